@@ -1,0 +1,48 @@
+//! The part of the Talos API that a health check reads.
+//!
+//! The `.proto` files in `proto/` are our own: only messages and fields that are read, with the package names and field
+//! numbers of the wire. The code in `src/gen/` is made from them by `UPDATE_GEN=1 cargo test -p talos-api` and committed, so
+//! that a build needs no protobuf compiler; the test `codegen` holds both together.
+//!
+//! - `common`, `machine`: Talos, `api/common/common.proto` and `api/machine/machine.proto` of releases 1.0 to 1.14.
+//! - `cosi.resource`: the COSI specification, `proto/v1alpha1/{resource,state}.proto`.
+//! - `google.protobuf`, `google.rpc`: protobuf's and gRPC's own. Generated here rather than taken from `prost-types`, so that
+//!   every message can be written as JSON (feature `serde`).
+#![allow(
+    missing_docs,
+    clippy::pedantic,
+    clippy::use_self,
+    unused_qualifications,
+    clippy::allow_attributes_without_reason,
+    reason = "everything below is generated"
+)]
+
+#[cfg(feature = "serde")]
+pub use prost::Message;
+
+/// Who a part of an answer is from, and byte streams.
+pub mod common {
+    include!("gen/common.rs");
+}
+
+/// Services, etcd and files of a machine.
+pub mod machine {
+    include!("gen/machine.rs");
+}
+
+/// COSI: the machine's state as resources.
+pub mod cosi {
+    pub mod resource {
+        include!("gen/cosi.resource.rs");
+    }
+}
+
+pub mod google {
+    pub mod protobuf {
+        include!("gen/google.protobuf.rs");
+    }
+
+    pub mod rpc {
+        include!("gen/google.rpc.rs");
+    }
+}

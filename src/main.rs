@@ -1,0 +1,3 @@
+//! `cluster-health`: is this Talos Linux and Kubernetes cluster healthy, all of it, now?
+
+fn main() {}
