@@ -1,0 +1,62 @@
+//! The talosconfig's client certificate, judged without asking anybody.
+
+use super::common::{NO_TALOS, certificate_problems, gap_problem};
+use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{GapKind, Snapshot};
+
+pub(super) const CREDENTIALS: Check = Check {
+    id: "talos.credentials",
+    stage: Stage::Connectivity,
+    summary: "the talosconfig's client certificate can be used until the run ends",
+    explain: "Reads the client certificate of the talosconfig's context: its dates, whether it is made for client \
+authentication, and whether the private key belongs to it. Nothing is sent for this.\n\n\
+Talos issues client certificates for a year by default, and nothing renews them: the most common reason for a gate that \
+worked for months and then sees no node at all. Certificates of very old clusters lack the extended key usage `clientAuth`, \
+which servers from Talos 1.12 on refuse. A certificate that is not valid yet usually means that this machine's clock is \
+wrong.\n\n\
+It warns when less than 30 days, or less than a tenth of the lifetime if that is shorter, is left. A new talosconfig is made \
+with an administrator's: `talosctl config new --roles os:reader --crt-ttl 8760h ci.yaml`; without one, from the secrets of \
+the cluster: `talosctl gen config --with-secrets secrets.yaml --output-types talosconfig`.",
+    severity: Severity::Fail,
+    requires: &[],
+    facts: &[Fact::TalosNodes],
+    judge: credentials,
+};
+
+fn credentials(snapshot: &Snapshot) -> Verdict {
+    let Some(talos) = &snapshot.talos else { return Verdict::skipped(NO_TALOS) };
+    let credentials = match &talos.credentials {
+        Ok(credentials) => credentials,
+        Err(gap) => {
+            let expected = "a usable talosconfig";
+            let failed = |reason| Problem::fail(reason, expected, gap.text.as_str()).permanent();
+            let problem = match gap.kind {
+                GapKind::Malformed => failed(Reason::ConfigUnreadable),
+                GapKind::ContextUnknown => failed(Reason::ContextUnknown),
+                _ => gap_problem(gap, expected),
+            };
+            return one(Target::new(Kind::Credentials, "talosconfig"), problem);
+        }
+    };
+    let target = Target::new(Kind::Credentials, credentials.source.as_str()).with_id(credentials.context.as_str());
+    let Some(certificate) = &credentials.certificate else {
+        let observed = format!("context `{}` has none", credentials.context);
+        return one(target, Problem::fail(Reason::ConfigUnreadable, "a client certificate", observed).permanent());
+    };
+    let problems = certificate_problems(certificate, snapshot.taken, snapshot.asked.deadline);
+    let mut verdict = Verdict::default();
+    if problems.is_empty() {
+        verdict.ok(target.clone());
+    }
+    for problem in problems {
+        let renew = Hint::remedy("{talosctl} config new --roles os:reader --crt-ttl 8760h {}", ["ci.yaml"]);
+        verdict.problem(target.clone(), problem.hint(renew));
+    }
+    verdict
+}
+
+fn one(target: Target, problem: Problem) -> Verdict {
+    let mut verdict = Verdict::default();
+    verdict.push(target, Outcome::Problem(problem));
+    verdict
+}

@@ -1,0 +1,264 @@
+//! Stage 3: etcd, seen from each of its members.
+//!
+//! Each control plane tells of its own member; with `--etcd-endpoints`, each endpoint does. Both become [`View`]s, so that
+//! the judges need not know which it was.
+
+mod alarms;
+mod members;
+mod quorum;
+mod service;
+
+use std::collections::BTreeSet;
+
+pub(super) use alarms::ALARMS;
+pub(super) use members::{LEARNERS, MEMBERS_CONSISTENT, MEMBERS_NODES};
+pub(super) use quorum::{LEADER, QUORUM, TOLERANCE};
+pub(super) use service::SERVICE;
+
+use super::common::{
+    gap_problem, is_healthy, is_stale_discovery_member, no_control_plane, talos_contact, talos_service, talos_way,
+    version_numbers,
+};
+use super::{Hint, Kind, Outcome, Problem, Reason, Target, Verdict};
+use crate::snapshot::{EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Role, Snapshot};
+
+/// etcd as one member sees it. What is missing says why.
+struct View<'a> {
+    target: Target,
+    /// `None` for an endpoint of `--etcd-endpoints`.
+    node: Option<&'a Node>,
+    /// Its own id, as far as anybody knows it.
+    id: Option<u64>,
+    status: Result<&'a EtcdStatus, Outcome>,
+    members: Result<&'a [EtcdMember], Outcome>,
+    alarms: Result<&'a [EtcdAlarm], Outcome>,
+}
+
+impl View<'_> {
+    fn sees_leader(&self) -> bool {
+        self.status.as_ref().is_ok_and(|status| has_leader(status))
+    }
+
+    /// Is listed as a voter by this list.
+    fn is_voter(&self, members: &[EtcdMember]) -> bool {
+        self.id.is_some_and(|id| members.iter().any(|member| member.id == id && !member.is_learner))
+    }
+}
+
+fn has_leader(status: &EtcdStatus) -> bool {
+    status.leader != 0 && !status.errors.iter().any(|error| error.contains("no leader"))
+}
+
+/// An id as etcd's own tools write it.
+fn hex(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+/// The control planes of the population. Being removed, or listed by discovery alone and gone: not one of them.
+fn control_planes(snapshot: &Snapshot) -> impl Iterator<Item = &Node> {
+    snapshot.control_planes().filter(|node| !is_stale_discovery_member(snapshot, node))
+}
+
+/// Every member's view, or why there is nothing to look at.
+fn views(snapshot: &Snapshot) -> Result<Vec<View<'_>>, Verdict> {
+    if let Some(endpoints) = &snapshot.external_etcd {
+        if endpoints.is_empty() {
+            let problem = Problem::error(Reason::NoAnswer, "at least one etcd endpoint", "none was given");
+            return Err(Verdict::whole(Outcome::Problem(problem.permanent())));
+        }
+        return Ok(endpoints
+            .iter()
+            .map(|endpoint| View {
+                target: Target::new(Kind::Endpoint, endpoint.address.as_str()),
+                node: None,
+                id: endpoint.status.as_ref().ok().map(|status| status.member_id),
+                status: endpoint.status.as_ref().map_err(|gap| external(gap, "etcd's status")),
+                members: nonempty(&endpoint.members).map_err(|gap| external(&gap, "etcd's member list")),
+                alarms: endpoint.alarms.as_deref().map_err(|gap| external(gap, "etcd's alarms")),
+            })
+            .collect());
+    }
+    if snapshot.talos.is_none() {
+        return Err(Verdict::skipped("etcd is not asked (`--no-talos` without `--etcd-endpoints`)"));
+    }
+    talos_way(snapshot).map_err(Verdict::whole)?;
+    let views: Vec<View<'_>> = control_planes(snapshot).map(|node| node_view(snapshot, node)).collect();
+    if views.is_empty() { Err(Verdict::whole(Outcome::Problem(no_control_plane()))) } else { Ok(views) }
+}
+
+fn node_view<'a>(snapshot: &Snapshot, node: &'a Node) -> View<'a> {
+    let talos = &node.talos;
+    let blocked = |gap: &Gap, expected: &str| node_gap(snapshot, node, gap, expected);
+    // Whoever answers in this node's place says nothing of its member.
+    let own = talos_contact(snapshot, node);
+    let status = own.clone().and_then(|_| talos.etcd_status.as_ref().map_err(|gap| blocked(gap, "EtcdStatus")));
+    let members =
+        own.clone().and_then(|_| nonempty(&talos.etcd_members).map_err(|gap| blocked(&gap, "EtcdMemberList")));
+    let alarms = own.clone().and_then(|_| talos.etcd_alarms.as_deref().map_err(|gap| blocked(gap, "EtcdAlarmList")));
+    let local = || own.as_ref().ok().and_then(|_| talos.etcd_member_id.as_ref().ok().copied().flatten());
+    View {
+        target: Target::node(node),
+        node: Some(node),
+        id: status.as_ref().ok().map(|status| status.member_id).or_else(local),
+        status,
+        members,
+        alarms,
+    }
+}
+
+/// A member that answers knows at least itself, so an empty list is no answer.
+fn nonempty(members: &Observed<Vec<EtcdMember>>) -> Result<&[EtcdMember], Gap> {
+    match members {
+        Ok(members) if members.is_empty() => Err(Gap::new(GapKind::Malformed, "an empty member list")),
+        Ok(members) => Ok(members),
+        Err(gap) => Err(gap.clone()),
+    }
+}
+
+fn unknown(gap: &Gap, expected: &str) -> Outcome {
+    Outcome::Problem(gap_problem(gap, expected))
+}
+
+/// As [`unknown`], for an endpoint of `--etcd-endpoints`, whose credentials are options of their own.
+fn external(gap: &Gap, expected: &str) -> Outcome {
+    let problem = gap_problem(gap, expected);
+    Outcome::Problem(match gap.kind {
+        GapKind::UnknownCa => problem.hint(Hint::likely("etcd has a CA of its own: give it with `--etcd-cacert`")),
+        GapKind::ClientCertificateRefused | GapKind::Unauthenticated => problem
+            .hint(Hint::likely("etcd wants a client certificate of its own CA: give `--etcd-cert` and `--etcd-key`")),
+        _ => problem,
+    })
+}
+
+/// Why a control plane that Talos reaches says nothing of its etcd: the service, the role, or the call itself.
+fn node_gap(snapshot: &Snapshot, node: &Node, gap: &Gap, expected: &str) -> Outcome {
+    let running = matches!(talos_service(snapshot, node, "etcd"), Ok(Some(service)) if is_healthy(service));
+    if gap.kind == GapKind::Forbidden {
+        return Outcome::Problem(refused(node, gap, expected));
+    }
+    if running { unknown(gap, expected) } else { Outcome::Blocked("etcd.service") }
+}
+
+/// Talos before 1.9.6, and 1.10.0, ask for os:operator where later versions are content with os:reader.
+fn refused(node: &Node, gap: &Gap, expected: &str) -> Problem {
+    let version = node.talos.contact.as_ref().ok().and_then(|contact| version_numbers(&contact.version.tag));
+    let asks_for_more =
+        expected != "EtcdMemberList" && version.is_some_and(|version| version < (1, 9, 6) || version == (1, 10, 0));
+    let problem = gap_problem(gap, expected);
+    if asks_for_more { Problem { reason: Reason::RoleTooLowForThisVersion, ..problem } } else { problem }
+}
+
+/// The member list of this round: the one that most members report, the longer one of equals.
+fn member_list<'a>(views: &[View<'a>]) -> Option<&'a [EtcdMember]> {
+    let ids = |members: &[EtcdMember]| -> BTreeSet<(u64, bool)> {
+        members.iter().map(|member| (member.id, member.is_learner)).collect()
+    };
+    let lists: Vec<&'a [EtcdMember]> = views.iter().filter_map(|view| view.members.as_ref().ok().copied()).collect();
+    let votes = |list: &[EtcdMember]| lists.iter().filter(|other| ids(other) == ids(list)).count();
+    lists.iter().copied().max_by_key(|list| (votes(list), list.len(), ids(list)))
+}
+
+/// What is known of the quorum in this round.
+struct Quorum {
+    /// Number of voters.
+    voters: usize,
+    source: VoterSource,
+    /// Voters that answered.
+    up: usize,
+    /// Voters that answered and see a leader.
+    following: usize,
+    /// Voters of which it cannot be told: they are neither seen up nor known to be down.
+    untold: usize,
+    proven: bool,
+    /// An answering voter reports that it has no leader.
+    leaderless: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum VoterSource {
+    ThisRound,
+    EarlierRound,
+    /// As many as there are control planes.
+    Assumed,
+}
+
+impl Quorum {
+    fn of(snapshot: &Snapshot, views: &[View<'_>]) -> Self {
+        let (members, source) = match (member_list(views), &snapshot.memory.etcd_members) {
+            (Some(members), _) => (Some(members), VoterSource::ThisRound),
+            (None, Some(members)) if !members.is_empty() => (Some(members.as_slice()), VoterSource::EarlierRound),
+            _ => (None, VoterSource::Assumed),
+        };
+        let may_vote = |view: &View<'_>| {
+            let learns = view.status.as_ref().is_ok_and(|status| status.is_learner);
+            !learns && members.is_none_or(|members| view.is_voter(members))
+        };
+        let ids = |of: &dyn Fn(&View<'_>) -> bool| -> usize {
+            let distinct: BTreeSet<_> =
+                views.iter().filter(|view| of(view)).map(|view| (view.id, &view.target)).collect();
+            let known: BTreeSet<u64> = distinct.iter().filter_map(|(id, _)| *id).collect();
+            known.len() + distinct.iter().filter(|(id, _)| id.is_none()).count()
+        };
+        let voters = members.map_or(views.len(), |members| {
+            members.iter().filter(|member| !member.is_learner).map(|member| member.id).collect::<BTreeSet<_>>().len()
+        });
+        let answered = |view: &View<'_>| view.status.is_ok() && may_vote(view);
+        let linearizable = views.iter().any(|view| view.members.as_ref().is_ok_and(|members| view.is_voter(members)));
+        let following = ids(&|view| answered(view) && view.sees_leader());
+        let up = ids(&answered);
+        Self {
+            voters,
+            source,
+            up,
+            following,
+            // Behind `--etcd-endpoints` there can be voters that nobody named.
+            untold: match snapshot.external_etcd {
+                Some(_) => voters.saturating_sub(up),
+                None => ids(&|view| matches!(view.status, Err(Outcome::Problem(_)))).min(voters.saturating_sub(up)),
+            },
+            proven: following > 0 && linearizable && voters > 0,
+            leaderless: views.iter().any(|view| answered(view) && !view.sees_leader()),
+        }
+    }
+
+    /// Voters that have to be up.
+    fn needed(&self) -> usize {
+        self.voters / 2 + 1
+    }
+
+    /// How many more may be lost, with this many up.
+    fn tolerates(&self, up: usize) -> usize {
+        up.saturating_sub(self.needed())
+    }
+
+    /// Seen to be lost, as opposed to not seen.
+    fn lost(&self) -> bool {
+        !self.proven && self.leaderless
+    }
+}
+
+/// What most judges of etcd begin with: the views, and the quorum they amount to.
+fn look(snapshot: &Snapshot) -> Result<(Vec<View<'_>>, Quorum), Verdict> {
+    let views = views(snapshot)?;
+    let quorum = Quorum::of(snapshot, &views);
+    Ok((views, quorum))
+}
+
+/// A call that needs a quorum and has no answer while there is none only repeats that.
+fn without_quorum(quorum: &Quorum, outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Problem(problem) if !quorum.proven && problem.waiting_helps => Outcome::Blocked("etcd.quorum"),
+        other => other,
+    }
+}
+
+/// Does a node have the role or evidence of a control plane beyond an etcd member list that names it?
+fn is_named_beyond_etcd(node: &Node) -> bool {
+    let sources = node.sources;
+    node.role == Role::ControlPlane
+        && (node.talos.contact.is_ok()
+            || sources.discovery
+            || sources.kubernetes
+            || sources.flags
+            || sources.talosconfig)
+}

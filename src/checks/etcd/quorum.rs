@@ -1,0 +1,327 @@
+//! Does etcd have a quorum, one leader, and a member to spare?
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use super::members::could_be;
+use super::{Quorum, View, VoterSource, hex, look, member_list};
+use crate::snapshot::{EtcdMember, GapKind, Snapshot};
+
+pub(in crate::checks) const QUORUM: Check = Check {
+    id: "etcd.quorum",
+    stage: Stage::Etcd,
+    summary: "etcd has a leader, and a read that needs a quorum succeeded",
+    explain: "Asks every member for its status, which it answers by itself, and for the member list, which it can answer only \
+with the consent of a majority. There is a quorum if a voter sees a leader and such a list came back in the same round.\n\n\
+`quorum-lost` means that a member answered, that it has no leader, and that no other member proves the contrary. Kubernetes \
+then cannot write, and soon cannot read. Bring back as many members as are missing; only if their data is lost is it a matter \
+for disaster recovery from a snapshot. `quorum-unproven` means that nobody gave an answer either way.\n\n\
+The number of voters is taken from this round's member list, else from an earlier one of this run, else assumed to be the \
+number of control planes. Without Talos and without `--etcd-endpoints`, a list of nodes that the API server has to read with \
+a quorum is the proof.",
+    severity: Severity::Fail,
+    requires: &["talos.nodes.reachable", "etcd.service"],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::KubeNodes],
+    judge: quorum,
+};
+
+pub(in crate::checks) const LEADER: Check = Check {
+    id: "etcd.leader",
+    stage: Stage::Etcd,
+    summary: "all etcd members agree on one leader and one term",
+    explain: "Compares the leader and the raft term that the members report, and looks for the leader among the voters. \
+Members are asked at slightly different moments, so a difference is looked at again a second later before it counts.\n\n\
+Members that keep disagreeing belong to different clusters or cannot reach each other on port 2380. A term that grows during \
+the run means that leaders are elected again and again: usually a slow disk or a lossy network. etcd's log tells: look for \
+`apply request took too long`, `slow fdatasync` and `leader failed to send out heartbeat on time`.",
+    severity: Severity::Fail,
+    requires: &["etcd.quorum"],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
+    judge: leader,
+};
+
+pub(in crate::checks) const TOLERANCE: Check = Check {
+    id: "etcd.tolerance",
+    stage: Stage::Etcd,
+    summary: "etcd can lose one more member",
+    explain: "Counts the voters, and those of them that are up. A cluster of n voters needs n/2+1 of them; what is up beyond \
+that may be lost. Three voters with one down still work and tolerate nothing: the next reboot, such as that of an upgrade, \
+takes the cluster down. So this fails while the quorum still holds.\n\n\
+An even number of voters tolerates no more than one fewer, and two are worse than one, since either loss stops the cluster. \
+A single voter tolerates nothing by design, and passes. `--require-quorum-margin N` demands more.",
+    severity: Severity::Fail,
+    requires: &["etcd.quorum"],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
+    judge: tolerance,
+};
+
+/// Long enough for an election or a heartbeat to settle.
+const SETTLE: Duration = Duration::from_secs(1);
+
+fn quorum(snapshot: &Snapshot) -> Verdict {
+    if snapshot.talos.is_none() && snapshot.external_etcd.is_none() {
+        return quorum_by_kubernetes(snapshot);
+    }
+    let (views, quorum) = match look(snapshot) {
+        Ok(seen) => seen,
+        Err(verdict) => return verdict,
+    };
+    if quorum.proven {
+        let mut verdict = Verdict::default();
+        verdict.pass(Target::cluster(), format!("etcd cluster has quorum ({})", voters_up(&quorum)));
+        return verdict;
+    }
+    if quorum.lost() {
+        let mut verdict = Verdict::whole(Outcome::Problem(lost(&views, &quorum)));
+        // All are there and none leads: an election, which a second look settles.
+        verdict.resample_after = (quorum.up >= quorum.needed()).then_some(SETTLE);
+        return verdict;
+    }
+    Verdict::whole(unproven(&views))
+}
+
+fn voters_up(quorum: &Quorum) -> String {
+    let (up, voters) = (quorum.following, quorum.voters);
+    format!("{up} of {voters} voters up, tolerates {}", quorum.tolerates(up))
+}
+
+fn lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
+    let source = match quorum.source {
+        VoterSource::ThisRound => "",
+        VoterSource::EarlierRound => " (voters as seen earlier in this run)",
+        VoterSource::Assumed => " (voters assumed: one on each control plane)",
+    };
+    let observed = format!("{} of {} up, need {}; no leader{source}", quorum.up, quorum.voters, quorum.needed());
+    let problem = Problem::fail(
+        Reason::QuorumLost,
+        format!("{} of {} voters up and a leader", quorum.needed(), quorum.voters),
+        observed,
+    )
+    .hint(Hint::likely("too few control planes are up, or they cannot reach each other on port 2380"));
+    match views.iter().find_map(|view| view.node.filter(|_| view.status.is_ok())) {
+        Some(node) => problem.hint(Hint::run("{talosctl} -n {} etcd status", [node.address.as_str()])),
+        None => problem,
+    }
+}
+
+/// Nobody proved anything. One common obstacle is named; if it will never go away, waiting is pointless.
+fn unproven(views: &[View<'_>]) -> Outcome {
+    let obstacles: Vec<&Outcome> = views
+        .iter()
+        .flat_map(|view| view.status.as_ref().err().into_iter().chain(view.members.as_ref().err()))
+        .collect();
+    for prerequisite in ["etcd.service", "talos.nodes.reachable", "talos.endpoints"] {
+        let blocked = Outcome::Blocked(prerequisite);
+        if obstacles.contains(&&blocked) && obstacles.iter().all(|it| matches!(it, Outcome::Blocked(_))) {
+            return blocked;
+        }
+    }
+    let problems: Vec<&Problem> = obstacles
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Problem(problem) => Some(problem),
+            _ => None,
+        })
+        .collect();
+    let expected = "a voter that sees a leader, and a member list read with a quorum";
+    let texts: BTreeSet<&str> = problems.iter().map(|problem| problem.observed.as_str()).collect();
+    let observed = if texts.is_empty() {
+        "no voter among the members that answered".to_owned()
+    } else {
+        texts.into_iter().collect::<Vec<_>>().join("; ")
+    };
+    let is_refusal =
+        |problem: &&&Problem| matches!(problem.reason, Reason::RoleTooLow | Reason::RoleTooLowForThisVersion);
+    let refusal = problems.iter().filter(is_refusal).min_by_key(|problem| problem.reason);
+    let for_ever = !problems.is_empty() && views.iter().all(|view| is_final(&view.status) || is_final_list(view));
+    let reason = refusal.filter(|_| for_ever).map_or(Reason::QuorumUnproven, |problem| problem.reason);
+    let mut problem = Problem::error(reason, expected, observed);
+    for hint in problems.iter().flat_map(|problem| &problem.hints) {
+        if !problem.hints.contains(hint) {
+            problem.hints.push(hint.clone());
+        }
+    }
+    Outcome::Problem(if for_ever { problem.permanent() } else { problem })
+}
+
+fn is_final<T>(fact: &Result<T, Outcome>) -> bool {
+    matches!(fact, Err(Outcome::Problem(problem)) if !problem.waiting_helps)
+}
+
+fn is_final_list(view: &View<'_>) -> bool {
+    is_final(&view.members)
+}
+
+/// Lists are read from etcd with a quorum, so one that came back proves it. It counts no members.
+fn quorum_by_kubernetes(snapshot: &Snapshot) -> Verdict {
+    let Some(kubernetes) = &snapshot.kubernetes else {
+        return Verdict::skipped("neither Talos nor etcd nor Kubernetes is asked");
+    };
+    let expected = "a list of nodes, which the API server reads with a quorum";
+    match &kubernetes.nodes {
+        Ok(nodes) if !nodes.is_empty() => {
+            let mut verdict = Verdict::default();
+            let line = "etcd cluster has quorum (by a quorum read through the Kubernetes API; members are not seen)";
+            verdict.pass(Target::cluster(), line);
+            verdict
+        }
+        Ok(_) => Verdict::whole(Outcome::Problem(Problem::error(Reason::QuorumUnproven, expected, "an empty list"))),
+        Err(_) if kubernetes.credentials.is_err() => Verdict::blocked("k8s.credentials"),
+        Err(_) if !kubernetes.endpoint.as_ref().is_ok_and(|answer| answer.status == 200) => {
+            Verdict::blocked("k8s.api.endpoint")
+        }
+        Err(gap) => {
+            let problem = Problem::error(Reason::QuorumUnproven, expected, gap.text.as_str());
+            let refused = matches!(gap.kind, GapKind::Forbidden);
+            Verdict::whole(Outcome::Problem(if refused {
+                Problem { reason: Reason::Forbidden, ..problem }
+            } else {
+                problem
+            }))
+        }
+    }
+}
+
+fn leader(snapshot: &Snapshot) -> Verdict {
+    let (views, quorum) = match look(snapshot) {
+        Ok(seen) => seen,
+        Err(verdict) => return verdict,
+    };
+    if !quorum.proven {
+        return Verdict::blocked("etcd.quorum");
+    }
+    let mut verdict = Verdict::default();
+    let mut answers = Vec::new();
+    for view in &views {
+        match &view.status {
+            Ok(status) => answers.push((view, *status)),
+            Err(outcome) => verdict.push(view.target.clone(), outcome.clone()),
+        }
+    }
+    let leaders: BTreeSet<u64> = answers.iter().map(|(_, status)| status.leader).collect();
+    let terms: BTreeSet<u64> = answers.iter().map(|(_, status)| status.raft_term).collect();
+    let known = member_list(&views).unwrap_or_default();
+    let leads = |id: &u64| known.iter().any(|member| member.id == *id && !member.is_learner);
+    let all_follow = answers.iter().all(|(view, _)| view.sees_leader());
+    if leaders.len() != 1 || terms.len() != 1 || !leaders.iter().all(leads) || !all_follow {
+        let seen: Vec<String> = answers
+            .iter()
+            .map(|(view, status)| match status.leader {
+                0 => format!("{}: no leader, term {}", view.target, status.raft_term),
+                leader => format!("{}: leader {}, term {}", view.target, hex(leader), status.raft_term),
+            })
+            .collect();
+        let expected = "one leader that is a voter, and one term";
+        let problem = Problem::fail(Reason::LeadersDiffer, expected, seen.join("; "));
+        verdict.problem(Target::cluster(), problem);
+        verdict.resample_after = Some(SETTLE);
+        return verdict;
+    }
+    let term = terms.iter().max().copied().unwrap_or_default();
+    match snapshot.memory.raft_term {
+        Some(before) if term > before => {
+            let observed = format!("term {term}, after {before} earlier in this run");
+            let problem = Problem::warn(Reason::LeaderChanges, "the same leader during the run", observed)
+                .hint(Hint::likely("a slow disk or a lossy network between control planes"));
+            verdict.problem(Target::cluster(), problem);
+        }
+        _ => verdict.ok(Target::cluster()),
+    }
+    verdict
+}
+
+/// Voters that are down, by name. One that could not be asked may be up; one that nobody is any more is not.
+fn down(views: &[View<'_>]) -> Vec<String> {
+    let is_down = |member: &&EtcdMember| {
+        let by_id = views.iter().find(|view| view.id == Some(member.id));
+        let by_name =
+            || views.iter().find(|view| view.id.is_none() && view.node.is_some_and(|it| could_be(member, it)));
+        match by_id.or_else(by_name) {
+            Some(View { status: Err(outcome), .. }) => !matches!(outcome, Outcome::Problem(_)),
+            Some(view) => !view.sees_leader(),
+            // Behind `--etcd-endpoints` there can be voters that nobody named.
+            None => views.iter().any(|view| view.node.is_some()),
+        }
+    };
+    let voters = member_list(views).into_iter().flatten().filter(|member| !member.is_learner);
+    let name = |member: &EtcdMember| if member.name.is_empty() { hex(member.id) } else { member.name.clone() };
+    voters.filter(is_down).map(name).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// `2 of 3 voters up (cp-3 is not), tolerates 0, 1 required`.
+fn seen(quorum: &Quorum, down: &[String], required: usize) -> String {
+    let (up, voters) = (quorum.following, quorum.voters);
+    let missing = match down {
+        [] => String::new(),
+        [name] => format!(" ({name} is not)"),
+        names => format!(" ({} are not)", names.join(", ")),
+    };
+    let required = if required > 0 { format!(", {required} required") } else { String::new() };
+    format!("{up} of {voters} voters up{missing}, tolerates {}{required}", quorum.tolerates(up))
+}
+
+fn tolerance(snapshot: &Snapshot) -> Verdict {
+    let (views, quorum) = match look(snapshot) {
+        Ok(seen) => seen,
+        // What was demanded has to be seen.
+        Err(verdict) if verdict.status() == Status::Skip && snapshot.asked.require_quorum_margin.is_some() => {
+            let problem = Problem::error(Reason::NoAnswer, "the margin that was asked for", "etcd is not asked");
+            let hint = Hint::likely("give `--etcd-endpoints`, or leave out `--require-quorum-margin`");
+            return Verdict::whole(Outcome::Problem(problem.permanent().hint(hint)));
+        }
+        Err(verdict) => return verdict,
+    };
+    if !quorum.proven {
+        return Verdict::blocked("etcd.quorum");
+    }
+    let voters = quorum.voters;
+    let worst = quorum.tolerates(quorum.following);
+    // Members of which it cannot be told may be up. Only if that makes no difference is it a failure.
+    let best = quorum.tolerates(quorum.following + quorum.untold);
+    let down = down(&views);
+    let wanted = snapshot.asked.require_quorum_margin.unwrap_or(0);
+    let seen = seen(&quorum, &down, wanted);
+    let needed = if voters > 2 { wanted.max(1) } else { wanted };
+    let reason = if voters > 2 && best == 0 { Reason::NoTolerance } else { Reason::MarginUnmet };
+    let expected = format!("tolerates {needed} or more");
+    let outcome = if best < needed {
+        let mut problem = Problem::fail(reason, expected, seen);
+        if reason == Reason::NoTolerance {
+            let back = if down.is_empty() { "it is back".to_owned() } else { format!("{} is back", down.join(" or ")) };
+            problem = problem.hint(Hint::likely(format!("losing one more member stops the cluster until {back}")));
+        } else if down.is_empty() {
+            problem = problem.hint(Hint::likely(
+                "all voters are up: it takes more control planes, or a lower `--require-quorum-margin`",
+            ));
+        }
+        let living = views.iter().find_map(|view| view.node.filter(|_| view.sees_leader()));
+        Outcome::Problem(match living {
+            Some(node) => problem.hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()])),
+            None => problem,
+        })
+    } else if worst < needed {
+        let observed = format!("{seen}; {} more could not be asked", quorum.untold);
+        let problem = Problem::error(Reason::NoAnswer, expected, observed);
+        let refusals = views.iter().filter_map(|view| match &view.status {
+            Err(Outcome::Problem(problem)) if !problem.waiting_helps => Some(problem.reason),
+            _ => None,
+        });
+        // Of several the first of the table, so that the order of the nodes means nothing.
+        Outcome::Problem(match refusals.min() {
+            Some(reason) => Problem { reason, ..problem.permanent() },
+            None => problem,
+        })
+    } else if voters == 1 {
+        Outcome::Pass(Some("etcd has a single voter: tolerates 0".to_owned()))
+    } else if voters == 2 {
+        let problem = Problem::warn(Reason::TwoMembers, "an odd number of voters", "2 voters, which is worse than one");
+        Outcome::Problem(problem)
+    } else if voters % 2 == 0 {
+        let observed = format!("{voters} voters tolerate no more losses than {}", voters - 1);
+        Outcome::Problem(Problem::warn(Reason::EvenMembers, "an odd number of voters", observed))
+    } else {
+        Outcome::Pass(None)
+    };
+    Verdict::whole(outcome)
+}

@@ -1,0 +1,341 @@
+//! What the Kubernetes judges share: the path that a fact takes, words for gaps, and how a pod is read.
+
+use crate::checks::{Hint, Outcome, Problem, Reason, Severity, Target, Verdict, apiserver, identity};
+use jiff::Timestamp;
+
+pub(super) use super::common::is_healthy;
+use super::common::{gap_reason, talos_way};
+
+use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Lease, Node, Observed, Pod, PodState, Service, Snapshot};
+
+pub(super) const CREDENTIALS: &str = "k8s.credentials";
+pub(super) const ENDPOINT: &str = "k8s.api.endpoint";
+pub(super) const IDENTITY: &str = "k8s.api.identity";
+pub(super) const REGISTERED: &str = "k8s.nodes.registered";
+pub(super) const READY: &str = "k8s.nodes.ready";
+pub(super) const RENDERED: &str = "k8s.staticpods.rendered";
+pub(super) const REACHABLE: &str = "talos.nodes.reachable";
+pub(super) const KUBELET: &str = "talos.nodes.kubelet";
+pub(super) const ETCD_SERVICE: &str = "etcd.service";
+pub(super) const QUORUM: &str = "etcd.quorum";
+
+/// Seconds after which an unrenewed lease no longer shows that its holder lives. Holders renew every 10 s.
+const LEASE_ALIVE: i64 = 40;
+
+/// For a lease that looks stale: long enough for a live holder to renew it.
+pub(super) const RENEWAL: std::time::Duration = std::time::Duration::from_secs(11);
+
+/// A 403 that has lasted this long is final: a restarting API server has loaded its rules, or given up, after a minute.
+const FORBIDDEN_FOR_GOOD: std::time::Duration = std::time::Duration::from_secs(90);
+
+/// The Kubernetes side, if there is one and its credentials can be used.
+pub(super) fn kubernetes(snapshot: &Snapshot) -> Result<&Kubernetes, Outcome> {
+    let Some(kubernetes) = &snapshot.kubernetes else {
+        return Err(Outcome::Skip("--no-kubernetes".to_owned()));
+    };
+    if apiserver::usable(snapshot, kubernetes) { Ok(kubernetes) } else { Err(Outcome::Blocked(CREDENTIALS)) }
+}
+
+/// A list of the API server, whoever's cluster it is.
+pub(super) fn answer<'a, T>(
+    snapshot: &'a Snapshot,
+    fact: fn(&Kubernetes) -> &Observed<T>,
+    expected: &str,
+) -> Result<&'a T, Outcome> {
+    let kubernetes = kubernetes(snapshot)?;
+    fact(kubernetes).as_ref().map_err(|gap| {
+        if endpoint_is_down(snapshot, kubernetes) {
+            Outcome::Blocked(ENDPOINT)
+        } else {
+            Outcome::Problem(kubernetes_gap(snapshot, gap, expected))
+        }
+    })
+}
+
+/// A list that is known to be about our cluster. Another cluster's says nothing, however healthy it looks.
+pub(super) fn listed<'a, T>(
+    snapshot: &'a Snapshot,
+    fact: fn(&Kubernetes) -> &Observed<T>,
+    expected: &str,
+) -> Result<&'a T, Outcome> {
+    let list = answer(snapshot, fact, expected);
+    if matches!(list, Err(Outcome::Skip(_) | Outcome::Blocked(_))) {
+        return list;
+    }
+    match identity::gate(snapshot) {
+        Some(by) => Err(Outcome::Blocked(by)),
+        None => list,
+    }
+}
+
+fn endpoint_is_down(snapshot: &Snapshot, kubernetes: &Kubernetes) -> bool {
+    let asked = !kubernetes.endpoint.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);
+    let ready = kubernetes.endpoint.as_ref().is_ok_and(|readyz| readyz.status == 200);
+    asked && !ready && !skipped(snapshot, ENDPOINT)
+}
+
+pub(super) fn skipped(snapshot: &Snapshot, check: &'static str) -> bool {
+    snapshot.asked.skipped.contains(check)
+}
+
+/// The check that stands before every Talos fact of this node, if it did not pass.
+pub(super) fn talos_path(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
+    let by = talos_obstacle(snapshot, node)?;
+    (!skipped(snapshot, by)).then_some(by)
+}
+
+fn talos_obstacle(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
+    let talos = snapshot.talos.as_ref()?;
+    if talos.credentials.is_err() {
+        return Some("talos.credentials");
+    }
+    match &node.talos.contact {
+        Ok(contact) if contact.answered_by_other.is_none() => None,
+        Ok(_) => Some(REACHABLE),
+        Err(gap) if gap.kind == GapKind::NoForwarding => Some("talos.endpoints"),
+        Err(_) => talos_closed(snapshot).or(Some(REACHABLE)),
+    }
+}
+
+/// The check that stands before every Talos fact at once, if one does.
+pub(super) fn talos_closed(snapshot: &Snapshot) -> Option<&'static str> {
+    match talos_way(snapshot) {
+        Err(Outcome::Blocked(by)) => Some(by),
+        _ => None,
+    }
+}
+
+/// Talos works, and this node does not answer it: the machine is down or cut off.
+pub(super) fn lost(snapshot: &Snapshot, node: &Node) -> bool {
+    talos_obstacle(snapshot, node) == Some(REACHABLE)
+}
+
+/// The Talos path of what the node's kubelet tells.
+pub(super) fn kubelet_path(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
+    talos_path(snapshot, node).or_else(|| (kubelet_is_bad(node) && !skipped(snapshot, KUBELET)).then_some(KUBELET))
+}
+
+/// Talos was asked and did not say that the kubelet is well.
+pub(super) fn kubelet_is_bad(node: &Node) -> bool {
+    match &node.talos.services {
+        Ok(_) => !service(node, "kubelet").is_some_and(is_healthy),
+        Err(gap) => gap.kind != GapKind::NotAsked,
+    }
+}
+
+/// Talos was asked and did not say that etcd is well.
+pub(super) fn etcd_is_bad(node: &Node) -> bool {
+    node.talos.services.is_ok() && !service(node, "etcd").is_some_and(is_healthy)
+}
+
+pub(super) fn service<'a>(node: &'a Node, id: &str) -> Option<&'a Service> {
+    node.talos.services.as_ref().ok()?.iter().find(|service| service.id == id)
+}
+
+/// Whether Kubernetes runs on this machine; `None` if it has not told.
+pub(super) fn has_kubernetes(node: &Node) -> Option<bool> {
+    if matches!(node.talos.nodename, Ok(Some(_))) || service(node, "kubelet").is_some() {
+        return Some(true);
+    }
+    (node.talos.nodename.is_ok() && node.talos.services.is_ok()).then_some(false)
+}
+
+/// Why this node is listed and not judged.
+pub(super) fn passed_over(node: &Node) -> Option<&'static str> {
+    if node.leaving {
+        Some("being removed")
+    } else if node.out_of_scope {
+        Some("outside of --nodes")
+    } else {
+        None
+    }
+}
+
+/// Control planes, or why there is nothing to say about them.
+pub(super) fn control_planes(snapshot: &Snapshot) -> Result<Vec<&Node>, Outcome> {
+    let nodes: Vec<&Node> = snapshot.control_planes().collect();
+    if !nodes.is_empty() {
+        return Ok(nodes);
+    }
+    let none = || Problem::error(Reason::NoAnswer, "control planes", "no control plane is known");
+    if snapshot.talos.is_none() {
+        return Err(match listed(snapshot, |kubernetes| &kubernetes.nodes, "the list of nodes") {
+            Ok(nodes) if !nodes.is_empty() => Outcome::Skip("the control plane runs elsewhere: no Node is one".into()),
+            Ok(_) => Outcome::Problem(none()),
+            Err(outcome) => outcome,
+        });
+    }
+    Err(talos_closed(snapshot).map_or_else(|| Outcome::Problem(none()), Outcome::Blocked))
+}
+
+/// What this round shows of etcd's quorum, for those who only suffer from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quorum {
+    Proven,
+    Lost,
+    Unknown,
+}
+
+pub(super) fn quorum(snapshot: &Snapshot) -> Quorum {
+    let external = || snapshot.external_etcd.iter().flatten();
+    let statuses = || {
+        let talos = snapshot.nodes.iter().map(|node| &node.talos.etcd_status);
+        talos.chain(external().map(|endpoint| &endpoint.status)).flatten()
+    };
+    let lists = snapshot.nodes.iter().map(|node| &node.talos.etcd_members);
+    let listed = lists.chain(external().map(|endpoint| &endpoint.members)).flatten().any(|list| !list.is_empty());
+    if listed && statuses().any(|status| status.leader != 0) {
+        Quorum::Proven
+    } else if statuses().any(|status| status.leader == 0) {
+        Quorum::Lost
+    } else {
+        Quorum::Unknown
+    }
+}
+
+/// 403, which a restarting API server also says to those who are allowed.
+pub(super) fn forbidden(snapshot: &Snapshot, expected: &str, observed: &str) -> Problem {
+    let memory = &snapshot.memory;
+    let lasted = memory.forbidden_since.is_some_and(|since| memory.elapsed.saturating_sub(since) >= FORBIDDEN_FOR_GOOD);
+    let hint = Hint::likely("a ClusterRole with these rights is missing; `cluster-health rbac` prints it");
+    if lasted || quorum(snapshot) == Quorum::Proven {
+        Problem::error(Reason::Forbidden, expected, observed).permanent().hint(hint)
+    } else {
+        Problem::error(Reason::ForbiddenOrStarting, expected, observed).hint(hint)
+    }
+}
+
+/// 401. An API server that starts may say it once.
+pub(super) fn unauthorised(snapshot: &Snapshot, expected: &str, observed: &str) -> Problem {
+    let problem = Problem::error(Reason::Unauthorised, expected, observed);
+    if snapshot.memory.unauthenticated_rounds >= 1 { problem.permanent() } else { problem }
+}
+
+/// Why a Kubernetes answer is missing.
+pub(super) fn kubernetes_gap(snapshot: &Snapshot, gap: &Gap, expected: &str) -> Problem {
+    match gap.kind {
+        GapKind::Forbidden => forbidden(snapshot, expected, &gap.text),
+        GapKind::Unauthenticated => unauthorised(snapshot, expected, &gap.text),
+        kind => Problem::error(reason(kind), expected, gap.text.as_str()),
+    }
+}
+
+/// Why a Talos answer is missing.
+pub(super) fn talos_gap(gap: &Gap, expected: &str) -> Problem {
+    let problem = Problem::error(reason(gap.kind), expected, gap.text.as_str());
+    match gap.kind {
+        GapKind::Forbidden => Problem { reason: Reason::RoleTooLow, ..problem.permanent() },
+        GapKind::Unsupported => problem.permanent(),
+        _ => problem,
+    }
+}
+
+/// As for Talos, but for what Kubernetes has words of its own for.
+pub(super) fn reason(kind: GapKind) -> Reason {
+    match kind {
+        GapKind::Broken => Reason::ApiUnreachable,
+        GapKind::Forbidden => Reason::Forbidden,
+        GapKind::Unauthenticated => Reason::Unauthorised,
+        kind => gap_reason(kind),
+    }
+}
+
+/// The Node object of a machine: by name, else by an address. Machines can share an address (a virtual IP, a NAT's), so an
+/// object that is another machine's by name is not this one's as well.
+pub(super) fn object_of<'a>(snapshot: &Snapshot, node: &Node, objects: &'a [KubeNode]) -> Option<&'a KubeNode> {
+    let shares = |object: &&KubeNode| {
+        object.addresses.iter().any(|address| node.addresses.contains(address)) && snapshot.node(&object.name).is_none()
+    };
+    objects.iter().find(|object| object.name == node.name).or_else(|| objects.iter().find(shares))
+}
+
+/// Kubernetes says that the node is ready, without regard to how old that is.
+pub(super) fn says_ready(object: &KubeNode) -> bool {
+    object.condition("Ready").is_some_and(|condition| condition.status == "True")
+}
+
+/// Renewed since an earlier sample or, by the server's own clock, lately. A holder's clock that runs ahead proves nothing.
+pub(super) fn is_alive(lease: &Lease, date: Option<Timestamp>) -> bool {
+    let lately = |renewed: Timestamp, date: Timestamp| (date.as_second() - renewed.as_second()).abs() <= LEASE_ALIVE;
+    lease.moved || lease.renewed.zip(date).is_some_and(|(renewed, date)| lately(renewed, date))
+}
+
+/// The mirror pod of a static pod.
+pub(super) fn mirror_pod<'a>(pods: &'a [Pod], node: &Node, component: &str) -> Option<&'a Pod> {
+    let name = format!("{component}-{}", node.name);
+    pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node.name.as_str())).find(|pod| {
+        pod.name == name
+            || ["component", "k8s-app"].iter().any(|key| pod.labels.get(*key).is_some_and(|v| v == component))
+    })
+}
+
+/// What keeps a pod from being ready, in words; `None` if it runs and is ready. The phase alone says nothing: pods of dead
+/// nodes and crashing ones are `Running`.
+pub(super) fn trouble(state: &PodState) -> Option<Trouble> {
+    if state.ready == Some(true) && state.phase == "Running" {
+        return None;
+    }
+    let crashing = state.containers.iter().find(|container| {
+        let failed = container.exit_code.is_some_and(|code| code != 0);
+        container.waiting_reason.as_deref() == Some("CrashLoopBackOff")
+            || (!container.ready
+                && failed
+                && (container.restarts > 1 || (container.restarts > 0 && !container.running)))
+    });
+    let shown = crashing.or_else(|| state.containers.iter().find(|container| !container.ready));
+    let mut words = Vec::new();
+    if let Some(container) = shown {
+        let doing = match &container.waiting_reason {
+            Some(reason) => reason.as_str(),
+            None if container.running => "running, not ready",
+            None => container.termination_reason.as_deref().unwrap_or("not running"),
+        };
+        words.push(format!("container {}: {doing}", container.name));
+        words.extend(container.exit_code.map(|code| format!("exit code {code}")));
+        if container.restarts > 0 {
+            words.push(format!("{} restarts", container.restarts));
+        }
+        words
+            .extend([&container.termination_message, &container.waiting_message].into_iter().flatten().next().cloned());
+    } else {
+        let phase = if state.phase.is_empty() { "no phase" } else { state.phase.as_str() };
+        let ready = if state.ready.is_none() { "no Ready condition" } else { "not ready" };
+        words.push(format!("{phase}, {ready}"));
+    }
+    if !state.message.is_empty() {
+        words.push(state.message.clone());
+    }
+    Some(Trouble { crash_looping: crashing.is_some(), words: words.join(", ") })
+}
+
+/// Why a pod is not ready.
+pub(super) struct Trouble {
+    pub(super) crash_looping: bool,
+    pub(super) words: String,
+}
+
+impl Trouble {
+    pub(super) fn fail(&self, otherwise: Reason) -> Problem {
+        let reason = if self.crash_looping { Reason::CrashLooping } else { otherwise };
+        Problem::fail(reason, "running and ready", self.words.as_str())
+    }
+}
+
+impl Verdict {
+    /// The line for the cluster, once nothing about any target stands against it and something was seen.
+    pub(super) fn sum_up(&mut self, line: &str) {
+        let clean = |outcome: &Outcome| matches!(outcome, Outcome::Pass(_) | Outcome::Skip(_));
+        let clean = self.findings.iter().all(|finding| clean(&finding.outcome));
+        if clean && self.findings.iter().any(|finding| matches!(finding.outcome, Outcome::Pass(_))) {
+            self.pass(Target::cluster(), line);
+        }
+    }
+}
+
+/// `explained_by` where there is something that explains.
+pub(super) fn explained(problem: Problem, by: Option<&'static str>) -> Problem {
+    match by {
+        Some(check) if problem.severity > Severity::Warn => problem.explained_by(check),
+        _ => problem,
+    }
+}

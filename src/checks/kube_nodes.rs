@@ -1,0 +1,311 @@
+//! What Kubernetes says of the nodes.
+
+use super::expected::{as_stated, is_stated};
+use super::kube_common::{
+    KUBELET, REACHABLE, READY as READY_ID, REGISTERED as REGISTERED_ID, RENEWAL, explained, has_kubernetes, is_alive,
+    kubelet_is_bad, listed, lost, object_of, passed_over, says_ready, talos_gap, talos_path,
+};
+use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use crate::snapshot::{Allowance, Condition, KubeNode, Leases, Node, Role, Snapshot};
+
+pub(super) const REGISTERED: Check = Check {
+    id: REGISTERED_ID,
+    stage: Stage::Nodes,
+    summary: "every Talos machine with Kubernetes is a Node, and every Talos Node is a machine",
+    explain: "Compares the machines that Talos knows with the Node objects, by name and by any address. A machine that is \
+missing runs no workload though it looks well to Talos; a Node object without a machine keeps pods and volumes bound to something \
+that is gone.\n\n\
+A machine is missing when its kubelet cannot register: the endpoint is not reachable from the node, its certificate request was \
+not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete node`.\n\n\
+For a missing one look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only when \
+you are sure that the machine is gone.",
+    severity: Severity::Fail,
+    requires: &["k8s.credentials", "k8s.api.endpoint", "k8s.api.identity"],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes],
+    judge: registered,
+};
+
+pub(super) const READY: Check = Check {
+    id: READY_ID,
+    stage: Stage::Nodes,
+    summary: "every node is Ready, and its kubelet has said so just now",
+    explain: "The Ready condition exists and is True, and the kubelet renews the node's lease. Kubernetes notices a dead kubelet \
+only after some 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, tells sooner. A lease that \
+looks stale is looked at again before it counts.\n\n\
+`cni plugin not initialized` means that no network plugin is installed or that it does not start: with CNI `none` nodes stay \
+NotReady until you install one. `NodeStatusUnknown` means that the kubelet has fallen silent; then the machine or its kubelet is \
+the place to look at (talos.nodes.reachable, talos.nodes.kubelet).\n\n\
+--max-unready-workers allows some workers to be missing; they become warnings that name them. Control planes are never allowed to \
+be missing. Nodes that are not Talos machines only warn.",
+    severity: Severity::Fail,
+    requires: &["k8s.credentials", "k8s.api.endpoint", "k8s.api.identity"],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
+    judge: ready,
+};
+
+pub(super) const SCHEDULABLE: Check = Check {
+    id: "k8s.nodes.schedulable",
+    stage: Stage::Nodes,
+    summary: "no node is cordoned or waits for a cloud provider",
+    explain: "Warns of nodes that take no new pods: cordoned by Talos (during an upgrade, a reboot or a shutdown), cordoned by \
+somebody else, or tainted as uninitialised because no cloud controller manager has taken care of them.\n\n\
+It is a warning, for a cordon is usually meant. One that Talos left behind is not: an upgrade or a drain was interrupted.\n\n\
+`kubectl uncordon NODE` lifts it. For the uninitialised taint look at the cloud controller manager.",
+    severity: Severity::Warn,
+    requires: &["k8s.credentials", "k8s.api.endpoint", "k8s.api.identity"],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes],
+    judge: schedulable,
+};
+
+const UNINITIALISED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// Node objects of this cluster. An empty list is not one of a living cluster.
+fn objects(snapshot: &Snapshot) -> Result<&Vec<KubeNode>, Outcome> {
+    let objects = listed(snapshot, |kubernetes| &kubernetes.nodes, "the list of nodes")?;
+    if objects.is_empty() {
+        return Err(Outcome::Problem(Problem::error(Reason::NoAnswer, "nodes", "Kubernetes lists no node")));
+    }
+    Ok(objects)
+}
+
+fn registered(snapshot: &Snapshot) -> Verdict {
+    if snapshot.talos.is_none() && snapshot.kubernetes.is_some() && !is_stated(snapshot) {
+        return Verdict::skipped("--no-talos: nothing to compare with");
+    }
+    let objects = match objects(snapshot) {
+        Ok(objects) => objects,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    if snapshot.talos.is_none() {
+        as_stated(snapshot, &mut verdict);
+        if verdict.findings.is_empty() {
+            verdict.ok(Target::cluster());
+        }
+        return verdict;
+    }
+    for node in &snapshot.nodes {
+        verdict.push(Target::node(node), registration(snapshot, node, objects));
+    }
+    tolerate(snapshot, &mut verdict);
+    verdict
+}
+
+fn registration(snapshot: &Snapshot, node: &Node, objects: &[KubeNode]) -> Outcome {
+    if let Some(why) = passed_over(node) {
+        return Outcome::Skip(why.to_owned());
+    }
+    if !node.is_talos {
+        return Outcome::Skip("not a Talos machine".to_owned());
+    }
+    if let Some(object) = object_of(snapshot, node, objects) {
+        return whose(snapshot, node, object);
+    }
+    match has_kubernetes(node) {
+        Some(false) => Outcome::Skip("no Kubernetes on this machine".to_owned()),
+        Some(true) => {
+            let problem = Problem::fail(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses")
+                .hint(Hint::likely(
+                    "its kubelet cannot reach the API server, or its certificate request is pending (as an administrator: \
+                     `kubectl get csr`)",
+                ))
+                .hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address]));
+            Outcome::Problem(if kubelet_is_bad(node) { problem.explained_by(KUBELET) } else { problem })
+        }
+        None => match (talos_path(snapshot, node), &node.talos.nodename) {
+            (Some(by), _) => Outcome::Blocked(by),
+            (None, Err(gap)) => Outcome::Problem(talos_gap(gap, "the node's name in Kubernetes")),
+            (None, Ok(_)) => {
+                let problem =
+                    Problem::error(Reason::NoAnswer, "whether it runs a kubelet", "its services are not known");
+                Outcome::Problem(problem)
+            }
+        },
+    }
+}
+
+/// A Node object that no Talos source knows of is stale, unless its kubelet says otherwise. Where discovery tells nothing,
+/// nobody can know.
+fn whose(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> Outcome {
+    let sources = &node.sources;
+    let known = sources.discovery || sources.etcd || sources.flags || sources.talosconfig || node.talos.contact.is_ok();
+    if known || says_ready(object) {
+        return Outcome::Pass(None);
+    }
+    if snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0)) {
+        let problem = Problem::fail(Reason::StaleNodeObject, "a machine that Talos knows", "a Node object, not ready")
+            .hint(Hint::likely("the machine was removed and its Node object was not"))
+            .hint(Hint::remedy("{kubectl} delete node {}", [&object.name]));
+        return Outcome::Problem(problem);
+    }
+    Outcome::Blocked(talos_path(snapshot, node).unwrap_or(REACHABLE))
+}
+
+fn ready(snapshot: &Snapshot) -> Verdict {
+    let objects = match objects(snapshot) {
+        Ok(objects) => objects,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    for node in &snapshot.nodes {
+        let object = object_of(snapshot, node, objects);
+        let outcome = match (passed_over(node), object) {
+            (Some(why), _) => Outcome::Skip(why.to_owned()),
+            (None, Some(object)) => readiness(snapshot, node, object),
+            (None, None) => unregistered(node),
+        };
+        let ready = object.is_some_and(says_ready);
+        if ready && matches!(&outcome, Outcome::Problem(problem) if problem.reason == Reason::NodeLeaseStale) {
+            verdict.resample_after = Some(RENEWAL);
+        }
+        verdict.push(Target::node(node), outcome);
+    }
+    // Every Node object is in the population; one that is not would otherwise go unjudged.
+    for object in objects.iter().filter(|object| !snapshot.nodes.iter().any(|node| is_same(node, object))) {
+        let problem = Problem::error(Reason::NodeUnexpected, "a known node", "no source of nodes names it");
+        verdict.problem(Target::new(super::Kind::Node, object.name.as_str()), problem);
+    }
+    tolerate(snapshot, &mut verdict);
+    verdict
+}
+
+fn is_same(node: &Node, object: &KubeNode) -> bool {
+    node.name == object.name || object.addresses.iter().any(|address| node.addresses.contains(address))
+}
+
+fn unregistered(node: &Node) -> Outcome {
+    if has_kubernetes(node) == Some(false) {
+        Outcome::Skip("no Kubernetes on this machine".to_owned())
+    } else {
+        Outcome::Blocked(REGISTERED_ID)
+    }
+}
+
+fn readiness(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> Outcome {
+    let problem = match object.condition("Ready") {
+        Some(condition) if condition.status == "True" => match lease(snapshot, object) {
+            Ok(()) => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
+            Err(Outcome::Problem(problem)) => problem,
+            Err(outcome) => return outcome,
+        },
+        Some(condition) => not_ready(condition),
+        None => Problem::fail(Reason::NodeNotReady, "condition Ready is True", "there is no such condition"),
+    };
+    if is_secondary(snapshot, node) {
+        let problem = Problem { reason: Reason::NotTalosNotReady, severity: Severity::Warn, ..problem };
+        return Outcome::Problem(problem);
+    }
+    let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
+    // Kubernetes formed its opinion without Talos, so it stays a failure; but there is one machine, and one thing to mend.
+    let cause = if lost(snapshot, node) {
+        Some(REACHABLE)
+    } else if node.is_talos && kubelet_is_bad(node) {
+        Some(KUBELET)
+    } else {
+        None
+    };
+    Outcome::Problem(explained(problem, cause))
+}
+
+fn not_ready(condition: &Condition) -> Problem {
+    let observed = format!("{}, {}: {}", condition.status, condition.reason, condition.message);
+    if condition.message.contains("cni plugin not initialized") {
+        return Problem::fail(Reason::CniMissing, "condition Ready is True", observed)
+            .hint(Hint::likely("no network plugin is installed, or it does not start: look at its pods"));
+    }
+    Problem::fail(Reason::NodeNotReady, "condition Ready is True", observed)
+}
+
+/// A guest of a Talos cluster. In a cluster without Talos machines nobody is a guest.
+fn is_secondary(snapshot: &Snapshot, node: &Node) -> bool {
+    !node.is_talos && !node.sources.flags && snapshot.nodes.iter().any(|node| node.is_talos)
+}
+
+/// Ready is as old as the lease: the kubelet may have died since.
+fn lease(snapshot: &Snapshot, object: &KubeNode) -> Result<(), Outcome> {
+    let expected = "the kubelet renews the node's lease";
+    let leases: &Leases = listed(snapshot, |kubernetes| &kubernetes.node_leases, expected)?;
+    let stale = |observed: String| Err(Outcome::Problem(Problem::fail(Reason::NodeLeaseStale, expected, observed)));
+    match leases.by_name.get(&object.name) {
+        Some(lease) if is_alive(lease, leases.date) => Ok(()),
+        Some(lease) => match lease.renewed {
+            Some(renewed) => stale(format!("Ready, but last renewed at {renewed}")),
+            None => stale("Ready, but the lease was never renewed".to_owned()),
+        },
+        None => stale("Ready, but there is no lease".to_owned()),
+    }
+}
+
+/// `--max-unready-workers`: what stands against so many workers becomes a warning.
+fn tolerate(snapshot: &Snapshot, verdict: &mut Verdict) {
+    let workers = || snapshot.nodes.iter().filter(|node| node.role == Role::Worker && !node.leaving);
+    if snapshot.asked.max_unready_workers == Allowance::None {
+        return;
+    }
+    let allowed = super::allowance::limit(snapshot, workers().count());
+    let is_worker = |target: &Target| workers().any(|node| Target::node(node) == *target);
+    // What could not be determined is no shortfall; what is blocked by a missing registration is.
+    let counts = |outcome: &Outcome| {
+        outcome.status() == Status::Fail || matches!(outcome, Outcome::Blocked(by) if *by == REGISTERED_ID)
+    };
+    let short = verdict.findings.iter_mut().filter(|finding| counts(&finding.outcome) && is_worker(&finding.target));
+    let mut short: Vec<_> = short.collect();
+    let missing = short.len();
+    if missing > allowed {
+        let names: Vec<&str> = short.iter().map(|finding| finding.target.name.as_str()).collect();
+        let expected = format!("at most {allowed} workers missing");
+        let problem = Problem::fail(Reason::TooManyUnready, expected, format!("{missing}: {}", names.join(", ")));
+        // Each of them is named with its own reason; this is their sum.
+        verdict.problem(Target::cluster(), problem);
+        return;
+    }
+    for finding in &mut short {
+        finding.outcome = Outcome::Problem(match std::mem::replace(&mut finding.outcome, Outcome::Pass(None)) {
+            Outcome::Problem(problem) => Problem { severity: Severity::Warn, ..problem },
+            _ => Problem::warn(Reason::NodeNotRegistered, "a Node object that is ready", "no Node object"),
+        });
+    }
+}
+
+/// For those whose pods run on nodes: not ready, and whether that is allowed.
+pub(super) fn unready(snapshot: &Snapshot) -> Vec<(String, Severity)> {
+    let verdict = ready(snapshot);
+    let problems = verdict.problems().filter(|(target, _)| target.kind == super::Kind::Node);
+    problems.map(|(target, problem)| (target.name.clone(), problem.severity)).collect()
+}
+
+fn schedulable(snapshot: &Snapshot) -> Verdict {
+    let objects = match objects(snapshot) {
+        Ok(objects) => objects,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    for node in &snapshot.nodes {
+        let outcome = match (passed_over(node), object_of(snapshot, node, objects)) {
+            (Some(why), _) => Outcome::Skip(why.to_owned()),
+            (None, Some(object)) => scheduling(object),
+            (None, None) => unregistered(node),
+        };
+        verdict.push(Target::node(node), outcome);
+    }
+    verdict
+}
+
+fn scheduling(object: &KubeNode) -> Outcome {
+    let expected = "takes new pods";
+    let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
+    if object.unschedulable && object.cordoned_by_talos {
+        let problem = Problem::warn(Reason::CordonedByTalos, expected, "cordoned by Talos")
+            .hint(Hint::likely("an upgrade, a reboot or a shutdown is under way, or was interrupted"));
+        return Outcome::Problem(problem.hint(uncordon()));
+    }
+    if object.unschedulable {
+        return Outcome::Problem(Problem::warn(Reason::Cordoned, expected, "cordoned by a person").hint(uncordon()));
+    }
+    if object.taints.iter().any(|taint| taint.starts_with(UNINITIALISED)) {
+        let problem = Problem::warn(Reason::Uninitialised, expected, format!("taint {UNINITIALISED}"))
+            .hint(Hint::likely("the cloud controller manager is missing or not working"));
+        return Outcome::Problem(problem);
+    }
+    Outcome::Pass(None)
+}

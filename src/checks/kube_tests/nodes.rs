@@ -1,0 +1,162 @@
+use std::time::Duration;
+
+use super::{judge, no, roots, said, status};
+use crate::checks::Status;
+use crate::checks::fixture::{ago, condition, healthy, kube_node, node, now};
+use crate::snapshot::{Allowance, GapKind, Snapshot, Sources};
+
+fn set_ready(snapshot: &mut Snapshot, name: &str, state: &str, message: &str) {
+    let conditions = &mut snapshot.kube_node_mut(name).conditions;
+    conditions.retain(|condition| condition.kind != "Ready");
+    conditions.push(condition("Ready", state, "KubeletNotReady", message));
+}
+
+#[test]
+fn a_node_without_a_ready_condition_is_not_ready() {
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("w-1").conditions.clear();
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+    set_ready(&mut snapshot, "w-1", "Maybe", "");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+}
+
+#[test]
+fn a_missing_network_plugin_is_told_apart() {
+    let mut snapshot = healthy();
+    set_ready(&mut snapshot, "w-1", "False", "Network plugin returns error: cni plugin not initialized");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail cni-missing w-1"]);
+}
+
+#[test]
+fn a_stale_lease_is_looked_at_again() {
+    let id = "k8s.nodes.ready";
+    let mut snapshot = healthy();
+    let lease = |snapshot: &mut Snapshot, seconds| {
+        let leases = snapshot.kube().node_leases.as_mut().unwrap();
+        leases.by_name.get_mut("w-1").unwrap().renewed = Some(ago(seconds));
+    };
+    lease(&mut snapshot, 40);
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    lease(&mut snapshot, 41);
+    assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);
+    assert_eq!(judge(&snapshot, id).resample_after, Some(Duration::from_secs(11)));
+    let leases = snapshot.kube().node_leases.as_mut().unwrap();
+    leases.by_name.get_mut("w-1").unwrap().moved = true;
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    // A clock that runs far ahead keeps a dead kubelet's lease fresh for ever.
+    let leases = snapshot.kube().node_leases.as_mut().unwrap();
+    let lease = leases.by_name.get_mut("w-1").unwrap();
+    (lease.moved, lease.renewed) = (false, Some(now() + jiff::SignedDuration::from_hours(1)));
+    assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);
+    snapshot.kube().node_leases.as_mut().unwrap().by_name.remove("w-1");
+    assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);
+    snapshot.kube().node_leases.as_mut().unwrap().date = None;
+    assert_eq!(said(&snapshot, id).len(), 4);
+}
+
+#[test]
+fn a_crashing_kubelet_blocks_what_it_tells() {
+    let mut snapshot = healthy();
+    let kubelet = snapshot.service_mut("w-1", "kubelet");
+    (kubelet.state, kubelet.healthy) = ("Waiting".to_owned(), Some(false));
+    snapshot.talos_of("w-1").static_pod_statuses = Ok(Vec::new());
+    set_ready(&mut snapshot, "w-1", "Unknown", "Kubelet stopped posting node status.");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1 < talos.nodes.kubelet"]);
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["blocked w-1 < talos.nodes.kubelet"]);
+    assert_eq!(roots(&snapshot), Vec::<String>::new(), "Talos has named the kubelet");
+}
+
+#[test]
+fn missing_and_stale_nodes_are_found() {
+    let id = "k8s.nodes.registered";
+    let mut snapshot = healthy();
+    snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+    assert_eq!(said(&snapshot, id), ["fail node-not-registered w-1"]);
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["blocked w-1 < k8s.nodes.registered"]);
+
+    let mut stale = healthy();
+    let mut gone = node(4, "w-2");
+    gone.sources = Sources { kubernetes: true, ..Sources::default() };
+    gone.talos.contact = no(GapKind::NodeUnreachable);
+    stale.nodes.push(gone);
+    stale.kube().nodes.as_mut().unwrap().push(kube_node(4, "w-2"));
+    assert_eq!(status(&stale, id), Status::Pass);
+    set_ready(&mut stale, "w-2", "Unknown", "");
+    assert_eq!(said(&stale, id), ["fail stale-node-object w-2"]);
+    // Without discovery nobody can know.
+    stale.talos_mut().discovery = no(GapKind::Forbidden);
+    assert_eq!(said(&stale, id), ["blocked w-2 < talos.nodes.reachable"]);
+}
+
+#[test]
+fn guests_only_warn_and_leaving_nodes_are_passed_over() {
+    let mut snapshot = healthy();
+    set_ready(&mut snapshot, "w-1", "False", "");
+    snapshot.node_mut("w-1").is_talos = false;
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["warn not-talos-not-ready w-1"]);
+    snapshot.node_mut("w-1").leaving = true;
+    assert_eq!(status(&snapshot, "k8s.nodes.ready"), Status::Pass);
+    // Where no node is a Talos machine, all count in full.
+    let mut other = snapshot.without_talos();
+    for node in &mut other.nodes {
+        (node.is_talos, node.leaving) = (false, false);
+    }
+    assert_eq!(said(&other, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+}
+
+#[test]
+fn allowed_shortfall_warns_with_names_and_never_covers_control_planes() {
+    let id = "k8s.nodes.ready";
+    let mut snapshot = healthy();
+    set_ready(&mut snapshot, "w-1", "False", "");
+    snapshot.asked.max_unready_workers = Allowance::Percent(50);
+    // Half of one worker is none.
+    assert_eq!(said(&snapshot, id), ["fail node-not-ready w-1", "fail too-many-unready cluster"]);
+    snapshot.asked.max_unready_workers = Allowance::Count(1);
+    assert_eq!(said(&snapshot, id), ["warn node-not-ready w-1"]);
+    set_ready(&mut snapshot, "cp-1", "False", "");
+    assert_eq!(said(&snapshot, id), ["fail node-not-ready cp-1", "warn node-not-ready w-1"]);
+    snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["warn node-not-registered w-1"]);
+    assert_eq!(said(&snapshot, id), ["fail node-not-ready cp-1", "warn node-not-registered w-1"]);
+}
+
+#[test]
+fn cordons_and_taints_warn() {
+    let id = "k8s.nodes.schedulable";
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("cp-1").unschedulable = true;
+    snapshot.kube_node_mut("cp-2").unschedulable = true;
+    snapshot.kube_node_mut("cp-2").cordoned_by_talos = true;
+    snapshot.kube_node_mut("w-1").taints = vec!["node.cloudprovider.kubernetes.io/uninitialized".to_owned()];
+    assert_eq!(said(&snapshot, id), ["warn cordoned cp-1", "warn cordoned-by-talos cp-2", "warn uninitialised w-1"]);
+}
+
+#[test]
+fn machines_that_share_an_address_have_an_object_each() {
+    let mut snapshot = healthy();
+    let mut other = node(4, "w-2");
+    // The address of a NAT, which Talos tells of both.
+    other.addresses.push("203.0.113.7".to_owned());
+    snapshot.nodes.push(other);
+    snapshot.kube_node_mut("w-1").addresses.push("203.0.113.7".to_owned());
+    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["fail node-not-registered w-2"]);
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["blocked w-2 < k8s.nodes.registered"]);
+}
+
+#[test]
+fn without_talos_stated_numbers_are_still_seen() {
+    let id = "k8s.nodes.registered";
+    let mut snapshot = healthy().without_talos();
+    assert_eq!(status(&snapshot, id), Status::Skip);
+    snapshot.asked.expect_workers = Some(1);
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    snapshot.asked.expect_workers = Some(2);
+    assert_eq!(said(&snapshot, id), ["fail node-missing cluster"]);
+    snapshot.kube().nodes = no(GapKind::TimedOut);
+    assert_eq!(said(&snapshot, id), ["error timed-out cluster"]);
+
+    let mut named = healthy().without_talos();
+    named.asked.worker_nodes = vec!["w-1".to_owned(), "w-9".to_owned()];
+    assert_eq!(said(&named, id), ["fail node-missing w-9"]);
+}

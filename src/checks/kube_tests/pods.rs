@@ -1,0 +1,217 @@
+use super::{judge, lines, no, roots, said, status};
+use crate::checks::Status;
+use crate::checks::fixture::{CONTROL_PLANES, healthy};
+use crate::snapshot::{ContainerState, GapKind, PodState, Snapshot, StaticPodStatus};
+
+/// As Talos showed a scheduler with a wrong flag.
+fn crashing(container: &str) -> PodState {
+    PodState {
+        phase: "Running".to_owned(),
+        ready: Some(false),
+        containers: vec![ContainerState {
+            name: container.to_owned(),
+            restarts: 2,
+            waiting_reason: Some("CrashLoopBackOff".to_owned()),
+            waiting_message: Some("back-off 20s restarting failed container".to_owned()),
+            exit_code: Some(1),
+            ..ContainerState::default()
+        }],
+        message: String::new(),
+    }
+}
+
+fn status_of<'a>(snapshot: &'a mut Snapshot, node: &str, pod: &str) -> &'a mut PodState {
+    let statuses = snapshot.talos_of(node).static_pod_statuses.as_mut().unwrap();
+    &mut statuses.iter_mut().find(|status| status.name == pod).unwrap().state
+}
+
+#[test]
+fn a_crashing_scheduler_is_one_problem() {
+    let mut snapshot = healthy();
+    *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = crashing("kube-scheduler");
+    assert_eq!(roots(&snapshot), ["k8s.controlplane.scheduler crash-looping cp-3"]);
+    assert_eq!(
+        said(&snapshot, "k8s.staticpods.running"),
+        ["fail crash-looping kube-scheduler-cp-3 < k8s.controlplane.scheduler"]
+    );
+    let verdict = judge(&snapshot, "k8s.controlplane.scheduler");
+    let observed = &verdict.problems().next().unwrap().1.observed;
+    assert!(observed.contains("CrashLoopBackOff, exit code 1, 2 restarts"), "{observed}");
+    assert_eq!(lines(&snapshot, "k8s.controlplane.scheduler"), Vec::<String>::new());
+}
+
+#[test]
+fn neither_phase_nor_absence_of_conditions_is_health() {
+    let mut snapshot = healthy();
+    let pending = PodState { phase: "Pending".to_owned(), ..PodState::default() };
+    let silent = PodState { phase: "Running".to_owned(), ..PodState::default() };
+    for state in [pending, silent, PodState::default()] {
+        *status_of(&mut snapshot, "cp-3", "kube-apiserver-cp-3") = state;
+        assert_eq!(said(&snapshot, "k8s.controlplane.apiserver"), ["fail component-not-ready cp-3"]);
+    }
+    // The other components reach any API server (KubePrism), so what crashes beside a broken one is a root of its own.
+    *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = crashing("kube-scheduler");
+    assert_eq!(said(&snapshot, "k8s.controlplane.scheduler"), ["fail crash-looping cp-3"]);
+}
+
+#[test]
+fn a_component_may_be_missing_disabled_or_not_rendered() {
+    let id = "k8s.controlplane.scheduler";
+    let without = |snapshot: &mut Snapshot| {
+        let statuses = snapshot.talos_of("cp-2").static_pod_statuses.as_mut().unwrap();
+        statuses.retain(|status| status.name != "kube-scheduler-cp-2");
+    };
+    let mut snapshot = healthy();
+    without(&mut snapshot);
+    assert_eq!(said(&snapshot, id), ["fail component-missing cp-2"]);
+    assert_eq!(
+        said(&snapshot, "k8s.staticpods.running"),
+        ["fail static-pod-missing kube-scheduler-cp-2 < k8s.controlplane.scheduler"]
+    );
+    snapshot.talos_of("cp-2").static_pods.as_mut().unwrap().retain(|id| id != "kube-scheduler");
+    assert_eq!(said(&snapshot, id), ["fail component-missing cp-2 < k8s.staticpods.rendered"]);
+    assert_eq!(said(&snapshot, "k8s.staticpods.rendered"), ["fail static-pod-not-rendered cp-2"]);
+    snapshot.talos_of("cp-2").scheduler_enabled = Ok(Some(false));
+    for id in [id, "k8s.staticpods.rendered", "k8s.staticpods.running"] {
+        assert_eq!(status(&snapshot, id), Status::Pass, "{id}");
+    }
+}
+
+#[test]
+fn mirror_pods_stand_in_only_where_talos_does_not_tell() {
+    let id = "k8s.controlplane.scheduler";
+    let mut snapshot = healthy();
+    snapshot.talos_of("cp-2").static_pod_statuses = no(GapKind::Unsupported);
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["error not-supported-by-version cp-2 !"]);
+    snapshot.kube().pods = no(GapKind::Forbidden);
+    assert_eq!(said(&snapshot, id), ["error not-supported-by-version cp-2 !"]);
+}
+
+#[test]
+fn all_statuses_missing_is_undetermined() {
+    let mut snapshot = healthy();
+    snapshot.talos_of("cp-2").static_pod_statuses = Ok(Vec::new());
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["error status-stale cp-2"]);
+    assert_eq!(roots(&snapshot), ["k8s.staticpods.running status-stale cp-2"]);
+    snapshot.kube().pods = no(GapKind::TimedOut);
+    assert_eq!(said(&snapshot, "k8s.controlplane.apiserver"), ["error status-stale cp-2 < k8s.staticpods.running"]);
+}
+
+#[test]
+fn before_the_bootstrap_everything_waits_for_etcd() {
+    let mut snapshot = healthy().without_kubernetes();
+    for name in CONTROL_PLANES {
+        let etcd = snapshot.service_mut(name, "etcd");
+        (etcd.state, etcd.healthy) = ("Preparing".to_owned(), None);
+        let node = snapshot.talos_of(name);
+        (node.static_pods, node.static_pod_statuses) = (Ok(Vec::new()), Ok(Vec::new()));
+        (node.config_statuses, node.scheduler_enabled) = (Ok(Vec::new()), Ok(None));
+    }
+    assert_eq!(said(&snapshot, "k8s.staticpods.rendered")[0], "fail static-pod-not-rendered cp-1 < etcd.service");
+    assert_eq!(said(&snapshot, "k8s.controlplane.scheduler")[0], "fail component-missing cp-1 < etcd.service");
+    assert_eq!(roots(&snapshot), Vec::<String>::new());
+}
+
+#[test]
+fn pods_of_the_users_own_count() {
+    let id = "k8s.staticpods.running";
+    let mut snapshot = healthy();
+    let node = snapshot.talos_of("w-1");
+    node.static_pods = Ok(vec!["default-cache".to_owned()]);
+    assert_eq!(said(&snapshot, id), ["error status-stale w-1"]);
+    let state = crashing("cache");
+    snapshot.talos_of("w-1").static_pod_statuses = Ok(vec![StaticPodStatus { name: "cache-w-1".to_owned(), state }]);
+    assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
+}
+
+#[test]
+fn etcd_is_shown_beside_the_static_pods() {
+    let mut snapshot = healthy();
+    snapshot.service_mut("cp-2", "etcd").healthy = None;
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["fail static-pod-failed etcd-cp-2 < etcd.service"]);
+}
+
+#[test]
+fn without_talos_mirror_pods_are_judged() {
+    let mut snapshot = healthy().without_talos();
+    for id in ["k8s.controlplane.scheduler", "k8s.staticpods.running", "k8s.kube-proxy", "k8s.dns", "k8s.api.servers"] {
+        assert_eq!(status(&snapshot, id), Status::Pass, "{id}: {:?}", judge(&snapshot, id));
+    }
+    for id in ["k8s.api.identity", "k8s.nodes.registered", "k8s.staticpods.rendered"] {
+        assert_eq!(status(&snapshot, id), Status::Skip, "{id}");
+    }
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-scheduler-cp-2");
+    assert_eq!(roots(&snapshot), ["k8s.controlplane.scheduler component-missing cp-2"]);
+    // A control plane that runs elsewhere is nobody's fault.
+    let mut hosted = healthy().only(&["w-1"]).without_talos();
+    hosted.kube().servers.clear();
+    for id in ["k8s.controlplane.scheduler", "k8s.staticpods.running", "k8s.api.servers"] {
+        assert_eq!(status(&hosted, id), Status::Skip, "{id}");
+    }
+    hosted.kube().nodes = Ok(Vec::new());
+    assert_eq!(said(&hosted, "k8s.controlplane.scheduler"), ["error no-answer cluster"]);
+}
+
+#[test]
+fn kube_proxy_covers_nodes_or_is_not_wanted() {
+    let id = "k8s.kube-proxy";
+    let set = |change: fn(&mut crate::snapshot::DaemonSet)| {
+        let mut snapshot = healthy();
+        change(&mut snapshot.kube().daemon_sets.as_mut().unwrap()[1]);
+        snapshot
+    };
+    assert_eq!(
+        said(&set(|it| it.observed_generation = None), id),
+        ["fail daemonset-incomplete kube-system/kube-proxy"]
+    );
+    assert_eq!(status(&set(|it| (it.desired, it.available) = (0, 0)), id), Status::Skip);
+    // The numbers count even where the pods contradict them.
+    assert_eq!(said(&set(|it| it.available = 3), id), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+    let mut snapshot = set(|it| it.available = 3);
+    let pods = snapshot.kube().pods.as_mut().unwrap();
+    pods.retain(|pod| pod.name != "kube-proxy-abcd3");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1"]);
+    snapshot.node_mut("w-1").leaving = true;
+    assert_eq!(status(&snapshot, id), Status::Pass);
+
+    snapshot.kube().daemon_sets = Ok(Vec::new());
+    assert_eq!(said(&snapshot, id), ["fail daemonset-missing kube-system/kube-proxy"]);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);
+    }
+    assert_eq!(said(&snapshot, id), ["error daemonset-missing kube-system/kube-proxy"]);
+    let mut disabled = healthy();
+    for name in CONTROL_PLANES {
+        disabled.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().proxy_enabled = false;
+    }
+    assert_eq!(status(&disabled, id), Status::Skip);
+}
+
+#[test]
+fn dns_needs_one_ready_endpoint() {
+    let id = "k8s.dns";
+    let mut snapshot = healthy();
+    for endpoint in snapshot.kube().dns_endpoints.as_mut().unwrap() {
+        endpoint.ready = false;
+    }
+    assert_eq!(said(&snapshot, id), ["fail dns-no-endpoints kube-system/kube-dns"]);
+    snapshot.kube().deployments.as_mut().unwrap()[0].replicas = 0;
+    assert_eq!(said(&snapshot, id), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
+    snapshot.kube().dns_endpoints = Ok(Vec::new());
+    snapshot.kube().deployments = Ok(Vec::new());
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("coredns"));
+    assert_eq!(said(&snapshot, id), ["fail dns-missing kube-system/kube-dns"]);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().dns_enabled = false;
+    }
+    assert_eq!(status(&snapshot, id), Status::Skip);
+}
+
+#[test]
+fn absurd_numbers_of_a_daemon_set_are_no_pass() {
+    let mut snapshot = healthy();
+    let set = snapshot.kube().daemon_sets.as_mut().unwrap().iter_mut().find(|set| set.name == "kube-proxy").unwrap();
+    (set.desired, set.available) = (i32::MAX, i32::MIN);
+    assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Fail);
+}

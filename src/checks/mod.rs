@@ -1,0 +1,253 @@
+//! The checks: a table of constants, each beside the pure function that judges it.
+//!
+//! A judge sees one [`Snapshot`] and nothing else. It passes because something was seen, never because nothing was: a
+//! verdict without findings is an error, and a fact that is a gap is at best `blocked`.
+
+pub(crate) mod allowance;
+mod api_servers;
+mod apiserver;
+mod common;
+mod components;
+mod connectivity;
+mod credentials;
+mod etcd;
+mod expected;
+#[cfg(test)]
+mod fixture;
+mod identity;
+mod kube_common;
+mod kube_nodes;
+#[cfg(test)]
+mod kube_tests;
+#[cfg(test)]
+mod laws;
+mod readiness;
+mod reason;
+mod reason_text;
+mod static_pods;
+#[cfg(test)]
+mod talos_tests;
+mod verdict;
+mod workloads;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+pub(crate) use reason::Reason;
+pub(crate) use reason_text::Step;
+pub(crate) use verdict::{Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};
+
+use crate::snapshot::Snapshot;
+
+/// One check. Everything that is said about it anywhere is made from this literal.
+pub(crate) struct Check {
+    /// Stable, dotted: `etcd.quorum`.
+    pub(crate) id: &'static str,
+    pub(crate) stage: Stage,
+    /// One line: what is true when it passes.
+    pub(crate) summary: &'static str,
+    /// For `explain`: what it measures, why it fails, what to do. Paragraphs.
+    pub(crate) explain: &'static str,
+    /// The worst it can say.
+    pub(crate) severity: Severity,
+    /// Checks that run with it when it is selected alone; a target of theirs that did not pass blocks the same target here.
+    pub(crate) requires: &'static [&'static str],
+    /// The facts it reads. The engine asks for no others.
+    pub(crate) facts: &'static [Fact],
+    pub(crate) judge: fn(&Snapshot) -> Verdict,
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+/// The seven stages, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Connectivity = 1,
+    Readiness,
+    Etcd,
+    ApiServer,
+    ControlPlane,
+    Nodes,
+    StaticPods,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Connectivity,
+        Self::Readiness,
+        Self::Etcd,
+        Self::ApiServer,
+        Self::ControlPlane,
+        Self::Nodes,
+        Self::StaticPods,
+    ];
+
+    pub(crate) fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Stable name: JUnit suites, JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Connectivity => "node-connectivity",
+            Self::Readiness => "node-readiness",
+            Self::Etcd => "etcd",
+            Self::ApiServer => "api-server",
+            Self::ControlPlane => "control-plane",
+            Self::Nodes => "kubernetes-nodes",
+            Self::StaticPods => "static-pods",
+        }
+    }
+
+    /// Heading of the text report.
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Self::Connectivity => "Checking node connectivity...",
+            Self::Readiness => "Checking node readiness...",
+            Self::Etcd => "Checking etcd cluster health...",
+            Self::ApiServer => "Checking Kubernetes API server...",
+            Self::ControlPlane => "Checking control plane components...",
+            Self::Nodes => "Checking Kubernetes node health...",
+            Self::StaticPods => "Checking static pods...",
+        }
+    }
+}
+
+/// A kind of observation. The observers ask only for those that some selected check names; `rbac` and `list` are made from
+/// what they say of themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Fact {
+    /// Talos `Version` of every endpoint and node, `Members`, `MachineType`, `Nodename`: the population itself.
+    TalosNodes,
+    MachineStatus,
+    Services,
+    StaticPods,
+    StaticPodStatuses,
+    ConfigStatuses,
+    /// `SchedulerConfigs`, `ControllerManagerConfigs`.
+    ComponentConfigs,
+    BootstrapManifests,
+    /// `EtcdStatus`, `EtcdMemberList`, `EtcdMembers`; or etcd's own `Status` and `MemberList`.
+    EtcdMembership,
+    EtcdAlarms,
+    /// `List /var/lib/etcd`, only while etcd has not started.
+    EtcdData,
+    /// `/readyz` of the Kubernetes endpoint.
+    EndpointReadyz,
+    /// `/readyz` of each control plane.
+    ServerReadyz,
+    /// Kubernetes Node objects.
+    KubeNodes,
+    NodeLeases,
+    SystemLeases,
+    Pods,
+    DaemonSets,
+    Deployments,
+    DnsEndpoints,
+    ApiEndpoints,
+}
+
+/// What a Kubernetes fact needs of RBAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Right {
+    /// get, list on a resource: API group, plural.
+    Resource(&'static str, &'static str),
+    /// get on a non-resource URL.
+    Url(&'static str),
+}
+
+impl Fact {
+    /// What is called, in the words of the API concerned.
+    pub(crate) fn reads(self) -> &'static str {
+        match self {
+            Self::TalosNodes => "Version, Members, MachineTypes, Nodenames",
+            Self::MachineStatus => "MachineStatuses",
+            Self::Services => "ServiceList",
+            Self::StaticPods => "StaticPods",
+            Self::StaticPodStatuses => "StaticPodStatuses",
+            Self::ConfigStatuses => "ConfigStatuses",
+            Self::ComponentConfigs => "SchedulerConfigs, ControllerManagerConfigs",
+            Self::BootstrapManifests => "BootstrapManifestsConfigs",
+            Self::EtcdMembership => "EtcdStatus, EtcdMemberList, EtcdMembers",
+            Self::EtcdAlarms => "EtcdAlarmList",
+            Self::EtcdData => "List /var/lib/etcd",
+            Self::EndpointReadyz => "GET /readyz (endpoint)",
+            Self::ServerReadyz => "GET /readyz (each control plane)",
+            Self::KubeNodes => "nodes",
+            Self::NodeLeases => "leases (kube-node-lease)",
+            Self::SystemLeases => "leases (kube-system)",
+            Self::Pods => "pods (kube-system)",
+            Self::DaemonSets => "daemonsets (kube-system)",
+            Self::Deployments => "deployments (kube-system)",
+            Self::DnsEndpoints => "endpointslices (kube-system)",
+            Self::ApiEndpoints => "endpointslices (default)",
+        }
+    }
+
+    /// The right that a kubeconfig needs for it; `None` for what the Talos API tells.
+    pub(crate) fn right(self) -> Option<Right> {
+        match self {
+            Self::EndpointReadyz | Self::ServerReadyz => Some(Right::Url("/readyz")),
+            Self::KubeNodes => Some(Right::Resource("", "nodes")),
+            Self::Pods => Some(Right::Resource("", "pods")),
+            Self::NodeLeases | Self::SystemLeases => Some(Right::Resource("coordination.k8s.io", "leases")),
+            Self::DaemonSets => Some(Right::Resource("apps", "daemonsets")),
+            Self::Deployments => Some(Right::Resource("apps", "deployments")),
+            Self::DnsEndpoints | Self::ApiEndpoints => Some(Right::Resource("discovery.k8s.io", "endpointslices")),
+            _ => None,
+        }
+    }
+}
+
+/// Every check, in the order of the reports: by stage, then from cause to symptom.
+pub(crate) const ALL: &[&Check] = &[
+    &credentials::CREDENTIALS,
+    &connectivity::ENDPOINTS,
+    &connectivity::REACHABLE,
+    &expected::EXPECTED,
+    &readiness::BOOTED,
+    &readiness::READY,
+    &readiness::SERVICES,
+    &readiness::KUBELET,
+    &etcd::SERVICE,
+    &etcd::QUORUM,
+    &etcd::LEADER,
+    &etcd::MEMBERS_CONSISTENT,
+    &etcd::MEMBERS_NODES,
+    &etcd::LEARNERS,
+    &etcd::ALARMS,
+    &etcd::TOLERANCE,
+    &apiserver::CREDENTIALS,
+    &apiserver::ENDPOINT,
+    &api_servers::SERVERS,
+    &identity::IDENTITY,
+    &components::APISERVER,
+    &components::CONTROLLER_MANAGER,
+    &components::SCHEDULER,
+    &kube_nodes::REGISTERED,
+    &kube_nodes::READY,
+    &kube_nodes::SCHEDULABLE,
+    &workloads::KUBE_PROXY,
+    &workloads::DNS,
+    &static_pods::RENDERED,
+    &static_pods::RUNNING,
+];
+
+/// For a judge that said nothing: no evidence is an error, never a pass.
+pub(crate) fn nothing_judged() -> Verdict {
+    Verdict::whole(Outcome::Problem(Problem::error(Reason::NoAnswer, "something to judge", "no target was found")))
+}
+
+#[cfg(test)]
+pub(crate) fn find(id: &str) -> Option<&'static Check> {
+    ALL.iter().copied().find(|check| check.id == id)
+}
+
+/// The facts that a selection of checks reads.
+pub(crate) fn facts<'a>(checks: impl IntoIterator<Item = &'a &'static Check>) -> BTreeSet<Fact> {
+    checks.into_iter().flat_map(|check| check.facts).copied().collect()
+}

@@ -1,0 +1,289 @@
+//! Stage 2: has each machine booted, is it ready, and do its services run?
+
+use super::common::{
+    each_node, is_healthy, says_nothing, service_text, talos_contact, talos_fact, talos_service, version_numbers,
+};
+use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{MachineStatus, Node, Role, Service, Snapshot, UnmetCondition};
+
+pub(super) const BOOTED: Check = Check {
+    id: "talos.nodes.booted",
+    stage: Stage::Readiness,
+    summary: "every machine is in stage running",
+    explain: "Reads the stage that each machine reports: booting, installing, maintenance, running, rebooting, shutting down, \
+resetting or upgrading. Only running is a state to rest in; the others are on the way to something, and waiting usually helps.\n\n\
+A machine that stays in booting is held up by a service: one that is neither running and healthy, nor finished, nor skipped. \
+Those are named with their last event. Extension services are a common cause: they wait for a device or a file that this \
+machine does not have. A machine that has not finished booting after 70 minutes reboots itself and starts over.\n\n\
+`talosctl -n NODE services` and `talosctl -n NODE dmesg` tell more.",
+    severity: Severity::Fail,
+    requires: &["talos.nodes.reachable"],
+    facts: &[Fact::TalosNodes, Fact::MachineStatus, Fact::Services],
+    judge: booted,
+};
+
+pub(super) const READY: Check = Check {
+    id: "talos.nodes.ready",
+    stage: Stage::Readiness,
+    summary: "every machine says of itself that it is ready",
+    explain: "Reads the readiness that each machine in stage running reports, and the conditions that it finds unmet: time, \
+network, services, staticPods, nodeReady. In other stages a machine says `ready` without looking at any condition, so those \
+are left to `talos.nodes.booted`.\n\n\
+An unmet condition often repeats what another check has found in more detail; then that check is named as the cause.",
+    severity: Severity::Fail,
+    requires: &["talos.nodes.booted"],
+    facts: &[Fact::TalosNodes, Fact::MachineStatus],
+    judge: ready,
+};
+
+pub(super) const SERVICES: Check = Check {
+    id: "talos.nodes.services",
+    stage: Stage::Readiness,
+    summary: "every Talos service that a machine needs is running and healthy",
+    explain: "Reads each machine's list of services. machined, apid, containerd and cri have to be there, running and healthy on \
+every machine, trustd on control planes. etcd and the kubelet have checks of their own: `etcd.service` and \
+`talos.nodes.kubelet`.\n\n\
+Any other service may also have finished or been skipped, or have no health check. Extension services (`ext-…`) count too: \
+one that fails is invisible in the machine's own readiness, and holds up the next boot.\n\n\
+The last event and the message of the health check are shown; `talosctl -n NODE service ID` and `talosctl -n NODE logs ID` \
+have the history.",
+    severity: Severity::Fail,
+    requires: &["talos.nodes.reachable"],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::MachineStatus],
+    judge: services,
+};
+
+pub(super) const KUBELET: Check = Check {
+    id: "talos.nodes.kubelet",
+    stage: Stage::Readiness,
+    summary: "the kubelet is running and healthy on every node, workers too",
+    explain: "Reads the service `kubelet` of every machine that runs Kubernetes. Talos asks the kubelet for its health every few \
+seconds, so a crash shows here long before Kubernetes marks the node NotReady, which takes about 50 seconds.\n\n\
+A kubelet that alternates between Running and Waiting crashes again and again: `talosctl -n NODE logs kubelet` has the \
+reason. One that stays in Preparing usually cannot pull its image; one in Waiting names what it waits for, such as time \
+synchronisation.\n\n\
+A machine on which no kubelet is configured is passed over.",
+    severity: Severity::Fail,
+    requires: &["talos.nodes.reachable"],
+    facts: &[Fact::TalosNodes, Fact::Services],
+    judge: kubelet,
+};
+
+const STAGES: [&str; 8] =
+    ["booting", "installing", "maintenance", "running", "rebooting", "shutting down", "resetting", "upgrading"];
+
+fn machine_status<'a>(snapshot: &Snapshot, node: &'a Node) -> Result<&'a MachineStatus, Outcome> {
+    let expected = "the stage of the machine";
+    let status = talos_fact(snapshot, node, |talos| &talos.machine_status, expected)?;
+    let status = status.as_ref().ok_or_else(|| says_nothing(expected, "the machine has no MachineStatus"))?;
+    if STAGES.contains(&status.stage.as_str()) {
+        Ok(status)
+    } else {
+        let observed = format!("stage `{}`", status.stage);
+        Err(Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a stage that is known", observed)))
+    }
+}
+
+fn booted(snapshot: &Snapshot) -> Verdict {
+    each_node(snapshot, |node, verdict| {
+        let target = Target::node(node);
+        match machine_status(snapshot, node) {
+            Ok(status) if status.stage == "running" => verdict.ok(target),
+            Ok(status) => verdict.problem(target, not_running(node, &status.stage)),
+            Err(outcome) => verdict.push(target, outcome),
+        }
+    })
+}
+
+fn not_running(node: &Node, stage: &str) -> Problem {
+    let expected = "stage running";
+    let address = node.address.as_str();
+    if stage == "maintenance" {
+        return Problem::fail(Reason::MaintenanceMode, expected, "stage maintenance")
+            .hint(Hint::likely("the machine has no configuration"));
+    }
+    let blockers: Vec<&Service> = match (stage, &node.talos.services) {
+        ("booting", Ok(services)) => services.iter().filter(|service| holds_up_boot(service)).collect(),
+        _ => Vec::new(),
+    };
+    if blockers.is_empty() {
+        return Problem::fail(Reason::StageNotRunning, expected, format!("stage {stage}"))
+            .hint(Hint::run("{talosctl} -n {} dmesg", [address]));
+    }
+    let texts: Vec<String> =
+        blockers.iter().map(|service| format!("{} ({})", service.id, service_text(service))).collect();
+    let observed = format!("booting, held up by {}", texts.join(", "));
+    let problem = Problem::fail(Reason::ServiceBlocksBoot, expected, observed)
+        .hint(Hint::run("{talosctl} -n {} service {}", [address, &blockers[0].id]));
+    match blockers.as_slice() {
+        [only] if only.id == "etcd" => problem.explained_by("etcd.service"),
+        [only] if only.id == "kubelet" => problem.explained_by("talos.nodes.kubelet"),
+        _ => problem,
+    }
+}
+
+/// The rule by which Talos itself waits for services during boot.
+fn holds_up_boot(service: &Service) -> bool {
+    match service.state.as_str() {
+        "Skipped" | "Finished" => false,
+        "Running" => service.healthy == Some(false),
+        _ => true,
+    }
+}
+
+fn ready(snapshot: &Snapshot) -> Verdict {
+    each_node(snapshot, |node, verdict| {
+        let target = Target::node(node);
+        match machine_status(snapshot, node) {
+            Ok(status) if status.stage != "running" => verdict.block(target, "talos.nodes.booted"),
+            Ok(status) if !status.unmet.is_empty() => {
+                for condition in &status.unmet {
+                    verdict.problem(target.clone(), unmet(snapshot, node, condition));
+                }
+            }
+            Ok(status) if status.ready => verdict.pass(target.clone(), format!("Node {target}: ready")),
+            Ok(_) => {
+                let problem = Problem::fail(Reason::ConditionUnmet, "ready", "not ready, and no reason is given");
+                verdict.problem(target, problem);
+            }
+            Err(Outcome::Problem(_)) => verdict.block(target, "talos.nodes.booted"),
+            Err(outcome) => verdict.push(target, outcome),
+        }
+    })
+}
+
+fn unmet(snapshot: &Snapshot, node: &Node, condition: &UnmetCondition) -> Problem {
+    let observed = format!("{}: {}", condition.name, condition.reason);
+    let problem = Problem::fail(Reason::ConditionUnmet, "no unmet condition", observed)
+        .hint(Hint::run("{talosctl} -n {} get machinestatus -o yaml", [node.address.as_str()]));
+    let kubernetes = snapshot.kubernetes.is_some();
+    match condition.name.as_str() {
+        "services" if condition.reason.contains("etcd") => problem.explained_by("etcd.service"),
+        "services" if condition.reason.contains("kubelet") => problem.explained_by("talos.nodes.kubelet"),
+        "services" => problem.explained_by("talos.nodes.services"),
+        "staticPods" => problem.explained_by("k8s.staticpods.running"),
+        "nodeReady" if no_etcd(snapshot) => problem.explained_by("etcd.service"),
+        "nodeReady" if kubernetes => problem.explained_by("k8s.nodes.ready"),
+        _ => problem,
+    }
+}
+
+/// Not one control plane says that its etcd runs: then there is no Kubernetes that could call a node ready.
+fn no_etcd(snapshot: &Snapshot) -> bool {
+    let runs = |node: &Node| talos_service(snapshot, node, "etcd").is_ok_and(|etcd| etcd.is_some_and(is_healthy));
+    snapshot.control_planes().next().is_some() && !snapshot.control_planes().any(runs)
+}
+
+fn services(snapshot: &Snapshot) -> Verdict {
+    each_node(snapshot, |node, verdict| {
+        let target = Target::node(node);
+        let expected = "a list of Talos services";
+        let services = match talos_fact(snapshot, node, |talos| &talos.services, expected) {
+            Ok(services) if services.is_empty() => {
+                return verdict.push(target, says_nothing(expected, "an empty list"));
+            }
+            Ok(services) => services,
+            Err(outcome) => return verdict.push(target, outcome),
+        };
+        let required: &[&str] = match node.role {
+            Role::ControlPlane => &["machined", "apid", "containerd", "cri", "trustd"],
+            Role::Worker => &["machined", "apid", "containerd", "cri"],
+            Role::Unknown => {
+                let expected = "a role, because the services that are needed depend on it";
+                return verdict.push(target, says_nothing(expected, "no source tells the node's role"));
+            }
+        };
+        let mut problems: Vec<Problem> = required
+            .iter()
+            .filter(|id| !services.iter().any(|service| service.id == **id))
+            .map(|id| Problem::fail(Reason::ServiceMissing, format!("service `{id}`"), "the machine does not list it"))
+            .collect();
+        let judged_elsewhere = |service: &&Service| service.id == "etcd" || service.id == "kubelet";
+        for service in services.iter().filter(|service| !judged_elsewhere(service)) {
+            if !is_fine(snapshot, node, service, required.contains(&service.id.as_str())) {
+                problems.push(service_failed(node, service));
+            }
+        }
+        if problems.is_empty() {
+            verdict.ok(target.clone());
+        }
+        for problem in problems {
+            verdict.problem(target.clone(), problem);
+        }
+    })
+}
+
+fn is_fine(snapshot: &Snapshot, node: &Node, service: &Service, required: bool) -> bool {
+    let health_may_be_unknown =
+        !required && (service.healthy.is_none() || extension_health_bug(snapshot, node, service));
+    match service.state.as_str() {
+        "Running" => service.healthy == Some(true) || health_may_be_unknown,
+        "Finished" | "Skipped" => !required,
+        _ => false,
+    }
+}
+
+/// Talos 1.8.0 to 1.8.3 call every running extension service unhealthy, in exactly these words.
+fn extension_health_bug(snapshot: &Snapshot, node: &Node, service: &Service) -> bool {
+    let version = talos_contact(snapshot, node).ok().and_then(|contact| version_numbers(&contact.version.tag));
+    service.id.starts_with("ext-")
+        && service.health_message == "service not running"
+        && matches!(version, Some((1, 8, 0..=3)))
+}
+
+fn service_failed(node: &Node, service: &Service) -> Problem {
+    let id = service.id.as_str();
+    let what = if id.starts_with("ext-") { "extension service" } else { "service" };
+    let address = node.address.as_str();
+    let problem = Problem::fail(
+        Reason::ServiceFailed,
+        format!("{what} `{id}` running and healthy"),
+        format!("{id}: {}", service_text(service)),
+    )
+    .hint(Hint::run("{talosctl} -n {} service {}", [address, id]))
+    .hint(Hint::run("{talosctl} -n {} logs {}", [address, id]));
+    // A machine on its way down or to another version stops its services on purpose.
+    match &node.talos.machine_status {
+        Ok(Some(status)) if !matches!(status.stage.as_str(), "running" | "booting") => {
+            problem.explained_by("talos.nodes.booted")
+        }
+        _ => problem,
+    }
+}
+
+fn kubelet(snapshot: &Snapshot) -> Verdict {
+    each_node(snapshot, |node, verdict| {
+        let target = Target::node(node);
+        let outcome = match talos_service(snapshot, node, "kubelet") {
+            Ok(Some(service)) if is_healthy(service) => Outcome::Pass(None),
+            Ok(Some(service)) => Outcome::Problem(kubelet_unhealthy(node, service)),
+            Ok(None) => kubelet_absent(snapshot, node),
+            Err(outcome) => outcome,
+        };
+        verdict.push(target, outcome);
+    })
+}
+
+fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
+    let address = node.address.as_str();
+    Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service_text(service))
+        .hint(Hint::run("{talosctl} -n {} service kubelet", [address]))
+        .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]))
+}
+
+/// No kubelet is right only for a machine without Kubernetes, which exists from Talos 1.14 on and has no node name.
+fn kubelet_absent(snapshot: &Snapshot, node: &Node) -> Outcome {
+    let missing = || {
+        let problem = Problem::fail(Reason::ServiceMissing, "service `kubelet`", "the machine does not list it");
+        Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} services", [node.address.as_str()])))
+    };
+    let version = talos_contact(snapshot, node).ok().and_then(|contact| version_numbers(&contact.version.tag));
+    if version.is_some_and(|version| version < (1, 14, 0)) || node.sources.kubernetes {
+        return missing();
+    }
+    match talos_fact(snapshot, node, |talos| &talos.nodename, "whether the machine has a node name") {
+        Ok(None) => Outcome::Skip("no Kubernetes on this machine".to_owned()),
+        Ok(Some(_)) => missing(),
+        Err(outcome) => outcome,
+    }
+}

@@ -1,0 +1,195 @@
+use super::super::Status;
+use super::super::fixture::{gap, healthy, service};
+use super::{judge, lines, observed, status, wrong};
+use crate::snapshot::{GapKind, Role, ServiceEvent, Snapshot, UnmetCondition};
+
+fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    let mut snapshot = healthy();
+    change(&mut snapshot);
+    snapshot
+}
+
+/// `w-1` in a stage, `ready` as real machines say it there.
+fn in_stage(stage: &str) -> Snapshot {
+    with(|snapshot| stage.clone_into(&mut snapshot.machine_status_mut("w-1").stage))
+}
+
+#[test]
+fn only_stage_running_is_booted() {
+    let cases = [
+        ("booting", "fail stage-not-running"),
+        ("upgrading", "fail stage-not-running"),
+        ("shutting down", "fail stage-not-running"),
+        ("maintenance", "fail maintenance-mode"),
+        ("unknown", "error unreadable-answer"),
+        ("", "error unreadable-answer"),
+        ("dancing", "error unreadable-answer"),
+    ];
+    for (stage, expected) in cases {
+        let snapshot = in_stage(stage);
+        assert_eq!(wrong("talos.nodes.booted", &snapshot), [format!("w-1: {expected}")]);
+        assert_eq!(wrong("talos.nodes.ready", &snapshot), ["w-1: blocked talos.nodes.booted"]);
+    }
+}
+
+#[test]
+fn a_boot_names_what_holds_it_up() {
+    let mut snapshot = in_stage("booting");
+    let mut extension = service("ext-agent");
+    extension.state = "Waiting".to_owned();
+    extension.healthy = None;
+    extension.last_event = Some(ServiceEvent {
+        message: "Waiting for file \"/dev/virtio-ports/agent.0\"".to_owned(),
+        state: "Waiting".to_owned(),
+        at: None,
+    });
+    snapshot.talos_of("w-1").services.as_mut().unwrap().push(extension);
+    assert_eq!(wrong("talos.nodes.booted", &snapshot), ["w-1: fail service-blocks-boot"]);
+    assert_eq!(
+        observed("talos.nodes.booted", &snapshot),
+        ["booting, held up by ext-agent (Waiting, health unknown; last event: \
+          Waiting for file \"/dev/virtio-ports/agent.0\")"]
+    );
+    assert_eq!(wrong("talos.nodes.services", &snapshot), ["w-1: fail service-failed"]);
+
+    let mut etcd = with(|snapshot| "booting".clone_into(&mut snapshot.machine_status_mut("cp-1").stage));
+    "Preparing".clone_into(&mut etcd.service_mut("cp-1", "etcd").state);
+    assert_eq!(wrong("talos.nodes.booted", &etcd), ["cp-1: fail service-blocks-boot, see etcd.service"]);
+}
+
+#[test]
+fn ready_nodes_are_listed() {
+    assert_eq!(lines("talos.nodes.ready", &healthy())[0], "Node 10.0.0.1 (cp-1): ready");
+}
+
+#[test]
+fn unmet_conditions_name_the_check_that_knows_more() {
+    let cases = [
+        ("time", "time is not synced", ""),
+        ("services", "etcd not healthy", ", see etcd.service"),
+        ("services", "kubelet not running", ", see talos.nodes.kubelet"),
+        ("services", "trustd not healthy", ", see talos.nodes.services"),
+        ("staticPods", "kube-apiserver-cp-1 not ready", ", see k8s.staticpods.running"),
+        ("nodeReady", "node \"w-1\" is not ready", ", see k8s.nodes.ready"),
+    ];
+    for (name, reason, see) in cases {
+        let snapshot = with(|snapshot| {
+            let status = snapshot.machine_status_mut("w-1");
+            status.ready = false;
+            status.unmet = vec![UnmetCondition { name: name.to_owned(), reason: reason.to_owned() }];
+        });
+        assert_eq!(wrong("talos.nodes.ready", &snapshot), [format!("w-1: fail condition-unmet{see}")]);
+    }
+    let silent = with(|snapshot| snapshot.machine_status_mut("w-1").ready = false);
+    assert_eq!(wrong("talos.nodes.ready", &silent), ["w-1: fail condition-unmet"]);
+}
+
+/// State, health, and whether a service that nothing requires is then fine.
+const OTHER_SERVICES: [(&str, Option<bool>, bool); 9] = [
+    ("Running", Some(true), true),
+    ("Running", None, true),
+    ("Finished", None, true),
+    ("Skipped", None, true),
+    ("Running", Some(false), false),
+    ("Waiting", None, false),
+    ("Failed", Some(false), false),
+    ("Unknown", None, false),
+    ("", Some(true), false),
+];
+
+#[test]
+fn services_beyond_the_required_may_rest() {
+    for (state, health, fine) in OTHER_SERVICES {
+        let snapshot = with(|snapshot| {
+            let mut extra = service("ext-iscsid");
+            extra.state = state.to_owned();
+            extra.healthy = health;
+            snapshot.talos_of("w-1").services.as_mut().unwrap().push(extra);
+        });
+        let expected = if fine { Status::Pass } else { Status::Fail };
+        assert_eq!(status("talos.nodes.services", &snapshot), expected, "{state} {health:?}");
+    }
+}
+
+#[test]
+fn required_services_run_and_are_healthy() {
+    for id in ["machined", "apid", "containerd", "cri", "trustd"] {
+        for (state, health) in [("Running", None), ("Running", Some(false)), ("Finished", None), ("Skipped", None)] {
+            let snapshot = with(|snapshot| {
+                let service = snapshot.service_mut("cp-2", id);
+                service.state = state.to_owned();
+                service.healthy = health;
+            });
+            assert_eq!(wrong("talos.nodes.services", &snapshot), ["cp-2: fail service-failed"], "{id} {state}");
+        }
+        let missing = with(|snapshot| {
+            snapshot.talos_of("cp-2").services.as_mut().unwrap().retain(|service| service.id != id);
+        });
+        assert_eq!(wrong("talos.nodes.services", &missing), ["cp-2: fail service-missing"], "{id}");
+    }
+    let unknown_role = with(|snapshot| snapshot.node_mut("w-1").role = Role::Unknown);
+    assert_eq!(wrong("talos.nodes.services", &unknown_role), ["w-1: error no-answer"]);
+}
+
+#[test]
+fn extensions_of_talos_1_8_are_not_called_unhealthy() {
+    for (tag, message, expected) in [
+        ("v1.8.3", "service not running", Status::Pass),
+        ("v1.8.4", "service not running", Status::Fail),
+        ("v1.8.0", "connection refused", Status::Fail),
+    ] {
+        let snapshot = with(|snapshot| {
+            tag.clone_into(&mut snapshot.talos_of("w-1").contact.as_mut().unwrap().version.tag);
+            let mut extension = service("ext-iscsid");
+            extension.healthy = Some(false);
+            extension.health_message = message.to_owned();
+            snapshot.talos_of("w-1").services.as_mut().unwrap().push(extension);
+        });
+        assert_eq!(status("talos.nodes.services", &snapshot), expected, "{tag} {message}");
+    }
+}
+
+#[test]
+fn the_kubelet_counts_on_workers_and_only_once() {
+    let snapshot = with(|snapshot| {
+        let kubelet = snapshot.service_mut("w-1", "kubelet");
+        kubelet.healthy = Some(false);
+        kubelet.health_message = "connection refused".to_owned();
+    });
+    assert_eq!(wrong("talos.nodes.kubelet", &snapshot), ["w-1: fail kubelet-unhealthy"]);
+    let expected = "Running, not healthy: connection refused; last event: Health check successful";
+    assert_eq!(observed("talos.nodes.kubelet", &snapshot), [expected]);
+    assert_eq!(status("talos.nodes.services", &snapshot), Status::Pass);
+}
+
+#[test]
+fn only_a_machine_without_kubernetes_needs_no_kubelet() {
+    let without = |tag: &str, change: fn(&mut Snapshot)| {
+        with(|snapshot| {
+            let node = snapshot.node_mut("w-1");
+            node.sources.kubernetes = false;
+            node.talos.services.as_mut().unwrap().retain(|service| service.id != "kubelet");
+            node.talos.nodename = Ok(None);
+            tag.clone_into(&mut node.talos.contact.as_mut().unwrap().version.tag);
+            change(snapshot);
+        })
+    };
+    let cases: [(Snapshot, &[&str]); 5] = [
+        (without("v1.14.0", |_| ()), &[]),
+        (without("v1.13.0", |_| ()), &["w-1: fail service-missing"]),
+        (without("v1.14.0", |it| it.node_mut("w-1").sources.kubernetes = true), &["w-1: fail service-missing"]),
+        (without("v1.14.0", |it| it.talos_of("w-1").nodename = Ok(Some("w-1".into()))), &["w-1: fail service-missing"]),
+        (without("v1.14.0", |it| it.talos_of("w-1").nodename = gap(GapKind::TimedOut)), &["w-1: error timed-out"]),
+    ];
+    for (snapshot, expected) in cases {
+        assert_eq!(wrong("talos.nodes.kubelet", &snapshot), expected);
+    }
+}
+
+#[test]
+fn services_of_a_machine_on_its_way_are_explained_by_its_stage() {
+    let mut snapshot = in_stage("rebooting");
+    "Stopping".clone_into(&mut snapshot.service_mut("w-1", "cri").state);
+    assert_eq!(wrong("talos.nodes.services", &snapshot), ["w-1: fail service-failed, see talos.nodes.booted"]);
+    assert!(judge("talos.nodes.services", &snapshot).problems().all(|(_, problem)| problem.waiting_helps));
+}
