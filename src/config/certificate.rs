@@ -1,0 +1,220 @@
+//! What a client certificate says of itself.
+
+use jiff::Timestamp;
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::pem;
+use crate::snapshot::Certificate;
+
+/// Who will look at the certificate: they differ in what they make of a missing extended key usage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// Wants clientAuth to be there.
+    Talos,
+    /// No extended key usage, or `any`, allows everything (Go's `x509.Verify`).
+    Kubernetes,
+}
+
+/// A client certificate with its chain and key, ready for rustls.
+pub(crate) struct Identity {
+    /// Leaf first.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    pub(crate) facts: Certificate,
+}
+
+impl Identity {
+    /// PEM for clients that want text, with labels that they know.
+    pub(crate) fn chain_pem(&self) -> String {
+        pem::encode_certificates(&self.chain)
+    }
+
+    /// See [`Self::chain_pem`]. Secret.
+    pub(crate) fn key_pem(&self) -> String {
+        pem::encode_key(&self.key)
+    }
+}
+
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Self { chain: self.chain.clone(), key: self.key.clone_key(), facts: self.facts.clone() }
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+/// Which of the two texts is at fault, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Certificate(String),
+    Key(String),
+}
+
+/// Reads a client certificate and its key. A key of another certificate is a fact, not an error.
+pub(crate) fn identity(certificate_pem: &[u8], key_pem: &[u8], peer: Peer) -> Result<Identity, Fault> {
+    let chain = pem::certificates(certificate_pem).map_err(Fault::Certificate)?;
+    let key = pem::private_key(key_pem).map_err(Fault::Key)?;
+    let facts = facts(&chain[0], Some(&key), peer)?;
+    Ok(Identity { chain, key, facts })
+}
+
+/// The facts of a leaf. Without a key, `matches_key` is false: nothing has shown it.
+pub(crate) fn facts(
+    leaf: &CertificateDer<'_>,
+    key: Option<&PrivateKeyDer<'static>>,
+    peer: Peer,
+) -> Result<Certificate, Fault> {
+    let unreadable = || Fault::Certificate("is not a readable X.509 certificate".to_owned());
+    let (rest, parsed) = X509Certificate::from_der(leaf).map_err(|_| unreadable())?;
+    if !rest.is_empty() {
+        return Err(unreadable());
+    }
+    let client_auth = match parsed.extended_key_usage().map_err(|_| unreadable())? {
+        Some(usage) => usage.value.client_auth || peer == Peer::Kubernetes && usage.value.any,
+        None => peer == Peer::Kubernetes,
+    };
+    let matches_key = match key {
+        Some(key) => public_key(key).map_err(Fault::Key)? == parsed.public_key().raw,
+        None => false,
+    };
+    Ok(Certificate {
+        not_before: timestamp(parsed.validity().not_before.timestamp()),
+        not_after: timestamp(parsed.validity().not_after.timestamp()),
+        client_auth,
+        matches_key,
+        organisations: parsed
+            .subject()
+            .iter_organization()
+            .filter_map(|attribute| attribute.as_str().ok().map(str::to_owned))
+            .collect(),
+    })
+}
+
+/// Every certificate of a CA bundle has to be one that rustls would trust.
+pub(crate) fn roots(bundle_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = pem::certificates(bundle_pem)?;
+    let mut store = RootCertStore::empty();
+    for (index, certificate) in certificates.iter().enumerate() {
+        store
+            .add(certificate.clone())
+            .map_err(|_| format!("PEM block {} is not a readable X.509 certificate", index + 1))?;
+    }
+    Ok(certificates)
+}
+
+/// The `SubjectPublicKeyInfo` that belongs to a private key, in DER.
+fn public_key(key: &PrivateKeyDer<'static>) -> Result<Vec<u8>, String> {
+    let signer =
+        rustls::crypto::ring::default_provider().key_provider.load_private_key(key.clone_key()).map_err(|_| {
+            if contains(key.secret_der(), SECP521R1) {
+                "is a P-521 key, which is not supported (Ed25519, P-256, P-384 and RSA are)".to_owned()
+            } else {
+                "is no private key that can be used (Ed25519, P-256, P-384 and RSA of 2048 to 8192 bits can)".to_owned()
+            }
+        })?;
+    signer.public_key().map(|spki| spki.as_ref().to_vec()).ok_or_else(|| "does not tell its public key".to_owned())
+}
+
+/// OID 1.3.132.0.35 in DER.
+const SECP521R1: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23];
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}
+
+/// "Never" is written as the last second of the year 9999, which is later than jiff's last.
+fn timestamp(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap_or(if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::testing::{Pair, label};
+
+    fn read(pair: &Pair, peer: Peer) -> Certificate {
+        identity(pair.certificate.as_bytes(), pair.key.as_bytes(), peer).unwrap().facts
+    }
+
+    #[test]
+    fn reads_what_a_talos_certificate_says() {
+        let facts = read(&Pair::talos("os:reader"), Peer::Talos);
+        assert_eq!(facts.organisations, ["os:reader"]);
+        assert!(facts.client_auth && facts.matches_key);
+        assert_eq!(facts.not_before.to_string(), "2020-01-01T00:00:00Z");
+        assert_eq!(facts.not_after.to_string(), "2040-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn keys_of_every_kind_are_compared() {
+        for (algorithm, sec1) in [
+            (&rcgen::PKCS_ED25519, false),
+            (&rcgen::PKCS_ECDSA_P256_SHA256, false),
+            (&rcgen::PKCS_ECDSA_P384_SHA384, false),
+            (&rcgen::PKCS_ECDSA_P256_SHA256, true),
+        ] {
+            let mut pair = Pair::new(algorithm, &["system:masters"], Some(rcgen::ExtendedKeyUsagePurpose::ClientAuth));
+            if sec1 {
+                pair.key = pair.sec1();
+            }
+            assert!(read(&pair, Peer::Kubernetes).matches_key);
+            let other = Pair::new(algorithm, &[], None);
+            let mixed = identity(pair.certificate.as_bytes(), other.key.as_bytes(), Peer::Talos).unwrap();
+            assert!(!mixed.facts.matches_key);
+        }
+    }
+
+    #[test]
+    fn a_missing_key_usage_is_enough_for_kubernetes_alone() {
+        let pair = Pair::new(&rcgen::PKCS_ED25519, &[], None);
+        assert!(!read(&pair, Peer::Talos).client_auth);
+        assert!(read(&pair, Peer::Kubernetes).client_auth);
+        let server = Pair::new(&rcgen::PKCS_ED25519, &[], Some(rcgen::ExtendedKeyUsagePurpose::ServerAuth));
+        assert!(!read(&server, Peer::Kubernetes).client_auth);
+    }
+
+    #[test]
+    fn the_end_of_time_is_a_time() {
+        assert_eq!(timestamp(253_402_300_799), Timestamp::MAX);
+        assert_eq!(timestamp(0).to_string(), "1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn faults_name_their_side() {
+        let pair = Pair::talos("os:reader");
+        let of =
+            |certificate: &str, key: &str| identity(certificate.as_bytes(), key.as_bytes(), Peer::Talos).unwrap_err();
+        assert!(matches!(of("", &pair.key), Fault::Certificate(_)));
+        assert!(matches!(of(&pair.certificate, ""), Fault::Key(_)));
+        let no_der = label("CERTIFICATE", b"not DER at all");
+        assert_eq!(of(&no_der, &pair.key), Fault::Certificate("is not a readable X.509 certificate".to_owned()));
+        assert!(matches!(of(&pair.certificate, &label("PRIVATE KEY", b"not DER at all")), Fault::Key(_)));
+        // PKCS#8 with the algorithm of a P-521 key.
+        let p521 = [
+            &[0x30, 0x17, 0x02, 0x01, 0x00, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01][..],
+            SECP521R1,
+            &[0x04, 0x00],
+        ]
+        .concat();
+        let Fault::Key(problem) = of(&pair.certificate, &label("PRIVATE KEY", &p521)) else { panic!("not the key") };
+        assert!(problem.contains("P-521"), "{problem}");
+        assert!(roots(no_der.as_bytes()).unwrap_err().contains("PEM block 1"));
+    }
+
+    #[test]
+    fn debug_keeps_the_key() {
+        let pair = Pair::talos("os:reader");
+        let identity = identity(pair.certificate.as_bytes(), pair.key.as_bytes(), Peer::Talos).unwrap();
+        let body = identity.key_pem();
+        let body = body.lines().nth(1).unwrap();
+        assert!(!format!("{identity:?} {identity:#?}").contains(&body[..20]));
+        assert!(identity.key_pem().starts_with("-----BEGIN PRIVATE KEY"));
+        assert!(identity.chain_pem().starts_with("-----BEGIN CERTIFICATE"));
+    }
+}

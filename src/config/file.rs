@@ -1,0 +1,176 @@
+//! Reading a file that somebody else named.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::{ConfigError, shown_path};
+
+/// Real files are some 10 KiB; a kubeconfig of a hundred clusters is one MiB.
+pub(super) const LARGEST: u64 = 4 << 20;
+
+/// How long a file may take: enough for a decrypting process substitution or a slow network mount.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The bytes of a regular file or pipe. Never more than [`LARGEST`], never later than ten seconds.
+///
+/// Pipes are allowed because `--talosconfig <(sops -d …)` is how careful people keep keys off the disk. Devices,
+/// sockets and directories are not. A reader that is stuck (a silent FIFO, a dead NFS server) is left behind on its own
+/// thread, which dies with the process.
+pub(crate) fn read(path: &Path, what: &str) -> Result<Vec<u8>, ConfigError> {
+    contents(path).map_err(|problem| named(path, what, &problem))
+}
+
+/// As [`read`], for a path that itself comes out of a file: the error does not repeat it, since what stands where a path
+/// belongs may be the key or the token itself.
+pub(super) fn contents(path: &Path) -> Result<Vec<u8>, String> {
+    contents_within(path, PATIENCE)
+}
+
+fn contents_within(path: &Path, patience: Duration) -> Result<Vec<u8>, String> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let owned: PathBuf = path.to_owned();
+    std::thread::Builder::new()
+        .name("config-file".to_owned())
+        .spawn(move || drop(sender.send(read_now(&owned))))
+        .map_err(|error| error.kind().to_string())?;
+    receiver.recv_timeout(patience).map_err(|_| format!("nothing came to its end within {} s", patience.as_secs()))?
+}
+
+fn named(path: &Path, what: &str, problem: &str) -> ConfigError {
+    ConfigError::unreadable(format!("{what} {}: {problem}", shown_path(path)))
+}
+
+fn read_now(path: &Path) -> Result<Vec<u8>, String> {
+    // Before opening too: to open some devices already does something.
+    refuse(&std::fs::metadata(path).map_err(|error| plain(&error))?)?;
+    let file = File::open(path).map_err(|error| plain(&error))?;
+    refuse(&file.metadata().map_err(|error| plain(&error))?)?;
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
+    if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn refuse(metadata: &std::fs::Metadata) -> Result<(), String> {
+    use std::os::unix::fs::FileTypeExt as _;
+
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        Err("is a directory".to_owned())
+    } else if !kind.is_file() && !kind.is_fifo() {
+        Err("is neither a file nor a pipe".to_owned())
+    } else if metadata.len() > LARGEST {
+        Err(too_large())
+    } else {
+        Ok(())
+    }
+}
+
+fn too_large() -> String {
+    format!("is larger than {} MiB", LARGEST >> 20)
+}
+
+fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "no such file".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
+/// The text of a file that ought to be YAML.
+pub(super) fn read_text(path: &Path, what: &str) -> Result<String, ConfigError> {
+    text(read(path, what)?).map_err(|problem| named(path, what, &problem))
+}
+
+/// Refuses what cannot be a configuration, in words that say what it is instead.
+pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err("is UTF-16, and has to be UTF-8".to_owned());
+    }
+    if bytes.contains(&0) {
+        return Err("is a binary file, not YAML".to_owned());
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..valid].split(|byte| *byte == b'\n').count();
+        format!("is not UTF-8 (line {line})")
+    })?;
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+    if text.trim().is_empty() {
+        return Err("is empty".to_owned());
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn problem(bytes: &[u8]) -> String {
+        text(bytes.to_vec()).unwrap_err()
+    }
+
+    #[test]
+    fn says_what_a_file_is_instead_of_text() {
+        assert_eq!(problem(b""), "is empty");
+        assert_eq!(problem(b" \n\t\n"), "is empty");
+        assert_eq!(problem(b"\xef\xbb\xbf"), "is empty");
+        assert_eq!(problem(b"a\0b"), "is a binary file, not YAML");
+        assert_eq!(problem(b"a: 1\nb: \xff\n"), "is not UTF-8 (line 2)");
+        assert_eq!(problem(b"\xff\xfea\0"), "is UTF-16, and has to be UTF-8");
+        assert_eq!(text(b"\xef\xbb\xbfa: 1".to_vec()).unwrap(), "a: 1");
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_refused_without_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = |path: &Path| read(path, "talosconfig").unwrap_err().message;
+        assert!(message(folder.path()).ends_with(": is a directory"));
+        assert!(message(&folder.path().join("none")).ends_with("none`: no such file"));
+        assert!(message(Path::new("/dev/zero")).ends_with("is neither a file nor a pipe"));
+        let _listener = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+        assert!(message(&folder.path().join("socket")).ends_with("is neither a file nor a pipe"));
+        assert!(message(&folder.path().join("a").join("..").join("socket")).ends_with("no such file"));
+    }
+
+    #[test]
+    fn size_is_bounded_before_and_while_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large");
+        File::create(&path).unwrap().set_len(100 << 20).unwrap();
+        assert!(read(&path, "talosconfig").unwrap_err().message.ends_with("is larger than 4 MiB"));
+        File::create(&path).unwrap().write_all(&vec![b'x'; 4 << 20]).unwrap();
+        assert_eq!(read(&path, "talosconfig").unwrap().len(), 4 << 20);
+    }
+
+    #[test]
+    fn a_pipe_is_read_and_a_silent_or_endless_one_does_not_hold_us() {
+        use std::os::fd::AsRawFd as _;
+
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        writer.write_all(b"context: a\n").unwrap();
+        let silent = contents_within(&path, Duration::from_millis(20)).unwrap_err();
+        assert!(silent.contains("nothing came to its end"), "{silent}");
+        drop(writer);
+        drop(reader);
+
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        writer.write_all(b"context: a\n").unwrap();
+        drop(writer);
+        assert_eq!(read(&path, "talosconfig").unwrap(), b"context: a\n");
+
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        let endless = std::thread::spawn(move || while writer.write_all(&[b'x'; 4096]).is_ok() {});
+        assert!(read(&path, "talosconfig").unwrap_err().message.ends_with("is larger than 4 MiB"));
+        drop(reader);
+        endless.join().unwrap();
+    }
+}

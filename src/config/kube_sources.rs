@@ -1,0 +1,209 @@
+//! Where Kubernetes credentials may come from, in order.
+
+use std::path::{Path, PathBuf};
+
+use super::kubeconfig::{Document, KubeAccess, Options, access, in_cluster};
+use super::talosconfig::exists;
+use super::{ConfigError, Environment, file, path_text, shown_path, yaml};
+use crate::checks::Reason;
+
+/// What the command line says of Kubernetes credentials.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KubeArgs {
+    /// `--kubeconfig`.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// `--in-cluster`.
+    pub(crate) in_cluster: bool,
+}
+
+/// One place to look at. Nothing has been read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Candidate {
+    /// `--kubeconfig`.
+    Flag(PathBuf),
+    /// `KUBECONFIG`: merged as kubectl does.
+    Variable(Vec<PathBuf>),
+    /// `~/.kube/config`.
+    Home(PathBuf),
+    /// The pod's service account.
+    InCluster {
+        /// `--in-cluster`.
+        explicit: bool,
+    },
+}
+
+/// What to try, in this order. A source named on the command line is the only one: if it cannot be used, none of the
+/// others is what the user meant. The Talos API, the last source, is the caller's: see [`from_talos`].
+pub(crate) fn candidates(args: &KubeArgs, environment: &Environment, in_pod: bool) -> Vec<Candidate> {
+    let mut explicit = Vec::new();
+    explicit.extend(args.kubeconfig.clone().map(Candidate::Flag));
+    explicit.extend(args.in_cluster.then_some(Candidate::InCluster { explicit: true }));
+    if !explicit.is_empty() {
+        return explicit;
+    }
+    let mut found = Vec::new();
+    let paths: Vec<PathBuf> = environment
+        .os("KUBECONFIG")
+        .map(|value| std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()).collect())
+        .unwrap_or_default();
+    if !paths.is_empty() {
+        found.push(Candidate::Variable(paths));
+    }
+    // kubectl would not look there while KUBECONFIG is set; a gate whose KUBECONFIG is another cluster's has to.
+    let home = environment.home().map(|home| home.join(".kube").join("config"));
+    found.extend(home.filter(|path| exists(path)).map(Candidate::Home));
+    found.extend(in_pod.then_some(Candidate::InCluster { explicit: false }));
+    found
+}
+
+impl Candidate {
+    /// Named on the command line.
+    pub(crate) fn explicit(&self) -> bool {
+        matches!(self, Self::Flag(_) | Self::InCluster { explicit: true })
+    }
+
+    /// `--kubeconfig /path`, `KUBECONFIG /path`, `/home/me/.kube/config`, `in-cluster`.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Flag(path) => format!("--kubeconfig {}", joined(std::slice::from_ref(path))),
+            Self::Variable(paths) => format!("KUBECONFIG {}", joined(paths)),
+            Self::Home(path) => path.display().to_string(),
+            Self::InCluster { .. } => "in-cluster".to_owned(),
+        }
+    }
+
+    /// Reads and understands it. May take some ten seconds a file: call it off the runtime's threads.
+    pub(crate) fn load(&self, options: &Options, environment: &Environment) -> Result<KubeAccess, ConfigError> {
+        let documents = match self {
+            Self::Flag(path) if path.as_os_str().is_empty() => {
+                return Err(ConfigError::unreadable("`--kubeconfig` is an empty path"));
+            }
+            Self::Flag(path) | Self::Home(path) => vec![document(path)?],
+            Self::Variable(paths) => {
+                // kubectl passes over files that are missing or have nothing in them.
+                let there = paths.iter().filter(|path| {
+                    exists(path) && !std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0)
+                });
+                there.map(|path| document(path)).collect::<Result<Vec<_>, _>>()?
+            }
+            Self::InCluster { explicit } => return in_cluster(*explicit, options, environment),
+        };
+        if documents.is_empty() {
+            return Err(ConfigError::new(
+                Reason::ConfigUnreadable,
+                "`KUBECONFIG` names no file that exists and is not empty",
+            )
+            .hint("correct the path, pass `--kubeconfig`, or `--no-kubernetes` to judge Talos and etcd alone"));
+        }
+        access(&documents, self.name(), self.explicit(), options, environment)
+    }
+}
+
+/// Understands the kubeconfig that the Talos API hands out. It may name neither files nor programs of this machine.
+pub(crate) fn from_talos(text: &[u8], options: &Options, environment: &Environment) -> Result<KubeAccess, ConfigError> {
+    const SOURCE: &str = "Talos API (os:admin)";
+    let name = "kubeconfig of the Talos API".to_owned();
+    if text.len() as u64 > file::LARGEST {
+        return Err(ConfigError::unreadable(format!("{name}: is larger than {} MiB", file::LARGEST >> 20)));
+    }
+    let text = file::text(text.to_vec()).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
+    // A context of the user's own kubeconfig is not one of this.
+    let options = Options { context: None, ..options.clone() };
+    access(&[parse(name, text, None)?], SOURCE.to_owned(), false, &options, environment)
+}
+
+/// The first few paths; none if one of them is no path: then all are pieces of something else.
+fn joined(paths: &[PathBuf]) -> String {
+    let texts: Option<Vec<String>> = paths.iter().map(|path| path_text(path)).collect();
+    texts.map_or_else(|| "(not shown)".to_owned(), |texts| texts[..texts.len().min(5)].join(":"))
+}
+
+fn document(path: &Path) -> Result<Document, ConfigError> {
+    let text = file::read_text(path, "kubeconfig")?;
+    let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
+    parse(format!("kubeconfig {}", shown_path(path)), text, Some(folder))
+}
+
+fn parse(name: String, text: String, folder: Option<PathBuf>) -> Result<Document, ConfigError> {
+    let root = yaml::parse(&text).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
+    let document = Document { name, text, root, folder };
+    if !matches!(document.root, yaml::Node::Map(_)) {
+        return Err(document.place().wrong(&document.root, "a mapping"));
+    }
+    Ok(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::kubeconfig::tests::kubeconfig;
+    use crate::config::testing::Pair;
+
+    #[test]
+    fn the_order_is_that_of_the_contract() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join(".kube/config");
+        let environment = Environment::new([("HOME", folder.path().as_os_str()), ("KUBECONFIG", "/a::/b:".as_ref())]);
+        let list = |args: &KubeArgs, in_pod| candidates(args, &environment, in_pod);
+        let variable = Candidate::Variable(vec!["/a".into(), "/b".into()]);
+        assert_eq!(list(&KubeArgs::default(), false), std::slice::from_ref(&variable));
+        std::fs::create_dir_all(home.parent().unwrap()).unwrap();
+        std::fs::write(&home, "").unwrap();
+        let pod = Candidate::InCluster { explicit: false };
+        assert_eq!(list(&KubeArgs::default(), true), [variable, Candidate::Home(home), pod]);
+        let flag = KubeArgs { kubeconfig: Some("/k".into()), ..KubeArgs::default() };
+        assert_eq!(list(&flag, true), [Candidate::Flag("/k".into())]);
+        let pod = KubeArgs { in_cluster: true, ..KubeArgs::default() };
+        assert_eq!(list(&pod, false), [Candidate::InCluster { explicit: true }]);
+        assert!(Candidate::Flag("/k".into()).explicit());
+        assert!(!Candidate::Variable(Vec::new()).explicit());
+    }
+
+    #[test]
+    fn several_files_are_merged_and_the_first_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        let pair = Pair::talos("system:masters");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let full = kubeconfig(&pair);
+        let current = write(
+            "current",
+            "apiVersion: v1\ncurrent-context: main\nclusters:\n- name: home\n  cluster: {server: 'https://first.k8s.example:1'}\n",
+        );
+        let rest = write("rest", &full);
+        let empty = write("empty", "");
+        let missing = folder.path().join("missing");
+        let candidate = Candidate::Variable(vec![missing.clone(), empty, current, rest]);
+        let environment = Environment::new::<&str, &str>([]);
+        let access = candidate.load(&Options::default(), &environment).unwrap();
+        assert_eq!(access.credentials.context, "main");
+        assert_eq!(access.credentials.server, "https://first.k8s.example:1");
+        assert!(access.credentials.certificate.unwrap().matches_key);
+        assert!(!access.credentials.explicit);
+        let error = Candidate::Variable(vec![missing]).load(&Options::default(), &environment).unwrap_err();
+        assert!(error.message.contains("no file that exists"));
+    }
+
+    #[test]
+    fn talos_may_not_point_at_our_files_or_programs() {
+        let environment = Environment::new::<&str, &str>([]);
+        let pair = Pair::talos("system:masters");
+        let load = |text: &str| from_talos(text.as_bytes(), &Options::default(), &environment);
+        let good = kubeconfig(&pair);
+        assert_eq!(load(&good).unwrap().credentials.source, "Talos API (os:admin)");
+        for (from, to) in [
+            ("client-key-data: ", "token: a\n    x: "),
+            ("    client-certificate-data: ", "    tokenFile: /etc/hostname\n    x: "),
+            ("    client-certificate-data: ", "    client-certificate: /etc/hostname\n    x: "),
+            ("    certificate-authority-data: ", "    certificate-authority: /etc/hostname\n    x: "),
+            ("    client-certificate-data: ", "    exec: {command: id}\n    x: "),
+        ] {
+            assert!(load(&good.replace(from, to)).is_err(), "{to}");
+        }
+        assert!(from_talos(&[0x1f, 0x8b, 0], &Options::default(), &environment).is_err());
+        assert!(from_talos(&vec![b' '; 5 << 20], &Options::default(), &environment).is_err());
+    }
+}

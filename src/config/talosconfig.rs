@@ -1,0 +1,470 @@
+//! The talosconfig: which file, which context, and what is in it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::CertificateDer;
+
+use super::certificate::{self, Fault, Identity, Peer};
+use super::endpoint::{self, Endpoint};
+use super::proxy::{Proxy, Setting};
+use super::yaml::{self, Node, Place};
+use super::{ConfigError, Environment, choose_context, file, pem, shown, shown_path};
+use crate::checks::Reason;
+use crate::snapshot::TalosCredentials;
+
+/// More endpoints or nodes than any cluster has.
+const MOST_ADDRESSES: usize = 10_000;
+
+/// A file, and why this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) origin: Origin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// `--talosconfig`.
+    Flag,
+    /// `TALOSCONFIG`.
+    Variable,
+    /// `$TALOS_HOME/config` or `~/.talos/config`.
+    Home,
+    /// The Talos service account of the pod that we run in.
+    Pod,
+}
+
+/// What the command line puts in place of the context's values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overrides {
+    pub(crate) context: Option<String>,
+    /// Empty: the context's.
+    pub(crate) endpoints: Vec<String>,
+    pub(crate) cluster: Option<String>,
+}
+
+/// One context of a talosconfig, ready to be used.
+#[derive(Clone)]
+pub(crate) struct TalosConfig {
+    pub(crate) source: PathBuf,
+    /// It came from the pod's Talos mount, so the cluster is the one that we run in.
+    pub(crate) in_pod: bool,
+    pub(crate) context: String,
+    /// At least one, without duplicates, in the order of the file.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// `nodes` of the context, as written.
+    pub(crate) nodes: Vec<String>,
+    /// Sent as metadata `context`.
+    pub(crate) cluster: Option<String>,
+    /// At least one; several while the CA is being rotated.
+    pub(crate) ca: Vec<CertificateDer<'static>>,
+    pub(crate) identity: Option<Identity>,
+    proxy: Setting,
+}
+
+impl TalosConfig {
+    pub(crate) fn ca_pem(&self) -> String {
+        pem::encode_certificates(&self.ca)
+    }
+
+    /// How to dial an endpoint, or a node directly.
+    pub(crate) fn proxy(&self, environment: &Environment, target: &Endpoint) -> Result<Proxy, ConfigError> {
+        self.proxy.resolve(environment, target)
+    }
+
+    /// The facts for the checks.
+    pub(crate) fn credentials(&self) -> TalosCredentials {
+        TalosCredentials {
+            source: self.source.display().to_string(),
+            context: self.context.clone(),
+            certificate: self.identity.as_ref().map(|identity| identity.facts.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for TalosConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TalosConfig")
+            .field("source", &self.source)
+            .field("in_pod", &self.in_pod)
+            .field("context", &self.context)
+            .field("endpoints", &self.endpoints)
+            .field("nodes", &self.nodes)
+            .field("cluster", &self.cluster)
+            .field("identity", &self.identity)
+            .field("proxy", &self.proxy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The first place of talosctl's search order that exists. A file that the user has named has to exist: a mistyped path
+/// must not lead to another cluster's configuration.
+pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Found, ConfigError> {
+    let named = flag
+        .map(|path| (path.to_owned(), Origin::Flag, "--talosconfig"))
+        .or_else(|| environment.os("TALOSCONFIG").map(|path| (path.into(), Origin::Variable, "TALOSCONFIG")));
+    if let Some((path, origin, name)) = named {
+        if path.as_os_str().is_empty() {
+            return Err(ConfigError::unreadable(format!("`{name}` is an empty path")));
+        }
+        if !exists(&path) {
+            return Err(ConfigError::unreadable(format!("`{name}` names {}, which does not exist", shown_path(&path)))
+                .hint("correct the path, or pass `--no-talos` to judge Kubernetes alone"));
+        }
+        return Ok(Found { path, origin });
+    }
+    let talos_home = environment.os("TALOS_HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let home =
+        talos_home.or_else(|| environment.home().map(|home| home.join(".talos"))).map(|home| home.join("config"));
+    let candidates = [home.map(|path| (path, Origin::Home)), Some((environment.talos_mount.clone(), Origin::Pod))];
+    let looked = candidates.into_iter().flatten().collect::<Vec<_>>();
+    if let Some((path, origin)) = looked.iter().find(|(path, _)| exists(path)) {
+        return Ok(Found { path: path.clone(), origin: *origin });
+    }
+    let looked = looked.iter().map(|(path, _)| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ");
+    Err(ConfigError::unreadable(format!("no talosconfig: `TALOSCONFIG` is not set, and there is no {looked}"))
+        .hint("name one with `--talosconfig`, or pass `--no-talos` to judge Kubernetes alone"))
+}
+
+/// Anything but a certain "no" counts as existing: reading it then tells what is wrong.
+pub(super) fn exists(path: &Path) -> bool {
+    !std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Reads and understands one context. May take as long as [`file::read`]: call it off the runtime's threads.
+pub(crate) fn load(found: &Found, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
+    let text = file::read_text(&found.path, "talosconfig")?;
+    let name = format!("talosconfig {}", shown_path(&found.path));
+    from_text(found, &name, &text, overrides)
+}
+
+fn from_text(found: &Found, file: &str, text: &str, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
+    let root = yaml::parse(text).map_err(|problem| ConfigError::unreadable(format!("{file}: {problem}")))?;
+    let top = Place::top(file, text);
+    if !matches!(root, Node::Map(_)) {
+        return Err(top.wrong(&root, "a mapping"));
+    }
+    let (name, context) = select(&top, &root, overrides)?;
+    let place = top.key("contexts").key(&name);
+    if !matches!(context, Node::Map(_)) {
+        return Err(place.wrong(context, "a mapping"));
+    }
+
+    refuse_other_auth(&place, context)?;
+    let identity = identity(&place, context)?;
+    let ca = match place.text_at(context, "ca")? {
+        Some(ca) => {
+            let place = place.key("ca");
+            let bundle = decode(&place, &ca)?;
+            certificate::roots(&bundle)
+                .map_err(|problem| ConfigError::unreadable(format!("{} {problem}", place.name())))?
+        }
+        None => {
+            return Err(ConfigError::unreadable(format!("{} has no `ca`: the node's certificate cannot be verified", place.name()))
+                .hint("the system's root certificates are not used for Talos; write a new talosconfig with `talosctl config new`"));
+        }
+    };
+    let proxy = match place.text_at(context, "proxy-url")? {
+        None => Setting::Environment,
+        Some(url) => Setting::parse(&url)
+            .map_err(|problem| ConfigError::unreadable(format!("{} {problem}", place.key("proxy-url").name())))?,
+    };
+    let nodes = place.texts_at(context, "nodes")?;
+    if nodes.len() > MOST_ADDRESSES {
+        return Err(ConfigError::unreadable(format!("{} holds more than {MOST_ADDRESSES}", place.key("nodes").name())));
+    }
+    Ok(TalosConfig {
+        source: found.path.clone(),
+        in_pod: found.origin == Origin::Pod,
+        endpoints: endpoints(&place, context, &overrides.endpoints)?,
+        nodes,
+        cluster: overrides.cluster.clone().filter(|name| !name.is_empty()).or(place.text_at(context, "cluster")?),
+        context: name,
+        ca,
+        identity,
+        proxy,
+    })
+}
+
+fn select<'a>(top: &Place<'_>, root: &'a Node, overrides: &Overrides) -> Result<(String, &'a Node), ConfigError> {
+    let contexts = match root.get("contexts") {
+        Some(Node::Map(contexts)) if !contexts.is_empty() => contexts,
+        Some(Node::Map(_)) | None => return Err(ConfigError::unreadable(format!("{} has no contexts", top.name()))),
+        Some(other) => return Err(top.key("contexts").wrong(other, "a mapping of names to contexts")),
+    };
+    let names = contexts.iter().map(|(name, _)| name.as_str());
+    let (wanted, by) = match &overrides.context {
+        Some(name) => (name.clone(), "`--context` names"),
+        None => match top.text_at(root, "context")? {
+            Some(name) => (name, "its `context` names"),
+            None => {
+                return Err(ConfigError::new(
+                    Reason::ContextUnknown,
+                    format!("{} does not say which `context` is meant", top.name()),
+                )
+                .hint(format!("pass `--context`; there are {}", super::listed(names))));
+            }
+        },
+    };
+    let context = contexts.iter().find(|(name, _)| *name == wanted).map(|(_, node)| node).ok_or_else(|| {
+        ConfigError::new(
+            Reason::ContextUnknown,
+            format!("{}: {by} {}, and there is no such context", top.name(), shown(&wanted)),
+        )
+        .hint(choose_context(&wanted, names))
+    })?;
+    Ok((wanted, context))
+}
+
+/// Ways to log in that Talos itself never asks for. Without them the calls would only be refused, later and more darkly.
+fn refuse_other_auth(place: &Place<'_>, context: &Node) -> Result<(), ConfigError> {
+    let place = place.key("auth");
+    let auth = match context.get("auth") {
+        None => return Ok(()),
+        Some(auth @ Node::Map(_)) => auth,
+        Some(other) => return Err(place.wrong(other, "a mapping")),
+    };
+    if auth.get("siderov1").is_some() {
+        return Err(ConfigError::unreadable(format!("{} logs in through Omni, which is not supported yet", place.key("siderov1").name()))
+            .hint("use a talosconfig with a client certificate, as `talosctl config new` or Omni's break-glass access write it"));
+    }
+    if auth.get("basic").is_some() {
+        return Err(ConfigError::unreadable(format!(
+            "{} logs in with a password, which is not supported",
+            place.key("basic").name()
+        ))
+        .hint("use a talosconfig with a client certificate, as `talosctl config new` writes it"));
+    }
+    Ok(())
+}
+
+fn identity(place: &Place<'_>, context: &Node) -> Result<Option<Identity>, ConfigError> {
+    let half = |there: &str, missing: &str| {
+        ConfigError::unreadable(format!("{} is there, and `{missing}` is missing", place.key(there).name()))
+    };
+    let (crt, key) = match (place.text_at(context, "crt")?, place.text_at(context, "key")?) {
+        (None, None) => return Ok(None),
+        (Some(_), None) => return Err(half("crt", "key")),
+        (None, Some(_)) => return Err(half("key", "crt")),
+        (Some(crt), Some(key)) => (crt, key),
+    };
+    let crt = decode(&place.key("crt"), &crt)?;
+    let key = decode(&place.key("key"), &key)?;
+    certificate::identity(&crt, &key, Peer::Talos).map(Some).map_err(|fault| {
+        let (at, problem) = match fault {
+            Fault::Certificate(problem) => ("crt", problem),
+            Fault::Key(problem) => ("key", problem),
+        };
+        ConfigError::unreadable(format!("{} {problem}", place.key(at).name()))
+    })
+}
+
+/// Base64 with any line breaks, as editors and YAML folding leave it.
+pub(super) fn decode(place: &Place<'_>, text: &str) -> Result<Vec<u8>, ConfigError> {
+    let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    STANDARD.decode(&compact).map_err(|_| {
+        let error = ConfigError::unreadable(format!("{} is not valid base64", place.name()));
+        if text.contains("-----BEGIN ") { error.hint("the value is PEM; it has to be base64 of PEM") } else { error }
+    })
+}
+
+fn endpoints(place: &Place<'_>, context: &Node, flags: &[String]) -> Result<Vec<Endpoint>, ConfigError> {
+    let fail = |at: &str, text: &str, problem: &str| {
+        ConfigError::unreadable(format!("{at}: the endpoint {} {problem}", shown(text)))
+    };
+    let parsed = if flags.is_empty() {
+        let at = place.key("endpoints");
+        let mut texts = place.texts_at(context, "endpoints")?;
+        // What files of Talos's first days called it.
+        texts.extend(place.text_at(context, "target")?);
+        texts
+            .iter()
+            .enumerate()
+            .take(MOST_ADDRESSES)
+            .map(|(index, text)| endpoint::talos(text).map_err(|problem| fail(&at.item(index).name(), text, problem)))
+            .collect::<Result<Vec<_>, _>>()?
+    } else {
+        flags
+            .iter()
+            .map(|text| endpoint::talos(text).map_err(|problem| fail("`--endpoints`", text, problem)))
+            .collect::<Result<Vec<_>, _>>()?
+    };
+    let mut seen = BTreeSet::new();
+    let unique: Vec<Endpoint> = parsed.into_iter().filter(|endpoint| seen.insert(endpoint.clone())).collect();
+    if unique.is_empty() {
+        return Err(ConfigError::unreadable(format!("{} has no endpoints", place.name()))
+            .hint("name the control planes with `--endpoints`, or write them down with `talosctl config endpoint`"));
+    }
+    Ok(unique)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::testing::Pair;
+
+    fn read(text: &str, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
+        let found = Found { path: "/t/config".into(), origin: Origin::Flag };
+        from_text(&found, "talosconfig `/t/config`", text, overrides)
+    }
+
+    fn error(text: &str) -> ConfigError {
+        read(text, &Overrides::default()).unwrap_err()
+    }
+
+    fn complete(pair: &Pair) -> String {
+        format!(
+            "context: prod\ncontexts:\n    prod:\n        endpoints:\n            - 10.0.0.1\n            - 2001:db8::1\n            - 10.0.0.1:50000\n        nodes: [10.0.0.1]\n        cluster: home\n        ca: {ca}\n        crt: {ca}\n        key: {key}\n    lab@prod2: {{}}\n",
+            ca = pair.certificate64(),
+            key = pair.key64()
+        )
+    }
+
+    #[test]
+    fn reads_a_whole_context() {
+        let pair = Pair::talos("os:reader");
+        let config = read(&complete(&pair), &Overrides::default()).unwrap();
+        assert_eq!(config.context, "prod");
+        assert_eq!(
+            config.endpoints.iter().map(|e| e.shown.as_str()).collect::<Vec<_>>(),
+            ["10.0.0.1:50000", "[2001:db8::1]:50000"]
+        );
+        assert_eq!((config.nodes.as_slice(), config.cluster.as_deref()), (&["10.0.0.1".to_owned()][..], Some("home")));
+        assert_eq!(config.ca.len(), 1);
+        assert!(config.ca_pem().starts_with("-----BEGIN CERTIFICATE"));
+        assert!(!config.in_pod);
+        let facts = config.credentials();
+        assert_eq!((facts.source.as_str(), facts.context.as_str()), ("/t/config", "prod"));
+        assert!(facts.certificate.unwrap().matches_key);
+        assert!(!format!("{config:?}").contains(&pair.key64()[20..60]));
+    }
+
+    #[test]
+    fn flags_replace_what_the_context_says() {
+        let pair = Pair::talos("os:reader");
+        let overrides = Overrides {
+            context: None,
+            endpoints: vec!["cp-2".to_owned(), "cp-2".to_owned()],
+            cluster: Some("other".to_owned()),
+        };
+        let config = read(&complete(&pair), &overrides).unwrap();
+        assert_eq!(config.endpoints, [Endpoint::new("cp-2", 50000)]);
+        assert_eq!(config.cluster.as_deref(), Some("other"));
+        let overrides = Overrides { endpoints: vec!["a b".to_owned()], ..Overrides::default() };
+        assert!(
+            read(&complete(&pair), &overrides)
+                .unwrap_err()
+                .message
+                .starts_with("`--endpoints`: the endpoint `a b` is neither")
+        );
+    }
+
+    #[test]
+    fn an_unknown_context_is_named_with_its_neighbours() {
+        let pair = Pair::talos("os:reader");
+        let overrides = Overrides { context: Some("prdo".to_owned()), ..Overrides::default() };
+        let error = read(&complete(&pair), &overrides).unwrap_err();
+        assert_eq!(error.reason, Reason::ContextUnknown);
+        assert_eq!(error.message, "talosconfig `/t/config`: `--context` names `prdo`, and there is no such context");
+        assert_eq!(error.hint.unwrap(), "did you mean `prod`? there are `prod`, `lab@prod2`");
+        let error = self::error("contexts: {a: {}}");
+        assert_eq!(error.reason, Reason::ContextUnknown);
+        assert!(error.message.contains("does not say which `context` is meant"));
+    }
+
+    #[test]
+    fn every_flaw_is_named_with_its_key_and_line() {
+        let pair = Pair::talos("os:reader");
+        let good = complete(&pair);
+        let (crt, key) = (pair.certificate64(), pair.key64());
+        let other = |text: &str| STANDARD.encode(text);
+        for (text, expected) in [
+            ("[]".to_owned(), "is a list, a mapping was expected"),
+            ("context: a".to_owned(), "talosconfig `/t/config` has no contexts"),
+            ("contexts: {}".to_owned(), "has no contexts"),
+            ("contexts: [a]".to_owned(), "`contexts` (line 1) is a list"),
+            ("context: a\ncontexts:\n  a:\n".to_owned(), "`contexts.a` (line 3) is empty, a mapping was expected"),
+            ("context: [a]\ncontexts: {a: {}}".to_owned(), "`context` (line 1) is a list, a string was expected"),
+            ("a: 1\n\tb: 2".to_owned(), "line 2, column"),
+            (good.replace("        nodes:", "        crt: x\n        nodes:"), "the same key stands twice"),
+            (good.replace(&format!("crt: {crt}"), "crt: '%%%'"), "`contexts.prod.crt` (line 11) is not valid base64"),
+            (good.replace(&format!("key: {key}"), "key: [x]"), "`contexts.prod.key` (line 12) is a list, a string was expected"),
+            (good.replace(&format!("        key: {key}\n"), ""), "`contexts.prod.crt` (line 11) is there, and `key` is missing"),
+            (good.replace(&format!("crt: {crt}"), "crt: \"\""), "`contexts.prod.key` (line 12) is there, and `crt` is missing"),
+            (good.replace(&format!("ca: {crt}"), "ca:"), "`contexts.prod` (line 3) has no `ca`"),
+            (good.replace(&format!("ca: {crt}"), &format!("ca: {}", other("hello"))), "`contexts.prod.ca` (line 10) holds no PEM block"),
+            (good.replace(&format!("ca: {crt}"), &format!("ca: {key}")), "`contexts.prod.ca` (line 10) holds a private key, and no certificate"),
+            (good.replace(&format!("key: {key}"), &format!("key: {crt}")), "`contexts.prod.key` (line 12) holds a certificate, and no private key"),
+            (good.replace("            - 2001:db8::1\n", "            - tcp://x\n"), "`contexts.prod.endpoints[1]` (line 6): the endpoint `tcp://x` has a scheme"),
+            (good.replace("nodes: [10.0.0.1]", "nodes: 10.0.0.1"), "`contexts.prod.nodes` (line 8) is a string, a list of strings was expected"),
+            (good.replace("nodes: [10.0.0.1]", "endpoints: []").replace("        endpoints:\n            - 10.0.0.1\n            - 2001:db8::1\n            - 10.0.0.1:50000\n", ""), "`contexts.prod` (line 3) has no endpoints"),
+            (good.replace("cluster: home", "auth: {siderov1: {identity: a}}"), "Omni, which is not supported yet"),
+            (good.replace("cluster: home", "auth: {basic: {username: a, password: hunter22}}"), "a password, which is not supported"),
+            (good.replace("cluster: home", "proxy-url: ftp://u:hunter22@x"), "`contexts.prod.proxy-url` (line 9) has a scheme"),
+        ] {
+            let error = error(&text);
+            assert!(error.message.contains(expected), "expected {expected}, got {error:?}");
+            assert!(error.message.starts_with("talosconfig `/t/config`"), "{error:?}");
+            assert!(!format!("{error:?}").contains("hunter22"));
+        }
+    }
+
+    #[test]
+    fn a_foreign_key_is_a_fact() {
+        let (pair, other) = (Pair::talos("os:reader"), Pair::talos("os:reader"));
+        let config = read(&complete(&pair).replace(&pair.key64(), &other.key64()), &Overrides::default()).unwrap();
+        assert!(!config.identity.unwrap().facts.matches_key);
+    }
+
+    #[test]
+    fn a_context_without_client_certificate_is_one() {
+        let pair = Pair::talos("os:reader");
+        let text = format!(
+            "context: a\ncontexts:\n  a:\n    target: cp-1\n    ca: {}\n    proxy-url: direct\n",
+            pair.certificate64()
+        );
+        let config = read(&text, &Overrides::default()).unwrap();
+        assert!(config.identity.is_none());
+        assert_eq!(config.endpoints, [Endpoint::new("cp-1", 50000)]);
+        let environment = Environment::new([("HTTPS_PROXY", "proxy.example")]);
+        assert_eq!(config.proxy(&environment, &config.endpoints[0]).unwrap(), Proxy::Direct);
+    }
+
+    #[test]
+    fn the_search_order_is_talosctls_but_a_named_file_has_to_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "x").unwrap();
+            path
+        };
+        let home = folder.path().join("home").into_os_string();
+        let mut environment = Environment::new([("HOME", home.clone())]);
+        environment.talos_mount = folder.path().join("mount/config");
+
+        let none = find(None, &environment).unwrap_err();
+        assert!(none.message.contains("no talosconfig") && none.hint.unwrap().contains("--no-talos"));
+        let mount = at("mount/config");
+        assert_eq!(find(None, &environment).unwrap(), Found { path: mount, origin: Origin::Pod });
+        let in_home = at("home/.talos/config");
+        assert_eq!(find(None, &environment).unwrap(), Found { path: in_home.clone(), origin: Origin::Home });
+        environment.variables.insert("TALOS_HOME".into(), "relative".into());
+        assert_eq!(find(None, &environment).unwrap().path, in_home);
+        let moved = at("moved/config");
+        environment.variables.insert("TALOS_HOME".into(), moved.parent().unwrap().into());
+        assert_eq!(find(None, &environment).unwrap().path, moved);
+        environment.variables.insert("TALOSCONFIG".into(), "".into());
+        assert_eq!(find(None, &environment).unwrap().path, moved);
+        environment.variables.insert("TALOSCONFIG".into(), folder.path().join("typo").into());
+        assert!(find(None, &environment).unwrap_err().message.contains("`TALOSCONFIG` names"));
+        let flag = at("flag");
+        assert_eq!(find(Some(&flag), &environment).unwrap(), Found { path: flag, origin: Origin::Flag });
+        assert!(find(Some(Path::new("")), &environment).unwrap_err().message.contains("empty path"));
+        assert!(find(Some(&folder.path().join("typo")), &environment).is_err());
+    }
+}

@@ -1,0 +1,353 @@
+//! YAML into plain values: bounded, without duplicate keys, and with errors that never repeat the text.
+//!
+//! serde's own messages quote what they did not expect (`invalid type: string "LS0t…"`), and in these files that is
+//! key material. So nothing is deserialised into a type here: a tree is, and its readers write their own messages.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use super::line::{self, Step};
+
+/// Bounds what aliases can unfold to; a file of 4 MiB without aliases has fewer.
+const MOST_NODES: usize = 1 << 20;
+/// Bytes of all scalars together.
+const MOST_BYTES: usize = 16 << 20;
+
+#[derive(Clone, PartialEq)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    /// Written without quotes and readable as a number, in its canonical form.
+    Number(String),
+    Text(String),
+    List(Vec<Self>),
+    Map(Vec<(String, Self)>),
+}
+
+impl Node {
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "empty",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::Text(_) => "a string",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a mapping",
+        }
+    }
+
+    /// The value of a key; `null` counts as absent.
+    pub(super) fn get(&self, key: &str) -> Option<&Self> {
+        let Self::Map(entries) = self else { return None };
+        entries.iter().find(|(name, _)| name == key).map(|(_, node)| node).filter(|node| **node != Self::Null)
+    }
+
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Null => serde_json::Value::Null,
+            Self::Bool(value) => (*value).into(),
+            Self::Number(text) => text.parse().map_or_else(|_| text.as_str().into(), serde_json::Value::Number),
+            Self::Text(text) => text.as_str().into(),
+            Self::List(items) => items.iter().map(Self::to_json).collect(),
+            Self::Map(entries) => entries.iter().map(|(key, node)| (key.clone(), node.to_json())).collect(),
+        }
+    }
+}
+
+/// Parses the one document of `text`. The error names the line and, where libyaml tells, the column.
+pub(super) fn parse(text: &str) -> Result<Node, String> {
+    let mut documents = serde_yaml::Deserializer::from_str(text);
+    let Some(first) = documents.next() else { return Err("is empty".to_owned()) };
+    let mut budget = Budget { nodes: MOST_NODES, bytes: MOST_BYTES };
+    let node = Seed(&mut budget).deserialize(first).map_err(|error| describe(&error))?;
+    // `---` at the end of a file is a second, empty document.
+    for more in documents {
+        let more = Seed(&mut budget).deserialize(more).map_err(|error| describe(&error))?;
+        if more != Node::Null {
+            return Err("holds more than one YAML document".to_owned());
+        }
+    }
+    Ok(node)
+}
+
+const OVER_BUDGET: &str = "unfolds to more than is read";
+const DUPLICATE: &str = "the same key stands twice in one mapping";
+const KEY_NOT_TEXT: &str = "a key is not a plain string";
+
+/// Only words from this list are repeated; everything else in a parser's message may come from the file.
+fn describe(error: &serde_yaml::Error) -> String {
+    const KNOWN: [(&str, &str); 20] = [
+        (OVER_BUDGET, OVER_BUDGET),
+        (DUPLICATE, DUPLICATE),
+        ("duplicate entry", DUPLICATE),
+        (KEY_NOT_TEXT, KEY_NOT_TEXT),
+        ("recursion limit exceeded", "is nested too deeply"),
+        ("repetition limit exceeded", OVER_BUDGET),
+        ("unknown anchor", "an alias has no anchor"),
+        ("mapping values are not allowed", "mapping values are not allowed in this context"),
+        ("found character that cannot start any token", "a character stands where none may (a tab as indentation?)"),
+        ("found a tab character", "a tab stands where indentation is expected"),
+        ("could not find expected ':'", "a `:` is missing"),
+        ("did not find expected key", "a key is expected here (wrong indentation?)"),
+        ("did not find expected '-' indicator", "a `-` is expected here (wrong indentation?)"),
+        ("did not find expected ',' or ']'", "a `,` or `]` is missing"),
+        ("did not find expected ',' or '}'", "a `,` or `}` is missing"),
+        ("unexpected end of stream", "ends within a quoted string"),
+        ("did not find expected node content", "a value is expected here"),
+        ("control characters are not allowed", "control characters are not allowed"),
+        ("block sequence entries are not allowed", "a list is not allowed here"),
+        ("did not find expected <document start>", "something stands where the document should end"),
+    ];
+    let text = error.to_string();
+    let words =
+        KNOWN.iter().find(|(theirs, _)| text.contains(theirs)).map_or("does not follow YAML's syntax", |known| known.1);
+    match error.location() {
+        Some(place) => format!("line {}, column {}: {words}", place.line(), place.column()),
+        None => words.to_owned(),
+    }
+}
+
+struct Budget {
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    fn spend<E: serde::de::Error>(&mut self, bytes: usize) -> Result<(), E> {
+        match (self.nodes.checked_sub(1), self.bytes.checked_sub(bytes)) {
+            (Some(nodes), Some(bytes)) => {
+                *self = Self { nodes, bytes };
+                Ok(())
+            }
+            _ => Err(E::custom(OVER_BUDGET)),
+        }
+    }
+}
+
+struct Seed<'a>(&'a mut Budget);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Node, E> {
+        self.0.spend(0)?;
+        Ok(Node::Null)
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<Node, E> {
+        self.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        self.deserialize(deserializer)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Node, E> {
+        self.0.spend(0)?;
+        Ok(Node::Bool(value))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Node, E> {
+        self.0.spend(0)?;
+        Ok(Node::Number(value.to_string()))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Node, E> {
+        self.0.spend(0)?;
+        Ok(Node::Number(value.to_string()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Node, E> {
+        self.0.spend(0)?;
+        Ok(Node::Number(value.to_string()))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Node, E> {
+        self.0.spend(value.len())?;
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        self.0.spend(0)?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Seed(self.0))? {
+            list.push(item);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        self.0.spend(0)?;
+        let mut seen = std::collections::HashSet::new();
+        let mut map = Vec::new();
+        while let Some(key) = entries.next_key_seed(Seed(self.0))? {
+            let key = match key {
+                // A context may be called `1` or `true`.
+                Node::Text(key) | Node::Number(key) => key,
+                Node::Bool(key) => key.to_string(),
+                _ => return Err(A::Error::custom(KEY_NOT_TEXT)),
+            };
+            if !seen.insert(key.clone()) {
+                return Err(A::Error::custom(DUPLICATE));
+            }
+            map.push((key, entries.next_value_seed(Seed(self.0))?));
+        }
+        Ok(Node::Map(map))
+    }
+}
+
+/// A place in a parsed file that can name itself.
+#[derive(Clone)]
+pub(super) struct Place<'a> {
+    /// ``talosconfig `/path` ``.
+    pub(super) file: &'a str,
+    pub(super) text: &'a str,
+    pub(super) steps: Vec<Step>,
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn top(file: &'a str, text: &'a str) -> Self {
+        Self { file, text, steps: Vec::new() }
+    }
+
+    pub(super) fn key(&self, key: &str) -> Self {
+        self.step(Step::Key(key.to_owned()))
+    }
+
+    pub(super) fn item(&self, index: usize) -> Self {
+        self.step(Step::Item(index))
+    }
+
+    fn step(&self, step: Step) -> Self {
+        let mut steps = self.steps.clone();
+        steps.push(step);
+        Self { file: self.file, text: self.text, steps }
+    }
+
+    /// ``talosconfig `/path`: `contexts.prod.crt` (line 7)``: the beginning of every message about a key.
+    pub(super) fn name(&self) -> String {
+        let mut path = String::new();
+        for step in &self.steps {
+            match step {
+                Step::Key(key) => {
+                    let shown = super::shown(key);
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(shown.trim_matches('`'));
+                }
+                Step::Item(index) => path.extend(["[", &index.to_string(), "]"]),
+            }
+        }
+        if path.is_empty() {
+            return self.file.to_owned();
+        }
+        match line::of(self.text, &self.steps) {
+            Some(line) => format!("{}: `{path}` (line {line})", self.file),
+            None => format!("{}: `{path}`", self.file),
+        }
+    }
+
+    pub(super) fn wrong(&self, node: &Node, expected: &str) -> super::ConfigError {
+        super::ConfigError::unreadable(format!("{} is {}, {expected} was expected", self.name(), node.kind()))
+    }
+
+    /// The string at `key`; absent, null and empty are the same.
+    pub(super) fn text_at(&self, map: &Node, key: &str) -> Result<Option<String>, super::ConfigError> {
+        match map.get(key) {
+            None => Ok(None),
+            Some(Node::Text(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+            Some(Node::Number(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(self.key(key).wrong(other, "a string")),
+        }
+    }
+
+    /// The list of strings at `key`; absent and null are empty.
+    pub(super) fn texts_at(&self, map: &Node, key: &str) -> Result<Vec<String>, super::ConfigError> {
+        let place = self.key(key);
+        match map.get(key) {
+            None => Ok(Vec::new()),
+            Some(Node::List(items)) => items
+                .iter()
+                .enumerate()
+                .map(|(index, item)| match item {
+                    Node::Text(text) | Node::Number(text) => Ok(text.clone()),
+                    other => Err(place.item(index).wrong(other, "a string")),
+                })
+                .collect(),
+            Some(other) => Err(place.wrong(other, "a list of strings")),
+        }
+    }
+
+    pub(super) fn bool_at(&self, map: &Node, key: &str) -> Result<bool, super::ConfigError> {
+        match map.get(key) {
+            None => Ok(false),
+            Some(Node::Bool(value)) => Ok(*value),
+            Some(other) => Err(self.key(key).wrong(other, "`true` or `false`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        parse(text).err().unwrap()
+    }
+
+    #[test]
+    fn errors_have_a_place_and_no_text_of_the_file() {
+        for text in [
+            "a: b: SECRETSECRET",
+            "a: [SECRETSECRET",
+            "a: 'SECRETSECRET",
+            "\tSECRETSECRET: 1",
+            "a: *SECRETSECRET",
+            "{a: 1}}SECRET",
+        ] {
+            let problem = problem(text);
+            assert!(problem.starts_with("line "), "{text}: {problem}");
+            assert!(!problem.contains("SECRET"), "{text}: {problem}");
+        }
+        assert!(problem("SECRET: 1\nSECRET: 2\n").contains(DUPLICATE));
+        assert!(!problem("SECRET: 1\nSECRET: 2\n").contains("SECRET"));
+        assert!(problem("a: 1\n---\nb: 2\n").contains("more than one"));
+        assert!(parse("a: 1\n---\n").is_ok());
+        assert!(problem("? [a]\n: 1\n").contains(KEY_NOT_TEXT));
+    }
+
+    #[test]
+    fn bombs_do_not_go_off() {
+        let mut laughs = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
+        for i in 1..12 {
+            let row = vec![format!("*a{}", i - 1); 9].join(",");
+            laughs = format!("{laughs}a{i}: &a{i} [{row}]\n");
+        }
+        assert!(problem(&laughs).contains(OVER_BUDGET));
+        // Few jumps, each over a long list: the parser's own limit does not see it.
+        let flat = format!("a: &a [{}]\nb: [{}]\n", "x,".repeat(50_000), "*a,".repeat(50_000));
+        assert!(problem(&flat).contains(OVER_BUDGET));
+        let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a,".repeat(5000));
+        assert!(problem(&long).contains(OVER_BUDGET));
+        assert!(problem(&"[".repeat(10_000)).contains("line"));
+        assert!(problem("a: &a [*a]").contains("nested too deeply"));
+    }
+}
