@@ -1,0 +1,124 @@
+//! `explain`: what a check measures, what a reason code means.
+
+use std::io::Write;
+
+use super::{CommandError, needs};
+use crate::checks::{Check, Reason, Step};
+use crate::nearest::nearest;
+use crate::report::sanitise::brief;
+
+const WIDTH: usize = 88;
+
+pub(super) fn write(topic: &str, checks: &[&'static Check], out: &mut impl Write) -> Result<(), CommandError> {
+    let topic = topic.trim();
+    let mut lines = Vec::new();
+    if let Some(check) = checks.iter().find(|check| check.id == topic) {
+        explain_check(check, &mut lines);
+    } else if let Some(reason) = Reason::find(topic) {
+        explain_reason(reason, &mut lines);
+    } else {
+        let known = checks.iter().map(|check| check.id).chain(Reason::ALL.iter().map(|reason| reason.code()));
+        let hint = nearest(topic, known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        return Err(CommandError::Usage(format!("`{}` is no check id and no reason code{hint}", brief(topic, 80))));
+    }
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn explain_check(check: &Check, lines: &mut Vec<String>) {
+    lines.push(format!("{}: {}", check.id, check.summary));
+    lines.push(String::new());
+    let mut field = |name: &str, items: Vec<String>| {
+        if !items.is_empty() {
+            lines.extend(wrapped(&items.join(", "), &format!("{name:<10} "), "           "));
+        }
+    };
+    field("stage", vec![format!("{} ({})", check.stage.number(), check.stage.name())]);
+    field("severity", vec![check.severity.status().name().to_owned()]);
+    field("requires", check.requires.iter().map(|id| (*id).to_owned()).collect());
+    field("reads", check.facts.iter().map(|fact| fact.reads().to_owned()).collect());
+    field("needs", needs(check));
+    for paragraph in check.explain.split("\n\n") {
+        lines.push(String::new());
+        lines.extend(wrapped(paragraph.trim(), "", ""));
+    }
+}
+
+fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
+    let text = reason.text();
+    lines.push(format!("{}: {}", reason.code(), reason.title()));
+    lines.push(String::new());
+    lines.extend(wrapped(text.explanation, "", ""));
+    lines.push(String::new());
+    lines.push("What to do:".to_owned());
+    for step in text.remedy {
+        match step {
+            Step::Do(words) => lines.extend(wrapped(words, "  - ", "    ")),
+            Step::Look(command) => lines.push(format!("      {command}")),
+            Step::Change(command) => {
+                lines.push(format!("      {command}   (changes the cluster or its configuration)"));
+            }
+        }
+    }
+    if text.remedy.iter().any(|step| !matches!(step, Step::Do(_))) {
+        lines.push(String::new());
+        lines.push(
+            "Words in capitals stand for your own values: NODE for the address of the node concerned,".to_owned(),
+        );
+        lines.push("CP for that of a healthy control plane.".to_owned());
+    }
+}
+
+fn wrapped(text: &str, first: &str, next: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(std::mem::replace(&mut line, next.to_owned()));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn explain(topic: &str) -> Result<String, String> {
+        let mut out = Vec::new();
+        match write(topic, &fixture::CHECKS, &mut out) {
+            Ok(()) => Ok(String::from_utf8(out).unwrap()),
+            Err(CommandError::Usage(message)) => Err(message),
+            Err(CommandError::Io(error)) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn explains_checks_and_reasons() {
+        let text = explain("etcd.quorum").unwrap();
+        assert!(text.starts_with("etcd.quorum: etcd has a quorum\n"), "{text}");
+        assert!(text.contains("requires   etcd.service\n"), "{text}");
+        for reason in Reason::ALL {
+            let text = explain(reason.code()).unwrap();
+            assert!(text.contains("What to do:"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_topic_names_the_nearest() {
+        assert!(explain("etcd.quorom").unwrap_err().contains("`etcd.quorum`"));
+        assert!(explain("quorum-losst").unwrap_err().contains("`quorum-lost`"));
+        assert_eq!(explain("\u{1b}[2Jxyzzy").unwrap_err(), "`xyzzy` is no check id and no reason code");
+    }
+}

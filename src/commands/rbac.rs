@@ -1,0 +1,73 @@
+//! `rbac`: the least rights that the checks need, made from what each fact says of itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use crate::checks::{self, Check, Right};
+
+const HEADER: &str = "\
+# What cluster-health reads of Kubernetes, and nothing else. Made by `cluster-health rbac`.
+# To use it with a service account:
+#   kubectl create serviceaccount cluster-health -n kube-system
+#   kubectl create clusterrolebinding cluster-health --clusterrole=cluster-health --serviceaccount=kube-system:cluster-health
+";
+
+pub(super) fn write(checks: &[&'static Check], out: &mut impl Write) -> io::Result<()> {
+    let mut resources: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut urls = BTreeSet::new();
+    for right in checks::facts(checks).into_iter().filter_map(checks::Fact::right) {
+        match right {
+            Right::Resource(group, plural) => {
+                resources.entry(group).or_default().insert(plural);
+            }
+            Right::Url(url) => {
+                urls.insert(url);
+            }
+        }
+    }
+    write!(out, "{HEADER}")?;
+    writeln!(out, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: cluster-health")?;
+    if resources.is_empty() && urls.is_empty() {
+        return writeln!(out, "rules: []");
+    }
+    writeln!(out, "rules:")?;
+    for (group, plurals) in resources {
+        writeln!(
+            out,
+            "  - apiGroups: [{}]\n    resources: [{}]\n    verbs: [get, list]",
+            quoted([group]),
+            quoted(plurals)
+        )?;
+    }
+    if !urls.is_empty() {
+        writeln!(out, "  - nonResourceURLs: [{}]\n    verbs: [get]", quoted(urls))?;
+    }
+    Ok(())
+}
+
+fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    #[test]
+    fn is_a_cluster_role_with_no_more_than_the_facts_need() {
+        for (checks, rules) in [(&fixture::CHECKS[..], 2), (&[][..], 0)] {
+            let mut out = Vec::new();
+            write(checks, &mut out).unwrap();
+            let role: serde_yaml::Value = serde_yaml::from_slice(&out).unwrap();
+            assert_eq!(role["kind"], serde_yaml::Value::from("ClusterRole"));
+            let found = role["rules"].as_sequence().unwrap();
+            assert_eq!(found.len(), rules);
+            for rule in found {
+                for verb in rule["verbs"].as_sequence().unwrap() {
+                    assert!(["get", "list"].contains(&verb.as_str().unwrap()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The waiting rules, on a paused clock: minutes of simulated time cost nothing.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::checks::{Problem, Reason, Stage, Target};
+use crate::snapshot::{Asked, Gap, GapKind, Talos};
+
+thread_local! {
+    /// What the one check of these tests says, round by round; the last entry repeats.
+    static SCRIPT: Cell<VecDeque<Said>> = const { Cell::new(VecDeque::new()) };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Said {
+    Fine,
+    Warns,
+    /// May heal.
+    Bad,
+    /// Will not.
+    Hopeless,
+    /// Looks bad, wants a second sample.
+    Doubtful,
+    Nothing,
+}
+
+fn next() -> Said {
+    let mut script = SCRIPT.take();
+    let said = if script.len() > 1 { script.pop_front() } else { script.front().copied() };
+    SCRIPT.set(script);
+    said.unwrap()
+}
+
+fn judge(_: &Snapshot) -> Verdict {
+    let problem = || Problem::fail(Reason::NodeUnreachable, "yes", "no");
+    let mut verdict = Verdict::default();
+    match next() {
+        Said::Fine => verdict.ok(Target::cluster()),
+        Said::Warns => verdict.problem(Target::cluster(), Problem::warn(Reason::Cordoned, "yes", "no")),
+        Said::Bad => verdict.problem(Target::cluster(), problem()),
+        Said::Hopeless => verdict.problem(Target::cluster(), problem().permanent()),
+        Said::Doubtful => {
+            verdict.problem(Target::cluster(), problem());
+            verdict.resample_after = Some(Duration::from_secs(11));
+        }
+        Said::Nothing => {}
+    }
+    verdict
+}
+
+static CHECK: Check = Check {
+    id: "test.check",
+    stage: Stage::Connectivity,
+    summary: "",
+    explain: "",
+    severity: Severity::Fail,
+    requires: &[],
+    facts: &[Fact::NodeLeases],
+    judge,
+};
+
+static CREDENTIALS: Check = Check { id: "talos.credentials", judge: judge_credentials, ..CHECK };
+
+fn judge_credentials(snapshot: &Snapshot) -> Verdict {
+    let mut verdict = Verdict::default();
+    match &snapshot.talos {
+        Some(talos) if matches!(&talos.credentials, Err(gap) if gap.kind == GapKind::PeerCertificateExpired) => {
+            // Stands for a certificate that is not valid yet.
+            verdict.problem(Target::cluster(), Problem::fail(Reason::CertificateNotYetValid, "now", "later"));
+        }
+        Some(talos) if matches!(&talos.credentials, Err(gap) if gap.kind == GapKind::NotAsked) => {
+            verdict
+                .problem(Target::cluster(), Problem::warn(Reason::CertificateExpiresSoon, "long", "short").permanent());
+        }
+        Some(talos) if talos.credentials.is_err() => {
+            verdict.problem(Target::cluster(), Problem::fail(Reason::ConfigUnreadable, "a file", "none").permanent());
+        }
+        _ => verdict.ok(Target::cluster()),
+    }
+    verdict
+}
+
+/// Rounds take as long as the script says, the last duration repeats.
+struct Scripted {
+    round_takes: VecDeque<Duration>,
+    rounds: u32,
+    again: u32,
+    broken_credentials: Option<GapKind>,
+}
+
+fn empty_snapshot() -> Snapshot {
+    Snapshot {
+        taken: Timestamp::UNIX_EPOCH,
+        asked: Asked::default(),
+        talos: None,
+        kubernetes: None,
+        external_etcd: None,
+        nodes: Vec::new(),
+        memory: Memory::default(),
+    }
+}
+
+impl Observe for Scripted {
+    fn preflight(&self, _: &Memory) -> Snapshot {
+        let talos = self.broken_credentials.map(|kind| Talos {
+            credentials: Err(Gap::new(kind, "broken")),
+            endpoints: Vec::new(),
+            discovery: Err(Gap::not_asked()),
+        });
+        Snapshot { talos, ..empty_snapshot() }
+    }
+
+    async fn round(&mut self, _: &Memory) -> Snapshot {
+        let takes =
+            if self.round_takes.len() > 1 { self.round_takes.pop_front() } else { self.round_takes.front().copied() };
+        tokio::time::sleep(takes.unwrap()).await;
+        self.rounds += 1;
+        empty_snapshot()
+    }
+
+    async fn again(&mut self, facts: &BTreeSet<Fact>, _: &mut Snapshot) {
+        assert!(facts.contains(&Fact::NodeLeases));
+        self.again += 1;
+    }
+}
+
+struct Ran {
+    end: End,
+    rounds: u32,
+    again: u32,
+    took: Duration,
+    events: Vec<String>,
+}
+
+struct Setup {
+    wait: Option<u64>,
+    stable_for: Option<u64>,
+    fail_fast: bool,
+    retry_all: bool,
+    strict: bool,
+    warn_only: bool,
+    round_takes: &'static [u64],
+    broken_credentials: Option<GapKind>,
+}
+
+/// Waits a minute; rounds take 100 ms.
+const WAITING: Setup = Setup {
+    wait: Some(60),
+    stable_for: None,
+    fail_fast: false,
+    retry_all: false,
+    strict: false,
+    warn_only: false,
+    round_takes: &[100],
+    broken_credentials: None,
+};
+const ONE_PASS: Setup = Setup { wait: None, ..WAITING };
+
+async fn run_with(setup: Setup, script: &[Said]) -> Ran {
+    SCRIPT.set(script.iter().copied().collect());
+    let started = Instant::now();
+    let mut checks: Vec<&'static Check> = vec![&CHECK];
+    if setup.broken_credentials.is_some() {
+        checks.insert(0, &CREDENTIALS);
+    }
+    let pace = Pace {
+        started,
+        deadline: setup.wait.map(|seconds| started + Duration::from_secs(seconds)),
+        interval: Duration::from_secs(5),
+        attempt_timeout: Duration::from_secs(10),
+        stable_for: setup.stable_for.map(Duration::from_secs),
+        fail_fast: setup.fail_fast,
+        retry_all: setup.retry_all,
+        strict: setup.strict,
+        warn_only: setup.warn_only.then_some("test.check").into_iter().collect(),
+        checks,
+    };
+    let mut observer = Scripted {
+        round_takes: setup.round_takes.iter().map(|&ms| Duration::from_millis(ms)).collect(),
+        rounds: 0,
+        again: 0,
+        broken_credentials: setup.broken_credentials,
+    };
+    let mut events = Vec::new();
+    let end = run(&pace, &mut observer, |event| {
+        events.push(match event {
+            Event::Round(round) => format!("round {}", round.number),
+            Event::StabilityLost { .. } => "lost".to_owned(),
+            Event::Stable { .. } => "stable".to_owned(),
+            Event::Waiting { .. } => "waiting".to_owned(),
+        });
+    })
+    .await;
+    Ran { end, rounds: observer.rounds, again: observer.again, took: started.elapsed(), events }
+}
+
+/// The preflight judges, too, when there are credentials checks; without them it consumes one entry of the script.
+fn script(said: &[Said]) -> Vec<Said> {
+    [&[Said::Fine], said].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn healthy_at_once_costs_one_round_and_no_tick() {
+    let outcome = run_with(WAITING, &script(&[Said::Fine])).await;
+    assert_eq!((outcome.end, outcome.rounds, outcome.took), (End::Healthy, 1, Duration::from_millis(100)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn warnings_are_fine_unless_strict() {
+    assert_eq!(run_with(ONE_PASS, &script(&[Said::Warns])).await.end, End::Healthy);
+    assert_eq!(run_with(Setup { strict: true, ..ONE_PASS }, &script(&[Said::Warns])).await.end, End::OnePass);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_pass_is_one_round() {
+    let outcome = run_with(ONE_PASS, &script(&[Said::Bad, Said::Fine])).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::OnePass, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_judge_that_says_nothing_is_not_healthy() {
+    assert_eq!(run_with(ONE_PASS, &script(&[Said::Nothing])).await.end, End::OnePass);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_start_every_interval_until_all_is_fine() {
+    let outcome = run_with(WAITING, &script(&[Said::Bad, Said::Bad, Said::Fine])).await;
+    assert_eq!((outcome.end, outcome.rounds, outcome.took), (End::Healthy, 3, Duration::from_millis(10_100)));
+    assert_eq!(outcome.events, ["round 1", "waiting", "round 2", "waiting", "round 3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_rounds_are_stretched() {
+    let setup = Setup { round_takes: &[4_000, 100], ..WAITING };
+    let outcome = run_with(setup, &script(&[Said::Bad, Said::Fine])).await;
+    assert_eq!(outcome.took, Duration::from_millis(8_100), "the second round starts at twice the length of the first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_is_hard_even_in_a_round_that_never_ends() {
+    let outcome = run_with(Setup { round_takes: &[100, 1_000_000], ..WAITING }, &script(&[Said::Bad])).await;
+    assert_eq!((outcome.end, outcome.took), (End::Deadline, Duration::from_secs(60)));
+    assert_eq!(outcome.events, ["round 1", "waiting"], "the round that was cut off is not told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_waited_for_that_would_begin_after_the_deadline() {
+    let outcome = run_with(Setup { wait: Some(9), ..WAITING }, &script(&[Said::Bad])).await;
+    assert_eq!((outcome.end, outcome.rounds, outcome.took), (End::Deadline, 2, Duration::from_millis(5_100)));
+    assert_eq!(outcome.events, ["round 1", "waiting", "round 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_pass_ends_even_if_its_round_never_does() {
+    let outcome = run_with(Setup { round_takes: &[10_000_000], ..ONE_PASS }, &script(&[Said::Fine])).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Deadline, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_to_wait_for_ends_at_once() {
+    let outcome = run_with(WAITING, &script(&[Said::Hopeless])).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Final, 1));
+    let outcome = run_with(Setup { retry_all: true, ..WAITING }, &script(&[Said::Hopeless])).await;
+    assert_eq!(outcome.end, End::Deadline);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fail_fast_ends_at_the_first_hopeless_problem() {
+    let outcome = run_with(Setup { fail_fast: true, ..WAITING }, &script(&[Said::Bad, Said::Hopeless])).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Final, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_sample_settles_a_doubt_within_the_round() {
+    let outcome = run_with(WAITING, &script(&[Said::Doubtful, Said::Fine])).await;
+    assert_eq!((outcome.end, outcome.rounds, outcome.again), (End::Healthy, 1, 1));
+    assert_eq!(outcome.took, Duration::from_millis(11_100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_is_resampled_once_a_round_and_never_past_the_deadline() {
+    let outcome = run_with(Setup { wait: Some(12), ..WAITING }, &script(&[Said::Doubtful])).await;
+    assert_eq!((outcome.end, outcome.again), (End::Deadline, 0));
+    let outcome = run_with(ONE_PASS, &script(&[Said::Doubtful])).await;
+    assert_eq!((outcome.end, outcome.rounds, outcome.again), (End::OnePass, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stability_lasts_and_a_relapse_starts_it_anew() {
+    let setup = Setup { stable_for: Some(12), ..WAITING };
+    let outcome = run_with(setup, &script(&[Said::Fine, Said::Bad, Said::Fine])).await;
+    assert_eq!(outcome.end, End::Healthy);
+    // Fine from the third round (10.1 s) on; the last round starts 12 s later and takes 0.1 s.
+    assert_eq!(outcome.took, Duration::from_millis(22_200));
+    assert!(outcome.events.contains(&"lost".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn stability_not_reached_is_the_deadline() {
+    let outcome =
+        run_with(Setup { wait: Some(10), stable_for: Some(9), ..WAITING }, &script(&[Said::Bad, Said::Fine])).await;
+    assert_eq!(outcome.end, End::Deadline);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unusable_credentials_end_the_run_before_anybody_is_asked() {
+    let outcome = run_with(Setup { broken_credentials: Some(GapKind::Malformed), ..WAITING }, &[Said::Fine]).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Credentials, 0));
+    assert_eq!(outcome.events, ["round 0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn warn_only_never_stands_in_the_way() {
+    let setup = Setup { warn_only: true, strict: true, ..ONE_PASS };
+    assert_eq!(run_with(setup, &script(&[Said::Bad])).await.end, End::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_is_not_valid_yet_is_waited_for() {
+    let not_yet = Some(GapKind::PeerCertificateExpired);
+    let outcome = run_with(Setup { broken_credentials: not_yet, ..WAITING }, &[Said::Fine]).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 1));
+    let outcome = run_with(Setup { broken_credentials: not_yet, ..ONE_PASS }, &[Said::Fine]).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Credentials, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn strictness_makes_no_certificate_unusable() {
+    let soon = Some(GapKind::NotAsked);
+    let outcome = run_with(Setup { broken_credentials: soon, strict: true, ..ONE_PASS }, &[Said::Fine]).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 1));
+}

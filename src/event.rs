@@ -1,0 +1,32 @@
+//! What the engine tells while it runs: the contract between it and everything that shows something.
+
+use std::time::Duration;
+
+use crate::checks::{Check, Verdict};
+use crate::snapshot::Snapshot;
+
+/// Told synchronously, in order, by one task.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// A round has ended, everything selected was judged.
+    Round(&'a Round),
+    /// All was fine, and now it is not: stability starts anew.
+    StabilityLost { after: Duration, because: Vec<&'static str> },
+    /// All is fine; the run goes on until it has been for long enough. `begun`: it has not been so in the round before.
+    Stable { begun: bool, so_far: Duration, wanted: Duration },
+    /// Waiting for the next round.
+    Waiting { next_in: Duration },
+}
+
+/// The judgement of one complete round.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// From 1.
+    pub(crate) number: u32,
+    /// Since the start of the run, when the round ended.
+    pub(crate) at: Duration,
+    pub(crate) took: Duration,
+    pub(crate) snapshot: Snapshot,
+    /// In the order of the catalogue, only those that ran.
+    pub(crate) verdicts: Vec<(&'static Check, Verdict)>,
+}

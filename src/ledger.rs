@@ -1,0 +1,337 @@
+//! The engine's events, folded into a [`Report`]; and the one place where a run gets its exit code.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::checks::{Check, Outcome, Reason, Severity, Status, Verdict};
+use crate::engine::End;
+use crate::event::{Event, Round};
+use crate::exit::Exit;
+use crate::report::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources};
+use crate::snapshot::{Role, Snapshot};
+
+/// How a run came to its end.
+#[derive(Clone, Debug)]
+pub(crate) enum Ending {
+    Engine(End),
+    /// A file that belongs to no check cannot be used, in words.
+    Configuration(String),
+    /// A signal, as the exit code that belongs to it.
+    Signal(Exit),
+    /// A panic or another fault of ours, in words.
+    Internal(String),
+}
+
+/// Keeps the report up to date while the engine runs.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    report: Report,
+    allow_empty: bool,
+}
+
+impl Ledger {
+    pub(crate) fn new(report: Report, allow_empty: bool) -> Self {
+        Self { report, allow_empty }
+    }
+
+    /// The report as of now.
+    pub(crate) fn report(&self) -> &Report {
+        &self.report
+    }
+
+    pub(crate) fn record(&mut self, event: &Event<'_>) {
+        if let Event::Round(round) = event {
+            self.report.rounds = round.number;
+            self.report.took = round.at;
+            self.report.sources = sources(&self.report.sources, &round.snapshot);
+            self.report.targeted = targeted(&round.snapshot);
+            for (check, verdict) in &round.verdicts {
+                if let Some(entry) = self.report.checks.iter_mut().find(|entry| entry.check.id == check.id) {
+                    enter(entry, verdict, round);
+                }
+            }
+            self.report.not_observed = not_observed(&self.report.checks);
+        }
+    }
+
+    /// The last word. `took` is measured on the monotonic clock.
+    pub(crate) fn conclude(mut self, ending: &Ending, finished_at: Timestamp, took: Duration) -> Report {
+        self.report.finished_at = finished_at;
+        self.report.took = took;
+        self.report.complete = matches!(ending, Ending::Engine(_) | Ending::Configuration(_));
+        self.report.deadline_reached = matches!(ending, Ending::Engine(End::Deadline));
+        if let Ending::Internal(what) | Ending::Configuration(what) = ending {
+            self.report.error = Some(what.clone());
+        }
+        self.report.exit = exit(ending, &self.report.checks, self.allow_empty);
+        self.report.result = result(self.report.exit);
+        self.report
+    }
+}
+
+fn enter(entry: &mut CheckReport, verdict: &Verdict, round: &Round) {
+    let status = verdict.status();
+    if entry.status != Some(status) {
+        entry.since = Some(round.at);
+    }
+    // Round 0 is what files alone say; nobody was asked.
+    let counts = u32::from(round.number > 0);
+    if status.is_fine() {
+        entry.bad_rounds = 0;
+        entry.first_passed.get_or_insert(round.at);
+    } else {
+        entry.bad_rounds += counts;
+        entry.flapped |= entry.first_passed.is_some();
+    }
+    entry.rounds += counts;
+    entry.status = Some(status);
+    entry.findings.clone_from(&verdict.findings);
+}
+
+/// Precedence: signal > 70 > 78 > 1 > 77 > 69 > 124 > 4 > 0. The code says what is known of the cluster; that time ran out is
+/// a field of the report. (74 is decided where files are written.)
+fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
+    let end = match ending {
+        Ending::Signal(exit) => return *exit,
+        Ending::Internal(_) => return Exit::Internal,
+        Ending::Configuration(_) => return Exit::Configuration,
+        Ending::Engine(end) => *end,
+    };
+    let selected = || checks.iter().filter(|entry| !matches!(entry.selection, Selection::NotSelected(_)));
+    let asked_for = || checks.iter().filter(|entry| matches!(entry.selection, Selection::Selected));
+    let judged = selected().any(|entry| entry.status.is_some());
+    let any = |wanted: Status| selected().any(|entry| entry.status == Some(wanted));
+    let reasons: BTreeSet<Reason> = selected()
+        .flat_map(|entry| &entry.findings)
+        .filter_map(|finding| match &finding.outcome {
+            Outcome::Problem(problem) if problem.severity > Severity::Warn => Some(problem.reason),
+            _ => None,
+        })
+        .collect();
+
+    if end == End::Credentials || (reasons.contains(&Reason::EndpointIsWorker) && !some_endpoint_works(checks)) {
+        Exit::Configuration
+    } else if any(Status::Fail) {
+        Exit::Unhealthy
+    } else if reasons.iter().any(|reason| is_refusal(*reason)) {
+        Exit::Refused
+    } else if any(Status::Error) || any(Status::Blocked) {
+        Exit::Undetermined
+    } else if end != End::Healthy || !judged {
+        // Nothing is known to be wrong, yet it was never seen to be right for as long as was asked.
+        if selected().next().is_none() { empty(allow_empty) } else { Exit::Deadline }
+    } else if asked_for().all(|entry| entry.status == Some(Status::Skip)) {
+        // Prerequisites that pass do not make up for it.
+        empty(allow_empty)
+    } else {
+        Exit::Healthy
+    }
+}
+
+/// A worker among the endpoints is a mistake in the configuration that hides nothing, as long as another one forwards.
+fn some_endpoint_works(checks: &[CheckReport]) -> bool {
+    let works = |outcome: &Outcome| match outcome {
+        Outcome::Pass(_) => true,
+        Outcome::Problem(problem) => problem.reason == Reason::EndpointIsVip,
+        _ => false,
+    };
+    let of_endpoints = checks.iter().filter(|entry| entry.check.id == "talos.endpoints");
+    of_endpoints.flat_map(|entry| &entry.findings).any(|finding| works(&finding.outcome))
+}
+
+fn empty(allowed: bool) -> Exit {
+    if allowed { Exit::Healthy } else { Exit::NothingChecked }
+}
+
+fn is_refusal(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ClientCertificateRefused
+            | Reason::Unauthorised
+            | Reason::Forbidden
+            | Reason::ForbiddenOrStarting
+            | Reason::RoleTooLow
+            | Reason::RoleTooLowForThisVersion
+    )
+}
+
+fn result(exit: Exit) -> RunResult {
+    match exit {
+        Exit::Healthy | Exit::ReportNotWritten => RunResult::Healthy,
+        Exit::Unhealthy => RunResult::Unhealthy,
+        Exit::Hangup | Exit::Interrupted | Exit::Terminated => RunResult::Interrupted,
+        Exit::Configuration | Exit::Internal | Exit::Usage | Exit::NothingChecked => RunResult::Error,
+        Exit::Undetermined | Exit::Refused | Exit::Deadline => RunResult::Undetermined,
+    }
+}
+
+fn targeted(snapshot: &Snapshot) -> Option<(usize, usize)> {
+    let in_scope = snapshot.nodes.iter().filter(|node| !node.out_of_scope).count();
+    (in_scope < snapshot.nodes.len()).then_some((in_scope, snapshot.nodes.len()))
+}
+
+/// Why selected checks have nothing to say, in words.
+fn not_observed(checks: &[CheckReport]) -> Vec<String> {
+    checks
+        .iter()
+        .filter(|entry| entry.status == Some(Status::Skip) && !matches!(entry.selection, Selection::NotSelected(_)))
+        .filter_map(|entry| {
+            entry.findings.iter().find_map(|finding| match &finding.outcome {
+                Outcome::Skip(reason) => Some(format!("{}: {reason}", entry.check.id)),
+                _ => None,
+            })
+        })
+        .collect()
+}
+
+fn sources(before: &Sources, snapshot: &Snapshot) -> Sources {
+    let mut sources = before.clone();
+    if let Some(talos) = &snapshot.talos {
+        if let Ok(credentials) = &talos.credentials {
+            sources.talosconfig = Some(credentials.source.clone());
+            sources.context = Some(credentials.context.clone());
+        }
+        sources.endpoints = talos.endpoints.iter().map(|endpoint| endpoint.address.clone()).collect();
+    }
+    if let Some(kubernetes) = &snapshot.kubernetes {
+        if let Ok(credentials) = &kubernetes.credentials {
+            sources.kubeconfig = Some(credentials.source.clone());
+            sources.kube_context = Some(credentials.context.clone());
+            sources.server = Some(credentials.server.clone());
+        }
+        sources.passed_over.clone_from(&kubernetes.passed_over);
+    }
+    let named = |is: fn(&crate::snapshot::Sources) -> bool| snapshot.nodes.iter().any(|node| is(&node.sources));
+    sources.named_by = [
+        ("discovery", named(|s| s.discovery)),
+        ("kubernetes", named(|s| s.kubernetes)),
+        ("etcd", named(|s| s.etcd)),
+        ("flags", named(|s| s.flags)),
+        ("talosconfig", named(|s| s.talosconfig)),
+    ]
+    .into_iter()
+    .filter_map(|(name, used)| used.then_some(name))
+    .collect();
+    sources.nodes = snapshot
+        .nodes
+        .iter()
+        .map(|node| NodeInfo {
+            name: node.name.clone(),
+            address: node.address.clone(),
+            role: match node.role {
+                Role::ControlPlane => "control-plane",
+                Role::Worker => "worker",
+                Role::Unknown => "unknown",
+            },
+            leaving: node.leaving,
+        })
+        .collect();
+    let versions: BTreeSet<String> =
+        snapshot.nodes.iter().filter_map(|node| Some(node.talos.contact.as_ref().ok()?.version.tag.clone())).collect();
+    sources.talos_versions = versions.into_iter().collect();
+    sources
+}
+
+/// An entry for a check that has not run yet.
+pub(crate) fn unjudged(check: &'static Check, selection: Selection) -> CheckReport {
+    CheckReport {
+        check,
+        selection,
+        status: None,
+        findings: Vec::new(),
+        rounds: 0,
+        bad_rounds: 0,
+        since: None,
+        first_passed: None,
+        flapped: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::{self, Finding, Kind, Problem, Target};
+    use crate::memory::Memory;
+    use crate::snapshot::Asked;
+
+    fn entry(id: &str, selection: Selection, findings: Vec<(&str, Outcome)>) -> CheckReport {
+        let findings: Vec<Finding> = findings
+            .into_iter()
+            .map(|(name, outcome)| Finding { target: Target::new(Kind::Endpoint, name), outcome })
+            .collect();
+        let status = findings.iter().map(|finding| finding.outcome.status()).max();
+        CheckReport { status, findings, ..unjudged(checks::find(id).unwrap(), selection) }
+    }
+
+    #[test]
+    fn prerequisites_that_pass_do_not_replace_what_was_asked_for() {
+        let quorum = entry("etcd.quorum", Selection::Prerequisite, vec![("a", Outcome::Pass(None))]);
+        let alarms = entry("etcd.alarms", Selection::Selected, vec![("a", Outcome::Skip("not asked".to_owned()))]);
+        let checks = [quorum, alarms];
+        assert_eq!(exit(&Ending::Engine(End::Healthy), &checks, false), Exit::NothingChecked);
+        assert_eq!(exit(&Ending::Engine(End::Healthy), &checks, true), Exit::Healthy);
+    }
+
+    #[test]
+    fn a_worker_as_endpoint_is_configuration_only_where_no_other_forwards() {
+        let worker = || Outcome::Problem(Problem::fail(Reason::EndpointIsWorker, "a control plane", "a worker"));
+        let vip = || Outcome::Problem(Problem::warn(Reason::EndpointIsVip, "an own address", "a virtual one"));
+        for (others, expected) in [
+            (vec![], Exit::Configuration),
+            (vec![("b", Outcome::Pass(None))], Exit::Unhealthy),
+            (vec![("b", vip())], Exit::Unhealthy),
+        ] {
+            let findings = [vec![("a", worker())], others].concat();
+            let checks = [entry("talos.endpoints", Selection::Selected, findings)];
+            assert_eq!(exit(&Ending::Engine(End::OnePass), &checks, false), expected);
+        }
+    }
+
+    #[test]
+    fn files_alone_are_no_round() {
+        let mut entry = unjudged(checks::find("etcd.quorum").unwrap(), Selection::Selected);
+        let snapshot = Snapshot {
+            taken: Timestamp::UNIX_EPOCH,
+            asked: Asked::default(),
+            talos: None,
+            kubernetes: None,
+            external_etcd: None,
+            nodes: Vec::new(),
+            memory: Memory::default(),
+        };
+        let verdict = Verdict::blocked("talos.credentials");
+        let mut round = Round { number: 0, at: Duration::ZERO, took: Duration::ZERO, snapshot, verdicts: Vec::new() };
+        enter(&mut entry, &verdict, &round);
+        assert_eq!((entry.rounds, entry.bad_rounds), (0, 0));
+        round.number = 1;
+        enter(&mut entry, &verdict, &round);
+        assert_eq!((entry.rounds, entry.bad_rounds), (1, 1));
+    }
+
+    /// signal > 70 > 78 > 1 > 77 > 69 > 124 > 4 > 0.
+    #[test]
+    fn the_worst_that_is_known_decides() {
+        let with = |outcome| entry("etcd.quorum", Selection::Selected, vec![("a", outcome)]);
+        let fail = || with(Outcome::Problem(Problem::fail(Reason::QuorumLost, "", "")));
+        let refused = || with(Outcome::Problem(Problem::error(Reason::RoleTooLow, "", "")));
+        let error = || with(Outcome::Problem(Problem::error(Reason::NoAnswer, "", "")));
+        let pass = || with(Outcome::Pass(None));
+        let skip = || with(Outcome::Skip(String::new()));
+        let of = |end, checks: &[CheckReport]| exit(&Ending::Engine(end), checks, false);
+        assert_eq!(exit(&Ending::Signal(Exit::Terminated), &[fail()], false), Exit::Terminated);
+        assert_eq!(exit(&Ending::Internal(String::new()), &[fail()], false), Exit::Internal);
+        assert_eq!(of(End::Credentials, &[fail()]), Exit::Configuration);
+        assert_eq!(of(End::Deadline, &[refused(), error(), fail()]), Exit::Unhealthy);
+        assert_eq!(of(End::Final, &[error(), refused(), pass()]), Exit::Refused);
+        assert_eq!(of(End::Deadline, &[error(), pass()]), Exit::Undetermined);
+        assert_eq!(of(End::OnePass, &[with(Outcome::Blocked("etcd.service"))]), Exit::Undetermined);
+        assert_eq!(of(End::Deadline, &[pass()]), Exit::Deadline);
+        let check = checks::find("etcd.quorum").unwrap();
+        assert_eq!(of(End::Deadline, &[unjudged(check, Selection::Selected)]), Exit::Deadline);
+        assert_eq!(of(End::Healthy, &[unjudged(check, Selection::Selected)]), Exit::Deadline);
+        assert_eq!(of(End::Healthy, &[skip()]), Exit::NothingChecked);
+        assert_eq!(of(End::Healthy, &[pass(), skip()]), Exit::Healthy);
+    }
+}

@@ -1,0 +1,383 @@
+//! Reports in files: written at the start, replaced on the way, so that whatever ends the process leaves a valid document.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::text::TextStyle;
+use super::{Report, json, junit, text};
+use crate::cli::Format;
+
+/// A pipe that nobody reads must not hold up the end of the process for longer.
+const PIPE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The report in `format`, as bytes, without colour.
+pub(crate) fn render(format: Format, report: &Report) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    match format {
+        Format::Text => text::write(report, &TextStyle::default(), &mut out)?,
+        Format::Json => json::write(report, &mut out)?,
+        Format::Junit => junit::write(report, &mut out)?,
+    }
+    Ok(out)
+}
+
+/// A file that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) format: Format,
+    pub(crate) path: PathBuf,
+}
+
+/// Reads `--report FORMAT=PATH` and `--junit-file PATH`. The error is a usage error.
+///
+/// `-` is stdout, which has one document: the format of `--output`, and nothing is added by asking for it twice.
+pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: Format) -> Result<Vec<Wanted>, String> {
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut add = |format: Format, path: &Path| {
+        if path.as_os_str().is_empty() {
+            return Err(format!("the path of the {} report is empty", name(format)));
+        }
+        if path.as_os_str() == "-" {
+            return if format == output {
+                Ok(())
+            } else {
+                Err(format!(
+                    "`{0}=-` and `--output {1}` both write to stdout; use `--output {0}`",
+                    name(format),
+                    name(output)
+                ))
+            };
+        }
+        let identity = identity(path);
+        if wanted.iter().any(|other| self::identity(&other.path) == identity) {
+            return Err(format!("two reports to one file: `{}`", path.display()));
+        }
+        wanted.push(Wanted { format, path: path.to_owned() });
+        Ok(())
+    };
+    for argument in reports {
+        let Some((format, path)) = argument.split_once('=') else {
+            return Err(format!("`{argument}` is not FORMAT=PATH, such as `json=report.json`"));
+        };
+        let known = [Format::Text, Format::Json, Format::Junit];
+        let Some(format) = known.into_iter().find(|known| name(*known) == format) else {
+            return Err(format!("`{format}` is no format of a report: `text`, `json` or `junit`"));
+        };
+        add(format, Path::new(path))?;
+    }
+    if let Some(path) = junit_file {
+        add(Format::Junit, path)?;
+    }
+    Ok(wanted)
+}
+
+fn name(format: Format) -> &'static str {
+    match format {
+        Format::Text => "text",
+        Format::Json => "json",
+        Format::Junit => "junit",
+    }
+}
+
+/// The same for two paths that are the same file: links resolved as far as the path exists.
+fn identity(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut missing = Vec::new();
+    let mut existing = absolute.as_path();
+    loop {
+        if let Ok(real) = existing.canonicalize() {
+            // A `..` below a directory that does not exist yet cannot be a link's.
+            return missing.iter().rev().fold(real, |mut whole, part: &std::ffi::OsString| {
+                if part == ".." {
+                    whole.pop();
+                } else {
+                    whole.push(part);
+                }
+                whole
+            });
+        }
+        match (existing.parent(), existing.components().next_back()) {
+            (Some(parent), Some(last)) => {
+                missing.push(last.as_os_str().to_owned());
+                existing = parent;
+            }
+            _ => return absolute,
+        }
+    }
+}
+
+/// The report files of a run.
+#[derive(Debug)]
+pub(crate) struct Files {
+    files: Vec<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    format: Format,
+    /// As typed, for messages.
+    shown: PathBuf,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Replaced as a whole. The path is without links: a link that somebody made stays, and what it points to is replaced.
+    Regular(PathBuf),
+    /// A pipe, terminal or device: written once, at the end.
+    Special(PathBuf),
+}
+
+impl Files {
+    /// Makes missing parent directories and writes the report of a run that has not begun, which proves that the files can
+    /// be written. The error names the file.
+    pub(crate) fn create(wanted: &[Wanted], report: &Report) -> Result<Self, String> {
+        let mut files = Vec::new();
+        for Wanted { format, path } in wanted {
+            let open = Open::new(*format, path).map_err(|error| failure(path, &error))?;
+            open.checkpoint(report).map_err(|error| failure(path, &error))?;
+            files.push(open);
+        }
+        Ok(Self { files })
+    }
+
+    /// Replaces the files while the run goes on; the caller calls about once a second at most. What cannot be written now is
+    /// written by the next call, or told by [`Self::finish`].
+    pub(crate) fn update(&self, report: &Report) {
+        for open in &self.files {
+            let _ = open.checkpoint(report);
+        }
+    }
+
+    /// Writes the last report. The error names the first file that does not have it.
+    pub(crate) fn finish(self, report: &Report) -> Result<(), String> {
+        let mut first = Ok(());
+        for open in &self.files {
+            let written = open.last(report).map_err(|error| failure(&open.shown, &error));
+            first = first.and(written);
+        }
+        first
+    }
+}
+
+fn failure(path: &Path, error: &io::Error) -> String {
+    format!("could not write `{}`: {error}", path.display())
+}
+
+impl Open {
+    fn new(format: Format, path: &Path) -> io::Result<Self> {
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent)?;
+        }
+        let place = match fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if found.is_file() => Place::Regular(path.canonicalize()?),
+            Ok(_) => Place::Special(path.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Regular(resolve(path)?),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { format, shown: path.to_owned(), place })
+    }
+
+    fn checkpoint(&self, report: &Report) -> io::Result<()> {
+        match &self.place {
+            Place::Regular(path) => replace(path, &render(self.format, report)?),
+            Place::Special(_) => Ok(()),
+        }
+    }
+
+    fn last(&self, report: &Report) -> io::Result<()> {
+        match &self.place {
+            Place::Regular(_) => self.checkpoint(report),
+            Place::Special(path) => write_special(path.clone(), render(self.format, report)?),
+        }
+    }
+}
+
+/// Where a path leads that does not exist yet: a link may point to a file that is not there.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(target) => path = parent_of(&path).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many levels of symbolic links"))
+}
+
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Through a temporary file in the same directory: a reader sees the old document or the new one.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut temporary_name = std::ffi::OsString::from(".");
+    temporary_name.push(name);
+    temporary_name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = parent_of(path).join(temporary_name);
+    let result = write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));
+    if result.is_err() {
+        // The report's own error is the one to tell.
+        let _ = fs::remove_file(&temporary);
+    }
+    result
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let create = || OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file: File = match create() {
+        // Left by a process with the same id that was killed; never followed, if it is a link.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            create()?
+        }
+        other => other?,
+    };
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// On a thread of its own, which is left behind when it hangs: opening a named pipe waits for its reader.
+fn write_special(path: PathBuf, content: Vec<u8>) -> io::Result<()> {
+    let (done, result) = mpsc::channel();
+    std::thread::Builder::new().name("report".to_owned()).spawn(move || {
+        let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(&content));
+        // Nobody waits any more if this fails.
+        let _ = done.send(written);
+    })?;
+    match result.recv_timeout(PIPE_PATIENCE) {
+        // As for stdout: a reader that has gone away has had enough.
+        Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Ok(written) => written,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn strings(arguments: &[&str]) -> Vec<String> {
+        arguments.iter().map(|argument| (*argument).to_owned()).collect()
+    }
+
+    #[test]
+    fn refuses_what_makes_no_sense() {
+        for (arguments, part) in [
+            (&["json"][..], "not FORMAT=PATH"),
+            (&["xml=a"], "`xml` is no format"),
+            (&["json="], "empty"),
+            (&["junit=-"], "--output junit"),
+            (&["json=a.json", "junit=./a.json"], "two reports to one file"),
+            (&["json=none/x/../a.json", "junit=none/a.json"], "two reports to one file"),
+        ] {
+            let error = parse(&strings(arguments), None, Format::Text).unwrap_err();
+            assert!(error.contains(part), "{arguments:?}: {error}");
+        }
+        let error = parse(&strings(&["json=a.json"]), Some(Path::new("a.json")), Format::Text).unwrap_err();
+        assert!(error.contains("two reports"), "{error}");
+        assert_eq!(parse(&strings(&["json=-"]), None, Format::Json), Ok(vec![]));
+        assert_eq!(parse(&strings(&["json=a=b"]), None, Format::Text).unwrap()[0].path, Path::new("a=b"));
+    }
+
+    #[test]
+    fn links_to_one_file_are_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("a"), dir.path().join("b"));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let arguments = [format!("json={}", file.display()), format!("junit={}", link.display())];
+        assert!(parse(&arguments, None, Format::Text).is_err());
+    }
+
+    fn wanted(path: &Path) -> Vec<Wanted> {
+        vec![Wanted { format: Format::Json, path: path.to_owned() }]
+    }
+
+    fn complete(path: &Path) -> bool {
+        let document: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        document["complete"].as_bool().unwrap()
+    }
+
+    #[test]
+    fn writes_an_incomplete_report_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/dir/report.json");
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged()).unwrap();
+        assert!(!complete(&path));
+        files.update(&fixture::interrupted());
+        assert!(!complete(&path));
+        files.finish(&fixture::healthy()).unwrap();
+        assert!(complete(&path));
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "temporary files are left");
+    }
+
+    #[test]
+    fn keeps_a_link_and_replaces_what_it_points_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        for exists in [false, true] {
+            if exists {
+                fs::write(&file, "old").unwrap();
+            } else {
+                std::os::unix::fs::symlink("file", &link).unwrap();
+            }
+            Files::create(&wanted(&link), &fixture::healthy()).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert!(complete(&file));
+        }
+    }
+
+    #[test]
+    fn a_left_over_temporary_file_is_no_obstacle() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        let elsewhere = dir.path().join("elsewhere");
+        fs::write(&elsewhere, "kept").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, dir.path().join(format!(".r.json.{}.tmp", std::process::id()))).unwrap();
+        Files::create(&wanted(&path), &fixture::healthy()).unwrap();
+        assert!(complete(&path));
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_found_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [dir.path().to_owned(), file.join("below")] {
+            let error = Files::create(&wanted(&path), &fixture::healthy()).unwrap_err();
+            assert!(error.contains("could not write"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_later_failure_can_heal_before_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sub/r.json");
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged()).unwrap();
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        files.update(&fixture::healthy());
+        assert!(!path.exists());
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        files.finish(&fixture::healthy()).unwrap();
+
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged()).unwrap();
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        assert!(files.finish(&fixture::healthy()).unwrap_err().contains("could not write"));
+    }
+
+    #[test]
+    fn devices_are_written_directly() {
+        let files = Files::create(&wanted(Path::new("/dev/null")), &fixture::nothing_judged()).unwrap();
+        files.finish(&fixture::healthy()).unwrap();
+        let files = Files::create(&wanted(Path::new("/dev/full")), &fixture::nothing_judged()).unwrap();
+        assert!(files.finish(&fixture::healthy()).is_err());
+    }
+}

@@ -1,0 +1,296 @@
+//! One fixed report for each way in which a run can end.
+
+use std::time::Duration;
+
+use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources, Weakening};
+use crate::checks::{
+    Check, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict,
+};
+use crate::exit::Exit;
+
+const fn check(id: &'static str, stage: Stage, summary: &'static str, requires: &'static [&'static str]) -> Check {
+    Check {
+        id,
+        stage,
+        summary,
+        explain: "What it measures.\n\nWhy it fails.",
+        severity: Severity::Fail,
+        requires,
+        facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EndpointReadyz],
+        judge: |_| Verdict::default(),
+    }
+}
+
+pub(crate) static REACHABLE: Check =
+    check("talos.nodes.reachable", Stage::Connectivity, "every node answers on the Talos API", &[]);
+pub(crate) static READY: Check =
+    check("talos.nodes.ready", Stage::Readiness, "every node says that it is ready", &["talos.nodes.reachable"]);
+pub(crate) static SERVICE: Check =
+    check("etcd.service", Stage::Etcd, "etcd runs on every control plane", &["talos.nodes.reachable"]);
+pub(crate) static QUORUM: Check = check("etcd.quorum", Stage::Etcd, "etcd has a quorum", &["etcd.service"]);
+pub(crate) static TOLERANCE: Check = check("etcd.tolerance", Stage::Etcd, "etcd can lose a member", &["etcd.quorum"]);
+pub(crate) static ENDPOINT: Check = check("k8s.api.endpoint", Stage::ApiServer, "the endpoint is ready", &[]);
+pub(crate) static SCHEDULER: Check =
+    check("k8s.controlplane.scheduler", Stage::ControlPlane, "kube-scheduler is ready", &["k8s.api.endpoint"]);
+pub(crate) static NODES: Check = check("k8s.nodes.ready", Stage::Nodes, "every node is Ready", &["k8s.api.endpoint"]);
+pub(crate) static PROXY: Check = check("k8s.kube-proxy", Stage::Nodes, "kube-proxy runs where it should", &[]);
+pub(crate) static STATIC_PODS: Check =
+    check("k8s.staticpods.running", Stage::StaticPods, "static pods run", &["talos.nodes.reachable"]);
+
+pub(crate) static CHECKS: [&Check; 10] =
+    [&REACHABLE, &READY, &SERVICE, &QUORUM, &TOLERANCE, &ENDPOINT, &SCHEDULER, &NODES, &PROXY, &STATIC_PODS];
+
+pub(crate) fn node(n: usize) -> Target {
+    Target::new(Kind::Node, format!("cp-{n}")).with_address(format!("10.0.0.{n}"))
+}
+
+fn passes(target: Target, line: String) -> Finding {
+    Finding { target, outcome: Outcome::Pass(Some(line)) }
+}
+
+/// `predicate` said of each of `nodes` nodes.
+pub(crate) fn on_nodes(nodes: usize, predicate: &str) -> Vec<Finding> {
+    (1..=nodes).map(|n| passes(node(n), format!("Node {}: {predicate}", node(n)))).collect()
+}
+
+fn report(check: &'static Check, findings: Vec<Finding>) -> CheckReport {
+    let status = findings.iter().map(|finding| finding.outcome.status()).max();
+    let fine = status.is_some_and(Status::is_fine);
+    CheckReport {
+        check,
+        selection: Selection::Selected,
+        status,
+        findings,
+        rounds: 1,
+        bad_rounds: u32::from(!fine),
+        since: Some(Duration::from_millis(400)),
+        first_passed: fine.then_some(Duration::from_millis(400)),
+        flapped: false,
+    }
+}
+
+pub(crate) fn healthy() -> Report {
+    healthy_with(3)
+}
+
+pub(crate) fn healthy_with(nodes: usize) -> Report {
+    let checks = vec![
+        report(&REACHABLE, on_nodes(nodes, "connected")),
+        report(&READY, on_nodes(nodes, "ready")),
+        report(&SERVICE, on_nodes(3, "etcd member healthy")),
+        report(
+            &QUORUM,
+            vec![passes(Target::cluster(), "etcd cluster has quorum (3 of 3 voters up, tolerates 1)".to_owned())],
+        ),
+        report(&TOLERANCE, vec![Finding { target: Target::cluster(), outcome: Outcome::Pass(None) }]),
+        report(&ENDPOINT, vec![passes(Target::cluster(), "Kubernetes API server is reachable".to_owned())]),
+        report(&SCHEDULER, vec![passes(Target::cluster(), "kube-scheduler: running".to_owned())]),
+        report(&NODES, (1..=nodes).map(|n| passes(node(n), format!("Node cp-{n}: Ready"))).collect()),
+        report(
+            &PROXY,
+            vec![Finding {
+                target: Target::cluster(),
+                outcome: Outcome::Skip("kube-proxy is disabled in the machine configuration".to_owned()),
+            }],
+        ),
+        report(
+            &STATIC_PODS,
+            (1..=3)
+                .map(|n| {
+                    let pod = Target::new(Kind::Pod, format!("kube-apiserver-cp-{n}"));
+                    passes(pod, format!("kube-apiserver-cp-{n}: Running"))
+                })
+                .collect(),
+        ),
+    ];
+    Report {
+        started_at: "2026-11-21T03:00:00Z".parse().unwrap(),
+        finished_at: "2026-11-21T03:00:00.4Z".parse().unwrap(),
+        took: Duration::from_millis(400),
+        wait_timeout: Some(Duration::from_secs(300)),
+        stable_for: None,
+        rounds: 1,
+        complete: true,
+        result: RunResult::Healthy,
+        exit: Exit::Healthy,
+        deadline_reached: false,
+        error: None,
+        hint: None,
+        targeted: None,
+        weakened: Vec::new(),
+        not_observed: Vec::new(),
+        sources: Sources {
+            talosconfig: Some("/home/ci/talosconfig".to_owned()),
+            context: Some("prod".to_owned()),
+            endpoints: vec!["10.0.0.1".to_owned()],
+            kubeconfig: Some("/home/ci/kubeconfig".to_owned()),
+            server: Some("https://k8s.example:6443".to_owned()),
+            talosctl_options: vec!["--context".to_owned(), "prod".to_owned()],
+            named_by: vec!["discovery", "kubernetes", "etcd"],
+            nodes: (1..=nodes)
+                .map(|n| NodeInfo {
+                    name: format!("cp-{n}"),
+                    address: format!("10.0.0.{n}"),
+                    role: if n > 3 { "worker" } else { "control-plane" },
+                    leaving: false,
+                })
+                .collect(),
+            talos_versions: vec!["v1.11.2".to_owned()],
+            passed_over: vec![("~/.kube/config".to_owned(), "another cluster's".to_owned())],
+            ..Sources::default()
+        },
+        checks,
+    }
+}
+
+fn refused(n: usize) -> Finding {
+    Finding {
+        target: node(n),
+        outcome: Outcome::Problem(
+            Problem::fail(Reason::NodeUnreachable, "answers on the Talos API", "unavailable: connection refused")
+                .hint(Hint::likely("the machine is down, or port 50000 is filtered between 10.0.0.1 and it"))
+                .hint(Hint::run("{talosctl} -n {} version", [&format!("10.0.0.{n}")])),
+        ),
+    }
+}
+
+pub(crate) fn problem(target: Target, problem: Problem) -> Finding {
+    Finding { target, outcome: Outcome::Problem(problem) }
+}
+
+/// At the deadline, cp-3 is down.
+pub(crate) fn unhealthy() -> Report {
+    let mut report = healthy();
+    report.result = RunResult::Unhealthy;
+    report.exit = Exit::Unhealthy;
+    report.deadline_reached = true;
+    report.took = Duration::from_secs(300);
+    report.finished_at = "2026-11-21T03:05:00Z".parse().unwrap();
+    report.rounds = 60;
+    report.weakened = vec![
+        Weakening { option: "--skip etcd.alarms".to_owned(), origin: "flag".to_owned() },
+        Weakening { option: "--level full".to_owned(), origin: "CLUSTER_HEALTH_LEVEL".to_owned() },
+    ];
+    report.not_observed = vec!["etcd.alarms: not selected (--skip)".to_owned()];
+    let set = |report: &mut Report, check: &Check, findings: Vec<Finding>| {
+        let entry = report.checks.iter_mut().find(|entry| entry.check.id == check.id).unwrap();
+        entry.status = findings.iter().map(|finding| finding.outcome.status()).max();
+        entry.findings = findings;
+        entry.rounds = 60;
+        entry.bad_rounds = 60;
+        entry.since = Some(Duration::from_secs(2));
+        entry.first_passed = None;
+    };
+    let two = |predicate: &str, last: Outcome| {
+        let mut findings = on_nodes(2, predicate);
+        findings.push(Finding { target: node(3), outcome: last });
+        findings
+    };
+    let mut findings = on_nodes(2, "connected");
+    findings.push(refused(3));
+    set(&mut report, &REACHABLE, findings);
+    set(&mut report, &READY, two("ready", Outcome::Blocked("talos.nodes.reachable")));
+    set(&mut report, &SERVICE, two("etcd member healthy", Outcome::Blocked("talos.nodes.reachable")));
+    set(
+        &mut report,
+        &TOLERANCE,
+        vec![problem(
+            Target::cluster(),
+            Problem::warn(Reason::NoTolerance, "may lose at least one voter", "2 of 3 voters up, tolerates 0"),
+        )],
+    );
+    set(
+        &mut report,
+        &SCHEDULER,
+        vec![problem(
+            node(3),
+            Problem::fail(Reason::ComponentNotReady, "kube-scheduler ready", "Ready=False since 4m58s")
+                .hint(Hint::run("{talosctl} -n {} containers -k", ["10.0.0.3"])),
+        )],
+    );
+    set(
+        &mut report,
+        &NODES,
+        vec![
+            passes(node(1), "Node cp-1: Ready".to_owned()),
+            passes(node(2), "Node cp-2: Ready".to_owned()),
+            problem(
+                node(3),
+                Problem::fail(Reason::NodeLeaseStale, "lease renewed within 40s", "last renewed 4m59s ago")
+                    .hint(Hint::run("{kubectl} describe node {}", ["cp-3"]))
+                    .hint(Hint::remedy("{talosctl} -n {} reboot", ["10.0.0.3"])),
+            ),
+        ],
+    );
+    set(
+        &mut report,
+        &STATIC_PODS,
+        vec![problem(
+            Target::new(Kind::Pod, "kube-scheduler-cp-3"),
+            Problem::fail(Reason::StaticPodFailed, "Ready", "Ready=False").explained_by("k8s.controlplane.scheduler"),
+        )],
+    );
+    report
+}
+
+/// By SIGINT, before every check was judged.
+pub(crate) fn interrupted() -> Report {
+    let mut report = unhealthy();
+    report.result = RunResult::Interrupted;
+    report.exit = Exit::Interrupted;
+    report.complete = false;
+    report.deadline_reached = false;
+    report.took = Duration::from_secs(12);
+    report.rounds = 3;
+    for entry in &mut report.checks[7..] {
+        entry.status = None;
+        entry.findings.clear();
+        entry.rounds = 0;
+        entry.bad_rounds = 0;
+        entry.since = None;
+        entry.first_passed = None;
+    }
+    report
+}
+
+/// The talosconfig could not be read.
+pub(crate) fn configuration() -> Report {
+    let mut report = nothing_judged();
+    report.result = RunResult::Error;
+    report.exit = Exit::Configuration;
+    report.complete = true;
+    report.error = Some("could not read `/home/ci/talosconfig`: no such file".to_owned());
+    report.hint = Some("name another one with `--talosconfig`".to_owned());
+    report
+}
+
+/// No round was completed before the deadline; also what a checkpoint at the start looks like.
+pub(crate) fn nothing_judged() -> Report {
+    let mut report = healthy();
+    report.result = RunResult::Undetermined;
+    report.exit = Exit::Deadline;
+    report.complete = false;
+    report.deadline_reached = true;
+    report.took = Duration::from_secs(300);
+    report.rounds = 0;
+    for entry in &mut report.checks {
+        entry.status = None;
+        entry.findings.clear();
+        entry.rounds = 0;
+        entry.since = None;
+        entry.first_passed = None;
+    }
+    report
+}
+
+/// Every report above.
+pub(crate) fn all() -> [(&'static str, Report); 6] {
+    [
+        ("healthy", healthy()),
+        ("healthy, 42 nodes", healthy_with(42)),
+        ("unhealthy", unhealthy()),
+        ("interrupted", interrupted()),
+        ("configuration", configuration()),
+        ("nothing judged", nothing_judged()),
+    ]
+}

@@ -1,0 +1,192 @@
+//! The report for test viewers, in the intersection of what GitLab, Jenkins and the GitHub actions read.
+//!
+//! GitLab drops attributes when an element has text, Jenkins shows the attribute: so the short form is in `message` and
+//! everything is in the body. Names have nothing volatile in them, because branches are compared by them. Types are
+//! namespaced, because GitLab's parser casts some plain words.
+
+use std::io;
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseStatus, TestSuite};
+
+use super::json::skip_reason;
+use super::sanitise::clean;
+use super::text::tally;
+use super::{CheckReport, Report, RunResult, Selection, problems};
+use crate::checks::{Outcome, Severity, Stage, Status};
+use crate::exit::Exit;
+
+/// Longest body of one test case, in bytes: GitLab reads 30 MB a file at most.
+const BODY: usize = 64 * 1024;
+
+/// Writes the document.
+pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
+    let mut junit = Junit::new("cluster-health");
+    junit.set_time(report.took);
+    junit.timestamp = report.started_at.to_string().parse().ok();
+    junit.add_test_suite(run_suite(report));
+    for stage in Stage::ALL {
+        let mut suite = new_suite(stage.name(), report);
+        for check in report.checks.iter().filter(|check| check.check.stage == stage) {
+            suite.add_test_case(test_case(check, report));
+        }
+        // Jenkins and others stumble over a suite without cases.
+        if !suite.test_cases.is_empty() {
+            junit.add_test_suite(suite);
+        }
+    }
+    junit.serialize(&mut out).map_err(io::Error::other)?;
+    out.flush()
+}
+
+fn new_suite(name: &str, report: &Report) -> TestSuite {
+    let mut suite = TestSuite::new(name);
+    suite.timestamp = report.started_at.to_string().parse().ok();
+    suite.set_time(Duration::ZERO);
+    suite
+}
+
+/// One case about the run itself. A document of a run that did not end, or that ended for a reason that no check shows, has
+/// at least this one error, whatever the checks say.
+fn run_suite(report: &Report) -> TestSuite {
+    let mut suite = new_suite("run", report);
+    suite.set_time(report.took);
+    let sources = &report.sources;
+    for (name, value) in [
+        ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("context", sources.context.clone()),
+        ("endpoints", Some(sources.endpoints.join(","))),
+        ("server", sources.server.clone()),
+        ("result", Some(report.result.name().to_owned())),
+        ("exitCode", Some(report.exit.code().to_string())),
+    ] {
+        if let Some(value) = value {
+            suite.add_property(Property::new(name, clean(&value)));
+        }
+    }
+    for weak in &report.weakened {
+        suite.add_property(Property::new("weakened", clean(&format!("{} ({})", weak.option, weak.origin))));
+    }
+    let summary = report.summary();
+    let shown_by_checks = match report.exit {
+        Exit::Healthy => report.result == RunResult::Healthy && summary.failed + summary.errored == 0,
+        _ => {
+            summary.failed + summary.errored > 0 && !matches!(report.result, RunResult::Interrupted | RunResult::Error)
+        }
+    };
+    let status = if report.complete && shown_by_checks {
+        TestCaseStatus::success()
+    } else {
+        let because = report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean);
+        let (kind, text) = match report.result {
+            RunResult::Interrupted => ("interrupted", format!("the run was interrupted: {because}")),
+            _ if !report.complete => ("incomplete", format!("the run did not complete: {because}")),
+            RunResult::Error => ("error", because),
+            _ => ("undetermined", because),
+        };
+        let body = format!("{text}\nexit code {}; {}", report.exit.code(), tally(&summary));
+        non_success(NonSuccessKind::Error, kind, &text, &body)
+    };
+    let mut case = TestCase::new("run", status);
+    case.set_classname("cluster-health.run");
+    case.set_time(report.took);
+    suite.add_test_case(case);
+    suite
+}
+
+fn test_case(check: &CheckReport, report: &Report) -> TestCase {
+    let status = check.shown_status();
+    let mut case = TestCase::new(check.check.id, case_status(check, report));
+    case.set_classname(format!("cluster-health.{}", check.check.stage.name()));
+    // All checks are judged at once, and viewers add up: the time is that of the run's own case.
+    case.set_time(Duration::ZERO);
+    let mut notes = Vec::new();
+    if status == Status::Warn {
+        notes.push(format!("warning: {}", check.check.summary));
+        notes.push(problems::body(check, report));
+    }
+    if check.flapped {
+        notes.push("it passed before, and later did not".to_owned());
+    }
+    if !notes.is_empty() {
+        case.set_system_out(bounded(&notes.join("\n")));
+    }
+    case
+}
+
+fn case_status(check: &CheckReport, report: &Report) -> TestCaseStatus {
+    if let Selection::NotSelected(reason) = check.selection {
+        return skipped(&format!("not selected ({reason})"));
+    }
+    if check.status.is_none() {
+        let (kind, text) = match report.result {
+            RunResult::Interrupted => ("interrupted", "the run was interrupted before a complete round judged it"),
+            _ if !report.complete => ("incomplete", "the run did not complete, and no complete round judged it"),
+            _ => ("undetermined", "no complete round judged it"),
+        };
+        return non_success(NonSuccessKind::Error, kind, text, text);
+    }
+    match check.shown_status() {
+        Status::Pass | Status::Warn => TestCaseStatus::success(),
+        Status::Skip => skipped(&skip_reason(check).unwrap_or_else(|| "not applicable".to_owned())),
+        Status::Blocked => {
+            let mut causes: Vec<&str> = Vec::new();
+            for finding in &check.findings {
+                if let Outcome::Blocked(by) = finding.outcome
+                    && !causes.contains(&by)
+                {
+                    causes.push(by);
+                }
+            }
+            skipped(&format!("not run: blocked by {}", causes.join(", ")))
+        }
+        Status::Error => {
+            non_success(NonSuccessKind::Error, "undetermined", &short(check, Severity::Error), &body(check, report))
+        }
+        Status::Fail => {
+            let kind = if report.deadline_reached { "timeout" } else { "unhealthy" };
+            non_success(NonSuccessKind::Failure, kind, &short(check, Severity::Fail), &body(check, report))
+        }
+    }
+}
+
+fn body(check: &CheckReport, report: &Report) -> String {
+    let body = problems::body(check, report);
+    if body.is_empty() { format!("{}: nothing was found out, which is not a pass", check.check.id) } else { body }
+}
+
+/// The first problem of the severity that decided, and how many more there are.
+fn short(check: &CheckReport, severity: Severity) -> String {
+    let mut problems = super::text::of_severity(&check.findings, severity);
+    match problems.next() {
+        None => "nothing was found out, which is not a pass".to_owned(),
+        Some((target, problem)) => {
+            let first = format!("{}: {}", clean(&target.to_string()), clean(&problem.observed));
+            match problems.count() {
+                0 => first,
+                more => format!("{first} (and {more} more)"),
+            }
+        }
+    }
+}
+
+fn skipped(reason: &str) -> TestCaseStatus {
+    let reason = bounded(reason);
+    let mut status = TestCaseStatus::skipped();
+    status.set_message(&reason).set_description(&reason);
+    status
+}
+
+fn non_success(kind: NonSuccessKind, class: &str, short: &str, body: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_type(format!("cluster-health.{class}")).set_message(bounded(short)).set_description(bounded(body));
+    status
+}
+
+fn bounded(text: &str) -> String {
+    if text.len() <= BODY {
+        return text.to_owned();
+    }
+    let end = (0..=BODY).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}\n… (the JSON report has all of it)", &text[..end])
+}

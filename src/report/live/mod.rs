@@ -1,0 +1,360 @@
+//! Progress on stderr while the run goes on.
+//!
+//! Outside a terminal only whole lines are appended, and only when something changes or a heartbeat is due. On a terminal
+//! one region below the lines shows what is pending; it is cleared at the end, also when a panic unwinds. Nothing here can
+//! fail: a closed stderr changes no verdict.
+
+mod region;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::time::Duration;
+
+use indicatif::ProgressDrawTarget;
+
+use self::region::Region;
+use super::sanitise::{ascii, brief};
+use super::style::{Paint, paint};
+use super::text::{count, plural_kind};
+use crate::checks::{Check, Outcome, Reason, Severity, Status, Verdict};
+use crate::duration::human;
+use crate::event::Event;
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LiveStyle {
+    pub(crate) colour: bool,
+    pub(crate) ascii: bool,
+    /// Only errors.
+    pub(crate) quiet: bool,
+    /// Every check by name, blocked ones too, and every round.
+    pub(crate) verbose: bool,
+    /// Outside a terminal: a line at least so often.
+    pub(crate) heartbeat: Duration,
+    /// `None`: one pass, nothing is waited for.
+    pub(crate) wait_timeout: Option<Duration>,
+}
+
+/// More lines of one word in one round than this are folded into one.
+const LINES: usize = 6;
+/// Rows of the region.
+const ROWS: usize = 8;
+/// Longest reason in a line, in characters.
+const REASON: usize = 160;
+
+/// The view, and where it goes: lines to a writer, the region to a terminal.
+#[derive(Debug)]
+pub(crate) struct Live<W: Write> {
+    style: LiveStyle,
+    out: W,
+    region: Option<Region>,
+    /// What was last said of each check, in catalogue order.
+    shown: BTreeMap<usize, Shown>,
+    last_line: Duration,
+    rounds: u32,
+    /// When the last round ended.
+    judged_at: Duration,
+    /// Since when everything has passed, and for how long it is to do so.
+    stable: Option<(Duration, Duration)>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    id: &'static str,
+    word: Word,
+    reasons: BTreeSet<Reason>,
+    because: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Word {
+    Pass,
+    Skip,
+    Warn,
+    Blocked,
+    /// Not fine, and waiting may heal it.
+    Wait,
+    Error,
+    Fail,
+}
+
+impl Word {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Skip => "skip",
+            Self::Warn => "warn",
+            Self::Blocked => "block",
+            Self::Wait => "wait",
+            Self::Error => "error",
+            Self::Fail => "fail",
+        }
+    }
+
+    fn paint(self) -> Paint {
+        match self {
+            Self::Pass | Self::Skip => Paint::Good,
+            Self::Warn | Self::Blocked | Self::Wait => Paint::Caution,
+            Self::Error | Self::Fail => Paint::Bad,
+        }
+    }
+
+    fn is_pending(self) -> bool {
+        self > Self::Warn
+    }
+}
+
+impl<W: Write> Live<W> {
+    /// Appends lines to `out`.
+    pub(crate) fn lines(style: LiveStyle, out: W) -> Self {
+        Self {
+            style,
+            out,
+            region: None,
+            shown: BTreeMap::new(),
+            last_line: Duration::ZERO,
+            rounds: 0,
+            judged_at: Duration::ZERO,
+            stable: None,
+        }
+    }
+
+    /// Draws a region on a terminal; `out` is not written to. Only where [`super::style::redraws`] says so.
+    pub(crate) fn region(style: LiveStyle, out: W, terminal: ProgressDrawTarget) -> Self {
+        let region = (!style.quiet).then(|| Region::new(terminal));
+        Self { region, ..Self::lines(style, out) }
+    }
+
+    /// The first line: what is about to be looked at.
+    pub(crate) fn start(&mut self, context: Option<&str>) {
+        let context = context.map(|name| format!("  context {}", brief(name, REASON))).unwrap_or_default();
+        let deadline = match self.style.wait_timeout {
+            Some(limit) => format!("  deadline {}", human(limit)),
+            None => "  one pass".to_owned(),
+        };
+        self.line(&format!("cluster-health {}{context}{deadline}", env!("CARGO_PKG_VERSION")));
+        self.redraw(Duration::ZERO);
+    }
+
+    pub(crate) fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Round(round) => self.judged(round.number, round.at, round.took, &round.verdicts),
+            Event::StabilityLost { after, because } => {
+                let because = because.join(", ");
+                self.line(&format!("no longer healthy after {}: {because}; stability starts anew", human(*after)));
+            }
+            Event::Stable { begun, so_far, wanted } => {
+                self.stable = Some((self.judged_at.saturating_sub(*so_far), *wanted));
+                if *begun || self.style.verbose {
+                    self.line(&format!("healthy for {} of {}", human(*so_far), human(*wanted)));
+                }
+                self.redraw(self.judged_at);
+            }
+            Event::Waiting { next_in } => {
+                if self.style.verbose {
+                    self.line(&format!("next round in {}", human(*next_in)));
+                }
+            }
+        }
+    }
+
+    /// Something worth knowing on the way; not with `-q`.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.line(&brief(text, super::sanitise::LIMIT));
+    }
+
+    /// To be called about once a second: refreshes the region, or writes the heartbeat when nothing was written for long.
+    pub(crate) fn tick(&mut self, elapsed: Duration) {
+        if self.region.is_some() {
+            self.redraw(elapsed);
+        } else if elapsed.saturating_sub(self.last_line) >= self.style.heartbeat && !self.style.heartbeat.is_zero() {
+            let state = self.state(elapsed);
+            self.stamped(elapsed, "....", None, &state);
+        }
+    }
+
+    fn judged(&mut self, number: u32, at: Duration, took: Duration, verdicts: &[(&'static Check, Verdict)]) {
+        self.rounds = number;
+        self.judged_at = at;
+        let mut lines: BTreeMap<Word, Vec<(&'static str, String)>> = BTreeMap::new();
+        for (n, (check, verdict)) in verdicts.iter().enumerate() {
+            let next = self.judge(check.id, verdict, number);
+            let before = self.shown.get(&n);
+            if before.is_none_or(|before| (before.word, &before.reasons) != (next.word, &next.reasons)) {
+                lines.entry(next.word).or_default().push((next.id, next.because.clone()));
+            }
+            self.shown.insert(n, next);
+        }
+        if self.shown.values().any(|shown| shown.word.is_pending()) {
+            self.stable = None;
+        }
+        if self.style.verbose {
+            let ended = format!("ended after {}", human(took));
+            self.stamped(at, "info", Some(&format!("round {number}")), &ended);
+        }
+        for (word, of) in lines {
+            let plain = matches!(word, Word::Pass | Word::Skip | Word::Blocked);
+            // What is blocked has its cause among the lines below.
+            let fold = !self.style.verbose && plain && (of.len() > LINES || word != Word::Pass);
+            if fold {
+                self.painted(at, word, None, &count(of.len(), "check"));
+            } else {
+                for (id, because) in of {
+                    self.painted(at, word, Some(id), &because);
+                }
+            }
+        }
+        self.redraw(at);
+    }
+
+    fn judge(&self, id: &'static str, verdict: &Verdict, round: u32) -> Shown {
+        let waits = self.style.wait_timeout.is_some();
+        let mut reasons = BTreeSet::new();
+        let mut told = Vec::new();
+        let mut bad = 0;
+        let mut healable = true;
+        for (target, problem) in verdict.problems() {
+            reasons.insert(problem.reason);
+            bad += 1;
+            healable &= problem.waiting_helps || problem.severity == Severity::Warn;
+            if told.len() < 2 {
+                told.push(format!("{}: {}", brief(&target.name, 60), brief(&problem.observed, REASON)));
+            }
+        }
+        let word = match verdict.status() {
+            Status::Pass => Word::Pass,
+            Status::Skip => Word::Skip,
+            Status::Warn => Word::Warn,
+            Status::Blocked => Word::Blocked,
+            Status::Fail | Status::Error if waits && healable => Word::Wait,
+            Status::Error => Word::Error,
+            Status::Fail => Word::Fail,
+        };
+        let total = verdict.findings.len();
+        let fine = verdict.findings.iter().filter(|finding| finding.outcome.status().is_fine()).count();
+        let mut parts = Vec::new();
+        if let [first, _, ..] = verdict.findings.as_slice() {
+            let alike = verdict.findings.iter().all(|finding| finding.target.kind == first.target.kind);
+            let all = count(total, if alike { plural_kind(first.target.kind) } else { "object" });
+            parts.push(if fine == total { all } else { format!("{fine} of {all}") });
+        }
+        if bad > told.len() {
+            told.push(format!("and {} more", bad - told.len()));
+        }
+        parts.extend(told);
+        if bad == 0 {
+            for finding in &verdict.findings {
+                match &finding.outcome {
+                    Outcome::Skip(reason) if word == Word::Skip => {
+                        parts.push(brief(reason, REASON));
+                        break;
+                    }
+                    Outcome::Blocked(by) => {
+                        parts.push(format!("blocked by {by}"));
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if total == 0 {
+            parts.push("said nothing".to_owned());
+        }
+        if word == Word::Pass && round > 1 {
+            parts.push(count(round as usize, "round"));
+        }
+        Shown { id, word, reasons, because: parts.join("; ") }
+    }
+
+    /// `all passed, stable for 8s of 30s`
+    fn stability(&self, elapsed: Duration) -> Option<String> {
+        let (since, wanted) = self.stable?;
+        let so_far = elapsed.saturating_sub(since).min(wanted);
+        Some(format!("all passed, stable for {} of {}", human(so_far), human(wanted)))
+    }
+
+    /// `15 of 16 passed, waiting 30s of 5m00s: k8s.nodes.ready (w-4: container network not ready)`
+    fn state(&self, elapsed: Duration) -> String {
+        let waiting = match self.style.wait_timeout {
+            Some(limit) => format!("waiting {} of {}", human(elapsed), human(limit)),
+            None => format!("after {}", human(elapsed)),
+        };
+        if self.rounds == 0 {
+            return format!("the first round has not ended, {waiting}");
+        }
+        if let Some(stability) = self.stability(elapsed) {
+            return stability;
+        }
+        let pending: Vec<_> = self.pending().collect();
+        let fine = self.shown.len() - self.shown.values().filter(|shown| shown.word.is_pending()).count();
+        let mut named: Vec<_> =
+            pending.iter().take(3).map(|shown| format!("{} ({})", shown.id, brief(&shown.because, REASON))).collect();
+        if pending.len() > named.len() {
+            named.push(format!("and {} more", pending.len() - named.len()));
+        }
+        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+        format!("{fine} of {} passed, {waiting}{named}", self.shown.len())
+    }
+
+    /// What the run waits for; the blocked only if nothing else is left to name.
+    fn pending(&self) -> impl Iterator<Item = &Shown> {
+        let causes = self.shown.values().any(|shown| shown.word > Word::Blocked);
+        self.shown.values().filter(move |shown| shown.word > Word::Blocked || (!causes && shown.word == Word::Blocked))
+    }
+
+    fn painted(&mut self, at: Duration, word: Word, id: Option<&str>, text: &str) {
+        let painted = paint(self.style.colour, word.paint(), &format!("{:<5}", word.text()));
+        self.stamped(at, &painted, id, text);
+    }
+
+    fn stamped(&mut self, at: Duration, word: &str, id: Option<&str>, text: &str) {
+        let id = id.map(|id| format!("{id:<28}  ")).unwrap_or_default();
+        self.last_line = at;
+        self.line(format!("[{:>6}] {word:<5} {id}{text}", human(at)).trim_end());
+    }
+
+    fn line(&mut self, line: &str) {
+        if !self.style.quiet {
+            self.emit(line);
+        }
+    }
+
+    fn emit(&mut self, line: &str) {
+        let line = if self.style.ascii { ascii(line) } else { line.to_owned() };
+        match &self.region {
+            // Without a terminal after all, indicatif would drop it.
+            Some(region) if !region.multi.is_hidden() => drop(region.multi.println(line)),
+            _ => drop(writeln!(self.out, "{line}").and_then(|()| self.out.flush())),
+        }
+    }
+
+    fn redraw(&mut self, elapsed: Duration) {
+        if self.region.is_none() {
+            return;
+        }
+        let state = if self.rounds == 0 {
+            self.state(elapsed)
+        } else if let Some(stability) = self.stability(elapsed) {
+            stability
+        } else {
+            let fine = self.shown.values().filter(|shown| !shown.word.is_pending()).count();
+            let limit = self.style.wait_timeout.map(|limit| format!(" of {}", human(limit))).unwrap_or_default();
+            format!("{fine} of {} passed, {}{limit}", self.shown.len(), human(elapsed))
+        };
+        // `^C` moves the terminal to another line behind indicatif's back: then the first row stays, so it is empty.
+        let mut rows = vec![String::new(), state];
+        let pending: Vec<_> = self.pending().collect();
+        rows.extend(pending.iter().take(ROWS).map(|shown| format!("  {}  {}", shown.id, shown.because)));
+        if pending.len() > ROWS {
+            rows.push(format!("  and {} more", pending.len() - ROWS));
+        }
+        if self.style.ascii {
+            rows = rows.iter().map(|row| ascii(row)).collect();
+        }
+        if let Some(region) = &mut self.region {
+            region.show(rows);
+        }
+    }
+}
