@@ -11,6 +11,7 @@ mod exit;
 mod ledger;
 mod memory;
 mod nearest;
+mod observe;
 mod plan;
 mod report;
 mod selection;

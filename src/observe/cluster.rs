@@ -1,0 +1,113 @@
+//! The Kubernetes side of a round: whose credentials, what the API says, and each API server by itself.
+
+use std::collections::BTreeMap;
+
+use futures::future::{Shared, join_all};
+use tokio::time::{Instant, timeout_at};
+
+use super::credentials::KubernetesSide;
+use super::endpoints::{Endpoints, TalosSide};
+use super::kubernetes::{KubeClient, unasked};
+use super::population::{self, Candidate};
+use super::{API_PORT, Observer};
+use crate::checks::Fact;
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, Role};
+
+/// Addresses of one control plane at which its API server is looked for.
+const API_ADDRESSES: usize = 3;
+
+impl Observer {
+    /// The Kubernetes side: finds its credentials, asks, and probes the API servers that discovery names meanwhile.
+    pub(super) async fn observe_kubernetes(
+        &self,
+        side: &mut KubernetesSide,
+        endpoints: &Shared<impl Future<Output = Endpoints>>,
+        until: Instant,
+    ) -> Kubernetes {
+        side.begin_round();
+        loop {
+            let connected = side.connect(self.kubeconfig_from_talos(endpoints, until)).await;
+            let Some(client) = side.client() else {
+                let credentials = Err(connected.err().unwrap_or_else(Gap::not_asked));
+                let may_still_find = side.may_still_find();
+                return Kubernetes { may_still_find, ..unasked(credentials, side.passed_over().to_vec()) };
+            };
+            let servers = async {
+                let known = endpoints.clone().await;
+                self.probe_servers(client, &self.population(&known, &[]), until).await
+            };
+            let (mut kubernetes, servers) = tokio::join!(client.observe(&self.facts, &self.known_leases), servers);
+            kubernetes.servers = servers;
+            // A file that nobody named may be another cluster's; then the next source is asked.
+            let talos = self.population(&endpoints.clone().await, &[]);
+            if let Some(why) = side.is_stranger(&kubernetes, &talos) {
+                side.pass_over(why);
+                continue;
+            }
+            kubernetes.passed_over = side.passed_over().to_vec();
+            return kubernetes;
+        }
+    }
+
+    async fn kubeconfig_from_talos(
+        &self,
+        endpoints: &Shared<impl Future<Output = Endpoints>>,
+        until: Instant,
+    ) -> Observed<String> {
+        let Some(TalosSide { client: Some(client), .. }) = &self.talos else { return Err(Gap::not_asked()) };
+        let forwarding = endpoints.clone().await.forwarding();
+        client.kubeconfig(&forwarding, until).await
+    }
+
+    async fn probe_servers(
+        &self,
+        client: &KubeClient,
+        candidates: &[Candidate],
+        until: Instant,
+    ) -> BTreeMap<String, Observed<Readyz>> {
+        if !self.facts.contains(&Fact::ServerReadyz) {
+            return BTreeMap::new();
+        }
+        let control_planes = candidates.iter().filter(|candidate| candidate.role == Some(Role::ControlPlane));
+        let probes = control_planes.map(|candidate| async move {
+            let port = candidate.api_port.unwrap_or(API_PORT);
+            (population::label(candidate), probe(client, &candidate.addresses, port, until).await)
+        });
+        join_all(probes).await.into_iter().collect()
+    }
+
+    /// Control planes that only Kubernetes, or only the nodes themselves, made known.
+    pub(super) async fn probe_missing_servers(
+        &self,
+        side: &KubernetesSide,
+        kubernetes: &mut Kubernetes,
+        nodes: &[Node],
+        until: Instant,
+    ) {
+        let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::ServerReadyz)) else { return };
+        if kubernetes.credentials.is_err() {
+            return;
+        }
+        let missing = nodes
+            .iter()
+            .filter(|node| node.role == Role::ControlPlane && !kubernetes.servers.contains_key(&node.name))
+            .map(|node| async { (node.name.clone(), probe(client, &node.addresses, node.api_port, until).await) });
+        kubernetes.servers.extend(join_all(missing).await);
+    }
+}
+
+/// The first address that leads to an API server decides; one that leads nowhere from here does not.
+async fn probe(client: &KubeClient, addresses: &[String], port: u16, until: Instant) -> Observed<Readyz> {
+    let mut last = Err(Gap::new(GapKind::NoRoute, "no address is known"));
+    for address in addresses.iter().take(API_ADDRESSES) {
+        last = timeout_at(until, client.server(address, port))
+            .await
+            .unwrap_or_else(|_| Err(Gap::new(GapKind::ConnectTimedOut, "no time was left to ask")));
+        let leads_nowhere =
+            matches!(&last, Err(Gap { kind: GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound, .. }));
+        if !leads_nowhere {
+            break;
+        }
+    }
+    last
+}

@@ -1,0 +1,345 @@
+//! From options and files to whom we ask as whom: read once, before anybody is dialled.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::etcd::EtcdCredentials;
+use super::kubernetes::KubeClient;
+use super::population::{self, Candidate};
+use super::talos;
+use crate::checks::Reason;
+use crate::cli::RunArgs;
+use crate::config::kube_sources::{self, KubeArgs};
+use crate::config::kubeconfig::{KubeAccess, Options};
+use crate::config::talosconfig::{self, Overrides, TalosConfig};
+use crate::config::{ConfigError, Environment, file};
+use crate::snapshot::{Gap, GapKind, Kubernetes, KubernetesCredentials, Observed, TalosCredentials};
+
+/// What the options and files say of access to the cluster. Gaps are what the credentials checks judge.
+pub(crate) struct Credentials {
+    /// `None` with `--no-talos`.
+    pub(super) talos: Option<Observed<TalosAccess>>,
+    /// `None` with `--no-kubernetes`.
+    pub(super) kubernetes: Option<KubernetesAccess>,
+    pub(super) etcd: Option<(Vec<String>, EtcdCredentials)>,
+    /// The first file that the user named and that cannot be used, for a message with its hint.
+    pub(crate) error: Option<ConfigError>,
+    /// What the user should know before the run.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A talosconfig's context, and how its endpoints are reached.
+pub(super) struct TalosAccess {
+    pub(super) credentials: TalosCredentials,
+    pub(super) endpoints: Vec<talos::EndpointAddress>,
+    pub(super) nodes: Vec<String>,
+    config: TalosConfig,
+}
+
+/// Kubernetes credentials in the order in which they are tried.
+pub(super) struct KubernetesAccess {
+    queue: VecDeque<KubeAccess>,
+    passed_over: Vec<(String, String)>,
+    /// A source that the user named cannot be used, so none is.
+    unusable: Option<Gap>,
+    /// The last source: the Talos API mints a kubeconfig for os:admin.
+    from_talos: bool,
+    options: Options,
+    environment: Environment,
+}
+
+impl Credentials {
+    /// Reads files: call it off the runtime's threads. An error here is one that belongs to no check.
+    pub(crate) fn read(args: &RunArgs, environment: &Environment) -> Result<Self, ConfigError> {
+        let mut error = None;
+        let mut notes = Vec::new();
+        let etcd = etcd_access(args)?;
+        let talos = (!args.no_talos).then(|| {
+            talos_access(args, environment).map_err(|config_error| {
+                let gap = gap(&config_error);
+                error.get_or_insert(config_error);
+                gap
+            })
+        });
+        let kubernetes = (!args.no_kubernetes).then(|| {
+            let talos = talos.as_ref().and_then(|talos| talos.as_ref().ok());
+            let (access, config_error) = kubernetes_access(args, environment, talos);
+            if let Some(config_error) = config_error {
+                error.get_or_insert(config_error);
+            }
+            if access.queue.is_empty() && access.from_talos {
+                notes.push(
+                    "no kubeconfig is at hand: one is fetched through the Talos API (os:admin), which mints a \
+                     cluster-admin certificate; `--no-kubeconfig-from-talos` forbids it"
+                        .to_owned(),
+                );
+            }
+            access
+        });
+        Ok(Self { talos, kubernetes, etcd, error, notes })
+    }
+
+    /// The talosconfig's context, for the first line of progress.
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.talos.as_ref()?.as_ref().ok().map(|access| access.credentials.context.as_str())
+    }
+}
+
+fn gap(error: &ConfigError) -> Gap {
+    let kind = match error.reason {
+        Reason::ContextUnknown => GapKind::ContextUnknown,
+        Reason::KubeconfigInsecure => GapKind::Insecure,
+        _ => GapKind::Malformed,
+    };
+    Gap::new(kind, error.message.clone())
+}
+
+fn talos_access(args: &RunArgs, environment: &Environment) -> Result<TalosAccess, ConfigError> {
+    let found = talosconfig::find(args.talosconfig.as_deref(), environment)?;
+    let overrides =
+        Overrides { context: args.context.clone(), endpoints: args.endpoints.clone(), cluster: args.cluster.clone() };
+    let config = talosconfig::load(&found, &overrides)?;
+    let endpoints = config
+        .endpoints
+        .iter()
+        .map(|endpoint| {
+            Ok(talos::EndpointAddress {
+                host: endpoint.host.clone(),
+                port: endpoint.port,
+                shown: endpoint.shown.clone(),
+                via: config.proxy(environment, endpoint)?,
+            })
+        })
+        .collect::<Result<_, ConfigError>>()?;
+    Ok(TalosAccess { credentials: config.credentials(), endpoints, nodes: config.nodes.clone(), config })
+}
+
+impl TalosAccess {
+    pub(super) fn into_client_config(self, timeout: Duration) -> talos::Config {
+        talos::Config {
+            endpoints: self.endpoints,
+            ca_pem: self.config.ca_pem(),
+            client: self.config.identity.as_ref().map(|identity| talos::ClientCertificate {
+                certificate_pem: identity.chain_pem(),
+                key_pem: identity.key_pem(),
+            }),
+            cluster: self.config.cluster,
+            timeout,
+        }
+    }
+
+    fn is_admin(&self) -> bool {
+        let certificate = self.credentials.certificate.as_ref();
+        certificate.is_some_and(|certificate| certificate.organisations.iter().any(|role| role == "os:admin"))
+    }
+}
+
+fn kubernetes_access(
+    args: &RunArgs,
+    environment: &Environment,
+    talos: Option<&TalosAccess>,
+) -> (KubernetesAccess, Option<ConfigError>) {
+    let options = Options { context: args.kube_context.clone(), k8s_endpoint: args.k8s_endpoint.clone() };
+    let wanted = KubeArgs { kubeconfig: args.kubeconfig.clone(), in_cluster: args.in_cluster };
+    let mut access = KubernetesAccess {
+        queue: VecDeque::new(),
+        passed_over: Vec::new(),
+        unusable: None,
+        from_talos: !args.no_kubeconfig_from_talos && talos.is_some_and(TalosAccess::is_admin),
+        options,
+        environment: environment.clone(),
+    };
+    // With `--kube-context`: the first file that lacks it, as long as no other has it.
+    let mut lacking = None;
+    let mut has_context = args.kube_context.is_none();
+    for candidate in kube_sources::candidates(&wanted, environment, talos.is_some_and(|talos| talos.config.in_pod)) {
+        let loaded = candidate.load(&access.options, environment);
+        // A pod's own credentials have no contexts.
+        has_context |= loaded.is_ok() && !matches!(candidate, kube_sources::Candidate::InCluster { .. });
+        match loaded {
+            Ok(found) => match expired(&found.credentials).filter(|_| !candidate.explicit()) {
+                None => access.queue.push_back(found),
+                Some(since) => access.passed_over.push((candidate.name(), since)),
+            },
+            Err(error) if candidate.explicit() => {
+                access.unusable = Some(gap(&error));
+                return (access, Some(error));
+            }
+            Err(error) => {
+                access.passed_over.push((candidate.name(), error.message.clone()));
+                if error.reason == Reason::ContextUnknown {
+                    lacking.get_or_insert(error);
+                }
+            }
+        }
+        if candidate.explicit() {
+            // What the user named is what the user meant, and nothing else.
+            access.from_talos = false;
+            break;
+        }
+    }
+    match lacking.filter(|_| !has_context) {
+        Some(error) => {
+            // The context is what the user named, so nothing else is what the user meant.
+            access.unusable = Some(gap(&error));
+            access.queue.clear();
+            access.from_talos = false;
+            (access, Some(error))
+        }
+        None => (access, None),
+    }
+}
+
+fn expired(credentials: &KubernetesCredentials) -> Option<String> {
+    let not_after = credentials.certificate.as_ref()?.not_after;
+    (not_after < Timestamp::now()).then(|| format!("its client certificate expired at {not_after}"))
+}
+
+fn etcd_access(args: &RunArgs) -> Result<Option<(Vec<String>, EtcdCredentials)>, ConfigError> {
+    if args.etcd_endpoints.is_empty() {
+        return Ok(None);
+    }
+    let read = |option: &str, path: &Path| {
+        file::read(path, option).map_err(|error| ConfigError {
+            reason: Reason::ConfigUnreadable,
+            message: error.to_string(),
+            hint: None,
+        })
+    };
+    let optional = |option: &str, path: &Option<PathBuf>| path.as_deref().map(|path| read(option, path)).transpose();
+    let ca = optional("--etcd-cacert", &args.etcd_cacert)?;
+    let certificate = optional("--etcd-cert", &args.etcd_cert)?;
+    let key = optional("--etcd-key", &args.etcd_key)?;
+    Ok(Some((args.etcd_endpoints.clone(), EtcdCredentials { ca, identity: certificate.zip(key) })))
+}
+
+/// The Kubernetes API with the first credentials that are usable and not another cluster's.
+pub(super) struct KubernetesSide {
+    access: KubernetesAccess,
+    /// What is in use, and the host of its server.
+    client: Option<(KubeClient, KubernetesCredentials, String)>,
+    /// Where the client came from.
+    in_use: Option<KubeAccess>,
+    /// Seemed to be another cluster's. A cluster that is only just forming looks like one, too.
+    strangers: Vec<KubeAccess>,
+    /// It came from the Talos API.
+    minted: bool,
+    call_timeout: Duration,
+}
+
+impl KubernetesSide {
+    pub(super) fn new(access: KubernetesAccess, call_timeout: Duration) -> Self {
+        Self { access, client: None, in_use: None, strangers: Vec::new(), minted: false, call_timeout }
+    }
+
+    /// What is known before anybody is asked.
+    pub(super) fn credentials(&self) -> Observed<KubernetesCredentials> {
+        match (&self.access.unusable, self.access.queue.front()) {
+            (Some(gap), _) => Err(gap.clone()),
+            (None, Some(access)) => Ok(access.credentials.clone()),
+            (None, None) => Err(Gap::new(GapKind::NotAsked, "no usable kubeconfig was found")),
+        }
+    }
+
+    pub(super) fn client(&self) -> Option<&KubeClient> {
+        self.client.as_ref().map(|(client, ..)| client)
+    }
+
+    pub(super) fn passed_over(&self) -> &[(String, String)] {
+        &self.access.passed_over
+    }
+
+    /// A later round may ask with other credentials than those of this one: the Talos API has not minted any yet, or sources
+    /// that seemed to be another cluster's get another chance.
+    pub(super) fn may_still_find(&self) -> bool {
+        let unasked = self.access.from_talos && !self.minted;
+        self.access.unusable.is_none() && (unasked || !self.strangers.is_empty())
+    }
+
+    /// Host of the Kubernetes endpoint, as far as it is known.
+    pub(super) fn host(&self) -> Option<String> {
+        let waiting = || self.access.queue.front().map(|access| access.endpoint.host.clone());
+        self.client.as_ref().map(|(_, _, host)| host.clone()).or_else(waiting)
+    }
+
+    /// A new round: where no source is left, those that seemed to be another cluster's get another chance.
+    pub(super) fn begin_round(&mut self) {
+        if self.client.is_some() || !self.access.queue.is_empty() {
+            return;
+        }
+        for access in self.strangers.drain(..) {
+            self.access.passed_over.retain(|(source, _)| *source != access.credentials.source);
+            self.access.queue.push_back(access);
+        }
+    }
+
+    /// Sees to it that there is a client. `from_talos` is awaited only if no other source is left.
+    pub(super) async fn connect(&mut self, from_talos: impl Future<Output = Observed<String>>) -> Result<(), Gap> {
+        if self.client.is_some() {
+            return Ok(());
+        }
+        if let Some(gap) = &self.access.unusable {
+            return Err(gap.clone());
+        }
+        while let Some(access) = self.access.queue.front() {
+            let (name, explicit) = (access.credentials.source.clone(), access.credentials.explicit);
+            match self.open(access.clone()).await {
+                Ok(()) => {
+                    self.access.queue.pop_front();
+                    return Ok(());
+                }
+                Err(gap) if explicit => return Err(gap),
+                Err(gap) => {
+                    self.access.queue.pop_front();
+                    self.access.passed_over.push((name, gap.text));
+                }
+            }
+        }
+        if !self.access.from_talos {
+            return Err(Gap::new(GapKind::NotAsked, "no usable kubeconfig was found"));
+        }
+        let text = from_talos.await?;
+        let access = kube_sources::from_talos(text.as_bytes(), &self.access.options, &self.access.environment)
+            .map_err(|error| gap(&error))?;
+        self.open(access).await?;
+        self.minted = true;
+        Ok(())
+    }
+
+    async fn open(&mut self, access: KubeAccess) -> Result<(), Gap> {
+        self.in_use = Some(access.clone());
+        let KubeAccess { credentials, config, endpoint, routes } = access;
+        let client = KubeClient::new(config, routes, credentials.clone(), self.call_timeout).await?;
+        self.client = Some((client, credentials, endpoint.host));
+        Ok(())
+    }
+
+    /// Why what was observed is another cluster's, if it is and the user did not name its source.
+    pub(super) fn is_stranger(&self, kubernetes: &Kubernetes, talos: &[Candidate]) -> Option<String> {
+        let (_, credentials, _) = self.client.as_ref()?;
+        let nodes = kubernetes.nodes.as_ref().ok()?;
+        // The cluster's own mint cannot be another cluster's.
+        if credentials.explicit || self.minted || population::same_cluster(talos, nodes) {
+            return None;
+        }
+        let names: Vec<&str> = nodes.iter().take(3).map(|node| node.name.as_str()).collect();
+        Some(format!(
+            "another cluster's: its nodes are {} …, and none of them is a Talos node of this cluster",
+            names.join(", ")
+        ))
+    }
+
+    pub(super) fn pass_over(&mut self, why: String) {
+        if let Some((_, credentials, _)) = self.client.take() {
+            self.access.passed_over.push((credentials.source, why));
+            self.strangers.extend(self.in_use.take());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "credentials_tests.rs"]
+mod tests;

@@ -1,0 +1,81 @@
+use super::*;
+
+fn kubeconfig(context: &str) -> String {
+    format!(
+        "clusters: [{{name: home, cluster: {{server: 'https://10.0.0.10:6443'}}}}]\nusers: [{{name: me, user: {{token: abc}}}}]\ncontexts: [{{name: {context}, context: {{cluster: home, user: me}}}}]\ncurrent-context: {context}\n"
+    )
+}
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    /// `KUBECONFIG` has the context `lab`, `~/.kube/config` has `prod`.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(".kube")).unwrap();
+        std::fs::write(folder.path().join("lab"), kubeconfig("lab")).unwrap();
+        std::fs::write(folder.path().join(".kube/config"), kubeconfig("prod")).unwrap();
+        Self(folder)
+    }
+
+    fn environment(&self) -> Environment {
+        Environment::new([("HOME", self.0.path().to_owned()), ("KUBECONFIG", self.0.path().join("lab"))])
+    }
+}
+
+fn with_context(context: &str) -> RunArgs {
+    RunArgs { kube_context: Some(context.to_owned()), ..RunArgs::default() }
+}
+
+fn side(access: KubernetesAccess) -> KubernetesSide {
+    KubernetesSide::new(access, Duration::from_secs(1))
+}
+
+#[test]
+fn a_context_that_no_file_has_is_an_error_and_no_source_is_used() {
+    let files = Files::new();
+    let (access, error) = kubernetes_access(&with_context("nope"), &files.environment(), None);
+    let error = error.unwrap();
+    assert_eq!(error.reason, Reason::ContextUnknown);
+    assert!(error.message.contains("`--kube-context` names `nope`"), "{error}");
+    assert!(error.message.contains("lab`"), "the first file is named: {error}");
+    assert!(access.queue.is_empty() && !access.from_talos);
+    assert_eq!(side(access).credentials().unwrap_err().kind, GapKind::ContextUnknown);
+}
+
+#[test]
+fn a_context_that_one_file_has_is_found_there() {
+    let files = Files::new();
+    let (access, error) = kubernetes_access(&with_context("prod"), &files.environment(), None);
+    assert_eq!(error, None);
+    assert_eq!(access.passed_over.len(), 1);
+    assert_eq!(side(access).credentials().unwrap().context, "prod");
+}
+
+#[test]
+fn without_a_named_context_a_file_that_has_none_is_passed_over() {
+    let files = Files::new();
+    std::fs::write(files.0.path().join("lab"), kubeconfig("lab").replace("current-context: lab", "")).unwrap();
+    let (access, error) = kubernetes_access(&RunArgs::default(), &files.environment(), None);
+    assert_eq!((error, access.queue.len(), access.passed_over.len()), (None, 1, 1));
+}
+
+#[test]
+fn what_may_still_be_found() {
+    let files = Files::new();
+    let access = |from_talos| {
+        let (mut access, _) = kubernetes_access(&RunArgs::default(), &files.environment(), None);
+        access.from_talos = from_talos;
+        access
+    };
+    assert!(!side(access(false)).may_still_find());
+    let mut open = side(access(true));
+    assert!(open.may_still_find());
+    open.minted = true;
+    assert!(!open.may_still_find(), "it has been used");
+    let mut aside = side(access(false));
+    aside.strangers.extend(aside.access.queue.pop_front());
+    assert!(aside.may_still_find());
+    aside.access.unusable = Some(Gap::new(GapKind::ContextUnknown, ""));
+    assert!(!aside.may_still_find(), "what the user named cannot be used, and nothing else is");
+}

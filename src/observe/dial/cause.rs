@@ -1,0 +1,275 @@
+//! Why a connection failed, told apart: the one table from errors to gaps.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use rustls::{AlertDescription, CertificateError};
+
+use crate::snapshot::{Gap, GapKind};
+
+/// Longest text of a gap, in characters: enough for every error of Talos, gRPC and Kubernetes that has been seen.
+const LONGEST: usize = 300;
+
+/// Text of others, fit for a terminal and a report: one line, no control characters, bounded.
+pub(in crate::observe) fn clean(text: &str) -> String {
+    let mut clean = String::new();
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !clean.is_empty() {
+            clean.push(' ');
+        }
+        clean.push_str(word);
+    }
+    match clean.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &clean[..end]),
+        None => clean,
+    }
+}
+
+/// A gap on its way through the errors of libraries, which [`of_chain`] finds again.
+#[derive(Debug)]
+pub(in crate::observe) struct Failed(pub(in crate::observe) Gap);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.text)
+    }
+}
+
+impl StdError for Failed {}
+
+/// An error and its sources, the outermost first. [`io::Error`] hides the error that it wraps from `source`.
+fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner as &(dyn StdError + 'static)),
+        None => error.source(),
+    })
+}
+
+/// The outermost error of a kind.
+pub(in crate::observe) fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    chain(error).find_map(<dyn StdError>::downcast_ref)
+}
+
+/// The innermost error of input or output: those around it have no kind of their own.
+pub(in crate::observe) fn find_io<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a io::Error> {
+    chain(error).filter_map(<dyn StdError>::downcast_ref).last()
+}
+
+/// The text of the last error of a chain: the others repeat it.
+pub(in crate::observe) fn innermost(error: &(dyn StdError + 'static)) -> String {
+    chain(error).last().map(|error| clean(&error.to_string())).unwrap_or_default()
+}
+
+/// The cause of whatever a library has wrapped it in.
+pub(in crate::observe) fn of_chain(error: &(dyn StdError + 'static)) -> Gap {
+    if let Some(Failed(gap)) = find(error) {
+        return gap.clone();
+    }
+    if let Some(tls) = find(error) {
+        return of_tls(tls);
+    }
+    match find_io(error) {
+        Some(io) => of_io(io),
+        None => Gap::new(GapKind::Broken, innermost(error)),
+    }
+}
+
+/// Neither a connection nor a refusal.
+pub(in crate::observe) fn no_connection(within: Duration) -> Gap {
+    Gap::new(GapKind::ConnectTimedOut, format!("no connection within {}", seconds(within)))
+}
+
+/// Connected, and then silence.
+pub(in crate::observe) fn no_answer(within: Duration) -> Gap {
+    Gap::new(GapKind::TimedOut, format!("no answer within {}", seconds(within)))
+}
+
+/// Connected, and silence before TLS was set up: what a frozen process looks like.
+pub(in crate::observe) fn no_handshake() -> Gap {
+    Gap::new(GapKind::TimedOut, "connected, but the TLS handshake was not answered")
+}
+
+/// `10s`, `1.5s`.
+fn seconds(duration: Duration) -> String {
+    format!("{}s", duration.as_secs_f64())
+}
+
+/// The cause of a TLS handshake that failed.
+pub(in crate::observe) fn of_handshake(error: &io::Error) -> Gap {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => Gap::new(GapKind::Broken, "the connection was closed during the TLS handshake"),
+        _ => of_io(error),
+    }
+}
+
+/// The cause of a failed read, write or connect.
+pub(in crate::observe) fn of_io(error: &io::Error) -> Gap {
+    if let Some(tls) = find(error) {
+        return of_tls(tls);
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Gap::new(GapKind::ConnectionRefused, "connection refused"),
+        io::ErrorKind::HostUnreachable => Gap::new(GapKind::NoRoute, "no route to host"),
+        io::ErrorKind::NetworkUnreachable => Gap::new(GapKind::NoRoute, "network is unreachable"),
+        io::ErrorKind::NetworkDown => Gap::new(GapKind::NoRoute, "network is down"),
+        // A packet filter on this machine.
+        io::ErrorKind::PermissionDenied => Gap::new(GapKind::NoRoute, "this machine does not allow it"),
+        io::ErrorKind::AddrNotAvailable => Gap::new(GapKind::NoRoute, "no local address can reach it"),
+        io::ErrorKind::TimedOut => Gap::new(GapKind::ConnectTimedOut, "connection timed out"),
+        io::ErrorKind::UnexpectedEof => Gap::new(GapKind::Broken, "the connection was closed"),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
+            Gap::new(GapKind::Broken, "the connection was reset")
+        }
+        _ => Gap::new(GapKind::Broken, clean(without_number(&innermost(error)))),
+    }
+}
+
+/// `(os error 111)` tells people nothing that the words before it do not.
+fn without_number(text: &str) -> &str {
+    text.split(" (os error ").next().unwrap_or(text)
+}
+
+/// What the user gave as a host is none.
+pub(in crate::observe) fn no_name(host: &str) -> Gap {
+    Gap::new(GapKind::NameNotFound, clean(&format!("`{host}` is no valid host name")))
+}
+
+/// The cause of a name that did not resolve.
+pub(in crate::observe) fn of_lookup(host: &str, error: &io::Error) -> Gap {
+    let text = error.to_string();
+    let reason = without_number(&text).trim_start_matches("failed to lookup address information: ");
+    Gap::new(GapKind::NameNotFound, clean(&format!("`{host}` does not resolve: {reason}")))
+}
+
+pub(in crate::observe) fn of_tls(error: &rustls::Error) -> Gap {
+    match error {
+        rustls::Error::InvalidCertificate(certificate) => of_certificate(certificate),
+        rustls::Error::AlertReceived(alert) => of_alert(*alert),
+        rustls::Error::InvalidMessage(_) | rustls::Error::InappropriateMessage { .. } => {
+            Gap::new(GapKind::Broken, "the answer is not TLS")
+        }
+        rustls::Error::NoApplicationProtocol => Gap::new(GapKind::Broken, "the server does not offer HTTP/2"),
+        rustls::Error::PeerIncompatible(_) => Gap::new(GapKind::Broken, "the server offers no TLS that we know"),
+        rustls::Error::PeerMisbehaved(_) | rustls::Error::InappropriateHandshakeMessage { .. } => {
+            Gap::new(GapKind::Broken, "the server violates the TLS protocol")
+        }
+        other => Gap::new(GapKind::Broken, clean(&format!("TLS: {other}"))),
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> Gap {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            Gap::new(GapKind::PeerCertificateExpired, "the server's certificate has expired")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Gap::new(GapKind::PeerCertificateExpired, "the server's certificate is not valid yet")
+        }
+        CertificateError::NotValidForName => {
+            Gap::new(GapKind::NameNotInCertificate, "the server's certificate is not valid for this name")
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            let expected = expected.to_str();
+            let presented = presented.iter().take(8).map(|name| plain_name(name)).collect::<Vec<_>>().join(", ");
+            let text = format!("the server's certificate is not valid for `{expected}`, only for: {presented}");
+            Gap::new(GapKind::NameNotInCertificate, clean(&text))
+        }
+        // All CAs of Talos have the same subject, and so have Kubernetes', so another cluster's shows itself as a signature that
+        // does not fit.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            Gap::new(GapKind::UnknownCa, "the server's certificate is signed by another CA")
+        }
+        // Whatever else is wrong with it, it does not verify under the CA that we were given.
+        other => Gap::new(GapKind::UnknownCa, clean(&format!("the server's certificate does not verify: {other}"))),
+    }
+}
+
+/// rustls writes `DnsName("cp-1")` and `IpAddress(10.0.0.1)`.
+fn plain_name(name: &str) -> &str {
+    let inner = name.split_once('(').map_or(name, |(_, rest)| rest);
+    inner.trim_end_matches(')').trim_matches('"')
+}
+
+fn of_alert(alert: AlertDescription) -> Gap {
+    let refused = match alert {
+        AlertDescription::CertificateRequired | AlertDescription::NoCertificate => "it asks for one",
+        AlertDescription::BadCertificate => "bad certificate",
+        AlertDescription::UnsupportedCertificate => "unsupported certificate",
+        AlertDescription::CertificateRevoked => "it is revoked",
+        AlertDescription::CertificateExpired => "it has expired by the server's clock",
+        AlertDescription::CertificateUnknown => "certificate unknown",
+        AlertDescription::UnknownCA => "it is signed by another CA",
+        AlertDescription::AccessDenied => "access denied",
+        AlertDescription::DecryptError => "its signature does not fit",
+        other => {
+            let text = format!("the server ended the TLS connection (alert {})", u8::from(other));
+            return Gap::new(GapKind::Broken, text);
+        }
+    };
+    Gap::new(GapKind::ClientCertificateRefused, format!("the server refused the client certificate: {refused}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_s_words_are_shortened() {
+        let error = io::Error::from_raw_os_error(111);
+        assert_eq!(of_io(&error), Gap::new(GapKind::ConnectionRefused, "connection refused"));
+        let error = io::Error::from_raw_os_error(113);
+        assert_eq!(of_io(&error), Gap::new(GapKind::NoRoute, "no route to host"));
+        let error = io::Error::from_raw_os_error(101);
+        assert_eq!(of_io(&error).kind, GapKind::NoRoute);
+        let error = io::Error::from_raw_os_error(24);
+        assert_eq!(of_io(&error).text, "Too many open files");
+        assert_eq!(no_connection(Duration::from_secs(5)).text, "no connection within 5s");
+        assert_eq!(no_answer(Duration::from_millis(1500)).text, "no answer within 1.5s");
+    }
+
+    #[test]
+    fn causes_are_found_in_whatever_wraps_them() {
+        let wrap = |error: io::Error| io::Error::other(io::Error::other(error));
+        let refused = wrap(io::Error::from_raw_os_error(111));
+        assert_eq!(of_chain(&refused).kind, GapKind::ConnectionRefused);
+        let tls = wrap(io::Error::other(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)));
+        assert_eq!(of_chain(&tls).kind, GapKind::UnknownCa);
+        let gap = Gap::new(GapKind::Proxy, "proxy 10.0.0.9:3128: it answered 403 Forbidden");
+        assert_eq!(of_chain(&wrap(io::Error::other(Failed(gap.clone())))), gap);
+        assert_eq!(of_chain(&wrap(io::Error::other("x\ny"))), Gap::new(GapKind::Broken, "x y"));
+    }
+
+    #[test]
+    fn text_of_others_cannot_reach_the_terminal_unfiltered() {
+        assert_eq!(clean("a\n\u{1b}[31mb\u{0}\r\n  c"), "a [31mb c");
+        let long = clean(&"ö".repeat(1000));
+        assert_eq!(long.chars().count(), LONGEST + 1);
+    }
+
+    #[test]
+    fn certificate_errors_with_and_without_context_are_the_same_kind() {
+        let name = rustls::pki_types::ServerName::try_from("cp-1").unwrap();
+        let gap = of_certificate(&CertificateError::NotValidForNameContext {
+            expected: name,
+            presented: vec!["DnsName(\"talos\")".into(), "IpAddress(10.0.0.1)".into()],
+        });
+        assert_eq!(gap.kind, GapKind::NameNotInCertificate);
+        assert_eq!(gap.text, "the server's certificate is not valid for `cp-1`, only for: talos, 10.0.0.1");
+        assert_eq!(of_certificate(&CertificateError::NotValidForName).kind, GapKind::NameNotInCertificate);
+        assert_eq!(of_certificate(&CertificateError::Expired).kind, GapKind::PeerCertificateExpired);
+        assert_eq!(of_certificate(&CertificateError::NotValidYet).kind, GapKind::PeerCertificateExpired);
+        assert_eq!(of_certificate(&CertificateError::UnknownIssuer).kind, GapKind::UnknownCa);
+        assert_eq!(of_certificate(&CertificateError::BadSignature).kind, GapKind::UnknownCa);
+        assert_eq!(of_certificate(&CertificateError::Revoked).kind, GapKind::UnknownCa);
+    }
+
+    #[test]
+    fn alerts_about_certificates_are_told_from_others() {
+        assert_eq!(of_alert(AlertDescription::UnknownCA).kind, GapKind::ClientCertificateRefused);
+        assert_eq!(of_alert(AlertDescription::CertificateRequired).kind, GapKind::ClientCertificateRefused);
+        let gap = of_alert(AlertDescription::HandshakeFailure);
+        assert_eq!((gap.kind, gap.text.as_str()), (GapKind::Broken, "the server ended the TLS connection (alert 40)"));
+    }
+}

@@ -1,0 +1,71 @@
+//! The way to a host, whichever API is asked there: directly, or through an HTTP or SOCKS5 proxy; then TLS.
+
+pub(super) mod cause;
+mod handshake;
+pub(super) mod stagger;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use self::stagger::staggered;
+use crate::config::proxy::Proxy;
+use crate::snapshot::{Gap, GapKind};
+
+/// When to try the next address beside one that has not answered, as in RFC 8305.
+const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+
+/// A byte stream to `host:port`. The deadline is the caller's to set.
+pub(super) async fn connect(via: &Proxy, host: &str, port: u16) -> Result<TcpStream, Gap> {
+    let (proxy, proxy_port) = match via {
+        Proxy::Direct => return dial(host, port).await,
+        Proxy::Http { host, port, .. } | Proxy::Socks5 { host, port, .. } => (host, *port),
+        Proxy::Https { host, port, .. } => {
+            let text = format!("proxy {host}:{port}: proxies that are reached through TLS are not supported");
+            return Err(Gap::new(GapKind::Proxy, text));
+        }
+    };
+    let broken = |text: &str| Gap::new(GapKind::Proxy, cause::clean(&format!("proxy {proxy}:{proxy_port}: {text}")));
+    let mut stream = dial(proxy, proxy_port).await.map_err(|gap| broken(&gap.text))?;
+    let opened = match via {
+        Proxy::Direct | Proxy::Https { .. } => Ok(()),
+        Proxy::Http { authorization, .. } => {
+            handshake::connect(&mut stream, host, port, authorization.as_deref()).await
+        }
+        Proxy::Socks5 { login, .. } => handshake::socks(&mut stream, host, port, login.as_ref()).await,
+    };
+    opened.map_err(|text| broken(&text))?;
+    Ok(stream)
+}
+
+async fn dial(host: &str, port: u16) -> Result<TcpStream, Gap> {
+    let addresses = tokio::net::lookup_host((host, port)).await.map_err(|error| cause::of_lookup(host, &error))?;
+    let attempts = addresses.map(|address| async move {
+        let stream = TcpStream::connect(address).await.map_err(|error| cause::of_io(&error))?;
+        stream.set_nodelay(true).map_err(|error| cause::of_io(&error))?;
+        Ok(stream)
+    });
+    staggered(attempts, NEXT_ADDRESS).await.map_err(|gaps| {
+        // The first address is the one that the resolver prefers.
+        gaps.into_iter().next().unwrap_or_else(|| Gap::new(GapKind::NameNotFound, format!("`{host}` has no address")))
+    })
+}
+
+/// Verified TLS on `stream`, whose peer has to be `name`.
+pub(super) async fn secure(
+    tls: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    stream: TcpStream,
+) -> Result<TlsStream<TcpStream>, Gap> {
+    TlsConnector::from(tls).connect(name, stream).await.map_err(|error| cause::of_handshake(&error))
+}
+
+/// The name that a certificate has to hold for a peer that is dialled as `host`, a name or an address without brackets.
+pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, Gap> {
+    ServerName::try_from(host.to_owned()).map_err(|_| cause::no_name(host))
+}

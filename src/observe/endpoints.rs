@@ -1,0 +1,126 @@
+//! The Talos endpoints: who answers, who forwards, and what they make known.
+
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::{LocalBoxFuture, Shared};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::{Instant, timeout_at};
+
+use super::population::{self, Candidate};
+use super::talos::{EndpointAnswer, TalosClient};
+use super::{Observer, credentials};
+use crate::snapshot::{Endpoint, Gap, GapKind, Observed, Role, Talos, TalosCredentials};
+
+/// Once one endpoint has answered, the others get this long before the nodes are asked through those that have.
+const LATE_ENDPOINTS: Duration = Duration::from_millis(500);
+
+/// The Talos API, and what the talosconfig says beside credentials.
+pub(super) struct TalosSide {
+    pub(super) credentials: Observed<TalosCredentials>,
+    /// `None` if the credentials cannot be used.
+    pub(super) client: Option<TalosClient>,
+    /// In the order of the client's endpoints.
+    pub(super) hosts: Vec<String>,
+    pub(super) context_nodes: Vec<String>,
+}
+
+/// What the endpoints say.
+#[derive(Clone, Default)]
+pub(super) struct Endpoints {
+    /// In the order of the configuration; `None`: no answer yet.
+    pub(super) answers: Vec<Option<EndpointAnswer>>,
+}
+
+/// An endpoint being asked. Whoever wants its answer may wait for it.
+pub(super) type AskedEndpoint<'a> = Shared<LocalBoxFuture<'a, EndpointAnswer>>;
+
+/// The answers by the time that the nodes can be asked: not later than a moment after the first endpoint that works.
+pub(super) async fn first_endpoints(asking: Vec<AskedEndpoint<'_>>, until: Instant) -> Endpoints {
+    let mut known = Endpoints { answers: vec![None; asking.len()] };
+    let mut asking: FuturesUnordered<_> =
+        asking.into_iter().enumerate().map(|(index, asked)| asked.map(move |answer| (index, answer))).collect();
+    let mut limit = until;
+    while let Ok(Some((index, answer))) = timeout_at(limit, asking.next()).await {
+        if answer.endpoint.version.is_ok() {
+            limit = limit.min(Instant::now() + LATE_ENDPOINTS);
+        }
+        known.answers[index] = Some(answer);
+    }
+    known
+}
+
+impl Observer {
+    /// Asks all endpoints at once, each on its own, in the order of the configuration.
+    pub(super) fn ask_endpoints(&self, until: Instant) -> Vec<AskedEndpoint<'_>> {
+        let Some(TalosSide { client: Some(client), hosts, .. }) = &self.talos else { return Vec::new() };
+        (0..hosts.len()).map(|index| client.endpoint(index, until).boxed_local().shared()).collect()
+    }
+
+    pub(super) fn talos_facts(&self, side: &TalosSide, known: &Endpoints, population: &[Candidate]) -> Talos {
+        let vip = population::endpoint_vip(self.kubernetes_host.as_deref(), population);
+        let endpoints = side
+            .hosts
+            .iter()
+            .zip(&known.answers)
+            .filter_map(|(host, answer)| {
+                let endpoint = answer.as_ref()?.endpoint.clone();
+                Some(Endpoint { vip: vip.as_deref() == Some(host), ..endpoint })
+            })
+            .collect();
+        let mut members = known.answers.iter().flatten().map(|answer| answer.members.as_ref());
+        let read = members.clone().filter_map(Result::ok).map(Vec::len).max();
+        let refused = members.find_map(Result::err).cloned();
+        Talos {
+            credentials: side.credentials.clone(),
+            endpoints,
+            discovery: read.ok_or_else(|| refused.unwrap_or_else(Gap::not_asked)),
+        }
+    }
+}
+
+impl TalosSide {
+    pub(super) fn unusable(gap: Gap) -> Self {
+        Self { credentials: Err(gap), client: None, hosts: Vec::new(), context_nodes: Vec::new() }
+    }
+
+    pub(super) fn new(access: credentials::TalosAccess, call_timeout: Duration) -> Self {
+        let credentials = access.credentials.clone();
+        let hosts = access.endpoints.iter().map(|endpoint| endpoint.host.clone()).collect();
+        let context_nodes = access.nodes.clone();
+        match TalosClient::new(access.into_client_config(call_timeout)) {
+            Ok(client) => Self { credentials: Ok(credentials), client: Some(client), hosts, context_nodes },
+            Err(error) if credentials.certificate.as_ref().is_some_and(|found| !found.matches_key) => {
+                // The check says it better, from the facts.
+                drop(error);
+                Self { credentials: Ok(credentials), client: None, hosts: Vec::new(), context_nodes }
+            }
+            Err(error) => Self::unusable(Gap::new(GapKind::Malformed, format!("{error:#}"))),
+        }
+    }
+}
+
+impl Endpoints {
+    /// Those that answered and are control planes, or do not say what they are: workers do not forward.
+    pub(super) fn forwarding(&self) -> Vec<usize> {
+        let forwards = |answer: &EndpointAnswer| {
+            answer.endpoint.version.is_ok() && !matches!(answer.endpoint.role, Ok(Some(Role::Worker)))
+        };
+        self.answers
+            .iter()
+            .enumerate()
+            .filter(|(_, answer)| answer.as_ref().is_some_and(forwards))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Why no endpoint can be used.
+    pub(super) fn no_way(&self) -> Gap {
+        let workers = self.answers.iter().flatten().any(|answer| answer.endpoint.version.is_ok());
+        if workers {
+            Gap::new(GapKind::NoForwarding, "every endpoint that answers is a worker")
+        } else {
+            Gap::new(GapKind::NotAsked, "no endpoint answers")
+        }
+    }
+}

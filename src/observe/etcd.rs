@@ -1,0 +1,447 @@
+//! etcd through its own API, for clusters whose etcd Talos does not run.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use etcd_client::{
+    AlarmAction, AlarmType, Certificate, Client, ConnectOptions, Error, GetOptions, Identity, TlsOptions,
+};
+use futures::future::join_all;
+use tokio::time::timeout;
+use tonic::Code;
+
+use super::dial::cause;
+use super::kubernetes::short;
+use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Observed};
+
+/// `--etcd-cacert`, `--etcd-cert`, `--etcd-key`: PEM.
+#[derive(Clone, Default)]
+pub(crate) struct EtcdCredentials {
+    pub(crate) ca: Option<Vec<u8>>,
+    /// Certificate and key.
+    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The endpoints of `--etcd-endpoints`.
+pub(crate) struct EtcdClients {
+    endpoints: Vec<String>,
+    credentials: EtcdCredentials,
+    timeout: Duration,
+}
+
+impl EtcdClients {
+    /// `http://` endpoints are asked in plain text and without the client certificate, all others through TLS.
+    /// `call_timeout` bounds each call.
+    pub(crate) fn new(endpoints: Vec<String>, credentials: EtcdCredentials, call_timeout: Duration) -> Self {
+        Self { endpoints, credentials, timeout: call_timeout }
+    }
+
+    /// Status, members and alarms of each endpoint, all at once and each with its own outcome.
+    ///
+    /// Every round dials anew: a connection to a machine that has vanished would go on being silent when it is back, and an
+    /// old one does not show the certificate that etcd would show now.
+    pub(crate) async fn observe(&self) -> Vec<EtcdEndpoint> {
+        join_all(self.endpoints.iter().map(|address| self.endpoint(address))).await
+    }
+
+    async fn endpoint(&self, address: &str) -> EtcdEndpoint {
+        let (status, members, alarms) = match self.client(address).await {
+            Err(gap) => (Err(gap.clone()), Err(gap.clone()), Err(gap)),
+            Ok(client) => tokio::join!(
+                self.bounded(status(client.clone())),
+                self.bounded(members(client.clone())),
+                self.bounded(alarms(client.clone())),
+            ),
+        };
+        EtcdEndpoint { address: address.to_owned(), status, members, alarms }
+    }
+
+    /// Dials nothing yet: what fails here is the address or a PEM file.
+    async fn client(&self, address: &str) -> Observed<Client> {
+        // Less than the whole call, so that a silent host is seen as one that cannot be connected to.
+        let options = ConnectOptions::new().with_connect_timeout(self.timeout * 4 / 5);
+        let (url, options) = if address.starts_with("http://") {
+            (address.to_owned(), options)
+        } else {
+            let host = address.strip_prefix("https://").unwrap_or(address);
+            (format!("https://{host}"), options.with_tls(self.tls()))
+        };
+        Client::connect([url], Some(options)).await.map_err(|error| Gap::new(GapKind::Malformed, gap(&error).text))
+    }
+
+    fn tls(&self) -> TlsOptions {
+        let mut tls = TlsOptions::new();
+        if let Some(ca) = &self.credentials.ca {
+            tls = tls.ca_certificate(Certificate::from_pem(ca));
+        }
+        if let Some((certificate, key)) = &self.credentials.identity {
+            tls = tls.identity(Identity::from_pem(certificate, key));
+        }
+        tls
+    }
+
+    async fn bounded<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Observed<T> {
+        match timeout(self.timeout, call).await {
+            Ok(answer) => answer.map_err(|error| gap(&error)),
+            Err(_) => Err(cause::no_answer(self.timeout)),
+        }
+    }
+}
+
+async fn status(mut client: Client) -> Result<EtcdStatus, Error> {
+    let status = client.status().await?;
+    let size = |bytes: i64| u64::try_from(bytes).unwrap_or_default();
+    Ok(EtcdStatus {
+        member_id: status.header().map_or(0, etcd_client::ResponseHeader::member_id),
+        leader: status.leader(),
+        raft_term: status.raft_term(),
+        raft_index: status.raft_index(),
+        raft_applied_index: status.raft_applied_index(),
+        is_learner: status.is_learner(),
+        errors: status.errors().to_vec(),
+        db_size: size(status.db_size()),
+        db_size_in_use: size(status.raft_used_db_size()),
+        version: status.version().to_owned(),
+    })
+}
+
+/// The members, after a proof of quorum.
+///
+/// etcd-client asks for a serializable list, which a member without quorum answers from its memory. A linearizable read
+/// through the same member first makes the list what a linearizable one would be: etcd itself makes it in these two steps.
+async fn members(mut client: Client) -> Result<Vec<EtcdMember>, Error> {
+    match client.get("cluster-health", Some(GetOptions::new().with_count_only())).await {
+        Ok(_) => {}
+        // The member has read linearizably before it looks at permissions.
+        Err(Error::GRpcStatus(status))
+            if status.code() == Code::PermissionDenied && status.message() == "etcdserver: permission denied" => {}
+        Err(error) => return Err(error),
+    }
+    let answer = client.member_list().await?;
+    let member = |member: &etcd_client::Member| EtcdMember {
+        id: member.id(),
+        name: member.name().to_owned(),
+        peer_urls: member.peer_urls().to_vec(),
+        client_urls: member.client_urls().to_vec(),
+        is_learner: member.is_learner(),
+    };
+    Ok(answer.members().iter().map(member).collect())
+}
+
+async fn alarms(mut client: Client) -> Result<Vec<EtcdAlarm>, Error> {
+    let answer = client.alarm(AlarmAction::Get, AlarmType::None, None).await?;
+    // `alarms` reinterprets the numbers of the answer as an enumeration without looking, which is sound for the known ones
+    // alone. The only other view of them that etcd-client grants is the one for debugging.
+    let shown = format!("{answer:?}");
+    let known = ["alarm: None", "alarm: Nospace", "alarm: Corrupt"].map(|kind| shown.matches(kind).count());
+    if known.iter().sum::<usize>() != shown.matches("alarm: ").count() {
+        return Err(Error::Internal("an alarm of an unknown kind".to_owned()));
+    }
+    let alarm = |alarm: &etcd_client::AlarmMember| EtcdAlarm {
+        member_id: alarm.member_id(),
+        kind: match alarm.alarm() {
+            AlarmType::Nospace => AlarmKind::NoSpace,
+            AlarmType::Corrupt => AlarmKind::Corrupt,
+            AlarmType::None => AlarmKind::Other(0),
+        },
+    };
+    Ok(answer.alarms().iter().map(alarm).collect())
+}
+
+fn gap(error: &Error) -> Gap {
+    let status = match error {
+        Error::GRpcStatus(status) => status,
+        Error::TransportError(transport) => return from_transport(transport),
+        error => return Gap::new(GapKind::ServerError, short(&error.to_string())),
+    };
+    // A status that was made on this side has the fault of the transport as its source.
+    if let Some(source) = status.source() {
+        return from_transport(source);
+    }
+    let kind = match status.code() {
+        Code::Unauthenticated => GapKind::Unauthenticated,
+        Code::PermissionDenied => GapKind::Forbidden,
+        Code::DeadlineExceeded | Code::Cancelled => GapKind::TimedOut,
+        Code::OutOfRange => GapKind::TooLarge,
+        _ => GapKind::ServerError,
+    };
+    Gap::new(kind, short(status.message()))
+}
+
+/// tonic and h2 keep some causes as text alone.
+fn from_transport(error: &(dyn StdError + 'static)) -> Gap {
+    let gap = cause::of_chain(error);
+    let unresolved = std::iter::successors(Some(error), |&error| error.source())
+        .any(|error| error.to_string().starts_with("dns error"));
+    let kind = match gap.text.strip_prefix("received fatal alert: ") {
+        _ if unresolved => GapKind::NameNotFound,
+        Some(alert) if alert.contains("Certificate") || matches!(alert, "UnknownCA" | "AccessDenied") => {
+            GapKind::ClientCertificateRefused
+        }
+        _ => gap.kind,
+    };
+    Gap { kind, ..gap }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use http::{HeaderMap, Request, Response};
+    use http_body_util::{BodyExt as _, Full};
+    use hyper::body::{Bytes, Incoming};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+    use crate::observe::kubernetes::testing::{Clients, Pki};
+
+    /// Enough for a handshake on a busy machine.
+    const CALL: Duration = Duration::from_secs(10);
+    /// For servers that never answer.
+    const SHORT: Duration = Duration::from_millis(400);
+
+    /// A field of a protobuf message.
+    fn bytes(field: u8, value: &[u8]) -> Vec<u8> {
+        [&[field << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat()
+    }
+
+    fn number(field: u8, mut value: u64) -> Vec<u8> {
+        let mut out = vec![field << 3];
+        while value > 0x7f {
+            out.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
+            value >>= 7;
+        }
+        out.push(u8::try_from(value).unwrap());
+        out
+    }
+
+    /// Above 2^63, as real ids are.
+    const ID: u64 = 0x8e9e_05c5_2164_694d;
+
+    /// A healthy single member.
+    fn healthy(path: &str) -> Answer {
+        let header = bytes(1, &[number(1, 1), number(2, ID), number(4, 3)].concat());
+        Answer::Message(match path {
+            "/etcdserverpb.Maintenance/Status" => [
+                header,
+                bytes(2, b"3.6.16"),
+                number(3, 20480),
+                number(4, ID),
+                number(5, 12),
+                number(6, 3),
+                number(7, 11),
+                number(9, 4096),
+            ]
+            .concat(),
+            "/etcdserverpb.KV/Range" => header,
+            "/etcdserverpb.Cluster/MemberList" => {
+                let member = [number(1, ID), bytes(2, b"etcd-1"), bytes(3, b"https://10.0.0.1:2380")].concat();
+                [header, bytes(2, &member)].concat()
+            }
+            "/etcdserverpb.Maintenance/Alarm" => [header, bytes(2, &[number(1, ID), number(2, 1)].concat())].concat(),
+            _ => return Answer::Status(12, "unknown"),
+        })
+    }
+
+    enum Answer {
+        Message(Vec<u8>),
+        Status(u8, &'static str),
+        Never,
+    }
+
+    /// Serves gRPC without knowing more of it than its frames.
+    async fn serve(tls: Option<TlsAcceptor>, script: fn(&str) -> Answer) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let tls = Arc::new(tls);
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let tls = Arc::clone(&tls);
+                tokio::spawn(async move {
+                    let service = hyper::service::service_fn(move |request: Request<Incoming>| async move {
+                        let (message, status, text) = match script(request.uri().path()) {
+                            Answer::Message(message) => (message, 0, ""),
+                            Answer::Status(status, text) => (Vec::new(), status, text),
+                            Answer::Never => std::future::pending().await,
+                        };
+                        let mut trailers = HeaderMap::new();
+                        trailers.insert("grpc-status", i32::from(status).into());
+                        trailers.insert("grpc-message", text.parse().unwrap());
+                        let mut frame = Vec::new();
+                        if status == 0 {
+                            frame.push(0);
+                            frame.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+                            frame.extend(message);
+                        }
+                        let body = Full::new(Bytes::from(frame)).with_trailers(async move { Some(Ok(trailers)) });
+                        let response = Response::builder().header("content-type", "application/grpc").body(body);
+                        Ok::<_, Infallible>(response.unwrap())
+                    });
+                    let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                    match &*tls {
+                        None => drop(http.serve_connection(TokioIo::new(tcp), service).await),
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(tcp).await {
+                                drop(http.serve_connection(TokioIo::new(stream), service).await);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        port
+    }
+
+    async fn observe(address: String, credentials: EtcdCredentials, call_timeout: Duration) -> EtcdEndpoint {
+        let seen = EtcdClients::new(vec![address], credentials, call_timeout).observe().await;
+        seen.into_iter().next().unwrap()
+    }
+
+    fn credentials(pki: &Pki) -> EtcdCredentials {
+        let leaf = pki.issue(&[], |_| {});
+        EtcdCredentials {
+            ca: Some(pki.ca_pem().into_bytes()),
+            identity: Some((leaf.certificate.pem().into_bytes(), leaf.key.serialize_pem().into_bytes())),
+        }
+    }
+
+    fn kinds(seen: &EtcdEndpoint) -> [Option<GapKind>; 3] {
+        [
+            seen.status.as_ref().err().map(|gap| gap.kind),
+            seen.members.as_ref().err().map(|gap| gap.kind),
+            seen.alarms.as_ref().err().map(|gap| gap.kind),
+        ]
+    }
+
+    #[tokio::test]
+    async fn a_member_tells_status_members_and_alarms() {
+        let pki = Pki::new();
+        let tls = pki.tls(&pki.issue(&["127.0.0.1"], |_| {}), Clients::Demanded, &[b"h2"]);
+        let port = serve(Some(tls), healthy).await;
+        for address in [format!("https://127.0.0.1:{port}"), format!("127.0.0.1:{port}")] {
+            let seen = observe(address.clone(), credentials(&pki), CALL).await;
+            assert_eq!(seen.address, address);
+            let status = seen.status.unwrap();
+            assert_eq!((status.member_id, status.leader, status.raft_term), (ID, ID, 3));
+            assert_eq!((status.raft_index, status.raft_applied_index), (12, 11));
+            assert_eq!((status.db_size, status.db_size_in_use, status.version.as_str()), (20480, 4096, "3.6.16"));
+            let members = seen.members.unwrap();
+            assert_eq!((members.len(), members[0].id, members[0].name.as_str()), (1, ID, "etcd-1"));
+            assert_eq!(seen.alarms.unwrap(), [EtcdAlarm { member_id: ID, kind: AlarmKind::NoSpace }]);
+        }
+    }
+
+    #[tokio::test]
+    async fn members_without_a_linearizable_read_prove_no_quorum() {
+        let port = serve(None, |path| match path {
+            "/etcdserverpb.KV/Range" => Answer::Status(14, "etcdserver: no leader"),
+            "/etcdserverpb.Maintenance/Alarm" => Answer::Never,
+            path => healthy(path),
+        })
+        .await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), SHORT).await;
+        assert_eq!(kinds(&seen), [None, Some(GapKind::ServerError), Some(GapKind::TimedOut)]);
+        assert_eq!(seen.members.unwrap_err().text, "etcdserver: no leader");
+    }
+
+    #[tokio::test]
+    async fn a_permission_that_is_missing_is_read_after_the_quorum() {
+        let port = serve(None, |path| match path {
+            "/etcdserverpb.KV/Range" => Answer::Status(7, "etcdserver: permission denied"),
+            path => healthy(path),
+        })
+        .await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        assert_eq!(seen.members.unwrap().len(), 1);
+        // A gateway's refusal is none of etcd's.
+        let port = serve(None, |path| match path {
+            "/etcdserverpb.KV/Range" => Answer::Status(7, "RBAC: access denied"),
+            path => healthy(path),
+        })
+        .await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        assert_eq!(seen.members.unwrap_err().kind, GapKind::Forbidden);
+    }
+
+    #[tokio::test]
+    async fn a_learner_tells_its_status_alone() {
+        let port = serve(None, |path| match path {
+            "/etcdserverpb.Maintenance/Status" => {
+                Answer::Message([number(4, ID), number(6, 3), number(10, 1)].concat())
+            }
+            _ => Answer::Status(14, "etcdserver: rpc not supported for learner"),
+        })
+        .await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        assert_eq!(kinds(&seen), [None, Some(GapKind::ServerError), Some(GapKind::ServerError)]);
+        assert!(seen.status.unwrap().is_learner);
+        assert_eq!(seen.alarms.unwrap_err().text, "etcdserver: rpc not supported for learner");
+    }
+
+    #[tokio::test]
+    async fn an_alarm_of_an_unknown_kind_is_no_silence() {
+        let port = serve(None, |path| match path {
+            "/etcdserverpb.Maintenance/Alarm" => {
+                let alarms = [number(2, 1), number(2, 7)].map(|kind| bytes(2, &[number(1, ID), kind].concat()));
+                Answer::Message(alarms.concat())
+            }
+            path => healthy(path),
+        })
+        .await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        let gap = seen.alarms.unwrap_err();
+        assert_eq!((gap.kind, gap.text.contains("unknown kind")), (GapKind::ServerError, true));
+    }
+
+    #[tokio::test]
+    async fn a_refused_port_is_not_a_silent_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let silent = observe(address.clone(), EtcdCredentials::default(), SHORT).await;
+        assert_eq!(kinds(&silent), [Some(GapKind::TimedOut); 3]);
+        drop(listener);
+        let refused = observe(address, EtcdCredentials::default(), CALL).await;
+        assert_eq!(kinds(&refused), [Some(GapKind::ConnectionRefused); 3]);
+    }
+
+    #[tokio::test]
+    async fn certificates_are_refused_each_for_its_own_reason() {
+        let (ours, theirs) = (Pki::new(), Pki::new());
+        let serve_as = async |pki: &Pki, name: &str, clients| {
+            let port = serve(Some(pki.tls(&pki.issue(&[name], |_| {}), clients, &[b"h2"])), healthy).await;
+            format!("https://127.0.0.1:{port}")
+        };
+        let foreign = serve_as(&theirs, "127.0.0.1", Clients::Optional).await;
+        assert_eq!(kinds(&observe(foreign, credentials(&ours), CALL).await), [Some(GapKind::UnknownCa); 3]);
+        let misnamed = serve_as(&ours, "127.0.0.2", Clients::Optional).await;
+        assert_eq!(kinds(&observe(misnamed, credentials(&ours), CALL).await), [Some(GapKind::NameNotInCertificate); 3]);
+        let strict = serve_as(&ours, "127.0.0.1", Clients::Demanded).await;
+        let without = EtcdCredentials { identity: None, ..credentials(&ours) };
+        let refused = observe(strict, without, CALL).await;
+        assert_eq!(kinds(&refused), [Some(GapKind::ClientCertificateRefused); 3], "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn names_and_files_at_fault_are_told() {
+        let pki = Pki::new();
+        let unresolved = observe(format!("http://{}:2379", "a".repeat(64)), credentials(&pki), CALL).await;
+        assert_eq!(kinds(&unresolved), [Some(GapKind::NameNotFound); 3]);
+        let no_key = EtcdCredentials { ca: None, identity: Some((b"x".to_vec(), b"y".to_vec())) };
+        assert_eq!(kinds(&observe("127.0.0.1:1".to_owned(), no_key, CALL).await), [Some(GapKind::Malformed); 3]);
+        let nonsense = observe("https://a b".to_owned(), credentials(&pki), CALL).await;
+        assert_eq!(kinds(&nonsense), [Some(GapKind::Malformed); 3]);
+    }
+
+    #[tokio::test]
+    async fn one_endpoint_does_not_hide_another() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let silent = format!("http://{}", listener.local_addr().unwrap());
+        let port = serve(None, healthy).await;
+        let endpoints = vec![silent, format!("http://127.0.0.1:{port}")];
+        let seen = EtcdClients::new(endpoints, EtcdCredentials::default(), SHORT).observe().await;
+        assert!(seen[0].status.is_err() && seen[1].status.is_ok());
+    }
+}

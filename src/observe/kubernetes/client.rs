@@ -1,0 +1,261 @@
+//! One HTTPS request, bounded in time and size, with the credentials of a kubeconfig.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, AUTHORIZATION, DATE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Limited};
+use hyper_util::client::legacy::Builder;
+use hyper_util::rt::TokioExecutor;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use kube::Config;
+use kube::client::middleware::{AuthLayer, BaseUriLayer};
+use kube::client::{Body, Client, ClientBuilder, ConfigExt as _};
+use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use tokio::time::timeout;
+use tower::{Layer as _, ServiceExt as _};
+
+use super::dial::{self, Dialer};
+use super::gaps;
+use super::raw::Raw;
+use crate::config::endpoint::Endpoint;
+use crate::config::proxy::{Proxy, Routes};
+use crate::observe::dial::cause;
+#[cfg(feature = "record")]
+use crate::observe::record::kubernetes as record;
+use crate::snapshot::{Gap, GapKind, Observed};
+
+/// A complete answer, whatever its status.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// `Date` header: the server's clock.
+    pub(super) date: Option<Timestamp>,
+    pub(super) body: Vec<u8>,
+}
+
+/// What all requests with one kubeconfig share.
+pub(super) struct Transport {
+    dialer: Dialer,
+    /// What every request says beside its credentials: what it accepts, and as whom it acts (`as` of the kubeconfig).
+    headers: HeaderMap,
+    auth: Auth,
+    timeout: Duration,
+}
+
+impl Transport {
+    /// Reads what the kubeconfig says about TLS and credentials. An exec plugin runs here for the first time, within
+    /// `timeout`.
+    pub(super) async fn new(config: &Config, routes: Routes, timeout: Duration) -> Observed<Self> {
+        if config.accept_invalid_certs {
+            return Err(Gap::new(GapKind::Malformed, "the kubeconfig switches off verification of the server"));
+        }
+        if config.cluster_url.scheme_str() != Some("https") {
+            return Err(Gap::new(GapKind::Malformed, "the server of the kubeconfig is not an `https://` address"));
+        }
+        let name = config
+            .tls_server_name
+            .clone()
+            .map(ServerName::try_from)
+            .transpose()
+            .map_err(|_| Gap::new(GapKind::Malformed, "`tls-server-name` is not a host name"))?;
+        let extra = config.extra_headers_layer().map_err(|error| gaps::from_auth(&error))?;
+        let echo = tower::service_fn(async |request: Request<()>| Ok::<_, Infallible>(request.into_parts().0.headers));
+        let Ok(mut headers) = extra.layer(echo).oneshot(Request::new(())).await;
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/plain;q=0.9, */*;q=0.8"));
+        let prepare = {
+            let config = config.clone();
+            move || Ok((config.rustls_client_config()?, config.auth_layer()?))
+        };
+        let (tls, auth) = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
+            // Certificates and keys of the kubeconfig: the texts name the fault and hold no contents.
+            kube::Error::RustlsTls(cause) => Gap::new(GapKind::Malformed, gaps::short(&cause.to_string())),
+            error => gaps::from_auth(&error),
+        })?;
+        let dialer = Dialer {
+            tls: Arc::new(tls),
+            name,
+            routes,
+            // Less than the whole call, so that a silent host is seen as one that cannot be connected to.
+            timeout: timeout * 4 / 5,
+        };
+        Ok(Self { dialer, headers, auth: Auth(auth.map(Arc::new)), timeout })
+    }
+
+    /// A client that keeps its connections from round to round.
+    pub(super) fn pooled(&self, server: Uri) -> Client {
+        client(self.dialer.clone(), &Builder::new(TokioExecutor::new()), server)
+    }
+
+    /// `GET`s `path` below `server`, on a connection of its own.
+    ///
+    /// Every probe is a new TCP connection with a full handshake: an old connection says nothing about whether the server
+    /// accepts new ones, nor about the certificate that it would show now.
+    ///
+    /// reqwest takes what to resolve, what to ask of a proxy and what to verify from one URL, and refuses IPv6 addresses
+    /// behind proxies. So what is verified under `name` instead, or lies behind a proxy, goes through the dialer of the lists.
+    pub(super) async fn probe(
+        &self,
+        server: &Uri,
+        name: Option<ServerName<'static>>,
+        path: &'static str,
+        limit: usize,
+    ) -> Observed<Answer> {
+        let target = dial::endpoint(server);
+        let mut tls = (*self.dialer.tls).clone();
+        tls.resumption = Resumption::disabled();
+        if name.is_some() || self.dialer.way(&target)? != Proxy::Direct {
+            let dialer = Dialer { tls: Arc::new(tls), name, ..self.dialer.clone() };
+            let mut builder = Builder::new(TokioExecutor::new());
+            builder.pool_max_idle_per_host(0);
+            let mut request = Request::new(Vec::new());
+            *request.uri_mut() = Uri::from_static(path);
+            return self.ask(&client(dialer, &builder, server.clone()), request, limit).await;
+        }
+        #[cfg(feature = "record")]
+        let mut tape = record::Tape::of(server, path);
+        let outcome = self.raw(tls, server, &target, path, limit).await;
+        #[cfg(feature = "record")]
+        tape.end(outcome.as_ref().map(|answer| (answer.status.as_u16(), answer.date, answer.body.as_slice())));
+        outcome
+    }
+
+    async fn raw(
+        &self,
+        tls: ClientConfig,
+        server: &Uri,
+        target: &Endpoint,
+        path: &str,
+        limit: usize,
+    ) -> Observed<Answer> {
+        let headers = self.headers().await?;
+        let authorization = headers.get(AUTHORIZATION).cloned();
+        let raw = Raw { tls, headers, connect_timeout: self.dialer.timeout, timeout: self.timeout };
+        raw.get(server, target, path, limit).await.map(|answer| concealed(answer, authorization.as_ref()))
+    }
+
+    /// `tls-server-name` of the kubeconfig: for the server that the kubeconfig names, not for others.
+    pub(super) fn server_name(&self) -> Option<ServerName<'static>> {
+        self.dialer.name.clone()
+    }
+
+    /// Asks once. Nothing is retried, no redirect is followed.
+    pub(super) async fn ask(&self, client: &Client, request: Request<Vec<u8>>, limit: usize) -> Observed<Answer> {
+        let (parts, body) = request.into_parts();
+        #[cfg(feature = "record")]
+        let (mut tape, parts) = record::Tape::new(parts);
+        let outcome = self.answer(client, parts, body, limit).await;
+        #[cfg(feature = "record")]
+        tape.end(outcome.as_ref().map(|answer| (answer.status.as_u16(), answer.date, answer.body.as_slice())));
+        outcome
+    }
+
+    async fn answer(&self, client: &Client, mut parts: Parts, body: Vec<u8>, limit: usize) -> Observed<Answer> {
+        let headers = self.headers().await?;
+        let authorization = headers.get(AUTHORIZATION).cloned();
+        parts.headers.extend(headers);
+        let call = async {
+            let response = client
+                .send(Request::from_parts(parts, Body::from(body)))
+                .await
+                .map_err(|error| cause::of_chain(&error))?;
+            read(response, limit).await
+        };
+        let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))?;
+        Ok(concealed(answer, authorization.as_ref()))
+    }
+
+    async fn headers(&self) -> Observed<HeaderMap> {
+        let mut headers = self.headers.clone();
+        if let Some(authorization) = self.auth.header(self.timeout).await? {
+            headers.insert(AUTHORIZATION, authorization);
+        }
+        Ok(headers)
+    }
+}
+
+fn client(dialer: Dialer, builder: &Builder, server: Uri) -> Client {
+    let service = builder.build::<_, Body>(dialer);
+    #[cfg(feature = "record")]
+    let service = tower::util::MapRequest::new(service, record::server as fn(_) -> _);
+    ClientBuilder::new(service, "default").with_layer(&BaseUriLayer::new(server)).build()
+}
+
+async fn read(response: Response<Body>, limit: usize) -> Observed<Answer> {
+    let status = response.status();
+    let date = date(response.headers());
+    match Limited::new(response.into_body(), limit).collect().await {
+        Ok(body) => Ok(Answer { status, date, body: body.to_bytes().into() }),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            Err(Gap::new(GapKind::TooLarge, format!("the answer is longer than {limit} bytes")))
+        }
+        Err(error) => Err(cause::of_chain(&*error)),
+    }
+}
+
+/// What a server says in a refusal is shown to people, and some server may repeat what it was given.
+fn concealed(mut answer: Answer, authorization: Option<&HeaderValue>) -> Answer {
+    let value = authorization.map_or(&[][..], HeaderValue::as_bytes);
+    let secret = value.iter().position(|byte| *byte == b' ').map_or(value, |space| &value[space + 1..]);
+    let repeats = || answer.body.windows(secret.len()).any(|window| window == secret);
+    if answer.status != StatusCode::OK && !secret.is_empty() && repeats() {
+        answer.body = b"(repeats the credentials)".to_vec();
+    }
+    answer
+}
+
+pub(super) fn date(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = headers.get(DATE)?.to_str().ok()?;
+    rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
+}
+
+/// The credentials that go into a header: token, token file, basic, exec plugin.
+struct Auth(Option<Arc<AuthLayer>>);
+
+impl Auth {
+    /// kube renews tokens as they expire, and runs plugins on the thread that asks: hence not on a thread of the runtime.
+    async fn header(&self, limit: Duration) -> Observed<Option<HeaderValue>> {
+        let Some(layer) = self.0.clone() else { return Ok(None) };
+        let runtime = tokio::runtime::Handle::current();
+        let fetch = move || {
+            let echo = tower::service_fn(|request: Request<Body>| async move {
+                Ok::<_, tower::BoxError>(Response::new(request.headers().get(AUTHORIZATION).cloned()))
+            });
+            runtime.block_on(layer.layer(echo).oneshot(Request::new(Body::empty())))
+        };
+        match blocking(limit, fetch).await? {
+            Ok(response) => Ok(response.into_body()),
+            Err(error) => Err(gaps::from_auth(&*error)),
+        }
+    }
+}
+
+/// Runs on a thread that may block, for a bounded time. A plugin that hangs keeps that thread, not the round.
+async fn blocking<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Observed<T> {
+    match timeout(limit, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(_)) => Err(Gap::new(GapKind::Unauthenticated, "the credentials cannot be used")),
+        Err(_) => Err(Gap::new(GapKind::Unauthenticated, format!("no credentials within {limit:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn date_is_the_servers_clock() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(date(&headers), None);
+        headers.insert(DATE, HeaderValue::from_static("Sat, 21 Nov 2026 13:52:13 GMT"));
+        assert_eq!(date(&headers), Some("2026-11-21T13:52:13Z".parse().unwrap()));
+        headers.insert(DATE, HeaderValue::from_static("yesterday"));
+        assert_eq!(date(&headers), None);
+    }
+}

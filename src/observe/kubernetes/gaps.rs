@@ -1,0 +1,88 @@
+//! Why a fact of the Kubernetes side is missing though there is a connection: credentials and answers become [`Gap`]s.
+
+use std::error::Error as StdError;
+
+use http::StatusCode;
+use kube::client::AuthError;
+use serde::Deserialize;
+
+use crate::observe::dial::cause::{clean, find};
+use crate::snapshot::{Gap, GapKind};
+
+/// Bytes of a refusal that are looked at.
+const LOOKED_AT: usize = 1200;
+
+/// The first line of a foreign text, fit for a report.
+pub(crate) fn short(text: &str) -> String {
+    clean(text.trim().lines().next().unwrap_or_default())
+}
+
+/// Credentials that have to be fetched first could not be. What a plugin has printed may hold a token and is not repeated.
+pub(crate) fn from_auth(error: &(dyn StdError + 'static)) -> Gap {
+    let text = match find::<AuthError>(error) {
+        Some(AuthError::AuthExecStart(cause)) => format!("the exec plugin cannot be started: {cause}"),
+        Some(AuthError::AuthExecRun { out, .. }) => format!("the exec plugin failed: {}", out.status),
+        Some(AuthError::ReadTokenFile(cause, path)) => {
+            format!("the token file `{}` cannot be read: {cause}", path.display())
+        }
+        Some(AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed) => {
+            "the exec plugin answered no credentials".to_owned()
+        }
+        _ => "the credentials cannot be used".to_owned(),
+    };
+    Gap::new(GapKind::Unauthenticated, short(&text))
+}
+
+/// The body of a refusal (`kind: Status`).
+#[derive(Deserialize)]
+struct StatusBody {
+    kind: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// What a body that is no list says, in one bounded line: the message of a `Status`, else its first line.
+pub(super) fn words(body: &[u8]) -> String {
+    match serde_json::from_slice::<StatusBody>(body) {
+        Ok(status) if status.kind == "Status" && !status.message.is_empty() => short(&status.message),
+        _ => short(&String::from_utf8_lossy(&body[..body.len().min(LOOKED_AT)])),
+    }
+}
+
+/// An answer other than 200 to a list.
+pub(super) fn from_status(status: StatusCode, body: &[u8]) -> Gap {
+    let kind = match status {
+        StatusCode::UNAUTHORIZED => GapKind::Unauthenticated,
+        StatusCode::FORBIDDEN => GapKind::Forbidden,
+        StatusCode::TOO_MANY_REQUESTS => GapKind::Throttled,
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => GapKind::Proxy,
+        _ => GapKind::ServerError,
+    };
+    let words = words(body);
+    let text = if words.is_empty() { status.to_string() } else { format!("{}: {words}", status.as_u16()) };
+    Gap::new(kind, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_one_bounded_line() {
+        assert_eq!(short("  one\ntwo"), "one");
+        assert_eq!(short(&"ä".repeat(1000)).chars().count(), 301);
+        assert_eq!(words(br#"{"kind":"Status","message":"nodes is forbidden"}"#), "nodes is forbidden");
+        assert_eq!(
+            words(b"Too many requests, please try again later.\n"),
+            "Too many requests, please try again later."
+        );
+        assert_eq!(words(&[0xff, 0xfe, b'\n']), "\u{fffd}\u{fffd}");
+        assert_eq!(words(b""), "");
+    }
+
+    #[test]
+    fn what_a_plugin_printed_is_not_repeated() {
+        let error = AuthError::AuthExec("token: s3cret".to_owned());
+        assert!(!from_auth(&error).text.contains("s3cret"));
+    }
+}

@@ -1,0 +1,226 @@
+//! What the Kubernetes API says: `/readyz` of its servers, and lists of objects.
+
+mod client;
+mod dial;
+mod gaps;
+mod lists;
+mod objects;
+mod probe;
+mod raw;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use http::Uri;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{Client, Config};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::checks::Fact;
+use crate::config::proxy::Routes;
+use crate::observe::dial::cause;
+use crate::snapshot::{Gap, Kubernetes, KubernetesCredentials, Leases, Observed, Readyz, ServiceEndpoint};
+use client::Transport;
+use lists::{Selection, list, list_in};
+
+pub(crate) use gaps::short;
+
+const SYSTEM: &str = "kube-system";
+const NODE_LEASES: &str = "kube-node-lease";
+
+/// Requests in flight at once.
+const IN_FLIGHT: usize = 32;
+
+/// A cluster's API, with the credentials of one kubeconfig.
+pub(crate) struct KubeClient {
+    credentials: KubernetesCredentials,
+    /// The cluster endpoint: `--k8s-endpoint` or the kubeconfig's server, possibly with a path.
+    server: Uri,
+    transport: Transport,
+    lists: Client,
+    in_flight: Semaphore,
+}
+
+/// When a lease was last seen to move. The caller keeps it from round to round.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownLeases {
+    node: BTreeMap<String, Sight>,
+    system: BTreeMap<String, Sight>,
+}
+
+#[derive(Clone, Debug)]
+struct Sight {
+    resource_version: String,
+    /// When a sample first showed this version in place of an earlier one.
+    moved: Option<Instant>,
+}
+
+impl KnownLeases {
+    /// How long a lease that has moved counts as moved: rounds may be shorter than the 10 s between two renewals.
+    const FRESH: Duration = Duration::from_secs(40);
+
+    /// Takes in a sample. A list that could not be read takes nothing away.
+    pub(crate) fn remember(&mut self, node: &Observed<Leases>, system: &Observed<Leases>) {
+        let now = Instant::now();
+        for (known, seen) in [(&mut self.node, node), (&mut self.system, system)] {
+            for (name, lease) in seen.iter().flat_map(|leases| &leases.by_name) {
+                let before = known.get(name);
+                let moved = match before {
+                    Some(before) if before.resource_version == lease.resource_version => before.moved,
+                    before => before.map(|_| now),
+                };
+                known.insert(name.clone(), Sight { resource_version: lease.resource_version.clone(), moved });
+            }
+        }
+    }
+}
+
+/// A version other than the last one seen, or one that was other a moment ago.
+fn has_moved(known: &BTreeMap<String, Sight>, name: &str, resource_version: &str) -> bool {
+    !resource_version.is_empty()
+        && known.get(name).is_some_and(|before| {
+            before.resource_version != resource_version
+                || before.moved.is_some_and(|moved| moved.elapsed() < KnownLeases::FRESH)
+        })
+}
+
+impl KubeClient {
+    /// `call_timeout` bounds each request, and each run of an exec plugin. The gap says why the credentials cannot be used.
+    /// `config.cluster_url` is the endpoint to ask; timeouts, retries and proxy of `config` are not used: `routes` says for each
+    /// server how it is reached.
+    pub(crate) async fn new(
+        config: Config,
+        routes: Routes,
+        credentials: KubernetesCredentials,
+        call_timeout: Duration,
+    ) -> Observed<Self> {
+        let transport = Transport::new(&config, routes, call_timeout).await?;
+        let lists = transport.pooled(config.cluster_url.clone());
+        Ok(Self { credentials, server: config.cluster_url, transport, lists, in_flight: Semaphore::new(IN_FLIGHT) })
+    }
+
+    /// Everything of `facts` but the single servers, at once. `known` decides which leases have moved.
+    pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases) -> Kubernetes {
+        let (
+            endpoint,
+            nodes,
+            pods,
+            daemon_sets,
+            deployments,
+            dns_endpoints,
+            api_endpoints,
+            (node_leases, system_leases),
+        ) = tokio::join!(
+            wanted(facts, Fact::EndpointReadyz, self.endpoint()),
+            wanted(facts, Fact::KubeNodes, async {
+                let listed = self.limited(list::<Node>(&self.transport, &self.lists, Selection::default())).await?;
+                Ok(listed.items.into_iter().map(objects::node).collect())
+            }),
+            wanted(facts, Fact::Pods, async {
+                let listed = self.limited(list_in::<Pod>(&self.transport, &self.lists, SYSTEM, None)).await?;
+                Ok(listed.items.into_iter().map(objects::pod).collect())
+            }),
+            wanted(facts, Fact::DaemonSets, async {
+                let listed = self.limited(list_in::<DaemonSet>(&self.transport, &self.lists, SYSTEM, None)).await?;
+                Ok(listed.items.into_iter().map(objects::daemon_set).collect())
+            }),
+            wanted(facts, Fact::Deployments, async {
+                let listed = self.limited(list_in::<Deployment>(&self.transport, &self.lists, SYSTEM, None)).await?;
+                Ok(listed.items.into_iter().map(objects::deployment).collect())
+            }),
+            wanted(facts, Fact::DnsEndpoints, self.endpoints(SYSTEM, "kubernetes.io/service-name=kube-dns")),
+            wanted(facts, Fact::ApiEndpoints, self.endpoints("default", "kubernetes.io/service-name=kubernetes")),
+            self.leases(facts, known),
+        );
+        Kubernetes {
+            endpoint,
+            nodes,
+            node_leases,
+            system_leases,
+            pods,
+            daemon_sets,
+            deployments,
+            dns_endpoints,
+            api_endpoints,
+            ..unasked(Ok(self.credentials.clone()), Vec::new())
+        }
+    }
+
+    /// `/readyz` of one API server, verified as what was dialled.
+    pub(crate) async fn server(&self, host: &str, port: u16) -> Observed<Readyz> {
+        let authority = match host.parse::<IpAddr>() {
+            Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),
+            _ => format!("{host}:{port}"),
+        };
+        let server: Uri = format!("https://{authority}/").parse().map_err(|_| cause::no_name(host))?;
+        self.limited(probe::readyz(&self.transport, &server, None, format!("https://{authority}"))).await
+    }
+
+    /// Node leases and system leases alone, as far as `facts` names them: for a second sample within a round.
+    pub(crate) async fn leases(
+        &self,
+        facts: &BTreeSet<Fact>,
+        known: &KnownLeases,
+    ) -> (Observed<Leases>, Observed<Leases>) {
+        let read = async |namespace, known: &BTreeMap<String, Sight>| {
+            let listed = self.limited(list_in::<Lease>(&self.transport, &self.lists, namespace, None)).await?;
+            Ok(objects::leases(listed, |name, version| has_moved(known, name, version)))
+        };
+        tokio::join!(
+            wanted(facts, Fact::NodeLeases, read(NODE_LEASES, &known.node)),
+            wanted(facts, Fact::SystemLeases, read(SYSTEM, &known.system)),
+        )
+    }
+
+    async fn endpoint(&self) -> Observed<Readyz> {
+        // Not the URL itself: its path and query may be anything.
+        let shown = self.credentials.server.trim_end_matches('/').to_owned();
+        self.limited(probe::readyz(&self.transport, &self.server, self.transport.server_name(), shown)).await
+    }
+
+    async fn endpoints(&self, namespace: &'static str, labels: &'static str) -> Observed<Vec<ServiceEndpoint>> {
+        let slices = list_in::<EndpointSlice>(&self.transport, &self.lists, namespace, Some(labels));
+        Ok(self.limited(slices).await?.items.into_iter().flat_map(objects::endpoints).collect())
+    }
+
+    async fn limited<T>(&self, call: impl Future<Output = Observed<T>>) -> Observed<T> {
+        // The semaphore is never closed.
+        let _permit = self.in_flight.acquire().await;
+        call.await
+    }
+}
+
+/// The Kubernetes side of a round in which nothing could be asked.
+pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over: Vec<(String, String)>) -> Kubernetes {
+    fn gap<T>() -> Observed<T> {
+        Err(Gap::not_asked())
+    }
+    Kubernetes {
+        credentials,
+        passed_over,
+        may_still_find: false,
+        endpoint: gap(),
+        servers: BTreeMap::new(),
+        nodes: gap(),
+        node_leases: gap(),
+        system_leases: gap(),
+        pods: gap(),
+        daemon_sets: gap(),
+        deployments: gap(),
+        dns_endpoints: gap(),
+        api_endpoints: gap(),
+    }
+}
+
+async fn wanted<T>(facts: &BTreeSet<Fact>, fact: Fact, ask: impl Future<Output = Observed<T>>) -> Observed<T> {
+    if facts.contains(&fact) { ask.await } else { Err(Gap::not_asked()) }
+}

@@ -1,0 +1,78 @@
+//! `/readyz?verbose`, read as text: the status of an API server is what it says, not that it says something.
+
+use http::{StatusCode, Uri};
+use rustls::pki_types::ServerName;
+
+use super::client::{Answer, Transport};
+use super::gaps;
+use crate::snapshot::{Gap, GapKind, Observed, Readyz};
+
+/// Bytes of an answer that are read. A verbose one has about 3 kB.
+const LIMIT: usize = 64 << 10;
+
+/// Asks `server`, which is verified under `name` if there is one.
+pub(super) async fn readyz(
+    transport: &Transport,
+    server: &Uri,
+    name: Option<ServerName<'static>>,
+    shown: String,
+) -> Observed<Readyz> {
+    // Boxed: a request is a large future, and a round has many.
+    let answer = Box::pin(transport.probe(server, name, "/readyz?verbose", LIMIT)).await?;
+    parse(shown, &answer)
+}
+
+/// Any status is an answer. A 200, however, has to be an API server's: some other server's welcome page is no evidence.
+fn parse(server: String, answer: &Answer) -> Observed<Readyz> {
+    let body = String::from_utf8_lossy(&answer.body);
+    let passed = body.lines().any(|line| line.starts_with("[+]"));
+    let failed: Vec<String> = body
+        .lines()
+        .filter_map(|line| line.strip_prefix("[-]"))
+        .map(|line| gaps::short(line.split_whitespace().next().unwrap_or_default()))
+        .collect();
+    if answer.status == StatusCode::OK && !passed && body.trim() != "ok" {
+        return Err(Gap::new(GapKind::Malformed, format!("200 without `ok`: {}", gaps::words(&answer.body))));
+    }
+    let text = if passed || !failed.is_empty() { String::new() } else { gaps::words(&answer.body) };
+    Ok(Readyz { server, status: answer.status.as_u16(), failed, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn readyz(status: u16, body: &str) -> Observed<Readyz> {
+        let status = StatusCode::from_u16(status).unwrap();
+        parse("https://10.0.0.1:6443".to_owned(), &Answer { status, date: None, body: body.into() })
+    }
+
+    #[test]
+    fn failing_lines_stand_among_the_others() {
+        let lost = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n[-]etcd-readiness failed: reason withheld\n\
+                    [+]informer-sync ok\n[+]shutdown ok\nreadyz check failed\n";
+        let answer = readyz(500, lost).unwrap();
+        assert_eq!((answer.status, answer.text.as_str()), (500, ""));
+        assert_eq!(answer.failed, ["etcd", "etcd-readiness"]);
+        let starting =
+            "[+]ping ok\n[-]poststarthook/rbac/bootstrap-roles failed: reason withheld\nreadyz check failed\n";
+        assert_eq!(readyz(500, starting).unwrap().failed, ["poststarthook/rbac/bootstrap-roles"]);
+    }
+
+    #[test]
+    fn refusals_are_answers_with_their_words() {
+        let unauthorised = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+        assert_eq!(readyz(401, unauthorised).unwrap().text, "Unauthorized");
+        assert_eq!(readyz(404, "404 page not found\n").unwrap().text, "404 page not found");
+        assert_eq!(readyz(302, "").unwrap().status, 302);
+    }
+
+    #[test]
+    fn another_servers_200_is_no_evidence() {
+        assert_eq!(readyz(200, "ok").unwrap().failed, Vec::<String>::new());
+        assert!(readyz(200, "[+]ping ok\nreadyz check passed\n").is_ok());
+        for body in ["", "<html>Welcome</html>", "okay", "{}"] {
+            assert_eq!(readyz(200, body).unwrap_err().kind, GapKind::Malformed, "{body}");
+        }
+    }
+}

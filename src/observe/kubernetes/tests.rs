@@ -1,0 +1,652 @@
+//! The client against servers that behave, misbehave and lie.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::Config;
+use tokio::net::TcpListener;
+
+use super::testing::{Clients, Pki, Reply, Server, credentials, head, http, serve};
+use super::*;
+use crate::checks::Fact;
+use crate::config::Environment;
+use crate::config::proxy::Setting;
+use crate::snapshot::GapKind;
+
+/// Enough for a handshake on a busy machine.
+const CALL: Duration = Duration::from_secs(10);
+/// For servers that never answer.
+const SHORT: Duration = Duration::from_millis(400);
+
+const READY: &str = "[+]ping ok\n[+]etcd ok\nreadyz check passed\n";
+
+async fn client(config: Config, call_timeout: Duration) -> KubeClient {
+    let server = config.cluster_url.to_string();
+    KubeClient::new(config, direct(), credentials(&server), call_timeout).await.unwrap()
+}
+
+fn direct() -> Routes {
+    through(&[])
+}
+
+/// What the environment says of proxies.
+fn through(variables: &[(&str, &str)]) -> Routes {
+    Routes::new(Setting::Environment, &Environment::new(variables.iter().copied()))
+}
+
+/// A server for 127.0.0.1 with a good certificate.
+async fn good(pki: &Pki, script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Server {
+    serve(pki.tls(&pki.issue(&["127.0.0.1"], |_| {}), Clients::Optional, &[]), script).await
+}
+
+async fn readyz(config: Config, call_timeout: Duration) -> Observed<Readyz> {
+    let facts = BTreeSet::from([Fact::EndpointReadyz]);
+    client(config, call_timeout).await.observe(&facts, &KnownLeases::default()).await.endpoint
+}
+
+async fn nodes(config: Config, call_timeout: Duration) -> Observed<Vec<crate::snapshot::KubeNode>> {
+    let facts = BTreeSet::from([Fact::KubeNodes]);
+    client(config, call_timeout).await.observe(&facts, &KnownLeases::default()).await.nodes
+}
+
+/// Both paths have to see the same fault.
+async fn both(config: Config, call_timeout: Duration) -> GapKind {
+    let probe = readyz(config.clone(), call_timeout).await.unwrap_err();
+    let list = nodes(config, call_timeout).await.unwrap_err();
+    assert_eq!(probe, list);
+    assert!(!probe.text.is_empty() && probe.text.len() < 400, "{}", probe.text);
+    probe.kind
+}
+
+fn list(kind: &str, api_version: &str, next: &str, items: &str) -> Reply {
+    let body = format!(
+        r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{{"resourceVersion":"1","continue":"{next}"}},"items":{items}}}"#
+    );
+    http("200 OK", "date: Sat, 21 Nov 2026 13:52:13 GMT\r\ncontent-type: application/json\r\n", &body)
+}
+
+fn node_list(next: &str, names: &[&str]) -> Reply {
+    let items: Vec<_> = names.iter().map(|name| serde_json::json!({"metadata": {"name": name}})).collect();
+    list("NodeList", "v1", next, &serde_json::Value::from(items).to_string())
+}
+
+const EXPIRED: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"The provided continue parameter is too old","reason":"Expired","code":410}"#;
+
+#[tokio::test]
+async fn a_client_certificate_opens_every_fact() {
+    let pki = Pki::new();
+    let leaf = pki.issue(&["127.0.0.1"], |_| {});
+    let server = serve(pki.tls(&leaf, Clients::Demanded, &[]), |head| {
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        match path.split_once('?').map_or(path, |(path, _)| path) {
+            "/readyz" => http("200 OK", "", READY),
+            "/api/v1/nodes" => node_list("", &["cp-1"]),
+            "/api/v1/namespaces/kube-system/pods" => {
+                list("PodList", "v1", "", r#"[{"metadata":{"name":"a","namespace":"kube-system"}}]"#)
+            }
+            "/apis/apps/v1/namespaces/kube-system/daemonsets" => list("DaemonSetList", "apps/v1", "", "null"),
+            "/apis/apps/v1/namespaces/kube-system/deployments" => list("DeploymentList", "apps/v1", "", "[]"),
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" => list(
+                "LeaseList",
+                "coordination.k8s.io/v1",
+                "",
+                r#"[{"metadata":{"name":"cp-1","namespace":"kube-node-lease","resourceVersion":"7"}}]"#,
+            ),
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases" => {
+                list("LeaseList", "coordination.k8s.io/v1", "", "[]")
+            }
+            "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices"
+                if head.contains("labelSelector=kubernetes.io%2Fservice-name%3Dkube-dns") =>
+            {
+                list(
+                    "EndpointSliceList",
+                    "discovery.k8s.io/v1",
+                    "",
+                    r#"[{"metadata":{"name":"d","namespace":"kube-system"},"addressType":"IPv4","endpoints":[{"addresses":["10.244.0.2"]}]}]"#,
+                )
+            }
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+                if head.contains("labelSelector=kubernetes.io%2Fservice-name%3Dkubernetes") =>
+            {
+                list("EndpointSliceList", "discovery.k8s.io/v1", "", "[]")
+            }
+            _ => http("404 Not Found", "", "404 page not found\n"),
+        }
+    })
+    .await;
+    let facts = BTreeSet::from([
+        Fact::EndpointReadyz,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+        Fact::SystemLeases,
+        Fact::Pods,
+        Fact::DaemonSets,
+        Fact::Deployments,
+        Fact::DnsEndpoints,
+        Fact::ApiEndpoints,
+    ]);
+    let client = client(pki.config_with_certificate(&server.url()), CALL).await;
+    let mut known = KnownLeases::default();
+    let seen = client.observe(&facts, &known).await;
+    assert_eq!(seen.credentials.unwrap().context, "test");
+    let ready = seen.endpoint.unwrap();
+    assert_eq!((ready.status, ready.server), (200, server.url()));
+    assert_eq!(seen.nodes.unwrap()[0].name, "cp-1");
+    assert_eq!(seen.pods.unwrap()[0].name, "a");
+    assert!(seen.daemon_sets.unwrap().is_empty() && seen.deployments.unwrap().is_empty());
+    assert!(seen.dns_endpoints.unwrap()[0].ready);
+    assert!(seen.api_endpoints.unwrap().is_empty());
+    let leases = seen.node_leases.clone().unwrap();
+    assert_eq!(leases.date, Some("2026-11-21T13:52:13Z".parse().unwrap()));
+    assert!(!leases.by_name["cp-1"].moved);
+    assert!(seen.system_leases.clone().unwrap().by_name.is_empty());
+    assert!(server.heads().iter().all(|head| !head.contains("resourceVersion")), "lists are quorum reads");
+
+    known.remember(&seen.node_leases, &seen.system_leases);
+    let (again, _) = client.leases(&facts, &known).await;
+    assert!(!again.unwrap().by_name["cp-1"].moved, "the same version has not moved");
+
+    let direct = client.server("127.0.0.1", server.port).await.unwrap();
+    assert_eq!((direct.status, direct.server), (200, server.url()));
+}
+
+#[tokio::test]
+async fn what_nobody_asked_for_is_not_asked() {
+    let pki = Pki::new();
+    let server = good(&pki, |_| http("200 OK", "", READY)).await;
+    let client = client(pki.config(&server.url()), CALL).await;
+    let seen = client.observe(&BTreeSet::new(), &KnownLeases::default()).await;
+    assert_eq!(seen.endpoint.unwrap_err().kind, GapKind::NotAsked);
+    assert_eq!(seen.nodes.unwrap_err().kind, GapKind::NotAsked);
+    assert_eq!(seen.node_leases.unwrap_err().kind, GapKind::NotAsked);
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn connections_of_lists_are_kept_and_those_of_probes_are_not() {
+    let pki = Pki::new();
+    let server =
+        good(
+            &pki,
+            |head| {
+                if head.starts_with("GET /readyz") { http("200 OK", "", READY) } else { node_list("", &["cp-1"]) }
+            },
+        )
+        .await;
+    let client = client(pki.config(&server.url()), CALL).await;
+    let lists = BTreeSet::from([Fact::KubeNodes]);
+    for _ in 0..3 {
+        client.observe(&lists, &KnownLeases::default()).await.nodes.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
+    for _ in 0..3 {
+        client.server("127.0.0.1", server.port).await.unwrap();
+    }
+    assert_eq!(server.connections(), 4);
+}
+
+#[tokio::test]
+async fn a_token_goes_to_both_paths_and_into_no_text() {
+    let pki = Pki::new();
+    let server = good(&pki, |_| http("401 Unauthorized", "", "Bearer s3cret is not known here")).await;
+    let mut config = pki.config(&server.url());
+    config.auth_info.token = Some("s3cret".to_owned().into());
+    let probe = readyz(config.clone(), CALL).await.unwrap();
+    assert_eq!((probe.status, probe.text.contains("s3cret")), (401, false));
+    let gap = nodes(config, CALL).await.unwrap_err();
+    assert_eq!((gap.kind, gap.text.contains("s3cret")), (GapKind::Unauthenticated, false));
+    let heads = server.heads();
+    assert_eq!(heads.len(), 2);
+    assert!(
+        heads.iter().all(|head| head.to_ascii_lowercase().contains("authorization: bearer s3cret\r\n")),
+        "{heads:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_ca_gets_no_credentials() {
+    let (ours, theirs) = (Pki::new(), Pki::new());
+    let server = good(&theirs, |_| http("200 OK", "", READY)).await;
+    let mut config = ours.config(&server.url());
+    config.auth_info.token = Some("s3cret".to_owned().into());
+    assert_eq!(both(config.clone(), CALL).await, GapKind::UnknownCa);
+    let direct = client(config, CALL).await.server("127.0.0.1", server.port).await;
+    assert_eq!(direct.unwrap_err().kind, GapKind::UnknownCa);
+    assert!(server.connections() >= 3);
+    assert_eq!(server.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
+}
+
+#[tokio::test]
+async fn certificates_are_refused_each_for_its_own_reason() {
+    let pki = Pki::new();
+    let year = |year| move |params: &mut rcgen::CertificateParams| params.not_after = rcgen::date_time_ymd(year, 1, 1);
+    for (names, end, kind) in
+        [(["127.0.0.2"], 4000, GapKind::NameNotInCertificate), (["127.0.0.1"], 2020, GapKind::PeerCertificateExpired)]
+    {
+        let tls = pki.tls(&pki.issue(&names, year(end)), Clients::Optional, &[]);
+        let server = serve(tls, |_| http("200 OK", "", READY)).await;
+        assert_eq!(both(pki.config(&server.url()), CALL).await, kind);
+        assert!(server.heads().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn tls_server_name_is_for_the_endpoint_alone() {
+    let pki = Pki::new();
+    let tls = pki.tls(&pki.issue(&["k8s.example"], |_| {}), Clients::Optional, &[]);
+    let server =
+        serve(
+            tls,
+            |head| {
+                if head.starts_with("GET /readyz") { http("200 OK", "", READY) } else { node_list("", &["cp-1"]) }
+            },
+        )
+        .await;
+    let mut config = pki.config(&server.url());
+    config.tls_server_name = Some("k8s.example".to_owned());
+    assert_eq!(readyz(config.clone(), CALL).await.unwrap().status, 200);
+    assert_eq!(nodes(config.clone(), CALL).await.unwrap().len(), 1);
+    let direct = client(config, CALL).await.server("127.0.0.1", server.port).await;
+    assert_eq!(direct.unwrap_err().kind, GapKind::NameNotInCertificate);
+}
+
+#[tokio::test]
+async fn a_demanded_client_certificate_that_is_missing_is_told() {
+    let pki = Pki::new();
+    let tls = pki.tls(&pki.issue(&["127.0.0.1"], |_| {}), Clients::Demanded, &[]);
+    let server = serve(tls, |_| http("200 OK", "", READY)).await;
+    assert_eq!(both(pki.config(&server.url()), CALL).await, GapKind::ClientCertificateRefused);
+}
+
+#[tokio::test]
+async fn a_refused_port_is_not_a_silent_one() {
+    let pki = Pki::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = pki.config(&format!("https://127.0.0.1:{port}"));
+    // Accepted by the kernel, answered by nobody: a stopped process.
+    assert_eq!(both(config.clone(), SHORT).await, GapKind::TimedOut);
+    let gap = readyz(config.clone(), SHORT).await.unwrap_err();
+    assert_eq!(gap.text, "connected, but the TLS handshake was not answered");
+    drop(listener);
+    assert_eq!(both(config, CALL).await, GapKind::ConnectionRefused);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_port_that_swallows_packets_is_not_a_frozen_process() {
+    let pki = Pki::new();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    // Room for one connection that nobody accepts. After it, the kernel drops every SYN, as a packet filter does.
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let _occupied = tokio::net::TcpStream::connect(address).await.unwrap();
+    let config = pki.config(&format!("https://{address}"));
+    assert_eq!(both(config.clone(), SHORT).await, GapKind::ConnectTimedOut);
+    assert_eq!(readyz(config, SHORT).await.unwrap_err().text, "no connection within 0.32s");
+}
+
+#[tokio::test]
+async fn an_address_of_version_6_is_probed_and_verified() {
+    let pki = Pki::new();
+    let Ok(listener) = TcpListener::bind("[::1]:0").await else { return };
+    let port = listener.local_addr().unwrap().port();
+    let tls = pki.tls(&pki.issue(&["::1"], |_| {}), Clients::Optional, &[]);
+    tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        let (tcp, _) = listener.accept().await.unwrap();
+        let mut stream = tls.accept(tcp).await.unwrap();
+        assert!(head(&mut stream).await.unwrap().to_ascii_lowercase().contains(&format!("host: [::1]:{port}\r\n")));
+        let Reply::Bytes(bytes) = http("200 OK", "", READY) else { unreachable!() };
+        stream.write_all(&bytes).await.unwrap();
+        let _ = stream.shutdown().await;
+    });
+    let answer = client(pki.config("https://127.0.0.1:1"), CALL).await.server("::1", port).await.unwrap();
+    assert_eq!((answer.status, answer.server), (200, format!("https://[::1]:{port}")));
+}
+
+#[tokio::test]
+async fn both_paths_act_as_the_kubeconfig_says() {
+    let pki = Pki::new();
+    let server = good(&pki, |_| http("200 OK", "", READY)).await;
+    let mut config = pki.config(&server.url());
+    config.auth_info.impersonate = Some("auditor".to_owned());
+    readyz(config.clone(), CALL).await.unwrap();
+    assert_eq!(nodes(config, CALL).await.unwrap_err().kind, GapKind::Malformed);
+    let heads = server.heads();
+    assert_eq!(heads.len(), 2);
+    assert!(heads.iter().all(|head| head.to_ascii_lowercase().contains("impersonate-user: auditor\r\n")), "{heads:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_the_question_and_never_answers_times_out_every_time() {
+    let pki = Pki::new();
+    let server = good(&pki, |_| Reply::Never).await;
+    let client = client(pki.config(&server.url()), SHORT).await;
+    for _ in 0..2 {
+        assert_eq!(client.server("127.0.0.1", server.port).await.unwrap_err().kind, GapKind::TimedOut);
+    }
+    assert_eq!(nodes(pki.config(&server.url()), SHORT).await.unwrap_err().kind, GapKind::TimedOut);
+}
+
+#[tokio::test]
+async fn broken_connections_are_broken() {
+    let pki = Pki::new();
+    let closes = good(&pki, |_| Reply::Close).await;
+    assert_eq!(both(pki.config(&closes.url()), CALL).await, GapKind::Broken);
+    let cut =
+        good(&pki, |_| Reply::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n[+]ping ok\n".to_vec())).await;
+    assert_eq!(both(pki.config(&cut.url()), SHORT).await, GapKind::TimedOut);
+    let garbage = good(&pki, |_| Reply::Bytes(b"SSH-2.0-x\r\n\r\n".to_vec())).await;
+    assert_eq!(both(pki.config(&garbage.url()), CALL).await, GapKind::Broken);
+}
+
+#[tokio::test]
+async fn a_listener_that_hangs_up_or_speaks_plain_http_is_broken() {
+    let pki = Pki::new();
+    for plain in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((mut tcp, _)) = listener.accept().await {
+                if plain {
+                    use tokio::io::AsyncWriteExt as _;
+                    let _ = tcp.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").await;
+                }
+            }
+        });
+        assert_eq!(both(pki.config(&format!("https://127.0.0.1:{port}")), CALL).await, GapKind::Broken, "{plain}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_do_not_resolve_are_told_as_such() {
+    let pki = Pki::new();
+    let client = client(pki.config("https://127.0.0.1:1"), CALL).await;
+    // Longer than a label may be: no resolver asks anybody for it.
+    let gap = client.server(&"a".repeat(64), 6443).await.unwrap_err();
+    assert_eq!(gap.kind, GapKind::NameNotFound, "{}", gap.text);
+    assert_eq!(client.server("not a name", 6443).await.unwrap_err().kind, GapKind::NameNotFound);
+}
+
+#[tokio::test]
+async fn refusals_of_lists_are_told_apart() {
+    let pki = Pki::new();
+    let status = |code: u16, message: &str| {
+        format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","message":"{message}","code":{code}}}"#)
+    };
+    for (line, body, kind, text) in [
+        ("401 Unauthorized", status(401, "Unauthorized"), GapKind::Unauthenticated, "401: Unauthorized"),
+        ("403 Forbidden", status(403, "nodes is forbidden"), GapKind::Forbidden, "403: nodes is forbidden"),
+        ("404 Not Found", "404 page not found\n".to_owned(), GapKind::ServerError, "404: 404 page not found"),
+        (
+            "429 Too Many Requests",
+            "Too many requests, please try again later.\n".to_owned(),
+            GapKind::Throttled,
+            "429: Too many requests, please try again later.",
+        ),
+        ("410 Gone", EXPIRED.to_owned(), GapKind::ServerError, "410: The provided continue parameter is too old"),
+        (
+            "500 Internal Server Error",
+            status(500, "etcdserver: no leader"),
+            GapKind::ServerError,
+            "500: etcdserver: no leader",
+        ),
+        ("503 Service Unavailable", String::new(), GapKind::ServerError, "503 Service Unavailable"),
+    ] {
+        let server = good(&pki, move |_| http(line, "retry-after: 1\r\n", &body)).await;
+        let gap = nodes(pki.config(&server.url()), CALL).await.unwrap_err();
+        assert_eq!((gap.kind, gap.text.as_str()), (kind, text));
+        assert_eq!(server.heads().len(), 1, "nothing is retried");
+    }
+}
+
+#[tokio::test]
+async fn redirects_are_answers_and_are_not_followed() {
+    let pki = Pki::new();
+    let other = good(&pki, |_| http("200 OK", "", READY)).await;
+    let location = format!("location: {}/readyz\r\n", other.url());
+    let server = good(&pki, move |_| http("302 Found", &location, "")).await;
+    let config = pki.config(&server.url());
+    assert_eq!(readyz(config.clone(), CALL).await.unwrap().status, 302);
+    assert_eq!(nodes(config, CALL).await.unwrap_err().kind, GapKind::ServerError);
+    assert_eq!(other.connections(), 0);
+}
+
+#[tokio::test]
+async fn endless_answers_are_cut_off() {
+    let pki = Pki::new();
+    let server =
+        good(&pki, |_| Reply::Endless(b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), b"[+]ping ok\n".repeat(1000))).await;
+    assert_eq!(readyz(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
+}
+
+#[tokio::test]
+async fn answers_that_are_no_such_list_are_malformed() {
+    let pki = Pki::new();
+    for body in [
+        "",
+        "{",
+        "<html>",
+        "[]",
+        r#"{"kind":"NodeList","apiVersion":"v1","metadata":{}}"#,
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#,
+        r#"{"kind":"NodeList","apiVersion":"v2","metadata":{},"items":[]}"#,
+        r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{}}]}"#,
+        r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":""}}]}"#,
+        r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":7}}]}"#,
+        r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}"#,
+    ] {
+        let server = good(&pki, move |_| http("200 OK", "", body)).await;
+        let gap = nodes(pki.config(&server.url()), CALL).await.unwrap_err();
+        assert_eq!(gap.kind, GapKind::Malformed, "{body}: {}", gap.text);
+    }
+    let foreign = r#"[{"metadata":{"name":"a","namespace":"default"}}]"#;
+    let server = good(&pki, |_| list("PodList", "v1", "", foreign)).await;
+    let client = client(pki.config(&server.url()), CALL).await;
+    let seen = client.observe(&BTreeSet::from([Fact::Pods]), &KnownLeases::default()).await;
+    assert_eq!(seen.pods.unwrap_err().kind, GapKind::Malformed);
+}
+
+#[tokio::test]
+async fn long_lists_are_read_to_their_end() {
+    let pki = Pki::new();
+    let server = good(&pki, |head| {
+        assert!(head.contains("limit=500"), "{head}");
+        if head.contains("continue=second") { node_list("", &["w-2"]) } else { node_list("second", &["cp-1", "w-1"]) }
+    })
+    .await;
+    let names: Vec<_> =
+        nodes(pki.config(&server.url()), CALL).await.unwrap().into_iter().map(|node| node.name).collect();
+    assert_eq!(names, ["cp-1", "w-1", "w-2"]);
+}
+
+#[tokio::test]
+async fn an_expired_continuation_is_begun_anew_once() {
+    let pki = Pki::new();
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let server = good(&pki, move |head| {
+        let round = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match (round, head.contains("continue=")) {
+            (0 | 2, false) => node_list("next", &["cp-1"]),
+            (1, true) => http("410 Gone", "", EXPIRED),
+            (3, true) => node_list("", &["w-1"]),
+            _ => http("500 Internal Server Error", "", ""),
+        }
+    })
+    .await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap().len(), 2, "nothing twice");
+
+    let server = good(&pki, |head| {
+        if head.contains("continue=") { http("410 Gone", "", EXPIRED) } else { node_list("next", &["cp-1"]) }
+    })
+    .await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::ServerError);
+    assert_eq!(server.heads().len(), 4);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_too_large() {
+    let pki = Pki::new();
+    let server = good(&pki, |_| node_list("again", &["cp-1"])).await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
+}
+
+#[tokio::test]
+async fn a_second_page_that_fails_is_no_shorter_list() {
+    let pki = Pki::new();
+    let server = good(&pki, |head| {
+        if head.contains("continue=") { http("403 Forbidden", "", "") } else { node_list("next", &["cp-1"]) }
+    })
+    .await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::Forbidden);
+}
+
+#[tokio::test]
+async fn a_path_of_the_endpoint_is_kept() {
+    let pki = Pki::new();
+    let server = good(&pki, |head| {
+        if head.starts_with("GET /k8s/clusters/c-1/readyz?verbose ") {
+            http("200 OK", "", READY)
+        } else if head.starts_with("GET /k8s/clusters/c-1/api/v1/nodes?") {
+            node_list("", &["cp-1"])
+        } else {
+            http("404 Not Found", "", "")
+        }
+    })
+    .await;
+    let config = pki.config(&format!("{}/k8s/clusters/c-1", server.url()));
+    assert_eq!(readyz(config.clone(), CALL).await.unwrap().status, 200);
+    assert_eq!(nodes(config, CALL).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_proxy_is_used_and_its_failures_are_its_own() {
+    let pki = Pki::new();
+    let tls = pki.tls(&pki.issue(&["k8s.example"], |_| {}), Clients::Optional, &[]);
+    let server = serve(tls, |_| http("200 OK", "", READY)).await;
+    for refuses in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = listener.local_addr().unwrap();
+        let behind = server.port;
+        tokio::spawn(async move {
+            while let Ok((mut tcp, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    use tokio::io::AsyncWriteExt as _;
+                    let head = head(&mut tcp).await.unwrap();
+                    assert!(head.starts_with("CONNECT k8s.example:6443 "), "{head}");
+                    if refuses {
+                        let _ = tcp.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await;
+                        return;
+                    }
+                    let _ = tcp.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+                    let mut onward = tokio::net::TcpStream::connect(("127.0.0.1", behind)).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut tcp, &mut onward).await;
+                });
+            }
+        });
+        let url = format!("http://{proxy}");
+        let routes = [
+            Setting::parse(&url).map(|fixed| Routes::new(fixed, &Environment::new::<&str, &str>([]))).unwrap(),
+            through(&[("HTTPS_PROXY", &url)]),
+        ];
+        for routes in routes {
+            let config = pki.config("https://k8s.example:6443");
+            let client = KubeClient::new(config, routes, credentials("x"), CALL).await.unwrap();
+            let facts = BTreeSet::from([Fact::EndpointReadyz, Fact::KubeNodes]);
+            let seen = client.observe(&facts, &KnownLeases::default()).await;
+            let server = client.server("k8s.example", 6443).await;
+            if refuses {
+                let gap = Gap::new(GapKind::Proxy, format!("proxy {proxy}: it answered 403 Forbidden"));
+                assert_eq!((seen.endpoint, seen.nodes.err(), server), (Err(gap.clone()), Some(gap.clone()), Err(gap)));
+            } else {
+                assert_eq!((seen.endpoint.unwrap().status, server.unwrap().status), (200, 200));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_server_has_a_way_of_its_own() {
+    let pki = Pki::new();
+    let server = good(&pki, |_| http("200 OK", "", READY)).await;
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = proxy.local_addr().unwrap().port();
+    drop(proxy);
+    let variables = [("HTTPS_PROXY", format!("http://127.0.0.1:{port}")), ("NO_PROXY", "10.0.0.0/8".to_owned())];
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let config = pki.config("https://k8s.example:6443");
+    let client = KubeClient::new(config, through(&variables), credentials("x"), CALL).await.unwrap();
+    assert_eq!(client.server("127.0.0.1", server.port).await.unwrap().status, 200, "loopback is exempt");
+    let gap = client.server("192.0.2.1", 6443).await.unwrap_err();
+    assert_eq!(gap, Gap::new(GapKind::Proxy, format!("proxy 127.0.0.1:{port}: connection refused")));
+}
+
+#[tokio::test]
+async fn configurations_that_give_up_verification_are_refused() {
+    let pki = Pki::new();
+    let mut insecure = pki.config("https://127.0.0.1:1");
+    insecure.accept_invalid_certs = true;
+    let plain = pki.config("http://127.0.0.1:1");
+    for config in [insecure, plain] {
+        let gap = KubeClient::new(config, direct(), credentials("x"), CALL).await.err().unwrap();
+        assert_eq!(gap.kind, GapKind::Malformed);
+    }
+}
+
+#[tokio::test]
+async fn an_exec_plugin_is_bounded_and_its_output_stays_private() {
+    let pki = Pki::new();
+    let exec = |script: &str| {
+        let mut config = pki.config("https://127.0.0.1:1");
+        config.auth_info.exec = Some(
+            serde_json::from_value(serde_json::json!({
+                "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+                "interactiveMode": "Never",
+            }))
+            .unwrap(),
+        );
+        config
+    };
+    let fails = KubeClient::new(exec("echo s3cret; echo s3cret >&2; exit 3"), direct(), credentials("x"), CALL)
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(fails.kind, GapKind::Unauthenticated);
+    assert!(!fails.text.contains("s3cret") && fails.text.contains('3'), "{}", fails.text);
+    let hangs = KubeClient::new(exec("exec sleep 2"), direct(), credentials("x"), Duration::from_millis(100))
+        .await
+        .err()
+        .unwrap();
+    assert_eq!(hangs.kind, GapKind::Unauthenticated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_moved_stays_moved_for_a_while_and_not_for_ever() {
+    let sample = |version: &str| {
+        let lease = crate::snapshot::Lease {
+            renewed: None,
+            resource_version: version.to_owned(),
+            hostname: None,
+            holder: None,
+            moved: false,
+        };
+        Ok(Leases { date: None, by_name: BTreeMap::from([("cp-1".to_owned(), lease)]) })
+    };
+    let moved = |known: &KnownLeases, version: &str| has_moved(&known.node, "cp-1", version);
+    let none = Err(Gap::not_asked());
+    let mut known = KnownLeases::default();
+    assert!(!moved(&known, "1"), "the first sight of it");
+    known.remember(&sample("1"), &none);
+    assert!(!moved(&known, "1"));
+    assert!(!moved(&known, ""), "no version is no evidence");
+    assert!(moved(&known, "2"));
+    known.remember(&sample("2"), &none);
+    tokio::time::advance(Duration::from_secs(39)).await;
+    known.remember(&Err(Gap::not_asked()), &none);
+    known.remember(&sample("2"), &none);
+    assert!(moved(&known, "2"));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(!moved(&known, "2"), "it has stood still for 40 s");
+}

@@ -1,0 +1,339 @@
+//! Which machines there are: every source's word, merged by identity.
+//!
+//! A node is its name. Addresses only help to find out that two sources mean the same machine, and a suspected virtual IP
+//! does not even do that, because it is held by one control plane today and by another tomorrow.
+
+use std::collections::BTreeSet;
+
+use crate::snapshot::{KubeNode, Role, Sources};
+
+/// A machine that some source names, before it was asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Candidate {
+    /// Node name, if any source knows it.
+    pub(crate) name: Option<String>,
+    /// Where it can be asked, most promising first. Names only if nothing else is known.
+    pub(crate) addresses: Vec<String>,
+    pub(crate) role: Option<Role>,
+    /// Somebody has said so. Kubernetes' label is a guess, and its absence is none at all.
+    pub(crate) role_told: bool,
+    pub(crate) sources: Sources,
+    pub(crate) api_port: Option<u16>,
+    pub(crate) is_talos: bool,
+    pub(crate) leaving: bool,
+}
+
+/// What the sources said.
+#[derive(Debug, Default)]
+pub(crate) struct Said<'a> {
+    pub(crate) members: &'a [Member],
+    pub(crate) kube_nodes: &'a [KubeNode],
+    pub(crate) control_plane_flags: &'a [String],
+    pub(crate) worker_flags: &'a [String],
+    /// `nodes` of the talosconfig's context.
+    pub(crate) context_nodes: &'a [String],
+    /// Endpoints that have said who they are.
+    pub(crate) endpoints: &'a [KnownEndpoint],
+    /// Host of the Kubernetes endpoint: a virtual IP, if it is no node's only address.
+    pub(crate) kubernetes_host: Option<&'a str>,
+}
+
+/// A discovery member.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    /// Resource id, which is the node name.
+    pub(crate) name: String,
+    pub(crate) hostname: String,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) role: Role,
+    pub(crate) api_port: Option<u16>,
+}
+
+/// An endpoint that answered for itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KnownEndpoint {
+    /// Addresses that it has, and last the host under which it was asked: that may be a balancer's.
+    pub(crate) addresses: Vec<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) role: Option<Role>,
+}
+
+/// Taint of a node that the cluster autoscaler is about to delete.
+const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// The union of all sources, sorted by name. With flags given they are listed first and keep their role.
+pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
+    let vip = virtual_ip(said);
+    let mut all: Vec<Candidate> = Vec::new();
+    for candidate in everything_said(said) {
+        let twin = all.iter().position(|known| same(known, &candidate, vip.as_deref()));
+        match twin {
+            Some(index) => merge(&mut all[index], candidate),
+            None => all.push(candidate),
+        }
+    }
+    for candidate in &mut all {
+        put_last(&mut candidate.addresses, vip.as_deref());
+    }
+    all.sort_by(|a, b| (label(a), &a.addresses).cmp(&(label(b), &b.addresses)));
+    all
+}
+
+/// Order matters: who comes first has the better addresses. Kubernetes' `InternalIP` before discovery's list, which may begin
+/// with a public or virtual address.
+fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
+    let kubernetes = said.kube_nodes.iter().map(|node| Candidate {
+        name: Some(node.name.clone()),
+        addresses: node.addresses.clone(),
+        // The label is a hint only; machine types overrule it.
+        role: Some(if node.control_plane_label { Role::ControlPlane } else { Role::Worker }),
+        sources: Sources { kubernetes: true, ..Sources::default() },
+        is_talos: node.os_image.starts_with("Talos ("),
+        leaving: node.deleting || node.taints.iter().any(|taint| taint.starts_with(AUTOSCALER_TAINT)),
+        ..Candidate::default()
+    });
+    let discovery = said.members.iter().map(|member| Candidate {
+        name: Some(member.name.clone()),
+        addresses: member.addresses.clone(),
+        role: Some(member.role),
+        role_told: member.role != Role::Unknown,
+        sources: Sources { discovery: true, ..Sources::default() },
+        api_port: member.api_port,
+        is_talos: true,
+        ..Candidate::default()
+    });
+    let endpoints = said.endpoints.iter().map(|endpoint| Candidate {
+        name: endpoint.name.clone(),
+        addresses: endpoint.addresses.clone(),
+        role: endpoint.role,
+        role_told: endpoint.role.is_some_and(|role| role != Role::Unknown),
+        sources: Sources { talosconfig: true, ..Sources::default() },
+        is_talos: true,
+        ..Candidate::default()
+    });
+    let context = said.context_nodes.iter().map(|node| Candidate {
+        sources: Sources { talosconfig: true, ..Sources::default() },
+        ..named_by_hand(node, None)
+    });
+    let flags = said.control_plane_flags.iter().map(|node| named_by_hand(node, Some(Role::ControlPlane)));
+    let flags = flags.chain(said.worker_flags.iter().map(|node| named_by_hand(node, Some(Role::Worker))));
+    let flags =
+        flags.map(|candidate| Candidate { sources: Sources { flags: true, ..Sources::default() }, ..candidate });
+    // Discovery overrules Kubernetes' label, so its role is merged later (see `merge`).
+    kubernetes.chain(discovery).chain(flags).chain(context).chain(endpoints)
+}
+
+/// A person may have written an address or a node name. What is not an address is both tried as one and matched as a name.
+fn named_by_hand(node: &str, role: Option<Role>) -> Candidate {
+    let role_told = role.is_some();
+    Candidate { addresses: vec![node.to_owned()], role, role_told, is_talos: true, ..Candidate::default() }
+}
+
+fn same(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
+    if let (Some(a), Some(b)) = (&known.name, &new.name) {
+        return a.eq_ignore_ascii_case(b);
+    }
+    let telling = |address: &&String| Some(address.as_str()) != vip;
+    let shares = known.addresses.iter().filter(telling).any(|address| new.addresses.contains(address));
+    // A name given by hand stands in the address list.
+    let by_name = |name: &Option<String>, other: &Candidate| {
+        name.as_ref().is_some_and(|name| other.addresses.iter().any(|given| given.eq_ignore_ascii_case(name)))
+    };
+    shares || by_name(&known.name, new) || by_name(&new.name, known)
+}
+
+fn merge(known: &mut Candidate, new: Candidate) {
+    let from_discovery = new.sources.discovery;
+    if let Some(role) = new.role {
+        let overrules = from_discovery || known.role.is_none() || (new.sources.talosconfig && role != Role::Unknown);
+        if overrules && role != Role::Unknown {
+            known.role = Some(role);
+        }
+    }
+    known.name = known.name.take().or(new.name);
+    for address in new.addresses {
+        // A node name given by hand is no address once real ones are known.
+        let is_name = known.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(&address));
+        let useless = is_name && !known.addresses.is_empty();
+        if !useless && !known.addresses.contains(&address) {
+            known.addresses.push(address);
+        }
+    }
+    known.sources = Sources {
+        discovery: known.sources.discovery || new.sources.discovery,
+        kubernetes: known.sources.kubernetes || new.sources.kubernetes,
+        etcd: known.sources.etcd || new.sources.etcd,
+        flags: known.sources.flags || new.sources.flags,
+        talosconfig: known.sources.talosconfig || new.sources.talosconfig,
+    };
+    known.api_port = known.api_port.or(new.api_port);
+    known.role_told |= new.role_told;
+    known.is_talos |= new.is_talos;
+    known.leaving |= new.leaving;
+}
+
+/// The Kubernetes endpoint's host, if no machine has it as its only address and more than one control plane exists.
+fn virtual_ip(said: &Said<'_>) -> Option<String> {
+    let host = said.kubernetes_host?;
+    let only_address = |addresses: &[String]| addresses.len() == 1 && addresses[0] == host;
+    let owned = said.members.iter().any(|member| only_address(&member.addresses))
+        || said.kube_nodes.iter().any(|node| only_address(&node.addresses));
+    let control_planes: BTreeSet<&str> = said
+        .members
+        .iter()
+        .filter(|member| member.role == Role::ControlPlane)
+        .map(|member| member.name.as_str())
+        .chain(said.kube_nodes.iter().filter(|node| node.control_plane_label).map(|node| node.name.as_str()))
+        .collect();
+    (!owned && control_planes.len() > 1).then(|| host.to_owned())
+}
+
+/// Whether these Kubernetes nodes are of the cluster whose Talos nodes these are: one of them is the same machine, by name and
+/// address. Nothing is known to the contrary while either side is empty.
+pub(crate) fn same_cluster(talos: &[Candidate], kube_nodes: &[KubeNode]) -> bool {
+    let named = || talos.iter().filter_map(|candidate| Some((candidate.name.as_ref()?, &candidate.addresses)));
+    let is_address = |address: &&String| address.parse::<std::net::IpAddr>().is_ok();
+    let same = |name: &String, addresses: &Vec<String>| {
+        kube_nodes.iter().any(|node| {
+            let mut known = addresses.iter().filter(is_address).peekable();
+            node.name.eq_ignore_ascii_case(name)
+                // An external cloud provider tells the addresses some time after the node has registered.
+                && (known.peek().is_none()
+                    || node.addresses.is_empty()
+                    || known.any(|address| node.addresses.contains(address)))
+        })
+    };
+    kube_nodes.is_empty() || named().next().is_none() || named().any(|(name, addresses)| same(name, addresses))
+}
+
+/// The Kubernetes endpoint's host where several control planes exist and none of them has it as its first address.
+pub(crate) fn endpoint_vip(kubernetes_host: Option<&str>, population: &[Candidate]) -> Option<String> {
+    let host = kubernetes_host?;
+    let control_planes = population.iter().filter(|candidate| candidate.role == Some(Role::ControlPlane)).count();
+    let owned = population.iter().any(|candidate| candidate.addresses.first().is_some_and(|first| first == host));
+    let is_address = host.parse::<std::net::IpAddr>().is_ok();
+    (is_address && control_planes > 1 && !owned).then(|| host.to_owned())
+}
+
+/// No address is dropped if it is the node's only one: identity protects, not exclusion.
+fn put_last(addresses: &mut Vec<String>, vip: Option<&str>) {
+    if let Some(index) = addresses.iter().position(|address| Some(address.as_str()) == vip) {
+        let address = addresses.remove(index);
+        addresses.push(address);
+    }
+}
+
+/// What the node is called in reports.
+pub(crate) fn label(candidate: &Candidate) -> String {
+    candidate.name.clone().or_else(|| candidate.addresses.first().cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, addresses: &[&str], role: Role) -> Member {
+        Member {
+            name: name.to_owned(),
+            hostname: name.to_owned(),
+            addresses: addresses.iter().map(|&a| a.to_owned()).collect(),
+            role,
+            api_port: None,
+        }
+    }
+
+    fn kube_node(name: &str, address: &str) -> KubeNode {
+        KubeNode {
+            name: name.to_owned(),
+            addresses: vec![address.to_owned()],
+            control_plane_label: false,
+            os_image: "Talos (v1.13.0)".to_owned(),
+            unschedulable: false,
+            cordoned_by_talos: false,
+            taints: Vec::new(),
+            conditions: Vec::new(),
+            deleting: false,
+            created: None,
+        }
+    }
+
+    fn names(said: &Said<'_>) -> Vec<String> {
+        population(said).iter().map(label).collect()
+    }
+
+    #[test]
+    fn sources_meet_by_name() {
+        let members = [member("cp-1", &["10.0.0.1"], Role::ControlPlane)];
+        let nodes = [kube_node("CP-1", "10.0.0.1")];
+        let all = population(&Said { members: &members, kube_nodes: &nodes, ..Said::default() });
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].role, Some(Role::ControlPlane), "the machine type overrules the label");
+        assert!(all[0].role_told);
+        assert!(!population(&Said { kube_nodes: &nodes, ..Said::default() })[0].role_told, "a label is a guess");
+        assert!(all[0].sources.discovery && all[0].sources.kubernetes);
+    }
+
+    #[test]
+    fn an_address_given_by_hand_is_the_node_that_has_it() {
+        let members = [member("cp-1", &["10.0.0.1", "2001:db8::1"], Role::ControlPlane)];
+        let flags = ["2001:db8::1".to_owned(), "w-1".to_owned()];
+        let all = population(&Said { members: &members, control_plane_flags: &flags, ..Said::default() });
+        assert_eq!(all.iter().map(label).collect::<Vec<_>>(), ["cp-1", "w-1"]);
+        assert!(all[0].sources.flags);
+    }
+
+    #[test]
+    fn a_name_given_by_hand_is_no_address() {
+        let members = [member("w-1", &["10.0.0.9"], Role::Worker)];
+        let flags = ["w-1".to_owned()];
+        let all = population(&Said { members: &members, worker_flags: &flags, ..Said::default() });
+        assert_eq!(all[0].addresses, ["10.0.0.9"]);
+    }
+
+    #[test]
+    fn a_virtual_ip_joins_nobody_and_comes_last() {
+        let members = [
+            member("cp-1", &["10.0.0.100", "10.0.0.1"], Role::ControlPlane),
+            member("cp-2", &["10.0.0.2"], Role::ControlPlane),
+        ];
+        let all = population(&Said { members: &members, kubernetes_host: Some("10.0.0.100"), ..Said::default() });
+        assert_eq!(all[0].addresses, ["10.0.0.1", "10.0.0.100"]);
+        assert_eq!(all.len(), 2);
+    }
+
+    #[test]
+    fn the_endpoint_of_a_single_node_is_its_address() {
+        let members = [member("cp-1", &["10.0.0.1"], Role::ControlPlane)];
+        let all = population(&Said { members: &members, kubernetes_host: Some("10.0.0.1"), ..Said::default() });
+        assert_eq!(all[0].addresses, ["10.0.0.1"]);
+    }
+
+    #[test]
+    fn without_discovery_endpoints_and_nodes_remain() {
+        let nodes = [kube_node("w-1", "10.0.0.9")];
+        let endpoints = [KnownEndpoint {
+            addresses: vec!["10.0.0.1".to_owned()],
+            name: Some("cp-1".to_owned()),
+            role: Some(Role::ControlPlane),
+        }];
+        assert_eq!(names(&Said { kube_nodes: &nodes, endpoints: &endpoints, ..Said::default() }), ["cp-1", "w-1"]);
+    }
+
+    #[test]
+    fn clusters_are_told_apart_by_name_and_address() {
+        let talos =
+            population(&Said { members: &[member("cp-1", &["10.0.0.1"], Role::ControlPlane)], ..Said::default() });
+        assert!(same_cluster(&talos, &[kube_node("w-9", "10.0.0.9"), kube_node("CP-1", "10.0.0.1")]));
+        assert!(!same_cluster(&talos, &[kube_node("cp-1", "10.9.0.1")]), "the same name elsewhere is another machine");
+        assert!(!same_cluster(&talos, &[kube_node("other", "10.0.0.1")]));
+        let bare = KubeNode { addresses: Vec::new(), ..kube_node("cp-1", "") };
+        assert!(same_cluster(&talos, &[bare]), "no address is no contradiction");
+        assert!(same_cluster(&talos, &[]) && same_cluster(&[], &[kube_node("cp-1", "10.0.0.1")]));
+    }
+
+    #[test]
+    fn a_member_without_address_stays_a_node() {
+        let members = [member("w-2", &[], Role::Worker)];
+        assert_eq!(names(&Said { members: &members, ..Said::default() }), ["w-2"]);
+    }
+}

@@ -1,0 +1,296 @@
+//! Calls to Talos: the messages as they came, the status, and the gap that we made of both.
+
+use std::any::Any;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use http::{HeaderMap, Response};
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use serde::Serialize;
+use serde_json::{Value, json};
+use talos_api::Message;
+use talos_api::cosi::resource as cosi;
+use talos_api::google::protobuf::Empty;
+use talos_api::machine;
+use tonic::Status;
+
+use super::{Call, gap};
+use crate::snapshot::Gap;
+
+/// Its answer is a key to the cluster, so nothing of it is kept.
+const SECRET: &str = "/machine.MachineService/Kubeconfig";
+/// Bytes before each message: whether it is compressed, and its length.
+const FRAME: usize = 5;
+
+/// One call; written when it is dropped, so that one that was given up is there, too.
+pub(in crate::observe) struct Tape {
+    call: Option<Call>,
+    endpoint: String,
+    node: Option<String>,
+    request: Value,
+    /// What is asked for, for a call that was never sent.
+    expects: &'static str,
+    reel: Reel,
+    /// `None`: nobody waited for the end.
+    outcome: Option<Value>,
+}
+
+/// What came over the wire, collected by the connection.
+#[derive(Clone, Default)]
+pub(in crate::observe) struct Reel(Arc<Mutex<Wire>>);
+
+#[derive(Default)]
+struct Wire {
+    /// `/package.Service/Method`; empty: never sent.
+    method: String,
+    /// Messages with their frames.
+    bytes: Vec<u8>,
+    /// Bytes that came and were not kept.
+    withheld: usize,
+    status: Option<Status>,
+}
+
+impl Tape {
+    pub(in crate::observe) fn new<P>(endpoint: String, node: Option<&str>, request: &dyn Any) -> Self {
+        let expects = std::any::type_name::<P>();
+        let node = node.map(str::to_owned);
+        let request = asked(request);
+        Self { call: Call::begin(), endpoint, node, request, expects, reel: Reel::default(), outcome: None }
+    }
+
+    pub(in crate::observe) fn reel(&self) -> Reel {
+        self.reel.clone()
+    }
+
+    pub(in crate::observe) fn end<P>(&mut self, outcome: &Result<P, Gap>) {
+        self.outcome = Some(gap(outcome.as_ref().err()));
+    }
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        let Some(call) = &self.call else { return };
+        let wire = self.reel.wire();
+        let mut document = json!({
+            "source": "talos",
+            "endpoint": self.endpoint,
+            "node": self.node,
+            "method": wire.method,
+            "request": self.request,
+            "milliseconds": u64::try_from(call.took()).unwrap_or(u64::MAX),
+        });
+        if wire.method.is_empty() {
+            document["expects"] = short(self.expects).into();
+        }
+        if wire.method == SECRET {
+            document["withheldBytes"] = wire.withheld.into();
+        } else {
+            document["messages"] = messages(&wire.method, &wire.bytes);
+        }
+        document["status"] = match &wire.status {
+            Some(status) => json!({ "code": format!("{:?}", status.code()), "text": status.message() }),
+            None => Value::Null,
+        };
+        match self.outcome.take() {
+            Some(gap) => document["gap"] = gap,
+            None => document["abandoned"] = true.into(),
+        }
+        let whom = self.node.as_deref().unwrap_or(&self.endpoint);
+        call.end("talos", whom, &subject(&wire.method, &self.request, self.expects), document);
+    }
+}
+
+/// What [`Tape::new`] expects where a connection is all that is wanted.
+pub(in crate::observe) struct Connection;
+
+impl Reel {
+    fn wire(&self) -> MutexGuard<'_, Wire> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call is sent, perhaps a second time on a new connection: the first has had no answer then.
+    pub(in crate::observe) fn sent(&self, method: &str) {
+        *self.wire() = Wire { method: method.to_owned(), ..Wire::default() };
+    }
+
+    /// Listens to an answer.
+    pub(in crate::observe) fn listen(reel: Option<Self>, answer: Response<Incoming>) -> Response<Heard> {
+        if let Some(reel) = &reel {
+            reel.status(answer.headers());
+        }
+        answer.map(|body| Heard { body, reel })
+    }
+
+    fn status(&self, headers: &HeaderMap) {
+        if let Some(status) = Status::from_header_map(headers) {
+            self.wire().status = Some(status);
+        }
+    }
+
+    fn data(&self, data: &[u8]) {
+        let mut wire = self.wire();
+        if wire.method == SECRET {
+            wire.withheld += data.len();
+        } else {
+            wire.bytes.extend_from_slice(data);
+        }
+    }
+}
+
+/// The body of an answer that is listened to.
+pub(in crate::observe) struct Heard {
+    body: Incoming,
+    reel: Option<Reel>,
+}
+
+impl Body for Heard {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let (Some(reel), Some(Ok(frame))) = (&self.reel, &frame) {
+            if let Some(data) = frame.data_ref() {
+                reel.data(data);
+            }
+            if let Some(trailers) = frame.trailers_ref() {
+                reel.status(trailers);
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
+fn to_json<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_else(|error| error.to_string().into())
+}
+
+fn asked(request: &dyn Any) -> Value {
+    fn of<Q: Serialize + 'static>(request: &dyn Any) -> Option<Value> {
+        request.downcast_ref::<Q>().map(to_json)
+    }
+    of::<Empty>(request)
+        .or_else(|| of::<cosi::GetRequest>(request))
+        .or_else(|| of::<cosi::ListRequest>(request))
+        .or_else(|| of::<machine::ListRequest>(request))
+        .or_else(|| of::<machine::EtcdMemberListRequest>(request))
+        .unwrap_or(Value::Null)
+}
+
+/// The messages of an answer, in their order. A last one that did not arrive whole is not among them.
+fn messages(method: &str, mut bytes: &[u8]) -> Value {
+    let mut messages = Vec::new();
+    while let Some(([_compressed, length @ ..], rest)) = bytes.split_first_chunk::<FRAME>() {
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        let Some((message, rest)) = rest.split_at_checked(length) else { break };
+        messages.push(message_of(method, message));
+        bytes = rest;
+    }
+    messages.into()
+}
+
+fn message_of(method: &str, bytes: &[u8]) -> Value {
+    fn of<P: Message + Default + Serialize>(bytes: &[u8]) -> Value {
+        P::decode(bytes).map_or_else(|error| json!({ "undecodable": error.to_string() }), |message| to_json(&message))
+    }
+    match method {
+        "/machine.MachineService/Version" => of::<machine::VersionResponse>(bytes),
+        "/machine.MachineService/ServiceList" => of::<machine::ServiceListResponse>(bytes),
+        "/machine.MachineService/List" => of::<machine::FileInfo>(bytes),
+        "/machine.MachineService/EtcdStatus" => of::<machine::EtcdStatusResponse>(bytes),
+        "/machine.MachineService/EtcdMemberList" => of::<machine::EtcdMemberListResponse>(bytes),
+        "/machine.MachineService/EtcdAlarmList" => of::<machine::EtcdAlarmListResponse>(bytes),
+        "/cosi.resource.State/Get" => of::<cosi::GetResponse>(bytes),
+        "/cosi.resource.State/List" => of::<cosi::ListResponse>(bytes),
+        // A method that nobody has told us of might answer with secrets.
+        _ => json!({ "withheldBytes": bytes.len() }),
+    }
+}
+
+/// `Version`, `Get MachineTypes`; for what was never sent, what would have come.
+fn subject(method: &str, request: &Value, expects: &str) -> String {
+    let method = method.rsplit('/').next().filter(|method| !method.is_empty()).unwrap_or(short(expects));
+    match request["type"].as_str().and_then(|kind| kind.split('.').next()) {
+        Some(kind) => format!("{method} {kind}"),
+        None => method.to_owned(),
+    }
+}
+
+/// `VersionResponse` of `talos_api::machine::VersionResponse`.
+fn short(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path).trim_end_matches('>')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framed(message: &impl Message) -> Vec<u8> {
+        let bytes = message.encode_to_vec();
+        [&[0], u32::try_from(bytes.len()).unwrap().to_be_bytes().as_slice(), &bytes].concat()
+    }
+
+    #[test]
+    fn a_stream_is_a_list_of_whole_messages() {
+        let entry = |name: &str| machine::FileInfo { name: name.into(), ..Default::default() };
+        let mut bytes = [framed(&entry("a")), framed(&entry("b")), framed(&entry("c"))].concat();
+        bytes.pop();
+        let found = messages("/machine.MachineService/List", &bytes);
+        let names: Vec<_> = found.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(messages("/machine.MachineService/List", &[]), json!([]));
+        let undecodable = messages("/machine.MachineService/Version", &[0, 0, 0, 0, 1, 0xff]);
+        assert!(undecodable[0]["undecodable"].is_string());
+    }
+
+    #[test]
+    fn ids_of_members_keep_all_their_digits() {
+        let member = machine::EtcdMemberStatus { member_id: u64::MAX - 1, ..Default::default() };
+        let part = machine::EtcdStatus { metadata: None, member_status: Some(member) };
+        let bytes = framed(&machine::EtcdStatusResponse { messages: vec![part] });
+        let found = messages("/machine.MachineService/EtcdStatus", &bytes);
+        assert_eq!(found[0]["messages"][0]["member_status"]["member_id"].to_string(), "18446744073709551614");
+    }
+
+    #[test]
+    fn keys_are_counted_and_not_kept() {
+        let reel = Reel::default();
+        reel.sent(SECRET);
+        reel.data(b"apiVersion: v1");
+        assert_eq!(reel.wire().withheld, 14);
+        assert!(reel.wire().bytes.is_empty());
+        let unknown = messages("/machine.MachineService/Read", &[0, 0, 0, 0, 1, b'x']);
+        assert_eq!(unknown, json!([{ "withheldBytes": 1 }]));
+    }
+
+    #[test]
+    fn a_second_attempt_forgets_the_first() {
+        let reel = Reel::default();
+        reel.sent("/machine.MachineService/Version");
+        reel.data(b"lost");
+        reel.sent("/machine.MachineService/Version");
+        assert!(reel.wire().bytes.is_empty());
+    }
+
+    #[test]
+    fn questions_have_names_even_if_they_were_never_sent() {
+        let question = cosi::GetRequest { r#type: "MachineTypes.config.talos.dev".into(), ..Default::default() };
+        let request = asked(&question);
+        assert_eq!(request["type"], "MachineTypes.config.talos.dev");
+        assert_eq!(subject("/cosi.resource.State/Get", &request, ""), "Get MachineTypes");
+        let expects = std::any::type_name::<Option<cosi::GetResponse>>();
+        assert_eq!(subject("", &request, expects), "GetResponse MachineTypes");
+        assert_eq!(
+            subject("", &asked(&Empty {}), std::any::type_name::<machine::VersionResponse>()),
+            "VersionResponse"
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! The one place through which every call to Talos goes.
+
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::{Request, Status};
+
+use super::connection::{Http2, Link};
+use super::refusal;
+use crate::observe::dial::cause;
+#[cfg(feature = "record")]
+use crate::observe::record::talos::{Connection, Tape};
+use crate::snapshot::{Gap, GapKind, Observed};
+
+/// Largest message that we take, in bytes; Talos's own limit since 1.5.
+pub(super) const LARGEST: usize = 32 << 20;
+/// Calls in flight, and those of them to nodes that were slow before: they must not starve the living.
+const IN_FLIGHT: usize = 64;
+const IN_FLIGHT_SLOW: usize = 8;
+
+/// Which budget a call is paid from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Lane {
+    #[default]
+    Normal,
+    /// The node hung in an earlier round.
+    Slow,
+}
+
+/// Whom to ask.
+#[derive(Clone, Copy)]
+pub(super) struct Route<'a> {
+    pub(super) link: &'a Link,
+    /// The address that apid forwards to; `None`: the endpoint itself.
+    pub(super) node: Option<&'a str>,
+    pub(super) lane: Lane,
+    /// When the round ends for us.
+    pub(super) until: Instant,
+}
+
+/// Why a call has no result.
+pub(super) enum Failure {
+    Status(Status),
+    Gap(Gap),
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl From<Gap> for Failure {
+    fn from(gap: Gap) -> Self {
+        Self::Gap(gap)
+    }
+}
+
+pub(super) struct Caller {
+    /// For one call, connecting included.
+    timeout: Duration,
+    cluster: Option<MetadataValue<Ascii>>,
+    normal: Semaphore,
+    slow: Semaphore,
+}
+
+impl Caller {
+    pub(super) fn new(timeout: Duration, cluster: Option<MetadataValue<Ascii>>) -> Self {
+        Self { timeout, cluster, normal: Semaphore::new(IN_FLIGHT), slow: Semaphore::new(IN_FLIGHT_SLOW) }
+    }
+
+    /// Opens the connection of `link` if it is not open, so that what follows cannot fail for that reason five times over.
+    pub(super) async fn connect(&self, link: &Link, until: Instant) -> Result<(), Gap> {
+        #[cfg(feature = "record")]
+        let mut tape = Tape::new::<Connection>(link.address.authority(), None, &());
+        let opened = self.opened(link, until).await;
+        #[cfg(feature = "record")]
+        tape.end(&opened);
+        opened
+    }
+
+    async fn opened(&self, link: &Link, until: Instant) -> Result<(), Gap> {
+        let _permit = self.permit(Lane::Normal, until).await?;
+        let deadline = until.min(Instant::now() + self.timeout);
+        timeout_at(deadline, Box::pin(link.open())).await.map_err(|_| link.silence(self.timeout))??;
+        Ok(())
+    }
+
+    /// Asks once. `send` makes the call on the connection it is given, with the request it is given; it may be run a second
+    /// time if a connection from an earlier round turns out to be dead, so it must only read.
+    pub(super) async fn call<Q, P, F>(
+        &self,
+        to: &Route<'_>,
+        message: Q,
+        send: impl Fn(Http2, Request<Q>) -> F,
+    ) -> Observed<P>
+    where
+        Q: Clone + 'static,
+        F: Future<Output = Result<P, Failure>>,
+    {
+        #[cfg(feature = "record")]
+        let mut tape = Tape::new::<P>(to.link.address.authority(), to.node, &message);
+        #[cfg(feature = "record")]
+        let send = |live: Http2, request| send(live.recorded(tape.reel()), request);
+        let outcome = self.answered(to, message, send).await;
+        #[cfg(feature = "record")]
+        tape.end(&outcome);
+        outcome
+    }
+
+    async fn answered<Q, P, F>(&self, to: &Route<'_>, message: Q, send: impl Fn(Http2, Request<Q>) -> F) -> Observed<P>
+    where
+        Q: Clone,
+        F: Future<Output = Result<P, Failure>>,
+    {
+        let _permit = self.permit(to.lane, to.until).await?;
+        let deadline = to.until.min(Instant::now() + self.timeout);
+        let mut again = true;
+        loop {
+            let (live, reused) =
+                timeout_at(deadline, Box::pin(to.link.open())).await.map_err(|_| to.link.silence(self.timeout))??;
+            let request = self.request(message.clone(), to.node, deadline)?;
+            let answers = live.answers();
+            // Boxed: tonic's futures have kilobytes, and a node is asked by a dozen of them at once.
+            match timeout_at(deadline, Box::pin(send(live.clone(), request))).await {
+                Ok(Ok(reply)) => return Ok(reply),
+                Ok(Err(Failure::Gap(gap))) => return Err(gap),
+                Ok(Err(Failure::Status(status))) => {
+                    let stale = reused && refusal::is_local(&status) && live.answers() == answers;
+                    if !(stale && std::mem::take(&mut again)) {
+                        return Err(refusal::gap(&status, to.node.is_some(), live.fault()));
+                    }
+                    // A dead connection knows it by now; if not, it must not be taken again.
+                    to.link.doubt(&live, answers).await;
+                }
+                Err(_) => {
+                    to.link.doubt(&live, answers).await;
+                    return Err(cause::no_answer(self.timeout));
+                }
+            }
+        }
+    }
+
+    async fn permit(&self, lane: Lane, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
+        let lane = match lane {
+            Lane::Normal => &self.normal,
+            Lane::Slow => &self.slow,
+        };
+        match timeout_at(until, lane.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            // The semaphores are never closed.
+            Ok(Err(_)) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before it was its turn")),
+        }
+    }
+
+    fn request<Q>(&self, message: Q, node: Option<&str>, deadline: Instant) -> Result<Request<Q>, Gap> {
+        let mut request = Request::new(message);
+        // Omni routes by these two, Talos ignores them.
+        request.metadata_mut().insert("runtime", MetadataValue::from_static("Talos"));
+        if let Some(cluster) = &self.cluster {
+            request.metadata_mut().insert("context", cluster.clone());
+        }
+        if let Some(node) = node {
+            let value = node.parse().ok().filter(|_| !node.is_empty()).ok_or_else(|| {
+                Gap::new(GapKind::Malformed, cause::clean(&format!("`{node}` cannot be the address of a node")))
+            })?;
+            request.metadata_mut().insert("node", value);
+        }
+        // The server gives up a little earlier than we do, so that its reason still arrives.
+        let left = deadline.saturating_duration_since(Instant::now());
+        request.set_timeout(left.saturating_sub((left / 10).min(Duration::from_millis(500))));
+        Ok(request)
+    }
+}

@@ -1,0 +1,71 @@
+//! What an endpoint says of itself, and of the cluster.
+
+use tokio::time::Instant;
+
+use super::call::{Lane, Route};
+use super::{Member, TalosClient, maintenance};
+use crate::snapshot::{Contact, Endpoint, Gap, GapKind, Observed};
+
+/// Answers of one endpoint that was asked without `node`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EndpointAnswer {
+    /// `vip` is for others to find out: `false` here.
+    pub(crate) endpoint: Endpoint,
+    /// Discovery as this node sees it. Empty: discovery is off, or knows nobody.
+    pub(crate) members: Observed<Vec<Member>>,
+    /// Addresses of the node that answered, without prefix length.
+    pub(crate) addresses: Observed<Vec<String>>,
+}
+
+impl TalosClient {
+    /// Asks endpoint `index` (in the order of the configuration). Done by `until` at the latest.
+    pub(crate) async fn endpoint(&self, index: usize, until: Instant) -> EndpointAnswer {
+        let link = &self.links[index];
+        let to = Route { link, node: None, lane: Lane::Normal, until };
+        if let Err(gap) = self.caller.connect(link, until).await {
+            let gap = self.refined(index, gap, until).await;
+            return unanswered(link.address.shown.clone(), &gap);
+        }
+        let (version, role, nodename, members, addresses) = tokio::join!(
+            self.caller.version(&to),
+            self.caller.machine_type(&to),
+            self.caller.nodename(&to),
+            self.caller.members(&to),
+            self.caller.addresses(&to),
+        );
+        let endpoint = Endpoint { address: link.address.shown.clone(), version, role, nodename, vip: false };
+        EndpointAnswer { endpoint, members, addresses }
+    }
+
+    /// Addresses that a node has by its own word, asked on the way on which it has answered.
+    pub(crate) async fn own_addresses(&self, of: &Contact, until: Instant) -> Observed<Vec<String>> {
+        match self.links.iter().find(|link| link.address.shown == of.endpoint) {
+            Some(link) => {
+                self.caller.addresses(&Route { link, node: Some(&of.address), lane: Lane::Normal, until }).await
+            }
+            None => Err(Gap::not_asked()),
+        }
+    }
+
+    async fn refined(&self, index: usize, gap: Gap, until: Instant) -> Gap {
+        match gap.kind {
+            GapKind::UnknownCa => maintenance::refine(gap, &self.links[index].address, &self.unverified, until).await,
+            _ => gap,
+        }
+    }
+}
+
+/// Nothing was asked, for the one reason that there is no connection.
+fn unanswered(address: String, gap: &Gap) -> EndpointAnswer {
+    EndpointAnswer {
+        endpoint: Endpoint {
+            address,
+            version: Err(gap.clone()),
+            role: Err(gap.clone()),
+            nodename: Err(gap.clone()),
+            vip: false,
+        },
+        members: Err(gap.clone()),
+        addresses: Err(gap.clone()),
+    }
+}

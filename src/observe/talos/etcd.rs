@@ -1,0 +1,131 @@
+//! etcd through Talos: the node's own member, never another one.
+
+use talos_api::google::protobuf::Empty;
+use talos_api::machine::etcd_member_alarm::AlarmType;
+use talos_api::machine::{EtcdAlarmListResponse, EtcdMemberListRequest, EtcdMemberListResponse, EtcdStatusResponse};
+use tonic::Request;
+
+use super::call::{Caller, Failure, Route};
+use super::machine::{client, malformed, only};
+use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdStatus, Observed};
+
+impl Caller {
+    pub(super) async fn etcd_status(&self, to: &Route<'_>) -> Observed<EtcdStatus> {
+        let reply = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
+            Ok::<_, Failure>(client(live).etcd_status(request).await?.into_inner())
+        });
+        status(reply.await?)
+    }
+
+    pub(super) async fn etcd_members(&self, to: &Route<'_>) -> Observed<Vec<EtcdMember>> {
+        let request = EtcdMemberListRequest { query_local: true };
+        let reply = self.call(to, request, |live, request: Request<EtcdMemberListRequest>| async move {
+            Ok::<_, Failure>(client(live).etcd_member_list(request).await?.into_inner())
+        });
+        members(reply.await?)
+    }
+
+    pub(super) async fn etcd_alarms(&self, to: &Route<'_>) -> Observed<Vec<EtcdAlarm>> {
+        let reply = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
+            Ok::<_, Failure>(client(live).etcd_alarm_list(request).await?.into_inner())
+        });
+        alarms(reply.await?)
+    }
+}
+
+fn status(reply: EtcdStatusResponse) -> Observed<EtcdStatus> {
+    let part = only("EtcdStatus", reply.messages, |it| it.metadata.as_ref())?;
+    let status = part.member_status.filter(|status| status.member_id != 0);
+    let status = status.ok_or_else(|| malformed("EtcdStatus: an answer without a member"))?;
+    let size = |bytes: i64| u64::try_from(bytes).map_err(|_| malformed("EtcdStatus: a negative size"));
+    Ok(EtcdStatus {
+        member_id: status.member_id,
+        leader: status.leader,
+        raft_term: status.raft_term,
+        raft_index: status.raft_index,
+        raft_applied_index: status.raft_applied_index,
+        is_learner: status.is_learner,
+        db_size: size(status.db_size)?,
+        db_size_in_use: size(status.db_size_in_use)?,
+        errors: status.errors,
+        version: status.protocol_version,
+    })
+}
+
+fn members(reply: EtcdMemberListResponse) -> Observed<Vec<EtcdMember>> {
+    let part = only("EtcdMemberList", reply.messages, |it| it.metadata.as_ref())?;
+    if part.members.is_empty() || part.members.iter().any(|member| member.id == 0) {
+        // An etcd that answers is a member itself.
+        return Err(malformed("EtcdMemberList: no members, or one without an id"));
+    }
+    let members = part.members.into_iter().map(|member| EtcdMember {
+        id: member.id,
+        name: member.hostname,
+        peer_urls: member.peer_urls,
+        client_urls: member.client_urls,
+        is_learner: member.is_learner,
+    });
+    Ok(members.collect())
+}
+
+fn alarms(reply: EtcdAlarmListResponse) -> Observed<Vec<EtcdAlarm>> {
+    let part = only("EtcdAlarmList", reply.messages, |it| it.metadata.as_ref())?;
+    let alarms = part.member_alarms.into_iter().map(|alarm| EtcdAlarm {
+        member_id: alarm.member_id,
+        kind: match AlarmType::try_from(alarm.alarm) {
+            Ok(AlarmType::Nospace) => AlarmKind::NoSpace,
+            Ok(AlarmType::Corrupt) => AlarmKind::Corrupt,
+            Ok(AlarmType::None) | Err(_) => AlarmKind::Other(alarm.alarm),
+        },
+    });
+    Ok(alarms.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use talos_api::machine::{self, EtcdAlarm as Alarms, EtcdMemberAlarm, EtcdMemberStatus, EtcdMembers};
+
+    use super::*;
+    use crate::snapshot::GapKind;
+
+    #[test]
+    fn a_status_without_a_member_is_no_status() {
+        let kind = |messages| status(EtcdStatusResponse { messages }).unwrap_err().kind;
+        let part = |member_status| machine::EtcdStatus { metadata: None, member_status };
+        let good = EtcdMemberStatus { member_id: 7, db_size: 4096, ..Default::default() };
+        assert_eq!(kind(vec![]), GapKind::Malformed);
+        assert_eq!(kind(vec![part(None)]), GapKind::Malformed);
+        assert_eq!(kind(vec![part(Some(EtcdMemberStatus::default()))]), GapKind::Malformed);
+        assert_eq!(kind(vec![part(Some(good.clone())), part(Some(good.clone()))]), GapKind::Malformed);
+        let negative = EtcdMemberStatus { db_size: -1, ..good.clone() };
+        assert_eq!(kind(vec![part(Some(negative))]), GapKind::Malformed);
+        let read = status(EtcdStatusResponse { messages: vec![part(Some(good))] }).unwrap();
+        assert_eq!((read.member_id, read.leader, read.db_size), (7, 0, 4096));
+    }
+
+    #[test]
+    fn a_member_list_has_members() {
+        let list = |members| members_of(vec![EtcdMembers { metadata: None, members }]);
+        assert_eq!(members_of(vec![]).unwrap_err().kind, GapKind::Malformed);
+        assert_eq!(list(vec![]).unwrap_err().kind, GapKind::Malformed);
+        assert_eq!(list(vec![machine::EtcdMember::default()]).unwrap_err().kind, GapKind::Malformed);
+        let unstarted = machine::EtcdMember { id: u64::MAX, ..Default::default() };
+        assert_eq!(list(vec![unstarted]).unwrap()[0].id, u64::MAX);
+    }
+
+    fn members_of(messages: Vec<EtcdMembers>) -> Observed<Vec<EtcdMember>> {
+        members(EtcdMemberListResponse { messages })
+    }
+
+    #[test]
+    fn no_alarms_and_unknown_alarms() {
+        let read = |alarms_: &[i32]| {
+            let member_alarms = alarms_.iter().map(|alarm| EtcdMemberAlarm { member_id: 1, alarm: *alarm }).collect();
+            let messages = vec![Alarms { metadata: None, member_alarms }];
+            alarms(EtcdAlarmListResponse { messages }).unwrap().into_iter().map(|it| it.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(read(&[]), []);
+        assert_eq!(read(&[1, 2, 9]), [AlarmKind::NoSpace, AlarmKind::Corrupt, AlarmKind::Other(9)]);
+        assert_eq!(alarms(EtcdAlarmListResponse { messages: vec![] }).unwrap_err().kind, GapKind::Malformed);
+    }
+}

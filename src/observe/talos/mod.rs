@@ -1,0 +1,135 @@
+//! The Talos API.
+//!
+//! Every node is asked by calls of its own, each with its own deadline, through an endpoint that forwards (`node` metadata):
+//! an aggregated call hangs as a whole when one node does, and hides failures. All calls go through [`call`], all connections
+//! through [`connection`], all causes through [`dial::cause`](super::dial::cause) and [`refusal`].
+
+mod call;
+mod connection;
+mod endpoint;
+mod etcd;
+mod kubeconfig;
+mod machine;
+mod maintenance;
+mod node;
+mod refusal;
+mod resources;
+mod specs;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod unverified;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustls::ClientConfig;
+use tokio::time::Instant;
+
+use self::call::{Caller, Route};
+use self::connection::Link;
+use crate::config::proxy::Proxy;
+use crate::snapshot::{Gap, GapKind, Observed, Role};
+
+pub(crate) use self::call::Lane;
+pub(crate) use self::endpoint::EndpointAnswer;
+pub(crate) use self::node::NodeAsk;
+
+/// Port of apid.
+const APID: u16 = 50000;
+
+/// Where and as whom to ask. Holds secrets, so it cannot be printed.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) endpoints: Vec<EndpointAddress>,
+    /// One or several CERTIFICATE blocks; several while the CA is rotated.
+    pub(crate) ca_pem: String,
+    pub(crate) client: Option<ClientCertificate>,
+    /// Sent as metadata `context`.
+    pub(crate) cluster: Option<String>,
+    /// For one call, connecting included.
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Clone)]
+pub(crate) struct EndpointAddress {
+    /// Name or address, without brackets; its certificate must be valid for it.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// As people know it.
+    pub(crate) shown: String,
+    pub(crate) via: Proxy,
+}
+
+impl EndpointAddress {
+    /// `host:port`, with brackets where they are needed.
+    fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct ClientCertificate {
+    pub(crate) certificate_pem: String,
+    /// `PRIVATE KEY`, `EC PRIVATE KEY` or `RSA PRIVATE KEY`: Talos's `ED25519 PRIVATE KEY` is the first by another name.
+    pub(crate) key_pem: String,
+}
+
+/// A machine as discovery (`Members`) tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// The Kubernetes node name.
+    pub(crate) name: String,
+    pub(crate) node_id: String,
+    /// Fully qualified.
+    pub(crate) hostname: String,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) role: Role,
+    /// `Talos (v1.13.0)`.
+    pub(crate) operating_system: String,
+    /// Port of its API server; control planes only, since Talos 1.5.
+    pub(crate) api_port: Option<u16>,
+}
+
+/// A client of one cluster, kept for the whole run: connections are reused from round to round and opened anew when lost.
+pub(crate) struct TalosClient {
+    /// In the order of the configuration.
+    links: Vec<Link>,
+    caller: Caller,
+    unverified: Arc<ClientConfig>,
+}
+
+impl TalosClient {
+    /// Fails if the credentials cannot be used. Talks to nobody.
+    pub(crate) fn new(config: Config) -> anyhow::Result<Self> {
+        let tls = tls::verifying(&config.ca_pem, config.client.as_ref())?;
+        let cluster =
+            config.cluster.map(|cluster| cluster.parse()).transpose().context("cannot send the cluster name")?;
+        Ok(Self {
+            links: config.endpoints.into_iter().map(|address| Link::new(address, Arc::clone(&tls))).collect(),
+            caller: Caller::new(config.timeout, cluster),
+            unverified: tls::accepting_any()?,
+        })
+    }
+
+    /// A kubeconfig with administrator's rights, from the first of the endpoints `from` that gives one: it needs `os:admin` and a
+    /// control plane.
+    pub(crate) async fn kubeconfig(&self, from: &[usize], until: Instant) -> Observed<String> {
+        let mut gaps = Vec::new();
+        for link in from.iter().filter_map(|index| self.links.get(*index)) {
+            match self.caller.kubeconfig(&Route { link, node: None, lane: Lane::Normal, until }).await {
+                Ok(kubeconfig) => return Ok(kubeconfig),
+                // Another endpoint knows the same certificate with the same role.
+                Err(gap) if gap.kind == GapKind::Forbidden => return Err(gap),
+                Err(gap) => gaps.push(gap),
+            }
+        }
+        let gap = gaps.into_iter().rev().max_by_key(refusal::weight);
+        Err(gap.unwrap_or_else(|| Gap::new(GapKind::NotAsked, "no endpoint works")))
+    }
+}

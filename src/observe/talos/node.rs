@@ -1,0 +1,244 @@
+//! What a node says of itself, through an endpoint that forwards.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::call::{Lane, Route};
+use super::{APID, EndpointAddress, TalosClient, maintenance, refusal};
+use crate::checks::Fact;
+use crate::observe::dial::stagger::staggered;
+use crate::snapshot::{Contact, Gap, GapKind, Observed, Role, Service, TalosNode, Version};
+
+/// How long one endpoint, and one address, may say nothing before the next is asked beside it.
+const NEXT_ENDPOINT: Duration = Duration::from_secs(1);
+const NEXT_ADDRESS: Duration = Duration::from_secs(2);
+
+/// One node to ask.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeAsk<'a> {
+    /// Decides through which endpoint it is asked: the same one in every round.
+    pub(crate) name: &'a str,
+    /// In the order in which they are tried.
+    pub(crate) addresses: &'a [String],
+    /// What it may call itself. Empty: nobody knows, so any answer is its own.
+    pub(crate) expected: &'a [String],
+    /// What others say of it; its own word counts more.
+    pub(crate) role: Role,
+    pub(crate) lane: Lane,
+}
+
+/// The way on which a node answered, and what it said first.
+struct First<'a> {
+    endpoint: usize,
+    address: &'a str,
+    version: Version,
+    machine_type: Observed<Option<Role>>,
+    nodename: Observed<Option<String>>,
+    /// It calls itself like this, and nobody expects that name.
+    stranger: Option<String>,
+}
+
+impl TalosClient {
+    /// Asks a node for `facts` through one of the endpoints `working` (by place in the configuration). Done by `until` at the
+    /// latest; each fact has its own deadline and its own gap.
+    pub(crate) async fn node(
+        &self,
+        ask: &NodeAsk<'_>,
+        facts: &BTreeSet<Fact>,
+        working: &[usize],
+        until: Instant,
+    ) -> TalosNode {
+        let first = match Box::pin(self.first_contact(ask, working, until)).await {
+            Ok(first) => first,
+            Err(gap) => return TalosNode::unasked(&gap),
+        };
+        let to = Route { link: &self.links[first.endpoint], node: Some(first.address), lane: ask.lane, until };
+        let role = match first.machine_type {
+            Ok(Some(Role::Unknown) | None) | Err(_) => ask.role,
+            Ok(Some(role)) => role,
+        };
+        let etcd = |fact: Fact| facts.contains(&fact) && role == Role::ControlPlane;
+        let wants = |fact: Fact| facts.contains(&fact);
+        let caller = &self.caller;
+
+        // Boxed: a dozen calls are a large future, and a round has many nodes.
+        let (
+            machine_status,
+            (services, etcd_data_absent),
+            static_pods,
+            static_pod_statuses,
+            config_statuses,
+            scheduler_enabled,
+            controller_manager_enabled,
+            bootstrap_manifests,
+            etcd_member_id,
+            etcd_status,
+            etcd_members,
+            etcd_alarms,
+        ) = Box::pin(async {
+            tokio::join!(
+                given(wants(Fact::MachineStatus), caller.machine_status(&to)),
+                self.services_and_data(&to, wants(Fact::Services), etcd(Fact::EtcdData)),
+                given(wants(Fact::StaticPods), caller.static_pods(&to)),
+                given(wants(Fact::StaticPodStatuses), caller.static_pod_statuses(&to)),
+                given(wants(Fact::ConfigStatuses), caller.config_statuses(&to)),
+                given(wants(Fact::ComponentConfigs), caller.scheduler_enabled(&to)),
+                given(wants(Fact::ComponentConfigs), caller.controller_manager_enabled(&to)),
+                given(wants(Fact::BootstrapManifests), caller.bootstrap_manifests(&to)),
+                given(etcd(Fact::EtcdMembership), caller.etcd_member_id(&to)),
+                given(etcd(Fact::EtcdMembership), caller.etcd_status(&to)),
+                given(etcd(Fact::EtcdMembership), caller.etcd_members(&to)),
+                given(etcd(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
+            )
+        })
+        .await;
+        TalosNode {
+            contact: Ok(Contact {
+                endpoint: to.link.address.shown.clone(),
+                address: first.address.to_owned(),
+                version: first.version,
+                answered_by_other: first.stranger,
+            }),
+            machine_type: first.machine_type,
+            nodename: first.nodename,
+            machine_status,
+            services,
+            static_pods,
+            static_pod_statuses,
+            config_statuses,
+            scheduler_enabled,
+            controller_manager_enabled,
+            bootstrap_manifests,
+            etcd_member_id,
+            etcd_status,
+            etcd_members,
+            etcd_alarms,
+            etcd_data_absent,
+        }
+    }
+
+    /// A folder without data means something only while etcd does not run.
+    async fn services_and_data(
+        &self,
+        to: &Route<'_>,
+        services: bool,
+        data: bool,
+    ) -> (Observed<Vec<Service>>, Observed<bool>) {
+        let found = given(services || data, self.caller.services(to)).await;
+        let stopped = found.as_ref().is_ok_and(|found| {
+            found.iter().find(|service| service.id == "etcd").is_some_and(|etcd| etcd.state != "Running")
+        });
+        let absent = given(data && stopped, self.caller.etcd_data_absent(to)).await;
+        (found, absent)
+    }
+
+    /// The first answer that is the node's own, else an answer of another node, else the most telling cause.
+    async fn first_contact<'a>(&self, ask: &NodeAsk<'a>, working: &[usize], until: Instant) -> Observed<First<'a>> {
+        let endpoints = self.preferred(ask.name, working);
+        if endpoints.is_empty() {
+            return Err(Gap::new(GapKind::NotAsked, "no endpoint works"));
+        }
+        let strangers = Mutex::new(Vec::new());
+        // Named types rather than closures: the compiler cannot tell that such a closure's future is `Send`.
+        let mut by_address: Vec<BoxFuture<'_, Observed<First<'a>>>> = Vec::new();
+        for address in ask.addresses {
+            by_address.push(Box::pin(self.at_address(ask, &endpoints, address, &strangers, until)));
+        }
+        let result = staggered(by_address, NEXT_ADDRESS).await;
+        let gaps = match result {
+            Ok(first) => return Ok(first),
+            Err(gaps) => gaps,
+        };
+        if let Some(stranger) = strangers.into_inner().into_iter().next() {
+            return Ok(stranger);
+        }
+        let gap = most_telling(gaps);
+        // apid's words when the node's certificate is not of this cluster's CA; the node itself may say why.
+        if gap.kind == GapKind::NodeUnreachable && gap.text.contains("unknown authority") {
+            for host in ask.addresses {
+                let via = self.links[endpoints[0]].address.via.clone();
+                let address = EndpointAddress { host: host.clone(), port: APID, shown: host.clone(), via };
+                let refined = Box::pin(maintenance::refine(gap.clone(), &address, &self.unverified, until)).await;
+                if refined.kind == GapKind::Maintenance {
+                    return Err(refined);
+                }
+            }
+        }
+        Err(gap)
+    }
+
+    /// Who is there at `address`, asked through one endpoint after the other? A stranger is kept in `strangers`.
+    async fn at_address<'a>(
+        &self,
+        ask: &NodeAsk<'a>,
+        endpoints: &[usize],
+        address: &'a str,
+        strangers: &Mutex<Vec<First<'a>>>,
+        until: Instant,
+    ) -> Observed<First<'a>> {
+        let mut ways: Vec<BoxFuture<'_, Observed<First<'a>>>> = Vec::new();
+        for endpoint in endpoints {
+            ways.push(Box::pin(self.introduction(ask, *endpoint, address, until)));
+        }
+        let first = staggered(ways, NEXT_ENDPOINT).await.map_err(most_telling)?;
+        match &first.stranger {
+            None => Ok(first),
+            Some(name) => {
+                let gap = Gap::new(GapKind::NodeUnreachable, format!("{address} is `{name}`"));
+                strangers.lock().await.push(first);
+                Err(gap)
+            }
+        }
+    }
+
+    /// Who is there at `address`, asked through one endpoint?
+    async fn introduction<'a>(
+        &self,
+        ask: &NodeAsk<'a>,
+        endpoint: usize,
+        address: &'a str,
+        until: Instant,
+    ) -> Observed<First<'a>> {
+        let to = Route { link: &self.links[endpoint], node: Some(address), lane: ask.lane, until };
+        let (version, machine_type, nodename) =
+            tokio::join!(self.caller.version(&to), self.caller.machine_type(&to), self.caller.nodename(&to));
+        let version = version?;
+        let stranger = match &nodename {
+            Ok(Some(name)) if !ask.expected.is_empty() => {
+                let known = ask.expected.iter().any(|expected| expected.eq_ignore_ascii_case(name));
+                (!known).then(|| name.clone())
+            }
+            _ => None,
+        };
+        Ok(First { endpoint, address, version, machine_type, nodename, stranger })
+    }
+
+    /// The working endpoints, the one first that this node is always asked through (rendezvous hashing): nodes are spread over
+    /// the endpoints, and the loss of one moves only its own nodes.
+    fn preferred(&self, name: &str, working: &[usize]) -> Vec<usize> {
+        let rank = |endpoint: usize| {
+            let mut hasher = DefaultHasher::new();
+            (name, &self.links[endpoint].address.shown).hash(&mut hasher);
+            hasher.finish()
+        };
+        let mut order: Vec<_> = working.iter().copied().filter(|endpoint| *endpoint < self.links.len()).collect();
+        order.sort_by_cached_key(|endpoint| std::cmp::Reverse(rank(*endpoint)));
+        order
+    }
+}
+
+/// Asks only if somebody wants to know.
+async fn given<T>(wanted: bool, answer: impl Future<Output = Observed<T>>) -> Observed<T> {
+    if wanted { answer.await } else { Err(Gap::not_asked()) }
+}
+
+fn most_telling(gaps: Vec<Gap>) -> Gap {
+    // Of equals the first counts: it is the preferred way's.
+    let gap = gaps.into_iter().rev().max_by_key(refusal::weight);
+    gap.unwrap_or_else(|| Gap::new(GapKind::NotAsked, "no address is known"))
+}

@@ -1,0 +1,150 @@
+//! What a gRPC status means. Talos uses few codes for many things, so the text decides as often as the code.
+
+use std::error::Error as _;
+
+use tonic::{Code, Status};
+
+use crate::observe::dial::cause::{clean, innermost};
+use crate::snapshot::{Gap, GapKind};
+
+/// The failure arose on our side of the wire: no server has said it.
+pub(super) fn is_local(status: &Status) -> bool {
+    status.source().is_some()
+}
+
+/// `forwarded`: the call was to be forwarded to a node. `fault`: why the connection ended, if it has.
+pub(super) fn gap(status: &Status, forwarded: bool, fault: Option<&Gap>) -> Gap {
+    if let Some(source) = status.source() {
+        // grpc-go resets the stream (CANCEL) when the deadline that we sent it has passed.
+        if fault.is_none() && innermost(source).contains("stream no longer needed") {
+            return Gap::new(GapKind::TimedOut, "no answer in time");
+        }
+        return fault.cloned().unwrap_or_else(|| Gap::new(GapKind::Broken, innermost(source)));
+    }
+    let message = status.message();
+    Gap::new(kind(status.code(), message, forwarded), text(status.code(), message))
+}
+
+fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
+    let says = |part: &str| message.contains(part);
+    match code {
+        Code::Unavailable if forwarded && unreachable(message) => GapKind::NodeUnreachable,
+        // What grpc-go says when its deadline passes while it is still dialling.
+        Code::DeadlineExceeded if forwarded && (says("connections to become ready") || unreachable(message)) => {
+            GapKind::NodeUnreachable
+        }
+        Code::DeadlineExceeded => GapKind::TimedOut,
+        Code::PermissionDenied if says("no request forwarding") => GapKind::NoForwarding,
+        Code::PermissionDenied if says("is not supported") => GapKind::Unsupported,
+        Code::PermissionDenied => GapKind::Forbidden,
+        Code::Unauthenticated => GapKind::Unauthenticated,
+        Code::Unimplemented => GapKind::Unsupported,
+        // tonic's own words: it decodes, and tells a failure like a server's.
+        Code::Internal if says("decode Protobuf") || says("Missing response message") || says("decoding stream") => {
+            GapKind::Malformed
+        }
+        Code::Internal if says("invalid compression flag") => GapKind::Malformed,
+        Code::OutOfRange if says("message length too large") => GapKind::TooLarge,
+        Code::ResourceExhausted if says("larger than max") => GapKind::TooLarge,
+        _ if says("grpc-status header missing") => GapKind::Malformed,
+        _ => GapKind::ServerError,
+    }
+}
+
+/// Does apid say that it did not get through to the node? It dials port 50000; a unix socket or etcd's port is dialled by the
+/// node itself, which was then reached.
+fn unreachable(message: &str) -> bool {
+    let dialling =
+        ["while dialing", "handshake failed", "error reading server preface", "name resolver error", "no such host"];
+    let within = ["dial unix", ":2379"];
+    (dialling.iter().any(|part| message.contains(part)) || message.starts_with("connection error"))
+        && !within.iter().any(|part| message.contains(part))
+}
+
+/// The core of what grpc-go wraps: `connection error: desc = "transport: Error while dialing: dial tcp …: connect: …"`.
+fn text(code: Code, message: &str) -> String {
+    let mut inner = message;
+    if let Some((_, quoted)) = inner.rsplit_once("desc = \"") {
+        inner = quoted.strip_suffix('"').unwrap_or(quoted);
+    }
+    for prefix in ["transport: ", "Error while dialing: "] {
+        inner = inner.strip_prefix(prefix).unwrap_or(inner);
+    }
+    let plain = inner.replace("connect: ", "").replace("\\\"", "\"");
+    if code == Code::DeadlineExceeded && plain == "context deadline exceeded" {
+        return "no answer in time".to_owned();
+    }
+    if plain.trim().is_empty() {
+        return code.description().to_lowercase();
+    }
+    clean(&plain)
+}
+
+/// The weight of a cause among several attempts to reach the same node: what was said about the node itself counts more than
+/// what kept us from asking.
+pub(super) fn weight(gap: &Gap) -> u8 {
+    match gap.kind {
+        GapKind::Maintenance => 7,
+        GapKind::Forbidden | GapKind::Unauthenticated => 6,
+        GapKind::NodeUnreachable => 5,
+        GapKind::ServerError | GapKind::Malformed | GapKind::TooLarge | GapKind::Unsupported => 4,
+        GapKind::TimedOut => 3,
+        GapKind::NotAsked => 0,
+        GapKind::NoForwarding => 1,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(code: Code, message: &str, forwarded: bool) -> (GapKind, String) {
+        let gap = gap(&Status::new(code, message), forwarded, None);
+        (gap.kind, gap.text)
+    }
+
+    #[test]
+    fn real_words_of_talos() {
+        let refused = "connection error: desc = \"transport: Error while dialing: dial tcp 10.0.0.3:50000: connect: no route to host\"";
+        assert_eq!(
+            told(Code::Unavailable, refused, true),
+            (GapKind::NodeUnreachable, "dial tcp 10.0.0.3:50000: no route to host".into())
+        );
+        assert_eq!(told(Code::Unavailable, refused, false).0, GapKind::ServerError);
+        let foreign = "connection error: desc = \"transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority (possibly because of \\\"x509: Ed25519 verification failure\\\" while trying to verify candidate authority certificate \\\"talos\\\")\"";
+        let (kind, text) = told(Code::Unavailable, foreign, true);
+        assert_eq!(kind, GapKind::NodeUnreachable);
+        assert!(text.starts_with("authentication handshake failed: tls: failed to verify certificate: x509"), "{text}");
+        assert!(text.ends_with("authority certificate \"talos\")"), "{text}");
+        assert_eq!(told(Code::PermissionDenied, "no request forwarding", true).0, GapKind::NoForwarding);
+        assert_eq!(told(Code::PermissionDenied, "not authorized", true), (GapKind::Forbidden, "not authorized".into()));
+        assert_eq!(
+            told(Code::PermissionDenied, "resource type \"X.talos.dev\" is not supported", true).0,
+            GapKind::Unsupported
+        );
+        assert_eq!(told(Code::Unimplemented, "unknown service cosi.resource.State", false).0, GapKind::Unsupported);
+        assert_eq!(
+            told(Code::Unknown, "etcdserver: no leader", true),
+            (GapKind::ServerError, "etcdserver: no leader".into())
+        );
+        assert_eq!(told(Code::DeadlineExceeded, "context deadline exceeded", true).0, GapKind::TimedOut);
+        let dialling = "context deadline exceeded while waiting for connections to become ready";
+        assert_eq!(told(Code::DeadlineExceeded, dialling, true).0, GapKind::NodeUnreachable);
+    }
+
+    #[test]
+    fn a_node_that_cannot_reach_its_own_parts_was_reached() {
+        for inner in
+            ["dial unix /system/run/machined/machine.sock: connect: no such file", "dial tcp 127.0.0.1:2379: refused"]
+        {
+            let text = format!("connection error: desc = \"transport: Error while dialing: {inner}\"");
+            assert_eq!(told(Code::Unavailable, &text, true).0, GapKind::ServerError, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_text_is_replaced_by_the_code_s() {
+        assert_ne!(told(Code::Internal, " ", false).1, "");
+    }
+}

@@ -1,0 +1,432 @@
+//! The resources that are read, and what is read of them.
+//!
+//! From their YAML: it has had the same keys in every release since 1.2. Namespaces, types, ids and keys are Talos's.
+
+use serde::Deserialize;
+
+use super::Member;
+use super::call::{Caller, Route};
+use super::resources::{Resource, Type};
+use crate::observe::dial::cause::clean;
+use crate::snapshot::{
+    BootstrapManifests, ContainerState, Gap, GapKind, MachineStatus, Observed, PodState, ReadyResource, Role,
+    StaticPodStatus, UnmetCondition,
+};
+
+const MEMBERS: Type = Type { namespace: "cluster", name: "Members.cluster.talos.dev" };
+const MACHINE_TYPES: Type = Type { namespace: "config", name: "MachineTypes.config.talos.dev" };
+const NODENAMES: Type = Type { namespace: "k8s", name: "Nodenames.kubernetes.talos.dev" };
+const NODE_ADDRESSES: Type = Type { namespace: "network", name: "NodeAddresses.net.talos.dev" };
+const MACHINE_STATUSES: Type = Type { namespace: "runtime", name: "MachineStatuses.runtime.talos.dev" };
+const STATIC_PODS: Type = Type { namespace: "k8s", name: "StaticPods.kubernetes.talos.dev" };
+const STATIC_POD_STATUSES: Type = Type { namespace: "k8s", name: "StaticPodStatuses.kubernetes.talos.dev" };
+const CONFIG_STATUSES: Type = Type { namespace: "controlplane", name: "ConfigStatuses.kubernetes.talos.dev" };
+const SCHEDULER_CONFIGS: Type = Type { namespace: "controlplane", name: "SchedulerConfigs.kubernetes.talos.dev" };
+const CONTROLLER_MANAGER_CONFIGS: Type =
+    Type { namespace: "controlplane", name: "ControllerManagerConfigs.kubernetes.talos.dev" };
+const BOOTSTRAP_MANIFESTS: Type =
+    Type { namespace: "controlplane", name: "BootstrapManifestsConfigs.kubernetes.talos.dev" };
+const ETCD_MEMBERS: Type = Type { namespace: "etcd", name: "EtcdMembers.etcd.talos.dev" };
+
+impl Caller {
+    pub(super) async fn members(&self, to: &Route<'_>) -> Observed<Vec<Member>> {
+        self.list(to, MEMBERS).await?.iter().map(member).collect()
+    }
+
+    pub(super) async fn machine_type(&self, to: &Route<'_>) -> Observed<Option<Role>> {
+        let found = self.get(to, MACHINE_TYPES, "machine-type").await?;
+        // A bare scalar.
+        found.map(|resource| resource.spec::<String>().map(|text| role(&text))).transpose()
+    }
+
+    pub(super) async fn nodename(&self, to: &Route<'_>) -> Observed<Option<String>> {
+        let found = self.get(to, NODENAMES, "nodename").await?;
+        found.map(|resource| nodename(&resource)).transpose()
+    }
+
+    /// Addresses by which other machines reach it: those of its own networks, without Kubernetes' ones.
+    pub(super) async fn addresses(&self, to: &Route<'_>) -> Observed<Vec<String>> {
+        let mut found = self.get(to, NODE_ADDRESSES, "routed-no-k8s").await?;
+        if found.is_none() {
+            found = self.get(to, NODE_ADDRESSES, "routed").await?;
+        }
+        found.map_or(Ok(Vec::new()), |resource| addresses(&resource))
+    }
+
+    pub(super) async fn machine_status(&self, to: &Route<'_>) -> Observed<Option<MachineStatus>> {
+        let found = self.get(to, MACHINE_STATUSES, "machine").await?;
+        found.map(|resource| machine_status(&resource)).transpose()
+    }
+
+    pub(super) async fn static_pods(&self, to: &Route<'_>) -> Observed<Vec<String>> {
+        Ok(self.list(to, STATIC_PODS).await?.into_iter().map(|resource| resource.id).collect())
+    }
+
+    pub(super) async fn static_pod_statuses(&self, to: &Route<'_>) -> Observed<Vec<StaticPodStatus>> {
+        self.list(to, STATIC_POD_STATUSES).await?.iter().map(static_pod_status).collect()
+    }
+
+    pub(super) async fn config_statuses(&self, to: &Route<'_>) -> Observed<Vec<ReadyResource>> {
+        self.list(to, CONFIG_STATUSES).await?.iter().map(ready_resource).collect()
+    }
+
+    pub(super) async fn scheduler_enabled(&self, to: &Route<'_>) -> Observed<Option<bool>> {
+        enabled(&self.list(to, SCHEDULER_CONFIGS).await?, "kube-scheduler")
+    }
+
+    pub(super) async fn controller_manager_enabled(&self, to: &Route<'_>) -> Observed<Option<bool>> {
+        enabled(&self.list(to, CONTROLLER_MANAGER_CONFIGS).await?, "kube-controller-manager")
+    }
+
+    pub(super) async fn bootstrap_manifests(&self, to: &Route<'_>) -> Observed<Option<BootstrapManifests>> {
+        let found = self.get(to, BOOTSTRAP_MANIFESTS, "manifests").await?;
+        found.map(|resource| bootstrap_manifests(&resource)).transpose()
+    }
+
+    pub(super) async fn etcd_member_id(&self, to: &Route<'_>) -> Observed<Option<u64>> {
+        let found = self.get(to, ETCD_MEMBERS, "local").await?;
+        found.map(|resource| etcd_member_id(&resource)).transpose()
+    }
+}
+
+fn role(machine_type: &str) -> Role {
+    match machine_type {
+        "controlplane" | "init" => Role::ControlPlane,
+        "worker" => Role::Worker,
+        _ => Role::Unknown,
+    }
+}
+
+fn member(resource: &Resource) -> Observed<Member> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        node_id: String,
+        addresses: Vec<String>,
+        hostname: String,
+        machine_type: String,
+        #[serde(default)]
+        operating_system: String,
+        control_plane: Option<ControlPlane>,
+    }
+    #[derive(Deserialize)]
+    struct ControlPlane {
+        port: u16,
+    }
+    let spec: Spec = resource.spec()?;
+    Ok(Member {
+        name: resource.id.clone(),
+        node_id: spec.node_id,
+        addresses: spec.addresses,
+        hostname: spec.hostname,
+        role: role(&spec.machine_type),
+        operating_system: spec.operating_system,
+        api_port: spec.control_plane.map(|it| it.port),
+    })
+}
+
+fn nodename(resource: &Resource) -> Observed<String> {
+    #[derive(Deserialize)]
+    struct Spec {
+        nodename: String,
+    }
+    Ok(resource.spec::<Spec>()?.nodename)
+}
+
+fn addresses(resource: &Resource) -> Observed<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Spec {
+        addresses: Vec<String>,
+    }
+    let with_prefix = resource.spec::<Spec>()?.addresses;
+    Ok(with_prefix.iter().map(|prefix| prefix.split('/').next().unwrap_or_default().to_owned()).collect())
+}
+
+fn machine_status(resource: &Resource) -> Observed<MachineStatus> {
+    #[derive(Deserialize)]
+    struct Spec {
+        stage: String,
+        status: Status,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        ready: bool,
+        unmet_conditions: Option<Vec<Unmet>>,
+    }
+    #[derive(Deserialize)]
+    struct Unmet {
+        name: String,
+        #[serde(default)]
+        reason: String,
+    }
+    let spec: Spec = resource.spec()?;
+    let unmet = spec.status.unmet_conditions.unwrap_or_default();
+    Ok(MachineStatus {
+        stage: spec.stage,
+        ready: spec.status.ready,
+        unmet: unmet.into_iter().map(|it| UnmetCondition { name: it.name, reason: it.reason }).collect(),
+    })
+}
+
+fn ready_resource(resource: &Resource) -> Observed<ReadyResource> {
+    #[derive(Deserialize)]
+    struct Spec {
+        ready: bool,
+    }
+    Ok(ReadyResource { id: resource.id.clone(), ready: resource.spec::<Spec>()?.ready })
+}
+
+/// Talos 1.14 keeps what it renders from under `final-…`, beside what it began with.
+fn enabled(resources: &[Resource], component: &str) -> Observed<Option<bool>> {
+    #[derive(Deserialize)]
+    struct Spec {
+        enabled: bool,
+    }
+    let last = format!("final-{component}");
+    let found = [last.as_str(), component].iter().find_map(|id| resources.iter().find(|it| it.id == *id));
+    found.map(|resource| Ok(resource.spec::<Spec>()?.enabled)).transpose()
+}
+
+fn bootstrap_manifests(resource: &Resource) -> Observed<BootstrapManifests> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        proxy_enabled: bool,
+        #[serde(rename = "coreDNSEnabled")]
+        dns_enabled: bool,
+        flannel_enabled: bool,
+        #[serde(rename = "dnsServiceIP", default)]
+        dns_service_ip: String,
+        #[serde(rename = "dnsServiceIPv6", default)]
+        dns_service_ip_v6: String,
+    }
+    let spec: Spec = resource.spec()?;
+    Ok(BootstrapManifests {
+        proxy_enabled: spec.proxy_enabled,
+        dns_enabled: spec.dns_enabled,
+        flannel_enabled: spec.flannel_enabled,
+        dns_service_ip: if spec.dns_service_ip.is_empty() { spec.dns_service_ip_v6 } else { spec.dns_service_ip },
+    })
+}
+
+fn etcd_member_id(resource: &Resource) -> Observed<u64> {
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(rename = "memberID")]
+        member_id: String,
+    }
+    let id = resource.spec::<Spec>()?.member_id;
+    u64::from_str_radix(&id, 16)
+        .map_err(|_| Gap::new(GapKind::Malformed, clean(&format!("EtcdMembers `local`: `{id}` is no member id"))))
+}
+
+/// A Kubernetes `PodStatus`. All of it is optional there, so what is absent is absent here.
+fn static_pod_status(resource: &Resource) -> Observed<StaticPodStatus> {
+    let spec: PodStatus = resource.spec()?;
+    let name = resource.id.split_once('/').map_or(resource.id.as_str(), |(_, name)| name);
+    let ready = spec.conditions.iter().find(|it| it.kind == "Ready").map(|it| it.status == "True");
+    let told = spec.conditions.into_iter().find(|it| it.status != "True" && !it.message.is_empty());
+    let state = PodState {
+        phase: spec.phase,
+        ready,
+        containers: spec.container_statuses.into_iter().map(container).collect(),
+        message: if spec.message.is_empty() { told.map(|it| it.message).unwrap_or_default() } else { spec.message },
+    };
+    Ok(StaticPodStatus { name: name.to_owned(), state })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct PodStatus {
+    phase: String,
+    message: String,
+    conditions: Vec<PodCondition>,
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Deserialize)]
+struct PodCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerStatus {
+    name: String,
+    ready: bool,
+    restart_count: u32,
+    #[serde(default)]
+    state: States,
+    #[serde(default)]
+    last_state: States,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct States {
+    running: Option<serde_yaml::Value>,
+    waiting: Option<Waiting>,
+    terminated: Option<Terminated>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Waiting {
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Terminated {
+    exit_code: Option<i32>,
+    reason: Option<String>,
+    message: Option<String>,
+}
+
+fn container(status: ContainerStatus) -> ContainerState {
+    let running = status.state.running.is_some();
+    let waiting = status.state.waiting.unwrap_or_default();
+    let terminated = status.state.terminated.or(status.last_state.terminated).unwrap_or_default();
+    ContainerState {
+        name: status.name,
+        ready: status.ready,
+        restarts: status.restart_count,
+        running,
+        waiting_reason: waiting.reason,
+        waiting_message: waiting.message,
+        exit_code: terminated.exit_code,
+        termination_reason: terminated.reason,
+        termination_message: terminated.message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn malformed<T: std::fmt::Debug>(result: Observed<T>) -> String {
+        let gap = result.unwrap_err();
+        assert_eq!(gap.kind, GapKind::Malformed);
+        gap.text
+    }
+
+    #[test]
+    fn a_member_as_talos_1_13_writes_it() {
+        let yaml = "nodeId: Dvz3\naddresses:\n    - 10.0.0.2\n    - fd00::2\nhostname: cp-1.example\nmachineType: controlplane\n\
+                    operatingSystem: Talos (v1.13.0)\ncontrolPlane:\n    port: 6443\n";
+        let found = member(&Resource::literal("Members", "cp-1", yaml)).unwrap();
+        assert_eq!((found.name.as_str(), found.role, found.api_port), ("cp-1", Role::ControlPlane, Some(6443)));
+        assert_eq!(found.addresses, ["10.0.0.2", "fd00::2"]);
+        let worker = "nodeId: x\naddresses: []\nhostname: w-1\nmachineType: worker\noperatingSystem: Talos (v1.13.0)\n";
+        let found = member(&Resource::literal("Members", "w-1", worker)).unwrap();
+        assert_eq!((found.role, found.api_port), (Role::Worker, None));
+        let text = malformed(member(&Resource::literal("Members", "w-1", "nodeId: x\naddresses: []\nhostname: w-1\n")));
+        assert!(text.starts_with("Members `w-1`: missing field `machineType`"), "{text}");
+    }
+
+    #[test]
+    fn machine_types_are_scalars_and_new_ones_are_unknown() {
+        for (yaml, expected) in [
+            ("controlplane\n", Role::ControlPlane),
+            ("init", Role::ControlPlane),
+            ("worker", Role::Worker),
+            ("other", Role::Unknown),
+        ] {
+            assert_eq!(
+                Resource::literal("MachineTypes", "machine-type", yaml).spec().map(|it: String| role(&it)),
+                Ok(expected)
+            );
+        }
+        malformed(Resource::literal("MachineTypes", "machine-type", "a: b").spec::<String>());
+    }
+
+    #[test]
+    fn machine_status_has_no_defaults() {
+        let yaml = "stage: booting\nstatus:\n    ready: false\n    unmetConditions:\n        - name: staticPods\n          reason: not ready\n";
+        let status = machine_status(&Resource::literal("MachineStatuses", "machine", yaml)).unwrap();
+        assert_eq!(
+            (status.stage.as_str(), status.ready, status.unmet[0].name.as_str()),
+            ("booting", false, "staticPods")
+        );
+        let none = "stage: shutting down\nstatus:\n    ready: true\n    unmetConditions: []\n";
+        assert_eq!(machine_status(&Resource::literal("", "machine", none)).unwrap().stage, "shutting down");
+        malformed(machine_status(&Resource::literal("MachineStatuses", "machine", "stage: running\nstatus: {}\n")));
+        malformed(machine_status(&Resource::literal("MachineStatuses", "machine", "stage: running\n")));
+        malformed(machine_status(&Resource::literal("MachineStatuses", "machine", "- a\n")));
+        malformed(machine_status(&Resource::literal("MachineStatuses", "machine", "stage: [\n")));
+    }
+
+    #[test]
+    fn etcd_ids_are_hexadecimal_even_if_they_look_like_a_number() {
+        let id = |yaml: &str| etcd_member_id(&Resource::literal("EtcdMembers", "local", yaml));
+        assert_eq!(id("memberID: 299be9d182e09956\n"), Ok(0x299b_e9d1_82e0_9956));
+        assert_eq!(id("memberID: \"1234567890123456\"\n"), Ok(0x1234_5678_9012_3456));
+        assert_eq!(id("memberID: 1234567890123456\n"), Ok(0x1234_5678_9012_3456));
+        malformed(id("memberID: \"\"\n"));
+        malformed(id("memberID: etcd-1\n"));
+    }
+
+    #[test]
+    fn the_final_configuration_counts() {
+        let resource = |id: &str, enabled: bool| {
+            Resource::literal("SchedulerConfigs", id, &format!("enabled: {enabled}\nimage: x\n"))
+        };
+        let both = [resource("final-kube-scheduler", false), resource("kube-scheduler", true)];
+        assert_eq!(enabled(&both, "kube-scheduler"), Ok(Some(false)));
+        assert_eq!(enabled(&both[1..], "kube-scheduler"), Ok(Some(true)));
+        assert_eq!(enabled(&[], "kube-scheduler"), Ok(None));
+        assert_eq!(enabled(&[resource("other", true)], "kube-scheduler"), Ok(None));
+    }
+
+    #[test]
+    fn bootstrap_manifests_of_an_ipv6_cluster() {
+        let yaml = "string: https://k8s.example:6443\nproxyEnabled: true\ncoreDNSEnabled: true\nflannelEnabled: false\ndnsServiceIP: \"\"\ndnsServiceIPv6: fd00::a\n";
+        let found = bootstrap_manifests(&Resource::literal("BootstrapManifestsConfigs", "manifests", yaml)).unwrap();
+        assert_eq!(
+            (found.proxy_enabled, found.flannel_enabled, found.dns_service_ip.as_str()),
+            (true, false, "fd00::a")
+        );
+        malformed(bootstrap_manifests(&Resource::literal(
+            "BootstrapManifestsConfigs",
+            "manifests",
+            "proxyEnabled: true\n",
+        )));
+    }
+
+    #[test]
+    fn addresses_lose_their_prefix() {
+        let yaml = "addresses:\n    - 10.0.0.2/24\n    - fd00::2/64\nsortAlgorithm: v1\n";
+        assert_eq!(addresses(&Resource::literal("NodeAddresses", "routed", yaml)).unwrap(), ["10.0.0.2", "fd00::2"]);
+    }
+
+    #[test]
+    fn a_crashing_static_pod() {
+        let yaml = "conditions:\n    - lastProbeTime: null\n      message: 'containers with unready status: [kube-scheduler]'\n      status: \"False\"\n      type: Ready\n\
+                    containerStatuses:\n    - lastState:\n        terminated:\n            exitCode: 1\n            reason: Error\n            finishedAt: \"2026-11-21T14:04:08Z\"\n      name: kube-scheduler\n      ready: false\n      restartCount: 4\n      state:\n        waiting:\n            reason: CrashLoopBackOff\n            message: back-off 40s\nphase: Running\n";
+        let status =
+            static_pod_status(&Resource::literal("StaticPodStatuses", "kube-system/kube-scheduler-cp-1", yaml))
+                .unwrap();
+        assert_eq!(
+            (status.name.as_str(), status.state.ready, status.state.phase.as_str()),
+            ("kube-scheduler-cp-1", Some(false), "Running")
+        );
+        assert_eq!(status.state.message, "containers with unready status: [kube-scheduler]");
+        let container = &status.state.containers[0];
+        assert_eq!((container.restarts, container.running, container.exit_code), (4, false, Some(1)));
+        assert_eq!(container.waiting_reason.as_deref(), Some("CrashLoopBackOff"));
+    }
+
+    #[test]
+    fn a_static_pod_without_a_ready_condition_is_not_ready_by_default() {
+        let yaml = "containerStatuses:\n    - lastState: {}\n      name: a\n      ready: true\n      restartCount: 0\n      state:\n        running:\n            startedAt: \"2026-11-21T14:03:34Z\"\n";
+        let status = static_pod_status(&Resource::literal("StaticPodStatuses", "kube-system/a-cp-1", yaml)).unwrap();
+        assert_eq!((status.state.ready, status.state.containers[0].running), (None, true));
+    }
+}

@@ -1,0 +1,410 @@
+//! The client against servers in this process: real TCP, TLS and HTTP/2 on loopback.
+
+mod fake;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rcgen::date_time_ymd;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tonic::Code;
+
+use self::fake::{Authority, Fake, Machine, address, garbage, tls};
+use super::{ClientCertificate, Config, EndpointAddress, Lane, NodeAsk, Proxy, TalosClient};
+use crate::checks::Fact;
+use crate::snapshot::{AlarmKind, Gap, GapKind, Role, TalosNode};
+
+/// For what must answer; a busy machine may need a while.
+const LONG: Duration = Duration::from_secs(20);
+/// For what must not answer.
+const SHORT: Duration = Duration::from_millis(400);
+
+fn client_as(
+    authority: &Authority,
+    client: Option<ClientCertificate>,
+    endpoints: Vec<EndpointAddress>,
+    timeout: Duration,
+) -> TalosClient {
+    let cluster = Some("prod".to_owned());
+    TalosClient::new(Config { endpoints, ca_pem: authority.pem.clone(), client, cluster, timeout }).unwrap()
+}
+
+fn client(authority: &Authority, endpoints: Vec<EndpointAddress>, timeout: Duration) -> TalosClient {
+    client_as(authority, Some(authority.client()), endpoints, timeout)
+}
+
+async fn serve(authority: &Authority, fake: &Fake) -> EndpointAddress {
+    let leaf = authority.server("127.0.0.1", |_| {});
+    fake.clone().serve(tls(&leaf, Some(authority), true)).await
+}
+
+async fn version_gap(client: &TalosClient) -> Gap {
+    client.endpoint(0, Instant::now() + LONG).await.endpoint.version.unwrap_err()
+}
+
+async fn ask(
+    client: &TalosClient,
+    addresses: &[&str],
+    expected: &[&str],
+    facts: &[Fact],
+    working: &[usize],
+) -> TalosNode {
+    let addresses: Vec<String> = addresses.iter().map(|it| (*it).to_owned()).collect();
+    let expected: Vec<String> = expected.iter().map(|it| (*it).to_owned()).collect();
+    let ask =
+        NodeAsk { name: "cp-1", addresses: &addresses, expected: &expected, role: Role::Unknown, lane: Lane::Normal };
+    let facts: BTreeSet<Fact> = facts.iter().copied().collect();
+    client.node(&ask, &facts, working, Instant::now() + LONG).await
+}
+
+const ALL: [Fact; 9] = [
+    Fact::MachineStatus,
+    Fact::Services,
+    Fact::StaticPods,
+    Fact::StaticPodStatuses,
+    Fact::ConfigStatuses,
+    Fact::ComponentConfigs,
+    Fact::EtcdMembership,
+    Fact::EtcdAlarms,
+    Fact::EtcdData,
+];
+
+#[tokio::test]
+async fn an_endpoint_and_its_node() {
+    let authority = Authority::new();
+    let fake = Fake::new(&[("", Machine::Named("cp-1")), ("10.0.0.1", Machine::Named("cp-1"))]);
+    let client = client(&authority, vec![serve(&authority, &fake).await], LONG);
+
+    let answer = client.endpoint(0, Instant::now() + LONG).await;
+    assert_eq!(answer.endpoint.version.unwrap().tag, "v1.13.0");
+    assert_eq!(answer.endpoint.role, Ok(Some(Role::ControlPlane)));
+    assert_eq!(answer.endpoint.nodename, Ok(Some("cp-1".into())));
+    assert_eq!(answer.members.unwrap()[0].name, "cp-1");
+    assert_eq!(answer.addresses.unwrap(), ["10.0.0.1"]);
+
+    let node = ask(&client, &["10.0.0.1"], &["CP-1"], &ALL, &[0]).await;
+    let contact = node.contact.unwrap();
+    assert_eq!((contact.address.as_str(), contact.answered_by_other), ("10.0.0.1", None));
+    assert_eq!(node.machine_status.unwrap().unwrap().stage, "running");
+    assert_eq!(node.services.unwrap()[0].healthy, Some(true));
+    assert_eq!(node.static_pods, Ok(vec![]));
+    assert_eq!(node.scheduler_enabled, Ok(None));
+    assert_eq!(node.bootstrap_manifests, Err(Gap::not_asked()));
+    assert_eq!(node.etcd_member_id, Ok(Some(255)));
+    assert_eq!(node.etcd_status.unwrap().leader, 255);
+    assert_eq!(node.etcd_members.unwrap()[0].name, "cp-1");
+    assert_eq!(node.etcd_alarms.unwrap()[0].kind, AlarmKind::NoSpace);
+    assert_eq!(node.etcd_data_absent, Err(Gap::not_asked()), "etcd runs");
+
+    let seen = fake.seen.lock().unwrap();
+    assert!(seen.contains(&"Version  prod".to_owned()), "{seen:?}");
+    assert!(seen.contains(&"EtcdStatus 10.0.0.1 prod".to_owned()), "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_data_of_a_stopped_etcd_and_nothing_of_a_worker_s() {
+    let authority = Authority::new();
+    let mut fake = Fake::new(&[("10.0.0.1", Machine::Named("cp-1")), ("10.0.0.4", Machine::Named("w-1"))]);
+    fake.etcd = "Preparing";
+    let client = client(&authority, vec![serve(&authority, &fake).await], LONG);
+    assert_eq!(ask(&client, &["10.0.0.1"], &[], &[Fact::EtcdData], &[0]).await.etcd_data_absent, Ok(true));
+    let worker = ask(&client, &["10.0.0.4"], &[], &ALL, &[0]).await;
+    assert_eq!(worker.machine_type, Ok(Some(Role::Worker)));
+    assert_eq!(worker.etcd_status, Err(Gap::not_asked()));
+    assert!(worker.services.is_ok());
+    assert!(!fake.seen.lock().unwrap().iter().any(|call| call.starts_with("EtcdStatus 10.0.0.4")));
+}
+
+#[tokio::test]
+async fn a_server_without_alpn() {
+    let authority = Authority::new();
+    let leaf = authority.server("127.0.0.1", |_| {});
+    let at = Fake::new(&[("", Machine::Named("cp-1"))]).serve(tls(&leaf, Some(&authority), false)).await;
+    let client = client(&authority, vec![at], LONG);
+    assert!(client.endpoint(0, Instant::now() + LONG).await.endpoint.version.is_ok());
+}
+
+#[tokio::test]
+async fn a_refused_client_certificate() {
+    let authority = Authority::new();
+    let at = serve(&authority, &Fake::new(&[("", Machine::Named("cp-1"))])).await;
+    let none = client_as(&authority, None, vec![at.clone()], LONG);
+    assert_eq!(version_gap(&none).await.kind, GapKind::ClientCertificateRefused);
+    let foreign = client_as(&authority, Some(Authority::new().client()), vec![at], LONG);
+    let gap = version_gap(&foreign).await;
+    assert_eq!(gap.kind, GapKind::ClientCertificateRefused);
+    assert!(gap.text.starts_with("the server refused the client certificate: "), "{}", gap.text);
+}
+
+#[tokio::test]
+async fn certificates_of_servers() {
+    let authority = Authority::new();
+    let fake = Fake::new(&[("", Machine::Named("cp-1"))]);
+    let at = |leaf: ClientCertificate| fake.clone().serve(tls(&leaf, Some(&authority), true));
+
+    let foreign = at(Authority::new().server("127.0.0.1", |_| {})).await;
+    let gap = version_gap(&client(&authority, vec![foreign], LONG)).await;
+    assert_eq!(gap, Gap::new(GapKind::UnknownCa, "the server's certificate is signed by another CA"));
+
+    let other = at(authority.server("cp-9.example", |_| {})).await;
+    let gap = version_gap(&client(&authority, vec![other], LONG)).await;
+    assert_eq!(gap.kind, GapKind::NameNotInCertificate);
+    assert_eq!(gap.text, "the server's certificate is not valid for `127.0.0.1`, only for: cp-9.example");
+
+    let expired = at(authority.server("127.0.0.1", |params| params.not_after = date_time_ymd(2020, 1, 1))).await;
+    let gap = version_gap(&client(&authority, vec![expired], LONG)).await;
+    assert_eq!(gap.kind, GapKind::PeerCertificateExpired);
+}
+
+#[tokio::test]
+async fn maintenance_mode() {
+    let authority = Authority::new();
+    let leaf = Authority::new().server("127.0.0.1", |_| {});
+    let fake = Fake::new(&[("", Machine::Maintenance)]);
+    let at = fake.clone().serve(tls(&leaf, None, true)).await;
+    let gap = version_gap(&client(&authority, vec![at], LONG)).await;
+    assert_eq!(gap.kind, GapKind::Maintenance);
+    assert_eq!(*fake.seen.lock().unwrap(), ["MachineStatuses.runtime.talos.dev  -"], "no cluster name, nothing else");
+
+    // A stranger who is not in maintenance mode stays a stranger.
+    let at = Fake::new(&[("", Machine::Named("cp-1"))]).serve(tls(&leaf, None, true)).await;
+    assert_eq!(version_gap(&client(&authority, vec![at], LONG)).await.kind, GapKind::UnknownCa);
+}
+
+#[tokio::test]
+async fn broken_servers() {
+    let authority = Authority::new();
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = address(listener.local_addr().unwrap());
+    let silent = version_gap(&client(&authority, vec![at.clone()], SHORT)).await;
+    assert_eq!(silent, Gap::new(GapKind::TimedOut, "connected, but the TLS handshake was not answered"));
+
+    let closes = client(&authority, vec![at.clone()], LONG);
+    let (gap, ()) = tokio::join!(version_gap(&closes), async {
+        // The backlog holds the connection of the silent one, too.
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await;
+        }
+    });
+    assert_eq!(gap.kind, GapKind::Broken);
+
+    let speaks_http = client(&authority, vec![at.clone()], LONG);
+    let (gap, ()) = tokio::join!(version_gap(&speaks_http), async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await;
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        let _ = stream.shutdown().await;
+    });
+    assert_eq!(gap, Gap::new(GapKind::Broken, "the answer is not TLS"));
+
+    drop(listener);
+    let gap = version_gap(&client(&authority, vec![at], LONG)).await;
+    assert_eq!(gap, Gap::new(GapKind::ConnectionRefused, "connection refused"));
+
+    let nowhere =
+        EndpointAddress { host: "cp-1.invalid".into(), port: 50000, shown: "cp-1".into(), via: Proxy::Direct };
+    let gap = version_gap(&client(&authority, vec![nowhere], LONG)).await;
+    assert_eq!(gap.kind, GapKind::NameNotFound);
+}
+
+/// What a packet filter does, as opposed to a frozen apid.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_port_that_swallows_packets() {
+    let authority = Authority::new();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    // Room for one connection that nobody accepts; after it, the kernel drops every SYN.
+    let listener = socket.listen(0).unwrap();
+    let client = client(&authority, vec![address(listener.local_addr().unwrap())], SHORT);
+    let frozen = version_gap(&client).await;
+    assert_eq!(frozen.kind, GapKind::TimedOut, "{}", frozen.text);
+    let filtered = version_gap(&client).await;
+    assert_eq!(filtered, Gap::new(GapKind::ConnectTimedOut, "no connection within 0.4s"), "the last attempt counts");
+}
+
+#[tokio::test]
+async fn answers_that_are_no_answers() {
+    let authority = Authority::new();
+    let leaf = authority.server("127.0.0.1", |_| {});
+    let at = garbage(tls(&leaf, Some(&authority), true)).await;
+    let gap = version_gap(&client(&authority, vec![at], LONG)).await;
+    assert_eq!(gap.kind, GapKind::Malformed, "{}", gap.text);
+
+    let at = serve(&authority, &Fake::new(&[("", Machine::Endless)])).await;
+    let answer = client(&authority, vec![at], LONG).endpoint(0, Instant::now() + LONG).await;
+    assert_eq!(answer.members.unwrap_err().kind, GapKind::TooLarge);
+
+    let at = serve(&authority, &Fake::new(&[("", Machine::Big)])).await;
+    let answer = client(&authority, vec![at], LONG).endpoint(0, Instant::now() + LONG).await;
+    assert_eq!(answer.members.unwrap().len(), 1, "5 MiB are allowed");
+}
+
+#[tokio::test]
+async fn a_node_that_hangs() {
+    let authority = Authority::new();
+    let fake = Fake::new(&[("10.0.0.1", Machine::Hangs)]);
+    let client = client(&authority, vec![serve(&authority, &fake).await], SHORT);
+    let node = ask(&client, &["10.0.0.1"], &[], &ALL, &[0]).await;
+    assert_eq!(node.contact, Err(Gap::new(GapKind::TimedOut, "no answer within 0.4s")));
+    assert_eq!(node.services, Err(Gap::not_asked()));
+}
+
+#[tokio::test]
+async fn what_apid_says_of_a_node() {
+    let authority = Authority::new();
+    let fake = Fake::new(&[("10.0.0.2", Machine::Refuses(Code::PermissionDenied, "no request forwarding"))]);
+    let client = client(&authority, vec![serve(&authority, &fake).await], LONG);
+    let gap = ask(&client, &["10.0.0.2"], &[], &[], &[0]).await.contact.unwrap_err();
+    assert_eq!(gap, Gap::new(GapKind::NoForwarding, "no request forwarding"));
+    let gap = ask(&client, &["10.0.0.9"], &[], &[], &[0]).await.contact.unwrap_err();
+    assert_eq!(gap, Gap::new(GapKind::NodeUnreachable, "dial tcp 10.0.0.9:50000: no route to host"));
+    assert_eq!(ask(&client, &["10.0.0.1"], &[], &[], &[]).await.contact.unwrap_err().kind, GapKind::NotAsked);
+    assert_eq!(ask(&client, &[], &[], &[], &[0]).await.contact.unwrap_err().kind, GapKind::NotAsked);
+    assert_eq!(ask(&client, &["a\nb"], &[], &[], &[0]).await.contact.unwrap_err().kind, GapKind::Malformed);
+}
+
+#[tokio::test]
+async fn another_endpoint_is_tried() {
+    let authority = Authority::new();
+    let good = Fake::new(&[("10.0.0.1", Machine::Named("cp-1"))]);
+    for bad in [Machine::Hangs, Machine::Refuses(Code::PermissionDenied, "no request forwarding")] {
+        let bad = Fake::new(&[("10.0.0.1", bad)]);
+        let endpoints = vec![serve(&authority, &bad).await, serve(&authority, &good).await];
+        let expected = endpoints[1].shown.clone();
+        let client = client(&authority, endpoints, LONG);
+        assert_eq!(ask(&client, &["10.0.0.1"], &["cp-1"], &[], &[0, 1]).await.contact.unwrap().endpoint, expected);
+    }
+}
+
+#[tokio::test]
+async fn the_right_one_of_several_addresses() {
+    let authority = Authority::new();
+    let fake = Fake::new(&[("10.0.0.100", Machine::Named("cp-2")), ("10.0.0.1", Machine::Named("cp-1"))]);
+    let client = client(&authority, vec![serve(&authority, &fake).await], LONG);
+    let contact = ask(&client, &["10.0.0.100", "10.0.0.9", "10.0.0.1"], &["cp-1"], &[], &[0]).await.contact.unwrap();
+    assert_eq!((contact.address.as_str(), contact.answered_by_other), ("10.0.0.1", None));
+    let contact = ask(&client, &["10.0.0.100", "10.0.0.9"], &["cp-1"], &[], &[0]).await.contact.unwrap();
+    assert_eq!(contact.answered_by_other.as_deref(), Some("cp-2"));
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_opened_anew() {
+    let authority = Authority::new();
+    let leaf = authority.server("127.0.0.1", |_| {});
+    let upstream = Fake::new(&[("", Machine::Named("cp-1"))]).serve(tls(&leaf, Some(&authority), true)).await;
+    let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client(&authority, vec![address(front.local_addr().unwrap())], LONG);
+    for _ in 0..2 {
+        let forward = async {
+            let (mut down, _) = front.accept().await.unwrap();
+            let mut up = tokio::net::TcpStream::connect((upstream.host.as_str(), upstream.port)).await.unwrap();
+            let _ = tokio::io::copy_bidirectional(&mut down, &mut up).await;
+        };
+        tokio::select! {
+            answer = client.endpoint(0, Instant::now() + LONG) => assert!(answer.endpoint.version.is_ok()),
+            () = forward => panic!("the connection ended first"),
+        }
+        // The forwarder is dropped here, and the connection with it.
+    }
+}
+
+#[tokio::test]
+async fn kubeconfig_from_the_endpoint_that_gives_one() {
+    let authority = Authority::new();
+    let worker = Machine::Refuses(Code::Unimplemented, "kubeconfig is only available on control plane nodes");
+    let worker = serve(&authority, &Fake::new(&[("", worker)])).await;
+    let good = serve(&authority, &Fake::new(&[("", Machine::Named("cp-1"))])).await;
+    let reader = Machine::Refuses(Code::PermissionDenied, "not authorized");
+    let reader = serve(&authority, &Fake::new(&[("", reader)])).await;
+    let client = client(&authority, vec![worker, good, reader], LONG);
+    assert_eq!(client.kubeconfig(&[0, 1], Instant::now() + LONG).await.unwrap(), "kind: Config\n");
+    assert_eq!(client.kubeconfig(&[2, 1], Instant::now() + LONG).await.unwrap_err().kind, GapKind::Forbidden);
+}
+
+#[tokio::test]
+async fn through_proxies() {
+    let authority = Authority::new();
+    let target = serve(&authority, &Fake::new(&[("", Machine::Named("cp-1"))])).await;
+    let front = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (host, port) = ("127.0.0.1".to_owned(), front.local_addr().unwrap().port());
+
+    let login = Some(("user".to_owned(), "pass".to_owned()));
+    let authorization = Some("Basic dXNlcjpwYXNz".to_owned());
+    let via = Proxy::Http { host: host.clone(), port, authorization };
+    let refused = client(&authority, vec![EndpointAddress { via: via.clone(), ..target.clone() }], LONG);
+    let (gap, ()) = tokio::join!(version_gap(&refused), async {
+        let (mut stream, _) = front.accept().await.unwrap();
+        let mut request = vec![0; 4096];
+        let length = stream.read(&mut request).await.unwrap();
+        let request = String::from_utf8_lossy(&request[..length]).into_owned();
+        assert!(request.starts_with(&format!("CONNECT 127.0.0.1:{} HTTP/1.1\r\n", target.port)), "{request}");
+        assert!(request.contains("Proxy-Authorization: Basic dXNlcjpwYXNz\r\n"), "{request}");
+        stream.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await.unwrap();
+    });
+    assert_eq!(gap, Gap::new(GapKind::Proxy, format!("proxy 127.0.0.1:{port}: it answered 403 Forbidden")));
+
+    for via in [via, Proxy::Socks5 { host, port, login }] {
+        let client = client(&authority, vec![EndpointAddress { via: via.clone(), ..target.clone() }], LONG);
+        let proxy = async {
+            let (mut down, _) = front.accept().await.unwrap();
+            let mut bytes = [0; 4096];
+            if matches!(via, Proxy::Socks5 { .. }) {
+                down.read_exact(&mut bytes[..4]).await.unwrap();
+                assert_eq!(bytes[..4], [5, 2, 0, 2]);
+                down.write_all(&[5, 2]).await.unwrap();
+                down.read_exact(&mut bytes[..11]).await.unwrap();
+                assert_eq!(&bytes[..11], b"\x01\x04user\x04pass");
+                down.write_all(&[1, 0]).await.unwrap();
+                down.read_exact(&mut bytes[..10]).await.unwrap();
+                assert_eq!(bytes[..8], [5, 1, 0, 1, 127, 0, 0, 1]);
+                down.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
+            } else {
+                let _ = down.read(&mut bytes).await.unwrap();
+                down.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            }
+            let mut up = tokio::net::TcpStream::connect((target.host.as_str(), target.port)).await.unwrap();
+            let _ = tokio::io::copy_bidirectional(&mut down, &mut up).await;
+        };
+        tokio::select! {
+            answer = client.endpoint(0, Instant::now() + LONG) => assert!(answer.endpoint.version.is_ok()),
+            () = proxy => panic!("the proxy ended first"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn futures_are_small_and_can_be_spawned() {
+    fn sendable<T: Send>(_: &T) {}
+    let authority = Authority::new();
+    let client = client(&authority, vec![], LONG);
+    let ask = NodeAsk { name: "", addresses: &[], expected: &[], role: Role::Unknown, lane: Lane::Normal };
+    let facts = BTreeSet::new();
+    let node = client.node(&ask, &facts, &[], Instant::now());
+    sendable(&node);
+    assert!(size_of_val(&node) < 32 << 10, "{}", size_of_val(&node));
+}
+
+#[test]
+fn credentials_that_cannot_be_used() {
+    let authority = Authority::new();
+    let config = |ca_pem: &str, client| Config {
+        endpoints: vec![],
+        ca_pem: ca_pem.to_owned(),
+        client,
+        cluster: None,
+        timeout: SHORT,
+    };
+    let error = |config| TalosClient::new(config).err().map(|error| error.to_string()).unwrap();
+    assert_eq!(error(config("", None)), "there is no CA certificate");
+    let mut mismatch = authority.client();
+    mismatch.key_pem = Authority::new().client().key_pem;
+    assert_eq!(error(config(&authority.pem, Some(mismatch))), "cannot use the client certificate and key");
+    let mut cluster = config(&authority.pem, None);
+    cluster.cluster = Some("a\nb".to_owned());
+    assert_eq!(error(cluster), "cannot send the cluster name");
+}
