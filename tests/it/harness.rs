@@ -1,0 +1,128 @@
+//! A builder that runs the program in a clean environment and keeps the promises that hold for every run.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A run to be: an empty home folder, no variable of ours, nothing inherited but PATH.
+pub(crate) struct Program {
+    command: Command,
+    home: TempDir,
+}
+
+/// No run of these tests takes so long, unless it hangs.
+const HUNG: Duration = Duration::from_secs(60);
+
+/// What a run left behind.
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+}
+
+pub(crate) fn program() -> Program {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cluster-health"));
+    command.env_clear().env("HOME", home.path()).current_dir(home.path()).stdin(Stdio::null());
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    Program { command, home }
+}
+
+impl Program {
+    pub(crate) fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Writes a file below the home folder, with its folders.
+    pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    /// As talosconfig where it is looked for.
+    pub(crate) fn talosconfig(self, content: impl AsRef<[u8]>) -> Self {
+        self.file(".talos/config", content)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn run(self) -> Outcome {
+        let started = Instant::now();
+        let output = assert_cmd::Command::from_std(self.command).timeout(HUNG).output().unwrap();
+        let outcome = Outcome {
+            code: code(output.status),
+            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
+            took: started.elapsed(),
+        };
+        outcome.keeps_its_promises();
+        outcome
+    }
+
+    /// For tests that talk to the running process. The home folder lives as long as the second value.
+    pub(crate) fn spawn(self) -> (Child, TempDir) {
+        self.spawn_into(Stdio::piped())
+    }
+
+    pub(crate) fn spawn_into(mut self, stdout: impl Into<Stdio>) -> (Child, TempDir) {
+        let child = self.command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
+        (child, self.home)
+    }
+}
+
+/// The exit code as a shell sees it.
+pub(crate) fn code(status: std::process::ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+impl Outcome {
+    fn keeps_its_promises(&self) {
+        for text in [&self.stdout, &self.stderr] {
+            assert!(!text.contains("panicked"), "{self}");
+            assert!(!text.contains('\u{1b}'), "escape sequences without a terminal: {self}");
+            assert!(!text.contains("PRIVATE KEY"), "{self}");
+        }
+    }
+
+    /// The exit code, and words that have to stand on stderr or in the report.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self}");
+        for word in words {
+            assert!(self.stderr.contains(word) || self.stdout.contains(word), "`{word}` is not in {self}");
+        }
+    }
+
+    /// Stdout as exactly one JSON document.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "exit {} after {:?}\nstdout:\n{}\nstderr:\n{}", self.code, self.took, self.stdout, self.stderr)
+    }
+}

@@ -1,0 +1,92 @@
+//! Streams and files: one document on stdout, valid reports whatever happens, the same code for every format.
+
+use crate::harness::{code, program};
+use crate::pki::{Authority, reader};
+
+/// Nobody listens on port 1 of any loopback address.
+fn unreachable() -> String {
+    reader(&Authority::new(), &[([127, 0, 0, 9], 1).into()])
+}
+
+fn schema() -> jsonschema::Validator {
+    let schema = program().args(["schema"]).run().json();
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+#[test]
+fn the_code_is_the_same_for_every_format_and_verbosity() {
+    for arguments in
+        [&["-o", "text"][..], &["-o", "json"], &["-o", "junit"], &["-q"], &["-v"], &["--color", "never", "--ascii"]]
+    {
+        let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes"]).args(arguments).run();
+        assert_eq!(outcome.code, 69, "{arguments:?}: {outcome}");
+    }
+    let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes", "--simple-exit-codes"]).run();
+    assert_eq!(outcome.code, 1, "{outcome}");
+}
+
+#[test]
+fn stdout_is_one_valid_document_and_every_check_is_in_it() {
+    let checks = program().args(["list", "-o", "json"]).run().json();
+    let listed = checks.as_array().or_else(|| checks["checks"].as_array()).unwrap().len();
+    for arguments in [&["--no-kubernetes"][..], &["--context", "none"], &["--skip", "*"], &["--level", "talos"]] {
+        let outcome = program().talosconfig(unreachable()).args(["-o", "json"]).args(arguments).run();
+        let report = outcome.json();
+        assert_eq!(report["checks"].as_array().unwrap().len(), listed, "{arguments:?}");
+        assert_eq!(report["exitCode"], outcome.code, "{arguments:?}");
+        let errors: Vec<String> = schema().iter_errors(&report).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{arguments:?}: {errors:?}");
+    }
+}
+
+#[test]
+fn files_are_written_beside_stdout() {
+    let program = program().talosconfig(unreachable());
+    let (json, junit) = (program.path("new/folder/r.json"), program.path("r.xml"));
+    let outcome = program.args(["--no-kubernetes", "--report", "json=new/folder/r.json", "--junit-file", "r.xml"]);
+    let home = outcome.home().to_owned();
+    let (mut child, _keep) = outcome.spawn();
+    assert_eq!(code(child.wait().unwrap()), 69);
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    assert_eq!(report["complete"], true);
+    assert!(std::fs::read_to_string(junit).unwrap().contains("<testsuites"));
+    let left: Vec<_> = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "no temporary file stays: {left:?}");
+}
+
+#[test]
+fn an_unwritable_path_is_found_before_anything_is_checked() {
+    for path in ["json=/proc/no/such/r.json", "json=/dev/null/r.json"] {
+        let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes", "--report", path]).run();
+        assert_eq!(outcome.code, 74, "{outcome}");
+        assert!(!outcome.stderr.contains("refused"), "nothing was dialled: {outcome}");
+    }
+}
+
+#[test]
+fn a_closed_stdout_changes_nothing() {
+    for format in ["text", "json", "junit"] {
+        let (mut child, _keep) = program().talosconfig(unreachable()).args(["--no-kubernetes", "-o", format]).spawn();
+        drop(child.stdout.take());
+        let mut stderr = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut stderr).unwrap();
+        assert_eq!(code(child.wait().unwrap()), 69, "{format}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_result_that_is_lost_is_no_success() {
+    for format in ["text", "json", "junit"] {
+        let healthy = &["--skip", "*", "--allow-empty"][..];
+        for (arguments, expected) in [(healthy, 74), (&["--no-kubernetes"], 69)] {
+            let program = program().talosconfig(unreachable()).args(["-o", format]).args(arguments);
+            let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+            let (mut child, _keep) = program.spawn_into(full);
+            let mut stderr = String::new();
+            std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut stderr).unwrap();
+            assert_eq!(code(child.wait().unwrap()), expected, "{format}: {stderr}");
+            assert!(stderr.contains("error: could not write the result to stdout: "), "{format}: {stderr}");
+        }
+    }
+}
