@@ -1,0 +1,125 @@
+#!/bin/bash
+# Real, reversible faults on a running Talos rig (up ha).
+#
+#   faults.sh list
+#   faults.sh NAME on|off [NODE]
+#
+# `on` returns when the cause is there; what it leads to can take a while (see the list). More than one at a time is
+# allowed. `off` undoes the cause and returns; wait with `rig.sh talosctl health`.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# NAME|NODE by default|what is done, and what follows from it
+faults() {
+  cat << 'E'
+scheduler-broken|cp3|static pod gets an unknown flag by machine config: CrashLoopBackOff after about 20 s
+controller-manager-broken|cp3|the same for the controller manager
+apiserver-broken|cp3|the same for the API server
+kubelet-crash|cp2|kubelet gets an unknown flag: service restarts for ever, node NotReady after about 45 s
+cordon|w1|node is cordoned; Talos notices (NodeStatus), talosctl health fails
+node-down|cp3|power cut; the address answers "no route to host" after 3 s. off boots it with its old disk
+node-unplugged|cp3|network cable pulled: packets vanish, calls hang until their deadline. No RST, no ICMP
+node-frozen|cp3|machined (PID 1) is stopped by SIGSTOP: apid accepts, every call hangs; containers go on
+apid-frozen|cp3|apid is stopped by SIGSTOP: port 50000 connects, TLS never answers
+etcd-frozen|cp3|etcd is stopped by SIGSTOP: the member is lost while its process and service live
+kubelet-frozen|w1|kubelet is stopped by SIGSTOP: lease ends, node NotReady (Unknown) after about 45 s
+apiserver-frozen|cp3|kube-apiserver is stopped by SIGSTOP: port 6443 connects, no answer; pods and nodes stay Ready
+etcd-removed|cp3|member is removed by `talosctl etcd remove-member`. off wipes the node and boots it: joins anew
+nospace-alarm|cp1|NOSPACE alarm for this node's member through etcd's API: real answers, the disk is not full
+corrupt-alarm|cp1|CORRUPT alarm, likewise
+maintenance|m1|one more node boots without a machine config: apid without mTLS, few calls work
+E
+}
+
+restore() { # NODE: the machine config that `rig.sh up` made
+  on_node "$1" apply-config -f "$cfg/$1.yaml" --mode no-reboot
+}
+patch() { # NODE JSON
+  on_node "$1" patch mc --patch "$2" --mode no-reboot
+}
+bogus_flag() { # NODE COMPONENT
+  patch "$1" "{\"cluster\": {\"$2\": {\"extraArgs\": {\"bogus-flag\": \"1\"}}}}"
+}
+
+rig_node() { # up|down|wipe NODE
+  "$here/rig.sh" node "$@"
+}
+signal() { # NODE PROGRAM SIGNAL
+  local pids
+  node_running "$1"
+  pids=$(pids_of "$1" "$2")
+  [ -n "$pids" ] || die "no $2 runs on $1"
+  kill "-$3" $pids
+}
+init() { # NODE: its PID 1
+  node_running "$1"
+  cat "$run/$1.init"
+}
+
+member() { # NODE: id of its etcd member, hex
+  on_node "$1" etcd status | awk 'NR == 2 { print $2 }'
+}
+alarm() { # nospace|corrupt activate|deactivate NODE
+  local id secrets
+  id=$(member "$3")
+  [ -n "$id" ] || die "no etcd member on $3"
+  secrets=/proc/$(init "$3")/root/system/secrets/etcd
+  in_rig etcdalarm "$(node_ip "$3"):2379" "$secrets/ca.crt" "$secrets/admin.crt" "$secrets/admin.key" "$1" "$2" "$id"
+}
+etcd_removed_on() { # NODE: asked of another one, since a member does not remove itself
+  local other
+  other=$(control_planes | grep -vx "$1" | head -n 1)
+  on_node "$other" etcd remove-member "$(member "$1")"
+}
+
+name=${1:-}
+case $name in
+  list)
+    while IFS='|' read -r name node text; do
+      [ -z "$name" ] || printf '%-26s %-4s %s\n' "$name" "$node" "$text"
+    done < <(faults)
+    exit ;;
+  '' | -*)
+    sed -n '2,8p' "$0"
+    exit 2 ;;
+esac
+remembered
+line=$(grep "^$name|" < <(faults)) || die "no fault '$name'; '$0 list' shows them"
+switch=${2:-}
+node=${3:-$(cut -d'|' -f2 <<< "$line")}
+[[ $switch =~ ^(on|off)$ ]] || die "usage: faults.sh $name on|off [NODE]"
+[[ " $nodes m1 " == *" $node "* ]] || die "no node '$node' in this rig; there are $nodes"
+
+case $name:$switch in
+  scheduler-broken:on) bogus_flag "$node" scheduler ;;
+  controller-manager-broken:on) bogus_flag "$node" controllerManager ;;
+  apiserver-broken:on) bogus_flag "$node" apiServer ;;
+  kubelet-crash:on) patch "$node" '{"machine": {"kubelet": {"extraArgs": {"bogus-flag": "1"}}}}' ;;
+  scheduler-broken:off | controller-manager-broken:off | apiserver-broken:off | kubelet-crash:off) restore "$node" ;;
+  cordon:on) kubectl cordon "$node" ;;
+  cordon:off) kubectl uncordon "$node" ;;
+  node-down:on) rig_node down "$node" ;;
+  node-down:off) rig_node up "$node" ;;
+  node-unplugged:on) ip -n "$net" link set "$E2E_NAME-$node" down ;;
+  node-unplugged:off) ip -n "$net" link set "$E2E_NAME-$node" up ;;
+  node-frozen:on) kill -STOP "$(init "$node")" ;;
+  node-frozen:off) kill -CONT "$(init "$node")" ;;
+  apid-frozen:on) signal "$node" apid STOP ;;
+  apid-frozen:off) signal "$node" apid CONT ;;
+  etcd-frozen:on) signal "$node" etcd STOP ;;
+  etcd-frozen:off) signal "$node" etcd CONT ;;
+  kubelet-frozen:on) signal "$node" kubelet STOP ;;
+  kubelet-frozen:off) signal "$node" kubelet CONT ;;
+  apiserver-frozen:on) signal "$node" kube-apiserver STOP ;;
+  apiserver-frozen:off) signal "$node" kube-apiserver CONT ;;
+  etcd-removed:on) etcd_removed_on "$node" ;;
+  etcd-removed:off)
+    rig_node wipe "$node"
+    rig_node up "$node" ;;
+  nospace-alarm:on) alarm nospace activate "$node" ;;
+  nospace-alarm:off) alarm nospace deactivate "$node" ;;
+  corrupt-alarm:on) alarm corrupt activate "$node" ;;
+  corrupt-alarm:off) alarm corrupt deactivate "$node" ;;
+  maintenance:on) rig_node up m1 ;;
+  maintenance:off) rig_node wipe m1 ;;
+esac
+echo "$name $switch: $node"

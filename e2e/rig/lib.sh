@@ -1,0 +1,247 @@
+# lib.sh: what rig.sh and faults.sh share. To be sourced; it starts nothing by itself.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+die() {
+  echo "${0##*/}: $*" >&2
+  exit 1
+}
+log() {
+  printf '%s +%3ds %s\n' "$(date +%T)" $SECONDS "$*"
+}
+
+# ---- where things are ------------------------------------------------------------------------------------------------
+E2E_CACHE=${E2E_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cluster-health}
+E2E_NAME=${E2E_NAME:-ch}
+# It starts the names of network interfaces, which have 15 characters at most.
+[[ $E2E_NAME =~ ^[a-z][a-z0-9]{0,7}$ ]] || die "E2E_NAME=$E2E_NAME: wanted are 1 to 8 characters a-z, 0-9"
+bin=$E2E_CACHE/bin
+state=$E2E_CACHE/rig/$E2E_NAME
+cfg=$state/cfg     # secrets, machine configs, talosconfig, kubeconfig
+run=$state/run     # NAME.log, NAME.pid of every process
+disks=$state/disks # what the nodes keep over a reboot
+net=$E2E_NAME-net  # network namespace of the switch, the image registry and the discovery service
+cgroup=$E2E_NAME-talos
+all_nodes="cp1 cp2 cp3 w1 m1" # m1 is the one without a config (maintenance mode)
+
+# ---- settings --------------------------------------------------------------------------------------------------------
+# `rig.sh up` takes them from the environment and writes them down; every other command uses those of the last `up`.
+setting_names="MODE TALOS E2E_SUBNET CNI NOPROXY NODNS NODISC"
+pinned() { # NAME: a version at the top of build.sh
+  sed -n "s/^$1=\([0-9.]*\).*/\1/p" "$here/build.sh"
+}
+defaults() {
+  local name
+  : "${MODE:=ha}"             # single (cp1) or ha (cp1 cp2 cp3 w1)
+  : "${TALOS:=$(pinned TALOS_DEFAULT)}" # version of machined and talosctl
+  TALOS=${TALOS#v}
+  : "${E2E_SUBNET:=10.55.0}"  # first three octets; inside the rig's namespaces only
+  : "${CNI:=flannel}"         # flannel, or none (a bridge per node, no routes between nodes)
+  : "${NOPROXY:=false}"       # true: no kube-proxy
+  : "${NODNS:=false}"         # true: no coredns
+  : "${NODISC:=false}"        # true: no discovery service
+  [[ $MODE =~ ^(single|ha)$ ]] || die "mode $MODE: wanted is single or ha"
+  [[ $CNI =~ ^(flannel|none)$ ]] || die "CNI=$CNI: wanted is flannel or none"
+  [[ $E2E_SUBNET =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "E2E_SUBNET=$E2E_SUBNET: wanted are three octets"
+  for name in NOPROXY NODNS NODISC; do
+    case ${!name} in
+      1 | true) printf -v $name true ;;
+      0 | false) printf -v $name false ;;
+      *) die "$name=${!name}: wanted is true or false" ;;
+    esac
+  done
+  nodes=cp1
+  [ "$MODE" = single ] || nodes="cp1 cp2 cp3 w1"
+  suffix='' # of the programs that belong to this version
+  [ "$TALOS" = "$(pinned TALOS_DEFAULT)" ] || suffix=-$TALOS
+  KUBERNETES=$(pinned KUBERNETES)
+  ETCD=$(pinned ETCD)
+}
+settings_text() {
+  local name
+  for name in $setting_names; do
+    printf ': "${%s:=%s}"\n' "$name" "${!name}"
+  done
+}
+remembered() { # settings of the last `up`; the environment does not count
+  [ -f "$state/settings" ] || die "rig '$E2E_NAME' is not up (nothing in $state)"
+  unset $setting_names
+  . "$state/settings"
+  defaults
+}
+
+node_ip() { # NODE
+  case $1 in
+    cp1) echo "$E2E_SUBNET.2" ;;
+    cp2) echo "$E2E_SUBNET.3" ;;
+    cp3) echo "$E2E_SUBNET.4" ;;
+    w1) echo "$E2E_SUBNET.5" ;;
+    m1) echo "$E2E_SUBNET.6" ;;
+    *) die "no node '$1'; there are $nodes" ;;
+  esac
+}
+ips() { # NODE...: their addresses with commas
+  local node list=''
+  for node in "$@"; do
+    list+=,$(node_ip "$node")
+  done
+  echo "${list#,}"
+}
+control_planes() {
+  local node
+  for node in $nodes; do
+    [[ $node != cp* ]] || echo "$node"
+  done
+}
+
+# ---- commands inside the rig -----------------------------------------------------------------------------------------
+unset LIMIT # one in the caller's environment means something else
+in_rig() ( # CMD...; LIMIT= seconds after which it is ended
+  exec_in_rig ${LIMIT:+timeout "$LIMIT"} "$@"
+)
+# In place of this shell: signals of the caller reach the command itself, and the command's end is the caller's to see.
+exec_in_rig() {
+  local node
+  for node in $nodes; do
+    export "${node^^}=$(node_ip "$node")" # CP1, CP2, CP3, W1: for shell commands like `talosctl -n $CP2`
+  done
+  export PATH=$state/bin:$bin:$PATH KUBECACHEDIR=$run/kube-cache # kubectl would write to the caller's home
+  exec nsenter --net="/run/netns/$net" "$@" 8>&-
+}
+# The rig's own credentials: the caller's TALOSCONFIG and KUBECONFIG are another cluster's.
+talosctl() {
+  TALOSCONFIG=$cfg/talosconfig in_rig talosctl "$@"
+}
+kubectl() {
+  KUBECONFIG=$cfg/kubeconfig in_rig kubectl "$@"
+}
+on_node() { # NODE ARG...: talosctl through this node's own apid
+  local ip
+  ip=$(node_ip "$1")
+  shift
+  talosctl -n "$ip" -e "$ip" "$@"
+}
+
+# ---- processes -------------------------------------------------------------------------------------------------------
+# A pid file holds "PID STARTTIME". Both must match, so a recycled pid is never taken for ours and never killed.
+started() { # PID: its start time in clock ticks; nothing for a zombie or no process
+  local stat
+  stat=$(cat "/proc/$1/stat" 2> /dev/null) || return 0
+  set -- ${stat##*) }
+  [ "$1" = Z ] || echo "${20}"
+}
+alive() { # NAME
+  local pid start
+  read -r pid start 2> /dev/null < "$run/$1.pid" || return 1
+  [ -n "$start" ] && [ "$(started "$pid")" = "$start" ]
+}
+launch() { # NAME NETNS PROGRAM ARG...: starts it in the background, unless it runs
+  local name=$1 netns=$2 pid
+  shift 2
+  ! alive "$name" || return 0
+  [ ! -f "$run/$name.log" ] || mv "$run/$name.log" "$run/$name.log.old"
+  # fd 8 is the lock of rig.sh: a node must not hold it.
+  setsid nsenter --net="/run/netns/$netns" "$@" > "$run/$name.log" 2>&1 < /dev/null 8>&- &
+  pid=$!
+  disown
+  echo "$pid $(started $pid)" > "$run/$name.pid"
+}
+stop() { # NAME: SIGTERM, and SIGKILL if that does not help within 10 s
+  local pid start i
+  if alive "$1"; then
+    read -r pid start < "$run/$1.pid"
+    kill -TERM "$pid"
+    for i in $(seq 200); do
+      alive "$1" || break
+      sleep 0.05
+    done
+    ! alive "$1" || kill -KILL "$pid"
+    while alive "$1"; do
+      sleep 0.05
+    done
+  fi
+  rm -f "$run/$1.pid"
+}
+# The node's processes, as this machine numbers them.
+node_pids() { # NODE
+  find "/sys/fs/cgroup/cpu/$cgroup/$1" -name cgroup.procs -exec cat {} + 2> /dev/null || true
+}
+# Those whose program or first argument ends in NAME. apid and trustd are machined under another name.
+pids_of() { # NODE NAME
+  local pid
+  for pid in $(node_pids "$1"); do
+    if [ "$(tr '\0' '\n' 2> /dev/null < "/proc/$pid/cmdline" | head -n 1 | sed 's|.*/||')" = "$2" ]; then
+      echo "$pid"
+    fi
+  done
+}
+
+# ---- network ---------------------------------------------------------------------------------------------------------
+# A switch (bridge) in a namespace of its own, one namespace per node. Nothing outside is touched or can be reached.
+net_up() {
+  [ -e "/run/netns/$net" ] || ip netns add "$net"
+  ip -n "$net" link set lo up
+  ip -n "$net" link show br0 > /dev/null 2>&1 || ip -n "$net" link add br0 type bridge
+  ip -n "$net" addr replace "$E2E_SUBNET.1/24" dev br0
+  ip -n "$net" link set br0 up
+  nsenter --net="/run/netns/$net" sysctl -qw net.ipv4.ip_forward=1
+}
+node_net_up() { # NODE
+  local ns=$E2E_NAME-$1
+  [ -e "/run/netns/$ns" ] || ip netns add "$ns"
+  ip -n "$ns" link show eth0 > /dev/null 2>&1 ||
+    ip link add eth0 netns "$ns" type veth peer name "$ns" netns "$net"
+  ip -n "$net" link set "$ns" master br0
+  ip -n "$net" link set "$ns" up
+  ip -n "$ns" link set lo up
+  ip -n "$ns" link set eth0 up
+  ip -n "$ns" addr replace "$(node_ip "$1")/24" dev eth0
+  ip -n "$ns" route replace default via "$E2E_SUBNET.1"
+}
+netns_down() { # NETNS: its interfaces go with it
+  [ ! -e "/run/netns/$1" ] || ip netns del "$1"
+}
+
+# ---- nodes -----------------------------------------------------------------------------------------------------------
+node_up() { # NODE: boots it, unless it runs
+  local node=$1 ip disk=$disks/$1 userdata=()
+  ip=$(node_ip "$node")
+  ! alive "$node" || return 0
+  mkdir -p "$disk"
+  node_net_up "$node"
+  echo "$node" > "$disk/hostname"
+  printf '127.0.0.1 localhost\n%s %s\n' "$ip" "$node" > "$disk/hosts"
+  echo "nameserver $E2E_SUBNET.1" > "$disk/resolv.conf"
+  [ "$node" = m1 ] || userdata=(-userdata "$cfg/$node.yaml")
+  launch "$node" "$E2E_NAME-$node" "$bin/talosnode" run -parent "$cgroup" -name "$node" \
+    -rootfs "$state/rootfs" -state "$disk" -pidfile "$run/$node.init" "${userdata[@]}"
+}
+node_down() { # NODE: as if the power went; the disk stays
+  stop "$1"
+  [ ! -x "$bin/talosnode" ] || "$bin/talosnode" clean -parent "$cgroup" -name "$1"
+  rm -f "$run/$1.init"
+  netns_down "$E2E_NAME-$1"
+}
+node_wipe() { # NODE
+  node_down "$1"
+  # Never delete through a mount. There is none outside of the node's own mount namespace, which is gone.
+  ! grep -qF " $disks/$1" /proc/self/mountinfo || die "$disks/$1 is still mounted"
+  rm -rf "${disks:?}/$1"
+}
+node_running() { # NODE or die
+  alive "$1" || die "node $1 does not run"
+}
+wait_apid() { # NODE
+  local i
+  for i in $(seq 120); do
+    alive "$1" || die "node $1 ended: $(tail -n 1 "$run/$1.log")"
+    # Without a config nobody has a certificate, and anybody may ask.
+    if [ "$1" = m1 ]; then
+      ! LIMIT=3 talosctl -n "$(node_ip m1)" get machinestatus --insecure > /dev/null 2>&1 || return 0
+    else
+      ! LIMIT=3 on_node "$1" version > /dev/null 2>&1 || return 0
+    fi
+    sleep 0.5
+  done
+  die "apid of $1 does not answer; see $run/$1.log"
+}
