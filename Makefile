@@ -1,0 +1,68 @@
+# Everything a contributor or a CI needs. Each target sets up what it misses: as root on Debian with apt-get, else it says
+# what to install. `make help` shows the targets.
+
+CARGO ?= cargo
+TARGET := x86_64-unknown-linux-musl
+BINARY := target/$(TARGET)/release/cluster-health
+# What the end-to-end suite drives.
+E2E_BINARY ?= target/debug/cluster-health
+
+.PHONY: help
+help: ## Show this help
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
+
+.PHONY: setup
+setup: ## Install the pinned Rust toolchain, if it is missing
+	@tools/setup rust
+
+.PHONY: build
+build: setup ## Build the program for development
+	$(CARGO) build --locked
+
+.PHONY: test
+test: setup ## Set up what is missing and run all tests
+	$(CARGO) test --locked --workspace
+
+.PHONY: lint
+lint: setup ## Formatting and lints, as CI asks for them
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+.PHONY: deny
+deny: setup ## Licences, sources and banned crates of all dependencies
+	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+	$(CARGO) deny check bans licenses sources
+
+.PHONY: generate
+generate: setup ## Write anew what is made from code: completions, manual page, Talos client
+	UPDATE=1 $(CARGO) test --locked --bin cluster-health committed_files
+	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --quiet
+
+.PHONY: release
+release: setup ## Build the static binary and show that it is one
+	@tools/setup musl
+	$(CARGO) build --locked --release --target $(TARGET)
+	@tools/static $(BINARY)
+
+.PHONY: e2e
+e2e: build ## Run against a real Talos cluster in network namespaces (root, Go; about 10 minutes once built)
+	@tools/setup e2e
+	e2e/rig/rig.sh setup
+	e2e/run $(E2E_BINARY)
+
+.PHONY: e2e-record
+e2e-record: setup ## Store the real cluster's raw answers to every call of ours, per state, below e2e/recordings
+	@tools/setup e2e
+	$(CARGO) build --locked --features record --target-dir target/record
+	e2e/rig/rig.sh setup
+	e2e/run --record e2e/recordings target/record/debug/cluster-health
+
+.PHONY: figures
+figures: release ## Measure a healthy run beside talosctl health on the real cluster
+	@tools/setup e2e
+	e2e/rig/rig.sh setup
+	e2e/run --figures $(BINARY)
+
+.PHONY: clean
+clean: ## Remove what was built here (not the cache of make e2e)
+	$(CARGO) clean
