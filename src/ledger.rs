@@ -253,8 +253,6 @@ pub(crate) fn unjudged(check: &'static Check, selection: Selection) -> CheckRepo
 mod tests {
     use super::*;
     use crate::checks::{self, Finding, Kind, Problem, Target};
-    use crate::memory::Memory;
-    use crate::snapshot::Asked;
 
     fn entry(id: &str, selection: Selection, findings: Vec<(&str, Outcome)>) -> CheckReport {
         let findings: Vec<Finding> = findings
@@ -292,15 +290,7 @@ mod tests {
     #[test]
     fn files_alone_are_no_round() {
         let mut entry = unjudged(checks::find("etcd.quorum").unwrap(), Selection::Selected);
-        let snapshot = Snapshot {
-            taken: Timestamp::UNIX_EPOCH,
-            asked: Asked::default(),
-            talos: None,
-            kubernetes: None,
-            external_etcd: None,
-            nodes: Vec::new(),
-            memory: Memory::default(),
-        };
+        let snapshot = Snapshot::empty();
         let verdict = Verdict::blocked("talos.credentials");
         let mut round = Round { number: 0, at: Duration::ZERO, took: Duration::ZERO, snapshot, verdicts: Vec::new() };
         enter(&mut entry, &verdict, &round);

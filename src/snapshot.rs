@@ -585,6 +585,20 @@ pub(crate) struct ServiceEndpoint {
 }
 
 impl Snapshot {
+    /// A round in which nobody was asked and nothing was known, for tests that are about something else.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self {
+            taken: Timestamp::UNIX_EPOCH,
+            asked: Asked::default(),
+            talos: None,
+            kubernetes: None,
+            external_etcd: None,
+            nodes: Vec::new(),
+            memory: Memory::default(),
+        }
+    }
+
     /// Control planes of the population, leaving ones excluded.
     pub(crate) fn control_planes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.role == Role::ControlPlane && !node.leaving)

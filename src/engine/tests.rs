@@ -3,11 +3,9 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use jiff::Timestamp;
-
 use super::*;
 use crate::checks::{Problem, Reason, Stage, Target};
-use crate::snapshot::{Asked, Gap, GapKind, Talos};
+use crate::snapshot::{Gap, GapKind, Talos};
 
 thread_local! {
     /// What the one check of these tests says, round by round; the last entry repeats.
@@ -91,18 +89,6 @@ struct Scripted {
     broken_credentials: Option<GapKind>,
 }
 
-fn empty_snapshot() -> Snapshot {
-    Snapshot {
-        taken: Timestamp::UNIX_EPOCH,
-        asked: Asked::default(),
-        talos: None,
-        kubernetes: None,
-        external_etcd: None,
-        nodes: Vec::new(),
-        memory: Memory::default(),
-    }
-}
-
 impl Observe for Scripted {
     fn preflight(&self, _: &Memory) -> Snapshot {
         let talos = self.broken_credentials.map(|kind| Talos {
@@ -110,7 +96,7 @@ impl Observe for Scripted {
             endpoints: Vec::new(),
             discovery: Err(Gap::not_asked()),
         });
-        Snapshot { talos, ..empty_snapshot() }
+        Snapshot { talos, ..Snapshot::empty() }
     }
 
     async fn round(&mut self, _: &Memory) -> Snapshot {
@@ -118,7 +104,7 @@ impl Observe for Scripted {
             if self.round_takes.len() > 1 { self.round_takes.pop_front() } else { self.round_takes.front().copied() };
         tokio::time::sleep(takes.unwrap()).await;
         self.rounds += 1;
-        empty_snapshot()
+        Snapshot::empty()
     }
 
     async fn again(&mut self, facts: &BTreeSet<Fact>, _: &mut Snapshot) {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::endpoints::{Endpoints, TalosSide};
 use super::population::{self, Candidate, KnownEndpoint, Said};
-use super::talos::{Lane, NodeAsk};
+use super::talos::{Lane, Member, NodeAsk};
 use super::{API_PORT, Observer};
 use crate::checks::Fact;
 use crate::snapshot::{Gap, GapKind, KubeNode, Node, Role, Snapshot, TalosNode};
@@ -34,16 +34,10 @@ impl Answered {
 impl Observer {
     /// Every machine that some source names by now.
     pub(super) fn population(&self, known: &Endpoints, kube_nodes: &[KubeNode]) -> Vec<Candidate> {
-        let mut members: Vec<population::Member> = Vec::new();
+        let mut members: Vec<Member> = Vec::new();
         for member in known.answers.iter().flatten().filter_map(|answer| answer.members.as_ref().ok()).flatten() {
             if !members.iter().any(|known| known.name == member.name) {
-                members.push(population::Member {
-                    name: member.name.clone(),
-                    hostname: member.hostname.clone(),
-                    addresses: member.addresses.clone(),
-                    role: member.role,
-                    api_port: member.api_port,
-                });
+                members.push(member.clone());
             }
         }
         let hosts = self.talos.iter().flat_map(|side| &side.hosts);

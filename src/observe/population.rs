@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::talos::Member;
 use crate::snapshot::{KubeNode, Role, Sources};
 
 /// A machine that some source names, before it was asked.
@@ -36,17 +37,6 @@ pub(crate) struct Said<'a> {
     pub(crate) endpoints: &'a [KnownEndpoint],
     /// Host of the Kubernetes endpoint: a virtual IP, if it is no node's only address.
     pub(crate) kubernetes_host: Option<&'a str>,
-}
-
-/// A discovery member.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Member {
-    /// Resource id, which is the node name.
-    pub(crate) name: String,
-    pub(crate) hostname: String,
-    pub(crate) addresses: Vec<String>,
-    pub(crate) role: Role,
-    pub(crate) api_port: Option<u16>,
 }
 
 /// An endpoint that answered for itself.
@@ -235,7 +225,9 @@ mod tests {
     fn member(name: &str, addresses: &[&str], role: Role) -> Member {
         Member {
             name: name.to_owned(),
+            node_id: String::new(),
             hostname: name.to_owned(),
+            operating_system: String::new(),
             addresses: addresses.iter().map(|&a| a.to_owned()).collect(),
             role,
             api_port: None,

@@ -38,11 +38,21 @@ fn silent(mut stream: TcpStream) {
     while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
 }
 
+type TlsStream = TokioIo<tokio_rustls::server::TlsStream<tokio::net::TcpStream>>;
 type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
-/// A Talos API in TLS and HTTP/2 whose every answer has this body.
-fn answering(authority: &Authority, body: impl Fn() -> Body + Clone + Send + Sync + 'static) -> SocketAddr {
-    let tls = tokio_rustls::TlsAcceptor::from(mutual_tls(authority, &authority.server(&["127.0.0.1"])));
+/// Serves every connection that passes the mutual TLS of this cluster, for as long as the test lives.
+fn serving_tls<F>(
+    authority: &Authority,
+    protocol: &[u8],
+    serve: impl Fn(TlsStream) -> F + Clone + Send + 'static,
+) -> SocketAddr
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut tls = (*mutual_tls(authority, &authority.server(&["127.0.0.1"]))).clone();
+    tls.alpn_protocols = vec![protocol.to_vec()];
+    let tls = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -51,20 +61,39 @@ fn answering(authority: &Authority, body: impl Fn() -> Body + Clone + Send + Syn
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, body) = (tls.clone(), body.clone());
+                let (tls, serve) = (tls.clone(), serve.clone());
                 tokio::spawn(async move {
-                    let Ok(stream) = tls.accept(stream).await else { return };
-                    let service = hyper::service::service_fn(move |_: hyper::Request<Incoming>| {
-                        let answer = hyper::Response::builder().header("content-type", "application/grpc").body(body());
-                        async move { answer }
-                    });
-                    let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                    if let Ok(stream) = tls.accept(stream).await {
+                        serve(TokioIo::new(stream)).await;
+                    }
                 });
             }
         });
     });
     address
+}
+
+/// A Talos API in TLS and HTTP/2 whose every answer has this body.
+fn answering(authority: &Authority, body: impl Fn() -> Body + Clone + Send + Sync + 'static) -> SocketAddr {
+    serving_tls(authority, b"h2", move |stream| {
+        let body = body.clone();
+        async move {
+            let service = hyper::service::service_fn(move |_: hyper::Request<Incoming>| {
+                let answer = hyper::Response::builder().header("content-type", "application/grpc").body(body());
+                async move { answer }
+            });
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = server.serve_connection(stream, service).await;
+        }
+    })
+}
+
+/// A gRPC answer that says OK and has these bytes in place of a message.
+fn succeeding_with(frame: &'static [u8]) -> Body {
+    let mut trailers = http::HeaderMap::new();
+    trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
+    let frames = [Ok(Frame::data(Bytes::from_static(frame))), Ok(Frame::trailers(trailers))];
+    StreamBody::new(futures::stream::iter(frames)).boxed_unsync()
 }
 
 /// Runs against one endpoint, Talos alone, with short deadlines.
@@ -131,25 +160,15 @@ fn sends_endless_data_inside_of_tls() {
 #[test]
 fn answers_garbage_protobuf() {
     let authority = Authority::new();
-    let address = answering(&authority, || {
-        let message = Bytes::from_static(&[0, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff, 0xff]);
-        let mut trailers = http::HeaderMap::new();
-        trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
-        let frames = [Ok(Frame::data(message)), Ok(Frame::trailers(trailers))];
-        StreamBody::new(futures::stream::iter(frames)).boxed_unsync()
-    });
+    let garbage = || succeeding_with(&[0, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    let address = answering(&authority, garbage);
     against(&authority, address).is(69, &["unreadable-answer"]);
 }
 
 #[test]
 fn answers_nothing_at_all_and_says_ok() {
     let authority = Authority::new();
-    let address = answering(&authority, || {
-        let mut trailers = http::HeaderMap::new();
-        trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
-        let frames = [Ok(Frame::data(Bytes::from_static(&[0, 0, 0, 0, 0]))), Ok(Frame::trailers(trailers))];
-        StreamBody::new(futures::stream::iter(frames)).boxed_unsync()
-    });
+    let address = answering(&authority, || succeeding_with(&[0, 0, 0, 0, 0]));
     let outcome = against(&authority, address);
     assert_ne!(outcome.code, 0, "an empty answer is no evidence: {outcome}");
 }
@@ -176,51 +195,27 @@ fn a_certificate_for_another_name() {
 
 /// An API server that is ready and knows nobody: every list is empty.
 fn empty_kubernetes(authority: &Authority) -> SocketAddr {
-    let mut tls = (*mutual_tls(authority, &authority.server(&["127.0.0.1"]))).clone();
-    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-    let tls = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    listener.set_nonblocking(true).unwrap();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async move {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                let tls = tls.clone();
-                tokio::spawn(async move {
-                    let Ok(stream) = tls.accept(stream).await else { return };
-                    let service = hyper::service::service_fn(|request: hyper::Request<Incoming>| async move {
-                        let kind = match request.uri().path().rsplit('/').next() {
-                            Some("nodes") => "NodeList",
-                            Some("pods") => "PodList",
-                            Some("leases") => "LeaseList",
-                            Some("daemonsets") => "DaemonSetList",
-                            Some("deployments") => "DeploymentList",
-                            Some("endpointslices") => "EndpointSliceList",
-                            _ => "",
-                        };
-                        let version = match kind {
-                            "LeaseList" => "coordination.k8s.io/v1",
-                            "DaemonSetList" | "DeploymentList" => "apps/v1",
-                            "EndpointSliceList" => "discovery.k8s.io/v1",
-                            _ => "v1",
-                        };
-                        let body = if kind.is_empty() {
-                            "[+]ping ok\nreadyz check passed\n".to_owned()
-                        } else {
-                            format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{}},"items":[]}}"#)
-                        };
-                        let date = "Sat, 21 Nov 2026 12:00:00 GMT";
-                        hyper::Response::builder().header("date", date).body(http_body_util::Full::<Bytes>::from(body))
-                    });
-                    let server = hyper::server::conn::http1::Builder::new();
-                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
-                });
-            }
+    serving_tls(authority, b"http/1.1", |stream| async move {
+        let service = hyper::service::service_fn(|request: hyper::Request<Incoming>| async move {
+            let body = match request.uri().path().rsplit('/').next() {
+                Some("nodes") => empty_list("v1", "NodeList"),
+                Some("pods") => empty_list("v1", "PodList"),
+                Some("leases") => empty_list("coordination.k8s.io/v1", "LeaseList"),
+                Some("daemonsets") => empty_list("apps/v1", "DaemonSetList"),
+                Some("deployments") => empty_list("apps/v1", "DeploymentList"),
+                Some("endpointslices") => empty_list("discovery.k8s.io/v1", "EndpointSliceList"),
+                _ => "[+]ping ok\nreadyz check passed\n".to_owned(),
+            };
+            let date = "Sat, 21 Nov 2026 12:00:00 GMT";
+            hyper::Response::builder().header("date", date).body(http_body_util::Full::<Bytes>::from(body))
         });
-    });
-    address
+        let server = hyper::server::conn::http1::Builder::new();
+        let _ = server.serve_connection(stream, service).await;
+    })
+}
+
+fn empty_list(version: &str, kind: &str) -> String {
+    format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{}},"items":[]}}"#)
 }
 
 #[test]
