@@ -1,12 +1,13 @@
 //! The Kubernetes side of a round: whose credentials, what the API says, and each API server by itself.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use futures::future::{Shared, join_all};
 use tokio::time::{Instant, timeout_at};
 
 use super::credentials::KubernetesSide;
-use super::endpoints::{Endpoints, TalosSide};
+use super::endpoints::{Sighting, TalosSide};
 use super::kubernetes::{KubeClient, unasked};
 use super::population::{self, Candidate};
 use super::{API_PORT, Observer};
@@ -21,26 +22,25 @@ impl Observer {
     pub(super) async fn observe_kubernetes(
         &self,
         side: &mut KubernetesSide,
-        endpoints: &Shared<impl Future<Output = Endpoints>>,
+        first: &Shared<impl Future<Output = Rc<Sighting>>>,
         until: Instant,
     ) -> Kubernetes {
         side.begin_round();
         loop {
-            let connected = side.connect(self.kubeconfig_from_talos(endpoints, until)).await;
+            let connected = side.connect(self.kubeconfig_from_talos(first, until)).await;
             let Some(client) = side.client() else {
                 let credentials = Err(connected.err().unwrap_or_else(Gap::not_asked));
                 let may_still_find = side.may_still_find();
                 return Kubernetes { may_still_find, ..unasked(credentials, side.passed_over().to_vec()) };
             };
             let servers = async {
-                let known = endpoints.clone().await;
-                self.probe_servers(client, &self.population(&known, &[]), until).await
+                let seen = first.clone().await;
+                self.probe_servers(client, &seen.population, until).await
             };
             let (mut kubernetes, servers) = tokio::join!(client.observe(&self.facts, &self.known_leases), servers);
             kubernetes.servers = servers;
             // A file that nobody named may be another cluster's; then the next source is asked.
-            let talos = self.population(&endpoints.clone().await, &[]);
-            if let Some(why) = side.is_stranger(&kubernetes, &talos) {
+            if let Some(why) = side.is_stranger(&kubernetes, &first.clone().await.population) {
                 side.pass_over(why);
                 continue;
             }
@@ -51,11 +51,11 @@ impl Observer {
 
     async fn kubeconfig_from_talos(
         &self,
-        endpoints: &Shared<impl Future<Output = Endpoints>>,
+        first: &Shared<impl Future<Output = Rc<Sighting>>>,
         until: Instant,
     ) -> Observed<String> {
         let Some(TalosSide { client: Some(client), .. }) = &self.talos else { return Err(Gap::not_asked()) };
-        let forwarding = endpoints.clone().await.forwarding();
+        let forwarding = first.clone().await.endpoints.forwarding();
         client.kubeconfig(&forwarding, until).await
     }
 

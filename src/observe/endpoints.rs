@@ -32,6 +32,12 @@ pub(super) struct Endpoints {
     pub(super) answers: Vec<Option<EndpointAnswer>>,
 }
 
+/// What the first endpoints made known: enough to ask the nodes and their API servers, for all sides of a round.
+pub(super) struct Sighting {
+    pub(super) endpoints: Endpoints,
+    pub(super) population: Vec<Candidate>,
+}
+
 /// An endpoint being asked. Whoever wants its answer may wait for it.
 pub(super) type AskedEndpoint<'a> = Shared<LocalBoxFuture<'a, EndpointAnswer>>;
 

@@ -16,6 +16,7 @@ mod record;
 mod talos;
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -25,7 +26,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::credentials::Credentials;
 use self::credentials::KubernetesSide;
-use self::endpoints::{Endpoints, TalosSide, first_endpoints};
+use self::endpoints::{Endpoints, Sighting, TalosSide, first_endpoints};
 use self::etcd::EtcdClients;
 use self::kubernetes::{KnownLeases, unasked};
 use self::nodes::is_slow;
@@ -107,18 +108,24 @@ impl Observe for Observer {
         let mut side = self.kubernetes.take();
         self.kubernetes_host = side.as_ref().and_then(KubernetesSide::host);
         let asking = self.ask_endpoints(until);
-        let endpoints = first_endpoints(asking.clone(), until).boxed_local().shared();
+        let first_answers = first_endpoints(asking.clone(), until);
+        let first = async {
+            let endpoints = first_answers.await;
+            let population = self.population(&endpoints, &[]);
+            Rc::new(Sighting { endpoints, population })
+        };
+        let first = first.boxed_local().shared();
         let talos = async {
-            let known = endpoints.clone().await;
+            let seen = first.clone().await;
             // The late ones go on beside the nodes: their own word is wanted, too, but nobody waits for it.
-            let nodes = self.ask_nodes(self.population(&known, &[]), &known, until);
+            let nodes = self.ask_nodes(seen.population.clone(), &seen.endpoints, until);
             let (nodes, answers) = tokio::join!(nodes, join_all(asking));
             (Endpoints { answers: answers.into_iter().map(Some).collect() }, nodes)
         };
         let kubernetes = async {
             match &mut side {
                 None => None,
-                Some(side) => Some(Box::pin(self.observe_kubernetes(side, &endpoints, until)).await),
+                Some(side) => Some(Box::pin(self.observe_kubernetes(side, &first, until)).await),
             }
         };
         let external_etcd = async {
@@ -128,7 +135,7 @@ impl Observe for Observer {
             }
         };
         let ((known, mut nodes), mut kubernetes, external_etcd) = tokio::join!(talos, kubernetes, external_etcd);
-        drop(endpoints);
+        drop(first);
 
         // What only Kubernetes knows is asked now, and so is its API server.
         let kube_nodes = kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
