@@ -1,10 +1,10 @@
-//! The part of the Talos API that a health check reads.
+//! The part of the Talos API that a health check reads, and that the simulator serves to talosctl.
 //!
-//! The `.proto` files in `proto/` are our own: only messages and fields that are read, with the package names and field
-//! numbers of the wire. The code in `src/gen/` is made from them by `UPDATE_GEN=1 cargo test -p talos-api` and committed, so
+//! The `.proto` files in `proto/` are our own: only messages and fields that one of the two needs, with the package names and
+//! field numbers of the wire. The code in `src/gen/` is made from them by `UPDATE_GEN=1 cargo test -p talos-api` and committed, so
 //! that a build needs no protobuf compiler; the test `codegen` holds both together.
 //!
-//! - `common`, `machine`: Talos, `api/common/common.proto` and `api/machine/machine.proto` of releases 1.0 to 1.14.
+//! - `common`, `machine`, `cluster`: Talos, `api/{common/common,machine/machine,cluster/cluster}.proto` of releases 1.0 to 1.14.
 //! - `cosi.resource`: the COSI specification, `proto/v1alpha1/{resource,state}.proto`.
 //! - `google.protobuf`, `google.rpc`: protobuf's and gRPC's own. Generated here rather than taken from `prost-types`, so that
 //!   every message can be written as JSON (feature `serde`).
@@ -28,6 +28,11 @@ pub mod common {
 /// Services, etcd and files of a machine.
 pub mod machine {
     include!("gen/machine.rs");
+}
+
+/// The cluster's own health check.
+pub mod cluster {
+    include!("gen/cluster.rs");
 }
 
 /// COSI: the machine's state as resources.

@@ -32,7 +32,7 @@ fn the_committed_code_is_what_the_proto_files_say() {
 }
 
 fn generate(proto: &Path) -> Files {
-    let files = ["machine/machine.proto", "cosi/resource.proto"];
+    let files = ["machine/machine.proto", "cluster/cluster.proto", "cosi/resource.proto"];
     let descriptors = protox::compile(files, [proto]).unwrap();
     let out = tempfile::tempdir().unwrap();
     tonic_prost_build::configure()

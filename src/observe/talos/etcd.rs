@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_member_list_has_members() {
-        let list = |members| members_of(vec![EtcdMembers { metadata: None, members }]);
+        let list = |members| members_of(vec![EtcdMembers { members, ..Default::default() }]);
         assert_eq!(members_of(vec![]).unwrap_err().kind, GapKind::Malformed);
         assert_eq!(list(vec![]).unwrap_err().kind, GapKind::Malformed);
         assert_eq!(list(vec![machine::EtcdMember::default()]).unwrap_err().kind, GapKind::Malformed);

@@ -108,7 +108,7 @@ impl Caller {
         let request = ListRequest {
             namespace: of.namespace.to_owned(),
             r#type: of.name.to_owned(),
-            options: Some(ListOptions {}),
+            options: Some(ListOptions::default()),
         };
         self.call(to, request, |live, request: Request<ListRequest>| async move {
             let mut stream = client(live).list(request).await?.into_inner();

@@ -16,13 +16,13 @@ pub struct GetRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetOptions {}
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetResponse {
     #[prost(message, optional, tag = "1")]
     pub resource: ::core::option::Option<Resource>,
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListRequest {
     #[prost(string, tag = "1")]
     pub namespace: ::prost::alloc::string::String,
@@ -33,16 +33,207 @@ pub struct ListRequest {
     pub options: ::core::option::Option<ListOptions>,
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListOptions {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListOptions {
+    #[prost(message, repeated, tag = "1")]
+    pub label_query: ::prost::alloc::vec::Vec<LabelQuery>,
+    #[prost(message, optional, tag = "2")]
+    pub id_query: ::core::option::Option<IdQuery>,
+}
+/// A regular expression (Go's RE2).
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct IdQuery {
+    #[prost(string, tag = "1")]
+    pub regexp: ::prost::alloc::string::String,
+}
+/// All terms have to hold.
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LabelQuery {
+    #[prost(message, repeated, tag = "1")]
+    pub terms: ::prost::alloc::vec::Vec<LabelTerm>,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LabelTerm {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(enumeration = "label_term::Operation", tag = "2")]
+    pub op: i32,
+    #[prost(string, repeated, tag = "3")]
+    pub value: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bool, tag = "4")]
+    pub invert: bool,
+}
+/// Nested message and enum types in `LabelTerm`.
+pub mod label_term {
+    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Operation {
+        Exists = 0,
+        Equal = 1,
+        NotExists = 2,
+        In = 3,
+        Lt = 4,
+        Lte = 5,
+        LtNumeric = 6,
+        LteNumeric = 7,
+    }
+    impl Operation {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Exists => "EXISTS",
+                Self::Equal => "EQUAL",
+                Self::NotExists => "NOT_EXISTS",
+                Self::In => "IN",
+                Self::Lt => "LT",
+                Self::Lte => "LTE",
+                Self::LtNumeric => "LT_NUMERIC",
+                Self::LteNumeric => "LTE_NUMERIC",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "EXISTS" => Some(Self::Exists),
+                "EQUAL" => Some(Self::Equal),
+                "NOT_EXISTS" => Some(Self::NotExists),
+                "IN" => Some(Self::In),
+                "LT" => Some(Self::Lt),
+                "LTE" => Some(Self::Lte),
+                "LT_NUMERIC" => Some(Self::LtNumeric),
+                "LTE_NUMERIC" => Some(Self::LteNumeric),
+                _ => None,
+            }
+        }
+    }
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListResponse {
     #[prost(message, optional, tag = "1")]
     pub resource: ::core::option::Option<Resource>,
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchRequest {
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// As GetRequest.type.
+    #[prost(string, tag = "2")]
+    pub r#type: ::prost::alloc::string::String,
+    /// Absent: all of the type.
+    #[prost(string, optional, tag = "3")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "4")]
+    pub options: ::core::option::Option<WatchOptions>,
+    /// 1: BOOTSTRAPPED and ERRORED are told.
+    #[prost(int32, tag = "5")]
+    pub api_version: i32,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchOptions {
+    #[prost(bool, tag = "1")]
+    pub bootstrap_contents: bool,
+    #[prost(int32, tag = "2")]
+    pub tail_events: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub label_query: ::prost::alloc::vec::Vec<LabelQuery>,
+    #[prost(message, optional, tag = "4")]
+    pub id_query: ::core::option::Option<IdQuery>,
+    /// Events that are there at once come in one answer.
+    #[prost(bool, tag = "5")]
+    pub aggregated: bool,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WatchResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub event: ::prost::alloc::vec::Vec<Event>,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Event {
+    #[prost(message, optional, tag = "1")]
+    pub resource: ::core::option::Option<Resource>,
+    #[prost(enumeration = "event::Type", tag = "2")]
+    pub event_type: i32,
+    #[prost(message, optional, tag = "3")]
+    pub old: ::core::option::Option<Resource>,
+    #[prost(string, optional, tag = "4")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Nested message and enum types in `Event`.
+pub mod event {
+    #[cfg_attr(feature = "serde", derive(serde::Serialize))]
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Type {
+        Created = 0,
+        Updated = 1,
+        Destroyed = 2,
+        Bootstrapped = 3,
+        Errored = 4,
+        Noop = 5,
+    }
+    impl Type {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Created => "CREATED",
+                Self::Updated => "UPDATED",
+                Self::Destroyed => "DESTROYED",
+                Self::Bootstrapped => "BOOTSTRAPPED",
+                Self::Errored => "ERRORED",
+                Self::Noop => "NOOP",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "CREATED" => Some(Self::Created),
+                "UPDATED" => Some(Self::Updated),
+                "DESTROYED" => Some(Self::Destroyed),
+                "BOOTSTRAPPED" => Some(Self::Bootstrapped),
+                "ERRORED" => Some(Self::Errored),
+                "NOOP" => Some(Self::Noop),
+                _ => None,
+            }
+        }
+    }
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Resource {
     #[prost(message, optional, tag = "1")]
     pub metadata: ::core::option::Option<Metadata>,
@@ -50,7 +241,7 @@ pub struct Resource {
     pub spec: ::core::option::Option<Spec>,
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Metadata {
     #[prost(string, tag = "1")]
     pub namespace: ::prost::alloc::string::String,
@@ -61,16 +252,37 @@ pub struct Metadata {
     /// Decimal counter, or `undefined`.
     #[prost(string, tag = "4")]
     pub version: ::prost::alloc::string::String,
+    /// The controller that writes it; empty: a person or nobody.
+    #[prost(string, tag = "5")]
+    pub owner: ::prost::alloc::string::String,
     /// `running` or `tearingDown`.
     #[prost(string, tag = "6")]
     pub phase: ::prost::alloc::string::String,
     /// By the node's clock.
+    #[prost(message, optional, tag = "7")]
+    pub created: ::core::option::Option<super::super::google::protobuf::Timestamp>,
+    /// By the node's clock.
     #[prost(message, optional, tag = "8")]
     pub updated: ::core::option::Option<super::super::google::protobuf::Timestamp>,
+    #[prost(string, repeated, tag = "9")]
+    pub finalizers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(map = "string, string", tag = "10")]
+    pub labels: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(map = "string, string", tag = "11")]
+    pub annotations: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Spec {
+    /// The specification in the protobuf encoding of its type. Absent in a tombstone.
+    #[prost(bytes = "vec", tag = "1")]
+    pub proto_spec: ::prost::alloc::vec::Vec<u8>,
     /// The specification as YAML. Absent in a tombstone.
     #[prost(string, tag = "2")]
     pub yaml_spec: ::prost::alloc::string::String,
@@ -198,6 +410,30 @@ pub mod state_client {
             req.extensions_mut().insert(GrpcMethod::new("cosi.resource.State", "List"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Never ends by itself. The first answer is empty: from then on nothing is missed.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/cosi.resource.State/Watch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("cosi.resource.State", "Watch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -227,6 +463,16 @@ pub mod state_server {
             request: tonic::Request<super::ListRequest>,
         ) -> std::result::Result<
             tonic::Response<BoxStream<super::ListResponse>>,
+            tonic::Status,
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
+        /// Never ends by itself. The first answer is empty: from then on nothing is missed.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::WatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<BoxStream<super::WatchResponse>>,
             tonic::Status,
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
@@ -384,6 +630,52 @@ pub mod state_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/cosi.resource.State/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: State>(pub Arc<T>);
+                    impl<
+                        T: State,
+                    > tonic::server::ServerStreamingService<super::WatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::WatchResponse;
+                        type ResponseStream = BoxStream<super::WatchResponse>;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as State>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -199,7 +199,7 @@ fn resource(namespace: &str, kind: &str, id: &str, yaml: &str) -> Resource {
             phase: "running".into(),
             ..Default::default()
         }),
-        spec: Some(Spec { yaml_spec: yaml.into() }),
+        spec: Some(Spec { yaml_spec: yaml.into(), ..Default::default() }),
     }
 }
 
@@ -255,7 +255,10 @@ impl State for Fake {
 impl MachineService for Fake {
     async fn version(&self, request: Request<Empty>) -> Result<Response<VersionResponse>, Status> {
         self.machine("Version", &request).await?;
-        let version = Version { version: Some(VersionInfo { tag: "v1.13.0".into() }), ..Default::default() };
+        let version = Version {
+            version: Some(VersionInfo { tag: "v1.13.0".into(), ..Default::default() }),
+            ..Default::default()
+        };
         Ok(Response::new(VersionResponse { messages: vec![version] }))
     }
 
@@ -279,7 +282,7 @@ impl MachineService for Fake {
         self.machine("EtcdMemberList", &request).await?;
         assert!(request.get_ref().query_local);
         let members = vec![EtcdMember { id: 255, hostname: "cp-1".into(), ..Default::default() }];
-        Ok(Response::new(EtcdMemberListResponse { messages: vec![EtcdMembers { metadata: None, members }] }))
+        Ok(Response::new(EtcdMemberListResponse { messages: vec![EtcdMembers { members, ..Default::default() }] }))
     }
 
     async fn etcd_alarm_list(&self, request: Request<Empty>) -> Result<Response<EtcdAlarmListResponse>, Status> {
