@@ -30,7 +30,7 @@ runtime="bridge loopback ptp host-local portmap runc containerd containerd-shim-
 own="talosnode runcwrap ociserve pause labdiscovery etcdalarm flannel-cni"
 talos="machined talosctl"
 [ "$TALOS" = "$TALOS_DEFAULT" ] || talos="machined-$TALOS talosctl-$TALOS"
-all="etcd $kubernetes $runtime $own $talos"
+all="etcd etcdctl $kubernetes $runtime $own $talos"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 E2E_CACHE=${E2E_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cluster-health}
@@ -54,6 +54,8 @@ recipe() {
     etcd) # the server's main package is the module root
       wrapper=etcd version=$ETCD package=go.etcd.io/etcd/server/v3
       flags="-X go.etcd.io/etcd/api/v3/version.GitSHA=goproxy" ;;
+    etcdctl) # asked for by name: the rig itself does without it
+      wrapper=etcd version=$ETCD package=go.etcd.io/etcd/etcdctl/v3 ;;
     kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kubectl | kube-proxy)
       wrapper=kubernetes version=$KUBERNETES package=k8s.io/kubernetes/cmd/$1
       flags=$(kubernetes_flags) ;;

@@ -54,12 +54,12 @@ pub(crate) struct Observer {
     /// Nodes that did not answer in the last round. They have a small budget of their own, so that they never starve the
     /// living.
     slow: BTreeSet<String>,
+    #[cfg(feature = "record")]
+    recording: record::Recording,
 }
 
 impl Observer {
     pub(crate) fn new(plan: &Plan, credentials: Credentials) -> Self {
-        #[cfg(feature = "record")]
-        record::begin();
         let call_timeout = plan.pace.attempt_timeout / 2;
         let Credentials { talos, kubernetes, etcd, .. } = credentials;
         let talos = match talos {
@@ -79,6 +79,8 @@ impl Observer {
             known_leases: KnownLeases::default(),
             kubernetes_host: None,
             slow: BTreeSet::new(),
+            #[cfg(feature = "record")]
+            recording: record::Recording::begin(),
         }
     }
 }
@@ -101,6 +103,8 @@ impl Observe for Observer {
     }
 
     async fn round(&mut self, memory: &Memory) -> Snapshot {
+        #[cfg(feature = "record")]
+        self.recording.round();
         let until = Instant::now() + self.attempt_timeout;
         let taken = Timestamp::now();
         // Taken out so that both sides can be at work at once; the Kubernetes side may change its mind about its source.

@@ -18,6 +18,9 @@
 )]
 
 #[cfg(feature = "serde")]
+mod base64;
+
+#[cfg(any(feature = "serde", feature = "server"))]
 pub use prost::Message;
 
 /// Who a part of an answer is from, and byte streams.

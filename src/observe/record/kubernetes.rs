@@ -61,10 +61,10 @@ impl Drop for Tape {
             "server": server,
             "method": self.method.as_str(),
             "path": self.path,
-            "milliseconds": u64::try_from(call.took()).unwrap_or(u64::MAX),
+            "milliseconds": call.took(),
         });
         merge(&mut document, std::mem::take(&mut self.outcome));
-        call.end("kubernetes", server.trim_start_matches("https://"), &self.path, document);
+        call.end("kubernetes", server, format!("{} {}", self.path, self.method), document);
     }
 }
 

@@ -1,20 +1,22 @@
-//! Stores the raw answer of every call of a run, for fixtures. Only in builds with the feature `record`, never in a release.
+//! Stores the raw answers of a run's first round, for fixtures. Only in builds with the feature `record`, never in a release.
 //!
-//! `$CLUSTER_HEALTH_RECORD` names a folder that holds no recording yet. It gets `run.json` (version, time) and one file for each
-//! call, numbered in the order of asking. What is stored is what came over the wire as far as our own messages know it, before
-//! any of it is judged, and the gap that was made of it. Every document goes through [`scrub`], headers are never stored, and a
-//! kubeconfig is only counted. External etcd is left out: its client shows no raw answer.
+//! `$CLUSTER_HEALTH_RECORD` names a file that is not there yet. It gets one JSON document when the round, second samples
+//! included, is over: `run` (version, time), `state` (whatever `$CLUSTER_HEALTH_RECORD_STATE` says, for readers) and `calls`.
+//! What is stored is what came over the wire as far as our own messages know it, before any of it is judged, and the gap that
+//! was made of it. Every document goes through [`scrub`], headers are never stored, and a kubeconfig is only counted. External
+//! etcd is left out: its client shows no raw answer.
 
 pub(super) mod kubernetes;
+mod layout;
 mod scrub;
 pub(super) mod talos;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -23,93 +25,128 @@ use tokio::time::Instant;
 
 use crate::snapshot::Gap;
 
-const VARIABLE: &str = "CLUSTER_HEALTH_RECORD";
-/// What is this deep or deeper stands on one line: `body`, `items`, an object.
-const LINES: usize = 3;
-/// Longest part of a file name that comes from outside, in bytes.
-const PART: usize = 80;
+const FILE: &str = "CLUSTER_HEALTH_RECORD";
+const STATE: &str = "CLUSTER_HEALTH_RECORD_STATE";
 
-/// A recording that has begun.
-struct Recorder {
-    folder: PathBuf,
-    calls: AtomicUsize,
+/// The recording of an observer, which is written when the second round begins or the observer is dropped.
+pub(super) struct Recording {
+    rounds: usize,
 }
 
-/// Begins the recording of this process, if one is asked for: a run that asks nobody leaves `run.json`, too.
-pub(super) fn begin() {
-    recorder();
+impl Recording {
+    /// Begins, if a recording is asked for: a run that asks nobody has one, too.
+    pub(super) fn begin() -> Self {
+        recorder();
+        Self { rounds: 0 }
+    }
+
+    /// A round begins. A state is one round: what a run sees while it waits is the same once more, or another state.
+    pub(super) fn round(&mut self) {
+        self.rounds += 1;
+        if let Some(recorder) = recorder().filter(|_| self.rounds > 1) {
+            recorder.finish();
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Some(recorder) = recorder() {
+            recorder.finish();
+        }
+    }
 }
 
 fn recorder() -> Option<&'static Recorder> {
     static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
-    RECORDER.get_or_init(|| Recorder::begin(std::env::var_os(VARIABLE))).as_ref()
+    RECORDER.get_or_init(|| Recorder::begin(std::env::var_os(FILE), std::env::var(STATE).ok())).as_ref()
+}
+
+/// A recording that has begun.
+struct Recorder {
+    path: PathBuf,
+    run: Value,
+    state: Value,
+    /// `None`: written.
+    tape: Mutex<Option<Round>>,
+}
+
+/// What is recorded until it is written.
+struct Round {
+    file: File,
+    /// Calls that have begun, ended or not.
+    asked: usize,
+    calls: BTreeMap<Key, Value>,
+}
+
+/// The place of a call in the document: so the same questions have the same place in every recording, however long each took.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    source: &'static str,
+    whom: String,
+    question: String,
+    /// In the order of asking.
+    number: usize,
 }
 
 impl Recorder {
-    fn begin(folder: Option<OsString>) -> Option<Self> {
-        let folder = PathBuf::from(folder.filter(|folder| !folder.is_empty())?);
+    fn begin(path: Option<OsString>, state: Option<String>) -> Option<Self> {
+        let path = PathBuf::from(path.filter(|path| !path.is_empty())?);
         let run = json!({ "version": env!("CARGO_PKG_VERSION"), "time": Timestamp::now().to_string() });
-        // Two recordings in one folder would be none: `write` takes no file that is there.
-        let begun = std::fs::create_dir_all(&folder).and_then(|()| write(&folder.join("run.json"), &run));
-        match begun {
-            Ok(()) => Some(Self { folder, calls: AtomicUsize::new(0) }),
+        // A text that is no JSON is a note.
+        let state = state.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
+        // Opened now, so that a wrong path is told at once, and a run that was killed leaves an empty file.
+        match File::create_new(&path) {
+            Ok(file) => {
+                let round = Round { file, asked: 0, calls: BTreeMap::new() };
+                Some(Self { path, run, state, tape: Mutex::new(Some(round)) })
+            }
             Err(error) => {
-                complain(&folder, &error);
+                complain(&path, &error.to_string());
                 None
             }
         }
     }
 
-    fn store(&self, name: &str, mut document: Value) {
-        scrub::scrub(&mut document);
-        let path = self.folder.join(name);
-        if let Err(error) = write(&path, &document) {
-            complain(&path, &error);
+    fn tape(&self) -> MutexGuard<'_, Option<Round>> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a call that begins; `None`: the round is over.
+    fn ask(&self) -> Option<usize> {
+        let mut tape = self.tape();
+        let round = tape.as_mut()?;
+        round.asked += 1;
+        Some(round.asked)
+    }
+
+    fn store(&self, key: Key, mut call: Value) {
+        scrub::scrub(&mut call);
+        if let Some(round) = self.tape().as_mut() {
+            round.calls.insert(key, call);
         }
     }
-}
 
-fn write(path: &Path, document: &Value) -> io::Result<()> {
-    let mut text = String::new();
-    lay_out(document, 0, &mut text);
-    text.push('\n');
-    File::create_new(path)?.write_all(text.as_bytes())
-}
-
-/// JSON with a line for each object of a list, so that two recordings can be compared by `diff` and are small nevertheless.
-fn lay_out(value: &Value, depth: usize, out: &mut String) {
-    let mut list = |begin: char, items: Vec<(Option<&String>, &Value)>, end: char| {
-        out.push(begin);
-        for (at, (name, item)) in items.into_iter().enumerate() {
-            out.push_str(if at == 0 { "\n" } else { ",\n" });
-            out.push_str(&" ".repeat(depth + 1));
-            if let Some(name) = name {
-                out.push_str(&Value::from(name.as_str()).to_string());
-                out.push_str(": ");
-            }
-            lay_out(item, depth + 1, out);
+    fn finish(&self) {
+        let Some(Round { mut file, asked, calls }) = self.tape().take() else { return };
+        if calls.len() != asked {
+            complain(&self.path, &format!("{} of {asked} calls had not ended", asked - calls.len()));
         }
-        out.push('\n');
-        out.push_str(&" ".repeat(depth));
-        out.push(end);
-    };
-    match value {
-        Value::Object(object) if depth < LINES && !object.is_empty() => {
-            list('{', object.iter().map(|(name, item)| (Some(name), item)).collect(), '}');
+        let calls: Vec<_> = calls.into_values().collect();
+        let mut document = json!({ "run": self.run, "state": self.state, "calls": calls });
+        scrub::scrub(&mut document["state"]);
+        if let Err(error) = file.write_all(layout::text(&document).as_bytes()) {
+            complain(&self.path, &error.to_string());
         }
-        Value::Array(items) if depth < LINES && !items.is_empty() => {
-            list('[', items.iter().map(|item| (None, item)).collect(), ']');
-        }
-        value => out.push_str(&value.to_string()),
     }
 }
 
 /// A recording with a hole must not pass for a whole one.
-fn complain(path: &Path, error: &io::Error) {
-    let _ = writeln!(io::stderr(), "error: could not record `{}`: {error}", path.display());
+fn complain(path: &Path, why: &str) {
+    let _ = writeln!(io::stderr(), "error: could not record `{}`: {why}", path.display());
 }
 
-/// One call under way: its number, which is its place in the order of asking, and when it began.
+/// One call under way.
 struct Call {
     recorder: &'static Recorder,
     number: usize,
@@ -117,43 +154,22 @@ struct Call {
 }
 
 impl Call {
-    /// `None`: nothing is recorded.
+    /// `None`: nothing is recorded, or no more.
     fn begin() -> Option<Self> {
         let recorder = recorder()?;
-        let number = recorder.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = recorder.ask()?;
         Some(Self { recorder, number, began: Instant::now() })
     }
 
     /// Milliseconds so far.
-    fn took(&self) -> u128 {
-        self.began.elapsed().max(Duration::ZERO).as_millis()
+    fn took(&self) -> u64 {
+        u64::try_from(self.began.elapsed().max(Duration::ZERO).as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn end(&self, source: &str, whom: &str, what: &str, document: Value) {
-        self.recorder.store(&file_name(self.number, source, whom, what), document);
+    fn end(&self, source: &'static str, whom: &str, question: String, call: Value) {
+        let key = Key { source, whom: whom.to_owned(), question, number: self.number };
+        self.recorder.store(key, call);
     }
-}
-
-/// `007-talos-10.0.0.1-version.json`
-fn file_name(number: usize, source: &str, whom: &str, what: &str) -> String {
-    format!("{number:03}-{source}-{}-{}.json", slug(whom), slug(what))
-}
-
-/// Lower-case letters, digits and dots, with single hyphens for all else.
-fn slug(text: &str) -> String {
-    let mut slug = String::new();
-    for char in text.chars() {
-        if slug.len() >= PART {
-            break;
-        }
-        if char.is_ascii_alphanumeric() || (char == '.' && !slug.is_empty()) {
-            slug.push(char.to_ascii_lowercase());
-        } else if !slug.is_empty() && !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    let slug = slug.trim_end_matches(['-', '.']);
-    if slug.is_empty() { "none".to_owned() } else { slug.to_owned() }
 }
 
 /// What became of a call: `null` if there was an answer.
@@ -165,61 +181,51 @@ fn gap(gap: Option<&Gap>) -> Value {
 mod tests {
     use super::*;
 
-    #[test]
-    fn names_are_short_harmless_and_in_order() {
-        assert_eq!(file_name(7, "talos", "10.0.0.1", "Version"), "007-talos-10.0.0.1-version.json");
-        assert_eq!(file_name(1234, "talos", "[fd00::1]:50000", "x"), "1234-talos-fd00-1-50000-x.json");
-        let path = "/api/v1/namespaces/kube-system/pods?&limit=500";
-        assert_eq!(
-            file_name(12, "kubernetes", "https://k8s.example:6443/", path),
-            "012-kubernetes-https-k8s.example-6443-api-v1-namespaces-kube-system-pods-limit-500.json"
-        );
-        assert_eq!(file_name(1, "talos", "../../etc/passwd", ".."), "001-talos-etc-passwd-none.json");
-        assert_eq!(slug("ä/\0\n"), "none");
-        assert!(slug(&"a".repeat(500)).len() <= PART);
+    fn key(whom: &str, question: &str, number: usize) -> Key {
+        Key { source: "talos", whom: whom.into(), question: question.into(), number }
+    }
+
+    fn begin(path: &Path, state: Option<&str>) -> Option<Recorder> {
+        Recorder::begin(Some(path.into()), state.map(str::to_owned))
     }
 
     #[test]
     fn without_the_variable_nothing_is_recorded() {
-        assert!(Recorder::begin(None).is_none());
-        assert!(Recorder::begin(Some(OsString::new())).is_none());
+        assert!(Recorder::begin(None, None).is_none());
+        assert!(Recorder::begin(Some(OsString::new()), None).is_none());
     }
 
     #[test]
-    fn an_object_of_a_list_is_a_line() {
-        let document =
-            json!({ "a\"": null, "none": [], "body": { "items": [{ "metadata": { "name": "x" } }, { "n": 1 }] } });
-        let mut text = String::new();
-        lay_out(&document, 0, &mut text);
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), document);
-        let lines: Vec<_> = text.lines().map(str::trim).collect();
-        let expected = [
-            "{",
-            r#""a\"": null,"#,
-            r#""none": [],"#,
-            r#""body": {"#,
-            r#""items": ["#,
-            r#"{"metadata":{"name":"x"}},"#,
-            r#"{"n":1}"#,
-            "]",
-            "}",
-            "}",
-        ];
-        assert_eq!(lines, expected);
-    }
-
-    #[test]
-    fn a_folder_takes_one_recording() {
+    fn a_file_takes_one_recording_of_one_round() {
         let folder = tempfile::tempdir().unwrap();
-        let inside = folder.path().join("state");
-        let recorder = Recorder::begin(Some(inside.clone().into())).unwrap();
-        recorder.store("001.json", json!({ "token": "abc", "id": u64::MAX }));
-        recorder.store("001.json", json!("another"));
-        let text = std::fs::read_to_string(inside.join("001.json")).unwrap();
-        assert_eq!(text, "{\n \"token\": \"(cut)\",\n \"id\": 18446744073709551615\n}\n");
-        let run: Value = serde_json::from_slice(&std::fs::read(inside.join("run.json")).unwrap()).unwrap();
-        assert_eq!(run["version"], env!("CARGO_PKG_VERSION"));
-        assert!(run["time"].as_str().unwrap().parse::<Timestamp>().is_ok());
-        assert!(Recorder::begin(Some(inside.into())).is_none());
+        let path = folder.path().join("healthy.json");
+        let recorder = begin(&path, Some(r#"{"name":"healthy","token":"abc"}"#)).unwrap();
+        let numbers: Vec<_> = (0..4).map_while(|_| recorder.ask()).collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+        for (whom, question, number) in [("b", "x", 1), ("a", "y", 2), ("a", "x", 4), ("a", "x", 3)] {
+            recorder.store(key(whom, question, number), json!({ "token": "abc", "number": number }));
+        }
+        recorder.finish();
+        assert_eq!(recorder.ask(), None);
+        recorder.store(key("c", "late", 5), json!({}));
+        recorder.finish();
+
+        let document: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(document["run"]["version"], env!("CARGO_PKG_VERSION"));
+        assert!(document["run"]["time"].as_str().unwrap().parse::<Timestamp>().is_ok());
+        assert_eq!(document["state"], json!({ "name": "healthy", "token": "(cut)" }));
+        let numbers: Vec<_> =
+            document["calls"].as_array().unwrap().iter().map(|call| call["number"].as_u64()).collect();
+        assert_eq!(numbers, [Some(3), Some(4), Some(2), Some(1)]);
+        assert_eq!(document["calls"][0]["token"], "(cut)");
+        assert!(begin(&path, None).is_none());
+    }
+
+    #[test]
+    fn a_state_may_be_a_note_or_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = |name: &str, text| begin(&folder.path().join(name), text).unwrap().state;
+        assert_eq!(state("a", Some("after the upgrade")), json!("after the upgrade"));
+        assert_eq!(state("b", None), Value::Null);
     }
 }

@@ -1,7 +1,7 @@
 //! Cuts credentials out of what is stored. What merely looks like one is cut, too: a fixture can do without.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde_json::Value;
 
 const CUT: &str = "(cut)";
@@ -37,7 +37,12 @@ pub(super) fn scrub(value: &mut Value) {
         Value::Object(object) => {
             // An environment variable of a container has its name beside its value.
             let variable = object.get("name").and_then(Value::as_str).is_some_and(is_secret);
+            let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();
+            let opaque = may_hide_secret(text("proto_spec"), text("yaml_spec"));
             for (name, value) in object {
+                if opaque && name == "proto_spec" {
+                    *value = CUT.into();
+                }
                 match value {
                     Value::String(text) if !text.is_empty() && (is_secret(name) || (variable && name == "value")) => {
                         CUT.clone_into(text);
@@ -48,6 +53,14 @@ pub(super) fn scrub(value: &mut Value) {
         }
         _ => {}
     }
+}
+
+/// Whether the protobuf form of a resource may hold a credential. Names are in its YAML alone, so that is what tells, and a
+/// resource without YAML is not trusted. Texts are the same in both forms.
+fn may_hide_secret(proto: &str, yaml: &str) -> bool {
+    let is_clean = |text: &str| clean(text) == text;
+    let readable = || STANDARD.decode(proto).is_ok_and(|bytes| is_clean(&String::from_utf8_lossy(&bytes)));
+    !proto.is_empty() && (yaml.is_empty() || !is_clean(yaml) || !readable())
 }
 
 fn is_secret(name: &str) -> bool {
@@ -159,7 +172,6 @@ fn is_bootstrap_token(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
 
     use super::*;
@@ -210,6 +222,34 @@ mod tests {
             "automountServiceAccountToken": true, "secret": { "secretName": "certs" }, "key": "ca.crt",
         });
         assert_eq!(document, expected);
+    }
+
+    #[test]
+    fn a_resource_keeps_its_protobuf_form_only_if_nothing_was_cut() {
+        let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
+        for (yaml, proto, kept) in [
+            ("kind: worker\n", "worker", true),
+            ("kind: worker\n", "", true),
+            ("", "", true),
+            ("token: abc\n", "abc", false),
+            ("kind: worker\n", key.as_str(), false),
+            ("kind: worker\n", "\u{1}\u{18}abcdef.0123456789abcdef\u{2}", false),
+            ("", "worker", false),
+        ] {
+            let proto = STANDARD.encode(proto);
+            let mut document = json!({ "resource": { "spec": { "proto_spec": proto, "yaml_spec": yaml } } });
+            scrub(&mut document);
+            let expected = if kept { proto.as_str() } else { CUT };
+            assert_eq!(document["resource"]["spec"]["proto_spec"], expected, "{yaml:?}");
+        }
+        for mut unreadable in [
+            json!({ "proto_spec": "not base64", "yaml_spec": "kind: worker\n" }),
+            json!({ "proto_spec": STANDARD.encode("worker"), "yaml_spec": null }),
+            json!({ "proto_spec": STANDARD.encode("worker") }),
+        ] {
+            scrub(&mut unreadable);
+            assert_eq!(unreadable["proto_spec"], CUT);
+        }
     }
 
     #[test]

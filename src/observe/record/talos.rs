@@ -78,7 +78,7 @@ impl Drop for Tape {
             "node": self.node,
             "method": wire.method,
             "request": self.request,
-            "milliseconds": u64::try_from(call.took()).unwrap_or(u64::MAX),
+            "milliseconds": call.took(),
         });
         if wire.method.is_empty() {
             document["expects"] = short(self.expects).into();
@@ -97,7 +97,7 @@ impl Drop for Tape {
             None => document["abandoned"] = true.into(),
         }
         let whom = self.node.as_deref().unwrap_or(&self.endpoint);
-        call.end("talos", whom, &subject(&wire.method, &self.request, self.expects), document);
+        call.end("talos", whom, format!("{} {}", wire.method, self.request), document);
     }
 }
 
@@ -215,15 +215,6 @@ fn message_of(method: &str, bytes: &[u8]) -> Value {
     }
 }
 
-/// `Version`, `Get MachineTypes`; for what was never sent, what would have come.
-fn subject(method: &str, request: &Value, expects: &str) -> String {
-    let method = method.rsplit('/').next().filter(|method| !method.is_empty()).unwrap_or(short(expects));
-    match request["type"].as_str().and_then(|kind| kind.split('.').next()) {
-        Some(kind) => format!("{method} {kind}"),
-        None => method.to_owned(),
-    }
-}
-
 /// `VersionResponse` of `talos_api::machine::VersionResponse`.
 fn short(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path).trim_end_matches('>')
@@ -281,16 +272,22 @@ mod tests {
     }
 
     #[test]
-    fn questions_have_names_even_if_they_were_never_sent() {
+    fn resources_are_stored_alike_each_time() {
+        let names = ["b", "a", "d", "c"];
+        let labels = names.map(|name| (name.to_owned(), String::new())).into();
+        let metadata = cosi::Metadata { labels, ..Default::default() };
+        let spec = cosi::Spec { proto_spec: vec![0, 255, 10], yaml_spec: "a: 1\n".into() };
+        let resource = cosi::Resource { metadata: Some(metadata), spec: Some(spec) };
+        let bytes = framed(&cosi::GetResponse { resource: Some(resource) });
+        let found = messages("/cosi.resource.State/Get", &bytes);
+        assert_eq!(found[0]["resource"]["metadata"]["labels"].to_string(), r#"{"a":"","b":"","c":"","d":""}"#);
+        assert_eq!(found[0]["resource"]["spec"], json!({ "proto_spec": "AP8K", "yaml_spec": "a: 1\n" }));
+    }
+
+    #[test]
+    fn questions_are_told_even_if_they_were_never_sent() {
         let question = cosi::GetRequest { r#type: "MachineTypes.config.talos.dev".into(), ..Default::default() };
-        let request = asked(&question);
-        assert_eq!(request["type"], "MachineTypes.config.talos.dev");
-        assert_eq!(subject("/cosi.resource.State/Get", &request, ""), "Get MachineTypes");
-        let expects = std::any::type_name::<Option<cosi::GetResponse>>();
-        assert_eq!(subject("", &request, expects), "GetResponse MachineTypes");
-        assert_eq!(
-            subject("", &asked(&Empty {}), std::any::type_name::<machine::VersionResponse>()),
-            "VersionResponse"
-        );
+        assert_eq!(asked(&question)["type"], "MachineTypes.config.talos.dev");
+        assert_eq!(short(std::any::type_name::<Option<cosi::GetResponse>>()), "GetResponse");
     }
 }

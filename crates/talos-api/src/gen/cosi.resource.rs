@@ -266,13 +266,13 @@ pub struct Metadata {
     pub updated: ::core::option::Option<super::super::google::protobuf::Timestamp>,
     #[prost(string, repeated, tag = "9")]
     pub finalizers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(map = "string, string", tag = "10")]
-    pub labels: ::std::collections::HashMap<
+    #[prost(btree_map = "string, string", tag = "10")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    #[prost(map = "string, string", tag = "11")]
-    pub annotations: ::std::collections::HashMap<
+    #[prost(btree_map = "string, string", tag = "11")]
+    pub annotations: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
@@ -282,6 +282,7 @@ pub struct Metadata {
 pub struct Spec {
     /// The specification in the protobuf encoding of its type. Absent in a tombstone.
     #[prost(bytes = "vec", tag = "1")]
+    #[cfg_attr(feature = "serde", serde(with = "crate::base64"))]
     pub proto_spec: ::prost::alloc::vec::Vec<u8>,
     /// The specification as YAML. Absent in a tombstone.
     #[prost(string, tag = "2")]
