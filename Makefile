@@ -3,9 +3,10 @@
 
 CARGO ?= cargo
 TARGET := x86_64-unknown-linux-musl
-BINARY := target/$(TARGET)/release/cluster-health
+BUILT := $(or $(CARGO_TARGET_DIR),target)
+BINARY := $(BUILT)/$(TARGET)/release/cluster-health
 # What the end-to-end suite drives.
-E2E_BINARY ?= target/debug/cluster-health
+E2E_BINARY ?= $(BUILT)/debug/cluster-health
 
 .PHONY: help
 help: ## Show this help
@@ -18,6 +19,11 @@ setup: ## Install the pinned Rust toolchain, if it is missing
 .PHONY: build
 build: setup ## Build the program for development
 	$(CARGO) build --locked
+
+.PHONY: demo
+demo: setup ## Show the program at work on two simulated clusters (half a minute once built)
+	$(CARGO) build --locked --package cluster-health --package simulator
+	@tools/demo $(BUILT)/debug
 
 .PHONY: test
 test: setup ## Set up what is missing and run all tests
@@ -34,9 +40,9 @@ deny: setup ## Licences, sources and banned crates of all dependencies
 	$(CARGO) deny check bans licenses sources
 
 .PHONY: generate
-generate: setup ## Write anew what is made from code: completions, manual page, Talos client
+generate: setup ## Write anew what is made from code: completions, manual page, protobuf
 	UPDATE=1 $(CARGO) test --locked --bin cluster-health committed_files
-	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --quiet
+	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --package simulator --test codegen --quiet
 
 .PHONY: release
 release: setup ## Build the static binary and show that it is one
@@ -45,13 +51,14 @@ release: setup ## Build the static binary and show that it is one
 	@tools/static $(BINARY)
 
 .PHONY: e2e
-e2e: build ## Run against a real Talos cluster in network namespaces (root, Go; about 10 minutes once built)
+e2e: build ## Run against a real Talos cluster, and compare the simulator with it (root, Go; 12 minutes once built)
 	@tools/setup e2e
 	e2e/rig/rig.sh setup
-	e2e/run $(E2E_BINARY)
+	$(CARGO) build --locked --package simulator
+	e2e/run --simulator $(BUILT)/debug/simulator $(E2E_BINARY)
 
 .PHONY: e2e-record
-e2e-record: setup ## Store the real cluster's raw answers to every call of ours, per state, below e2e/recordings
+e2e-record: setup ## Store the real cluster's raw answers to every call of ours, per state, in e2e/recordings
 	@tools/setup e2e
 	$(CARGO) build --locked --features record --target-dir target/record
 	e2e/rig/rig.sh setup
@@ -62,6 +69,13 @@ figures: release ## Measure a healthy run beside talosctl health on the real clu
 	@tools/setup e2e
 	e2e/rig/rig.sh setup
 	e2e/run --figures $(BINARY)
+
+.PHONY: bench
+bench: release ## Measure beside talosctl against simulated clusters of 3 to 1000 nodes; rewrites docs/performance.md
+	@tools/setup e2e
+	e2e/rig/build.sh talosctl
+	$(CARGO) build --locked --profile fast --package simulator
+	e2e/bench --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
 
 .PHONY: clean
 clean: ## Remove what was built here (not the cache of make e2e)

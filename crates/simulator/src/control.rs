@@ -1,0 +1,100 @@
+//! Control of a running cluster over plain HTTP.
+//!
+//! It listens on loopback alone and has no secrets: any program of this machine can break a cluster that does not exist. Web
+//! pages in a browser cannot: what they send tells of its origin, or of the name under which they know this address.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+use crate::shared::Shared;
+use crate::timeline::{from_text, play};
+
+/// Bytes of the largest body that is read.
+const LARGEST: usize = 1 << 20;
+
+const HELP: &str = "\
+A simulated Talos cluster.
+
+GET    /calls    how often which server was asked what since the last DELETE, as JSON
+DELETE /calls    begins to count anew
+POST   /changes  changes the cluster: a JSON object, a JSON list, or TOML with [[change]]
+
+curl -d '{\"do\": \"power-off\", \"node\": \"worker-1\"}' $SIMULATOR_CONTROL/changes
+";
+
+/// After an error to accept: the machine gives no more sockets for now, or a client has gone already.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves for ever at the address of the listener.
+pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, at: SocketAddr) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            let service = hyper::service::service_fn(move |request| {
+                let shared = Arc::clone(&shared);
+                async move { Ok::<_, Infallible>(answer(&shared, at, request).await) }
+            });
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn answer(shared: &Arc<Shared>, at: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if is_of_a_page(&request, at) {
+        return text(StatusCode::FORBIDDEN, "neither `Origin` nor another `Host` than this address is let in\n");
+    }
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/") => text(StatusCode::OK, HELP),
+        (&Method::GET, "/calls") => match serde_json::to_vec(&shared.calls.counts()) {
+            Ok(counts) => response(StatusCode::OK, "application/json", counts),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        },
+        (&Method::DELETE, "/calls") => {
+            shared.calls.reset();
+            text(StatusCode::NO_CONTENT, "")
+        }
+        (&Method::POST, "/changes") => match change(shared, request).await {
+            Ok(()) => text(StatusCode::NO_CONTENT, ""),
+            Err(error) => text(StatusCode::BAD_REQUEST, format!("{error:#}\n")),
+        },
+        (_, "/" | "/calls" | "/changes") => text(StatusCode::METHOD_NOT_ALLOWED, HELP),
+        _ => text(StatusCode::NOT_FOUND, HELP),
+    }
+}
+
+/// Whether a web page may have sent it: browsers tell the origin, and the host as the page names it.
+fn is_of_a_page<B>(request: &Request<B>, at: SocketAddr) -> bool {
+    let host = request.headers().get(header::HOST);
+    let ours = host.is_some_and(|host| host.as_bytes() == at.to_string().as_bytes());
+    !ours || request.headers().contains_key(header::ORIGIN)
+}
+
+/// All of them or none.
+async fn change(shared: &Arc<Shared>, request: Request<Incoming>) -> anyhow::Result<()> {
+    let body = Limited::new(request.into_body(), LARGEST).collect().await;
+    let body = body.map_err(|error| anyhow::anyhow!("cannot read the body: {error}"))?.to_bytes();
+    play(shared, from_text(std::str::from_utf8(&body)?)?)
+}
+
+fn text(status: StatusCode, text: impl Into<String>) -> Response<Full<Bytes>> {
+    response(status, "text/plain; charset=utf-8", text.into())
+}
+
+fn response(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,78 @@
+//! Files with credentials, as the real tools write them.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::pki::Leaf;
+
+/// Text as a scalar of one line of YAML: plain where it is read as this text again, else quoted.
+fn scalar(text: &str) -> String {
+    let plain = serde_yaml::to_string(text).is_ok_and(|yaml| yaml.trim_end_matches('\n') == text);
+    // YAML reads the strings of JSON.
+    if plain { text.to_owned() } else { Value::from(text).to_string() }
+}
+
+/// A talosconfig as `talosctl` writes it.
+pub(crate) fn talosconfig(cluster: &str, ca: &str, leaf: &Leaf, endpoints: &[Ipv4Addr], nodes: &[Ipv4Addr]) -> String {
+    let list = |addresses: &[Ipv4Addr]| {
+        let items: Vec<_> = addresses.iter().map(|at| format!("            - {at}\n")).collect();
+        items.concat()
+    };
+    let cluster = scalar(cluster);
+    // Talos labels its keys by their algorithm; the body is PKCS#8 all the same.
+    let key = leaf.key.replace("PRIVATE KEY", "ED25519 PRIVATE KEY");
+    format!(
+        "context: {cluster}\ncontexts:\n    {cluster}:\n        endpoints:\n{}        nodes:\n{}        ca: {}\n        \
+         crt: {}\n        key: {}\n",
+        list(endpoints),
+        list(nodes),
+        STANDARD.encode(ca),
+        STANDARD.encode(&leaf.certificate),
+        STANDARD.encode(key),
+    )
+}
+
+/// A kubeconfig as Talos writes it.
+pub(crate) fn kubeconfig(cluster: &str, user: &str, at: SocketAddrV4, ca: &str, leaf: &Leaf) -> String {
+    let context = scalar(&format!("{user}@{cluster}"));
+    let cluster = scalar(cluster);
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://{at}\n    certificate-authority-data: \
+         {}\n  name: {cluster}\nusers:\n- name: {context}\n  user:\n    client-certificate-data: {}\n    \
+         client-key-data: {}\ncontexts:\n- context:\n    cluster: {cluster}\n    namespace: default\n    user: \
+         {context}\n  name: {context}\ncurrent-context: {context}\n",
+        STANDARD.encode(ca),
+        STANDARD.encode(&leaf.certificate),
+        STANDARD.encode(&leaf.key),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_names() {
+        let leaf = Leaf { certificate: "c".to_owned(), key: "k".to_owned() };
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 6443);
+        for name in ["simulated", "1.5", "null", "a: b", "a\nusers: []", "a # b", "\"", "{}"] {
+            let talos = talosconfig(name, "ca", &leaf, &[*at.ip()], &[]);
+            let talos: Value = serde_yaml::from_str(&talos).unwrap();
+            assert_eq!(talos["context"], name);
+            assert_eq!(talos["contexts"][name]["endpoints"][0], "127.0.0.1");
+            let kubernetes: Value = serde_yaml::from_str(&kubeconfig(name, name, at, "ca", &leaf)).unwrap();
+            let context = format!("{name}@{name}");
+            assert_eq!(kubernetes["clusters"][0]["name"], name);
+            assert_eq!(kubernetes["users"][0]["name"], context.as_str());
+            assert_eq!(kubernetes["contexts"][0]["context"]["user"], context.as_str());
+            assert_eq!(kubernetes["current-context"], context.as_str());
+        }
+        assert!(
+            talosconfig("simulated", "ca", &leaf, &[], &[])
+                .starts_with("context: simulated\ncontexts:\n    simulated:\n")
+        );
+    }
+}

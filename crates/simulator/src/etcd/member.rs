@@ -1,0 +1,234 @@
+//! What members answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+
+use super::Asked;
+use super::api::alarm_request::AlarmAction;
+use super::api::cluster_server::{Cluster, ClusterServer};
+use super::api::kv_server::{Kv, KvServer};
+use super::api::maintenance_server::{Maintenance, MaintenanceServer};
+use super::api::{
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DowngradeInfo, Member as ListedMember, MemberListRequest,
+    MemberListResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
+};
+use crate::shared::Shared;
+use crate::world::{AlarmKind, EtcdCluster, Member, NO_LEADER};
+
+/// How long a member tries to agree with the others: 5 s, and two elections of 1 s.
+const AGREEMENT: Duration = Duration::from_secs(7);
+
+/// `--quota-backend-bytes`, when it is not set.
+const QUOTA: i64 = 2 << 30;
+
+/// Who asks for this does not want to wait for a leader.
+const REQUIRES_LEADER: (&str, &str) = ("hasleader", "true");
+
+/// All members; each call says by its [`Asked`] which one is asked.
+#[derive(Clone)]
+pub(super) struct Members {
+    shared: Arc<Shared>,
+}
+
+impl Members {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    pub(super) fn routes(self) -> Routes {
+        Routes::new(KvServer::new(self.clone()))
+            .add_service(ClusterServer::new(self.clone()))
+            .add_service(MaintenanceServer::new(self))
+            .prepare()
+    }
+
+    /// Looks at the member that is asked, and its cluster.
+    fn look<T>(&self, Asked(at): Asked, look: impl FnOnce(&EtcdCluster, &Member) -> T) -> Result<T, Status> {
+        let world = self.shared.world();
+        let (cluster, member) = world.etcd_of(at).ok_or_else(|| Status::unavailable("etcdserver: server stopped"))?;
+        Ok(look(cluster, member))
+    }
+
+    /// What precedes every call.
+    fn admit<T>(&self, request: &Request<T>, learners_answer: bool) -> Result<Asked, Status> {
+        let asked = request.extensions().get::<Asked>().copied();
+        let asked = asked.ok_or_else(|| Status::internal("the call has no member"))?;
+        let (key, value) = REQUIRES_LEADER;
+        let requires_leader = request.metadata().get(key).is_some_and(|given| given == value);
+        self.look(asked, |cluster, member| {
+            if member.learner && !learners_answer {
+                Err(not_for_learners(member))
+            } else if requires_leader && cluster.leader().is_none() {
+                Err(Status::unavailable(NO_LEADER))
+            } else {
+                Ok(asked)
+            }
+        })?
+    }
+
+    /// Waits for a leader, as whatever the members have to agree on does.
+    async fn agree(&self, asked: Asked) -> Result<(), Status> {
+        let Asked(at) = asked;
+        let led = self.shared.when(|world| world.etcd_of(at)?.0.leader().map(drop));
+        let timed_out = |_| Status::unavailable("etcdserver: request timed out");
+        tokio::time::timeout(AGREEMENT, led).await.map_err(timed_out)
+    }
+}
+
+#[tonic::async_trait]
+impl Kv for Members {
+    async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
+        let serializable = request.get_ref().serializable;
+        let asked = self.admit(&request, serializable)?;
+        if !serializable {
+            self.agree(asked).await?;
+        }
+        self.look(asked, |cluster, member| Response::new(RangeResponse { header: Some(header(cluster, member)) }))
+    }
+}
+
+#[tonic::async_trait]
+impl Cluster for Members {
+    async fn member_list(&self, request: Request<MemberListRequest>) -> Result<Response<MemberListResponse>, Status> {
+        let asked = self.admit(&request, false)?;
+        if request.get_ref().linearizable {
+            self.agree(asked).await?;
+        }
+        self.look(asked, |cluster, member| {
+            let mut members: Vec<_> = cluster.members.iter().map(listed).collect();
+            members.sort_unstable_by_key(|member| member.id);
+            // It is no matter of the store, whose revision it does not tell.
+            let header = ResponseHeader { revision: 0, ..header(cluster, member) };
+            Response::new(MemberListResponse { header: Some(header), members })
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Maintenance for Members {
+    async fn alarm(&self, request: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
+        let asked = self.admit(&request, false)?;
+        if request.get_ref().action() != AlarmAction::Get {
+            return Err(Status::unimplemented("alarms are raised and cleared by changing the simulated world"));
+        }
+        let AlarmRequest { member_id: of, alarm: kind, .. } = *request.get_ref();
+        self.agree(asked).await?;
+        self.look(asked, |cluster, member| {
+            let alarms = cluster.alarms.iter().map(|alarm| {
+                let kind = match alarm.kind {
+                    AlarmKind::NoSpace => AlarmType::Nospace,
+                    AlarmKind::Corrupt => AlarmType::Corrupt,
+                };
+                AlarmMember { member_id: alarm.member, alarm: kind.into() }
+            });
+            // Zero, in the question, is any.
+            let wanted = |alarm: &AlarmMember| (of == 0 || of == alarm.member_id) && (kind == 0 || kind == alarm.alarm);
+            let alarms = alarms.filter(wanted).collect();
+            Response::new(AlarmResponse { header: Some(header(cluster, member)), alarms })
+        })
+    }
+
+    async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
+        let asked = self.admit(&request, true)?;
+        self.look(asked, |cluster, member| Response::new(status(cluster, member)))
+    }
+}
+
+fn header(cluster: &EtcdCluster, member: &Member) -> ResponseHeader {
+    ResponseHeader {
+        cluster_id: cluster.id,
+        member_id: member.id,
+        // As if every entry of the log had been a write.
+        revision: i64::try_from(applied(cluster, member)).unwrap_or(i64::MAX),
+        raft_term: cluster.raft_term,
+    }
+}
+
+fn applied(cluster: &EtcdCluster, member: &Member) -> u64 {
+    cluster.raft_index.saturating_sub(member.behind)
+}
+
+fn listed(member: &Member) -> ListedMember {
+    ListedMember {
+        id: member.id,
+        name: member.name.clone(),
+        peer_ur_ls: member.peer_urls.clone(),
+        client_ur_ls: member.client_urls.clone(),
+        is_learner: member.learner,
+    }
+}
+
+fn status(cluster: &EtcdCluster, member: &Member) -> StatusResponse {
+    let status = StatusResponse {
+        header: Some(header(cluster, member)),
+        version: member.version.clone(),
+        db_size: member.db_size,
+        db_size_in_use: member.db_size_in_use,
+        leader: cluster.leader().map_or(0, |leader| leader.id),
+        raft_index: cluster.raft_index,
+        raft_term: cluster.raft_term,
+        raft_applied_index: applied(cluster, member),
+        errors: cluster.errors(),
+        is_learner: member.learner,
+        ..StatusResponse::default()
+    };
+    if member.minor() < 6 {
+        return status;
+    }
+    StatusResponse {
+        storage_version: format!("3.{}.0", member.minor()),
+        db_size_quota: QUOTA,
+        downgrade_info: Some(DowngradeInfo {}),
+        ..status
+    }
+}
+
+fn not_for_learners(member: &Member) -> Status {
+    let text = "etcdserver: rpc not supported for learner";
+    if member.minor() < 6 { Status::unavailable(text) } else { Status::failed_precondition(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::Network;
+    use crate::pki::Pki;
+    use crate::world::{Process, Shape, World};
+
+    fn asked<T>(at: Ipv4Addr, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.extensions_mut().insert(Asked(at));
+        request
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_quorum_members_give_up_in_the_end() {
+        let network = Network::claim().unwrap();
+        let mut world = World::healthy(&network, &Shape::default());
+        for member in &mut world.etcd[0].members[1..] {
+            member.process = Process::Stopped;
+        }
+        let members = Members::new(Arc::new(Shared::new(world, Pki::new().unwrap(), network.balancer())));
+        let at = network.machine(0);
+        let begun = tokio::time::Instant::now();
+        let (range, list, alarms) = tokio::join!(
+            members.range(asked(at, RangeRequest::default())),
+            members.member_list(asked(at, MemberListRequest { linearizable: true })),
+            members.alarm(asked(at, AlarmRequest::default())),
+        );
+        for refused in [range.map(drop), list.map(drop), alarms.map(drop)] {
+            assert_eq!(refused.unwrap_err().message(), "etcdserver: request timed out");
+        }
+        assert_eq!(begun.elapsed().as_secs(), 7);
+
+        let mut waiting = Box::pin(members.range(asked(at, RangeRequest::default())));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        members.shared.change(|world| world.etcd[0].members[1].process = Process::Running);
+        waiting.await.unwrap();
+    }
+}

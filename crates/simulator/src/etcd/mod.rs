@@ -1,0 +1,83 @@
+//! etcd's own API.
+
+mod member;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use tonic::body::Body;
+use tonic::service::Routes;
+use tonic::{Code, Status};
+use tower::ServiceExt as _;
+
+use self::member::Members;
+use crate::net::{Handler, Mangle};
+use crate::shared::Shared;
+use crate::world::{Misbehaviour, Server};
+
+/// Generated from `proto/etcd`.
+#[allow(
+    clippy::pedantic,
+    clippy::use_self,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::allow_attributes_without_reason,
+    reason = "everything in it is generated"
+)]
+mod api {
+    include!("../gen/etcdserverpb.rs");
+}
+
+/// The member that answers, among the extensions of a request: the machine that it runs on.
+#[derive(Clone, Copy, Debug)]
+struct Asked(Ipv4Addr);
+
+/// The client port of one member.
+pub(crate) fn handler(shared: Arc<Shared>, at: Ipv4Addr) -> Handler {
+    let routes = Members::new(Arc::clone(&shared)).routes();
+    Arc::new(move |request| Box::pin(answer(Arc::clone(&shared), routes.clone(), at, request)))
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    routes: Routes,
+    at: Ipv4Addr,
+    mut request: Request<Incoming>,
+) -> http::Response<Body> {
+    let call = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let mut asked = Asked(at);
+    let mut mangle = None;
+    match shared.called(&Server::Etcd(at), call) {
+        Some(Misbehaviour::Hang) => std::future::pending().await,
+        Some(Misbehaviour::Late(by)) => tokio::time::sleep(by).await,
+        Some(Misbehaviour::Fail { code, text }) => return Status::new(Code::from_i32(code.into()), text).into_http(),
+        Some(Misbehaviour::Empty) => return empty(),
+        Some(Misbehaviour::From(name)) => {
+            asked = shared.world().machine(&name).map_or(asked, |(address, _)| Asked(address));
+        }
+        Some(Misbehaviour::Garbage) => mangle = Some(Mangle::Garbage),
+        Some(Misbehaviour::Cut) => mangle = Some(Mangle::Cut),
+        Some(Misbehaviour::Stall) => mangle = Some(Mangle::Stall),
+        Some(Misbehaviour::Endless) => mangle = Some(Mangle::Endless),
+        // These are of HTTP servers.
+        Some(Misbehaviour::Body(_) | Misbehaviour::Redirect(_)) | None => {}
+    }
+    request.extensions_mut().insert(asked);
+    let Ok(mut response) = routes.oneshot(request).await;
+    if let Some(mangle) = mangle {
+        response.extensions_mut().insert(mangle);
+    }
+    response
+}
+
+/// A message without content.
+fn empty() -> http::Response<Body> {
+    let trailers = async { Some(Ok([(Status::GRPC_STATUS, 0.into())].into_iter().collect())) };
+    let body = Body::new(Full::new(Bytes::from_static(&[0; 5])).with_trailers(trailers));
+    let mut response = http::Response::new(body);
+    response.headers_mut().insert(http::header::CONTENT_TYPE, tonic::metadata::GRPC_CONTENT_TYPE);
+    response
+}

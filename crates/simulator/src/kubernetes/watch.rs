@@ -1,0 +1,132 @@
+//! Watches: what has changed, whenever the world has.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use http_body_util::StreamBody;
+use hyper::body::{Bytes, Frame};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
+use tokio::time::{Instant, timeout_at};
+use tonic::body::Body;
+
+use super::list::{self, Request};
+use super::query::Query;
+use super::reply::{Form, line};
+use super::{api, table};
+use crate::shared::Shared;
+use crate::world::{World, revision};
+
+/// How long a watch lasts that says nothing of it, and the longest.
+const LASTS: Duration = Duration::from_secs(3600);
+
+/// A watch that has been asked for.
+pub(super) struct Watch {
+    request: Request,
+    form: Form,
+    /// What is there already is told as added.
+    tells_all: bool,
+    /// And then, that this was all.
+    ends_all: bool,
+    lasts: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(request: Request, form: Form, query: &Query) -> Self {
+        let ends_all = query.is("sendInitialEvents");
+        let seconds = query.get("timeoutSeconds").and_then(|seconds| seconds.parse().ok());
+        Self {
+            request,
+            form,
+            tells_all: ends_all || matches!(query.get("resourceVersion"), None | Some("0")),
+            ends_all,
+            lasts: seconds.map_or(LASTS, |seconds| Duration::from_secs(seconds).min(LASTS)),
+        }
+    }
+
+    pub(super) fn body(self, shared: &Arc<Shared>) -> Body {
+        let until = Instant::now() + self.lasts;
+        let changes = shared.changes();
+        let mut watching = Watching { watch: self, known: BTreeMap::new(), events: VecDeque::new() };
+        watching.begin(&shared.world());
+        let shared = Arc::clone(shared);
+        let state = (watching, shared, changes, until);
+        Body::new(StreamBody::new(stream::unfold(state, async |(mut watching, shared, mut changes, until)| {
+            let event = watching.next(&shared, &mut changes, until).await?;
+            Some((Ok::<_, Infallible>(Frame::data(event)), (watching, shared, changes, until)))
+        })))
+    }
+}
+
+struct Watching {
+    watch: Watch,
+    /// What the client knows. Renewals of leases are not told.
+    known: BTreeMap<(String, String), Value>,
+    events: VecDeque<Bytes>,
+}
+
+impl Watching {
+    fn begin(&mut self, world: &World) {
+        self.look(world);
+        if !self.watch.tells_all {
+            self.events.clear();
+        }
+        if self.watch.ends_all {
+            let version = revision(Timestamp::now()).to_string();
+            let annotations = json!({"k8s.io/initial-events-end": "true"});
+            let end = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
+            let object = api::whole(self.watch.request.kind, &end);
+            self.events.push_back(line(&json!({"type": "BOOKMARK", "object": object})).into());
+        }
+    }
+
+    /// `None`: its time is over.
+    async fn next(&mut self, shared: &Shared, changes: &mut Receiver<u64>, until: Instant) -> Option<Bytes> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            timeout_at(until, changes.changed()).await.ok()?.ok()?;
+            self.look(&shared.world());
+        }
+    }
+
+    /// Takes in how the world is now.
+    fn look(&mut self, world: &World) {
+        let request = &self.watch.request;
+        let mut gone = std::mem::take(&mut self.known);
+        for object in list::objects(world, request.kind).iter().filter(|object| request.wants(object)) {
+            let (namespace, name) = list::key(object);
+            let key = (namespace.to_owned(), name.to_owned());
+            match gone.remove(&key) {
+                Some(known) if known == *object => {}
+                Some(_) => self.events.push_back(self.watch.event("MODIFIED", object, world)),
+                None => self.events.push_back(self.watch.event("ADDED", object, world)),
+            }
+            self.known.insert(key, object.clone());
+        }
+        for object in gone.values() {
+            self.events.push_back(self.watch.event("DELETED", object, world));
+        }
+    }
+}
+
+impl Watch {
+    fn event(&self, kind: &str, object: &Value, world: &World) -> Bytes {
+        let resource = self.request.kind;
+        let object = super::lease::present(world, resource, object);
+        let object = match self.form {
+            Form::Table => {
+                let metadata = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                table::table(resource, &metadata, std::iter::once(object), world.now())
+            }
+            Form::Partial => table::partial(&object),
+            Form::Plain | Form::Discovery { .. } => api::whole(resource, &object),
+        };
+        line(&json!({"type": kind, "object": object})).into()
+    }
+}

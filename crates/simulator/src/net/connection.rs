@@ -1,0 +1,165 @@
+//! The life of one connection.
+
+use std::io;
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::conduct::{self, Conduct};
+use super::line::Line;
+use super::ports::{End, Tie};
+use super::tls::Configs;
+use super::{Service, balancer, mangle, tls};
+use crate::shared::Shared;
+
+/// How long a connection that we have ended waits for the other side to end it, too.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A server with what its connections have in common.
+pub(super) struct Served {
+    pub(super) shared: Arc<Shared>,
+    pub(super) service: Service,
+    configs: Configs,
+    /// Of the servers behind a balancer.
+    turn: AtomicUsize,
+}
+
+impl Served {
+    pub(super) fn new(shared: Arc<Shared>, service: Service) -> Self {
+        Self { shared, service, configs: Configs::default(), turn: AtomicUsize::new(0) }
+    }
+}
+
+/// Lives until one of the sides ends it, or what happens to the machine.
+pub(super) async fn run(stream: TcpStream, mut tie: Tie, served: Arc<Served>) {
+    let _ = stream.set_nodelay(true);
+    let socket = Arc::new(stream);
+    let line = Line::new(Arc::clone(&socket), tie.clone());
+    let conduct = tie.conduct();
+    let end = tokio::select! {
+        biased;
+        end = tie.broken() => end,
+        () = live(&socket, line, conduct, &served) => return,
+    };
+    if end == End::Silence {
+        tokio::select! {
+            () = tie.reset() => {}
+            () = gone(&socket) => return,
+        }
+    }
+    reset(&socket);
+}
+
+async fn live(socket: &TcpStream, mut line: Line, conduct: Conduct, served: &Served) {
+    match conduct {
+        // It was taken in the moment that the port was closed.
+        Conduct::Closed => reset(socket),
+        Conduct::BlackHole | Conduct::Silent => gone(socket).await,
+        Conduct::Close => end(socket).await,
+        Conduct::PlainHttp => {
+            let _ = plain_http(&mut line).await;
+            end(socket).await;
+        }
+        Conduct::Garbage => while line.write_all(&mangle::NOISE).await.is_ok() {},
+        Conduct::Serve(service) if service.forwards => {
+            let backend = balancer::backend(&served.shared.world(), &served.turn);
+            match backend {
+                None => end(socket).await,
+                Some(at) => {
+                    if balancer::forward(line, at).await.is_err() {
+                        reset(socket);
+                    }
+                }
+            }
+        }
+        Conduct::Serve(service) => {
+            let Ok(config) = served.configs.get(&served.shared.pki, &served.service, &service.tls) else { return };
+            match TlsAcceptor::from(config).accept(line).await {
+                Ok(stream) => http(stream, &service, served).await,
+                // Closing at once could overtake the alert that says why.
+                Err(_) => end(socket).await,
+            }
+        }
+    }
+}
+
+/// Answers requests until the other side has no more.
+async fn http(stream: TlsStream<Line>, service: &conduct::Service, served: &Served) {
+    if service.silent {
+        return std::future::pending().await;
+    }
+    let peer = tls::peer(stream.get_ref().1);
+    let handler = Arc::clone(&served.service.handler);
+    let limit = service.answers;
+    let answers = Arc::new(AtomicU32::new(0));
+    let enough = Arc::new(Notify::new());
+    let all_answered = Arc::clone(&enough);
+    let answer = hyper::service::service_fn(move |mut request: http::Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        let answer = handler(request);
+        let (answers, enough) = (Arc::clone(&answers), Arc::clone(&enough));
+        async move {
+            let answer = answer.await;
+            let nth = answers.fetch_add(1, Ordering::Relaxed) + 1;
+            match limit {
+                Some(limit) if nth > limit => return Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+                Some(limit) if nth == limit => enough.notify_one(),
+                _ => {}
+            }
+            Ok(mangle::apply(answer))
+        }
+    });
+    let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    // As Go's gRPC has it: a client that bounds itself is not held up, and the names of all nodes fit into one call.
+    builder.http2().max_concurrent_streams(None).max_header_list_size(16 << 20);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = all_answered.notified() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// What a server without TLS says to somebody who begins with it.
+async fn plain_http(line: &mut Line) -> io::Result<()> {
+    let mut greeting = [0; 1024];
+    let _ = line.read(&mut greeting).await?;
+    let answer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request";
+    line.write_all(answer.as_bytes()).await
+}
+
+/// Says that nothing more comes, and waits until it was heard: closing right away would reset the connection if something is
+/// left to read, and what was said last could be lost.
+async fn end(socket: &TcpStream) {
+    let _ = SockRef::from(socket).shutdown(Shutdown::Write);
+    let _ = tokio::time::timeout(LINGER, gone(socket)).await;
+}
+
+/// Makes closing a reset.
+fn reset(socket: &TcpStream) {
+    let _ = socket.set_zero_linger();
+}
+
+/// Waits until the other side has closed, without reading what it says.
+async fn gone(socket: &TcpStream) {
+    loop {
+        match socket.ready(Interest::READABLE).await {
+            Ok(ready) if !ready.is_read_closed() => {
+                // Forgets that there is something to read, so that the next thing to happen is waited for.
+                let unread = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+                let _ = socket.try_io(Interest::READABLE, unread);
+            }
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A part of 127.0.0.0/8 for one cluster.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use anyhow::bail;
+
+/// 127.N.0.0/16, held by nobody else for as long as this lives: clusters on one machine do not meet, though all use the same
+/// ports.
+#[derive(Debug)]
+pub struct Network {
+    part: u8,
+    /// Whoever has it has the network; also where a running cluster is controlled.
+    claim: TcpListener,
+}
+
+/// 127.0.x.x and the lower parts are where people and resolvers run things.
+const LOWEST: u8 = 16;
+const HIGHEST: u8 = 254;
+
+impl Network {
+    /// Takes a free part.
+    ///
+    /// # Errors
+    /// If all are taken.
+    pub fn claim() -> anyhow::Result<Self> {
+        // Tests of one process begin side by side, processes begin anywhere.
+        static NEXT: AtomicU8 = AtomicU8::new(0);
+        let parts = u32::from(HIGHEST - LOWEST) + 1;
+        let first = std::process::id().wrapping_mul(7).wrapping_add(u32::from(NEXT.fetch_add(1, Ordering::Relaxed)));
+        for offset in 0..parts {
+            let part = u8::try_from(first.wrapping_add(offset) % parts).unwrap_or_default() + LOWEST;
+            if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, part, 255, 254), 50_000)) {
+                return Ok(Self { part, claim });
+            }
+        }
+        bail!("all of 127.{LOWEST}.0.0/16 to 127.{HIGHEST}.0.0/16 are taken");
+    }
+
+    /// Address of a machine, counted from 0.
+    ///
+    /// # Panics
+    /// Beyond 60,000 machines; a scenario has fewer.
+    #[must_use]
+    pub fn machine(&self, index: usize) -> Ipv4Addr {
+        let [high, low] = u16::try_from(index + 2).expect("at most 60,000 machines").to_be_bytes();
+        Ipv4Addr::new(127, self.part, high, low)
+    }
+
+    /// The Kubernetes endpoint.
+    #[must_use]
+    pub fn balancer(&self) -> Ipv4Addr {
+        Ipv4Addr::new(127, self.part, 255, 1)
+    }
+
+    /// Where a running cluster is controlled.
+    pub(crate) fn control(&self) -> &TcpListener {
+        &self.claim
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_gets_a_network_twice() {
+        let networks: Vec<_> = (0..20).map(|_| Network::claim().unwrap()).collect();
+        let mut addresses: Vec<_> = networks.iter().map(|network| network.machine(300)).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 20);
+        assert_eq!(addresses[0].octets()[2..], [1, 46]);
+    }
+}

@@ -1,0 +1,134 @@
+//! TLS of the servers, and who is at the other end.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
+use rustls::pki_types::{CertificateDer, UnixTime, pem::PemObject as _};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::time_provider::TimeProvider;
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+
+use super::anybody::Anybody;
+use super::conduct::{Certificate, Tls};
+use super::{Peer, Service};
+use crate::pki::{Authority, Pki, provider};
+use crate::world::Server;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const YEAR: Duration = Duration::from_secs(365 * DAY.as_secs());
+/// Nobody's.
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// The TLS configuration of one server, made when it is needed.
+#[derive(Default)]
+pub(super) struct Configs(Mutex<Option<Made>>);
+
+struct Made {
+    tls: Tls,
+    renew: Timestamp,
+    config: Arc<ServerConfig>,
+}
+
+impl Configs {
+    pub(super) fn get(&self, pki: &Pki, service: &Service, tls: &Tls) -> anyhow::Result<Arc<ServerConfig>> {
+        let now = Timestamp::now();
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = made.as_ref().filter(|made| made.tls == *tls && now < made.renew) {
+            return Ok(Arc::clone(&made.config));
+        }
+        let config = Arc::new(config(pki, service, tls, now)?);
+        // Talos renews its certificates after half of their time.
+        *made = Some(Made { tls: tls.clone(), renew: now + DAY / 2, config: Arc::clone(&config) });
+        Ok(config)
+    }
+}
+
+fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Result<ServerConfig> {
+    // As Talos issues them.
+    let (authority, lifetime) = match service.server {
+        Server::Apid(_) => (&pki.talos, DAY),
+        Server::Etcd(_) => (&pki.etcd, YEAR),
+        Server::ApiServer(_) | Server::Balancer => (&pki.kubernetes, YEAR),
+    };
+    let signer = match tls.certificate {
+        Certificate::Foreign => &pki.foreign,
+        Certificate::Maintenance => &pki.maintenance,
+        Certificate::Right | Certificate::Expired | Certificate::NotYetValid | Certificate::Misnamed => authority,
+    };
+    let clock = Clock { ahead: SignedDuration::from_secs(tls.clock_ahead) };
+    let issued = match service.server {
+        // Again whenever the clock is turned.
+        Server::Apid(_) => now + clock.ahead,
+        // When the cluster was made.
+        Server::Etcd(_) | Server::ApiServer(_) | Server::Balancer => now - DAY,
+    };
+    let from = match tls.certificate {
+        Certificate::Expired => issued - 2 * lifetime,
+        Certificate::NotYetValid => issued + lifetime,
+        _ => issued,
+    };
+    let (names, addresses) = match tls.certificate {
+        Certificate::Misnamed => (Vec::new(), vec![ELSEWHERE]),
+        _ => (service.names.clone(), service.addresses.clone()),
+    };
+    let leaf = signer.server(names, &addresses, from, lifetime)?;
+
+    let mut config = ServerConfig::builder_with_details(provider(), Arc::new(clock))
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier(service, tls, authority)?)
+        .with_single_cert(leaf.chain()?, leaf.private_key()?)?;
+    // Every connection begins anew, so that it shows the certificate of now.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.alpn_protocols = match service.server {
+        _ if tls.without_alpn => Vec::new(),
+        Server::Apid(_) | Server::Etcd(_) => vec![b"h2".to_vec()],
+        Server::ApiServer(_) | Server::Balancer => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+    };
+    Ok(config)
+}
+
+/// apid and etcd demand a good client certificate; an API server takes any and none, and decides later.
+fn verifier(service: &Service, tls: &Tls, authority: &Authority) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
+    if tls.certificate == Certificate::Maintenance {
+        return Ok(Arc::new(NoClientAuth));
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).context("cannot read a certificate")?)?;
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
+    Ok(match service.server {
+        Server::Apid(_) | Server::Etcd(_) => verifier,
+        Server::ApiServer(_) | Server::Balancer => Arc::new(Anybody(verifier)),
+    })
+}
+
+/// The cluster's clock.
+#[derive(Debug)]
+struct Clock {
+    ahead: SignedDuration,
+}
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let now = Timestamp::now() + self.ahead;
+        Some(UnixTime::since_unix_epoch(now.duration_since(Timestamp::UNIX_EPOCH).try_into().ok()?))
+    }
+}
+
+pub(super) fn peer(connection: &ServerConnection) -> Peer {
+    let chain: Vec<_> =
+        connection.peer_certificates().into_iter().flatten().cloned().map(CertificateDer::into_owned).collect();
+    let Some(leaf) = chain.first() else { return Peer::default() };
+    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(leaf) else { return Peer::default() };
+    let subject = certificate.subject();
+    let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or_default().to_owned();
+    Peer {
+        common_name: subject.iter_common_name().next().map(text).unwrap_or_default(),
+        organisations: subject.iter_organization().map(text).collect(),
+        chain: chain.clone(),
+    }
+}

@@ -1,0 +1,155 @@
+//! The authorities of a cluster, and what they sign.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SanType, SignatureAlgorithm, date_time_ymd,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+
+/// What one cluster trusts. Every cluster makes its own.
+pub struct Pki {
+    /// Ed25519, as Talos makes it.
+    pub talos: Authority,
+    /// ECDSA P-256, as Talos makes it.
+    pub kubernetes: Authority,
+    pub etcd: Authority,
+    /// Trusted by nobody; has the subject of Talos's, as another Talos cluster's has.
+    pub foreign: Authority,
+    /// Of machines without configuration, which have no other.
+    pub maintenance: Authority,
+}
+
+/// A certificate authority.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    algorithm: &'static SignatureAlgorithm,
+    certificate: String,
+}
+
+/// A certificate and its key, as PEM.
+#[derive(Clone)]
+pub struct Leaf {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// What is wrong with a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flaw {
+    #[default]
+    None,
+    Expired,
+    NotYetValid,
+    /// Of a client: no extended key usage clientAuth.
+    WithoutClientAuth,
+}
+
+impl Pki {
+    /// Makes new authorities.
+    ///
+    /// # Errors
+    /// If the machine has no randomness.
+    pub fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            talos: Authority::new(&PKCS_ED25519, &[(DnType::OrganizationName, "talos")])?,
+            kubernetes: Authority::new(&PKCS_ECDSA_P256_SHA256, &[(DnType::OrganizationName, "kubernetes")])?,
+            etcd: Authority::new(&PKCS_ECDSA_P256_SHA256, &[(DnType::OrganizationName, "etcd")])?,
+            foreign: Authority::new(&PKCS_ED25519, &[(DnType::OrganizationName, "talos")])?,
+            maintenance: Authority::new(&PKCS_ED25519, &[(DnType::CommonName, "maintenance-service.talos.dev")])?,
+        })
+    }
+}
+
+impl Authority {
+    fn new(algorithm: &'static SignatureAlgorithm, subject: &[(DnType, &str)]) -> anyhow::Result<Self> {
+        let key = KeyPair::generate_for(algorithm)?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = name(subject);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let certificate = params.self_signed(&key)?.pem();
+        Ok(Self { issuer: Issuer::new(params, key), algorithm, certificate })
+    }
+
+    /// Its certificate.
+    #[must_use]
+    pub fn pem(&self) -> &str {
+        &self.certificate
+    }
+
+    /// A client: `organisations` are Talos's roles and Kubernetes' groups.
+    ///
+    /// # Errors
+    /// If the machine has no randomness.
+    pub fn client(&self, common_name: &str, organisations: &[&str], flaw: Flaw) -> anyhow::Result<Leaf> {
+        let mut params = CertificateParams::default();
+        let organisations = organisations.iter().map(|name| (DnType::OrganizationName, *name));
+        let subject: Vec<_> = organisations.chain([(DnType::CommonName, common_name)]).collect();
+        params.distinguished_name = name(&subject);
+        params.extended_key_usages = match flaw {
+            Flaw::WithoutClientAuth => vec![ExtendedKeyUsagePurpose::ServerAuth],
+            _ => vec![ExtendedKeyUsagePurpose::ClientAuth],
+        };
+        (params.not_before, params.not_after) = match flaw {
+            Flaw::Expired => (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1)),
+            Flaw::NotYetValid => (date_time_ymd(2999, 1, 1), date_time_ymd(3000, 1, 1)),
+            Flaw::None | Flaw::WithoutClientAuth => (date_time_ymd(2020, 1, 1), date_time_ymd(2999, 1, 1)),
+        };
+        self.sign(&params)
+    }
+
+    /// A server.
+    ///
+    /// # Errors
+    /// If a name cannot stand in a certificate.
+    pub(crate) fn server(
+        &self,
+        names: Vec<String>,
+        addresses: &[Ipv4Addr],
+        from: Timestamp,
+        lifetime: Duration,
+    ) -> anyhow::Result<Leaf> {
+        let subject = name(&[(DnType::CommonName, names.first().map_or("", String::as_str))]);
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name = subject;
+        params.subject_alt_names.extend(addresses.iter().map(|address| SanType::IpAddress(IpAddr::V4(*address))));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(from.as_second().try_into()?);
+        params.not_after = params.not_before + lifetime;
+        self.sign(&params)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> anyhow::Result<Leaf> {
+        let key = KeyPair::generate_for(self.algorithm)?;
+        Ok(Leaf { certificate: params.signed_by(&key, &self.issuer)?.pem(), key: key.serialize_pem() })
+    }
+}
+
+fn name(parts: &[(DnType, &str)]) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    for (kind, value) in parts {
+        name.push(kind.clone(), *value);
+    }
+    name
+}
+
+impl Leaf {
+    pub(crate) fn chain(&self) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+        Ok(vec![CertificateDer::from_pem_slice(self.certificate.as_bytes()).context("cannot read a certificate")?])
+    }
+
+    pub(crate) fn private_key(&self) -> anyhow::Result<PrivateKeyDer<'static>> {
+        PrivateKeyDer::from_pem_slice(self.key.as_bytes()).context("cannot read a key")
+    }
+}
+
+/// The cryptography of all TLS here.
+pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}

@@ -1,0 +1,84 @@
+//! A command beside the cluster, and signals.
+
+use std::io::{self, IsTerminal as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus};
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, setrlimit};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{self, SignalKind, signal};
+
+/// A machine takes a socket for each of its servers, and every client several more.
+pub(crate) fn allow_many_sockets() {
+    let limit = getrlimit(Resource::Nofile);
+    // As many as there may be without asking; if not, a large cluster says so itself.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// SIGINT, SIGTERM, SIGHUP.
+pub(crate) struct Signals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hangup: unix::Signal,
+}
+
+impl Signals {
+    /// Listens from its creation on, so no signal is lost.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.terminate.recv() => Signal::TERM,
+            _ = self.hangup.recv() => Signal::HUP,
+        }
+    }
+}
+
+/// Runs a command with more in its environment, passes signals on to it, and ends as it does.
+pub(crate) async fn command(
+    command: &[String],
+    environment: &[(&str, String)],
+    signals: &mut Signals,
+) -> anyhow::Result<ExitCode> {
+    let [program, arguments @ ..] = command else { anyhow::bail!("no command") };
+    let mut child = Command::new(program);
+    child.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+    // On a terminal it stays in the foreground's group, so that it can read what is typed.
+    let alone = !io::stdin().is_terminal();
+    if alone {
+        child.process_group(0);
+    }
+    let mut child = child.spawn().with_context(|| format!("cannot run `{program}`"))?;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status?,
+            received = signals.next() => {
+                // Ctrl-C on a terminal has reached it already.
+                if alone || received != Signal::INT {
+                    send(&child, received, alone);
+                }
+            }
+        }
+    };
+    Ok(exit_code(status))
+}
+
+/// A child that is not waited for yet keeps its id.
+fn send(child: &Child, signal: Signal, group: bool) {
+    let Some(id) = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) else { return };
+    let _ = if group { kill_process_group(id, signal) } else { kill_process(id, signal) };
+}
+
+/// As a shell tells it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}

@@ -1,0 +1,223 @@
+//! Scenario files: a cluster, and what happens to it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use crate::Network;
+use crate::timeline::{Step, When, from_toml};
+use crate::world::{Shape, World, plain_version};
+
+/// Most machines of a cluster: beyond it, starting takes minutes and the kernel runs out of sockets.
+const MOST: usize = 10_000;
+
+/// A cluster, and what happens to it.
+#[derive(Clone, Debug, Default)]
+pub struct Scenario {
+    /// One line.
+    pub title: String,
+    pub shape: Shape,
+    /// The recording of a real cluster that it begins with, instead of a healthy cluster of this shape.
+    pub recording: Option<PathBuf>,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: String,
+    #[serde(default)]
+    cluster: Cluster,
+    #[serde(default)]
+    change: Vec<toml::Spanned<toml::Table>>,
+}
+
+/// What is not given is as in [`Shape::default`].
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Cluster {
+    name: Option<String>,
+    control_planes: Option<usize>,
+    workers: Option<usize>,
+    talos: Option<String>,
+    kubernetes: Option<String>,
+    etcd: Option<String>,
+    /// Relative to the scenario. The recording says everything else.
+    recording: Option<PathBuf>,
+}
+
+impl Scenario {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or something in it cannot be; with file, line and key.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let mut scenario = Self::parse(&text).with_context(|| path.display().to_string())?;
+        scenario.recording = scenario.recording.map(|recording| path.with_file_name("").join(recording));
+        Ok(scenario)
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// If something in it cannot be; with line and key.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let file: File = toml::from_str(text)?;
+        let recording = file.cluster.recording.clone();
+        // It is shown as one comment of a shell.
+        ensure!(!file.title.contains(char::is_control), "`title` is one line of text");
+        let shape = file.cluster.shape().context("`[cluster]`")?;
+        Ok(Self { title: file.title, shape, recording, steps: from_toml(text, &file.change)? })
+    }
+
+    /// The world that it begins with, and the steps that come later.
+    ///
+    /// # Errors
+    /// If it has no control plane or too many machines; if a step names what this cluster has not.
+    pub fn begin(self, network: &Network) -> anyhow::Result<(World, Vec<Step>)> {
+        let mut world = if let Some(recording) = &self.recording {
+            World::recorded(network, recording)?
+        } else {
+            ensure!(self.shape.control_planes > 0, "a cluster has at least one control plane");
+            let machines = self.shape.control_planes.saturating_add(self.shape.workers);
+            ensure!(machines <= MOST, "a simulated cluster has at most {MOST} machines");
+            World::healthy(network, &self.shape)
+        };
+        let mut later = Vec::new();
+        for step in self.steps {
+            if step.when == When::Now {
+                step.make(&mut world)?;
+            } else {
+                step.check(&world)?;
+                later.push(step);
+            }
+        }
+        Ok((world, later))
+    }
+}
+
+impl Cluster {
+    fn shape(self) -> anyhow::Result<Shape> {
+        ensure!(
+            self.recording.is_none() || Self { recording: None, ..self.clone() } == Self::default(),
+            "a `recording` says all that is told beside it"
+        );
+        let mut shape = Shape::default();
+        let versions = &mut shape.versions;
+        if let Some(talos) = self.talos {
+            versions.talos = talos.parse().context("`talos`")?;
+        }
+        if let Some(kubernetes) = self.kubernetes {
+            versions.kubernetes = plain_version(&kubernetes).context("`kubernetes`")?;
+        }
+        if let Some(etcd) = self.etcd {
+            versions.etcd = plain_version(&etcd).context("`etcd`")?;
+        }
+        if let Some(name) = self.name {
+            ensure!(
+                is_name(&name),
+                "`name`: `{}` is no name: at most 63 letters, digits, `.`, `_` and `-`, a letter or a digit first",
+                name.escape_debug()
+            );
+            shape.cluster = name;
+        }
+        shape.control_planes = self.control_planes.unwrap_or(shape.control_planes);
+        shape.workers = self.workers.unwrap_or(shape.workers);
+        Ok(shape)
+    }
+}
+
+/// `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 63: names of clusters stand in files and on command lines.
+fn is_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    text.len() <= 63 && text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::Power;
+
+    #[test]
+    fn the_scenarios_of_this_crate_begin() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let mut found = 0;
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let scenario = Scenario::read(&path).unwrap_or_else(|error| panic!("{error:#}"));
+            assert!(!scenario.title.is_empty(), "{}", path.display());
+            let network = Network::claim().unwrap();
+            let (mut world, later) =
+                scenario.begin(&network).unwrap_or_else(|error| panic!("{}: {error:#}", path.display()));
+            for step in later {
+                step.change.make(&mut world).unwrap();
+            }
+            found += 1;
+        }
+        assert_eq!(found, 7);
+    }
+
+    #[test]
+    fn a_recording_is_found_beside_its_scenario() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scenario.toml");
+        let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/recordings");
+        std::fs::copy(recordings.join("worker-cordoned.json"), folder.path().join("cordoned.json")).unwrap();
+        let text =
+            "title = \"x\"\n[cluster]\nrecording = \"cordoned.json\"\n[[change]]\ndo = \"power-off\"\nnode = \"w1\"\n";
+        std::fs::write(&path, text).unwrap();
+        let (world, _) = Scenario::read(&path).unwrap().begin(&Network::claim().unwrap()).unwrap();
+        assert_eq!(world.machine("w1").unwrap().1.power, Power::Off);
+        assert_eq!(world.kubernetes.object("nodes", None, "w1").unwrap()["spec"]["unschedulable"], true);
+        std::fs::remove_file(folder.path().join("cordoned.json")).unwrap();
+        let error = Scenario::read(&path).unwrap().begin(&Network::claim().unwrap()).err().unwrap();
+        assert!(format!("{error:#}").contains("cordoned.json"), "{error:#}");
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        let error = |text: &str| match Scenario::parse(text) {
+            Ok(scenario) => {
+                let network = Network::claim().unwrap();
+                format!("{:#}", scenario.begin(&network).err().unwrap())
+            }
+            Err(error) => format!("{error:#}"),
+        };
+        let one = |change: &str| error(&format!("title = \"x\"\n\n[[change]]\n{change}\n"));
+        assert!(error("title = \"x\"\n[cluster]\nworker = 1\n").contains("unknown field `worker`"));
+        assert!(
+            error("title = \"x\"\n[cluster]\ntalos = \"2\"\n").starts_with("`[cluster]`: `talos`: `2` is no version")
+        );
+        let text = error("title = \"x\"\n[cluster]\nrecording = \"x.json\"\nworkers = 1\n");
+        assert_eq!(text, "`[cluster]`: a `recording` says all that is told beside it");
+        for name in ["", "-a", "a b", "a\\nb", "ä", &"a".repeat(64)] {
+            let text = error(&format!("title = \"x\"\n[cluster]\nname = \"{name}\"\n"));
+            assert!(text.starts_with("`[cluster]`: `name`: `"), "{name}: {text}");
+        }
+        assert!(Scenario::parse("title = \"x\"\n[cluster]\nname = \"0a.B_c-d\"\n").is_ok());
+        assert_eq!(
+            error("title = \"x\"\n[cluster]\nworkers = 9223372036854775807\n"),
+            "a simulated cluster has at most 10000 machines"
+        );
+        let text = error("title = \"x\"\n[cluster]\nkubernetes = \"1.35\"\n");
+        assert!(text.starts_with("`[cluster]`: `kubernetes`: `1.35` is no version"), "{text}");
+        assert_eq!(error("title = \"x\\nrm\""), "`title` is one line of text");
+        assert_eq!(one("node = \"cp-1\""), "line 3: `do` is missing: what changes");
+        assert_eq!(one("do = \"power-off\""), "line 3: `power-off`: missing field `node`");
+        let text = one("do = \"power-off\"\nnode = \"cp-1\"\nnodes = 1");
+        assert!(text.starts_with("line 3: `power-off`: unknown field `nodes`"), "{text}");
+        let text = one("do = \"not-bootstrapped\"\nnode = \"cp-1\"");
+        assert!(text.starts_with("line 3: `not-bootstrapped`: unknown field `node`"), "{text}");
+        let text = one("do = \"explode\"");
+        assert!(text.starts_with("line 3: `explode`: there is no change `explode`; there are `power-off`, "), "{text}");
+        let text = one("do = \"cordon\"\nnode = \"cp-1\"\nat = \"soon\"");
+        assert!(text.starts_with("line 3: `at`: "), "{text}");
+        assert_eq!(one("do = \"cordon\"\nnode = \"x\""), "change 1: there is no machine `x`");
+        assert_eq!(
+            one("do = \"etcd-stop\"\nnode = \"worker-1\""),
+            "change 1: `worker-1` is a worker, and `etcd-stop` is about control planes"
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! What all servers of a cluster share.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use tokio::sync::watch;
+
+use crate::calls::Calls;
+use crate::credentials::kubeconfig;
+use crate::kubernetes::Listings;
+use crate::net::{API_SERVER, Ports};
+use crate::pki::{Flaw, Pki};
+use crate::timeline::{Waiting, come};
+use crate::world::{Misbehaviour, Server, World};
+
+/// The world, and what has been asked of it.
+pub(crate) struct Shared {
+    world: RwLock<World>,
+    /// Counts changes of the world; whoever holds connections or streams waits for it.
+    revision: watch::Sender<u64>,
+    pub(crate) calls: Calls,
+    /// Changes that wait for a call.
+    pub(crate) waiting: Waiting,
+    pub(crate) pki: Pki,
+    /// The Kubernetes endpoint.
+    balancer: Ipv4Addr,
+    /// Of Kubernetes objects, for all API servers.
+    pub(crate) listings: Listings,
+    pub(crate) ports: Ports,
+}
+
+impl Shared {
+    pub(crate) fn new(world: World, pki: Pki, balancer: Ipv4Addr) -> Self {
+        let (world, revision) = (RwLock::new(world), watch::Sender::new(0));
+        let (calls, waiting) = (Calls::default(), Waiting::default());
+        let (listings, ports) = (Listings::default(), Ports::default());
+        Self { world, revision, calls, waiting, pki, balancer, listings, ports }
+    }
+
+    /// Where Kubernetes is asked.
+    pub(crate) fn endpoint(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.balancer, API_SERVER)
+    }
+
+    /// A kubeconfig through the balancer: `admin` is in the group `system:masters`.
+    pub(crate) fn kubeconfig(&self, user: &str, flaw: Flaw) -> anyhow::Result<String> {
+        let groups: &[&str] = if user == "admin" { &["system:masters"] } else { &[] };
+        let leaf = self.pki.kubernetes.client(user, groups, flaw)?;
+        Ok(kubeconfig(&self.world().cluster, user, self.endpoint(), self.pki.kubernetes.pem(), &leaf))
+    }
+
+    /// Never held across an await point.
+    pub(crate) fn world(&self) -> RwLockReadGuard<'_, World> {
+        self.world.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When this returns, all ports are as the new world says.
+    pub(crate) fn change<T>(&self, edit: impl FnOnce(&mut World) -> T) -> T {
+        let result = self.change_quietly(|world| {
+            let result = edit(world);
+            // While nobody reads: what is kept for a revision is made from the world of that revision.
+            self.revision.send_modify(|revision| *revision += 1);
+            result
+        });
+        self.ports.follow(&self.world());
+        result
+    }
+
+    /// Changes the world, or leaves it as it is if the edit fails, or panics.
+    ///
+    /// # Errors
+    /// That of the edit.
+    pub(crate) fn change_wholly<T>(&self, edit: impl FnOnce(&mut World) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        self.change(|world| {
+            let mut next = world.clone();
+            let result = edit(&mut next)?;
+            *world = next;
+            Ok(result)
+        })
+    }
+
+    /// Number of changes so far. While somebody reads the world, it stays.
+    pub(crate) fn revision(&self) -> u64 {
+        *self.revision.borrow()
+    }
+
+    /// Counts a call, and says how it is answered wrongly, if it is.
+    pub(crate) fn called(&self, server: &Server, call: &str) -> Option<Misbehaviour> {
+        self.calls.count(server, call);
+        let due = self.waiting.called(server, call, |asked| asked.is_of(&self.world(), server));
+        for step in due {
+            come(self, &step);
+        }
+        if self.world().call_faults.is_empty() {
+            return None;
+        }
+        let fault = |world: &mut World| world.call_faults.iter_mut().find(|fault| fault.fits(server, call))?.next();
+        self.change_quietly(fault)
+    }
+
+    /// For what nobody has to be told of.
+    fn change_quietly<T>(&self, edit: impl FnOnce(&mut World) -> T) -> T {
+        edit(&mut self.world.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is looked for, as soon as the world has it.
+    pub(crate) async fn when<T>(&self, mut look: impl FnMut(&World) -> Option<T>) -> T {
+        let mut changes = self.changes();
+        loop {
+            if let Some(found) = look(&self.world()) {
+                return found;
+            }
+            // It fails if nothing can change any more.
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Told after every change.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+}

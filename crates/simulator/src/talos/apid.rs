@@ -1,0 +1,58 @@
+//! apid: takes calls at one address, and forwards them.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use tonic::Status;
+use tonic::body::Body;
+
+use super::dial::{self, Reached};
+use super::machined::Machined;
+use super::route::{Route, route};
+use super::rpc::Rpc;
+use super::{aggregate, deadline};
+use crate::shared::Shared;
+
+pub(super) struct Apid {
+    shared: Arc<Shared>,
+    at: Ipv4Addr,
+    machined: Arc<Machined>,
+}
+
+impl Apid {
+    pub(super) fn new(shared: Arc<Shared>, at: Ipv4Addr, machined: Arc<Machined>) -> Self {
+        Self { shared, at, machined }
+    }
+
+    pub(super) async fn answer(self: Arc<Self>, request: http::Request<Incoming>) -> http::Response<Body> {
+        let answered = async {
+            let rpc = Rpc::read(request).await?;
+            let route = route(&self.shared.world(), self.at, rpc.path(), rpc.request.headers())?;
+            match route {
+                Route::Local => self.machined.answer(self.at, rpc).await,
+                Route::One(target) => self.forward(&target, rpc).await,
+                Route::Many(targets) => aggregate::answer(Arc::clone(&self), targets, rpc).await,
+            }
+        };
+        answered.await.unwrap_or_else(Status::into_http)
+    }
+
+    /// The answer of another machine.
+    pub(super) async fn forward(&self, target: &str, rpc: Rpc) -> Result<http::Response<Body>, Status> {
+        let machine = deadline::within(rpc.deadline, self.reach(target)).await?;
+        self.machined.answer(machine, rpc).await
+    }
+
+    /// Waits for a machine that does not answer: its packets may come through one day.
+    async fn reach(&self, target: &str) -> Result<Ipv4Addr, Status> {
+        let dialled = self.shared.when(|world| match dial::dial(world, self.at, target) {
+            Reached::Machine(machine, delay) => Some(Ok((machine, delay))),
+            Reached::Failed(reason) => Some(Err(Status::unavailable(reason))),
+            Reached::Silence => None,
+        });
+        let (machine, delay) = dialled.await?;
+        tokio::time::sleep(delay).await;
+        Ok(machine)
+    }
+}

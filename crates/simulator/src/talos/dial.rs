@@ -1,0 +1,102 @@
+//! How apid of one machine reaches that of another.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::net::APID;
+use crate::world::{Power, Process, Server, Transport, World};
+
+/// What comes of dialling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// The machine, after so long.
+    Machine(Ipv4Addr, Duration),
+    /// Nothing, for this reason, in the words of Go's gRPC client.
+    Failed(String),
+    /// Nothing comes back.
+    Silence,
+}
+
+/// The address that a target names, to the machine at `from`. Machines know each other by name.
+pub(super) fn resolve(world: &World, from: Ipv4Addr, target: &str) -> Option<Ipv4Addr> {
+    if ["localhost", "127.0.0.1", "::1"].contains(&target) {
+        return Some(from);
+    }
+    if let Ok(address) = target.parse() {
+        return Some(address);
+    }
+    let mut named = world.machines.iter().filter(|(_, machine)| machine.name.eq_ignore_ascii_case(target));
+    named.next().map(|(address, _)| *address)
+}
+
+pub(super) fn dial(world: &World, from: Ipv4Addr, target: &str) -> Reached {
+    let Some(address) = resolve(world, from, target) else {
+        return Reached::Failed(match target.parse::<std::net::Ipv6Addr>() {
+            Ok(address) => dialling(&format!("[{address}]"), "no route to host"),
+            Err(_) => "name resolver error: produced zero addresses".to_owned(),
+        });
+    };
+    if address == from {
+        return Reached::Machine(address, Duration::ZERO);
+    }
+    let host = address.to_string();
+    let Some(machine) = world.machines.get(&address) else {
+        return Reached::Failed(dialling(&host, "no route to host"));
+    };
+    match (machine.power, machine.process) {
+        (Power::Off, _) => Reached::Failed(dialling(&host, "no route to host")),
+        (Power::Unplugged, _) | (Power::On, Process::Frozen) => Reached::Silence,
+        (Power::On, Process::Stopped) => Reached::Failed(dialling(&host, "connection refused")),
+        (Power::On, Process::Running) if machine.maintenance => Reached::Failed(handshake(
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+        )),
+        (Power::On, Process::Running) => match world.transport.get(&Server::Apid(address)) {
+            Some(transport) => disturbed(world.now(), address, transport),
+            None => Reached::Machine(address, Duration::ZERO),
+        },
+    }
+}
+
+fn disturbed(now: Timestamp, address: Ipv4Addr, transport: &Transport) -> Reached {
+    let unverified =
+        |why: String| Reached::Failed(handshake(&format!("tls: failed to verify certificate: x509: {why}")));
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
+    match transport {
+        Transport::Refuse => Reached::Failed(dialling(&address.to_string(), "connection refused")),
+        Transport::Blackhole | Transport::Silent | Transport::SilentInTls => Reached::Silence,
+        Transport::Close => Reached::Failed(handshake("EOF")),
+        Transport::PlainHttp | Transport::Garbage => {
+            Reached::Failed(handshake("tls: first record does not look like a TLS handshake"))
+        }
+        Transport::WrongCa => unverified(
+            "certificate signed by unknown authority (possibly because of \"x509: Ed25519 verification failure\" while \
+             trying to verify candidate authority certificate \"talos\")"
+                .to_owned(),
+        ),
+        Transport::Expired => unverified(format!(
+            "certificate has expired or is not yet valid: current time {now} is after 2021-01-01T00:00:00Z"
+        )),
+        Transport::NotYetValid => unverified(format!(
+            "certificate has expired or is not yet valid: current time {now} is before 2999-01-01T00:00:00Z"
+        )),
+        Transport::WrongName => unverified(format!("certificate is valid for 127.0.0.1, not {address}")),
+        Transport::Delay(delay) => Reached::Machine(address, *delay),
+        // What apid of the same version takes no notice of, or what its connections, which it keeps, do not meet.
+        Transport::NoAlpn | Transport::Drip(_) | Transport::CloseAfter(_) => Reached::Machine(address, Duration::ZERO),
+    }
+}
+
+fn dialling(host: &str, reason: &str) -> String {
+    connection_error(&format!("transport: Error while dialing: dial tcp {host}:{APID}: connect: {reason}"))
+}
+
+fn handshake(reason: &str) -> String {
+    connection_error(&format!("transport: authentication handshake failed: {reason}"))
+}
+
+/// Go quotes the reason, and with it the quotes inside.
+fn connection_error(reason: &str) -> String {
+    format!("connection error: desc = {reason:?}")
+}

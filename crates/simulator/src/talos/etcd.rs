@@ -1,0 +1,118 @@
+//! What Talos asks etcd for.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+pub(super) use talos_api::machine::EtcdMembers as Members;
+use talos_api::machine::etcd_member_alarm::AlarmType;
+use talos_api::machine::{EtcdAlarm, EtcdMember, EtcdMemberAlarm, EtcdMemberStatus, EtcdStatus};
+use tonic::Status;
+
+use crate::shared::Shared;
+use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, NO_LEADER, Power, Process, TalosVersion, World};
+
+/// How long etcd waits for a leader before it says that there is none.
+const ELECTION: Duration = Duration::from_secs(3);
+const STORAGE_VERSION_SINCE: TalosVersion = TalosVersion::new(11, 0);
+
+/// Of the machine's own etcd, or of any that it reaches.
+pub(super) async fn members(shared: &Shared, target: Ipv4Addr, own: bool) -> Result<Members, Status> {
+    let look = |world: &World| listed(world, target, own);
+    let mut told = shared.when(look).await;
+    if told.is_err() {
+        // It may still elect one.
+        let elected = shared.when(|world| look(world)?.ok().map(Ok));
+        told = tokio::time::timeout(ELECTION, elected).await.unwrap_or(told);
+    }
+    told
+}
+
+/// What would be told at once; `None`: nobody answers.
+pub(super) fn listed(world: &World, target: Ipv4Addr, own: bool) -> Option<Result<Members, Status>> {
+    asked(world, target, own).map(list)
+}
+
+/// Of the machine's own member.
+pub(super) async fn status(shared: &Shared, target: Ipv4Addr) -> EtcdStatus {
+    shared
+        .when(|world| {
+            let (cluster, member) = running(world, target)?;
+            let status = member_status(cluster, member, world.versions.talos);
+            Some(EtcdStatus { metadata: None, member_status: Some(status) })
+        })
+        .await
+}
+
+/// Of the whole cluster. Without a leader nobody answers.
+pub(super) async fn alarms(shared: &Shared, target: Ipv4Addr) -> Result<EtcdAlarm, Status> {
+    shared
+        .when(|world| {
+            let (cluster, member) = running(world, target)?;
+            if member.learner {
+                return Some(Err(not_for_learners()));
+            }
+            cluster.leader()?;
+            let member_alarms = cluster.alarms.iter().map(alarm).collect();
+            Some(Ok(EtcdAlarm { metadata: None, member_alarms }))
+        })
+        .await
+}
+
+/// The member of a machine, if it answers.
+fn running(world: &World, at: Ipv4Addr) -> Option<(&EtcdCluster, &Member)> {
+    world.etcd_of(at).filter(|(_, member)| member.process == Process::Running)
+}
+
+/// Who answers for the members: only a machine's own member, or the first that can be reached.
+fn asked(world: &World, target: Ipv4Addr, own: bool) -> Option<(&EtcdCluster, &Member)> {
+    let reached = |at: &Ipv4Addr| *at == target || world.machines.get(at).is_some_and(|of| of.power == Power::On);
+    let others = world.control_planes().filter(|at| !own && *at != target);
+    std::iter::once(target).chain(others).filter(reached).find_map(|at| running(world, at))
+}
+
+fn list((cluster, member): (&EtcdCluster, &Member)) -> Result<Members, Status> {
+    if member.learner {
+        return Err(not_for_learners());
+    }
+    if cluster.leader().is_none() {
+        return Err(Status::unknown(NO_LEADER));
+    }
+    let members = cluster.members.iter().map(|member| EtcdMember {
+        id: member.id,
+        hostname: member.name.clone(),
+        peer_urls: member.peer_urls.clone(),
+        client_urls: member.client_urls.clone(),
+        is_learner: member.learner,
+    });
+    let legacy_members = cluster.members.iter().map(|member| member.name.clone()).collect();
+    Ok(Members { metadata: None, legacy_members, members: members.collect() })
+}
+
+fn member_status(cluster: &EtcdCluster, member: &Member, talos: TalosVersion) -> EtcdMemberStatus {
+    let minor = member.version.rsplit_once('.').map_or("", |(minor, _)| minor);
+    EtcdMemberStatus {
+        protocol_version: member.version.clone(),
+        db_size: member.db_size,
+        db_size_in_use: member.db_size_in_use,
+        leader: cluster.leader().map_or(0, |leader| leader.id),
+        raft_index: cluster.raft_index,
+        raft_term: cluster.raft_term,
+        raft_applied_index: cluster.raft_index.saturating_sub(member.behind),
+        errors: cluster.errors(),
+        is_learner: member.learner,
+        member_id: member.id,
+        storage_version: if talos < STORAGE_VERSION_SINCE { String::new() } else { format!("{minor}.0") },
+    }
+}
+
+fn alarm(alarm: &Alarm) -> EtcdMemberAlarm {
+    let kind = match alarm.kind {
+        AlarmKind::NoSpace => AlarmType::Nospace,
+        AlarmKind::Corrupt => AlarmType::Corrupt,
+    };
+    EtcdMemberAlarm { member_id: alarm.member, alarm: kind.into() }
+}
+
+fn not_for_learners() -> Status {
+    Status::unknown("etcdserver: rpc not supported for learner")
+}

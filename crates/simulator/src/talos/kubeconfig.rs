@@ -1,0 +1,40 @@
+//! The administrator's kubeconfig, packed as Talos packs it.
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::pki::Flaw;
+use crate::shared::Shared;
+
+const BLOCK: usize = 512;
+
+/// Made anew for each call: a tar archive of one file, compressed.
+pub(super) fn archive(shared: &Shared) -> anyhow::Result<Vec<u8>> {
+    let content = shared.kubeconfig("admin", Flaw::None)?;
+    let mut archive = GzEncoder::new(Vec::new(), Compression::default());
+    archive.write_all(&header("kubeconfig", content.len())?)?;
+    archive.write_all(content.as_bytes())?;
+    // Talos never closes its archive: nothing fills the last block, and no empty ones end it.
+    Ok(archive.finish()?)
+}
+
+/// Of a regular file, as POSIX's ustar has it.
+fn header(name: &str, size: usize) -> anyhow::Result<[u8; BLOCK]> {
+    let mut header = [0; BLOCK];
+    let put = |mut at: &mut [u8], text: &str| at.write_all(text.as_bytes());
+    put(&mut header[..100], name)?;
+    put(&mut header[100..108], "0000600\0")?;
+    put(&mut header[108..116], "0000000\0")?;
+    put(&mut header[116..124], "0000000\0")?;
+    put(&mut header[124..136], &format!("{size:011o}\0"))?;
+    put(&mut header[136..148], "00000000000\0")?;
+    // The checksum counts itself as spaces.
+    put(&mut header[148..156], "        ")?;
+    put(&mut header[156..157], "0")?;
+    put(&mut header[257..265], "ustar\x0000")?;
+    let sum: u32 = header.iter().copied().map(u32::from).sum();
+    (&mut header[148..156]).write_all(format!("{sum:06o}\0 ").as_bytes())?;
+    Ok(header)
+}

@@ -1,0 +1,59 @@
+//! Logs of services and containers.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::stream;
+use talos_api::common::{ContainerDriver, Data};
+use talos_api::machine::LogsRequest;
+use tonic::Status;
+use tonic::codegen::BoxStream;
+
+use super::machine::gone;
+use crate::shared::Shared;
+use crate::world::World;
+
+/// The lines that are there, and if they are to be followed, all that come.
+pub(super) fn stream(shared: &Arc<Shared>, target: Ipv4Addr, request: LogsRequest) -> Result<BoxStream<Data>, Status> {
+    let (shown, seen) = {
+        let world = shared.world();
+        let machine = world.machines.get(&target).ok_or_else(gone)?;
+        let lines = machine.logs.get(&request.id).ok_or_else(|| unknown(&request))?;
+        let first = usize::try_from(request.tail_lines).map_or(0, |tail| lines.len().saturating_sub(tail));
+        (lines[first..].iter().map(|line| chunk(line)).collect::<Vec<_>>(), lines.len())
+    };
+    let shown = stream::iter(shown.into_iter().map(Ok));
+    if !request.follow {
+        return Ok(shown.boxed());
+    }
+    let shared = Arc::clone(shared);
+    let followed = stream::unfold(seen, move |seen| {
+        let (shared, id) = (Arc::clone(&shared), request.id.clone());
+        async move {
+            let new = shared.when(|world| after(world, target, &id, seen)).await;
+            let seen = seen + new.len();
+            Some((stream::iter(new.into_iter().map(Ok)), seen))
+        }
+    });
+    Ok(shown.chain(followed.flatten()).boxed())
+}
+
+/// What was written after so many lines.
+fn after(world: &World, target: Ipv4Addr, id: &str, seen: usize) -> Option<Vec<Data>> {
+    let lines = world.machines.get(&target)?.logs.get(id)?;
+    let new = lines.get(seen..).filter(|new| !new.is_empty())?;
+    Some(new.iter().map(|line| chunk(line)).collect())
+}
+
+fn chunk(line: &str) -> Data {
+    Data { metadata: None, bytes: format!("{line}\n").into_bytes() }
+}
+
+fn unknown(request: &LogsRequest) -> Status {
+    let id = &request.id;
+    match request.driver() {
+        ContainerDriver::Containerd => Status::unknown(format!("log {id:?} was not registered")),
+        ContainerDriver::Cri => Status::unknown(format!("container {id:?} not found")),
+    }
+}

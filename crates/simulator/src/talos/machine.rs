@@ -1,0 +1,146 @@
+//! What machined tells of a machine.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use talos_api::common::Data;
+use talos_api::google::protobuf::Empty;
+use talos_api::machine::machine_service_server::MachineService;
+use talos_api::machine::{
+    EtcdAlarmListResponse, EtcdMemberListRequest, EtcdMemberListResponse, EtcdStatusResponse, FeaturesInfo, FileInfo,
+    Hostname, HostnameResponse, ListRequest, LogsRequest, MemInfo, Memory, MemoryResponse, PlatformInfo, ServiceList,
+    ServiceListResponse, Version, VersionInfo, VersionResponse,
+};
+use tonic::codegen::BoxStream;
+use tonic::{Request, Response, Status};
+
+use super::{Call, etcd, files, kubeconfig, logs};
+use crate::shared::Shared;
+use crate::world::{self, Role, World, kind};
+
+/// The `MachineService` of all machines.
+pub(super) struct Machine {
+    shared: Arc<Shared>,
+}
+
+impl Machine {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// What is true of the machine that is asked.
+    fn tell<Q, T>(
+        &self,
+        request: &Request<Q>,
+        say: impl FnOnce(&World, &world::Machine) -> T,
+    ) -> Result<Response<T>, Status> {
+        let world = self.shared.world();
+        let machine = world.machines.get(&Call::of(request)?.target).ok_or_else(gone)?;
+        Ok(Response::new(say(&world, machine)))
+    }
+
+    /// The machine that is asked, if it is a control plane.
+    fn control_plane<Q>(&self, request: &Request<Q>, api: &str) -> Result<Ipv4Addr, Status> {
+        let target = Call::of(request)?.target;
+        match self.shared.world().machines.get(&target).ok_or_else(gone)?.role {
+            Role::ControlPlane => Ok(target),
+            Role::Worker => Err(Status::unimplemented(format!("{api} is only available on control plane nodes"))),
+        }
+    }
+}
+
+/// It was taken out of the world since the call came in.
+pub(super) fn gone() -> Status {
+    Status::unavailable("the machine is gone")
+}
+
+#[tonic::async_trait]
+impl MachineService for Machine {
+    async fn version(&self, request: Request<Empty>) -> Result<Response<VersionResponse>, Status> {
+        self.tell(&request, |world, machine| VersionResponse { messages: vec![version(world, machine)] })
+    }
+
+    async fn hostname(&self, request: Request<Empty>) -> Result<Response<HostnameResponse>, Status> {
+        self.tell(&request, |_, machine| {
+            let hostname = Hostname { metadata: None, hostname: machine.name.clone() };
+            HostnameResponse { messages: vec![hostname] }
+        })
+    }
+
+    async fn service_list(&self, request: Request<Empty>) -> Result<Response<ServiceListResponse>, Status> {
+        self.tell(&request, |_, machine| {
+            let services = ServiceList { metadata: None, services: machine.services.clone() };
+            ServiceListResponse { messages: vec![services] }
+        })
+    }
+
+    async fn memory(&self, request: Request<Empty>) -> Result<Response<MemoryResponse>, Status> {
+        self.tell(&request, |_, machine| MemoryResponse { messages: vec![memory(machine)] })
+    }
+
+    async fn etcd_member_list(
+        &self,
+        request: Request<EtcdMemberListRequest>,
+    ) -> Result<Response<EtcdMemberListResponse>, Status> {
+        let target = self.control_plane(&request, "member list")?;
+        let members = etcd::members(&self.shared, target, request.get_ref().query_local).await?;
+        Ok(Response::new(EtcdMemberListResponse { messages: vec![members] }))
+    }
+
+    async fn etcd_status(&self, request: Request<Empty>) -> Result<Response<EtcdStatusResponse>, Status> {
+        let target = self.control_plane(&request, "etcd status")?;
+        Ok(Response::new(EtcdStatusResponse { messages: vec![etcd::status(&self.shared, target).await] }))
+    }
+
+    async fn etcd_alarm_list(&self, request: Request<Empty>) -> Result<Response<EtcdAlarmListResponse>, Status> {
+        let target = self.control_plane(&request, "etcd alarm list")?;
+        Ok(Response::new(EtcdAlarmListResponse { messages: vec![etcd::alarms(&self.shared, target).await?] }))
+    }
+
+    async fn kubeconfig(&self, request: Request<Empty>) -> Result<Response<BoxStream<Data>>, Status> {
+        self.control_plane(&request, "kubeconfig")?;
+        let bytes = kubeconfig::archive(&self.shared).map_err(|error| Status::unknown(error.to_string()))?;
+        let archive = Data { metadata: None, bytes };
+        Ok(Response::new(Box::pin(futures::stream::iter([Ok(archive)]))))
+    }
+
+    async fn list(&self, request: Request<ListRequest>) -> Result<Response<BoxStream<FileInfo>>, Status> {
+        let entries = self.tell(&request, |_, machine| files::list(machine, request.get_ref()))?.into_inner()?;
+        Ok(Response::new(Box::pin(futures::stream::iter(entries.into_iter().map(Ok)))))
+    }
+
+    async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<BoxStream<Data>>, Status> {
+        let target = Call::of(&request)?.target;
+        Ok(Response::new(logs::stream(&self.shared, target, request.into_inner())?))
+    }
+}
+
+fn version(world: &World, machine: &world::Machine) -> Version {
+    let version = VersionInfo {
+        tag: format!("v{}", world.versions.talos),
+        sha: "5a2e6c31".to_owned(),
+        built: String::new(),
+        go_version: "go1.26.2".to_owned(),
+        os: "linux".to_owned(),
+        arch: "amd64".to_owned(),
+    };
+    let metadata = machine.resources.get(kind::PLATFORM_METADATAS, "platformmetadata");
+    let platform = metadata.and_then(|metadata| metadata.spec()["platform"].as_str()).unwrap_or("metal");
+    let mode = if ["metal", "container"].contains(&platform) { platform } else { "cloud" };
+    Version {
+        metadata: None,
+        version: Some(version),
+        platform: Some(PlatformInfo { name: platform.to_owned(), mode: mode.to_owned() }),
+        // The configuration has it.
+        features: (!machine.maintenance).then_some(FeaturesInfo { rbac: true }),
+    }
+}
+
+fn memory(machine: &world::Machine) -> Memory {
+    let (memtotal, memavailable) = machine.memory;
+    // Most of what is available holds the contents of files.
+    let cached = memavailable / 4 * 3;
+    let memfree = memavailable - cached;
+    let meminfo = MemInfo { memtotal, memfree, memavailable, buffers: 0, cached };
+    Memory { metadata: None, meminfo: Some(meminfo) }
+}

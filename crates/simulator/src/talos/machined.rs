@@ -1,0 +1,118 @@
+//! machined, of all machines: where a call enters the machine that it is for.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream;
+use http_body_util::Full;
+use talos_api::cluster::cluster_service_server::ClusterServiceServer;
+use talos_api::cosi::resource::state_server::StateServer;
+use talos_api::machine::machine_service_server::MachineServiceServer;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tower::ServiceExt as _;
+
+use super::access::{Method, Roles};
+use super::aggregate::streamed;
+use super::rpc::Rpc;
+use super::wire::framed;
+use super::{Call, cluster, cosi, deadline, machine};
+use crate::net::Mangle;
+use crate::shared::Shared;
+use crate::world::{Misbehaviour, Server, TalosVersion};
+
+pub(super) struct Machined {
+    shared: Arc<Shared>,
+    machine: MachineServiceServer<machine::Machine>,
+    cluster: ClusterServiceServer<cluster::Cluster>,
+    state: StateServer<cosi::State>,
+}
+
+/// Until then, a machine without a configuration answers little more than its resources.
+const MAINTENANCE_IS_WHOLE_SINCE: TalosVersion = TalosVersion::new(13, 0);
+
+impl Machined {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            machine: MachineServiceServer::new(machine::Machine::new(Arc::clone(shared))),
+            cluster: ClusterServiceServer::new(cluster::Cluster::new(Arc::clone(shared))),
+            state: StateServer::new(cosi::State::new(Arc::clone(shared))),
+        }
+    }
+
+    /// Counts the call, lets it misbehave or refuses it, and has it answered.
+    pub(super) async fn answer(&self, mut target: Ipv4Addr, rpc: Rpc) -> Result<http::Response<Body>, Status> {
+        let misbehaviour = self.shared.called(&Server::Apid(target), &rpc.name());
+        let (service, method) = rpc.method();
+        let method = Method::find(service, method)?;
+        let mut mangle = None;
+        let mut late = Duration::ZERO;
+        match misbehaviour {
+            // Not even the deadline ends it: whoever asks has to keep its own.
+            Some(Misbehaviour::Hang) => std::future::pending().await,
+            Some(Misbehaviour::Late(by)) => late = by,
+            Some(Misbehaviour::Fail { code, text }) => return Err(Status::new(Code::from_i32(code.into()), text)),
+            Some(Misbehaviour::Empty) => return Ok(empty(method.streams)),
+            Some(Misbehaviour::From(name)) => {
+                let world = self.shared.world();
+                target = world.machine(&name).map_or(target, |(address, _)| address);
+            }
+            Some(Misbehaviour::Garbage) => mangle = Some(Mangle::Garbage),
+            Some(Misbehaviour::Cut) => mangle = Some(Mangle::Cut),
+            Some(Misbehaviour::Stall) => mangle = Some(Mangle::Stall),
+            Some(Misbehaviour::Endless) => mangle = Some(Mangle::Endless),
+            // These are of HTTP servers.
+            Some(Misbehaviour::Body(_) | Misbehaviour::Redirect(_)) | None => {}
+        }
+        let call = self.admit(target, method, &rpc)?;
+        let until = rpc.deadline;
+        let served = async {
+            tokio::time::sleep(late).await;
+            Ok(self.serve(call, rpc).await)
+        };
+        let mut answer = deadline::end_at(until, deadline::within(until, served).await?);
+        if let Some(mangle) = mangle {
+            answer.extensions_mut().insert(mangle);
+        }
+        Ok(answer)
+    }
+
+    fn admit(&self, target: Ipv4Addr, method: Method, rpc: &Rpc) -> Result<Call, Status> {
+        let world = self.shared.world();
+        let version = world.versions.talos;
+        let mut roles = rpc.roles;
+        if world.machines.get(&target).is_some_and(|machine| machine.maintenance) {
+            if version < MAINTENANCE_IS_WHOLE_SINCE && !rpc.path().starts_with("/cosi.") {
+                return Err(Status::unimplemented("API is not implemented in maintenance mode"));
+            }
+            roles = Roles::READER;
+        }
+        method.check(roles, version)?;
+        Ok(Call { target, roles })
+    }
+
+    async fn serve(&self, call: Call, rpc: Rpc) -> http::Response<Body> {
+        let mut request = rpc.request.map(|body| Body::new(Full::new(body)));
+        request.extensions_mut().insert(call);
+        let path = request.uri().path();
+        let answered = if path.starts_with("/cosi.") {
+            self.state.clone().oneshot(request).await
+        } else if path.starts_with("/cluster.") {
+            self.cluster.clone().oneshot(request).await
+        } else {
+            self.machine.clone().oneshot(request).await
+        };
+        match answered {
+            Ok(answer) => answer,
+        }
+    }
+}
+
+/// The answer without content: an empty message, or a stream of none.
+fn empty(streams: bool) -> http::Response<Body> {
+    let messages = (!streams).then(|| framed(&[]));
+    streamed(stream::iter(messages).boxed())
+}

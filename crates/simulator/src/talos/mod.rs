@@ -1,0 +1,76 @@
+//! apid and machined: which machine a call is for, who may make it, and what is answered.
+//!
+//! ```text
+//! Apid (one per machine) ── route ──> dial ──> Machined (one for all) ──> access, misbehaviour, deadline ──> tonic services
+//! ```
+//!
+//! What apid does, it does to requests and answers as bytes, as the real one, which knows no service either. A service finds
+//! out whom it speaks for from the [`Call`] among the extensions of its request.
+
+mod access;
+mod aggregate;
+mod apid;
+mod cluster;
+mod cosi;
+mod deadline;
+mod dial;
+mod etcd;
+mod files;
+mod kubeconfig;
+mod logs;
+mod machine;
+mod machined;
+mod query;
+mod route;
+mod rpc;
+pub(crate) mod specs;
+mod watch;
+mod wire;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use self::access::Roles;
+use self::apid::Apid;
+use self::machined::Machined;
+use crate::net::Handler;
+use crate::shared::Shared;
+
+/// The Talos API of a cluster.
+pub(crate) struct Talos {
+    shared: Arc<Shared>,
+    machined: Arc<Machined>,
+}
+
+impl Talos {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), machined: Arc::new(Machined::new(shared)) }
+    }
+
+    /// What listens at one address.
+    pub(crate) fn handler(&self, at: Ipv4Addr) -> Handler {
+        let apid = Arc::new(Apid::new(Arc::clone(&self.shared), at, Arc::clone(&self.machined)));
+        Arc::new(move |request| Box::pin(Arc::clone(&apid).answer(request)))
+    }
+}
+
+/// What a service has to know of a call, beside its message. The caller may make it, and whatever misbehaviour was asked for is
+/// seen to.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// The machine to answer for.
+    target: Ipv4Addr,
+    roles: Roles,
+}
+
+impl Call {
+    fn of<T>(request: &tonic::Request<T>) -> Result<Self, tonic::Status> {
+        let call = request.extensions().get::<Self>().copied();
+        call.ok_or_else(|| tonic::Status::internal("the call did not come through apid"))
+    }
+}
+
+/// As protobuf has it.
+pub(crate) fn timestamp(at: jiff::Timestamp) -> talos_api::google::protobuf::Timestamp {
+    talos_api::google::protobuf::Timestamp { seconds: at.as_second(), nanos: at.subsec_nanosecond() }
+}

@@ -1,0 +1,88 @@
+//! The tables, held against what the real cluster sent: `e2e/recordings`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use super::decode::decode;
+use super::*;
+
+const RELEASE: TalosVersion = TalosVersion::new(13, 0);
+
+/// Type, protobuf and YAML of every resource that a recording has.
+fn resources() -> BTreeSet<(String, Vec<u8>, String)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/recordings");
+    let mut found = BTreeSet::new();
+    for file in std::fs::read_dir(directory).unwrap() {
+        let recording: Value = serde_json::from_slice(&std::fs::read(file.unwrap().path()).unwrap()).unwrap();
+        let calls = recording["calls"].as_array().unwrap().iter();
+        for message in calls.filter_map(|call| call["messages"].as_array()).flatten() {
+            let Some(spec) = message.pointer("/resource/spec") else { continue };
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let proto = STANDARD.decode(text(&spec["proto_spec"])).unwrap();
+            found.insert((text(&message["resource"]["metadata"]["type"]), proto, text(&spec["yaml_spec"])));
+        }
+    }
+    assert!(found.len() > 100, "only {} resources", found.len());
+    found
+}
+
+/// Numbers are floating point in a document's protobuf, and whole numbers in its YAML. What has its default value is not written
+/// in protobuf.
+fn comparable(value: &Value, with_defaults: bool) -> Value {
+    match value {
+        Value::Number(it) => it.as_f64().into(),
+        Value::Array(items) => items.iter().map(|item| comparable(item, with_defaults)).collect(),
+        Value::Object(entries) => {
+            let kept = entries.iter().map(|(key, entry)| (key.clone(), comparable(entry, with_defaults)));
+            let is_default = |value: &Value| {
+                [Value::Null, false.into(), 0.0.into(), "".into(), Value::Array(Vec::new()), Map::new().into()]
+                    .contains(value)
+            };
+            kept.filter(|(_, entry)| with_defaults || !is_default(entry)).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn what_the_real_cluster_sent_is_read_by_our_field_numbers() {
+    for (name, proto, yaml) in resources() {
+        let of = find(&name, RELEASE).unwrap_or_else(|| panic!("{name} is not known"));
+        let document = matches!(of.form, Form::Document);
+        let mut written: Value = serde_yaml::from_str(&yaml).unwrap();
+        if let (Form::Message(fields), Value::Object(entries)) = (&of.form, &mut written) {
+            entries.retain(|key, entry| {
+                !fields.iter().any(|field| field.key == key && proto::is_default(&field.kind, entry))
+            });
+        }
+        assert_eq!(comparable(&decode(&of.form, &proto), document), comparable(&written, document), "{name}\n{yaml}");
+    }
+}
+
+#[test]
+fn what_the_real_cluster_sent_is_what_we_send() {
+    for (name, proto, yaml) in resources() {
+        let of = find(&name, RELEASE).unwrap();
+        let ours = encode(&name, &serde_yaml::from_str(&yaml).unwrap(), RELEASE);
+        assert_eq!(ours.yaml_spec, yaml, "{name}");
+        let read = |bytes| decode(&of.form, bytes);
+        assert_eq!(read(&ours.proto_spec), read(&proto), "{name}\n{yaml}");
+        // Go writes the entries of a map in any order.
+        if matches!(&of.form, Form::Message(fields) if !has_map(fields)) {
+            assert_eq!(ours.proto_spec, proto, "{name}\n{yaml}");
+        }
+        assert_eq!(ours.proto_spec.len(), proto.len(), "{name}\n{yaml}");
+    }
+}
+
+fn has_map(fields: &[Field]) -> bool {
+    fields.iter().any(|field| match &field.kind {
+        Kind::Map(_) | Kind::Document => true,
+        Kind::Message(fields) | Kind::List(Kind::Message(fields)) => has_map(fields),
+        _ => false,
+    })
+}

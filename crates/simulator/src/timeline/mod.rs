@@ -1,0 +1,128 @@
+//! Changes of a running world: at once, at a time, or when something is asked for the how manieth time.
+
+mod change;
+mod parse;
+mod play;
+mod states;
+mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+pub use self::change::{Change, Edit, StateOf};
+pub(crate) use self::parse::from_toml;
+pub use self::parse::{Span, from_text};
+pub(crate) use self::play::{come, play};
+pub(crate) use self::waiting::Waiting;
+use crate::world::{Machine, Server, World};
+
+/// A change, and when it comes.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its place in the list that it comes from, counted from 1: messages name it.
+    pub number: usize,
+    pub when: When,
+    pub change: Change,
+}
+
+/// When a change comes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    #[default]
+    Now,
+    /// So long after now.
+    After(Duration),
+    /// Before a call is answered.
+    Asked(Asked),
+}
+
+/// A call that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Asked {
+    /// `None`: all servers.
+    pub server: Option<Kind>,
+    /// The name of the machine that is asked; `None`: all.
+    pub node: Option<String>,
+    /// The whole name of the call (`Version`, `Get MachineStatuses`, `/api/v1/nodes`), or its beginning followed by `*`.
+    pub call: String,
+    /// The change comes with the so manieth of these calls.
+    #[serde(default = "once")]
+    pub times: u64,
+}
+
+const fn once() -> u64 {
+    1
+}
+
+/// A server of a machine, or the balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Apid,
+    ApiServer,
+    Balancer,
+    Etcd,
+}
+
+impl Step {
+    /// Whether the world has the machines and servers that this names, however they fare, and whether what it says can be.
+    ///
+    /// # Errors
+    /// If not; with the number of the step.
+    pub fn check(&self, world: &World) -> anyhow::Result<()> {
+        let asked = match &self.when {
+            When::Asked(Asked { node: Some(node), .. }) => known(world, node).map(drop).context("`when-asked`"),
+            _ => Ok(()),
+        };
+        asked.and_then(|()| self.change.check(world)).with_context(|| self.place())
+    }
+
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// If the world has not what it names; with the number of the step.
+    pub(crate) fn make(&self, world: &mut World) -> anyhow::Result<()> {
+        self.change.make(world).with_context(|| self.place())
+    }
+
+    fn place(&self) -> String {
+        format!("change {}", self.number)
+    }
+}
+
+impl Kind {
+    /// Of a server, and the machine that it is on.
+    fn of(server: &Server) -> (Self, Option<Ipv4Addr>) {
+        match server {
+            Server::Apid(at) => (Self::Apid, Some(*at)),
+            Server::ApiServer(at) => (Self::ApiServer, Some(*at)),
+            Server::Balancer => (Self::Balancer, None),
+            Server::Etcd(at) => (Self::Etcd, Some(*at)),
+        }
+    }
+
+    /// The servers of this kind: that of a machine, or all.
+    fn servers(self, world: &World, node: Option<&str>) -> Vec<Server> {
+        let server: fn(Ipv4Addr) -> Server = match self {
+            Self::Balancer => return vec![Server::Balancer],
+            Self::Apid => Server::Apid,
+            Self::ApiServer => Server::ApiServer,
+            Self::Etcd => Server::Etcd,
+        };
+        let has = |machine: &Machine| self == Self::Apid || machine.api_server.is_some();
+        let machines = world.machines.iter().filter(|(_, machine)| node.is_none_or(|name| machine.name == name));
+        machines.filter(|(_, machine)| has(machine)).map(|(at, _)| server(*at)).collect()
+    }
+}
+
+/// The machine that text of a user names.
+fn known<'a>(world: &'a World, node: &str) -> anyhow::Result<(Ipv4Addr, &'a Machine)> {
+    world.machine(node).with_context(|| format!("there is no machine `{node}`"))
+}

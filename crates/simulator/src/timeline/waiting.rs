@@ -1,0 +1,54 @@
+//! Changes that wait for a call.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::{Asked, Kind, Step};
+use crate::world::{Server, World, fits};
+
+/// What waits for calls.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// Most clusters have none, and every call looks here.
+    any: AtomicBool,
+    changes: Mutex<Vec<(Asked, Step)>>,
+}
+
+impl Waiting {
+    pub(crate) fn add(&self, asked: Asked, step: Step) {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.push((asked, step));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Counts a call, and says which changes come before its answer.
+    pub(crate) fn called(&self, server: &Server, call: &str, world: impl Fn(&Asked) -> bool) -> Vec<Step> {
+        if !self.any.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = Vec::new();
+        changes.retain_mut(|(asked, step)| {
+            let kind = asked.server.is_none_or(|kind| kind == Kind::of(server).0);
+            if !kind || !fits(&asked.call, call) || !world(asked) {
+                return true;
+            }
+            asked.times -= 1;
+            if asked.times == 0 {
+                due.push(step.clone());
+            }
+            asked.times > 0
+        });
+        self.any.store(!changes.is_empty(), Ordering::Release);
+        due
+    }
+}
+
+impl Asked {
+    /// Whether a server is on the machine that is asked.
+    pub(crate) fn is_of(&self, world: &World, server: &Server) -> bool {
+        let Some(node) = &self.node else { return true };
+        let machine = Kind::of(server).1.and_then(|at| world.machines.get(&at));
+        machine.is_some_and(|machine| machine.name == *node)
+    }
+}

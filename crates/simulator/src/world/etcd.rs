@@ -1,0 +1,122 @@
+//! etcd.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+
+use super::Process;
+
+/// One etcd cluster: what its members agree on.
+#[derive(Clone, Debug, Default)]
+pub struct EtcdCluster {
+    pub id: u64,
+    pub members: Vec<Member>,
+    pub alarms: Vec<Alarm>,
+    pub raft_term: u64,
+    pub raft_index: u64,
+}
+
+/// One member.
+#[derive(Clone, Debug, Default)]
+pub struct Member {
+    pub id: u64,
+    /// Empty: added, never started.
+    pub name: String,
+    /// The machine that it runs on; `None`: one that is no more.
+    pub machine: Option<Ipv4Addr>,
+    pub peer_urls: Vec<String>,
+    pub client_urls: Vec<String>,
+    pub learner: bool,
+    pub process: Process,
+    /// Entries of the log that it has not applied yet.
+    pub behind: u64,
+    /// Bytes.
+    pub db_size: i64,
+    pub db_size_in_use: i64,
+    /// Without `v`.
+    pub version: String,
+}
+
+/// An alarm, which every member tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    pub member: u64,
+    pub kind: AlarmKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum AlarmKind {
+    NoSpace,
+    Corrupt,
+}
+
+/// What a member without a leader says.
+pub(crate) const NO_LEADER: &str = "etcdserver: no leader";
+
+impl EtcdCluster {
+    /// The member that leads: the first voter that runs, while more than half of the voters do.
+    #[must_use]
+    pub fn leader(&self) -> Option<&Member> {
+        let voters = || self.members.iter().filter(|member| !member.learner);
+        let running = || voters().filter(|member| member.process == Process::Running);
+        (running().count() * 2 > voters().count()).then(|| running().next())?
+    }
+
+    /// What every member has in the errors of its status: that there is no leader, and the alarms of all.
+    #[must_use]
+    pub fn errors(&self) -> Vec<String> {
+        let no_leader = self.leader().is_none().then(|| NO_LEADER.to_owned());
+        no_leader.into_iter().chain(self.alarms.iter().map(Alarm::to_string)).collect()
+    }
+}
+
+impl Member {
+    /// Its version of etcd 3.
+    pub(crate) fn minor(&self) -> u8 {
+        self.version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or_default()
+    }
+}
+
+/// As etcd prints it: with a space at its end.
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            AlarmKind::NoSpace => "NOSPACE",
+            AlarmKind::Corrupt => "CORRUPT",
+        };
+        write!(f, "memberID:{} alarm:{kind} ", self.member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(processes: &[Process], learner: bool) -> EtcdCluster {
+        let members =
+            processes.iter().zip(1..).map(|(process, id)| Member { id, process: *process, ..Member::default() });
+        let mut members: Vec<_> = members.collect();
+        members.last_mut().unwrap().learner = learner;
+        EtcdCluster { members, ..EtcdCluster::default() }
+    }
+
+    #[test]
+    fn more_than_half_of_the_voters_elect_a_leader() {
+        use Process::{Frozen, Running, Stopped};
+        let leader = |processes: &[Process], learner| cluster(processes, learner).leader().map(|member| member.id);
+        assert_eq!(leader(&[Stopped, Running, Running], false), Some(2));
+        assert_eq!(leader(&[Stopped, Frozen, Running], false), None);
+        assert_eq!(leader(&[Stopped, Running], false), None);
+        assert_eq!(leader(&[Running, Stopped], true), Some(1));
+        assert_eq!(leader(&[Stopped, Running], true), None);
+    }
+
+    #[test]
+    fn a_status_tells_the_alarms_of_all_members() {
+        let mut cluster = cluster(&[Process::Stopped, Process::Running], false);
+        cluster.alarms = vec![Alarm { member: 1, kind: AlarmKind::NoSpace }];
+        assert_eq!(cluster.errors(), ["etcdserver: no leader", "memberID:1 alarm:NOSPACE "]);
+    }
+}

@@ -1,0 +1,175 @@
+//! The objects of a healthy Kubernetes, as Talos sets it up: flannel, kube-proxy, `CoreDNS`.
+
+mod admission;
+mod leases;
+mod nodes;
+mod pods;
+mod services;
+mod templates;
+mod workloads;
+
+use std::net::Ipv4Addr;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::world::{Kubernetes, Role, Rule, World, revision, seconds, uid};
+
+/// How old the cluster is.
+const AGE: SignedDuration = SignedDuration::from_hours(21 * 24);
+
+const SYSTEM: &str = "kube-system";
+const NODE_LEASES: &str = "kube-node-lease";
+
+/// Nodes, pods and what else a fresh cluster has.
+pub(super) fn fill(world: &mut World, balancer: Ipv4Addr) {
+    let mut cluster = Cluster::of(world, balancer);
+    cluster.namespaces();
+    nodes::fill(&mut cluster);
+    leases::fill(&mut cluster);
+    pods::fill(&mut cluster);
+    workloads::fill(&mut cluster);
+    services::fill(&mut cluster);
+    world.kubernetes = Kubernetes { objects: cluster.objects, reader: reader(), ..Kubernetes::default() };
+}
+
+/// What `cluster-health rbac` prints.
+fn reader() -> Vec<Rule> {
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let resources = |group: &str, resources: &[&str]| Rule {
+        api_groups: owned(&[group]),
+        resources: owned(resources),
+        verbs: owned(&["get", "list"]),
+        ..Rule::default()
+    };
+    vec![
+        resources("", &["nodes", "pods"]),
+        resources("apps", &["daemonsets", "deployments"]),
+        resources("coordination.k8s.io", &["leases"]),
+        resources("discovery.k8s.io", &["endpointslices"]),
+        Rule { non_resource_urls: owned(&["/readyz"]), verbs: owned(&["get"]), ..Rule::default() },
+    ]
+}
+
+/// What the objects are made from, and the objects.
+struct Cluster {
+    machines: Vec<Machine>,
+    balancer: Ipv4Addr,
+    /// Without `v`.
+    talos: String,
+    /// Without `v`.
+    kubernetes: String,
+    created: Timestamp,
+    objects: std::collections::BTreeMap<String, Vec<Value>>,
+}
+
+/// A machine that is a node.
+#[derive(Clone)]
+struct Machine {
+    index: u32,
+    name: String,
+    address: Ipv4Addr,
+    controls: bool,
+    /// KiB.
+    memory: u64,
+}
+
+impl Machine {
+    /// The `host`th address of its pods.
+    fn pod_address(&self, host: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(Ipv4Addr::new(10, 244, 0, 0).to_bits() + self.index * 256 + host)
+    }
+}
+
+/// What is said of an object beside its name.
+#[derive(Default)]
+struct Metadata {
+    generate_name: Option<String>,
+    labels: Value,
+    annotations: Value,
+    owner: Value,
+    generation: Option<u64>,
+}
+
+impl Cluster {
+    fn of(world: &World, balancer: Ipv4Addr) -> Self {
+        let machines = world.machines.iter().zip(0..).map(|((address, machine), index)| Machine {
+            index,
+            name: machine.name.clone(),
+            address: *address,
+            controls: machine.role == Role::ControlPlane,
+            memory: machine.memory.0,
+        });
+        Self {
+            machines: machines.collect(),
+            balancer,
+            talos: world.versions.talos.to_string(),
+            kubernetes: world.versions.kubernetes.clone(),
+            created: world.now() - AGE,
+            objects: std::collections::BTreeMap::new(),
+        }
+    }
+
+    fn created(&self) -> String {
+        seconds(self.created)
+    }
+
+    fn control_planes(&self) -> impl Iterator<Item = &Machine> {
+        self.machines.iter().filter(|machine| machine.controls)
+    }
+
+    /// Where pods go that tolerate everything: workers first.
+    fn spread(&self, index: usize) -> Machine {
+        let workers = self.machines.iter().filter(|machine| !machine.controls);
+        let machines: Vec<&Machine> = workers.chain(self.control_planes()).collect();
+        machines[index % machines.len()].clone()
+    }
+
+    /// Adds an object; `rest` is its spec, status and the like.
+    fn add(&mut self, resource: &str, namespace: Option<&str>, name: &str, metadata: Metadata, rest: Value) {
+        let objects = self.objects.entry(resource.to_owned()).or_default();
+        let mut its = json!({"name": name});
+        let mut set = |key: &str, value: Value| {
+            if !value.is_null() {
+                its[key] = value;
+            }
+        };
+        set("generateName", metadata.generate_name.into());
+        set("namespace", namespace.into());
+        set("uid", uid_of(resource, namespace, name).into());
+        let written = revision(self.created) + u64::try_from(objects.len()).unwrap_or_default();
+        set("resourceVersion", written.to_string().into());
+        set("generation", metadata.generation.into());
+        set("creationTimestamp", seconds(self.created).into());
+        set("labels", metadata.labels);
+        set("annotations", metadata.annotations);
+        if !metadata.owner.is_null() {
+            set("ownerReferences", json!([metadata.owner]));
+        }
+        let mut object = json!({"metadata": its});
+        if let (Value::Object(object), Value::Object(rest)) = (&mut object, rest) {
+            object.extend(rest);
+        }
+        objects.push(object);
+    }
+
+    fn namespaces(&mut self) {
+        for name in ["default", NODE_LEASES, "kube-public", SYSTEM] {
+            let labels = json!({"kubernetes.io/metadata.name": name});
+            let rest = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
+            self.add("namespaces", None, name, Metadata { labels, ..Metadata::default() }, rest);
+        }
+    }
+}
+
+fn uid_of(resource: &str, namespace: Option<&str>, name: &str) -> String {
+    uid(&format!("{resource}/{}/{name}", namespace.unwrap_or_default()))
+}
+
+/// An owner reference to a controller.
+fn controller(api_version: &str, kind: &str, resource: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid_of(resource, Some(SYSTEM), name),
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}

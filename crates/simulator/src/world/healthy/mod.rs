@@ -1,0 +1,67 @@
+//! A cluster in which nothing is wrong.
+
+mod etcd;
+mod kubernetes;
+mod talos;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::states::States;
+use super::{ApiServer, Kubernetes, Machine, Power, Process, Resources, Role, Shape, Versions, World};
+use crate::Network;
+
+impl World {
+    /// A healthy cluster: `cp-1` …, `worker-1` ….
+    #[must_use]
+    pub fn healthy(network: &Network, shape: &Shape) -> Self {
+        let control_planes = (1..=shape.control_planes).map(|number| (Role::ControlPlane, format!("cp-{number}")));
+        let workers = (1..=shape.workers).map(|number| (Role::Worker, format!("worker-{number}")));
+        Self::of_machines(network, &shape.cluster, &shape.versions, control_planes.chain(workers).collect())
+    }
+
+    /// A healthy cluster of machines that are called so.
+    pub(super) fn of_machines(
+        network: &Network,
+        cluster: &str,
+        versions: &Versions,
+        machines: Vec<(Role, String)>,
+    ) -> Self {
+        let machines = machines.into_iter().enumerate();
+        let machines: BTreeMap<_, _> =
+            machines.map(|(index, (role, name))| (network.machine(index), machine(name, role))).collect();
+        let mut world = Self {
+            cluster: cluster.to_owned(),
+            versions: versions.clone(),
+            machines,
+            etcd: Vec::new(),
+            kubernetes: Kubernetes::default(),
+            transport: BTreeMap::new(),
+            call_faults: Vec::new(),
+            delay: Duration::ZERO,
+            clock_ahead: 0,
+            states: States::default(),
+        };
+        // In this order: Talos tells the ids of etcd's members, Kubernetes the names of machines.
+        etcd::fill(&mut world);
+        talos::fill(&mut world, network.balancer());
+        kubernetes::fill(&mut world, network.balancer());
+        world
+    }
+}
+
+fn machine(name: String, role: Role) -> Machine {
+    Machine {
+        name,
+        role,
+        power: Power::On,
+        process: Process::Running,
+        maintenance: false,
+        services: Vec::new(),
+        resources: Resources::default(),
+        memory: (4_194_304, 2_097_152),
+        logs: BTreeMap::new(),
+        files: BTreeMap::new(),
+        api_server: (role == Role::ControlPlane).then(ApiServer::default),
+    }
+}

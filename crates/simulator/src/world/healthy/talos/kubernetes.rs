@@ -1,0 +1,220 @@
+//! What Talos runs and knows of Kubernetes.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{Facts, Subject};
+use crate::net::API_SERVER;
+use crate::world::static_pods::{self, Container};
+use crate::world::{Machine, Resource, TalosVersion, kind};
+
+/// Since then, what is rendered from is kept beside what it began with.
+const FINAL_CONFIGS: TalosVersion = TalosVersion::new(14, 0);
+
+/// The proxy to the API servers on every machine.
+const KUBE_PRISM: &str = "127.0.0.1:7445";
+
+pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
+    node(subject, facts);
+    kubelet(subject, facts);
+    endpoints(subject, facts);
+    if subject.is_control_plane() {
+        control_plane(subject, facts);
+        manifests(subject, facts);
+    }
+}
+
+fn node(subject: &Subject<'_>, facts: &mut Facts) {
+    let name = &subject.machine.name;
+    let nodename = json!({"nodename": name, "hostnameVersion": "1", "skipNodeRegistration": false});
+    facts.put(kind::NODENAMES, "nodename", nodename);
+    let mut labels = json!({
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+    });
+    let mut annotations = json!({
+        "flannel.alpha.coreos.com/backend-type": "vxlan",
+        "flannel.alpha.coreos.com/kube-subnet-manager": "true",
+        "flannel.alpha.coreos.com/public-ip": subject.address,
+        "node.alpha.kubernetes.io/ttl": "0",
+        "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+    });
+    if subject.is_control_plane() {
+        let owned =
+            ["node-role.kubernetes.io/control-plane", "node.kubernetes.io/exclude-from-external-load-balancers"];
+        for label in owned {
+            labels[label] = json!("");
+        }
+        annotations["talos.dev/owned-labels"] = json!(json!(owned).to_string());
+    }
+    let status = json!({
+        "nodename": name,
+        "nodeReady": true,
+        "unschedulable": false,
+        "labels": labels,
+        "annotations": annotations,
+        "podCIDRs": [format!("{}/24", subject.pods())],
+    });
+    facts.put_version(kind::NODE_STATUSES, name, 6, status);
+}
+
+fn kubelet(subject: &Subject<'_>, facts: &mut Facts) {
+    let image = format!("ghcr.io/siderolabs/kubelet:v{}", subject.world.versions.kubernetes);
+    let config = json!({
+        "image": image,
+        "clusterDNS": ["10.96.0.10"],
+        "clusterDomain": "cluster.local",
+        "cloudProviderExternal": false,
+        "defaultRuntimeSeccompEnabled": true,
+        "skipNodeRegistration": false,
+        "staticPodListURL": "http://127.0.0.1:33413",
+        "disableManifestsDirectory": true,
+        "enableFSQuotaMonitoring": true,
+        "allowSchedulingOnControlPlane": false,
+    });
+    facts.put(kind::KUBELET_CONFIGS, "kubelet", config);
+    let name = &subject.machine.name;
+    let spec = json!({
+        "image": image,
+        "args": [format!("--hostname-override={name}"), format!("--node-ip={}", subject.address)],
+        "expectedNodename": name,
+        "config": {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "port": 10250},
+    });
+    facts.put(kind::KUBELET_SPECS, "kubelet", spec);
+    facts.put(kind::KUBELET_STATUSES, "kubelet", json!({"image": image}));
+}
+
+fn endpoints(subject: &Subject<'_>, facts: &mut Facts) {
+    let control_planes = subject.control_planes();
+    let mut put = |id: &str, owner: &str, version, addresses: &[Ipv4Addr]| {
+        let mut resource = Resource::new(json!({"addresses": addresses, "hosts": []}), facts.booted);
+        resource.version = version;
+        owner.clone_into(&mut resource.owner);
+        facts.insert(kind::ENDPOINTS, id, resource);
+    };
+    put("controlplane", "k8s.StaticEndpointController", 1, &[subject.balancer]);
+    put("discovery", "cluster.EndpointController", 2, &control_planes);
+    put("kube-apiserver", "k8s.EndpointController", 2, &control_planes);
+    facts.put_version(kind::KUBE_PRISM_STATUSES, "k8s-loadbalancer", 2, json!({"host": KUBE_PRISM, "healthy": true}));
+    let at = |host: &Ipv4Addr| json!({"host": host, "port": API_SERVER});
+    let hosts: Vec<Value> = std::iter::once(&subject.balancer).chain(&control_planes).map(at).collect();
+    facts.put_version(kind::KUBE_PRISM_ENDPOINTS, "k8s-cluster", 2, json!({"endpoints": hosts}));
+}
+
+fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
+    let image = |name: &str| format!("registry.k8s.io/{name}:v{}", subject.world.versions.kubernetes);
+    let resources = json!({"requests": {"cpu": "", "memory": ""}, "limits": {}});
+    let api_server = json!({
+        "image": image("kube-apiserver"),
+        "cloudProvider": "",
+        "controlPlaneEndpoint": format!("https://{}:{API_SERVER}", subject.balancer),
+        "etcdServers": ["https://127.0.0.1:2379"],
+        "localPort": API_SERVER,
+        "serviceCIDR": ["10.96.0.0/12"],
+        "extraArgs": {},
+        "extraVolumes": [],
+        "environmentVariables": {},
+        "advertisedAddress": "$(POD_IP)",
+        "resources": resources,
+    });
+    let controller_manager = json!({
+        "enabled": true,
+        "image": image("kube-controller-manager"),
+        "cloudProvider": "",
+        "podCIDRs": ["10.244.0.0/16"],
+        "serviceCIDRs": ["10.96.0.0/12"],
+        "extraArgs": {},
+        "extraVolumes": [],
+        "environmentVariables": {},
+        "resources": resources,
+    });
+    let scheduler = json!({
+        "enabled": true,
+        "image": image("kube-scheduler"),
+        "extraArgs": {},
+        "extraVolumes": [],
+        "environmentVariables": {},
+        "resources": resources,
+        "config": {},
+    });
+    for (kind, id, spec) in [
+        (kind::API_SERVER_CONFIGS, "kube-apiserver", api_server),
+        (kind::CONTROLLER_MANAGER_CONFIGS, "kube-controller-manager", controller_manager),
+        (kind::SCHEDULER_CONFIGS, "kube-scheduler", scheduler),
+    ] {
+        if facts.version >= FINAL_CONFIGS {
+            facts.put(kind, &format!("final-{id}"), spec.clone());
+        }
+        facts.put(kind, id, spec);
+    }
+    let rendered = json!({"ready": true, "version": "1111"});
+    facts.put(kind::CONFIG_STATUSES, "static-pods", rendered.clone());
+    facts.put(kind::SECRET_STATUSES, "static-pods", rendered);
+    for component in static_pods::components() {
+        let endpoint = SocketAddrV4::new(subject.balancer, API_SERVER);
+        let manifest = static_pods::manifest(component, &subject.world.versions.kubernetes, endpoint);
+        facts.put(kind::STATIC_PODS, component, manifest);
+    }
+}
+
+fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
+    let config = json!({
+        "string": "https://127.0.0.1:7445",
+        "clusterDomain": "cluster.local",
+        "podCIDRs": ["10.244.0.0/16"],
+        "proxyEnabled": true,
+        "proxyImage": format!("registry.k8s.io/kube-proxy:v{}", subject.world.versions.kubernetes),
+        "proxyArgs": [
+            "--cluster-cidr=10.244.0.0/16", "--conntrack-max-per-core=0", "--hostname-override=$(NODE_NAME)",
+            "--kubeconfig=/etc/kubernetes/kubeconfig", "--proxy-mode=nftables",
+        ],
+        "coreDNSEnabled": true,
+        "coreDNSImage": "registry.k8s.io/coredns/coredns:v1.14.6",
+        "dnsServiceIP": "10.96.0.10",
+        "dnsServiceIPv6": "",
+        "flannelEnabled": true,
+        "flannelImage": "ghcr.io/siderolabs/flannel:v0.28.4",
+        "flannelExtraArgs": [],
+        "flannelKubeServiceHost": "127.0.0.1",
+        "flannelKubeServicePort": "7445",
+        "flannelKubeNetworkPoliciesEnabled": false,
+        "flannelKubeNetworkPoliciesImage": "registry.k8s.io/networking/kube-network-policies:v1.0.0",
+        "podSecurityPolicyEnabled": false,
+        "talosAPIServiceEnabled": false,
+        "cniName": "flannel",
+    });
+    facts.put(kind::BOOTSTRAP_MANIFESTS_CONFIGS, "manifests", config);
+    let applied = [
+        "00-kubelet-bootstrapping-token",
+        "01-csr-approver-role-binding",
+        "01-csr-node-bootstrap",
+        "01-csr-renewal-role-binding",
+        "05-flannel",
+        "10-kube-proxy",
+        "11-core-dns",
+        "11-core-dns-svc",
+        "11-kube-config-in-cluster",
+        "11-talos-node-rbac-template",
+    ];
+    facts.put(kind::MANIFEST_STATUSES, "manifests", json!({"manifestsApplied": applied}));
+}
+
+/// What the kubelet of a control plane reports: all run since shortly after boot.
+pub(super) fn tell_static_pods(machine: &mut Machine, address: Ipv4Addr, kubernetes: &str, booted: Timestamp) {
+    let running = booted + SignedDuration::from_secs(28);
+    let pods: Vec<_> = machine.resources.list(kind::STATIC_PODS).map(|(id, _)| id.to_owned()).collect();
+    for component in pods {
+        machine.report_static_pod(address, &component, kubernetes, &Container::Ready { restarts: 0 }, running);
+        let id = format!("kube-system/{component}-{}", machine.name);
+        if let Some(mut status) = machine.resources.get(kind::STATIC_POD_STATUSES, &id).cloned() {
+            status.created = running;
+            status.updated = running;
+            machine.resources.insert(kind::STATIC_POD_STATUSES, &id, status);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What Talos tells of healthy machines, an hour after they were installed.
+
+mod cluster;
+mod kubernetes;
+mod machine;
+mod network;
+mod services;
+#[cfg(test)]
+mod tests;
+mod volumes;
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::talos::specs;
+use crate::world::{Machine, OfKind, Resource, Resources, Role, TalosVersion, World, kind};
+
+/// Services and resources of every machine.
+pub(super) fn fill(world: &mut World, balancer: Ipv4Addr) {
+    let version = world.versions.talos;
+    let booted = world.now() - SignedDuration::from_hours(1);
+    // All machines know the same of these.
+    let shared = [
+        (kind::NAMESPACES, specs::namespaces(booted)),
+        (kind::RESOURCE_DEFINITIONS, specs::definitions(version, booted)),
+        (kind::MEMBERS, cluster::members(world, booted)),
+        (kind::AFFILIATES, cluster::affiliates(world, booted)),
+    ];
+    let shared = shared.map(|(kind, resources)| (kind, OfKind::from(resources)));
+    let addresses: Vec<_> = world.machines.keys().copied().collect();
+    for (index, address) in addresses.into_iter().enumerate() {
+        let mut facts = Facts { resources: Resources::default(), version, booted };
+        for (kind, resources) in &shared {
+            facts.resources.share(kind, resources);
+        }
+        let subject = Subject { world, address, index, balancer, machine: &world.machines[&address] };
+        machine::tell(&subject, &mut facts);
+        network::tell(&subject, &mut facts);
+        volumes::tell(&subject, &mut facts);
+        cluster::tell(&subject, &mut facts);
+        kubernetes::tell(&subject, &mut facts);
+        let services = services::all(subject.machine.role, version, booted);
+        let resources = facts.resources;
+        if let Some(machine) = world.machines.get_mut(&address) {
+            // Nothing runs that could write more.
+            machine.logs = services.iter().map(|it| (it.id.clone(), vec![format!("{} is simulated", it.id)])).collect();
+            machine.services = services;
+            machine.resources = resources;
+            services::tell(machine);
+            kubernetes::tell_static_pods(machine, address, &world.versions.kubernetes, booted);
+        }
+    }
+}
+
+/// The machine that is told of.
+struct Subject<'a> {
+    world: &'a World,
+    address: Ipv4Addr,
+    /// Its place among all machines.
+    index: usize,
+    balancer: Ipv4Addr,
+    machine: &'a Machine,
+}
+
+impl Subject<'_> {
+    fn is_control_plane(&self) -> bool {
+        self.machine.role == Role::ControlPlane
+    }
+
+    /// `10.244.3.0`, of a network of 24 bits. A cluster of more than 256 machines has more networks than one.
+    fn pods(&self) -> Ipv4Addr {
+        let [.., high, low] = u32::try_from(self.index).unwrap_or_default().to_be_bytes();
+        Ipv4Addr::new(10, 244_u8.saturating_add(high), low, 0)
+    }
+
+    fn control_planes(&self) -> Vec<Ipv4Addr> {
+        self.world.control_planes().collect()
+    }
+}
+
+/// Resources of one machine in the making.
+struct Facts {
+    resources: Resources,
+    version: TalosVersion,
+    booted: Timestamp,
+}
+
+impl Facts {
+    /// Written once, when the machine booted.
+    fn put(&mut self, kind: &str, id: &str, spec: Value) {
+        self.put_version(kind, id, 1, spec);
+    }
+
+    /// Written so often.
+    fn put_version(&mut self, kind: &str, id: &str, version: u64, spec: Value) {
+        let mut resource = Resource::new(spec, self.booted);
+        if version > 1 {
+            resource.version = version;
+            resource.updated += SignedDuration::from_secs(90);
+        }
+        self.insert(kind, id, resource);
+    }
+
+    fn insert(&mut self, kind: &str, id: &str, resource: Resource) {
+        if specs::find(kind, self.version).is_some() {
+            self.resources.insert(kind, id, resource);
+        }
+    }
+}
+
+/// Something that looks like a node id of Talos, always the same for the same name.
+fn node_id(name: &str) -> String {
+    const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let mut state = 0xcbf2_9ce4_8422_2325_u64;
+    let digit = |_| {
+        for byte in name.bytes() {
+            state = (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        char::from(DIGITS[usize::try_from(state >> 32).unwrap_or_default() % DIGITS.len()])
+    };
+    (0..43).map(digit).collect()
+}
+
+/// Shares a resource.
+fn entry(id: String, resource: Resource) -> (String, Arc<Resource>) {
+    (id, Arc::new(resource))
+}

@@ -1,0 +1,80 @@
+//! Machines.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use talos_api::machine::{FileInfo, ServiceInfo};
+
+use super::Resources;
+
+/// One machine, with what Talos tells of it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Host name and Kubernetes node name.
+    pub name: String,
+    pub role: Role,
+    pub power: Power,
+    /// machined, and with it apid, which still takes connections while machined is frozen.
+    pub process: Process,
+    /// It has no configuration: it shows a certificate of its own and asks for none.
+    pub maintenance: bool,
+    /// As `ServiceList` tells them.
+    pub services: Vec<ServiceInfo>,
+    pub resources: Resources,
+    /// Of all memory and of what is available, KiB.
+    pub memory: (u64, u64),
+    /// Lines by service (`etcd`) or container.
+    pub logs: BTreeMap<String, Vec<String>>,
+    /// Entries by directory.
+    pub files: BTreeMap<String, Vec<FileInfo>>,
+    /// kube-apiserver, on control planes.
+    pub api_server: Option<ApiServer>,
+}
+
+/// Machine type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    ControlPlane,
+    Worker,
+}
+
+/// How the rest of the network sees a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Power {
+    #[default]
+    On,
+    /// `no route to host`
+    Off,
+    /// Packets to it vanish.
+    Unplugged,
+}
+
+/// How a process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Process {
+    #[default]
+    Running,
+    /// Connections are refused.
+    Stopped,
+    /// Connections are taken, and nothing is ever answered.
+    Frozen,
+}
+
+/// kube-apiserver of a control plane.
+#[derive(Clone, Debug, Default)]
+pub struct ApiServer {
+    pub process: Process,
+    /// Checks of `/readyz` that fail beside those that the state of etcd makes fail.
+    pub failing: Vec<String>,
+}
+
+impl Machine {
+    /// The directory of etcd's member, which is empty until there is one.
+    pub(crate) fn set_etcd_directory(&mut self, member: bool) {
+        let entry = FileInfo { name: "member".to_owned(), mode: 1 << 31 | 0o700, is_dir: true, ..FileInfo::default() };
+        let entries = if member { vec![entry] } else { Vec::new() };
+        self.files.insert("/var/lib/etcd".to_owned(), entries);
+    }
+}

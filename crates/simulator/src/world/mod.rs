@@ -1,0 +1,149 @@
+//! What is true of a cluster, as plain data.
+//!
+//! Answers are made from this alone, so a fault is whatever is changed here. [`World::healthy`] is where most worlds begin;
+//! [`states`](World#implementations) break one the way real clusters break, with all the consequences that a real one shows.
+
+mod etcd;
+mod faults;
+mod healthy;
+pub mod kind;
+mod kubernetes;
+mod machine;
+mod recorded;
+mod resources;
+mod services;
+mod states;
+mod static_pods;
+mod version;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub(crate) use self::etcd::NO_LEADER;
+pub use self::etcd::{Alarm, AlarmKind, EtcdCluster, Member};
+pub(crate) use self::faults::fits;
+pub use self::faults::{CallFault, Misbehaviour, Transport};
+pub use self::kubernetes::{Kubernetes, Rule, User};
+pub(crate) use self::kubernetes::{hash, letters, merge, revision, seconds, static_uid, suffix, uid};
+pub use self::machine::{ApiServer, Machine, Power, Process, Role};
+pub(crate) use self::resources::OfKind;
+pub use self::resources::{Resource, Resources};
+pub use self::static_pods::Container;
+pub use self::version::{TalosVersion, plain_version};
+
+/// A cluster.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Name of the Talos cluster.
+    pub cluster: String,
+    pub versions: Versions,
+    /// By address.
+    pub machines: BTreeMap<Ipv4Addr, Machine>,
+    /// One, unless the cluster was bootstrapped twice; none before bootstrap.
+    pub etcd: Vec<EtcdCluster>,
+    pub kubernetes: Kubernetes,
+    /// Servers whose connections misbehave.
+    pub transport: BTreeMap<Server, Transport>,
+    /// Calls that misbehave; the first that fits counts.
+    pub call_faults: Vec<CallFault>,
+    /// How long a round trip to any server takes, connecting included.
+    pub delay: Duration,
+    /// How far the clock of the cluster is ahead of ours, in seconds: what it dates, the certificates of apid included, and when it
+    /// takes a client's certificate for expired.
+    pub clock_ahead: i64,
+    /// What is wrong, and what it hides.
+    states: states::States,
+}
+
+/// Versions of what runs in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Versions {
+    pub talos: TalosVersion,
+    /// Without `v`: `1.35.4`.
+    pub kubernetes: String,
+    /// Without `v`: `3.6.9`.
+    pub etcd: String,
+}
+
+/// What `World::healthy` makes.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub cluster: String,
+    pub control_planes: usize,
+    pub workers: usize,
+    pub versions: Versions,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        let versions = Versions { talos: TalosVersion::new(13, 0), kubernetes: "1.35.4".into(), etcd: "3.6.9".into() };
+        Self { cluster: "simulated".into(), control_planes: 3, workers: 1, versions }
+    }
+}
+
+/// One server of the cluster, by the address of its machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Server {
+    Apid(Ipv4Addr),
+    ApiServer(Ipv4Addr),
+    /// The endpoint of the kubeconfig: forwards connections to an API server that takes them.
+    Balancer,
+    Etcd(Ipv4Addr),
+}
+
+impl World {
+    /// The machine of this name.
+    #[must_use]
+    pub fn machine(&self, name: &str) -> Option<(Ipv4Addr, &Machine)> {
+        self.machines.iter().find(|(_, machine)| machine.name == name).map(|(address, machine)| (*address, machine))
+    }
+
+    /// The machine of this name, to be changed.
+    ///
+    /// # Panics
+    /// If there is none: a test names what it has made.
+    pub fn machine_mut(&mut self, name: &str) -> &mut Machine {
+        let found = self.machines.values_mut().find(|machine| machine.name == name);
+        found.unwrap_or_else(|| panic!("no machine is called `{name}`"))
+    }
+
+    /// Addresses of the control planes, lowest first.
+    pub fn control_planes(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.machines.iter().filter(|(_, machine)| machine.role == Role::ControlPlane).map(|(address, _)| *address)
+    }
+
+    /// The etcd cluster and the member that run on a machine.
+    #[must_use]
+    pub fn etcd_of(&self, machine: Ipv4Addr) -> Option<(&EtcdCluster, &Member)> {
+        self.etcd.iter().find_map(|cluster| {
+            let member = cluster.members.iter().find(|member| member.machine == Some(machine))?;
+            Some((cluster, member))
+        })
+    }
+
+    /// Changes the resources of a type on all machines. Those who had the same ones have the same ones afterwards: of a
+    /// thousand machines who know a thousand members, one is changed.
+    pub fn change_everywhere(&mut self, kind: &str, change: impl Fn(&mut Resources)) {
+        let mut changed: Vec<(OfKind, OfKind)> = Vec::new();
+        for machine in self.machines.values_mut() {
+            let before = machine.resources.of_kind(kind);
+            if let Some((_, after)) = changed.iter().find(|(known, _)| Arc::ptr_eq(known, &before)) {
+                machine.resources.share(kind, after);
+                continue;
+            }
+            change(&mut machine.resources);
+            changed.push((before, machine.resources.of_kind(kind)));
+        }
+    }
+
+    /// The cluster's clock.
+    #[must_use]
+    pub fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::now() + jiff::SignedDuration::from_secs(self.clock_ahead)
+    }
+}

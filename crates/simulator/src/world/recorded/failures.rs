@@ -1,0 +1,151 @@
+//! What was not answered, or not well.
+
+use std::net::Ipv4Addr;
+
+use serde_json::Value;
+
+use super::recording::{KubernetesCall, Recording, Silence, TalosCall};
+use crate::world::{CallFault, Misbehaviour, Power, Process, Server, Transport, World};
+
+pub(super) fn tell(world: &mut World, recording: &Recording) {
+    let machines: Vec<_> = world.machines.keys().copied().collect();
+    for at in machines {
+        machine(world, recording, at);
+        api_server(world, recording, at);
+    }
+    members(world, recording);
+    endpoint(world, recording);
+}
+
+/// A machine that cannot be reached, or calls of one that can.
+fn machine(world: &mut World, recording: &Recording, at: Ipv4Addr) {
+    let calls: Vec<_> = recording.talos().filter(|call| call.target() == Some(at)).collect();
+    let Some(machine) = world.machines.get_mut(&at) else { return };
+    let directly = |silence| calls.iter().any(|call| call.asked_directly() && call.silence() == Some(silence));
+    let no_route =
+        |call: &&TalosCall| call.status.as_ref().is_some_and(|status| status.text.contains("no route to host"));
+    if calls.iter().any(no_route) {
+        machine.power = Power::Off;
+    } else if directly(Silence::ConnectTimedOut) {
+        machine.power = Power::Unplugged;
+    } else if directly(Silence::ConnectionRefused) {
+        machine.process = Process::Stopped;
+    } else if !calls.is_empty()
+        && calls.iter().filter(|call| !call.method.is_empty()).all(|call| call.silence().is_some())
+    {
+        if calls.iter().any(|call| call.asked_directly()) {
+            machine.process = Process::Frozen;
+        } else if recording.state.faults.contains(&format!("apid-frozen {}", machine.name)) {
+            // Its own answers do not tell it from a machine that is cut off: nobody dialled it.
+            world.transport.insert(Server::Apid(at), Transport::Silent);
+        } else {
+            machine.power = Power::Unplugged;
+        }
+    } else {
+        world.call_faults.extend(calls.iter().filter_map(|call| fault(call, at)));
+    }
+}
+
+fn fault(call: &TalosCall, at: Ipv4Addr) -> Option<CallFault> {
+    let does = match (&call.status, call.silence()) {
+        (_, Some(Silence::TimedOut)) => Misbehaviour::Hang,
+        // That there is no such resource follows from the resources.
+        (Some(status), _) if status.code != "NotFound" || call.kind().is_none() => {
+            Misbehaviour::Fail { code: code(&status.code)?, text: status.text.clone() }
+        }
+        _ => return None,
+    };
+    Some(CallFault { server: Some(Server::Apid(at)), ..CallFault::all(&call.name(), does) })
+}
+
+/// The number of a gRPC code that is no success.
+fn code(name: &str) -> Option<u16> {
+    const NAMES: [&str; 17] = [
+        "Ok",
+        "Cancelled",
+        "Unknown",
+        "InvalidArgument",
+        "DeadlineExceeded",
+        "NotFound",
+        "AlreadyExists",
+        "PermissionDenied",
+        "ResourceExhausted",
+        "FailedPrecondition",
+        "Aborted",
+        "OutOfRange",
+        "Unimplemented",
+        "Internal",
+        "Unavailable",
+        "DataLoss",
+        "Unauthenticated",
+    ];
+    let index = NAMES.iter().position(|known| *known == name).filter(|index| *index > 0)?;
+    u16::try_from(index).ok()
+}
+
+/// The API server of a machine, by how its own probe ended.
+fn api_server(world: &mut World, recording: &Recording, at: Ipv4Addr) {
+    let Some(machine) = world.machines.get_mut(&at) else { return };
+    let Some(server) = &mut machine.api_server else { return };
+    let own = recording.kubernetes().filter(|call| call.host().parse() == Ok(at) && call.path() == "/readyz");
+    for call in own {
+        match call.silence() {
+            Some(Silence::ConnectionRefused) => server.process = Process::Stopped,
+            Some(Silence::TimedOut) => server.process = Process::Frozen,
+            Some(Silence::ConnectTimedOut) if machine.power == Power::On => {
+                world.transport.insert(Server::ApiServer(at), Transport::Blackhole);
+            }
+            Some(Silence::UnknownCa) => {
+                world.transport.insert(Server::ApiServer(at), Transport::WrongCa);
+            }
+            _ => server.failing.extend(failed(&call.body)),
+        }
+    }
+    server.failing.sort();
+    server.failing.dedup();
+}
+
+/// Checks of `/readyz?verbose` that failed.
+fn failed(body: &Value) -> impl Iterator<Item = String> {
+    let lines = body.as_str().unwrap_or_default().lines().filter_map(|line| line.strip_prefix("[-]"));
+    lines.filter_map(|line| Some(line.split_once(' ')?.0.to_owned()))
+}
+
+/// Members of etcd that do not answer: those of machines that cannot be reached, and those of whom Talos gets no answer.
+fn members(world: &mut World, recording: &Recording) {
+    let silent = |at: Ipv4Addr| {
+        recording.talos().any(|call| {
+            call.target() == Some(at)
+                && call.short_method() == "EtcdStatus"
+                && call.silence() == Some(Silence::TimedOut)
+        })
+    };
+    for member in world.etcd.iter_mut().flat_map(|cluster| &mut cluster.members) {
+        let Some(at) = member.machine else { continue };
+        let reachable = world.machines.get(&at).is_some_and(|machine| machine.power == Power::On);
+        member.process = match (reachable, silent(at)) {
+            (false, _) => Process::Stopped,
+            (true, true) => Process::Frozen,
+            (true, false) => Process::Running,
+        };
+    }
+}
+
+/// Requests through the endpoint of the kubeconfig.
+fn endpoint(world: &mut World, recording: &Recording) {
+    let requests = recording.kubernetes().filter(|call| call.path() != "/readyz");
+    world.call_faults.extend(requests.filter_map(request_fault));
+    // Another cluster's, which answers by itself: the servers behind are not its own.
+    if world.transport.values().any(|transport| *transport == Transport::WrongCa) {
+        world.transport.insert(Server::Balancer, Transport::CloseAfter(u32::MAX));
+    }
+}
+
+fn request_fault(call: &KubernetesCall) -> Option<CallFault> {
+    let does = match (call.status, call.silence()) {
+        (_, Some(Silence::TimedOut)) => Misbehaviour::Hang,
+        (Some(code), _) if code >= 400 => Misbehaviour::Fail { code, text: call.body.to_string() },
+        _ => return None,
+    };
+    Some(CallFault::all(call.path(), does))
+}

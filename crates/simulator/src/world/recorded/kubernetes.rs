@@ -1,0 +1,47 @@
+//! Objects of Kubernetes, as lists told of them.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::recording::{KubernetesCall, Recording};
+use super::talos::{items, text};
+use crate::world::World;
+
+pub(super) fn tell(world: &mut World, recording: &Recording) {
+    for call in recording.kubernetes().filter(|call| call.status == Some(200)) {
+        let Some((resource, namespace)) = listed(call.path()) else { continue };
+        let objects = world.kubernetes.objects.entry(resource.clone()).or_default();
+        objects.retain(|object| namespace.is_some() && object["metadata"]["namespace"].as_str() != namespace);
+        objects.extend(items(&call.body["items"]).cloned());
+        if resource == "leases.coordination.k8s.io" {
+            let stalled = items(&call.body["items"]).filter_map(|lease| stalled(lease, call));
+            world.kubernetes.stalled_leases.extend(stalled);
+        }
+    }
+}
+
+/// `leases.coordination.k8s.io` and the namespace of `/apis/coordination.k8s.io/v1/namespaces/kube-system/leases`.
+fn listed(path: &str) -> Option<(String, Option<&str>)> {
+    let parts: Vec<_> = path.trim_matches('/').split('/').collect();
+    let (group, rest) = match &parts[..] {
+        ["api", _, rest @ ..] => ("", rest),
+        ["apis", group, _, rest @ ..] => (*group, rest),
+        _ => return None,
+    };
+    let (namespace, plural) = match rest {
+        ["namespaces", namespace, plural] => (Some(*namespace), plural),
+        [plural] => (None, plural),
+        _ => return None,
+    };
+    Some((if group.is_empty() { (*plural).to_owned() } else { format!("{plural}.{group}") }, namespace))
+}
+
+/// A lease that was over when it was told.
+fn stalled(lease: &Value, call: &KubernetesCall) -> Option<(String, Timestamp)> {
+    let spec = &lease["spec"];
+    let renewed: Timestamp = spec["renewTime"].as_str()?.parse().ok()?;
+    let lasts = SignedDuration::from_secs(spec["leaseDurationSeconds"].as_i64()?);
+    let metadata = &lease["metadata"];
+    let name = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+    (renewed + lasts < call.date?).then_some((name, renewed))
+}

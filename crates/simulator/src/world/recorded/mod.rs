@@ -1,0 +1,76 @@
+//! Worlds in which a real cluster's answers are true: a recording says what it was asked and what it answered.
+//!
+//! What was not asked is as in a healthy cluster of the same machines. What it answered well becomes part of the world, what it
+//! did not answer becomes a machine that is off, a process that hangs or a call that fails. Times are as far away from now as
+//! they were from the time of the recording.
+
+mod etcd;
+mod failures;
+mod kubernetes;
+mod machines;
+mod recording;
+mod talos;
+mod translate;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use self::recording::Recording;
+use self::translate::Translation;
+use super::{Shape, World};
+use crate::Network;
+
+impl World {
+    /// The world of a recording (`e2e/recordings`, format in `e2e/README.md`). Machines have the names of the real ones; their
+    /// addresses are those of the network, in the order of the real ones. The API that the recorded kubeconfig was for is that of
+    /// the balancer.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is no recording, or tells of no machine.
+    pub fn recorded(network: &Network, path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        Self::from_recording(network, &text).with_context(|| path.display().to_string())
+    }
+
+    /// The same of the text of a recording.
+    ///
+    /// # Errors
+    /// If it is no recording, or tells of no machine.
+    pub fn from_recording(network: &Network, text: &str) -> anyhow::Result<Self> {
+        let document: Value = serde_json::from_str(text)?;
+        let original = Recording::of(document.clone())?;
+        let machines = machines::find(&original)?;
+        let translation = Translation::new(network, &machines, &original);
+        let recording = Recording::of(translation.document(document))?;
+        let shape = Shape::default();
+        let versions = machines::versions(&recording, shape.versions);
+        let named = machines.into_iter().map(|machine| (machine.role, machine.name)).collect();
+        let mut world = Self::of_machines(network, &shape.cluster, &versions, named);
+        talos::tell(&mut world, &recording, &translation);
+        etcd::tell(&mut world, &recording);
+        kubernetes::tell(&mut world, &recording);
+        failures::tell(&mut world, &recording);
+        Ok(world)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_recording_is_none() {
+        let error = |text: &str| {
+            let world = World::from_recording(&Network::claim().unwrap(), text);
+            format!("{:#}", world.err().unwrap())
+        };
+        assert!(error("{}").starts_with("this is no recording: missing field `run`"), "{}", error("{}"));
+        let empty = r#"{"run": {"time": "2026-11-21T19:21:21.9Z"}, "state": {}, "calls": []}"#;
+        assert_eq!(error(empty), "it tells of no machine");
+        let path = Path::new("/nowhere/healthy.json");
+        let error = World::recorded(&Network::claim().unwrap(), path).err().unwrap();
+        assert!(format!("{error:#}").starts_with("/nowhere/healthy.json: "), "{error:#}");
+    }
+}

@@ -1,0 +1,168 @@
+//! Troubles of etcd. That a cluster has lost its leader follows from its members.
+
+use super::overlay::Subject;
+use super::roots::Root;
+use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, Role, World};
+
+/// Entries of the log that a learner has not applied yet.
+const BEHIND: u64 = 1200;
+/// By how much a database grows beyond its quota, in bytes: Talos's quota is 2 GiB.
+const FULL: i64 = 2 << 30;
+
+/// Methods that change a member panic if the machine has none: a test names what it has made.
+impl World {
+    /// etcd is stopped, as with `talosctl service etcd stop`.
+    pub fn etcd_stop(&mut self, node: &str) {
+        self.end_etcd_troubles(node);
+        self.stop_service(node, "etcd");
+    }
+
+    /// etcd takes connections and answers nothing.
+    pub fn etcd_freeze(&mut self, node: &str) {
+        self.end_etcd_troubles(node);
+        self.begin(Root::EtcdFrozen(self.named(node)));
+    }
+
+    pub fn etcd_start(&mut self, node: &str) {
+        self.end_etcd_troubles(node);
+        self.settle();
+    }
+
+    fn end_etcd_troubles(&mut self, node: &str) {
+        let node = self.named(node);
+        self.states.roots.remove(&Root::EtcdFrozen(node.clone()));
+        self.states.roots.remove(&Root::Stopped(node, "etcd".to_owned()));
+    }
+
+    /// The member has just joined: it does not vote yet and is behind.
+    pub fn etcd_learner(&mut self, node: &str) {
+        let member = self.member_mut(node);
+        (member.learner, member.behind) = (true, BEHIND);
+        self.settle();
+    }
+
+    /// The learner has caught up and votes.
+    pub fn etcd_promote(&mut self, node: &str) {
+        let member = self.member_mut(node);
+        (member.learner, member.behind) = (false, 0);
+        self.settle();
+    }
+
+    /// The member is removed while its machine lives.
+    pub fn etcd_remove_member(&mut self, node: &str) {
+        let Some((at, _)) = self.machine(node) else { return };
+        self.lift(&Subject::Member(at));
+        for cluster in &mut self.etcd {
+            if let Some(place) = cluster.members.iter().position(|member| member.machine == Some(at)) {
+                self.states.removed_members.push((cluster.id, place, cluster.members.remove(place)));
+            }
+        }
+        self.settle();
+    }
+
+    /// The machine's member is one of the cluster's again.
+    pub fn etcd_rejoin(&mut self, node: &str) {
+        let at = self.machine(node).map(|(at, _)| at);
+        let removed = &mut self.states.removed_members;
+        let Some(found) = removed.iter().position(|(_, _, member)| member.machine == at) else { return };
+        let (id, place, member) = removed.remove(found);
+        if let Some(cluster) = self.etcd.iter_mut().find(|cluster| cluster.id == id) {
+            cluster.members.insert(place.min(cluster.members.len()), member);
+        }
+        self.settle();
+    }
+
+    /// The member raises an alarm: from then on nothing can be written. `NoSpace` does so because its database is full.
+    pub fn etcd_alarm(&mut self, node: &str, kind: AlarmKind) {
+        let id = self.member_mut(node).id;
+        let alarm = Alarm { member: id, kind };
+        if self.etcd.iter().any(|cluster| cluster.alarms.contains(&alarm)) {
+            return;
+        }
+        if kind == AlarmKind::NoSpace {
+            self.member_mut(node).grow(FULL);
+        }
+        if let Some(cluster) = self.etcd.iter_mut().find(|cluster| cluster.members.iter().any(|member| member.id == id))
+        {
+            cluster.alarms.push(alarm);
+        }
+        self.settle();
+    }
+
+    /// All alarms of the member are gone, and so is what filled its database.
+    pub fn etcd_disarm(&mut self, node: &str) {
+        let id = self.member_mut(node).id;
+        let full = Alarm { member: id, kind: AlarmKind::NoSpace };
+        if self.etcd.iter().any(|cluster| cluster.alarms.contains(&full)) {
+            self.member_mut(node).grow(-FULL);
+        }
+        for cluster in &mut self.etcd {
+            cluster.alarms.retain(|alarm| alarm.member != id);
+        }
+        self.settle();
+    }
+
+    /// The machines are configured, and nobody has bootstrapped etcd.
+    pub fn not_bootstrapped(&mut self) {
+        if self.etcd.is_empty() {
+            return;
+        }
+        let members: Vec<_> = self.machines.keys().map(|at| Subject::Member(*at)).collect();
+        for member in members {
+            self.lift(&member);
+        }
+        self.states.unborn_etcd = std::mem::take(&mut self.etcd);
+        for machine in self.machines.values_mut().filter(|machine| machine.role == Role::ControlPlane) {
+            // It has never got further than this.
+            if let Some(events) = &mut machine.service_mut("etcd").events {
+                events.events.retain(|event| ["Starting", "Waiting"].contains(&event.state.as_str()));
+            }
+            machine.set_etcd_directory(false);
+        }
+        self.settle();
+    }
+
+    pub fn bootstrap(&mut self) {
+        if self.etcd.is_empty() {
+            self.etcd = std::mem::take(&mut self.states.unborn_etcd);
+            let control_planes = self.machines.values_mut().filter(|machine| machine.role == Role::ControlPlane);
+            control_planes.for_each(|machine| machine.set_etcd_directory(true));
+        }
+        self.settle();
+    }
+
+    /// The last control plane was bootstrapped by itself: it is an etcd cluster of its own.
+    pub fn bootstrapped_twice(&mut self) {
+        let [cluster] = self.etcd.as_mut_slice() else { return };
+        if cluster.members.len() < 2 {
+            return;
+        }
+        let members: Vec<_> = cluster.members.pop().into_iter().collect();
+        let second = EtcdCluster { id: cluster.id ^ 0xffff_0000, members, alarms: Vec::new(), ..*cluster };
+        self.etcd.push(second);
+        self.settle();
+    }
+
+    /// The last control plane has joined the others.
+    pub fn bootstrapped_once(&mut self) {
+        let others: Vec<_> = self.etcd.drain(1.min(self.etcd.len())..).flat_map(|cluster| cluster.members).collect();
+        if let Some(cluster) = self.etcd.first_mut() {
+            cluster.members.extend(others);
+        }
+        self.settle();
+    }
+
+    fn member_mut(&mut self, node: &str) -> &mut Member {
+        let at = self.machine(node).map(|(at, _)| at);
+        let mut members = self.etcd.iter_mut().flat_map(|cluster| &mut cluster.members);
+        let found = members.find(|member| at.is_some() && member.machine == at);
+        found.unwrap_or_else(|| panic!("no machine with an etcd member is called `{node}`"))
+    }
+}
+
+impl Member {
+    fn grow(&mut self, bytes: i64) {
+        self.db_size += bytes;
+        self.db_size_in_use += bytes;
+    }
+}

@@ -1,0 +1,250 @@
+//! What is shown in place of what is healthy, and how it is taken away again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use talos_api::machine::{ServiceHealth, ServiceInfo};
+
+use super::pods::Trouble;
+use super::{kubernetes, pods};
+use crate::talos::timestamp;
+use crate::world::services::{UNKNOWN, add_event};
+use crate::world::{Process, Resource, World, merge};
+
+/// One thing of the world that states change.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    /// The etcd member of a machine.
+    Member(Ipv4Addr),
+    /// kube-apiserver of a machine.
+    ApiServer(Ipv4Addr),
+    /// A Talos service.
+    Service(Ipv4Addr, String),
+    /// A COSI resource by type and id.
+    Resource(Ipv4Addr, String, String),
+    /// A Kubernetes object: resource, namespace (empty: none), name.
+    Object(String, String, String),
+    /// Whether a lease is renewed: `namespace/name`.
+    Renewal(String),
+}
+
+/// What is shown of it. Equal overlays are not laid twice, so what they show does not flicker.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Overlay {
+    Process(Process),
+    Service(Service),
+    /// It is not there.
+    Gone,
+    /// A spec in place of the original.
+    Spec(Value),
+    /// Fields of the original, replaced (RFC 7396).
+    Merge(Value),
+    /// The status of a static pod, as Talos tells it.
+    StaticPod(Trouble),
+    Pod(Trouble),
+    Node(kubernetes::Node),
+    /// Pods of a `DaemonSet`, `Deployment` or `ReplicaSet` that are not ready.
+    Unready(usize),
+    /// Pods among the endpoints that are not ready.
+    Endpoints(BTreeSet<String>),
+    /// A lease is held by this machine.
+    Holder(String),
+    /// A lease has not been renewed for so many seconds.
+    Stalled(i64),
+}
+
+/// How a service is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Service {
+    pub(super) state: &'static str,
+    /// Of the health check; `None`: it has not reported.
+    pub(super) healthy: Option<bool>,
+    pub(super) message: &'static str,
+    pub(super) event: String,
+}
+
+/// What is put back.
+#[derive(Clone, Debug)]
+pub(super) enum Original {
+    Process(Process),
+    Service(ServiceInfo),
+    /// With its spec.
+    Resource(Box<Resource>, Value),
+    Object(Value),
+    Renewed,
+}
+
+impl World {
+    /// Lays these overlays, and takes away those that are not among them; only what is of a kind.
+    pub(super) fn show(&mut self, overlays: &BTreeMap<Subject, Overlay>, of_kind: fn(&Subject) -> bool) {
+        let over: Vec<_> =
+            self.states.overlays.keys().filter(|key| of_kind(key) && !overlays.contains_key(key)).cloned().collect();
+        for subject in over {
+            self.lift(&subject);
+        }
+        for (subject, overlay) in overlays.iter().filter(|(subject, _)| of_kind(subject)) {
+            if self.states.overlays.get(subject) == Some(overlay) {
+                continue;
+            }
+            let original = match self.states.originals.get(subject) {
+                Some(original) => original.clone(),
+                None => match self.read(subject) {
+                    Some(original) => original,
+                    // This world has no such thing.
+                    None => continue,
+                },
+            };
+            self.lay(subject, &original, overlay);
+            self.states.originals.insert(subject.clone(), original);
+            self.states.overlays.insert(subject.clone(), overlay.clone());
+        }
+    }
+
+    /// Puts the original back.
+    pub(super) fn lift(&mut self, subject: &Subject) {
+        self.states.overlays.remove(subject);
+        if let Some(original) = self.states.originals.remove(subject) {
+            self.write(subject, original);
+        }
+    }
+
+    fn read(&self, subject: &Subject) -> Option<Original> {
+        match subject {
+            Subject::Member(at) => Some(Original::Process(self.etcd_of(*at)?.1.process)),
+            Subject::ApiServer(at) => Some(Original::Process(self.machines.get(at)?.api_server.as_ref()?.process)),
+            Subject::Service(at, id) => {
+                let services = &self.machines.get(at)?.services;
+                Some(Original::Service(services.iter().find(|service| service.id == *id)?.clone()))
+            }
+            Subject::Resource(at, kind, id) => {
+                let resource = self.machines.get(at)?.resources.get(kind, id)?;
+                Some(Original::Resource(Box::new(resource.clone()), resource.spec().clone()))
+            }
+            Subject::Object(resource, namespace, name) => {
+                Some(Original::Object(self.kubernetes.object(resource, some(namespace), name)?.clone()))
+            }
+            Subject::Renewal(_) => Some(Original::Renewed),
+        }
+    }
+
+    fn lay(&mut self, subject: &Subject, original: &Original, overlay: &Overlay) {
+        let now = self.now();
+        let shown = match (original, overlay) {
+            (_, Overlay::Gone) => return self.remove(subject),
+            (_, Overlay::Stalled(seconds)) => {
+                if let Subject::Renewal(lease) = subject {
+                    let since = now - SignedDuration::from_secs(*seconds);
+                    self.kubernetes.stalled_leases.entry(lease.clone()).or_insert(since);
+                }
+                return;
+            }
+            (_, Overlay::Process(process)) => Original::Process(*process),
+            (Original::Service(original), Overlay::Service(service)) => Original::Service(service.shown(original, now)),
+            (Original::Resource(resource, spec), overlay) => {
+                let mut spec = spec.clone();
+                match overlay {
+                    Overlay::Spec(other) => spec = other.clone(),
+                    Overlay::Merge(patch) => merge(&mut spec, patch),
+                    Overlay::StaticPod(trouble) => {
+                        let Subject::Resource(_, _, id) = subject else { return };
+                        pods::spoil(&mut spec, id.rsplit('/').next().unwrap_or(id), *trouble, now);
+                    }
+                    _ => return,
+                }
+                Original::Resource(resource.clone(), spec)
+            }
+            (Original::Object(original), overlay) => {
+                let mut object = original.clone();
+                match overlay {
+                    Overlay::Merge(patch) => merge(&mut object, patch),
+                    Overlay::Pod(trouble) => pods::spoil_pod(&mut object, *trouble, now),
+                    Overlay::Node(node) => node.show(&mut object, now),
+                    Overlay::Unready(pods) => pods::count(&mut object, *pods, now),
+                    Overlay::Endpoints(unready) => pods::withdraw(&mut object, unready),
+                    Overlay::Holder(node) => pods::take_lease(&mut object, node),
+                    _ => return,
+                }
+                Original::Object(object)
+            }
+            _ => return,
+        };
+        self.write(subject, shown);
+    }
+
+    /// What is there becomes this; versions, times and events go on.
+    fn write(&mut self, subject: &Subject, value: Original) {
+        let now = self.now();
+        match (subject, value) {
+            (Subject::Member(at), Original::Process(process)) => {
+                let mut members = self.etcd.iter_mut().flat_map(|cluster| &mut cluster.members);
+                if let Some(member) = members.find(|member| member.machine == Some(*at)) {
+                    member.process = process;
+                }
+            }
+            (Subject::ApiServer(at), Original::Process(process)) => {
+                if let Some(server) = self.machines.get_mut(at).and_then(|machine| machine.api_server.as_mut()) {
+                    server.process = process;
+                }
+            }
+            (Subject::Service(at, id), Original::Service(mut service)) => {
+                let Some(machine) = self.machines.get_mut(at) else { return };
+                let Some(current) = machine.services.iter_mut().find(|service| service.id == *id) else { return };
+                let last = service.events.take().and_then(|events| events.events.last().cloned());
+                service.events = current.events.take();
+                add_event(&mut service, &last.map(|last| last.msg).unwrap_or_default(), now);
+                *current = service;
+                machine.tell_services();
+            }
+            (Subject::Resource(at, kind, id), Original::Resource(mut resource, spec)) => {
+                let Some(machine) = self.machines.get_mut(at) else { return };
+                if machine.resources.get(kind, id).is_none() {
+                    (resource.version, resource.created, resource.updated) = (1, now, now);
+                    machine.resources.insert(kind, id, *resource);
+                }
+                machine.resources.put(kind, id, spec);
+            }
+            (Subject::Object(resource, ..), Original::Object(value)) => self.kubernetes.put(resource, value),
+            (Subject::Renewal(lease), _) => {
+                self.kubernetes.stalled_leases.remove(lease);
+            }
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, subject: &Subject) {
+        match subject {
+            Subject::Resource(at, kind, id) => {
+                if let Some(machine) = self.machines.get_mut(at) {
+                    machine.resources.remove(kind, id);
+                }
+            }
+            Subject::Object(resource, namespace, name) => {
+                self.kubernetes.remove(resource, some(namespace), name);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Service {
+    /// With the event that brought it here as its only one.
+    fn shown(&self, original: &ServiceInfo, now: Timestamp) -> ServiceInfo {
+        let health = self.healthy.map_or(UNKNOWN, |healthy| ServiceHealth {
+            unknown: false,
+            healthy,
+            last_message: self.message.to_owned(),
+            last_change: Some(timestamp(now)),
+        });
+        let mut service =
+            ServiceInfo { id: original.id.clone(), state: self.state.to_owned(), events: None, health: Some(health) };
+        add_event(&mut service, &self.event, now);
+        service
+    }
+}
+
+/// A namespace, if it is one.
+fn some(namespace: &str) -> Option<&str> {
+    (!namespace.is_empty()).then_some(namespace)
+}

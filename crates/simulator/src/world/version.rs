@@ -1,0 +1,73 @@
+//! Versions of Talos, which decide what a node knows.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A release of Talos 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TalosVersion {
+    pub minor: u8,
+    pub patch: u8,
+}
+
+impl TalosVersion {
+    /// `1.minor.patch`
+    #[must_use]
+    pub const fn new(minor: u8, patch: u8) -> Self {
+        Self { minor, patch }
+    }
+}
+
+/// `1.13.0`
+impl fmt::Display for TalosVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}.{}", self.minor, self.patch)
+    }
+}
+
+impl FromStr for TalosVersion {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let mut parts = text.strip_prefix('v').unwrap_or(text).splitn(3, '.');
+        let mut next = || parts.next().and_then(|part| part.parse().ok());
+        match (next(), next(), next()) {
+            (Some(1), Some(minor), Some(patch)) => Ok(Self { minor, patch }),
+            _ => anyhow::bail!("`{text}` is no version of Talos 1, like `1.13.0`"),
+        }
+    }
+}
+
+/// A version with three numbers, without the `v` that it may have before it.
+///
+/// # Errors
+/// If it is none.
+pub fn plain_version(text: &str) -> anyhow::Result<String> {
+    let version = text.strip_prefix('v').unwrap_or(text);
+    let number = |part: &str| !part.is_empty() && part.len() <= 9 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let whole = version.split('.').count() == 3 && version.split('.').all(number);
+    anyhow::ensure!(whole, "`{}` is no version, like `1.35.4`", text.escape_debug());
+    Ok(version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_ordered() {
+        let version = |text: &str| text.parse::<TalosVersion>().unwrap();
+        assert!(version("1.9.6") < version("v1.13.0"));
+        assert_eq!(version("v1.9.6").to_string(), "1.9.6");
+        assert!("2.0.0".parse::<TalosVersion>().is_err());
+        assert!("1.9".parse::<TalosVersion>().is_err());
+    }
+
+    #[test]
+    fn plain_versions_have_three_numbers() {
+        assert_eq!(plain_version("v1.35.4").unwrap(), "1.35.4");
+        for text in ["", "1.35", "1.35.4.1", "1.35.x", "1..4", "1.35.4-rc.0", "1.35.4\n", "vv1.35.4"] {
+            plain_version(text).unwrap_err();
+        }
+    }
+}
