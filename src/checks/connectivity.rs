@@ -1,6 +1,6 @@
 //! Stage 1: do the endpoints answer, and does each node behind them?
 
-use super::common::{NO_TALOS, each_node, gap_problem, gap_reason, is_unusable, says_nothing};
+use super::common::{NO_TALOS, each_node, gap_problem, is_unusable, says_nothing};
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Endpoint, Gap, GapKind, Node, Role, Snapshot, Talos};
 
@@ -220,22 +220,34 @@ fn connects(snapshot: &Snapshot, node: &Node) -> bool {
     endpoints.any(|endpoint| hangs(endpoint) && node.addresses.iter().any(|address| address == host(&endpoint.address)))
 }
 
-/// The endpoint works, so a refusal or silence is the node's: that is seen, and wrong. Whatever says nothing of the node
-/// (a role, an answer that cannot be read) stays undetermined.
+/// The node does not answer, and that says something of the node.
+pub(super) fn is_seen_lost(snapshot: &Snapshot, node: &Node) -> bool {
+    let contact = node.talos.contact.as_ref();
+    contact.is_err_and(|gap| unreachable(snapshot, node, "the endpoint", gap).severity == Severity::Fail)
+}
+
+/// The endpoint works, so its word that it does not get through, and silence, are the node's: that is seen, and wrong. Whatever
+/// says nothing of the node (a role, an answer that cannot be read, the loss of the endpoint itself) stays undetermined.
 fn unreachable(snapshot: &Snapshot, node: &Node, from: &str, gap: &Gap) -> Problem {
     let expected = "answers on the Talos API";
     let fail = |reason| Problem::fail(reason, expected, gap.text.as_str());
     let address = node.address.as_str();
     let problem = match gap.kind {
+        GapKind::NodeUnreachable => fail(Reason::NodeUnreachable).hint(Hint::likely(format!(
+            "the machine is down, or port 50000 is filtered between {from} and it; look at the machine's console"
+        ))),
+        // The way to the endpoint broke off while the node was being asked.
         GapKind::ConnectionRefused
         | GapKind::NoRoute
         | GapKind::ConnectTimedOut
         | GapKind::NameNotFound
-        | GapKind::Broken
-        | GapKind::NodeUnreachable => fail(Reason::NodeUnreachable)
-            .hint(Hint::likely(format!(
-                "the machine is down, or port 50000 is filtered between {from} and it; look at the machine's console"
-            ))),
+        | GapKind::UnknownCa
+        | GapKind::NameNotInCertificate
+        | GapKind::PeerCertificateExpired
+        | GapKind::Broken => {
+            let problem = gap_problem(gap, expected);
+            Problem { observed: format!("the connection to the endpoint was lost: {}", gap.text), ..problem }
+        }
         GapKind::TimedOut if connects(snapshot, node) => fail(Reason::NodeFrozen).hint(Hint::likely(
             "it accepts connections and says nothing: its machined hangs, or it is out of memory or disk",
         )),
@@ -246,9 +258,6 @@ fn unreachable(snapshot: &Snapshot, node: &Node, from: &str, gap: &Gap) -> Probl
         GapKind::Maintenance => fail(Reason::MaintenanceMode)
             .hint(Hint::likely("the machine has no configuration: never applied, or wiped"))
             .hint(Hint::run("talosctl -n {} get machinestatus --insecure", [address])),
-        GapKind::UnknownCa => fail(gap_reason(gap.kind))
-            .hint(Hint::likely("the machine is in maintenance mode, or belongs to another cluster")),
-        GapKind::NameNotInCertificate | GapKind::PeerCertificateExpired => fail(gap_reason(gap.kind)),
         _ => gap_problem(gap, expected),
     };
     // Since when: what talosctl says was just seen.

@@ -68,7 +68,8 @@ pub(super) fn listed<'a, T>(
     }
 }
 
-fn endpoint_is_down(snapshot: &Snapshot, kubernetes: &Kubernetes) -> bool {
+/// The endpoint was asked and did not say that it is ready.
+pub(super) fn endpoint_is_down(snapshot: &Snapshot, kubernetes: &Kubernetes) -> bool {
     let asked = !kubernetes.endpoint.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);
     let ready = kubernetes.endpoint.as_ref().is_ok_and(|readyz| readyz.status == 200);
     asked && !ready && !skipped(snapshot, ENDPOINT)

@@ -98,16 +98,21 @@ impl Observer {
 
 /// The first address that leads to an API server decides; one that leads nowhere from here does not.
 async fn probe(client: &KubeClient, addresses: &[String], port: u16, until: Instant) -> Observed<Readyz> {
-    let mut last = Err(Gap::new(GapKind::NoRoute, "no address is known"));
+    let mut last = None;
     for address in addresses.iter().take(API_ADDRESSES) {
-        last = timeout_at(until, client.server(address, port))
-            .await
-            .unwrap_or_else(|_| Err(Gap::new(GapKind::ConnectTimedOut, "no time was left to ask")));
-        let leads_nowhere =
-            matches!(&last, Err(Gap { kind: GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound, .. }));
+        let Ok(answer) = timeout_at(until, client.server(address, port)).await else {
+            // It says nothing about the server that we have run out of time: neither that it is frozen, nor that the way to it
+            // is closed.
+            return last.unwrap_or_else(|| Err(Gap::new(GapKind::NotAsked, "no time was left to ask")));
+        };
+        let leads_nowhere = matches!(
+            &answer,
+            Err(Gap { kind: GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound, .. })
+        );
         if !leads_nowhere {
-            break;
+            return answer;
         }
+        last = Some(answer);
     }
-    last
+    last.unwrap_or_else(|| Err(Gap::new(GapKind::NoRoute, "no address is known")))
 }

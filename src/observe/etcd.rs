@@ -4,7 +4,8 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use etcd_client::{
-    AlarmAction, AlarmType, Certificate, Client, ConnectOptions, Error, GetOptions, Identity, TlsOptions,
+    AlarmAction, AlarmType, Certificate, Client, ConnectOptions, Error, GetOptions, Identity, ResponseHeader,
+    TlsOptions,
 };
 use futures::future::join_all;
 use tokio::time::timeout;
@@ -80,19 +81,23 @@ impl EtcdClients {
         tls
     }
 
-    async fn bounded<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Observed<T> {
-        match timeout(self.timeout, call).await {
-            Ok(answer) => answer.map_err(|error| gap(&error)),
-            Err(_) => Err(cause::no_answer(self.timeout)),
-        }
+    async fn bounded<T>(&self, call: impl Future<Output = Observed<T>>) -> Observed<T> {
+        timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))
     }
 }
 
-async fn status(mut client: Client) -> Result<EtcdStatus, Error> {
-    let status = client.status().await?;
+/// Every answer of etcd names the member that gave it. One that names none is an empty message, which would otherwise read as
+/// no leader, no alarm, or a quorum.
+fn answered_by(header: Option<&ResponseHeader>) -> Observed<u64> {
+    let member = header.map(ResponseHeader::member_id).filter(|&id| id != 0);
+    member.ok_or_else(|| Gap::new(GapKind::Malformed, "an answer of no member"))
+}
+
+async fn status(mut client: Client) -> Observed<EtcdStatus> {
+    let status = client.status().await.map_err(|error| gap(&error))?;
     let size = |bytes: i64| u64::try_from(bytes).unwrap_or_default();
     Ok(EtcdStatus {
-        member_id: status.header().map_or(0, etcd_client::ResponseHeader::member_id),
+        member_id: answered_by(status.header())?,
         leader: status.leader(),
         raft_term: status.raft_term(),
         raft_index: status.raft_index(),
@@ -109,15 +114,15 @@ async fn status(mut client: Client) -> Result<EtcdStatus, Error> {
 ///
 /// etcd-client asks for a serializable list, which a member without quorum answers from its memory. A linearizable read
 /// through the same member first makes the list what a linearizable one would be: etcd itself makes it in these two steps.
-async fn members(mut client: Client) -> Result<Vec<EtcdMember>, Error> {
+async fn members(mut client: Client) -> Observed<Vec<EtcdMember>> {
     match client.get("cluster-health", Some(GetOptions::new().with_count_only())).await {
-        Ok(_) => {}
+        Ok(read) => drop(answered_by(read.header())?),
         // The member has read linearizably before it looks at permissions.
         Err(Error::GRpcStatus(status))
             if status.code() == Code::PermissionDenied && status.message() == "etcdserver: permission denied" => {}
-        Err(error) => return Err(error),
+        Err(error) => return Err(gap(&error)),
     }
-    let answer = client.member_list().await?;
+    let answer = client.member_list().await.map_err(|error| gap(&error))?;
     let member = |member: &etcd_client::Member| EtcdMember {
         id: member.id(),
         name: member.name().to_owned(),
@@ -128,14 +133,15 @@ async fn members(mut client: Client) -> Result<Vec<EtcdMember>, Error> {
     Ok(answer.members().iter().map(member).collect())
 }
 
-async fn alarms(mut client: Client) -> Result<Vec<EtcdAlarm>, Error> {
-    let answer = client.alarm(AlarmAction::Get, AlarmType::None, None).await?;
+async fn alarms(mut client: Client) -> Observed<Vec<EtcdAlarm>> {
+    let answer = client.alarm(AlarmAction::Get, AlarmType::None, None).await.map_err(|error| gap(&error))?;
+    answered_by(answer.header())?;
     // `alarms` reinterprets the numbers of the answer as an enumeration without looking, which is sound for the known ones
     // alone. The only other view of them that etcd-client grants is the one for debugging.
     let shown = format!("{answer:?}");
     let known = ["alarm: None", "alarm: Nospace", "alarm: Corrupt"].map(|kind| shown.matches(kind).count());
     if known.iter().sum::<usize>() != shown.matches("alarm: ").count() {
-        return Err(Error::Internal("an alarm of an unknown kind".to_owned()));
+        return Err(Gap::new(GapKind::Malformed, "an alarm of an unknown kind"));
     }
     let alarm = |alarm: &etcd_client::AlarmMember| EtcdAlarm {
         member_id: alarm.member_id(),
@@ -221,9 +227,13 @@ mod tests {
     /// Above 2^63, as real ids are.
     const ID: u64 = 0x8e9e_05c5_2164_694d;
 
+    fn header() -> Vec<u8> {
+        bytes(1, &[number(1, 1), number(2, ID), number(4, 3)].concat())
+    }
+
     /// A healthy single member.
     fn healthy(path: &str) -> Answer {
-        let header = bytes(1, &[number(1, 1), number(2, ID), number(4, 3)].concat());
+        let header = header();
         Answer::Message(match path {
             "/etcdserverpb.Maintenance/Status" => [
                 header,
@@ -370,7 +380,7 @@ mod tests {
     async fn a_learner_tells_its_status_alone() {
         let port = serve(None, |path| match path {
             "/etcdserverpb.Maintenance/Status" => {
-                Answer::Message([number(4, ID), number(6, 3), number(10, 1)].concat())
+                Answer::Message([header(), number(4, ID), number(6, 3), number(10, 1)].concat())
             }
             _ => Answer::Status(14, "etcdserver: rpc not supported for learner"),
         })
@@ -386,14 +396,14 @@ mod tests {
         let port = serve(None, |path| match path {
             "/etcdserverpb.Maintenance/Alarm" => {
                 let alarms = [number(2, 1), number(2, 7)].map(|kind| bytes(2, &[number(1, ID), kind].concat()));
-                Answer::Message(alarms.concat())
+                Answer::Message([header(), alarms.concat()].concat())
             }
             path => healthy(path),
         })
         .await;
         let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
         let gap = seen.alarms.unwrap_err();
-        assert_eq!((gap.kind, gap.text.contains("unknown kind")), (GapKind::ServerError, true));
+        assert_eq!((gap.kind, gap.text.contains("unknown kind")), (GapKind::Malformed, true));
     }
 
     #[tokio::test]

@@ -19,6 +19,7 @@ use super::common::{
     gap_problem, is_healthy, is_stale_discovery_member, no_control_plane, talos_contact, talos_service, talos_way,
     version_numbers,
 };
+use super::connectivity::is_seen_lost;
 use super::{Hint, Kind, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Role, Snapshot};
 
@@ -30,6 +31,8 @@ struct View<'a> {
     /// Its own id, as far as anybody knows it.
     id: Option<u64>,
     status: Result<&'a EtcdStatus, Outcome>,
+    /// It has no status because it is seen to be down: its machine is lost, or says that etcd does not run.
+    is_down: bool,
     members: Result<&'a [EtcdMember], Outcome>,
     alarms: Result<&'a [EtcdAlarm], Outcome>,
 }
@@ -73,6 +76,7 @@ fn views(snapshot: &Snapshot) -> Result<Vec<View<'_>>, Verdict> {
                 node: None,
                 id: endpoint.status.as_ref().ok().map(|status| status.member_id),
                 status: endpoint.status.as_ref().map_err(|gap| external(gap, "etcd's status")),
+                is_down: false,
                 members: nonempty(&endpoint.members).map_err(|gap| external(&gap, "etcd's member list")),
                 alarms: endpoint.alarms.as_deref().map_err(|gap| external(gap, "etcd's alarms")),
             })
@@ -100,9 +104,19 @@ fn node_view<'a>(snapshot: &Snapshot, node: &'a Node) -> View<'a> {
         target: Target::node(node),
         node: Some(node),
         id: status.as_ref().ok().map(|status| status.member_id).or_else(local),
+        is_down: matches!(status, Err(Outcome::Blocked(_))) && is_down(snapshot, node),
         status,
         members,
         alarms,
+    }
+}
+
+/// Who says nothing of its etcd may well run it.
+fn is_down(snapshot: &Snapshot, node: &Node) -> bool {
+    match &node.talos.contact {
+        Ok(contact) if contact.answered_by_other.is_some() => true,
+        Ok(_) => talos_service(snapshot, node, "etcd").is_ok_and(|etcd| !etcd.is_some_and(is_healthy)),
+        Err(_) => is_seen_lost(snapshot, node),
     }
 }
 
@@ -214,7 +228,7 @@ impl Quorum {
             // Behind `--etcd-endpoints` there can be voters that nobody named.
             untold: match snapshot.external_etcd {
                 Some(_) => voters.saturating_sub(up),
-                None => ids(&|view| matches!(view.status, Err(Outcome::Problem(_)))).min(voters.saturating_sub(up)),
+                None => ids(&|view| view.status.is_err() && !view.is_down).min(voters.saturating_sub(up)),
             },
             proven: following > 0 && linearizable && voters > 0,
             leaderless: views.iter().any(|view| answered(view) && !view.sees_leader()),

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::super::apiserver;
+use super::super::kube_common::endpoint_is_down;
 use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use super::members::could_be;
 use super::{Quorum, View, VoterSource, hex, look, member_list};
@@ -131,8 +133,10 @@ fn unproven(views: &[View<'_>]) -> Outcome {
     } else {
         texts.into_iter().collect::<Vec<_>>().join("; ")
     };
-    let is_refusal =
-        |problem: &&&Problem| matches!(problem.reason, Reason::RoleTooLow | Reason::RoleTooLowForThisVersion);
+    let is_refusal = |problem: &&&Problem| {
+        use Reason::{ClientCertificateRefused, RoleTooLow, RoleTooLowForThisVersion};
+        matches!(problem.reason, ClientCertificateRefused | RoleTooLow | RoleTooLowForThisVersion)
+    };
     let refusal = problems.iter().filter(is_refusal).min_by_key(|problem| problem.reason);
     let for_ever = !problems.is_empty() && views.iter().all(|view| is_final(&view.status) || is_final_list(view));
     let reason = refusal.filter(|_| for_ever).map_or(Reason::QuorumUnproven, |problem| problem.reason);
@@ -167,10 +171,8 @@ fn quorum_by_kubernetes(snapshot: &Snapshot) -> Verdict {
             verdict
         }
         Ok(_) => Verdict::whole(Outcome::Problem(Problem::error(Reason::QuorumUnproven, expected, "an empty list"))),
-        Err(_) if kubernetes.credentials.is_err() => Verdict::blocked("k8s.credentials"),
-        Err(_) if !kubernetes.endpoint.as_ref().is_ok_and(|answer| answer.status == 200) => {
-            Verdict::blocked("k8s.api.endpoint")
-        }
+        Err(_) if !apiserver::usable(snapshot, kubernetes) => Verdict::blocked("k8s.credentials"),
+        Err(_) if endpoint_is_down(snapshot, kubernetes) => Verdict::blocked("k8s.api.endpoint"),
         Err(gap) => {
             let problem = Problem::error(Reason::QuorumUnproven, expected, gap.text.as_str());
             let refused = matches!(gap.kind, GapKind::Forbidden);
@@ -238,8 +240,7 @@ fn down(views: &[View<'_>]) -> Vec<String> {
         let by_name =
             || views.iter().find(|view| view.id.is_none() && view.node.is_some_and(|it| could_be(member, it)));
         match by_id.or_else(by_name) {
-            Some(View { status: Err(outcome), .. }) => !matches!(outcome, Outcome::Problem(_)),
-            Some(view) => !view.sees_leader(),
+            Some(view) => view.is_down || (view.status.is_ok() && !view.sees_leader()),
             // Behind `--etcd-endpoints` there can be voters that nobody named.
             None => views.iter().any(|view| view.node.is_some()),
         }

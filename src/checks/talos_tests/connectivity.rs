@@ -148,6 +148,12 @@ fn nodes_show_how_they_are_lost() {
         (GapKind::Forbidden, "error role-too-low, for ever"),
         (GapKind::Malformed, "error unreadable-answer"),
         (GapKind::NotAsked, "error no-answer"),
+        // The endpoint itself was lost.
+        (GapKind::Broken, "error no-answer"),
+        (GapKind::ConnectionRefused, "error connection-refused"),
+        (GapKind::NoRoute, "error no-route"),
+        (GapKind::ConnectTimedOut, "error timed-out"),
+        (GapKind::UnknownCa, "error unknown-ca"),
     ];
     for (kind, expected) in cases {
         let snapshot = with(|snapshot| snapshot.talos_of("w-1").contact = gap(kind));

@@ -286,6 +286,21 @@ fn voters_that_are_down_are_named() {
 }
 
 #[test]
+fn a_member_of_which_nothing_is_known_is_not_down() {
+    let silent = with(|snapshot| {
+        let node = snapshot.talos_of("cp-2");
+        (node.services, node.etcd_status) = (gap(GapKind::Broken), gap(GapKind::Broken));
+    });
+    assert_eq!(wrong("etcd.tolerance", &silent), ["cluster: error no-answer"]);
+    let not_asked = with(|snapshot| snapshot.talos_of("cp-2").contact = gap(GapKind::Broken));
+    assert_eq!(wrong("etcd.tolerance", &not_asked), ["cluster: error no-answer"]);
+    for kind in [GapKind::NodeUnreachable, GapKind::TimedOut, GapKind::Maintenance] {
+        let lost = with(|snapshot| snapshot.talos_of("cp-2").contact = gap(kind));
+        assert_eq!(wrong("etcd.tolerance", &lost), ["cluster: fail no-tolerance"]);
+    }
+}
+
+#[test]
 fn credentials_for_external_etcd_are_asked_for() {
     for (kind, option) in [(GapKind::UnknownCa, "--etcd-cacert"), (GapKind::Unauthenticated, "--etcd-cert")] {
         let mut snapshot = healthy().without_talos();

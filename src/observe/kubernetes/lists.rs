@@ -1,5 +1,7 @@
 //! Lists of objects: typed, paginated, bounded, and always read through a quorum.
 
+use std::collections::BTreeSet;
+
 use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -61,6 +63,7 @@ pub(super) async fn list<K: Kind>(transport: &Transport, client: &Client, select
 /// `None`: a continuation has expired.
 async fn pages<K: Kind>(transport: &Transport, client: &Client, select: Selection) -> Observed<Option<Listed<K>>> {
     let mut listed = Listed { date: None, items: Vec::new() };
+    let mut names = BTreeSet::new();
     let mut bytes = 0;
     let mut next: Option<String> = None;
     for page in 0..PAGES {
@@ -80,6 +83,14 @@ async fn pages<K: Kind>(transport: &Transport, client: &Client, select: Selectio
             listed.date = answer.date;
         }
         let (items, more) = parse::<K>(&answer, select.namespace)?;
+        for item in &items {
+            let name = Metadata::metadata(item).name.clone().unwrap_or_default();
+            // Whoever repeats a page keeps another one back.
+            if let Some(name) = names.replace(name) {
+                let text = format!("`{}` has `{name}` twice", K::LIST_KIND);
+                return Err(Gap::new(GapKind::Malformed, gaps::short(&text)));
+            }
+        }
         listed.items.extend(items);
         if more.is_none() {
             return Ok(Some(listed));

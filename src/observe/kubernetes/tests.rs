@@ -489,8 +489,22 @@ async fn an_expired_continuation_is_begun_anew_once() {
 #[tokio::test]
 async fn a_list_without_end_is_too_large() {
     let pki = Pki::new();
-    let server = good(&pki, |_| node_list("again", &["cp-1"])).await;
+    let number = std::sync::atomic::AtomicUsize::new(0);
+    let server = good(&pki, move |_| {
+        let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        node_list("again", &[&format!("w-{number}")])
+    })
+    .await;
     assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
+}
+
+#[tokio::test]
+async fn a_page_that_comes_twice_is_no_next_page() {
+    let pki = Pki::new();
+    let server =
+        good(&pki, |head| node_list(if head.contains("continue=") { "" } else { "next" }, &["cp-1", "cp-2"])).await;
+    let gap = nodes(pki.config(&server.url()), CALL).await.unwrap_err();
+    assert_eq!((gap.kind, gap.text.as_str()), (GapKind::Malformed, "`NodeList` has `cp-1` twice"));
 }
 
 #[tokio::test]

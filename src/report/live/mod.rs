@@ -232,10 +232,15 @@ impl<W: Write> Live<W> {
             Status::Error => Word::Error,
             Status::Fail => Word::Fail,
         };
-        let total = verdict.findings.len();
-        let fine = verdict.findings.iter().filter(|finding| finding.outcome.status().is_fine()).count();
+        // One target may have several findings; it is fine if all of them are.
+        let mut targets = BTreeMap::new();
+        for finding in &verdict.findings {
+            *targets.entry(&finding.target).or_insert(true) &= finding.outcome.status().is_fine();
+        }
+        let total = targets.len();
+        let fine = targets.values().filter(|fine| **fine).count();
         let mut parts = Vec::new();
-        if let [first, _, ..] = verdict.findings.as_slice() {
+        if let (Some(first), true) = (verdict.findings.first(), total > 1) {
             let alike = verdict.findings.iter().all(|finding| finding.target.kind == first.target.kind);
             let all = count(total, if alike { plural_kind(first.target.kind) } else { "object" });
             parts.push(if fine == total { all } else { format!("{fine} of {all}") });

@@ -40,6 +40,20 @@ const fn s(seconds: u64) -> Duration {
 }
 
 #[test]
+fn a_node_with_two_problems_is_one_node() {
+    let mut findings = fixture::on_nodes(2, "Ready");
+    for observed in ["staticPods not ready", "services not ready"] {
+        findings.push(fixture::problem(fixture::node(3), Problem::fail(Reason::NodeNotReady, "Ready", observed)));
+    }
+    let mut out = Vec::new();
+    let mut live = Live::lines(STYLE, &mut out);
+    live.judged(1, s(1), s(1), &[(&fixture::NODES, verdict(findings))]);
+    drop(live);
+    let out = String::from_utf8(out).unwrap();
+    assert!(out.contains("2 of 3 nodes; cp-3: staticPods not ready; cp-3: services not ready"), "{out}");
+}
+
+#[test]
 fn appends_a_line_when_something_changes() {
     let mut out = Vec::new();
     let mut live = Live::lines(STYLE, &mut out);
