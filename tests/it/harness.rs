@@ -1,8 +1,10 @@
 //! A builder that runs the program in a clean environment and keeps the promises that hold for every run.
 
 use std::ffi::OsStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -94,6 +96,27 @@ impl Program {
 pub(crate) fn code(status: std::process::ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+/// Runs cases side by side, since most of them wait for an answer that never comes, and tells of all that go wrong.
+#[track_caller]
+pub(crate) fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, threads: usize, run: impl Fn(T) + Sync) {
+    let cases = Mutex::new(cases.into_iter().collect::<Vec<_>>());
+    let wrong = Mutex::new(0);
+    let work = || {
+        loop {
+            let Some(case) = cases.lock().unwrap().pop() else { return };
+            if catch_unwind(AssertUnwindSafe(|| run(case))).is_err() {
+                *wrong.lock().unwrap() += 1;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    assert_eq!(wrong.into_inner().unwrap(), 0, "cases went wrong; each is told above");
 }
 
 impl Outcome {

@@ -3,10 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(clippy::disallowed_types, reason = "real processes take real time")]
 
+mod cluster;
+mod etcd;
 mod harness;
 mod inputs;
-mod network;
+mod kubernetes;
 mod pki;
 mod record;
+mod recorded;
 mod reports;
 mod signals;
+mod talos;

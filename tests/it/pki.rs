@@ -1,7 +1,6 @@
 //! Certificates and configuration files of made-up clusters. Every test makes its own.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +8,6 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PKCS_ED25519, date_time_ymd,
 };
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
 /// A CA of Talos's kind (Ed25519).
 pub(crate) struct Authority {
@@ -59,13 +57,6 @@ impl Authority {
         self.sign(params, flaw)
     }
 
-    pub(crate) fn server(&self, names: &[&str]) -> Leaf {
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.sign(params, Flaw::default())
-    }
-
     fn sign(&self, mut params: CertificateParams, flaw: Flaw) -> Leaf {
         if flaw.expired {
             params.not_before = date_time_ymd(2020, 1, 1);
@@ -100,38 +91,4 @@ pub(crate) fn talosconfig(ca: &str, client: &Leaf, endpoints: &[String]) -> Stri
 pub(crate) fn reader(authority: &Authority, endpoints: &[SocketAddr]) -> String {
     let endpoints: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
     talosconfig(authority.pem(), &authority.client("os:reader", Flaw::default()), &endpoints)
-}
-
-/// A kubeconfig for a server, with a client certificate.
-pub(crate) fn kubeconfig(server: SocketAddr, ca: &str, client: &Leaf) -> String {
-    format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: prod\n\
-         contexts: [{{name: prod, context: {{cluster: prod, user: reader}}}}]\n\
-         clusters: [{{name: prod, cluster: {{server: 'https://{server}', certificate-authority-data: {}}}}}]\n\
-         users: [{{name: reader, user: {{client-certificate-data: {}, client-key-data: {}}}}}]\n",
-        STANDARD.encode(ca),
-        STANDARD.encode(&client.certificate),
-        STANDARD.encode(&client.key),
-    )
-}
-
-/// TLS for a server that asks for client certificates of its own CA, as apid does.
-pub(crate) fn mutual_tls(authority: &Authority, leaf: &Leaf) -> Arc<rustls::ServerConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
-    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-        .build()
-        .unwrap();
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(
-            vec![CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap()],
-            PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).unwrap(),
-        )
-        .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Arc::new(config)
 }

@@ -1,0 +1,234 @@
+//! The program against a simulated cluster: real TLS, real protocols, one machine broken the way the test needs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use simulator::pki::Flaw;
+use simulator::world::{CallFault, Misbehaviour, Server, Shape, Transport, World};
+use simulator::{Network, Simulator, timeline};
+
+use crate::harness::{Outcome, Program, program};
+
+/// A running cluster, and credentials for it.
+pub(crate) struct Cluster {
+    simulator: Simulator,
+    talosconfig: String,
+    kubeconfig: String,
+    /// Names of the machines by their addresses, which differ from test to test.
+    names: BTreeMap<String, String>,
+}
+
+/// Three control planes and a worker, healthy.
+pub(crate) fn cluster() -> Cluster {
+    Cluster::of(&Shape::default())
+}
+
+/// A healthy cluster of a release of Talos.
+pub(crate) fn release(talos: &str) -> Cluster {
+    let mut shape = Shape::default();
+    shape.versions.talos = talos.parse().unwrap();
+    Cluster::of(&shape)
+}
+
+impl Cluster {
+    pub(crate) fn of(shape: &Shape) -> Self {
+        let network = Network::claim().unwrap();
+        let world = World::healthy(&network, shape);
+        let mut names: BTreeMap<_, _> =
+            world.machines.iter().map(|(at, machine)| (at.to_string(), machine.name.clone())).collect();
+        names.insert(network.balancer().to_string(), "balancer".to_owned());
+        let simulator = Simulator::start(network, world).unwrap();
+        let kubeconfig = simulator.kubeconfig("reader", Flaw::None).unwrap();
+        let talosconfig = simulator.talosconfig("os:reader", Flaw::None).unwrap();
+        Self { simulator, talosconfig, kubeconfig, names }
+    }
+
+    /// The program has this role in Talos instead of `os:reader`.
+    pub(crate) fn role(mut self, role: &str) -> Self {
+        self.talosconfig = self.simulator.talosconfig(role, Flaw::None).unwrap();
+        self
+    }
+
+    /// The program has this kubeconfig instead of the reader's.
+    pub(crate) fn with_kubeconfig(self, kubeconfig: String) -> Self {
+        Self { kubeconfig, ..self }
+    }
+
+    /// The talosconfig names these endpoints instead of all control planes: machines or hosts.
+    pub(crate) fn endpoints(mut self, endpoints: &[&str]) -> Self {
+        let all: Vec<_> = endpoints.iter().map(|name| format!("            - {}\n", self.host(name))).collect();
+        let (before, rest) = self.talosconfig.split_once("        endpoints:\n").unwrap();
+        let (_, after) = rest.split_once("        nodes:\n").unwrap();
+        self.talosconfig = format!("{before}        endpoints:\n{}        nodes:\n{after}", all.concat());
+        self
+    }
+
+    fn host(&self, name: &str) -> String {
+        self.simulator.change(|world| world.machine(name).map_or_else(|| name.to_owned(), |(at, _)| at.to_string()))
+    }
+
+    pub(crate) fn address(&self, name: &str) -> Ipv4Addr {
+        self.host(name).parse().unwrap()
+    }
+
+    pub(crate) fn apid(&self, name: &str) -> Server {
+        Server::Apid(self.address(name))
+    }
+
+    pub(crate) fn api_server(&self, name: &str) -> Server {
+        Server::ApiServer(self.address(name))
+    }
+
+    pub(crate) fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+
+    pub(crate) fn simulator(&self) -> &Simulator {
+        &self.simulator
+    }
+
+    pub(crate) fn change<T>(&self, edit: impl FnOnce(&mut World) -> T) -> T {
+        self.simulator.change(edit)
+    }
+
+    /// From now on, the port of a machine's apid misbehaves.
+    pub(crate) fn transport(&self, machine: &str, transport: Transport) {
+        let server = self.apid(machine);
+        self.change(|world| world.transport.insert(server, transport));
+    }
+
+    /// From now on, these calls to a machine misbehave.
+    pub(crate) fn fault(&self, machine: &str, call: &str, does: Misbehaviour) {
+        let fault = CallFault { server: Some(self.apid(machine)), ..CallFault::all(call, does) };
+        self.change(|world| world.call_faults.push(fault));
+    }
+
+    /// A machine gets into a state when another is asked something for the how manieth time.
+    pub(crate) fn when_asked(&self, state: &str, node: &str, machine: &str, call: &str, times: u64) {
+        let asked = serde_json::json!({"server": "apid", "node": machine, "call": call, "times": times});
+        let step = serde_json::json!({"do": state, "node": node, "when-asked": asked});
+        self.simulator.play(timeline::from_text(&step.to_string()).unwrap()).unwrap();
+    }
+
+    /// How often a machine was asked this.
+    pub(crate) fn asked(&self, machine: &str, call: &str) -> u64 {
+        let server = self.apid(machine);
+        let counts = self.simulator.calls().counts();
+        counts.iter().filter(|count| count.server == server && count.call == call).map(|count| count.times).sum()
+    }
+
+    /// A run to be, with credentials for Talos and for Kubernetes where they are looked for.
+    pub(crate) fn program(&self) -> Program {
+        program().talosconfig(&self.talosconfig).file(".kube/config", &self.kubeconfig)
+    }
+
+    /// Runs to the end, and reads the report. Unless the arguments say otherwise, a call has half a minute: a busy machine is no
+    /// sick cluster.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Judgement {
+        let mut program = self.program().args(["-o", "json"]).args(arguments);
+        if !arguments.contains(&"--attempt-timeout") {
+            program = program.args(["--attempt-timeout", "60s"]);
+        }
+        self.judgement(program.run())
+    }
+
+    /// The machine at this address, be it with a port or in a URL.
+    fn named<'a>(&'a self, target: &'a str) -> &'a str {
+        let host = target.strip_prefix("https://").unwrap_or(target);
+        let host = host.split_once(':').map_or(host, |(host, _)| host);
+        self.names.get(host).map_or(target, String::as_str)
+    }
+
+    /// What a run that wrote JSON to stdout has said.
+    pub(crate) fn judgement(&self, outcome: Outcome) -> Judgement {
+        let report = outcome.json();
+        assert_eq!(report["exitCode"], outcome.code, "{outcome}");
+        let mut problems = BTreeSet::new();
+        for check in report["checks"].as_array().unwrap() {
+            for problem in check["problems"].as_array().unwrap() {
+                let target = problem["target"]["name"].as_str().unwrap();
+                let target = self.named(target);
+                problems.insert(Said {
+                    check: check["id"].as_str().unwrap().to_owned(),
+                    reason: problem["reason"].as_str().unwrap().to_owned(),
+                    target: target.to_owned(),
+                });
+            }
+        }
+        Judgement { outcome, report, problems }
+    }
+}
+
+/// A problem of the report. Machines are called by their names, wherever the report has their addresses.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Said {
+    pub(crate) check: String,
+    pub(crate) reason: String,
+    pub(crate) target: String,
+}
+
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", (&self.check, &self.reason, &self.target))
+    }
+}
+
+/// What a run has said of a cluster.
+pub(crate) struct Judgement {
+    pub(crate) outcome: Outcome,
+    pub(crate) report: serde_json::Value,
+    /// Warnings, too.
+    pub(crate) problems: BTreeSet<Said>,
+}
+
+impl Judgement {
+    /// This exit code, and these problems and no others: check, reason, target.
+    #[track_caller]
+    pub(crate) fn is(&self, code: i32, problems: &[(&str, &str, &str)]) -> &Self {
+        let expected: BTreeSet<_> = problems
+            .iter()
+            .map(|(check, reason, target)| Said {
+                check: (*check).to_owned(),
+                reason: (*reason).to_owned(),
+                target: (*target).to_owned(),
+            })
+            .collect();
+        assert_eq!((self.outcome.code, &self.problems), (code, &expected), "{self}");
+        self
+    }
+
+    /// It took no longer than this.
+    #[track_caller]
+    pub(crate) fn within(&self, limit: Duration) -> &Self {
+        assert!(self.outcome.took <= limit, "not within {limit:?}: {self}");
+        self
+    }
+
+    /// Status of a check: `pass`, `fail`, `blocked` …
+    #[track_caller]
+    pub(crate) fn status(&self, check: &str) -> &str {
+        self.check(check)["status"].as_str().unwrap()
+    }
+
+    /// The report on a check.
+    #[track_caller]
+    pub(crate) fn check(&self, id: &str) -> &serde_json::Value {
+        let mut checks = self.report["checks"].as_array().unwrap().iter();
+        checks.find(|check| check["id"] == id).unwrap_or_else(|| panic!("no check is called {id}"))
+    }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { code, took, stderr, .. } = &self.outcome;
+        writeln!(f, "exit {code} after {took:?}, {} rounds\n{:#?}", self.report["rounds"], self.problems)?;
+        for check in self.report["checks"].as_array().into_iter().flatten() {
+            for problem in check["problems"].as_array().into_iter().flatten() {
+                writeln!(f, "{} {}: {}", check["id"], problem["reason"], problem["observed"])?;
+            }
+        }
+        write!(f, "{stderr}")
+    }
+}

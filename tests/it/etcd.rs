@@ -1,0 +1,292 @@
+//! etcd by its own API, for clusters whose etcd Talos does not run: `--etcd-endpoints`.
+
+use std::time::Duration;
+
+use simulator::EtcdCredentials;
+use simulator::pki::Flaw;
+use simulator::world::{AlarmKind, CallFault, Member, Misbehaviour, Server, Transport, World};
+
+use crate::cluster::{Cluster, Judgement, cluster};
+use crate::harness::side_by_side;
+
+const MEMBERS: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
+
+fn run(cluster: &Cluster) -> Judgement {
+    asked(cluster, &cluster.simulator().etcd_endpoints(), &cluster.simulator().etcd_credentials(Flaw::None).unwrap())
+}
+
+/// Asks etcd alone, at these endpoints.
+fn asked(cluster: &Cluster, endpoints: &[String], credentials: &EtcdCredentials) -> Judgement {
+    let program = cluster
+        .program()
+        .file("ca.crt", &credentials.ca)
+        .file("client.crt", &credentials.client.certificate)
+        .file("client.key", &credentials.client.key)
+        .args(["--no-talos", "--no-kubernetes", "-o", "json"])
+        .args(["--etcd-cacert", "ca.crt", "--etcd-cert", "client.crt", "--etcd-key", "client.key"])
+        .args(["--etcd-endpoints", &endpoints.join(",")]);
+    let judged = cluster.judgement(program.run());
+    judged.within(Duration::from_secs(13));
+    judged
+}
+
+fn etcd(cluster: &Cluster, name: &str) -> Server {
+    Server::Etcd(cluster.address(name))
+}
+
+#[test]
+fn healthy() {
+    run(&cluster()).is(0, &[]);
+}
+
+/// Every transport fault, and what is said of a member that has it. `None`: nothing is wrong with it.
+fn transports() -> Vec<(Transport, Option<&'static str>)> {
+    vec![
+        (Transport::Refuse, Some("connection-refused")),
+        (Transport::Blackhole, Some("timed-out")),
+        (Transport::Silent, Some("timed-out")),
+        (Transport::Close, Some("no-answer")),
+        (Transport::PlainHttp, Some("no-answer")),
+        (Transport::Garbage, Some("no-answer")),
+        (Transport::SilentInTls, Some("timed-out")),
+        (Transport::WrongCa, Some("unknown-ca")),
+        (Transport::Expired, Some("server-certificate-expired")),
+        (Transport::NotYetValid, Some("server-certificate-expired")),
+        (Transport::WrongName, Some("name-not-in-certificate")),
+        // gRPC is not spoken without it.
+        (Transport::NoAlpn, Some("no-answer")),
+        (Transport::Delay(Duration::from_millis(20)), None),
+        (Transport::Drip(Duration::from_millis(50)), Some("timed-out")),
+        // All questions of a round go through one connection.
+        (Transport::CloseAfter(1), Some("no-answer")),
+    ]
+}
+
+/// A member that says nothing may be up, so nothing fails; whether another one may be lost is not known.
+fn silent(reason: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
+    let of_member = ["etcd.alarms", "etcd.leader", "etcd.learners", "etcd.members.consistent"];
+    let of_member = of_member.map(|check| (check, reason, "cp-1"));
+    of_member.into_iter().chain([("etcd.tolerance", "no-answer", "cluster")]).collect()
+}
+
+#[test]
+fn one_member_of_three() {
+    side_by_side(transports(), 6, |(transport, reason)| {
+        let cluster = cluster();
+        let member = etcd(&cluster, "cp-1");
+        cluster.change(|world| world.transport.insert(member, transport));
+        let judged = run(&cluster);
+        match reason {
+            Some(reason) => judged.is(69, &silent(reason)),
+            None => judged.is(0, &[]),
+        };
+    });
+}
+
+#[test]
+fn all_members() {
+    side_by_side(transports(), 6, |(transport, reason)| {
+        let cluster = cluster();
+        let members = MEMBERS.map(|name| (etcd(&cluster, name), transport.clone()));
+        cluster.change(|world| world.transport.extend(members));
+        let judged = run(&cluster);
+        match reason {
+            Some(_) => judged.is(69, &[("etcd.quorum", "quorum-unproven", "cluster")]),
+            None => judged.is(0, &[]),
+        };
+    });
+}
+
+fn fail(code: u16) -> Misbehaviour {
+    Misbehaviour::Fail { code, text: "it broke".to_owned() }
+}
+
+/// What a call can answer, and what is then said of the member.
+fn misbehaviours() -> Vec<(Misbehaviour, &'static str)> {
+    vec![
+        (Misbehaviour::Hang, "timed-out"),
+        (Misbehaviour::Stall, "timed-out"),
+        (Misbehaviour::Empty, "unreadable-answer"),
+        (Misbehaviour::Garbage, "no-answer"),
+        (Misbehaviour::Cut, "no-answer"),
+        (Misbehaviour::Endless, "answer-too-large"),
+        (fail(1), "timed-out"),
+        (fail(4), "timed-out"),
+        (fail(8), "no-answer"),
+        (fail(12), "no-answer"),
+        (fail(14), "no-answer"),
+        (fail(2), "no-answer"),
+        (fail(7), "role-too-low"),
+        (fail(16), "client-certificate-refused"),
+    ]
+}
+
+/// Each call, and the checks that need its answer.
+const CALLS: [(&str, &[&str]); 4] = [
+    ("Status", &["etcd.alarms", "etcd.leader", "etcd.learners"]),
+    ("MemberList", &["etcd.learners", "etcd.members.consistent"]),
+    ("Alarm", &["etcd.alarms"]),
+    // Whether there is a quorum for the list.
+    ("Range", &["etcd.learners", "etcd.members.consistent"]),
+];
+
+fn spoil(cluster: &Cluster, name: &str, call: &str, does: Misbehaviour) {
+    let server = Some(etcd(cluster, name));
+    cluster.change(|world| world.call_faults.push(CallFault { server, ..CallFault::all(call, does) }));
+}
+
+/// Two members of three answer wrongly, each in a way of its own.
+#[test]
+fn every_answer_of_a_member_is_missed_by_the_checks_that_need_it() {
+    let cases = CALLS.iter().flat_map(|call| {
+        let ways = misbehaviours();
+        ways.chunks(2).map(move |ways| (call, ways.to_vec())).collect::<Vec<_>>()
+    });
+    side_by_side(cases, 6, |((call, checks), ways)| {
+        let cluster = cluster();
+        let mut said = Vec::new();
+        for (target, (does, reason)) in [("cp-1", &ways[0]), ("cp-2", &ways[1])] {
+            spoil(&cluster, target, call, does.clone());
+            said.extend(checks.iter().map(|check| (*check, *reason, target)));
+        }
+        let refused = |reason: &str| matches!(reason, "role-too-low" | "client-certificate-refused");
+        let refusal = ways.iter().map(|(_, reason)| *reason).filter(|reason| refused(reason)).min();
+        if *call == "Status" {
+            // Who cannot be asked may be up.
+            let reason = ["role-too-low", "client-certificate-refused"].into_iter().find(|_| refusal.is_some());
+            said.push(("etcd.tolerance", reason.unwrap_or("no-answer"), "cluster"));
+        }
+        run(&cluster).is(if refusal.is_some() { 77 } else { 69 }, &said);
+    });
+}
+
+#[test]
+fn an_answer_that_no_member_gives_is_no_evidence() {
+    let ways = [Misbehaviour::Hang, Misbehaviour::Empty, Misbehaviour::Garbage, fail(14)];
+    let cases = CALLS.iter().flat_map(|(call, _)| ways.iter().map(move |does| (*call, does.clone())));
+    side_by_side(cases, 6, |(call, does)| {
+        let cluster = cluster();
+        for name in MEMBERS {
+            spoil(&cluster, name, call, does.clone());
+        }
+        let judged = run(&cluster);
+        let check = if call == "Alarm" { "etcd.alarms" } else { "etcd.quorum" };
+        assert_eq!((judged.outcome.code, judged.status(check)), (69, "error"), "{call} {does:?}: {judged}");
+    });
+}
+
+/// Behind a balancer every question may reach another member. Lists and alarms are the same wherever they come from, and a read
+/// that needs a quorum proves it for all; but one member's status stands for itself alone.
+#[test]
+fn one_member_that_answers_for_all() {
+    for (call, code, said) in [
+        ("MemberList", 0, &[][..]),
+        ("Alarm", 0, &[]),
+        ("Range", 0, &[]),
+        ("Status", 69, &[("etcd.tolerance", "no-answer", "cluster")]),
+    ] {
+        let cluster = cluster();
+        for name in MEMBERS {
+            spoil(&cluster, name, call, Misbehaviour::From("cp-2".to_owned()));
+        }
+        run(&cluster).is(code, said);
+    }
+}
+
+/// What is wrong with etcd, and what is said.
+type Case = (fn(&mut World), i32, Vec<(&'static str, &'static str, &'static str)>);
+
+fn states() -> Vec<Case> {
+    vec![
+        (|world| world.etcd_stop("cp-1"), 69, silent("connection-refused")),
+        (|world| world.etcd_freeze("cp-1"), 69, silent("timed-out")),
+        (
+            |world| {
+                world.etcd_stop("cp-2");
+                world.etcd_stop("cp-3");
+            },
+            1,
+            vec![("etcd.quorum", "quorum-lost", "cluster")],
+        ),
+        (World::not_bootstrapped, 69, vec![("etcd.quorum", "quorum-unproven", "cluster")]),
+        (
+            |world| world.etcd_learner("cp-3"),
+            1,
+            vec![
+                // A learner answers no more than for its status.
+                ("etcd.alarms", "no-answer", "cp-3"),
+                ("etcd.learners", "learner", "cp-3"),
+                ("etcd.members.consistent", "no-answer", "cp-3"),
+                ("etcd.tolerance", "two-members", "cluster"),
+            ],
+        ),
+        (|world| world.etcd_alarm("cp-3", AlarmKind::NoSpace), 1, vec![("etcd.alarms", "alarm-nospace", "cp-3")]),
+        (|world| world.etcd_alarm("cp-3", AlarmKind::Corrupt), 1, vec![("etcd.alarms", "alarm-corrupt", "cp-3")]),
+        (
+            World::bootstrapped_twice,
+            1,
+            vec![
+                ("etcd.leader", "leaders-differ", "cluster"),
+                ("etcd.members.consistent", "split-cluster", "cluster"),
+                ("etcd.tolerance", "two-members", "cluster"),
+            ],
+        ),
+        (
+            // Added, and never started: a voter of which nobody can tell.
+            |world| {
+                let peer_urls = vec!["https://127.0.0.1:2380".to_owned()];
+                world.etcd[0].members.push(Member { id: 77, peer_urls, ..Member::default() });
+            },
+            69,
+            vec![("etcd.tolerance", "no-answer", "cluster")],
+        ),
+    ]
+}
+
+#[test]
+fn states_of_etcd() {
+    side_by_side(states(), 6, |(make, code, said)| {
+        let cluster = cluster();
+        cluster.change(make);
+        run(&cluster).is(code, &said);
+    });
+}
+
+#[test]
+fn credentials_of_other_clusters_and_other_times() {
+    let (ours, other) = (cluster(), cluster());
+    let good = ours.simulator().etcd_credentials(Flaw::None).unwrap();
+    let foreign = other.simulator().etcd_credentials(Flaw::None).unwrap();
+    // A server that refuses a certificate closes the connection with it, and what it has said last may be lost.
+    let refused: (&[_], &[_], _) = (&[77, 69], &["client-certificate-refused", "quorum-unproven"], "");
+    let unknown: (&[_], &[_], _) = (&[69], &["quorum-unproven"], "--etcd-cacert");
+    for (credentials, (codes, reasons, words)) in [
+        (ours.simulator().etcd_credentials(Flaw::Expired).unwrap(), refused),
+        (EtcdCredentials { ca: good.ca.clone(), ..foreign.clone() }, refused),
+        (EtcdCredentials { ca: foreign.ca.clone(), ..good }, unknown),
+        (foreign, unknown),
+    ] {
+        let judged = asked(&ours, &ours.simulator().etcd_endpoints(), &credentials);
+        assert!(codes.contains(&judged.outcome.code), "{judged}");
+        assert!(matches!(judged.of("etcd.quorum")[..], [(reason, "cluster")] if reasons.contains(&reason)), "{judged}");
+        assert!(judged.outcome.stdout.contains(words), "{judged}");
+    }
+}
+
+#[test]
+fn endpoints_that_are_not_the_members() {
+    let (ours, other) = (cluster(), cluster());
+    let credentials = ours.simulator().etcd_credentials(Flaw::None).unwrap();
+    let own = ours.simulator().etcd_endpoints();
+    let unproven = ("etcd.quorum", "quorum-unproven", "cluster");
+    let unknown = ("etcd.tolerance", "no-answer", "cluster");
+    // One that is named three times is one.
+    asked(&ours, &[&own[..1], &own[..1], &own[..1]].concat(), &credentials).is(69, &[unknown]);
+    asked(&ours, &own[..1], &credentials).is(69, &[unknown]);
+    let plain: Vec<_> = own.iter().map(|url| url.replace("https", "http")).collect();
+    asked(&ours, &plain, &credentials).is(69, &[unproven]);
+    // Another cluster's has another authority.
+    let strange = [&own[..2], &other.simulator().etcd_endpoints()[..1]].concat();
+    let judged = asked(&ours, &strange, &credentials);
+    assert_eq!((judged.outcome.code, judged.status("etcd.members.consistent")), (69, "error"), "{judged}");
+}

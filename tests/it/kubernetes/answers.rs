@@ -1,0 +1,311 @@
+//! Every path that the program asks of Kubernetes, answered wrongly in every way, one at a time.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use simulator::world::{CallFault, Misbehaviour};
+
+use super::servers::{forget_endpoint, forget_lease};
+use super::{
+    API_ENDPOINTS, DAEMON_SETS, DEPLOYMENTS, DNS_ENDPOINTS, NODE_LEASES, NODES, PODS, READYZ, SLICES, SYSTEM_LEASES,
+    answers, round, side_by_side,
+};
+use crate::cluster::{Cluster, Judgement, cluster};
+
+/// A list that is evidence.
+#[derive(Clone, Copy)]
+struct List {
+    path: &'static str,
+    kind: &'static str,
+    api_version: &'static str,
+    /// What makes it evidence.
+    given: fn(&Cluster),
+    /// The check that needs it.
+    check: &'static str,
+    /// What is said if it is empty. `None`: that may well be.
+    empty: Option<Said>,
+}
+
+/// Deployments are missing among them: they only explain why DNS has no endpoint.
+const LISTS: [List; 7] = [
+    List {
+        path: NODES,
+        kind: "NodeList",
+        api_version: "v1",
+        given: |_| {},
+        check: "k8s.nodes.ready",
+        empty: Some((69, "no-answer")),
+    },
+    List {
+        path: NODE_LEASES,
+        kind: "LeaseList",
+        api_version: "coordination.k8s.io/v1",
+        given: |_| {},
+        check: "k8s.nodes.ready",
+        empty: Some((1, "node-lease-stale")),
+    },
+    List {
+        path: PODS,
+        kind: "PodList",
+        api_version: "v1",
+        given: |_| {},
+        check: "k8s.controlplane.apiserver",
+        empty: Some((1, "component-missing")),
+    },
+    List {
+        path: DAEMON_SETS,
+        kind: "DaemonSetList",
+        api_version: "apps/v1",
+        given: |_| {},
+        check: "k8s.kube-proxy",
+        // Something else may do its work; only Talos tells that it is wanted.
+        empty: None,
+    },
+    List {
+        path: DNS_ENDPOINTS,
+        kind: "EndpointSliceList",
+        api_version: "discovery.k8s.io/v1",
+        given: |_| {},
+        check: "k8s.dns",
+        empty: Some((1, "dns-no-endpoints")),
+    },
+    List {
+        path: SYSTEM_LEASES,
+        kind: "LeaseList",
+        api_version: "coordination.k8s.io/v1",
+        given: |cluster| {
+            forget_endpoint(cluster, "cp-1");
+            hide(cluster, "cp-1");
+        },
+        check: "k8s.api.servers",
+        empty: Some((1, "server-not-directly-reachable")),
+    },
+    List {
+        path: API_ENDPOINTS,
+        kind: "EndpointSliceList",
+        api_version: "discovery.k8s.io/v1",
+        given: |cluster| {
+            forget_lease(cluster, "cp-1");
+            hide(cluster, "cp-1");
+        },
+        check: "k8s.api.servers",
+        empty: Some((1, "server-not-directly-reachable")),
+    },
+];
+
+/// Kubernetes calls a control plane by an address that leads nowhere from here. This is known at once; packets that vanish are
+/// waited for.
+fn hide(cluster: &Cluster, name: &str) {
+    let (address, nowhere) = (cluster.address(name).to_string(), "a".repeat(64));
+    cluster.change(|world| {
+        let node = world.kubernetes.object_mut("nodes", None, name);
+        node["status"]["addresses"] = json!([{"type": "InternalIP", "address": nowhere}]);
+        for slice in world.kubernetes.objects.get_mut(SLICES).unwrap() {
+            for endpoint in slice["endpoints"].as_array_mut().unwrap() {
+                for at in endpoint["addresses"].as_array_mut().unwrap().iter_mut().filter(|at| **at == *address) {
+                    *at = nowhere.clone().into();
+                }
+            }
+        }
+    });
+}
+
+fn fail(code: u16) -> Misbehaviour {
+    Misbehaviour::Fail { code, text: "it broke".to_owned() }
+}
+
+fn body(text: &str) -> Misbehaviour {
+    Misbehaviour::Body(text.to_owned())
+}
+
+/// Exit code and reason.
+type Said = (i32, &'static str);
+
+/// What every path can answer, and what is then said of a list, and of `/readyz` by its check.
+fn misbehaviours() -> Vec<(Misbehaviour, Said, Said)> {
+    let unreadable = (69, "unreadable-answer");
+    let no_answer = (69, "no-answer");
+    let forbidden = (77, "forbidden-or-starting");
+    let not_ready = (1, "api-not-ready");
+    vec![
+        (Misbehaviour::Hang, (69, "timed-out"), (1, "api-frozen")),
+        (fail(401), (77, "unauthorised"), (77, "unauthorised")),
+        (fail(403), forbidden, forbidden),
+        (fail(404), no_answer, unreadable),
+        (fail(409), no_answer, unreadable),
+        (fail(410), no_answer, unreadable),
+        (fail(429), (69, "throttled"), (69, "throttled")),
+        (fail(500), no_answer, not_ready),
+        (fail(503), no_answer, not_ready),
+        (fail(504), no_answer, not_ready),
+        (Misbehaviour::Garbage, unreadable, unreadable),
+        (Misbehaviour::Cut, (69, "api-unreachable"), (1, "api-unreachable")),
+        (Misbehaviour::Stall, (69, "timed-out"), (1, "api-frozen")),
+        (Misbehaviour::Endless, (69, "timed-out"), (69, "answer-too-large")),
+        (body(""), unreadable, unreadable),
+        (body("null"), unreadable, unreadable),
+        (body("[]"), unreadable, unreadable),
+        (body("{}"), unreadable, unreadable),
+        (body("<html>Welcome</html>"), unreadable, unreadable),
+        (body(r#"{"kind":"SecretList","apiVersion":"v1","metadata":{},"items":[]}"#), unreadable, unreadable),
+    ]
+}
+
+/// Ways in which a list of the right kind can be wrong.
+const WRONG_LISTS: [&str; 8] = [
+    r#"{"kind":"KIND","apiVersion":"v0","metadata":{},"items":[]}"#,
+    r#"{"kind":"KIND","apiVersion":"VERSION","metadata":{}}"#,
+    r#"{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":{}}"#,
+    r#"{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":[{}]}"#,
+    r#"{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":[{"metadata":{"name":""}}]}"#,
+    r#"{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":[{"metadata":{"name":"a","namespace":"elsewhere"}}]}"#,
+    r#"{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":[null]}"#,
+    r#"[{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":[]}]"#,
+];
+
+/// What one path answers, whatever it lists, and what is said of it; a list of nodes has no namespace.
+fn ways(list: &List) -> Vec<(Misbehaviour, Said)> {
+    let of = |text: &str| body(&text.replace("KIND", list.kind).replace("VERSION", list.api_version));
+    let every = misbehaviours().into_iter().map(|(does, said, _)| (does, said));
+    let wrong = WRONG_LISTS.map(|text| {
+        if list.path == NODES { text.replace("elsewhere", "").replace(r#""a""#, r#""""#) } else { text.to_owned() }
+    });
+    let mut ways: Vec<_> = every.chain(wrong.iter().map(|text| (of(text), (69, "unreadable-answer")))).collect();
+    if let Some(empty) = list.empty {
+        // `null` is Go's empty list.
+        let null = of(r#"{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":null}"#);
+        ways.extend([(Misbehaviour::Empty, empty), (null, empty)]);
+    }
+    ways
+}
+
+/// What a check says of something, and nothing else.
+#[track_caller]
+fn says(judged: &Judgement, check: &str, reason: &str, what: &str) {
+    let said: BTreeSet<_> = judged.of(check).into_iter().map(|(reason, _)| reason).collect();
+    // Blanks without end are a list that has not begun, or one that is too long, whichever comes first.
+    let instead = if reason == "timed-out" { "answer-too-large" } else { reason };
+    let is_said = said == BTreeSet::from([reason]) || said == BTreeSet::from([instead]);
+    assert!(is_said, "{what}: {judged}");
+}
+
+/// Those that need each other are tried one by one, the others all at once: each has a check of its own.
+#[test]
+fn every_list_is_evidence_only_as_a_whole() {
+    let together = [NODE_LEASES, PODS, DAEMON_SETS, DNS_ENDPOINTS];
+    let (some, alone): (Vec<_>, Vec<_>) = LISTS.into_iter().partition(|list| together.contains(&list.path));
+    let groups = alone.into_iter().map(|list| vec![list]).chain([some]);
+    let cases = groups.flat_map(|lists| {
+        let most = lists.iter().map(|list| ways(list).len()).max().unwrap();
+        (0..most).map(move |way| (lists.clone(), way))
+    });
+    side_by_side(cases, 6, |(lists, way)| {
+        let cluster = cluster();
+        let said: Vec<_> = lists.iter().filter_map(|list| Some((list, ways(list).into_iter().nth(way)?))).collect();
+        for (list, (does, _)) in &said {
+            (list.given)(&cluster);
+            answers(&cluster, list.path, does.clone());
+        }
+        let judged = round(&cluster, &["--no-talos"]);
+        for (list, (does, (_, reason))) in &said {
+            says(&judged, list.check, reason, &format!("{} {does:?}", list.path));
+        }
+        let code = [1, 77, 69].into_iter().find(|code| said.iter().any(|(_, (_, (its, _)))| its == code));
+        assert_eq!(Some(judged.outcome.code), code, "{judged}");
+    });
+}
+
+#[test]
+fn readyz_passes_with_its_own_words_alone() {
+    let more = [(Misbehaviour::Empty, (69, "unreadable-answer")), (body("okay"), (69, "unreadable-answer"))];
+    let all = misbehaviours().into_iter().map(|(does, _, said)| (does, said)).chain(more);
+    side_by_side(all, 6, |(does, (code, reason))| {
+        let cluster = cluster();
+        let what = format!("{does:?}");
+        answers(&cluster, READYZ, does);
+        let judged = round(&cluster, &["--no-talos"]);
+        says(&judged, "k8s.api.endpoint", reason, &what);
+        assert_eq!(judged.outcome.code, code, "{what}: {judged}");
+        assert_ne!(judged.status("k8s.api.servers"), "pass", "{what}: {judged}");
+    });
+}
+
+/// A server of three that answers so, while the endpoint is another.
+#[test]
+fn one_server_whose_readyz_is_wrong() {
+    side_by_side(misbehaviours(), 6, |(does, _, (code, reason))| {
+        let cluster = cluster();
+        let server = Some(cluster.api_server("cp-1"));
+        cluster.change(|world| world.call_faults = vec![CallFault { server, ..CallFault::all(READYZ, does) }]);
+        let other = format!("{}:6443", cluster.address("cp-2"));
+        round(&cluster, &["--no-talos", "--k8s-endpoint", &other]).is(code, &[("k8s.api.servers", reason, "cp-1")]);
+    });
+}
+
+/// With Talos, the kubelets' words are taken from Talos; pods only explain then, and leases and endpoints of API servers count
+/// where a server cannot be asked.
+#[test]
+fn what_is_no_evidence_may_be_missing() {
+    let paths = [PODS, DEPLOYMENTS, SYSTEM_LEASES, API_ENDPOINTS];
+    let ways = [Misbehaviour::Hang, fail(403), fail(500), Misbehaviour::Empty, Misbehaviour::Garbage];
+    side_by_side(ways, 6, |does| {
+        let cluster = cluster();
+        cluster.change(|world| world.call_faults.extend(paths.map(|path| CallFault::all(path, does.clone()))));
+        round(&cluster, &[]).is(0, &[]);
+    });
+}
+
+#[test]
+fn a_cluster_without_anything_in_it_is_not_healthy() {
+    let cluster = cluster();
+    answers(&cluster, "/api*", Misbehaviour::Empty);
+    let judged = round(&cluster, &["--no-talos"]);
+    let said = (judged.outcome.code, judged.status("k8s.api.endpoint"), judged.status("k8s.nodes.ready"));
+    assert_eq!(said, (69, "pass", "error"), "{judged}");
+}
+
+#[test]
+fn no_path_is_asked_that_is_not_tried_here() {
+    let cluster = cluster();
+    cluster.run(&[]).is(0, &[]);
+    let counts = cluster.simulator().calls().counts();
+    let asked: BTreeSet<_> =
+        counts.iter().map(|count| count.call.as_str()).filter(|call| call.starts_with('/')).collect();
+    let tried = LISTS.iter().map(|list| list.path).chain([DEPLOYMENTS, READYZ]);
+    assert_eq!(asked, tried.collect());
+}
+
+#[test]
+fn what_is_late_and_in_time_counts() {
+    let cluster = cluster();
+    let late = Misbehaviour::Late(std::time::Duration::from_millis(300));
+    answers(&cluster, "/*", late);
+    round(&cluster, &["--no-talos"]).is(0, &[]);
+}
+
+/// Neither to a stranger nor to another server of the same CA.
+#[test]
+fn redirects_are_not_followed() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let elsewhere = listener.local_addr().unwrap();
+    let cluster = cluster();
+    let sibling = cluster.address("cp-3");
+    for to in
+        [format!("https://{elsewhere}/"), format!("http://{elsewhere}/"), format!("https://{sibling}:6443/elsewhere")]
+    {
+        for (path, check, reason) in
+            [(NODES, "k8s.nodes.ready", "no-answer"), (READYZ, "k8s.api.endpoint", "unreadable-answer")]
+        {
+            cluster.change(|world| {
+                world.call_faults = vec![CallFault::all(path, Misbehaviour::Redirect(to.clone()))];
+            });
+            let judged = round(&cluster, &["--no-talos"]);
+            says(&judged, check, reason, &to);
+            assert_eq!(judged.outcome.code, 69, "{judged}");
+        }
+    }
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody came");
+    let counts = cluster.simulator().calls().counts();
+    assert!(counts.iter().all(|count| count.call != "/elsewhere"), "{counts:?}");
+}

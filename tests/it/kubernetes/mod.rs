@@ -1,0 +1,58 @@
+//! The Kubernetes side of clusters that misbehave.
+
+mod answers;
+mod content;
+mod identity;
+mod leases;
+mod pages;
+mod rights;
+mod servers;
+mod timing;
+
+use std::time::Duration;
+
+use simulator::world::{CallFault, Misbehaviour};
+
+use crate::cluster::{Cluster, Judgement};
+use crate::harness::side_by_side;
+
+/// One round that counts as it is: there is no time to look again at a lease that seems stale, which takes 11 s. A call may take
+/// 5 s, of which none needs more than some milliseconds: it does not matter what else the machine is doing.
+pub(crate) const ROUND: [&str; 6] = ["--wait-timeout", "15s", "--interval", "15s", "--attempt-timeout", "10s"];
+
+/// Longest time of such a round: an attempt, and what the process itself needs.
+pub(crate) const ROUND_AT_MOST: Duration = Duration::from_secs(13);
+
+pub(crate) const NODES: &str = "/api/v1/nodes";
+pub(crate) const NODE_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+pub(crate) const SYSTEM_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+pub(crate) const PODS: &str = "/api/v1/namespaces/kube-system/pods";
+pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/kube-system/daemonsets";
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/kube-system/deployments";
+pub(crate) const DNS_ENDPOINTS: &str = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices";
+pub(crate) const API_ENDPOINTS: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+pub(crate) const READYZ: &str = "/readyz";
+
+pub(crate) const LEASES: &str = "leases.coordination.k8s.io";
+pub(crate) const SLICES: &str = "endpointslices.discovery.k8s.io";
+pub(crate) const SYSTEM: Option<&str> = Some("kube-system");
+
+/// All API servers answer a path so.
+pub(crate) fn answers(cluster: &Cluster, path: &str, does: Misbehaviour) {
+    cluster.change(|world| world.call_faults.push(CallFault::all(path, does)));
+}
+
+/// What one round says, with more arguments.
+pub(crate) fn round(cluster: &Cluster, more: &[&str]) -> Judgement {
+    let judged = cluster.run(&[&ROUND[..], more].concat());
+    judged.within(ROUND_AT_MOST);
+    judged
+}
+
+impl Judgement {
+    /// Reason and target of each problem that a check has.
+    pub(crate) fn of(&self, check: &str) -> Vec<(&str, &str)> {
+        let of = self.problems.iter().filter(|said| said.check == check);
+        of.map(|said| (said.reason.as_str(), said.target.as_str())).collect()
+    }
+}

@@ -1,0 +1,136 @@
+//! Lists in pages.
+
+use serde_json::{Value, json};
+use simulator::world::{CallFault, Misbehaviour};
+
+use super::{LEASES, NODES, answers, round};
+use crate::cluster::{Cluster, cluster};
+
+/// As many nodes as are wanted, by copies of a worker that have leases of their own.
+fn with_nodes(cluster: &Cluster, wanted: usize) {
+    cluster.change(|world| {
+        let copy = |object: &Value, name: &str| {
+            let mut object = object.clone();
+            object["metadata"]["name"] = name.into();
+            object
+        };
+        let kubernetes = &mut world.kubernetes;
+        let node = kubernetes.object("nodes", None, "worker-1").unwrap().clone();
+        let lease = kubernetes.object(LEASES, Some("kube-node-lease"), "worker-1").unwrap().clone();
+        for number in kubernetes.objects["nodes"].len()..wanted {
+            let name = format!("copy-{number:04}");
+            let mut node = copy(&node, &name);
+            // Images and fields are most of a node, and of what takes time.
+            node["status"]["images"] = json!([]);
+            node["metadata"]["managedFields"] = json!([]);
+            node["status"]["addresses"] = json!([{"type": "Hostname", "address": name}]);
+            kubernetes.objects.get_mut("nodes").unwrap().push(node);
+            kubernetes.objects.get_mut(LEASES).unwrap().push(copy(&lease, &name));
+        }
+    });
+}
+
+fn unready(name: &str) -> impl FnOnce(&mut simulator::world::World) {
+    let condition = json!({"type": "Ready", "status": "False", "reason": "KubeletNotReady"});
+    move |world| world.kubernetes.set_condition("nodes", None, name, &condition)
+}
+
+#[test]
+fn a_long_list_is_read_to_its_end() {
+    let cluster = cluster();
+    with_nodes(&cluster, 1200);
+    let judged = cluster.run(&["--no-talos"]);
+    judged.is(0, &[]);
+    assert_eq!(judged.check("k8s.nodes.ready")["targets"].as_array().unwrap().len(), 1200);
+    cluster.change(unready("copy-1199"));
+    cluster.run(&["--no-talos"]).is(1, &[("k8s.nodes.ready", "node-not-ready", "copy-1199")]);
+}
+
+/// Of pages with a single node, as a server may make them whatever it is asked for.
+fn small_pages() -> Cluster {
+    let cluster = cluster();
+    cluster.change(|world| world.kubernetes.page = Some(1));
+    cluster
+}
+
+#[test]
+fn pages_may_be_as_short_as_a_server_likes() {
+    let cluster = small_pages();
+    cluster.run(&[]).is(0, &[]);
+    cluster.change(unready("worker-1"));
+    cluster.run(&[]).is(1, &[("k8s.nodes.ready", "node-not-ready", "worker-1")]);
+}
+
+/// A page after the first that is refused so, so many times.
+fn expires(cluster: &Cluster, times: usize) {
+    let gone = Misbehaviour::Fail { code: 410, text: "The provided continue parameter is too old".to_owned() };
+    let once = CallFault { after: 2, times: Some(1), ..CallFault::all(NODES, gone) };
+    cluster.change(|world| world.call_faults = vec![once; times]);
+}
+
+#[test]
+fn a_list_that_expires_is_read_anew_once() {
+    let cluster = small_pages();
+    expires(&cluster, 1);
+    cluster.run(&["--no-talos"]).is(0, &[]);
+    expires(&cluster, 2);
+    let judged = cluster.run(&["--no-talos"]);
+    assert_eq!((judged.outcome.code, judged.of("k8s.nodes.ready")), (69, vec![("no-answer", "cluster")]), "{judged}");
+}
+
+#[test]
+fn a_page_that_fails_makes_no_shorter_list() {
+    for (does, code, reason) in [
+        (Misbehaviour::Hang, 69, "timed-out"),
+        (Misbehaviour::Fail { code: 500, text: "no".to_owned() }, 69, "no-answer"),
+        (Misbehaviour::Fail { code: 403, text: "no".to_owned() }, 77, "forbidden-or-starting"),
+        (Misbehaviour::Cut, 69, "api-unreachable"),
+        (Misbehaviour::Garbage, 69, "unreadable-answer"),
+    ] {
+        let cluster = small_pages();
+        let last = CallFault { after: 3, ..CallFault::all(NODES, does) };
+        cluster.change(|world| world.call_faults = vec![last]);
+        let judged = round(&cluster, &["--no-talos"]);
+        assert_eq!((judged.outcome.code, judged.of("k8s.nodes.ready")), (code, vec![(reason, "cluster")]), "{judged}");
+    }
+}
+
+/// A list of nodes as the API server would write it, with these nodes and more to come.
+fn page(cluster: &Cluster, names: &[&str], more: &str) -> Misbehaviour {
+    let nodes = cluster.change(|world| {
+        let node = |name: &&str| world.kubernetes.object("nodes", None, name).unwrap().clone();
+        names.iter().map(node).collect::<Vec<_>>()
+    });
+    let list = json!({
+        "kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": more}, "items": nodes,
+    });
+    Misbehaviour::Body(list.to_string())
+}
+
+#[test]
+fn a_list_without_end_is_no_list() {
+    for names in [&[][..], &["cp-1", "cp-2", "cp-3", "worker-1"]] {
+        let cluster = cluster();
+        let endless = page(&cluster, names, "more");
+        answers(&cluster, NODES, endless);
+        let judged = cluster.run(&["--no-talos"]);
+        let said = judged.of("k8s.nodes.ready");
+        assert_eq!(judged.outcome.code, 69, "{judged}");
+        assert!(matches!(said[..], [("answer-too-large" | "unreadable-answer", "cluster")]), "{judged}");
+    }
+}
+
+/// A cache in between that repeats a page hides what stands on the next one.
+#[test]
+fn a_page_that_comes_twice_is_no_next_page() {
+    let cluster = cluster();
+    let (first, again) = (page(&cluster, &["cp-1", "cp-2"], "more"), page(&cluster, &["cp-1", "cp-2"], ""));
+    let first = CallFault { times: Some(1), ..CallFault::all(NODES, first) };
+    cluster.change(|world| world.call_faults = vec![first, CallFault::all(NODES, again)]);
+    let judged = cluster.run(&["--no-talos"]);
+    assert_eq!(
+        (judged.outcome.code, judged.of("k8s.nodes.ready")),
+        (69, vec![("unreadable-answer", "cluster")]),
+        "{judged}"
+    );
+}

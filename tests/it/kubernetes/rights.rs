@@ -1,0 +1,137 @@
+//! Credentials that allow less than is needed, and the rights that are needed.
+
+use serde::Deserialize;
+use simulator::pki::{Flaw, Leaf};
+use simulator::world::{Rule, User};
+
+use super::side_by_side;
+use crate::cluster::{Cluster, cluster};
+use crate::harness::program;
+
+#[derive(Deserialize)]
+struct ClusterRole {
+    rules: Vec<Rule>,
+}
+
+#[test]
+fn the_reader_of_the_simulated_cluster_has_the_rights_that_the_program_asks_for() {
+    let role: ClusterRole = serde_yaml::from_str(&program().args(["rbac"]).run().stdout).unwrap();
+    assert_eq!(cluster().change(|world| world.kubernetes.reader.clone()), role.rules);
+}
+
+/// Each right, and the checks that say so if it is missing: with Talos, and without.
+const RIGHTS: [(&str, &[&str], &[&str]); 6] = [
+    ("nodes", &["k8s.api.identity"], &["etcd.quorum", "k8s.nodes.ready", "k8s.api.servers"]),
+    ("leases", &["k8s.nodes.ready"], &["k8s.nodes.ready"]),
+    ("daemonsets", &["k8s.kube-proxy"], &["k8s.kube-proxy"]),
+    ("endpointslices", &["k8s.dns"], &["k8s.dns"]),
+    // Talos tells what runs on the nodes.
+    ("pods", &[], &["k8s.controlplane.apiserver", "k8s.controlplane.scheduler", "k8s.staticpods.running"]),
+    // They only explain why DNS has no endpoint.
+    ("deployments", &[], &[]),
+];
+
+#[test]
+fn every_right_is_missed_by_the_checks_that_need_it() {
+    let cases =
+        RIGHTS.iter().flat_map(|(resource, with, without)| [(resource, with, true), (resource, without, false)]);
+    side_by_side(cases, 3, |(resource, checks, talos)| {
+        let cluster = cluster();
+        cluster.change(|world| {
+            for rule in &mut world.kubernetes.reader {
+                rule.resources.retain(|it| it != resource);
+            }
+        });
+        let judged = cluster.run(if talos { &[] } else { &["--no-talos"] });
+        assert_eq!(judged.outcome.code, if checks.is_empty() { 0 } else { 77 }, "{resource}: {judged}");
+        for check in *checks {
+            assert_eq!(judged.status(check), "error", "{resource}: {judged}");
+            assert!(judged.of(check).iter().all(|(reason, _)| reason.starts_with("forbidden")), "{resource}: {judged}");
+        }
+    });
+}
+
+#[test]
+fn without_any_right_nothing_passes_that_is_read_from_lists() {
+    let cluster = cluster();
+    cluster.change(|world| world.kubernetes.reader.clear());
+    let judged = cluster.run(&["--no-talos"]);
+    assert_eq!(judged.outcome.code, 77, "{judged}");
+    let passed: Vec<_> =
+        judged.report["checks"].as_array().unwrap().iter().filter(|it| it["status"] == "pass").collect();
+    let passed: Vec<_> = passed.iter().map(|check| check["id"].as_str().unwrap()).collect();
+    // Everybody may ask whether a server is ready.
+    assert_eq!(passed, ["k8s.credentials", "k8s.api.endpoint"], "{judged}");
+}
+
+/// The reader's kubeconfig, with another certificate.
+fn with_certificate(cluster: &Cluster, leaf: &Leaf) -> String {
+    use base64::Engine as _;
+    let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let lines = cluster.kubeconfig().lines().map(|line| match line.split_once("-data: ") {
+        Some((key, _)) if key.ends_with("client-certificate") => format!("{key}-data: {}\n", encode(&leaf.certificate)),
+        Some((key, _)) if key.ends_with("client-key") => format!("{key}-data: {}\n", encode(&leaf.key)),
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+/// The reader's kubeconfig, with other credentials than a certificate.
+fn with_user(cluster: &Cluster, user: &str) -> String {
+    let (before, rest) = cluster.kubeconfig().split_once("  user:\n").unwrap();
+    let (_, after) = rest.split_once("contexts:\n").unwrap();
+    format!("{before}  user: {user}\ncontexts:\n{after}")
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_not_accepted() {
+    let cluster = cluster();
+    let leaf = cluster.simulator().pki().foreign.client("reader", &[], Flaw::None).unwrap();
+    let kubeconfig = with_certificate(&cluster, &leaf);
+    let cluster = cluster.with_kubeconfig(kubeconfig);
+    let judged = cluster.run(&["--no-talos"]);
+    assert_eq!(judged.outcome.code, 77, "{judged}");
+    assert_eq!(judged.of("k8s.api.endpoint"), [("unauthorised", "balancer")], "{judged}");
+}
+
+#[test]
+fn certificates_that_no_server_would_accept_are_not_shown_to_one() {
+    for (flaw, reason) in [
+        (Flaw::Expired, "certificate-expired"),
+        (Flaw::NotYetValid, "certificate-not-yet-valid"),
+        (Flaw::WithoutClientAuth, "client-auth-missing"),
+    ] {
+        let cluster = cluster();
+        let kubeconfig = cluster.simulator().kubeconfig("reader", flaw).unwrap();
+        let program = cluster.program().file("flawed", kubeconfig);
+        let path = program.path("flawed");
+        let path = path.to_str().unwrap();
+        let judged = cluster.judgement(program.args(["--no-talos", "-o", "json", "--kubeconfig", path]).run());
+        judged.is(78, &[("k8s.credentials", reason, &format!("--kubeconfig {path}"))]);
+        assert_eq!(cluster.simulator().calls().counts(), [], "{flaw:?}");
+    }
+}
+
+#[test]
+fn tokens_and_nobody() {
+    let known = User { name: "system:serviceaccount:kube-system:cluster-health".to_owned(), groups: Vec::new() };
+    for (user, anonymous, code, endpoint, nodes) in [
+        ("{token: good}", false, 0, "pass", "pass"),
+        ("{token: bad}", false, 77, "error", "blocked"),
+        ("{}", false, 77, "error", "blocked"),
+        // Ready, as everybody may know, and no more.
+        ("{}", true, 77, "pass", "error"),
+    ] {
+        let cluster = cluster();
+        cluster.change(|world| {
+            world.kubernetes.tokens.insert("good".to_owned(), known.clone());
+            world.kubernetes.anonymous = anonymous;
+        });
+        let kubeconfig = with_user(&cluster, user);
+        let cluster = cluster.with_kubeconfig(kubeconfig);
+        let judged = cluster.run(&["--no-talos"]);
+        let said = (judged.outcome.code, judged.status("k8s.api.endpoint"), judged.status("k8s.nodes.ready"));
+        assert_eq!(said, (code, endpoint, nodes), "{user}: {judged}");
+        assert!(!judged.outcome.stdout.contains("token"), "{judged}");
+    }
+}

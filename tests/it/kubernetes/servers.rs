@@ -1,0 +1,195 @@
+//! API servers and the balancer before them whose connections misbehave.
+
+use std::time::Duration;
+
+use simulator::world::{Server, Transport};
+
+use super::{SLICES, SYSTEM, round, side_by_side};
+use crate::cluster::{Cluster, Judgement, cluster};
+
+/// Every transport fault, and what is said of an API server that has it, whose lease is renewed all the same. `None`: nothing is
+/// wrong with it.
+pub(super) fn transports() -> Vec<(Transport, Option<&'static str>)> {
+    vec![
+        (Transport::Refuse, Some("connection-refused")),
+        // The way there is closed, and the lease shows that the server lives.
+        (Transport::Blackhole, None),
+        (Transport::Silent, Some("api-frozen")),
+        (Transport::Close, Some("api-unreachable")),
+        (Transport::PlainHttp, Some("api-unreachable")),
+        (Transport::Garbage, Some("api-unreachable")),
+        (Transport::SilentInTls, Some("api-frozen")),
+        (Transport::WrongCa, Some("unknown-ca")),
+        (Transport::Expired, Some("server-certificate-expired")),
+        (Transport::NotYetValid, Some("server-certificate-expired")),
+        (Transport::WrongName, Some("name-not-in-certificate")),
+        // Nothing but HTTP/1.1 is asked for.
+        (Transport::NoAlpn, None),
+        (Transport::Delay(Duration::from_millis(20)), None),
+        (Transport::Drip(Duration::from_millis(50)), Some("api-frozen")),
+        (Transport::CloseAfter(1), None),
+    ]
+}
+
+pub(super) fn spoil(cluster: &Cluster, servers: impl IntoIterator<Item = Server>, transport: &Transport) {
+    let servers: Vec<_> = servers.into_iter().collect();
+    cluster.change(|world| world.transport.extend(servers.into_iter().map(|server| (server, transport.clone()))));
+}
+
+/// Who does not answer is waited for in one short round. Who does has all the time that a busy machine may take.
+fn judge(cluster: &Cluster, transport: &Transport, more: &[&str]) -> Judgement {
+    use Transport::{Blackhole, Drip, Refuse, Silent, SilentInTls};
+    match transport {
+        Blackhole | Drip(_) | Refuse | Silent | SilentInTls => round(cluster, more),
+        _ => cluster.run(more),
+    }
+}
+
+const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
+
+#[test]
+fn one_server_of_three_while_the_endpoint_is_well() {
+    side_by_side(transports(), 4, |(transport, reason)| {
+        let cluster = cluster();
+        spoil(&cluster, [cluster.api_server("cp-1")], &transport);
+        let other = format!("{}:6443", cluster.address("cp-2"));
+        let judged = judge(&cluster, &transport, &["--k8s-endpoint", &other]);
+        match reason {
+            Some(reason) => judged.is(1, &[("k8s.api.servers", reason, "cp-1")]),
+            None => judged.is(0, &[]),
+        };
+    });
+}
+
+#[test]
+fn one_server_of_three_behind_a_balancer_that_takes_it_for_well() {
+    side_by_side(transports(), 4, |(transport, reason)| {
+        let cluster = cluster();
+        spoil(&cluster, [cluster.api_server("cp-1")], &transport);
+        let judged = judge(&cluster, &transport, &[]);
+        // Whatever else the balancer gave to the bad server may be missing besides.
+        match reason {
+            Some(reason) => assert_eq!(
+                (judged.outcome.code, judged.of("k8s.api.servers")),
+                (1, vec![(reason, "cp-1")]),
+                "{transport:?}: {judged}"
+            ),
+            None => drop(judged.is(0, &[])),
+        }
+    });
+}
+
+#[test]
+fn all_servers() {
+    side_by_side(transports(), 4, |(transport, reason)| {
+        let cluster = cluster();
+        spoil(&cluster, CONTROL_PLANES.map(|name| cluster.api_server(name)), &transport);
+        let judged = judge(&cluster, &transport, &[]);
+        let endpoint = match (&transport, reason) {
+            // There is nobody whom the balancer could connect to.
+            (Transport::Refuse | Transport::Blackhole, _) => "api-unreachable",
+            (_, Some(reason)) => reason,
+            (_, None) => {
+                judged.is(0, &[]);
+                return;
+            }
+        };
+        let mut said = vec![("k8s.api.endpoint", endpoint, "balancer")];
+        if let Some(reason) = reason {
+            said.extend(CONTROL_PLANES.map(|name| ("k8s.api.servers", reason, name)));
+        }
+        judged.is(1, &said);
+        // Without an endpoint no lease can be read, and so nothing shows that a server lives which cannot be asked.
+        let servers = if reason.is_some() { "fail" } else { "blocked" };
+        assert_eq!(judged.status("k8s.api.servers"), servers, "{transport:?}: {judged}");
+    });
+}
+
+#[test]
+fn the_balancer() {
+    side_by_side(transports(), 4, |(transport, reason)| {
+        let cluster = cluster();
+        spoil(&cluster, [Server::Balancer], &transport);
+        let judged = judge(&cluster, &transport, &[]);
+        let reason = match (&transport, reason) {
+            (Transport::WrongCa | Transport::Expired | Transport::NotYetValid | Transport::WrongName, reason) => reason,
+            (Transport::Blackhole, _) | (_, Some(_)) => Some("endpoint-down-servers-ready"),
+            (_, None) => None,
+        };
+        match reason {
+            Some(reason) => judged.is(1, &[("k8s.api.endpoint", reason, "balancer")]),
+            None => judged.is(0, &[]),
+        };
+    });
+}
+
+/// The balancer closes what it cannot forward, after it has taken the connection.
+#[test]
+fn a_balancer_without_a_server_behind_it() {
+    let cluster = cluster();
+    cluster.change(|world| CONTROL_PLANES.map(|name| world.api_server_stop(name)));
+    let judged = round(&cluster, &[]);
+    assert_eq!(judged.outcome.code, 1, "{judged}");
+    assert_eq!(judged.of("k8s.api.endpoint"), [("api-unreachable", "balancer")], "{judged}");
+    assert_eq!(judged.of("k8s.api.servers"), CONTROL_PLANES.map(|name| ("connection-refused", name)), "{judged}");
+    assert_eq!(judged.of("k8s.controlplane.apiserver"), CONTROL_PLANES.map(|name| ("crash-looping", name)), "{judged}");
+    assert_eq!(judged.status("k8s.nodes.ready"), "blocked", "{judged}");
+}
+
+/// A proxy in front has a certificate of its own, and the servers have theirs of a CA that the kubeconfig does not know.
+#[test]
+fn servers_that_only_a_proxy_reaches() {
+    let cluster = cluster();
+    spoil(&cluster, CONTROL_PLANES.map(|name| cluster.api_server(name)), &Transport::WrongCa);
+    spoil(&cluster, [Server::Balancer], &Transport::CloseAfter(1000));
+    let said = ("k8s.api.identity", "endpoint-behind-proxy", "cluster");
+    cluster.run(&[]).is(0, &[said]);
+    // Without Talos nothing shows whose servers those are.
+    let strangers = CONTROL_PLANES.map(|name| ("k8s.api.servers", "unknown-ca", name));
+    cluster.run(&["--no-talos"]).is(1, &strangers);
+}
+
+/// What shows that a server lives whose port is filtered between here and the node.
+#[test]
+fn a_server_that_is_filtered_away_lives_by_what_others_see_of_it() {
+    side_by_side([(true, true), (true, false), (false, true), (false, false)], 6, |(lease, endpoint)| {
+        let cluster = cluster();
+        spoil(&cluster, [cluster.api_server("cp-1")], &Transport::Blackhole);
+        if !lease {
+            forget_lease(&cluster, "cp-1");
+        }
+        if !endpoint {
+            forget_endpoint(&cluster, "cp-1");
+        }
+        let judged = round(&cluster, &[]);
+        if lease || endpoint {
+            judged.is(0, &[]);
+        } else {
+            judged.is(1, &[("k8s.api.servers", "server-not-directly-reachable", "cp-1")]);
+        }
+    });
+}
+
+/// The API server of a control plane has no lease.
+pub(super) fn forget_lease(cluster: &Cluster, name: &str) {
+    cluster.change(|world| {
+        let leases = world.kubernetes.objects.get_mut(super::LEASES).unwrap();
+        leases.retain(|lease| lease["metadata"]["labels"]["kubernetes.io/hostname"] != name);
+    });
+}
+
+/// The API server of a control plane is no endpoint of default/kubernetes.
+pub(super) fn forget_endpoint(cluster: &Cluster, name: &str) {
+    let address = cluster.address(name).to_string();
+    cluster.change(|world| {
+        for slice in world.kubernetes.objects.get_mut(SLICES).unwrap() {
+            if slice["metadata"]["namespace"].as_str() != SYSTEM {
+                let endpoints = slice["endpoints"].as_array_mut().unwrap();
+                endpoints.retain(|endpoint| endpoint["addresses"][0] != *address);
+                for endpoint in endpoints {
+                    endpoint["addresses"].as_array_mut().unwrap().retain(|at| *at != *address);
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,171 @@
+//! The program against the recorded answers of a real cluster: it has to say of them what it said of the cluster itself.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Deserialize;
+use serde_json::Value;
+use simulator::pki::Flaw;
+use simulator::world::World;
+use simulator::{Network, Simulator};
+
+use crate::harness::program;
+
+/// What a recording says about itself.
+#[derive(Deserialize)]
+struct State {
+    name: String,
+    talos: String,
+    kube: String,
+    args: Vec<String>,
+}
+
+/// What a scenario of e2e expects; `e2e/README.md` describes it.
+#[derive(Deserialize)]
+struct Expect {
+    exit: i32,
+    result: Option<String>,
+    problems: Option<Vec<String>>,
+    #[serde(default)]
+    may: Vec<String>,
+    explained: Option<Vec<String>>,
+    warnings: Option<Vec<String>>,
+    blocked: Option<BTreeSet<String>>,
+}
+
+/// Runs at a time: most of them wait for answers that do not come.
+const AT_ONCE: usize = 4;
+
+#[test]
+fn the_verdict_on_a_recording_is_that_on_the_cluster() {
+    let recordings = std::fs::read_dir(end_to_end("recordings")).unwrap().map(|entry| entry.unwrap().path());
+    let recordings: Vec<_> = recordings.collect();
+    assert!(recordings.len() >= 19, "{recordings:?}");
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mine = std::iter::from_fn(|| recordings.get(next.fetch_add(1, Ordering::Relaxed)));
+        mine.flat_map(|path| judge(path)).collect::<Vec<_>>()
+    };
+    let different: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+fn end_to_end(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e").join(folder)
+}
+
+/// What is said of a recording and was not said of the cluster, or the other way round.
+fn judge(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut document: Value = serde_json::from_str(&text).unwrap();
+    let state: State = serde_json::from_value(document["state"].take()).unwrap();
+    let network = Network::claim().unwrap();
+    let world = World::from_recording(&network, &text).unwrap();
+    let addresses: Vec<_> = (2..=5).map(|last| format!("10.55.0.{last}")).collect();
+    let simulator = Simulator::start(network, world).unwrap();
+    // The machine may be busy. Where something hangs, somebody has to wait for the end of it.
+    let hangs = text.contains("TimedOut");
+    let mut program = program().args(["-o", "json", "--attempt-timeout", if hangs { "15s" } else { "60s" }]);
+    for argument in &state.args {
+        let index = addresses.iter().position(|address| address == argument);
+        let here = index.map(|index| simulator.network().machine(index).to_string());
+        program = program.args([here.as_ref().unwrap_or(argument)]);
+    }
+    if state.talos != "none" {
+        program = program.talosconfig(simulator.talosconfig(&state.talos, Flaw::None).unwrap());
+    }
+    if state.kube != "none" {
+        // Named, as it was: one that is found by chance is passed over if it is another cluster's.
+        let path = program.path("kubeconfig");
+        program = program.file("kubeconfig", simulator.kubeconfig("reader", Flaw::None).unwrap());
+        program = program.args(["--kubeconfig".as_ref(), path.as_os_str()]);
+    }
+    let outcome = program.run();
+    let different = match serde_json::from_str(&outcome.stdout) {
+        Ok(report) => expectation(&state.name).compare(outcome.code, &report),
+        Err(error) => vec![format!("no report: {error}\n{}", outcome.stderr)],
+    };
+    different.into_iter().map(|difference| format!("{}: {difference}", state.name)).collect()
+}
+
+/// Of the scenario that a recording was made in.
+fn expectation(name: &str) -> Expect {
+    #[derive(Deserialize)]
+    struct Scenario {
+        expect: Expect,
+    }
+    let named = |path: &PathBuf| path.file_stem().unwrap().to_str().unwrap().split_once('-').unwrap().1 == name;
+    let mut files = std::fs::read_dir(end_to_end("scenarios")).unwrap().map(|entry| entry.unwrap().path());
+    let text = std::fs::read_to_string(files.find(named).unwrap()).unwrap();
+    toml::from_str::<Scenario>(&text).unwrap().expect
+}
+
+impl Expect {
+    fn compare(&self, code: i32, report: &Value) -> Vec<String> {
+        let mut different = Vec::new();
+        if code != self.exit {
+            different.push(format!("exit code {code} instead of {}", self.exit));
+        }
+        if self.result.as_ref().is_some_and(|result| report["result"] != **result) {
+            different.push(format!("result {} instead of {:?}", report["result"], self.result));
+        }
+        let problems = problems(report);
+        let of = |severities: &[&str], explained: bool| -> Vec<&str> {
+            let all = problems.iter().filter(|it| severities.contains(&it.severity) && it.explained == explained);
+            all.map(|it| it.text.as_str()).collect()
+        };
+        for (what, expected, seen) in [
+            ("problem", &self.problems, of(&["fail", "error"], false)),
+            ("explained problem", &self.explained, of(&["fail", "error"], true)),
+            ("warning", &self.warnings, [of(&["warn"], false), of(&["warn"], true)].concat()),
+        ] {
+            let Some(expected) = expected else { continue };
+            let missing = expected.iter().filter(|wanted| !seen.iter().any(|it| fits(wanted, it)));
+            different.extend(missing.map(|it| format!("no {what} `{it}`")));
+            let wanted = |it: &str| expected.iter().chain(&self.may).any(|wanted| fits(wanted, it));
+            different.extend(seen.iter().filter(|it| !wanted(it)).map(|it| format!("{what} `{it}`")));
+        }
+        let blocked = report["checks"].as_array().unwrap().iter().filter(|check| check["status"] == "blocked");
+        let blocked: BTreeSet<_> = blocked.map(|check| check["id"].as_str().unwrap().to_owned()).collect();
+        if self.blocked.as_ref().is_some_and(|expected| *expected != blocked) {
+            different.push(format!("blocked are {blocked:?} instead of {:?}", self.blocked));
+        }
+        different
+    }
+}
+
+/// A problem of a report.
+struct Problem<'a> {
+    severity: &'a str,
+    explained: bool,
+    /// `CHECK REASON TARGET`
+    text: String,
+}
+
+fn problems(report: &Value) -> Vec<Problem<'_>> {
+    let checks = report["checks"].as_array().unwrap().iter();
+    let all =
+        checks.flat_map(|check| check["problems"].as_array().unwrap().iter().map(move |problem| (check, problem)));
+    all.map(|(check, problem)| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let target = [&problem["target"]["name"], &problem["target"]["address"]].map(text);
+        let target = target.into_iter().find(|target| !target.is_empty()).unwrap_or_else(|| "-".to_owned());
+        Problem {
+            severity: problem["severity"].as_str().unwrap(),
+            explained: !problem["explainedBy"].is_null(),
+            text: format!("{} {} {target}", text(&check["id"]), text(&problem["reason"])),
+        }
+    })
+    .collect()
+}
+
+/// `a|b` is either, `*` is anything, column by column.
+fn fits(wanted: &str, seen: &str) -> bool {
+    let column = |(wanted, seen): (&str, &str)| wanted.split('|').any(|word| word == "*" || word == seen);
+    let (wanted, seen): (Vec<_>, Vec<_>) = (wanted.split_whitespace().collect(), seen.split(' ').collect());
+    wanted.len() == seen.len() && wanted.into_iter().zip(seen).all(column)
+}

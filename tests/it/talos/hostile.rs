@@ -1,0 +1,57 @@
+//! Text from the cluster that is meant to be more than text.
+
+use simulator::world::kind;
+
+use crate::cluster::cluster;
+
+/// Colours, a title, a bell, a new line that begins a command of a CI system, a tag, and text that runs backwards.
+const HOSTILE: &str =
+    "\u{1b}[31mred\u{1b}]0;title\u{7}\r\n::error::owned\n##vso[task.complete]\u{9b}2J</failure>]]>\u{202e}kcab\u{0}end";
+
+#[test]
+fn no_format_passes_it_on() {
+    let cluster = cluster();
+    cluster.change(|world| {
+        let now = world.now();
+        let machine = world.machine_mut("worker-1");
+        machine.set_service_health("kubelet", false, HOSTILE, now);
+        machine.set_service_state("cri", HOSTILE, HOSTILE, now);
+        machine.set_stage("running", &[(HOSTILE, HOSTILE)]);
+    });
+    for format in ["text", "json", "junit"] {
+        // Progress has the same text.
+        let outcome = cluster.program().args(["-v", "-o", format]).run();
+        assert_eq!(outcome.code, 1, "{format}: {outcome}");
+        assert!(outcome.stdout.contains("owned"), "{format}: {outcome}");
+        for text in [&outcome.stdout, &outcome.stderr] {
+            let control = |character: char| character.is_control() && character != '\n';
+            assert!(!text.contains(control), "{format}: {outcome}");
+            assert!(!text.contains(['\u{202e}', '\u{9b}']), "{format}: {outcome}");
+            assert!(
+                !text.lines().any(|line| line.starts_with("::") || line.starts_with("##vso")),
+                "{format}: {outcome}"
+            );
+        }
+        // Strings are unescaped again by whoever reads the document.
+        if format == "json" {
+            let strings = outcome.json().to_string();
+            assert!(
+                !strings.contains("\\u001b") && !strings.contains("\\u0007") && !strings.contains("\\u0000"),
+                "{outcome}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_machine_has_a_hostile_name() {
+    let cluster = cluster();
+    cluster.change(|world| {
+        let resources = &mut world.machine_mut("worker-1").resources;
+        resources.edit(kind::NODENAMES, "nodename", |spec| spec["nodename"] = HOSTILE.into());
+    });
+    let judged = cluster.run(&[]);
+    judged.is(1, &[("talos.nodes.reachable", "answered-by-other-node", "worker-1")]);
+    let judged = cluster.program().args(["-o", "junit"]).run();
+    assert!(!judged.stdout.contains(|character: char| character.is_control() && character != '\n'), "{judged}");
+}

@@ -1,0 +1,98 @@
+//! Machines that are lost: each is named once, with its cause, and hides nobody else.
+
+use std::time::Duration;
+
+use simulator::world::{Misbehaviour, Shape};
+
+use super::SLACK;
+use crate::cluster::{Cluster, Judgement, cluster};
+
+/// What Kubernetes shows of a machine that is lost.
+fn lost<'a>(node: &'a str, reason: &'a str) -> Vec<(&'a str, &'a str, &'a str)> {
+    vec![
+        ("talos.nodes.reachable", reason, node),
+        ("k8s.nodes.ready", "node-not-ready", node),
+        ("k8s.kube-proxy", "daemonset-incomplete", node),
+    ]
+}
+
+fn lost_control_plane<'a>(node: &'a str, endpoint: &'a str, reason: &'a str) -> Vec<(&'a str, &'a str, &'a str)> {
+    let more = [
+        ("talos.endpoints", endpoint, node),
+        ("etcd.tolerance", "no-tolerance", "cluster"),
+        ("k8s.api.servers", "api-unreachable", node),
+    ];
+    [lost(node, reason), more.to_vec()].concat()
+}
+
+#[test]
+fn a_machine_without_power() {
+    for (node, expected) in [
+        ("worker-1", lost("worker-1", "node-unreachable")),
+        ("cp-1", lost_control_plane("cp-1", "connection-refused", "node-unreachable")),
+    ] {
+        let cluster = cluster();
+        cluster.change(|world| world.power_off(node));
+        cluster.run(&[]).is(1, &expected);
+    }
+}
+
+#[test]
+fn a_machine_whose_cable_is_cut() {
+    for (node, expected) in [
+        ("worker-1", lost("worker-1", "node-unreachable")),
+        ("cp-1", lost_control_plane("cp-1", "timed-out", "node-unreachable")),
+    ] {
+        let cluster = cluster();
+        cluster.change(|world| world.unplug(node));
+        cluster.run(&["--attempt-timeout", "4s"]).is(1, &expected).within(Duration::from_secs(4) + SLACK);
+    }
+}
+
+#[test]
+fn a_worker_in_maintenance() {
+    let cluster = cluster();
+    cluster.change(|world| world.maintenance("worker-1"));
+    cluster.run(&[]).is(1, &lost("worker-1", "maintenance-mode"));
+}
+
+/// Names of the targets of a check that have this status.
+fn targets(judged: &Judgement, check: &str, status: &str) -> usize {
+    let targets = judged.check(check)["targets"].as_array().unwrap();
+    targets.iter().filter(|target| target["status"] == status).count()
+}
+
+#[test]
+fn one_hung_node_keeps_no_other_from_being_judged() {
+    let cluster = cluster();
+    cluster.fault("worker-1", "*", Misbehaviour::Hang);
+    let judged = cluster.run(&["--attempt-timeout", "4s"]);
+    judged.is(1, &[("talos.nodes.reachable", "node-unreachable", "worker-1")]);
+    judged.within(Duration::from_secs(4) + SLACK);
+    for check in ["talos.nodes.booted", "talos.nodes.ready", "talos.nodes.services", "talos.nodes.kubelet"] {
+        assert_eq!(targets(&judged, check, "pass"), 3, "{check}: {judged}");
+        assert_eq!(targets(&judged, check, "blocked"), 1, "{check}: {judged}");
+    }
+}
+
+/// Those that hang are asked with a budget of their own from the second round on, so that they never starve the living.
+#[test]
+fn ten_of_thirty_hang_and_the_living_are_judged_in_each_round() {
+    let cluster = Cluster::of(&Shape { workers: 27, ..Shape::default() });
+    let hung: Vec<String> = (1..=10).map(|number| format!("worker-{number}")).collect();
+    for node in &hung {
+        cluster.fault(node, "*", Misbehaviour::Hang);
+    }
+    let waiting = ["--wait-timeout", "20s", "--attempt-timeout", "6s", "--interval", "100ms", "--no-kubernetes"];
+    let judged = cluster.run(&waiting);
+    let expected: Vec<_> =
+        hung.iter().map(|node| ("talos.nodes.reachable", "node-unreachable", node.as_str())).collect();
+    judged.is(1, &expected).within(Duration::from_secs(20) + SLACK);
+    let rounds = judged.report["rounds"].as_u64().unwrap();
+    assert!(rounds >= 2, "{judged}");
+    assert_eq!(targets(&judged, "talos.nodes.booted", "pass"), 20, "{judged}");
+    for node in ["cp-1", "worker-11", "worker-27"] {
+        assert!(cluster.asked(node, "ServiceList") >= rounds, "{node}: {judged}");
+    }
+    assert_eq!(cluster.asked("worker-1", "ServiceList"), 0, "who does not say who it is is asked nothing else");
+}
