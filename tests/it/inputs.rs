@@ -2,15 +2,17 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use simulator::pki::{Flaw, Leaf};
+
 use crate::harness::program;
-use crate::pki::{Authority, Flaw, talosconfig};
+use crate::pki::{authority, client, talosconfig};
 
 /// Nothing listens there, and nothing may be asked for it to matter.
 const NOWHERE: &str = "127.0.0.1:1";
 
 fn good() -> String {
-    let authority = Authority::new();
-    let client = authority.client("os:reader", Flaw::default());
+    let authority = authority();
+    let client = client(&authority, Flaw::None);
     talosconfig(authority.pem(), &client, &[NOWHERE.to_owned()])
 }
 
@@ -79,21 +81,18 @@ fn broken_base64_names_key_and_line() {
 
 #[test]
 fn a_key_of_another_certificate() {
-    let authority = Authority::new();
-    let mut client = authority.client("os:reader", Flaw::default());
-    client.key = authority.client("os:reader", Flaw::default()).key;
+    let authority = authority();
+    let other = client(&authority, Flaw::None);
+    let client = Leaf { key: other.key, ..client(&authority, Flaw::None) };
     let config = talosconfig(authority.pem(), &client, &[NOWHERE.to_owned()]);
     program().talosconfig(config).run().is(78, &["key-mismatch"]);
 }
 
 #[test]
 fn certificates_that_cannot_be_used() {
-    for (flaw, reason) in [
-        (Flaw { expired: true, ..Flaw::default() }, "certificate-expired"),
-        (Flaw { without_client_auth: true, ..Flaw::default() }, "client-auth-missing"),
-    ] {
-        let authority = Authority::new();
-        let client = authority.client("os:reader", flaw);
+    for (flaw, reason) in [(Flaw::Expired, "certificate-expired"), (Flaw::WithoutClientAuth, "client-auth-missing")] {
+        let authority = authority();
+        let client = client(&authority, flaw);
         let config = talosconfig(authority.pem(), &client, &[NOWHERE.to_owned()]);
         // Waiting would not help, so it does not wait.
         let outcome = program().talosconfig(config).args(["--wait-timeout", "1h", "-o", "json"]).run();

@@ -3,15 +3,13 @@
 use std::path::Path;
 
 use crate::harness::{Program, program};
-use crate::pki::{Authority, Flaw, talosconfig};
+use crate::pki::{authority, reader};
 
 const VARIABLE: &str = "CLUSTER_HEALTH_RECORD";
 
 /// Nothing listens at its endpoint.
 fn refused() -> Program {
-    let authority = Authority::new();
-    let client = authority.client("os:reader", Flaw::default());
-    program().talosconfig(talosconfig(authority.pem(), &client, &["127.0.0.1:1".to_owned()]))
+    program().talosconfig(reader(&authority(), &[([127, 0, 0, 1], 1).into()]))
 }
 
 fn names(folder: &Path) -> Vec<String> {

@@ -1,11 +1,11 @@
 //! Streams and files: one document on stdout, valid reports whatever happens, the same code for every format.
 
 use crate::harness::{code, program};
-use crate::pki::{Authority, reader};
+use crate::pki::{authority, reader};
 
 /// Nobody listens on port 1 of any loopback address.
 fn unreachable() -> String {
-    reader(&Authority::new(), &[([127, 0, 0, 9], 1).into()])
+    reader(&authority(), &[([127, 0, 0, 9], 1).into()])
 }
 
 fn schema() -> jsonschema::Validator {

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::harness::{code, program};
-use crate::pki::{Authority, reader};
+use crate::pki::{authority, reader};
 
 /// A run that waits for an endpoint which accepts and never answers; returns once it has connected there.
 fn waiting(arguments: &[&str]) -> (Child, TempDir) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let config = reader(&Authority::new(), &[listener.local_addr().unwrap()]);
+    let config = reader(&authority(), &[listener.local_addr().unwrap()]);
     let (child, home) = program()
         .talosconfig(config)
         .args(["--no-kubernetes", "--wait-timeout", "1h", "--report", "json=r.json", "--report", "junit=r.xml"])
@@ -27,7 +27,7 @@ fn waiting(arguments: &[&str]) -> (Child, TempDir) {
 /// A run whose endpoint refuses: it is between two rounds nearly all of the time.
 fn between_rounds() -> (Child, TempDir) {
     let (child, home) = program()
-        .talosconfig(reader(&Authority::new(), &[([127, 0, 0, 9], 1).into()]))
+        .talosconfig(reader(&authority(), &[([127, 0, 0, 9], 1).into()]))
         .args(["--no-kubernetes", "--wait-timeout", "1h", "--report", "json=r.json", "--report", "junit=r.xml"])
         .spawn();
     // The checkpoint of the first round shows that it is over.
