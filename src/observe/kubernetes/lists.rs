@@ -26,9 +26,34 @@ const LIST_BYTES: usize = 64 << 20;
 
 /// A whole list, and the clock of the server when it was taken.
 #[derive(Debug)]
-pub(super) struct Listed<K> {
+pub(super) struct Listed<T> {
     pub(super) date: Option<Timestamp>,
-    pub(super) items: Vec<K>,
+    pub(super) items: Vec<Item<T>>,
+}
+
+/// An object as it is kept: read whole, so that one that is not of its kind is found out, and then let go. Typed objects are
+/// large, and a list has thousands.
+#[derive(Debug)]
+pub(super) struct Item<T> {
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
+    pub(super) kept: T,
+}
+
+/// What is kept of an object.
+pub(super) trait Kept: Sized {
+    type Object: Kind;
+
+    fn of(object: Self::Object) -> Self;
+}
+
+impl<'de, T: Kept> Deserialize<'de> for Item<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = T::Object::deserialize(deserializer)?;
+        let metadata = Metadata::metadata(&object);
+        let (name, namespace) = (metadata.name.clone().unwrap_or_default(), metadata.namespace.clone());
+        Ok(Self { name, namespace, kept: T::of(object) })
+    }
 }
 
 /// Where a list is: kind, namespace, labels.
@@ -50,7 +75,7 @@ impl<K> Kind for K where
 }
 
 /// Reads a list to its end. A continuation that has expired on the way (410) is begun anew, once.
-pub(super) async fn list<K: Kind>(transport: &Transport, client: &Client, select: Selection) -> Observed<Listed<K>> {
+pub(super) async fn list<T: Kept>(transport: &Transport, client: &Client, select: Selection) -> Observed<Listed<T>> {
     // Boxed: a request is a large future, and a round has many.
     match Box::pin(pages(transport, client, select)).await? {
         Some(listed) => Ok(listed),
@@ -61,7 +86,7 @@ pub(super) async fn list<K: Kind>(transport: &Transport, client: &Client, select
 }
 
 /// `None`: a continuation has expired.
-async fn pages<K: Kind>(transport: &Transport, client: &Client, select: Selection) -> Observed<Option<Listed<K>>> {
+async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selection) -> Observed<Option<Listed<T>>> {
     let mut listed = Listed { date: None, items: Vec::new() };
     let mut names = BTreeSet::new();
     let mut bytes = 0;
@@ -71,7 +96,7 @@ async fn pages<K: Kind>(transport: &Transport, client: &Client, select: Selectio
         let mut parameters = ListParams::default().limit(PAGE);
         parameters.label_selector = select.labels.map(str::to_owned);
         parameters.continue_token.clone_from(&next);
-        let request = kube::core::Request::new(K::url_path(&(), select.namespace))
+        let request = kube::core::Request::new(<T::Object as kube::Resource>::url_path(&(), select.namespace))
             .list(&parameters)
             .map_err(|error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string())))?;
         let answer = transport.ask(client, request, PAGE_BYTES.min(LIST_BYTES - bytes)).await?;
@@ -82,12 +107,11 @@ async fn pages<K: Kind>(transport: &Transport, client: &Client, select: Selectio
         if page == 0 {
             listed.date = answer.date;
         }
-        let (items, more) = parse::<K>(&answer, select.namespace)?;
+        let (items, more) = parse::<T>(&answer, select.namespace)?;
         for item in &items {
-            let name = Metadata::metadata(item).name.clone().unwrap_or_default();
             // Whoever repeats a page keeps another one back.
-            if let Some(name) = names.replace(name) {
-                let text = format!("`{}` has `{name}` twice", K::LIST_KIND);
+            if let Some(name) = names.replace(item.name.clone()) {
+                let text = format!("`{}` has `{name}` twice", T::Object::LIST_KIND);
                 return Err(Gap::new(GapKind::Malformed, gaps::short(&text)));
             }
         }
@@ -101,15 +125,15 @@ async fn pages<K: Kind>(transport: &Transport, client: &Client, select: Selectio
 }
 
 #[derive(Deserialize)]
-struct Page<K> {
+struct Page<T> {
     kind: String,
     #[serde(rename = "apiVersion")]
     api_version: String,
     #[serde(default)]
     metadata: PageMeta,
     /// Has to be there, and may be `null`, which is Go's empty list.
-    #[serde(bound(deserialize = "K: DeserializeOwned"), deserialize_with = "nullable")]
-    items: Vec<K>,
+    #[serde(bound(deserialize = "T: Deserialize<'de>"), deserialize_with = "nullable")]
+    items: Vec<T>,
 }
 
 #[derive(Default, Deserialize)]
@@ -122,38 +146,37 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-fn parse<K: Kind>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<K>, Option<String>)> {
+fn parse<T: Kept>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<Item<T>>, Option<String>)> {
     if answer.status != StatusCode::OK {
         return Err(gaps::from_status(answer.status, &answer.body));
     }
     let malformed = |text: &str| Gap::new(GapKind::Malformed, gaps::short(text));
-    let page: Page<K> = serde_json::from_slice(&answer.body).map_err(|error| malformed(&error.to_string()))?;
-    if (page.kind.as_str(), page.api_version.as_str()) != (K::LIST_KIND, <K as Resource>::API_VERSION) {
-        return Err(malformed(&format!(
-            "asked for `{}`, answered `{}` of `{}`",
-            K::LIST_KIND,
-            gaps::short(&page.kind),
-            gaps::short(&page.api_version)
-        )));
+    let page: Page<Item<T>> = serde_json::from_slice(&answer.body).map_err(|error| malformed(&error.to_string()))?;
+    let kind = T::Object::LIST_KIND;
+    if (page.kind.as_str(), page.api_version.as_str()) != (kind, <T::Object as Resource>::API_VERSION) {
+        let (is, of) = (gaps::short(&page.kind), gaps::short(&page.api_version));
+        return Err(malformed(&format!("asked for `{kind}`, answered `{is}` of `{of}`")));
     }
     for item in &page.items {
-        let metadata = Metadata::metadata(item);
-        if metadata.name.as_deref().unwrap_or_default().is_empty() {
-            return Err(malformed(&format!("`{}` has an item without a name", K::LIST_KIND)));
+        if item.name.is_empty() {
+            return Err(malformed(&format!("`{kind}` has an item without a name")));
         }
-        if namespace.is_some() && metadata.namespace.as_deref() != namespace {
-            return Err(malformed(&format!("`{}` has an item of another namespace", K::LIST_KIND)));
+        if namespace.is_some() && item.namespace.as_deref() != namespace {
+            return Err(malformed(&format!("`{kind}` has an item of another namespace")));
         }
     }
     Ok((page.items, page.metadata.next.filter(|next| !next.is_empty())))
 }
 
 /// Keeps the selections honest: kinds with a namespace are listed in one.
-pub(super) async fn list_in<K: Kind + Resource<Scope = NamespaceResourceScope>>(
+pub(super) async fn list_in<T>(
     transport: &Transport,
     client: &Client,
     namespace: &'static str,
     labels: Option<&'static str>,
-) -> Observed<Listed<K>> {
+) -> Observed<Listed<T>>
+where
+    T: Kept<Object: Resource<Scope = NamespaceResourceScope>>,
+{
     list(transport, client, Selection { namespace: Some(namespace), labels }).await
 }

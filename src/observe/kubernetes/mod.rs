@@ -17,10 +17,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use http::Uri;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::{NamespaceResourceScope, Resource};
 use kube::{Client, Config};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -30,7 +27,7 @@ use crate::config::proxy::Routes;
 use crate::observe::dial::cause;
 use crate::snapshot::{Gap, Kubernetes, KubernetesCredentials, Leases, Observed, Readyz, ServiceEndpoint};
 use client::Transport;
-use lists::{Selection, list, list_in};
+use lists::{Kept, Listed, Selection, list, list_in};
 
 pub(crate) use gaps::short;
 
@@ -122,21 +119,12 @@ impl KubeClient {
         ) = tokio::join!(
             wanted(facts, Fact::EndpointReadyz, self.endpoint()),
             wanted(facts, Fact::KubeNodes, async {
-                let listed = self.limited(list::<Node>(&self.transport, &self.lists, Selection::default())).await?;
-                Ok(listed.items.into_iter().map(objects::node).collect())
+                let listed = self.limited(list(&self.transport, &self.lists, Selection::default())).await?;
+                Ok(kept(listed).collect())
             }),
-            wanted(facts, Fact::Pods, async {
-                let listed = self.limited(list_in::<Pod>(&self.transport, &self.lists, SYSTEM, None)).await?;
-                Ok(listed.items.into_iter().map(objects::pod).collect())
-            }),
-            wanted(facts, Fact::DaemonSets, async {
-                let listed = self.limited(list_in::<DaemonSet>(&self.transport, &self.lists, SYSTEM, None)).await?;
-                Ok(listed.items.into_iter().map(objects::daemon_set).collect())
-            }),
-            wanted(facts, Fact::Deployments, async {
-                let listed = self.limited(list_in::<Deployment>(&self.transport, &self.lists, SYSTEM, None)).await?;
-                Ok(listed.items.into_iter().map(objects::deployment).collect())
-            }),
+            wanted(facts, Fact::Pods, self.system()),
+            wanted(facts, Fact::DaemonSets, self.system()),
+            wanted(facts, Fact::Deployments, self.system()),
             wanted(facts, Fact::DnsEndpoints, self.endpoints(SYSTEM, "kubernetes.io/service-name=kube-dns")),
             wanted(facts, Fact::ApiEndpoints, self.endpoints("default", "kubernetes.io/service-name=kubernetes")),
             self.leases(facts, known),
@@ -172,7 +160,7 @@ impl KubeClient {
         known: &KnownLeases,
     ) -> (Observed<Leases>, Observed<Leases>) {
         let read = async |namespace, known: &BTreeMap<String, Sight>| {
-            let listed = self.limited(list_in::<Lease>(&self.transport, &self.lists, namespace, None)).await?;
+            let listed = self.limited(list_in(&self.transport, &self.lists, namespace, None)).await?;
             Ok(objects::leases(listed, |name, version| has_moved(known, name, version)))
         };
         tokio::join!(
@@ -188,8 +176,16 @@ impl KubeClient {
     }
 
     async fn endpoints(&self, namespace: &'static str, labels: &'static str) -> Observed<Vec<ServiceEndpoint>> {
-        let slices = list_in::<EndpointSlice>(&self.transport, &self.lists, namespace, Some(labels));
-        Ok(self.limited(slices).await?.items.into_iter().flat_map(objects::endpoints).collect())
+        let slices = list_in::<Vec<ServiceEndpoint>>(&self.transport, &self.lists, namespace, Some(labels));
+        Ok(kept(self.limited(slices).await?).flatten().collect())
+    }
+
+    /// All objects of a kind in `kube-system`.
+    async fn system<T>(&self) -> Observed<Vec<T>>
+    where
+        T: Kept<Object: Resource<Scope = NamespaceResourceScope>>,
+    {
+        Ok(kept(self.limited(list_in(&self.transport, &self.lists, SYSTEM, None)).await?).collect())
     }
 
     async fn limited<T>(&self, call: impl Future<Output = Observed<T>>) -> Observed<T> {
@@ -197,6 +193,10 @@ impl KubeClient {
         let _permit = self.in_flight.acquire().await;
         call.await
     }
+}
+
+fn kept<T>(listed: Listed<T>) -> impl Iterator<Item = T> {
+    listed.items.into_iter().map(|item| item.kept)
 }
 
 /// The Kubernetes side of a round in which nothing could be asked.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::lists::Listed;
+use super::lists::{Item, Kept, Listed};
 use crate::snapshot::{
     Condition, ContainerState, DaemonSet, Deployment, KubeNode, Lease, Leases, Pod, PodState, ServiceEndpoint,
 };
@@ -26,51 +26,59 @@ fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-pub(super) fn node(node: core::Node) -> KubeNode {
-    let metadata = node.metadata;
-    let spec = node.spec.unwrap_or_default();
-    let status = node.status.unwrap_or_default();
-    let label = |key: &str| metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
-    KubeNode {
-        name: name(&metadata),
-        addresses: status
-            .addresses
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|address| matches!(address.type_.as_str(), "InternalIP" | "ExternalIP"))
-            .map(|address| address.address)
-            .collect(),
-        control_plane_label: label("node-role.kubernetes.io/control-plane"),
-        os_image: status.node_info.unwrap_or_default().os_image,
-        unschedulable: spec.unschedulable.unwrap_or_default(),
-        cordoned_by_talos: annotation(&metadata, "talos.dev/cordoned") == Some("true"),
-        taints: spec.taints.unwrap_or_default().into_iter().map(|taint| taint.key).collect(),
-        conditions: status
-            .conditions
-            .unwrap_or_default()
-            .into_iter()
-            .map(|condition| Condition {
-                kind: condition.type_,
-                status: condition.status,
-                reason: condition.reason.unwrap_or_default(),
-                message: condition.message.unwrap_or_default(),
-            })
-            .collect(),
-        deleting: metadata.deletion_timestamp.is_some(),
-        created: metadata.creation_timestamp.map(|time| time.0),
+impl Kept for KubeNode {
+    type Object = core::Node;
+
+    fn of(node: core::Node) -> Self {
+        let metadata = node.metadata;
+        let spec = node.spec.unwrap_or_default();
+        let status = node.status.unwrap_or_default();
+        let label = |key: &str| metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
+        Self {
+            name: name(&metadata),
+            addresses: status
+                .addresses
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|address| matches!(address.type_.as_str(), "InternalIP" | "ExternalIP"))
+                .map(|address| address.address)
+                .collect(),
+            control_plane_label: label("node-role.kubernetes.io/control-plane"),
+            os_image: status.node_info.unwrap_or_default().os_image,
+            unschedulable: spec.unschedulable.unwrap_or_default(),
+            cordoned_by_talos: annotation(&metadata, "talos.dev/cordoned") == Some("true"),
+            taints: spec.taints.unwrap_or_default().into_iter().map(|taint| taint.key).collect(),
+            conditions: status
+                .conditions
+                .unwrap_or_default()
+                .into_iter()
+                .map(|condition| Condition {
+                    kind: condition.type_,
+                    status: condition.status,
+                    reason: condition.reason.unwrap_or_default(),
+                    message: condition.message.unwrap_or_default(),
+                })
+                .collect(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            created: metadata.creation_timestamp.map(|time| time.0),
+        }
     }
 }
 
-pub(super) fn pod(pod: core::Pod) -> Pod {
-    let metadata = pod.metadata;
-    Pod {
-        namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: name(&metadata),
-        node: pod.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty()),
-        labels: labels(&metadata),
-        mirror: annotation(&metadata, "kubernetes.io/config.mirror").is_some(),
-        deleting: metadata.deletion_timestamp.is_some(),
-        state: pod_state(pod.status.unwrap_or_default()),
+impl Kept for Pod {
+    type Object = core::Pod;
+
+    fn of(pod: core::Pod) -> Self {
+        let metadata = pod.metadata;
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: name(&metadata),
+            node: pod.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty()),
+            labels: labels(&metadata),
+            mirror: annotation(&metadata, "kubernetes.io/config.mirror").is_some(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            state: pod_state(pod.status.unwrap_or_default()),
+        }
     }
 }
 
@@ -123,60 +131,80 @@ fn container(status: core::ContainerStatus) -> ContainerState {
     }
 }
 
-/// `moved` tells from name and resource version whether the lease has moved since an earlier sample.
-pub(super) fn leases(listed: Listed<coordination::Lease>, moved: impl Fn(&str, &str) -> bool) -> Leases {
-    let lease = |lease: coordination::Lease| {
-        let name = name(&lease.metadata);
+impl Kept for Lease {
+    type Object = coordination::Lease;
+
+    fn of(lease: coordination::Lease) -> Self {
         let spec = lease.spec.unwrap_or_default();
-        let resource_version = lease.metadata.resource_version.unwrap_or_default();
-        let lease = Lease {
-            moved: moved(&name, &resource_version),
+        Self {
+            // Whoever has seen it before knows.
+            moved: false,
             renewed: spec.renew_time.map(|time| time.0),
-            resource_version,
+            resource_version: lease.metadata.resource_version.unwrap_or_default(),
             hostname: lease.metadata.labels.and_then(|mut labels| labels.remove("kubernetes.io/hostname")),
             holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
-        };
-        (name, lease)
+        }
+    }
+}
+
+/// `moved` tells from name and resource version whether the lease has moved since an earlier sample.
+pub(super) fn leases(listed: Listed<Lease>, moved: impl Fn(&str, &str) -> bool) -> Leases {
+    let lease = |item: Item<Lease>| {
+        let moved = moved(&item.name, &item.kept.resource_version);
+        (item.name, Lease { moved, ..item.kept })
     };
     Leases { date: listed.date, by_name: listed.items.into_iter().map(lease).collect() }
 }
 
-pub(super) fn daemon_set(set: apps::DaemonSet) -> DaemonSet {
-    let status = set.status.unwrap_or_default();
-    DaemonSet {
-        name: name(&set.metadata),
-        labels: labels(&set.metadata),
-        generation: set.metadata.generation.unwrap_or_default(),
-        observed_generation: status.observed_generation,
-        desired: status.desired_number_scheduled,
-        available: status.number_available.unwrap_or_default(),
+impl Kept for DaemonSet {
+    type Object = apps::DaemonSet;
+
+    fn of(set: apps::DaemonSet) -> Self {
+        let status = set.status.unwrap_or_default();
+        Self {
+            name: name(&set.metadata),
+            labels: labels(&set.metadata),
+            generation: set.metadata.generation.unwrap_or_default(),
+            observed_generation: status.observed_generation,
+            desired: status.desired_number_scheduled,
+            available: status.number_available.unwrap_or_default(),
+        }
     }
 }
 
-pub(super) fn deployment(deployment: apps::Deployment) -> Deployment {
-    Deployment {
-        name: name(&deployment.metadata),
-        labels: labels(&deployment.metadata),
-        // The API server's default is one.
-        replicas: deployment.spec.and_then(|spec| spec.replicas).unwrap_or(1),
-        available: deployment.status.and_then(|status| status.available_replicas).unwrap_or_default(),
+impl Kept for Deployment {
+    type Object = apps::Deployment;
+
+    fn of(deployment: apps::Deployment) -> Self {
+        Self {
+            name: name(&deployment.metadata),
+            labels: labels(&deployment.metadata),
+            // The API server's default is one.
+            replicas: deployment.spec.and_then(|spec| spec.replicas).unwrap_or(1),
+            available: deployment.status.and_then(|status| status.available_replicas).unwrap_or_default(),
+        }
     }
 }
 
 /// Endpoints of one slice. Those that terminate are on their way out and do not count.
-pub(super) fn endpoints(slice: discovery::EndpointSlice) -> impl Iterator<Item = ServiceEndpoint> {
-    slice.endpoints.into_iter().filter_map(|endpoint| {
-        let conditions = endpoint.conditions.unwrap_or_default();
-        if conditions.terminating == Some(true) || endpoint.addresses.is_empty() {
-            return None;
-        }
-        Some(ServiceEndpoint {
-            addresses: endpoint.addresses,
-            // "A nil value should be interpreted as true", says the API.
-            ready: conditions.ready.unwrap_or(true),
-            node: endpoint.node_name,
-        })
-    })
+impl Kept for Vec<ServiceEndpoint> {
+    type Object = discovery::EndpointSlice;
+
+    fn of(slice: discovery::EndpointSlice) -> Self {
+        let endpoint = |endpoint: discovery::Endpoint| {
+            let conditions = endpoint.conditions.unwrap_or_default();
+            if conditions.terminating == Some(true) || endpoint.addresses.is_empty() {
+                return None;
+            }
+            Some(ServiceEndpoint {
+                addresses: endpoint.addresses,
+                // "A nil value should be interpreted as true", says the API.
+                ready: conditions.ready.unwrap_or(true),
+                node: endpoint.node_name,
+            })
+        };
+        slice.endpoints.into_iter().filter_map(endpoint).collect()
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_node_keeps_what_is_judged() {
-        let node = node(read(json!({
+        let node = KubeNode::of(read(json!({
             "metadata": {
                 "name": "cp-1", "creationTimestamp": "2026-11-21T13:33:57Z", "resourceVersion": "27475",
                 "labels": {"node-role.kubernetes.io/control-plane": "", "kubernetes.io/hostname": "cp-1"},
@@ -230,14 +258,14 @@ mod tests {
 
     #[test]
     fn an_empty_node_claims_nothing() {
-        let node = node(read(json!({"metadata": {"name": "w-1"}})));
+        let node = KubeNode::of(read(json!({"metadata": {"name": "w-1"}})));
         assert_eq!(node.condition("Ready"), None);
         assert!(node.addresses.is_empty() && node.created.is_none());
     }
 
     #[test]
     fn a_crash_looping_pod_is_phase_running() {
-        let pod = pod(read(json!({
+        let pod = Pod::of(read(json!({
             "metadata": {
                 "name": "kube-scheduler-cp-2", "namespace": "kube-system",
                 "annotations": {"kubernetes.io/config.mirror": "0123456789abcdef"},
@@ -276,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_pod_without_status_is_not_ready() {
-        let pod = pod(read(json!({"metadata": {"name": "a", "namespace": "kube-system"}})));
+        let pod = Pod::of(read(json!({"metadata": {"name": "a", "namespace": "kube-system"}})));
         assert_eq!(pod.state.ready, None);
         assert!(pod.state.containers.is_empty());
     }
@@ -298,15 +326,15 @@ mod tests {
 
     #[test]
     fn workloads_keep_their_numbers() {
-        let set = daemon_set(read(json!({
+        let set = DaemonSet::of(read(json!({
             "metadata": {"name": "kube-proxy", "generation": 2, "labels": {"k8s-app": "kube-proxy"}},
             "status": {"observedGeneration": 1, "desiredNumberScheduled": 4, "numberAvailable": 3,
                        "currentNumberScheduled": 4, "numberMisscheduled": 0, "numberReady": 3},
         })));
         assert_eq!((set.generation, set.observed_generation, set.desired, set.available), (2, Some(1), 4, 3));
-        let unseen = daemon_set(read(json!({"metadata": {"name": "kube-flannel", "generation": 1}})));
+        let unseen = DaemonSet::of(read(json!({"metadata": {"name": "kube-flannel", "generation": 1}})));
         assert_eq!((unseen.observed_generation, unseen.desired, unseen.available), (None, 0, 0));
-        let dns = deployment(read(json!({"metadata": {"name": "coredns"}, "status": {"availableReplicas": 2}})));
+        let dns = Deployment::of(read(json!({"metadata": {"name": "coredns"}, "status": {"availableReplicas": 2}})));
         assert_eq!((dns.replicas, dns.available), (1, 2));
     }
 
@@ -323,12 +351,12 @@ mod tests {
                 {"addresses": []},
             ],
         }));
-        let endpoints: Vec<_> = endpoints(slice).collect();
+        let endpoints = Vec::<ServiceEndpoint>::of(slice);
         let ready: Vec<_> = endpoints.iter().map(|endpoint| (endpoint.addresses[0].as_str(), endpoint.ready)).collect();
         assert_eq!(ready, [("10.244.0.2", true), ("10.244.0.3", true), ("10.244.0.4", true), ("10.244.0.6", false)]);
         assert_eq!(endpoints[0].node.as_deref(), Some("cp-1"));
         let empty: discovery::EndpointSlice =
             read(json!({"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": null}));
-        assert_eq!(super::endpoints(empty).count(), 0);
+        assert!(Vec::<ServiceEndpoint>::of(empty).is_empty());
     }
 }

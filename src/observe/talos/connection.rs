@@ -32,6 +32,11 @@ use crate::snapshot::{Gap, GapKind};
 #[cfg(not(feature = "record"))]
 type Heard = hyper::body::Incoming;
 
+/// Bytes of one answer, and of all answers of a connection, that may be on their way at once. HTTP/2's 64 KiB would make the members
+/// of a large cluster wait for a round trip each 64 KiB; a window that grows with what it measures waits for its first ones, too.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
 /// An endpoint and the connection to it, opened when first needed and again when it was lost.
 pub(super) struct Link {
     pub(super) address: EndpointAddress,
@@ -88,7 +93,8 @@ impl Link {
         let fault = Arc::new(OnceLock::new());
         let io = TokioIo::new(Watched { inner: stream, fault: Arc::clone(&fault) });
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-            .adaptive_window(true)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(io)
             .await
             .map_err(|error| {
