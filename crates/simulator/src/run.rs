@@ -42,7 +42,7 @@ impl Signals {
     }
 }
 
-/// Runs a command with more in its environment, passes signals on to it, and ends as it does.
+/// Runs a command with more in its environment, passes signals on to it, and ends as it does. The second signal kills it.
 pub(crate) async fn command(
     command: &[String],
     environment: &[(&str, String)],
@@ -57,14 +57,18 @@ pub(crate) async fn command(
         child.process_group(0);
     }
     let mut child = child.spawn().with_context(|| format!("cannot run `{program}`"))?;
+    let mut asked_to_end = false;
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,
             received = signals.next() => {
                 // Ctrl-C on a terminal has reached it already.
-                if alone || received != Signal::INT {
+                if asked_to_end {
+                    send(&child, Signal::KILL, alone);
+                } else if alone || received != Signal::INT {
                     send(&child, received, alone);
                 }
+                asked_to_end = true;
             }
         }
     };

@@ -66,8 +66,22 @@ fn it_ends_as_its_command_does() {
 }
 
 #[test]
+fn the_second_signal_kills_a_command_that_ignores_the_first() {
+    // It says when it has ignored one.
+    let script = "trap 'echo ignored' TERM; echo ready; while :; do wait; done";
+    let mut child = simulator(&["--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for said in ["ready", "ignored"] {
+        assert_eq!(lines.next().unwrap().unwrap(), said);
+        send(&child, Signal::TERM);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(137));
+}
+
+#[test]
 fn signals_reach_the_command_and_what_it_started() {
-    let script = "trap 'exit 9' TERM; sleep 1000 & echo ready; wait";
+    // Ready once the inner shell runs: until then it would have the outer one's trap.
+    let script = "trap 'exit 9' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
     let mut child = simulator(&["--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");

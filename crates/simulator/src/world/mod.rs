@@ -32,7 +32,6 @@ pub(crate) use self::kubernetes::{hash, letters, merge, revision, seconds, stati
 pub use self::machine::{ApiServer, Machine, Power, Process, Role};
 pub(crate) use self::resources::OfKind;
 pub use self::resources::{Resource, Resources};
-pub use self::static_pods::Container;
 pub use self::version::{TalosVersion, plain_version};
 
 /// A cluster.

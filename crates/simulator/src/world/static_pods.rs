@@ -1,24 +1,9 @@
-//! Static pods of a control plane, as the kubelet reports them to Talos.
+//! Static pods of a control plane: what is in them, and how the kubelet reports them while they are well.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-
-use super::{Machine, World, kind};
-
-/// How the one container of a static pod is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Container {
-    /// It runs and is ready, after so many restarts.
-    Ready { restarts: u32 },
-    /// It runs, and its readiness probe fails.
-    Unready { restarts: u32 },
-    /// It has ended with this code, and is started again later and later.
-    CrashLoop { restarts: u32, exit_code: i32 },
-    /// It has not begun to run: `ErrImagePull`, and the reason in full.
-    Waiting { reason: String, message: String },
-}
 
 /// What a component of the control plane is run with.
 struct Component {
@@ -105,35 +90,6 @@ pub(crate) fn components() -> impl Iterator<Item = &'static str> {
     COMPONENTS.iter().map(|component| component.name)
 }
 
-impl World {
-    /// Has the kubelet of a machine report the static pod of a component (`kube-scheduler`), which is so since now.
-    ///
-    /// # Panics
-    /// If there is no such machine, or no component is called so.
-    pub fn set_static_pod(&mut self, machine: &str, component: &str, container: &Container) {
-        let (now, kubernetes) = (self.now(), self.versions.kubernetes.clone());
-        let address = self.machine(machine).map(|(address, _)| address);
-        let address = address.unwrap_or_else(|| panic!("no machine is called `{machine}`"));
-        self.machine_mut(machine).report_static_pod(address, component, &kubernetes, container, now);
-    }
-}
-
-impl Machine {
-    pub(super) fn report_static_pod(
-        &mut self,
-        address: Ipv4Addr,
-        component: &str,
-        kubernetes: &str,
-        container: &Container,
-        since: Timestamp,
-    ) {
-        let id = format!("kube-system/{component}-{}", self.name);
-        let began = self.resources.get(kind::STATIC_POD_STATUSES, &id).map_or(since, |status| status.created);
-        let status = status(address, &self.name, named(component), kubernetes, container, (began, since));
-        self.resources.put(kind::STATIC_POD_STATUSES, &id, status);
-    }
-}
-
 fn named(component: &str) -> &'static Component {
     let found = COMPONENTS.iter().find(|it| it.name == component);
     found.unwrap_or_else(|| panic!("no component of the control plane is called `{component}`"))
@@ -216,77 +172,26 @@ fn image(component: &str, kubernetes: &str) -> String {
     format!("registry.k8s.io/{component}:v{kubernetes}")
 }
 
-fn status(
-    address: Ipv4Addr,
-    node: &str,
-    component: &Component,
-    kubernetes: &str,
-    container: &Container,
-    (began, since): (Timestamp, Timestamp),
-) -> Value {
-    let name = component.name;
-    let ready = matches!(container, Container::Ready { .. });
-    let condition = |kind: &str, at: Timestamp| json!({"lastProbeTime": null, "lastTransitionTime": seconds(at), "status": "True", "type": kind});
-    let readiness = |kind: &str| {
-        let mut condition = condition(kind, since);
-        if !ready {
-            condition["message"] = json!(format!("containers with unready status: [{name}]"));
-            condition["reason"] = json!("ContainersNotReady");
-            condition["status"] = json!("False");
-        }
-        condition
-    };
-    let pending = matches!(container, Container::Waiting { .. });
+/// Status of a component's static pod that has been running and ready since `since`.
+pub(super) fn running(address: Ipv4Addr, node: &str, component: &str, kubernetes: &str, since: Timestamp) -> Value {
+    let since = seconds(since);
+    let condition = |kind| json!({"lastProbeTime": null, "lastTransitionTime": since, "status": "True", "type": kind});
+    let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
     json!({
-        "conditions": [
-            condition("PodReadyToStartContainers", began),
-            condition("Initialized", began),
-            readiness("Ready"),
-            readiness("ContainersReady"),
-            condition("PodScheduled", began),
-        ],
-        "containerStatuses": [container_status(node, component, kubernetes, container, since)],
+        "conditions": conditions.map(condition),
+        "containerStatuses": [container_status(node, named(component), kubernetes, &since)],
         "hostIP": address,
         "hostIPs": [{"ip": address}],
-        "phase": if pending { "Pending" } else { "Running" },
+        "phase": "Running",
         "podIP": address,
         "podIPs": [{"ip": address}],
         "qosClass": "Burstable",
-        "startTime": seconds(began),
+        "startTime": since,
     })
 }
 
-fn container_status(
-    node: &str,
-    component: &Component,
-    kubernetes: &str,
-    container: &Container,
-    since: Timestamp,
-) -> Value {
+fn container_status(node: &str, component: &Component, kubernetes: &str, since: &str) -> Value {
     let Component { name, user, cpu, memory, mounts, .. } = component;
-    let terminated = |exit_code: i32| {
-        json!({"terminated": {
-            "containerID": container_id(node, name, 0),
-            "exitCode": exit_code,
-            "finishedAt": seconds(since),
-            "reason": "Error",
-            "startedAt": seconds(since),
-        }})
-    };
-    let running = json!({"running": {"startedAt": seconds(since)}});
-    let (restarts, state, last) = match container {
-        Container::Ready { restarts: 0 } | Container::Unready { restarts: 0 } => (0, running, json!({})),
-        Container::Ready { restarts } | Container::Unready { restarts } => (*restarts, running, terminated(1)),
-        Container::CrashLoop { restarts, exit_code } => {
-            // The kubelet doubles the pause up to five minutes.
-            let pause = (10_u32 << restarts.saturating_sub(1).min(5)).min(300);
-            let message = format!("back-off {pause}s restarting failed container={name} pod={name}-{node}_kube-system");
-            (*restarts, json!({"waiting": {"message": message, "reason": "CrashLoopBackOff"}}), terminated(*exit_code))
-        }
-        Container::Waiting { reason, message } => {
-            (0, json!({"waiting": {"message": message, "reason": reason}}), json!({}))
-        }
-    };
     let mount = |(volume, path, read_only): &(&str, &str, bool)| {
         let mut mount = json!({"mountPath": path, "name": volume});
         if *read_only {
@@ -298,23 +203,23 @@ fn container_status(
     let requests = json!({"cpu": cpu, "memory": memory});
     json!({
         "allocatedResources": requests,
-        "containerID": container_id(node, name, restarts),
+        "containerID": container_id(node, name),
         "image": image(name, kubernetes),
         "imageID": format!("registry.k8s.io/{name}@sha256:{}", digest(name)),
-        "lastState": last,
+        "lastState": {},
         "name": name,
-        "ready": matches!(container, Container::Ready { .. }),
+        "ready": true,
         "resources": {"requests": requests},
-        "restartCount": restarts,
-        "started": matches!(container, Container::Ready { .. } | Container::Unready { .. }),
-        "state": state,
+        "restartCount": 0,
+        "started": true,
+        "state": {"running": {"startedAt": since}},
         "user": {"linux": {"gid": user, "supplementalGroups": [user], "uid": user}},
         "volumeMounts": mounts.iter().map(mount).collect::<Vec<_>>(),
     })
 }
 
-fn container_id(node: &str, name: &str, restart: u32) -> String {
-    format!("containerd://{}", digest(&format!("{node}/{name}/{restart}")))
+fn container_id(node: &str, name: &str) -> String {
+    format!("containerd://{}", digest(&format!("{node}/{name}")))
 }
 
 /// 64 hexadecimal digits that are always the same for the same text.
@@ -332,45 +237,4 @@ fn digest(text: &str) -> String {
 /// Kubernetes tells whole seconds.
 pub(crate) fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Network;
-    use crate::world::Shape;
-
-    #[test]
-    fn a_component_that_crashes_is_reported_so() {
-        let mut world = World::healthy(&Network::claim().unwrap(), &Shape::default());
-        let crashing = Container::CrashLoop { restarts: 2, exit_code: 1 };
-        world.set_static_pod("cp-3", "kube-scheduler", &crashing);
-        let told = |world: &World| {
-            let (_, machine) = world.machine("cp-3").unwrap();
-            let status = machine.resources.get(kind::STATIC_POD_STATUSES, "kube-system/kube-scheduler-cp-3").unwrap();
-            (status.version, status.spec().clone())
-        };
-        let (version, spec) = told(&world);
-        let container = &spec["containerStatuses"][0];
-        assert_eq!((version, &spec["phase"], &container["ready"]), (2, &json!("Running"), &json!(false)));
-        assert_eq!((&container["restartCount"], &container["started"]), (&json!(2), &json!(false)));
-        assert_eq!(container["lastState"]["terminated"]["exitCode"], 1);
-        let waiting = &container["state"]["waiting"];
-        assert_eq!(waiting["reason"], "CrashLoopBackOff");
-        assert!(
-            waiting["message"].as_str().unwrap().starts_with("back-off 20s restarting failed container=kube-scheduler")
-        );
-        let ready = &spec["conditions"][2];
-        assert_eq!(
-            (&ready["type"], &ready["status"], &ready["reason"]),
-            (&json!("Ready"), &json!("False"), &json!("ContainersNotReady"))
-        );
-
-        let absent = Container::Waiting { reason: "ErrImagePull".to_owned(), message: "not found".to_owned() };
-        world.set_static_pod("cp-3", "kube-scheduler", &absent);
-        assert_eq!(told(&world).1["phase"], "Pending");
-        world.set_static_pod("cp-3", "kube-scheduler", &Container::Ready { restarts: 3 });
-        let (version, spec) = told(&world);
-        assert_eq!((version, &spec["conditions"][2]["status"]), (4, &json!("True")));
-    }
 }

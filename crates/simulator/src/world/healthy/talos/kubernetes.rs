@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Facts, Subject};
 use crate::net::API_SERVER;
-use crate::world::static_pods::{self, Container};
+use crate::world::static_pods;
 use crate::world::{Machine, Resource, TalosVersion, kind};
 
 /// Since then, what is rendered from is kept beside what it began with.
@@ -209,8 +209,9 @@ pub(super) fn tell_static_pods(machine: &mut Machine, address: Ipv4Addr, kuberne
     let running = booted + SignedDuration::from_secs(28);
     let pods: Vec<_> = machine.resources.list(kind::STATIC_PODS).map(|(id, _)| id.to_owned()).collect();
     for component in pods {
-        machine.report_static_pod(address, &component, kubernetes, &Container::Ready { restarts: 0 }, running);
         let id = format!("kube-system/{component}-{}", machine.name);
+        let status = static_pods::running(address, &machine.name, &component, kubernetes, running);
+        machine.resources.put(kind::STATIC_POD_STATUSES, &id, status);
         if let Some(mut status) = machine.resources.get(kind::STATIC_POD_STATUSES, &id).cloned() {
             status.created = running;
             status.updated = running;
