@@ -50,6 +50,7 @@ set edit:completion:arg-completer[cluster-health] = {|@words|
             cand --output 'Form of the result on stdout'
             cand --report 'Also write a report to a file, as FORMAT=PATH; repeatable'
             cand --junit-file 'The same as --report junit=PATH'
+            cand --evidence 'Read what may tell why: the last lines of the logs of failed services and static pods'
             cand --color 'Colour of text'
             cand --heartbeat 'A line of progress at least so often'
             cand --no-talos 'Judge Kubernetes alone: no talosconfig, stages 1 and 2 skipped'

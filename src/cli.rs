@@ -229,6 +229,9 @@ pub(crate) struct RunArgs {
     /// The same as --report junit=PATH
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_JUNIT_FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) junit_file: Option<PathBuf>,
+    /// Read what may tell why: the last lines of the logs of failed services and static pods
+    #[arg(long, value_enum, env = "CLUSTER_HEALTH_EVIDENCE", help_heading = "Output")]
+    pub(crate) evidence: Option<Evidence>,
     /// No progress on stderr
     #[arg(short, long, env = "CLUSTER_HEALTH_QUIET", value_parser = switch(), action = ArgAction::SetTrue, help_heading = "Output")]
     pub(crate) quiet: bool,
@@ -244,6 +247,13 @@ pub(crate) struct RunArgs {
     /// A line of progress at least so often
     #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_HEARTBEAT", default_value = "30s", help_heading = "Output")]
     pub(crate) heartbeat: GoDuration,
+}
+
+/// What is gathered beside the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Evidence {
+    /// Files with it are readable by their owner alone
+    Logs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

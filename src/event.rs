@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::checks::{Check, Verdict};
+use crate::evidence::Tail;
 use crate::snapshot::Snapshot;
 
 /// Told synchronously, in order, by one task.
@@ -14,6 +15,8 @@ pub(crate) enum Event<'a> {
     StabilityLost { after: Duration, because: Vec<&'static str> },
     /// All is fine; the run goes on until it has been for long enough. `begun`: it has not been so in the round before.
     Stable { begun: bool, so_far: Duration, wanted: Duration },
+    /// What the logs say after a round that was not fine.
+    Logs(&'a [Tail]),
     /// Waiting for the next round.
     Waiting { next_in: Duration },
 }

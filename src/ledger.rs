@@ -53,6 +53,9 @@ impl Ledger {
                 }
             }
             self.report.not_observed = not_observed(&self.report.checks);
+            self.report.logs.clear();
+        } else if let Event::Logs(logs) = event {
+            self.report.logs = logs.to_vec();
         }
     }
 

@@ -7,6 +7,7 @@ mod config;
 mod duration;
 mod engine;
 mod event;
+mod evidence;
 mod exit;
 mod ledger;
 mod memory;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::checks::{self, Check, Fact};
-use crate::cli::{Level, RunArgs};
+use crate::cli::{Evidence, Level, RunArgs};
 use crate::engine::Pace;
 use crate::report::{Selection, Weakening};
 use crate::selection::{self, UnknownCheck, Wanted};
@@ -86,6 +86,7 @@ impl Plan {
                 fail_fast: args.fail_fast,
                 retry_all: args.retry_all,
                 strict: args.strict,
+                logs: args.evidence == Some(Evidence::Logs),
                 warn_only: warn_only.into_iter().collect(),
                 checks: checks.clone(),
             },

@@ -66,7 +66,7 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
         return Exit::Internal;
     };
     let report = unbegun(args, plan, start);
-    let files = match Files::create(wanted, &report) {
+    let files = match Files::create(wanted, &report, plan.pace.logs) {
         Ok(files) => files,
         Err(error) => {
             complain(&error, Some("nothing was checked"));
@@ -234,6 +234,7 @@ fn unbegun(args: &RunArgs, plan: &Plan, start: Start) -> Report {
             kubectl_options: kubectl_options(args),
             ..Sources::default()
         },
+        logs: Vec::new(),
         checks: plan.selection.iter().map(|(check, selection)| unjudged(check, *selection)).collect(),
     }
 }

@@ -13,7 +13,7 @@ mod credentials;
 mod etcd;
 mod expected;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod identity;
 mod kube_common;
 mod kube_nodes;

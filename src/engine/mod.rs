@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::checks::{self, Check, Fact, Outcome, Problem, Severity, Status, Verdict};
 use crate::event::{Event, Round};
+use crate::evidence::{self, Log, Tail};
 use crate::memory::Memory;
 use crate::snapshot::Snapshot;
 
@@ -22,6 +23,8 @@ pub(crate) trait Observe {
     async fn round(&mut self, memory: &Memory) -> Snapshot;
     /// Asks again for these facts only.
     async fn again(&mut self, facts: &BTreeSet<Fact>, snapshot: &mut Snapshot);
+    /// Reads logs, each with its own outcome; done by `until`.
+    async fn logs(&self, wanted: Vec<Log>, snapshot: &Snapshot, until: Instant) -> Vec<Tail>;
 }
 
 /// What was decided about time and verdicts.
@@ -37,6 +40,8 @@ pub(crate) struct Pace {
     pub(crate) fail_fast: bool,
     pub(crate) retry_all: bool,
     pub(crate) strict: bool,
+    /// Read the logs of what has failed.
+    pub(crate) logs: bool,
     /// Ids whose failures only warn.
     pub(crate) warn_only: BTreeSet<&'static str>,
     /// Those that run, in the order of the catalogue.
@@ -86,6 +91,9 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             if let Some(since) = fine_since.take() {
                 tell(Event::StabilityLost { after: since.elapsed(), because: bad });
             }
+            if pace.logs {
+                tell(Event::Logs(&logs(pace, observer, &round.snapshot).await));
+            }
             if pace.deadline.is_none() {
                 return End::OnePass;
             }
@@ -94,7 +102,8 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             }
         }
 
-        let next = next_round(pace, started, fine_since);
+        // Logs may have taken longer than there was to wait.
+        let next = next_round(pace, started, round.took, fine_since).max(Instant::now());
         // No round begins at or after the deadline, so nothing more can be learnt.
         if pace.deadline.is_some_and(|deadline| next >= deadline) {
             return End::Deadline;
@@ -107,8 +116,8 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
 
 /// Slow rounds are stretched to twice their length, so that a struggling cluster is asked less often. While it is stable, the
 /// last round comes exactly when it has been so for long enough.
-fn next_round(pace: &Pace, started: Instant, fine_since: Option<Instant>) -> Instant {
-    let next = started + pace.interval.max(started.elapsed() * 2);
+fn next_round(pace: &Pace, started: Instant, took: Duration, fine_since: Option<Instant>) -> Instant {
+    let next = started + pace.interval.max(took * 2);
     match (fine_since, pace.stable_for) {
         (Some(since), Some(wanted)) => next.min(since + wanted),
         _ => next,
@@ -121,6 +130,13 @@ impl Pace {
     fn limit(&self, started: Instant) -> Instant {
         self.deadline.unwrap_or_else(|| started + self.attempt_timeout * 2 + Duration::from_secs(15))
     }
+}
+
+/// Between two rounds, or at the end: whoever waits for the verdict waits for one call more at most.
+async fn logs(pace: &Pace, observer: &impl Observe, snapshot: &Snapshot) -> Vec<Tail> {
+    let until = Instant::now() + pace.attempt_timeout / 2;
+    let until = pace.deadline.map_or(until, |deadline| until.min(deadline));
+    observer.logs(evidence::wanted(snapshot), snapshot, until).await
 }
 
 /// A credentials check that fails before anybody was asked ends the run: that is configuration, not health.

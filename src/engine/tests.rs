@@ -111,6 +111,13 @@ impl Observe for Scripted {
         assert!(facts.contains(&Fact::NodeLeases));
         self.again += 1;
     }
+
+    async fn logs(&self, wanted: Vec<Log>, _: &Snapshot, until: Instant) -> Vec<Tail> {
+        assert!(wanted.is_empty());
+        // As slow as it may be.
+        sleep_until(until).await;
+        Vec::new()
+    }
 }
 
 struct Ran {
@@ -128,6 +135,7 @@ struct Setup {
     retry_all: bool,
     strict: bool,
     warn_only: bool,
+    logs: bool,
     round_takes: &'static [u64],
     broken_credentials: Option<GapKind>,
 }
@@ -140,6 +148,7 @@ const WAITING: Setup = Setup {
     retry_all: false,
     strict: false,
     warn_only: false,
+    logs: false,
     round_takes: &[100],
     broken_credentials: None,
 };
@@ -161,6 +170,7 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
         fail_fast: setup.fail_fast,
         retry_all: setup.retry_all,
         strict: setup.strict,
+        logs: setup.logs,
         warn_only: setup.warn_only.then_some("test.check").into_iter().collect(),
         checks,
     };
@@ -176,6 +186,7 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
             Event::Round(round) => format!("round {}", round.number),
             Event::StabilityLost { .. } => "lost".to_owned(),
             Event::Stable { .. } => "stable".to_owned(),
+            Event::Logs(_) => "logs".to_owned(),
             Event::Waiting { .. } => "waiting".to_owned(),
         });
     })
@@ -257,6 +268,20 @@ async fn nothing_to_wait_for_ends_at_once() {
 async fn fail_fast_ends_at_the_first_hopeless_problem() {
     let outcome = run_with(Setup { fail_fast: true, ..WAITING }, &script(&[Said::Bad, Said::Hopeless])).await;
     assert_eq!((outcome.end, outcome.rounds), (End::Final, 2));
+}
+
+/// They take five seconds here, which is all that a call has.
+#[tokio::test(start_paused = true)]
+async fn logs_are_read_after_rounds_that_are_not_fine_and_hold_up_nothing_else() {
+    let ran = run_with(Setup { logs: true, ..WAITING }, &script(&[Said::Bad, Said::Fine])).await;
+    assert_eq!((ran.end, ran.rounds), (End::Healthy, 2));
+    assert_eq!(ran.took, Duration::from_millis(5200));
+    let ran = run_with(Setup { logs: true, ..ONE_PASS }, &script(&[Said::Bad])).await;
+    assert_eq!((ran.end, ran.took), (End::OnePass, Duration::from_millis(5100)));
+    assert_eq!(ran.events.last().unwrap(), "logs");
+    let ran = run_with(Setup { logs: true, wait: Some(7), ..WAITING }, &script(&[Said::Bad])).await;
+    assert_eq!((ran.end, ran.rounds), (End::Deadline, 2));
+    assert_eq!(ran.took, Duration::from_secs(7));
 }
 
 #[tokio::test(start_paused = true)]

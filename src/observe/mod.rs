@@ -32,6 +32,7 @@ use self::kubernetes::{KnownLeases, unasked};
 use self::nodes::is_slow;
 use crate::checks::Fact;
 use crate::engine::Observe;
+use crate::evidence::{Log, Tail};
 use crate::memory::Memory;
 use crate::plan::Plan;
 use crate::snapshot::{Asked, Gap, Snapshot, Talos};
@@ -171,6 +172,19 @@ impl Observe for Observer {
             nodes,
             memory: memory.clone(),
         }
+    }
+
+    async fn logs(&self, wanted: Vec<Log>, snapshot: &Snapshot, until: Instant) -> Vec<Tail> {
+        let Some(TalosSide { client: Some(client), .. }) = &self.talos else { return Vec::new() };
+        join_all(wanted.into_iter().map(|log| async move {
+            let contact = snapshot.node(&log.node).map(|node| &node.talos.contact);
+            let lines = match contact {
+                Some(Ok(contact)) => Box::pin(client.log(contact, &log.of, until)).await,
+                _ => Err(Gap::not_asked()),
+            };
+            Tail { log, lines }
+        }))
+        .await
     }
 
     async fn again(&mut self, facts: &BTreeSet<Fact>, snapshot: &mut Snapshot) {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -113,6 +114,8 @@ fn identity(path: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Files {
     files: Vec<Open>,
+    /// Nobody but the owner may read them.
+    private: bool,
 }
 
 #[derive(Debug)]
@@ -134,21 +137,23 @@ enum Place {
 impl Files {
     /// Makes missing parent directories and writes the report of a run that has not begun, which proves that the files can
     /// be written. The error names the file.
-    pub(crate) fn create(wanted: &[Wanted], report: &Report) -> Result<Self, String> {
+    ///
+    /// `private`: they are for their owner's eyes only. Otherwise they follow the umask.
+    pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool) -> Result<Self, String> {
         let mut files = Vec::new();
         for Wanted { format, path } in wanted {
             let open = Open::new(*format, path).map_err(|error| failure(path, &error))?;
-            open.checkpoint(report).map_err(|error| failure(path, &error))?;
+            open.checkpoint(report, private).map_err(|error| failure(path, &error))?;
             files.push(open);
         }
-        Ok(Self { files })
+        Ok(Self { files, private })
     }
 
     /// Replaces the files while the run goes on; the caller calls about once a second at most. What cannot be written now is
     /// written by the next call, or told by [`Self::finish`].
     pub(crate) fn update(&self, report: &Report) {
         for open in &self.files {
-            let _ = open.checkpoint(report);
+            let _ = open.checkpoint(report, self.private);
         }
     }
 
@@ -156,7 +161,7 @@ impl Files {
     pub(crate) fn finish(self, report: &Report) -> Result<(), String> {
         let mut first = Ok(());
         for open in &self.files {
-            let written = open.last(report).map_err(|error| failure(&open.shown, &error));
+            let written = open.last(report, self.private).map_err(|error| failure(&open.shown, &error));
             first = first.and(written);
         }
         first
@@ -182,16 +187,16 @@ impl Open {
         Ok(Self { format, shown: path.to_owned(), place })
     }
 
-    fn checkpoint(&self, report: &Report) -> io::Result<()> {
+    fn checkpoint(&self, report: &Report, private: bool) -> io::Result<()> {
         match &self.place {
-            Place::Regular(path) => replace(path, &render(self.format, report)?),
+            Place::Regular(path) => replace(path, &render(self.format, report)?, private),
             Place::Special(_) => Ok(()),
         }
     }
 
-    fn last(&self, report: &Report) -> io::Result<()> {
+    fn last(&self, report: &Report, private: bool) -> io::Result<()> {
         match &self.place {
-            Place::Regular(_) => self.checkpoint(report),
+            Place::Regular(_) => self.checkpoint(report, private),
             Place::Special(path) => write_special(path.clone(), render(self.format, report)?),
         }
     }
@@ -214,13 +219,13 @@ fn parent_of(path: &Path) -> &Path {
 }
 
 /// Through a temporary file in the same directory: a reader sees the old document or the new one.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+fn replace(path: &Path, content: &[u8], private: bool) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut temporary_name = std::ffi::OsString::from(".");
     temporary_name.push(name);
     temporary_name.push(format!(".{}.tmp", std::process::id()));
     let temporary = parent_of(path).join(temporary_name);
-    let result = write_new(&temporary, content).and_then(|()| fs::rename(&temporary, path));
+    let result = write_new(&temporary, content, private).and_then(|()| fs::rename(&temporary, path));
     if result.is_err() {
         // The report's own error is the one to tell.
         let _ = fs::remove_file(&temporary);
@@ -228,8 +233,9 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     result
 }
 
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let create = || OpenOptions::new().write(true).create_new(true).open(path);
+fn write_new(path: &Path, content: &[u8], private: bool) -> io::Result<()> {
+    let mode = if private { 0o600 } else { 0o666 };
+    let create = || OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file: File = match create() {
         // Left by a process with the same id that was killed; never followed, if it is a link.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -309,7 +315,7 @@ mod tests {
     fn writes_an_incomplete_report_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/dir/report.json");
-        let files = Files::create(&wanted(&path), &fixture::nothing_judged()).unwrap();
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         assert!(!complete(&path));
         files.update(&fixture::interrupted());
         assert!(!complete(&path));
@@ -328,10 +334,22 @@ mod tests {
             } else {
                 std::os::unix::fs::symlink("file", &link).unwrap();
             }
-            Files::create(&wanted(&link), &fixture::healthy()).unwrap();
+            Files::create(&wanted(&link), &fixture::healthy(), false).unwrap();
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
             assert!(complete(&file));
         }
+    }
+
+    #[test]
+    fn what_is_private_stays_so() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), true).unwrap();
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        files.finish(&fixture::healthy()).unwrap();
+        assert_eq!(mode(), 0o600);
     }
 
     #[test]
@@ -341,7 +359,7 @@ mod tests {
         let elsewhere = dir.path().join("elsewhere");
         fs::write(&elsewhere, "kept").unwrap();
         std::os::unix::fs::symlink(&elsewhere, dir.path().join(format!(".r.json.{}.tmp", std::process::id()))).unwrap();
-        Files::create(&wanted(&path), &fixture::healthy()).unwrap();
+        Files::create(&wanted(&path), &fixture::healthy(), false).unwrap();
         assert!(complete(&path));
         assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
     }
@@ -352,7 +370,7 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         for path in [dir.path().to_owned(), file.join("below")] {
-            let error = Files::create(&wanted(&path), &fixture::healthy()).unwrap_err();
+            let error = Files::create(&wanted(&path), &fixture::healthy(), false).unwrap_err();
             assert!(error.contains("could not write"), "{error}");
         }
     }
@@ -361,23 +379,23 @@ mod tests {
     fn a_later_failure_can_heal_before_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sub/r.json");
-        let files = Files::create(&wanted(&path), &fixture::nothing_judged()).unwrap();
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         files.update(&fixture::healthy());
         assert!(!path.exists());
         fs::create_dir(path.parent().unwrap()).unwrap();
         files.finish(&fixture::healthy()).unwrap();
 
-        let files = Files::create(&wanted(&path), &fixture::nothing_judged()).unwrap();
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(files.finish(&fixture::healthy()).unwrap_err().contains("could not write"));
     }
 
     #[test]
     fn devices_are_written_directly() {
-        let files = Files::create(&wanted(Path::new("/dev/null")), &fixture::nothing_judged()).unwrap();
+        let files = Files::create(&wanted(Path::new("/dev/null")), &fixture::nothing_judged(), false).unwrap();
         files.finish(&fixture::healthy()).unwrap();
-        let files = Files::create(&wanted(Path::new("/dev/full")), &fixture::nothing_judged()).unwrap();
+        let files = Files::create(&wanted(Path::new("/dev/full")), &fixture::nothing_judged(), false).unwrap();
         assert!(files.finish(&fixture::healthy()).is_err());
     }
 }

@@ -139,6 +139,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
             passed_over: vec![("~/.kube/config".to_owned(), "another cluster's".to_owned())],
             ..Sources::default()
         },
+        logs: Vec::new(),
         checks,
     }
 }

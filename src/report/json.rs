@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::hints;
-use super::sanitise::clean;
+use super::sanitise::{clean, log_line};
 use super::{CheckReport, Report, Selection};
 use crate::checks::{Finding, Outcome, Problem, Status, Target};
+use crate::evidence::Tail;
 
 /// The schema of the document, as shipped.
 pub(crate) const SCHEMA: &str = include_str!("../../schema/cluster-health.v1.json");
@@ -48,6 +49,7 @@ struct Document {
     not_observed: Vec<String>,
     sources: Origins,
     diagnoses: Vec<Diagnosis>,
+    evidence: Vec<Evidence>,
     summary: Summary,
     checks: Vec<Check>,
 }
@@ -69,6 +71,16 @@ struct Targeted {
 struct Weakened {
     option: String,
     origin: String,
+}
+
+#[derive(Serialize)]
+struct Evidence {
+    kind: &'static str,
+    node: String,
+    source: String,
+    lines: Vec<String>,
+    /// Why there are no lines.
+    missing: Option<String>,
 }
 
 /// Nothing makes any yet; the field is there so that readers can rely on it.
@@ -232,6 +244,7 @@ fn document(report: &Report) -> Document {
                 .collect(),
         },
         diagnoses: Vec::new(),
+        evidence: report.logs.iter().map(evidence).collect(),
         summary: Summary {
             total: summary.total,
             passed: summary.passed,
@@ -243,6 +256,12 @@ fn document(report: &Report) -> Document {
         },
         checks: report.checks.iter().map(|check| entry(check, report)).collect(),
     }
+}
+
+fn evidence(tail: &Tail) -> Evidence {
+    let lines = tail.lines.iter().flatten().map(|line| log_line(line)).collect();
+    let missing = tail.lines.as_ref().err().map(|gap| clean(&gap.text));
+    Evidence { kind: "log", node: clean(&tail.log.node), source: clean(&tail.log.of.to_string()), lines, missing }
 }
 
 fn entry(check: &CheckReport, report: &Report) -> Check {

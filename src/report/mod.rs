@@ -23,6 +23,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::checks::{Check, Finding, Status};
+use crate::evidence::Tail;
 use crate::exit::Exit;
 
 /// Everything that is known of a run, at its start, on the way and at its end.
@@ -52,6 +53,8 @@ pub(crate) struct Report {
     /// What was never seen and why, in words (`kube-scheduler metrics: …`); also checks not selected.
     pub(crate) not_observed: Vec<String>,
     pub(crate) sources: Sources,
+    /// The logs of what had failed in the last round, with `--evidence logs`.
+    pub(crate) logs: Vec<Tail>,
     /// Every check of the catalogue, in its order.
     pub(crate) checks: Vec<CheckReport>,
 }

@@ -24,6 +24,61 @@ pub(crate) fn brief(text: &str, limit: usize) -> String {
     truncate(&clean(text), limit.max(1), false)
 }
 
+/// Longest line that is shown of a log, in characters.
+const LOG_LINE: usize = 300;
+
+/// [`clean`] for a line of a log, where secrets may stand in any form: what looks like the value of a password or token is left
+/// out, too.
+pub(crate) fn log_line(text: &str) -> String {
+    brief(&without_secrets(text), LOG_LINE)
+}
+
+/// Words that name a secret when a value follows them: `token=…`, `"password": "…"`.
+const SECRETS: [&str; 6] = ["password", "passwd", "secret", "token", "apikey", "api_key"];
+
+fn without_secrets(text: &str) -> String {
+    let bounded: String = text.chars().take(16 * LIMIT).collect();
+    let mut out = String::with_capacity(bounded.len());
+    for (index, part) in
+        bounded.split_inclusive(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&')).enumerate()
+    {
+        let named = index > 0 && names_a_secret(&out);
+        let end = part.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&'));
+        if named || is_token(end) {
+            out.push_str("***");
+            out.push_str(&part[end.len()..]);
+        } else if let Some(at) = value_of_secret(part) {
+            out.push_str(&part[..at]);
+            out.push_str("***");
+            out.push_str(&part[end.len()..]);
+        } else {
+            out.push_str(part);
+        }
+    }
+    out
+}
+
+/// Ends in `password: `: what comes is its value.
+fn names_a_secret(before: &str) -> bool {
+    let before = before.trim_end();
+    let word = before.strip_suffix([':', '=']).unwrap_or_default().trim_end_matches([' ', '"']).to_ascii_lowercase();
+    SECRETS.iter().any(|secret| word.ends_with(secret))
+}
+
+/// Where the value begins in `token=…` or `"token":"…`.
+fn value_of_secret(part: &str) -> Option<usize> {
+    let at = part.find(['=', ':'])?;
+    let word = part[..at].trim_end_matches('"').to_ascii_lowercase();
+    let value = part[at + 1..].trim_end();
+    (!value.is_empty() && SECRETS.iter().any(|secret| word.ends_with(secret))).then_some(at + 1)
+}
+
+/// A JSON Web Token.
+fn is_token(word: &str) -> bool {
+    let word = word.trim_matches(['"', '\'']);
+    word.len() > 40 && word.starts_with("eyJ") && word.matches('.').count() == 2
+}
+
 /// Cuts to `limit` characters, the last of them an ellipsis; `cut` says that something is missing already.
 fn truncate(text: &str, limit: usize, cut: bool) -> String {
     let long = text.chars().count() > limit;
@@ -275,6 +330,23 @@ mod tests {
         ] {
             assert_eq!(clean(text), shown, "{text:?}");
         }
+    }
+
+    #[test]
+    fn logs_tell_no_secrets() {
+        let token = format!("eyJ{}.{}.{}", "a".repeat(20), "b".repeat(20), "c".repeat(20));
+        for (text, shown) in [
+            ("login password=hunter2 user=x", "login password=*** user=x"),
+            (r#"{"token":"abc","user":"x"}"#, r#"{"token":***,"user":"x"}"#),
+            ("bootstrap-token: abc.def ok", "bootstrap-token: *** ok"),
+            ("client_secret = abc", "client_secret = ***"),
+            ("the token is missing", "the token is missing"),
+            ("token: ", "token:"),
+            (&format!("got {token}, no"), "got ***, no"),
+        ] {
+            assert_eq!(log_line(text), shown, "{text:?}");
+        }
+        assert_eq!(log_line(&"x".repeat(LOG_LINE + 1)).chars().count(), LOG_LINE);
     }
 
     #[test]

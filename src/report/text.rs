@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::sanitise::{ascii, clean};
+use super::sanitise::{ascii, clean, log_line};
 use super::style::{Paint, paint};
 use super::{CheckReport, Report, RunResult, Selection, Summary, problems};
 use crate::checks::{Finding, Kind, Outcome, Severity, Stage, Status, Target};
 use crate::duration::human;
+use crate::evidence::Tail;
 use crate::exit::Exit;
 
 /// How text is shown.
@@ -44,6 +45,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
         }
         lines.push(String::new());
     }
+    logs(report, style, &mut lines);
     lines.push(verdict(report, style));
     notes(report, style, &mut lines);
     problems::write(report, style, &mut lines);
@@ -53,6 +55,21 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
         writeln!(out, "{}", line.trim_end())?;
     }
     out.flush()
+}
+
+/// Before the verdict: the end of the report is for what is wrong, and for what to do.
+fn logs(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    for Tail { log, lines: tail } in &report.logs {
+        let title = format!("Last log lines of {} on {}:", clean(&log.of.to_string()), clean(&log.node));
+        lines.push(paint(style.colour, Paint::Heading, &title));
+        match tail {
+            Ok(tail) => lines.extend(tail.iter().map(|line| format!("  | {}", log_line(line)))),
+            Err(gap) => lines.push(format!("  none: {}", clean(&gap.text))),
+        }
+    }
+    if !report.logs.is_empty() {
+        lines.push(String::new());
+    }
 }
 
 /// By a round, that is: not by looking at files alone.

@@ -9,6 +9,7 @@ mod connection;
 mod endpoint;
 mod etcd;
 mod kubeconfig;
+mod logs;
 mod machine;
 mod maintenance;
 mod node;

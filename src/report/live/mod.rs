@@ -152,6 +152,8 @@ impl<W: Write> Live<W> {
                 }
                 self.redraw(self.judged_at);
             }
+            // They are in the report.
+            Event::Logs(_) => {}
             Event::Waiting { next_in } => {
                 if self.style.verbose {
                     self.line(&format!("next round in {}", human(*next_in)));

@@ -4,6 +4,7 @@ mod answers;
 mod clock;
 mod endpoints;
 mod hostile;
+mod logs;
 mod nodes;
 mod releases;
 mod rounds;

@@ -61,7 +61,7 @@ impl Access {
 }
 
 /// All that is served: service, method, who may call it, and whether it answers with a stream.
-const METHODS: [(&str, &str, Access, bool); 17] = [
+const METHODS: [(&str, &str, Access, bool); 18] = [
     ("machine.MachineService", "Version", Access::Reader, false),
     ("machine.MachineService", "Hostname", Access::Reader, false),
     ("machine.MachineService", "ServiceList", Access::Reader, false),
@@ -72,6 +72,7 @@ const METHODS: [(&str, &str, Access, bool); 17] = [
     ("machine.MachineService", "Kubeconfig", Access::Admin, true),
     ("machine.MachineService", "List", Access::Reader, true),
     ("machine.MachineService", "Logs", Access::Reader, true),
+    ("machine.MachineService", "Containers", Access::Reader, false),
     ("cluster.ClusterService", "HealthCheck", Access::Reader, true),
     ("cosi.resource.State", "Get", Access::Reader, false),
     ("cosi.resource.State", "List", Access::Reader, true),

@@ -10,6 +10,7 @@ use talos_api::machine::LogsRequest;
 use tonic::Status;
 use tonic::codegen::BoxStream;
 
+use super::containers;
 use super::machine::gone;
 use crate::shared::Shared;
 use crate::world::World;
@@ -19,7 +20,11 @@ pub(super) fn stream(shared: &Arc<Shared>, target: Ipv4Addr, request: LogsReques
     let (shown, seen) = {
         let world = shared.world();
         let machine = world.machines.get(&target).ok_or_else(gone)?;
-        let lines = machine.logs.get(&request.id).ok_or_else(|| unknown(&request))?;
+        let lines = match request.driver() {
+            ContainerDriver::Containerd => machine.logs.get(&request.id).cloned(),
+            ContainerDriver::Cri => containers::log(machine, &request.id),
+        };
+        let lines = lines.ok_or_else(|| unknown(&request))?;
         let first = usize::try_from(request.tail_lines).map_or(0, |tail| lines.len().saturating_sub(tail));
         (lines[first..].iter().map(|line| chunk(line)).collect::<Vec<_>>(), lines.len())
     };

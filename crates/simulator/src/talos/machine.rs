@@ -7,14 +7,14 @@ use talos_api::common::Data;
 use talos_api::google::protobuf::Empty;
 use talos_api::machine::machine_service_server::MachineService;
 use talos_api::machine::{
-    EtcdAlarmListResponse, EtcdMemberListRequest, EtcdMemberListResponse, EtcdStatusResponse, FeaturesInfo, FileInfo,
-    Hostname, HostnameResponse, ListRequest, LogsRequest, MemInfo, Memory, MemoryResponse, PlatformInfo, ServiceList,
-    ServiceListResponse, Version, VersionInfo, VersionResponse,
+    ContainersRequest, ContainersResponse, EtcdAlarmListResponse, EtcdMemberListRequest, EtcdMemberListResponse,
+    EtcdStatusResponse, FeaturesInfo, FileInfo, Hostname, HostnameResponse, ListRequest, LogsRequest, MemInfo, Memory,
+    MemoryResponse, PlatformInfo, ServiceList, ServiceListResponse, Version, VersionInfo, VersionResponse,
 };
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
-use super::{Call, etcd, files, kubeconfig, logs};
+use super::{Call, containers, etcd, files, kubeconfig, logs};
 use crate::shared::Shared;
 use crate::world::{self, Role, World, kind};
 
@@ -112,6 +112,12 @@ impl MachineService for Machine {
     async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<BoxStream<Data>>, Status> {
         let target = Call::of(&request)?.target;
         Ok(Response::new(logs::stream(&self.shared, target, request.into_inner())?))
+    }
+
+    async fn containers(&self, request: Request<ContainersRequest>) -> Result<Response<ContainersResponse>, Status> {
+        let containers =
+            self.tell(&request, |_, machine| containers::list(machine, request.get_ref()))?.into_inner()?;
+        Ok(Response::new(ContainersResponse { messages: vec![containers] }))
     }
 }
 

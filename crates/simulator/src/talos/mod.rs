@@ -11,6 +11,7 @@ mod access;
 mod aggregate;
 mod apid;
 mod cluster;
+mod containers;
 mod cosi;
 mod deadline;
 mod dial;

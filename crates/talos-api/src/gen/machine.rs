@@ -366,6 +366,50 @@ pub struct LogsRequest {
     #[prost(int32, tag = "5")]
     pub tail_lines: i32,
 }
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainersRequest {
+    /// `k8s.io` with driver CRI: containers of pods.
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    #[prost(enumeration = "super::common::ContainerDriver", tag = "2")]
+    pub driver: i32,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainersResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<Container>,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Container {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<super::common::Metadata>,
+    #[prost(message, repeated, tag = "2")]
+    pub containers: ::prost::alloc::vec::Vec<ContainerInfo>,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerInfo {
+    #[prost(string, tag = "1")]
+    pub namespace: ::prost::alloc::string::String,
+    /// `NAMESPACE/POD` for a pod's sandbox, `NAMESPACE/POD:CONTAINER` and possibly the start of its own id (`:36c2a249641c`) for a
+    /// container.
+    #[prost(string, tag = "2")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub image: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "4")]
+    pub pid: u32,
+    /// `CONTAINER_RUNNING`, `CONTAINER_EXITED`, `SANDBOX_READY`.
+    #[prost(string, tag = "5")]
+    pub status: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub pod_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "7")]
+    pub name: ::prost::alloc::string::String,
+}
 /// Generated client implementations.
 pub mod machine_service_client {
     #![allow(
@@ -694,6 +738,31 @@ pub mod machine_service_client {
                 .insert(GrpcMethod::new("machine.MachineService", "Logs"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Role os:reader.
+        pub async fn containers(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ContainersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContainersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/machine.MachineService/Containers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("machine.MachineService", "Containers"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -803,6 +872,16 @@ pub mod machine_service_server {
             request: tonic::Request<super::LogsRequest>,
         ) -> std::result::Result<
             tonic::Response<BoxStream<super::super::common::Data>>,
+            tonic::Status,
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
+        /// Role os:reader.
+        async fn containers(
+            &self,
+            request: tonic::Request<super::ContainersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContainersResponse>,
             tonic::Status,
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
@@ -1351,6 +1430,51 @@ pub mod machine_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/machine.MachineService/Containers" => {
+                    #[allow(non_camel_case_types)]
+                    struct ContainersSvc<T: MachineService>(pub Arc<T>);
+                    impl<
+                        T: MachineService,
+                    > tonic::server::UnaryService<super::ContainersRequest>
+                    for ContainersSvc<T> {
+                        type Response = super::ContainersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ContainersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MachineService>::containers(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ContainersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

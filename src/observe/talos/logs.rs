@@ -1,0 +1,121 @@
+//! The end of a service's or a container's log.
+
+use talos_api::common::ContainerDriver;
+use talos_api::machine::{ContainerInfo, ContainersRequest, ContainersResponse, LogsRequest};
+use tokio::time::Instant;
+use tonic::Request;
+
+use super::TalosClient;
+use super::call::{Caller, Failure, Lane, Route};
+use super::machine::{client, failed, malformed, only};
+use crate::evidence::{LINES, Source};
+use crate::snapshot::{Contact, Gap, GapKind, Observed};
+
+/// Longest answer that we take, in bytes.
+const LARGEST: usize = 256 << 10;
+/// Where containers of pods are.
+const PODS: &str = "k8s.io";
+
+impl TalosClient {
+    /// The last [`LINES`] lines of a log, on the way on which the node answered.
+    pub(crate) async fn log(&self, contact: &Contact, of: &Source, until: Instant) -> Observed<Vec<String>> {
+        let link = self.links.iter().find(|link| link.address.shown == contact.endpoint);
+        let link = link.ok_or_else(Gap::not_asked)?;
+        let to = Route { link, node: Some(&contact.address), lane: Lane::Normal, until };
+        let request = match of {
+            Source::Service(id) => request("system", id.clone(), ContainerDriver::Containerd),
+            Source::Container { pod, container } => {
+                let all = self.caller.containers(&to).await?;
+                let id = newest(&all, pod, container);
+                let id = id.ok_or_else(|| Gap::new(GapKind::NotAsked, "the container is not there any more"))?;
+                request(PODS, id.to_owned(), ContainerDriver::Cri)
+            }
+        };
+        self.caller.log(&to, request).await
+    }
+}
+
+fn request(namespace: &str, id: String, driver: ContainerDriver) -> LogsRequest {
+    let tail_lines = i32::try_from(LINES).unwrap_or_default();
+    LogsRequest { namespace: namespace.to_owned(), id, driver: driver.into(), follow: false, tail_lines }
+}
+
+/// Several of one name are the same container, started again and again: the one that runs, else the first of the list.
+fn newest<'a>(all: &'a [ContainerInfo], pod: &str, container: &str) -> Option<&'a str> {
+    let id = format!("kube-system/{pod}:{container}");
+    let is_it =
+        |info: &&ContainerInfo| info.id.strip_prefix(&id).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+    let running = all.iter().filter(is_it).find(|info| info.status == "CONTAINER_RUNNING");
+    running.or_else(|| all.iter().find(is_it)).map(|info| info.id.as_str())
+}
+
+impl Caller {
+    async fn containers(&self, to: &Route<'_>) -> Observed<Vec<ContainerInfo>> {
+        let request = ContainersRequest { namespace: PODS.to_owned(), driver: ContainerDriver::Cri.into() };
+        let reply = self.call(to, request, |live, request: Request<ContainersRequest>| async move {
+            Ok::<_, Failure>(client(live).containers(request).await?.into_inner())
+        });
+        let ContainersResponse { messages } = reply.await?;
+        Ok(only("Containers", messages, |it| it.metadata.as_ref())?.containers)
+    }
+
+    async fn log(&self, to: &Route<'_>, request: LogsRequest) -> Observed<Vec<String>> {
+        let bytes = self.call(to, request, |live, request: Request<LogsRequest>| async move {
+            let mut stream = client(live).logs(request).await?.into_inner();
+            let mut bytes = Vec::new();
+            while let Some(chunk) = stream.message().await? {
+                if let Some(gap) = failed(chunk.metadata.as_ref()) {
+                    return Err(Failure::Gap(gap));
+                }
+                bytes.extend_from_slice(&chunk.bytes);
+                if bytes.len() > LARGEST {
+                    return Err(Failure::Gap(Gap::new(GapKind::TooLarge, "Logs: more than 256 KiB")));
+                }
+            }
+            Ok(bytes)
+        });
+        lines(&bytes.await?)
+    }
+}
+
+/// The last lines. What is no UTF-8 is replaced; what is no line ends with the next one.
+fn lines(bytes: &[u8]) -> Observed<Vec<String>> {
+    let text = String::from_utf8_lossy(bytes);
+    let lines: Vec<String> = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    if lines.is_empty() {
+        return Err(malformed("the log is empty"));
+    }
+    Ok(lines[lines.len().saturating_sub(LINES)..].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(id: &str, status: &str) -> ContainerInfo {
+        ContainerInfo { id: id.to_owned(), status: status.to_owned(), ..ContainerInfo::default() }
+    }
+
+    #[test]
+    fn the_container_that_runs_is_read_else_the_first() {
+        let mut all = vec![
+            container("kube-system/a", "SANDBOX_READY"),
+            container("kube-system/a:b2:000", "CONTAINER_RUNNING"),
+            container("kube-system/a:b:111", "CONTAINER_EXITED"),
+            container("kube-system/a:b:222", "CONTAINER_EXITED"),
+        ];
+        assert_eq!(newest(&all, "a", "b"), Some("kube-system/a:b:111"));
+        all.push(container("kube-system/a:b", "CONTAINER_RUNNING"));
+        assert_eq!(newest(&all, "a", "b"), Some("kube-system/a:b"));
+        assert_eq!(newest(&all, "a", "c"), None);
+    }
+
+    #[test]
+    fn only_the_last_lines_count() {
+        let text = (0..LINES + 2).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n\n");
+        let shown = lines(text.as_bytes()).unwrap();
+        assert_eq!((shown.len(), shown[0].as_str()), (LINES, "line 2"));
+        assert_eq!(lines(b"a\xffb\nend").unwrap(), ["a\u{fffd}b", "end"]);
+        assert!(lines(b"\n \n").is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! `--evidence logs`: what failed services and static pods said last.
+
+use simulator::world::{CallFault, Misbehaviour};
+
+use crate::cluster::{Cluster, cluster};
+
+const LOGS: [&str; 2] = ["--evidence", "logs"];
+
+/// (node, source, lines, why there are none) of all logs in the report.
+fn logs(cluster: &Cluster, arguments: &[&str]) -> Vec<(String, String, Vec<String>, Option<String>)> {
+    let judged = cluster.run(arguments);
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+    let evidence = judged.report["evidence"].as_array().unwrap();
+    let lines = |of: &serde_json::Value| of.as_array().unwrap().iter().filter_map(text).collect();
+    let entry = |log: &serde_json::Value| {
+        (text(&log["node"]).unwrap(), text(&log["source"]).unwrap(), lines(&log["lines"]), text(&log["missing"]))
+    };
+    evidence.iter().map(entry).collect()
+}
+
+#[test]
+fn a_kubelet_that_crashes_tells_why() {
+    let cluster = cluster();
+    let said = ["started\u{1b}[31m", "password=hunter2", "::error::failed to run"].map(str::to_owned);
+    cluster.change(|world| {
+        world.kubelet_crash("worker-1");
+        world.machine_mut("worker-1").logs.insert("kubelet".to_owned(), said.to_vec());
+    });
+    let shown = ["started", "password=***", ": :error::failed to run"].map(str::to_owned).to_vec();
+    assert_eq!(logs(&cluster, &LOGS), [("worker-1".to_owned(), "service kubelet".to_owned(), shown, None)]);
+    assert_eq!(logs(&cluster, &[]), [], "nobody asked for it");
+    let text = cluster.program().args(LOGS).run();
+    assert!(text.stdout.contains("Last log lines of service kubelet on worker-1:\n  | started\n"), "{text}");
+}
+
+#[test]
+fn a_container_of_a_static_pod_tells_why() {
+    let cluster = cluster();
+    cluster.change(|world| {
+        world.scheduler_broken("cp-2");
+        let id = "kube-system/kube-scheduler-cp-2:kube-scheduler".to_owned();
+        world.machine_mut("cp-2").logs.insert(id, vec!["unknown flag: --nope".to_owned()]);
+    });
+    let found = logs(&cluster, &LOGS);
+    let [(node, source, lines, None)] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((node.as_str(), source.as_str()), ("cp-2", "container kube-scheduler of kube-scheduler-cp-2"));
+    assert_eq!(*lines, ["unknown flag: --nope"]);
+}
+
+#[test]
+fn a_log_that_cannot_be_read_says_so_and_changes_nothing() {
+    for does in [
+        Misbehaviour::Fail { code: 7, text: "not authorized".to_owned() },
+        Misbehaviour::Empty,
+        Misbehaviour::Garbage,
+        Misbehaviour::Endless,
+        Misbehaviour::Hang,
+    ] {
+        let cluster = cluster();
+        cluster.change(|world| {
+            world.kubelet_crash("worker-1");
+            world.call_faults.push(CallFault::all("Logs", does.clone()));
+        });
+        let without = cluster.run(&["--attempt-timeout", "4s"]);
+        let with = cluster.run(&[&LOGS[..], &["--attempt-timeout", "4s"]].concat());
+        assert_eq!(with.report["exitCode"], without.report["exitCode"], "{does:?}");
+        assert_eq!(with.problems, without.problems, "{does:?}");
+        let log = &with.report["evidence"][0];
+        assert_eq!(log["lines"], serde_json::json!([]), "{does:?}");
+        assert!(log["missing"].as_str().is_some_and(|why| !why.is_empty()), "{does:?}: {log}");
+    }
+}
