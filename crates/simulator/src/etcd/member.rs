@@ -180,7 +180,7 @@ fn status(cluster: &EtcdCluster, member: &Member) -> StatusResponse {
     }
     StatusResponse {
         storage_version: format!("3.{}.0", member.minor()),
-        db_size_quota: QUOTA,
+        db_size_quota: cluster.quota.unwrap_or(QUOTA),
         downgrade_info: Some(DowngradeInfo {}),
         ..status
     }

@@ -15,6 +15,8 @@ pub struct EtcdCluster {
     pub alarms: Vec<Alarm>,
     pub raft_term: u64,
     pub raft_index: u64,
+    /// `--quota-backend-bytes` of all members, as the machine configuration gives it.
+    pub quota: Option<i64>,
 }
 
 /// One member.

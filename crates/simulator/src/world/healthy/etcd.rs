@@ -10,8 +10,14 @@ pub(super) fn fill(world: &mut World) {
     for machine in world.machines.values_mut().filter(|machine| machine.role == Role::ControlPlane) {
         machine.set_etcd_directory(true);
     }
-    world.etcd =
-        vec![EtcdCluster { id: 0x9d5f_2c01_77ab_e340, members, alarms: Vec::new(), raft_term: 2, raft_index: 4711 }];
+    world.etcd = vec![EtcdCluster {
+        id: 0x9d5f_2c01_77ab_e340,
+        members,
+        alarms: Vec::new(),
+        raft_term: 2,
+        raft_index: 4711,
+        quota: None,
+    }];
 }
 
 fn member(world: &World, at: Ipv4Addr) -> Member {

@@ -1,13 +1,18 @@
 //! Troubles of etcd. That a cluster has lost its leader follows from its members.
 
+use serde_json::{Value, json};
+
 use super::overlay::Subject;
 use super::roots::Root;
-use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, Role, World};
+use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, Role, TalosVersion, World, kind};
 
 /// Entries of the log that a learner has not applied yet.
 const BEHIND: u64 = 1200;
 /// By how much a database grows beyond its quota, in bytes: Talos's quota is 2 GiB.
 const FULL: i64 = 2 << 30;
+
+/// Values of arguments are lists since then.
+const LISTS_SINCE: TalosVersion = TalosVersion::new(13, 0);
 
 /// Methods that change a member panic if the machine has none: a test names what it has made.
 impl World {
@@ -99,6 +104,39 @@ impl World {
         for cluster in &mut self.etcd {
             cluster.alarms.retain(|alarm| alarm.member != id);
         }
+        self.settle();
+    }
+
+    /// Every control plane is configured with this quota, in bytes, and etcd was started anew with it.
+    pub fn etcd_quota(&mut self, bytes: i64) {
+        let quota = bytes.to_string();
+        let argument = if self.versions.talos < LISTS_SINCE { json!(quota) } else { json!([quota]) };
+        for cluster in &mut self.etcd {
+            cluster.quota = Some(bytes);
+        }
+        for machine in self.machines.values_mut() {
+            let spec = |spec: &mut Value| spec["extraArgs"] = json!({"quota-backend-bytes": argument});
+            machine.resources.edit(kind::ETCD_SPECS, "etcd", spec);
+        }
+        self.settle();
+    }
+
+    /// The member's database has this size, of which so much is in use. Bytes.
+    pub fn etcd_database(&mut self, node: &str, size: i64, in_use: i64) {
+        let member = self.member_mut(node);
+        (member.db_size, member.db_size_in_use) = (size, in_use);
+        self.settle();
+    }
+
+    /// So many entries of the log are not applied by the member, and will not be.
+    pub fn etcd_lag(&mut self, node: &str, behind: u64) {
+        self.member_mut(node).behind = behind;
+        self.settle();
+    }
+
+    /// The member was started from an image of this version, without `v`.
+    pub fn etcd_version(&mut self, node: &str, version: &str) {
+        version.clone_into(&mut self.member_mut(node).version);
         self.settle();
     }
 
