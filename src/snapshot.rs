@@ -262,6 +262,7 @@ pub(crate) struct TalosNode {
     /// From the node's own etcd (`query_local`).
     pub(crate) etcd_members: Observed<Vec<EtcdMember>>,
     pub(crate) etcd_alarms: Observed<Vec<EtcdAlarm>>,
+    pub(crate) etcd_spec: Observed<Option<EtcdSpec>>,
     /// `/var/lib/etcd` holds no member data. Asked only while etcd has not started.
     pub(crate) etcd_data_absent: Observed<bool>,
 }
@@ -288,6 +289,7 @@ impl TalosNode {
             etcd_status: gap(),
             etcd_members: gap(),
             etcd_alarms: gap(),
+            etcd_spec: gap(),
             etcd_data_absent: gap(),
         }
     }
@@ -401,7 +403,42 @@ pub(crate) struct EtcdStatus {
     /// Bytes.
     pub(crate) db_size: u64,
     pub(crate) db_size_in_use: u64,
+    /// Bytes; `None` where the answer has no place for it: before etcd 3.6, and through Talos.
+    pub(crate) quota: Option<u64>,
     pub(crate) version: String,
+    /// Empty where it is not told: before etcd 3.6, and by Talos before 1.11.
+    pub(crate) storage_version: String,
+    /// Where the same member stood in the sample before this one, if the round has taken two.
+    pub(crate) earlier: Option<RaftProgress>,
+}
+
+impl EtcdStatus {
+    /// What a later sample is compared with.
+    pub(crate) fn progress(&self) -> RaftProgress {
+        RaftProgress { index: self.raft_index, applied: self.raft_applied_index }
+    }
+
+    /// This sample, of the same round as `before`. Another member's past says nothing about this one.
+    pub(crate) fn after(self, before: &Observed<Self>) -> Self {
+        let before = before.as_ref().ok().filter(|before| before.member_id == self.member_id);
+        Self { earlier: before.map(Self::progress), ..self }
+    }
+}
+
+/// Positions in etcd's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RaftProgress {
+    /// The newest entry.
+    pub(crate) index: u64,
+    /// The newest entry that the database holds.
+    pub(crate) applied: u64,
+}
+
+/// What etcd is started with (`EtcdSpecs`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EtcdSpec {
+    /// Argument `quota-backend-bytes`; `None`: not given. 0 stands for etcd's default, less for no quota.
+    pub(crate) quota: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

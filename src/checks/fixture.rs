@@ -11,9 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::memory::Memory;
 use crate::snapshot::{
     Asked, BootstrapManifests, Certificate, Condition, Contact, ContainerState, DaemonSet, Deployment, Endpoint,
-    EtcdMember, EtcdStatus, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, MachineStatus,
-    Node, Pod, PodState, ReadyResource, Readyz, Role, Service, ServiceEndpoint, ServiceEvent, Snapshot, Sources,
-    StaticPodStatus, Talos, TalosCredentials, TalosNode, Version,
+    EtcdMember, EtcdSpec, EtcdStatus, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases,
+    MachineStatus, Node, Pod, PodState, ReadyResource, Readyz, Role, Service, ServiceEndpoint, ServiceEvent, Snapshot,
+    Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, Version,
 };
 
 pub(crate) const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
@@ -137,7 +137,10 @@ pub(crate) fn etcd_status(index: usize) -> EtcdStatus {
         errors: Vec::new(),
         db_size: 4 << 20,
         db_size_in_use: 3 << 20,
+        quota: None,
         version: "3.6.16".to_owned(),
+        storage_version: "3.6.0".to_owned(),
+        earlier: None,
     }
 }
 
@@ -202,6 +205,7 @@ pub(crate) fn talos_node(index: usize, name: &str) -> TalosNode {
         etcd_status: if control_plane { Ok(etcd_status(index)) } else { Err(no_etcd()) },
         etcd_members: if control_plane { Ok((0..3).map(member).collect()) } else { Err(no_etcd()) },
         etcd_alarms: if control_plane { Ok(Vec::new()) } else { Err(no_etcd()) },
+        etcd_spec: Ok(control_plane.then_some(EtcdSpec { quota: None })),
         etcd_data_absent: Err(no_etcd()),
     }
 }

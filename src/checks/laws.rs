@@ -76,6 +76,7 @@ fn removals() -> Vec<Removal> {
             removals.push(Removal::new(Fact::EtcdAlarms, "etcd_alarms of a control plane", move |snapshot, kind| {
                 snapshot.talos_of(node).etcd_alarms = gap(kind.unwrap_or(GapKind::NotAsked));
             }));
+            of_node!(removals, node, EtcdSpecs etcd_spec);
             removals.push(Removal::new(Fact::ServerReadyz, "the server of a control plane", move |snapshot, kind| {
                 match kind {
                     Some(kind) => snapshot.kube().servers.insert(node.to_owned(), gap(kind)),
@@ -206,7 +207,7 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "one voter with a leader and one list prove it; Kubernetes is its witness only without Talos",
     ),
     (
-        &["etcd.leader", "etcd.alarms", "etcd.tolerance", "etcd.service"],
+        &["etcd.leader", "etcd.alarms", "etcd.space", "etcd.lag", "etcd.tolerance", "etcd.versions", "etcd.service"],
         &["etcd_members of a control plane"],
         "the others' lists are the same, or `etcd.members.consistent` says so",
     ),
@@ -216,7 +217,16 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "the list is what is compared; the id is known from `EtcdMembers`",
     ),
     (
-        &["etcd.leader", "etcd.alarms", "etcd.tolerance", "etcd.learners", "etcd.members."],
+        &[
+            "etcd.leader",
+            "etcd.alarms",
+            "etcd.space",
+            "etcd.lag",
+            "etcd.tolerance",
+            "etcd.versions",
+            "etcd.learners",
+            "etcd.members.",
+        ],
         &["services of a control plane"],
         "etcd's own answer counts; the service is judged by `etcd.service`",
     ),

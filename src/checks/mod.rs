@@ -134,6 +134,8 @@ pub(crate) enum Fact {
     /// `EtcdStatus`, `EtcdMemberList`, `EtcdMembers`; or etcd's own `Status` and `MemberList`.
     EtcdMembership,
     EtcdAlarms,
+    /// `EtcdSpecs`: what etcd is started with.
+    EtcdSpecs,
     /// `List /var/lib/etcd`, only while etcd has not started.
     EtcdData,
     /// `/readyz` of the Kubernetes endpoint.
@@ -174,6 +176,7 @@ impl Fact {
             Self::BootstrapManifests => "BootstrapManifestsConfigs",
             Self::EtcdMembership => "EtcdStatus, EtcdMemberList, EtcdMembers",
             Self::EtcdAlarms => "EtcdAlarmList",
+            Self::EtcdSpecs => "EtcdSpecs",
             Self::EtcdData => "List /var/lib/etcd",
             Self::EndpointReadyz => "GET /readyz (endpoint)",
             Self::ServerReadyz => "GET /readyz (each control plane)",
@@ -220,7 +223,10 @@ pub(crate) const ALL: &[&Check] = &[
     &etcd::MEMBERS_NODES,
     &etcd::LEARNERS,
     &etcd::ALARMS,
+    &etcd::SPACE,
+    &etcd::LAG,
     &etcd::TOLERANCE,
+    &etcd::VERSIONS,
     &apiserver::CREDENTIALS,
     &apiserver::ENDPOINT,
     &api_servers::SERVERS,

@@ -83,6 +83,10 @@ reasons! {
     AlarmNospace "alarm-nospace" "etcd is out of space and refuses writes";
     AlarmCorrupt "alarm-corrupt" "etcd has found corrupt data";
     AlarmUnknown "alarm-unknown" "etcd has raised an alarm of unknown kind";
+    SpaceNearlyFull "space-nearly-full" "an etcd database comes near its quota";
+    Fragmented "fragmented" "less than half of an etcd database is in use";
+    Lagging "lagging" "an etcd member falls behind";
+    VersionsMixed "versions-mixed" "versions differ";
     EvenMembers "even-members" "an even number of voters tolerates no more than one fewer";
     TwoMembers "two-members" "two voters are worse than one";
     NoTolerance "no-tolerance" "etcd cannot lose another member";

@@ -483,6 +483,48 @@ fn etcd(reason: Reason) -> Entry {
                 Change("talosctl -n CP etcd alarm disarm"),
             ],
         ),
+        Reason::SpaceNearlyFull => (
+            "The file of an etcd database has reached 80 % of its quota or more. At the quota etcd refuses every write, and Kubernetes stands still. Either much was written and deleted, which leaves free pages in the file, or the data itself is large.",
+            &[
+                ETCD_STATUS,
+                Do("If much less is in use than the file holds, give the rest back, one member after the other:"),
+                Change("talosctl -n CP etcd defrag"),
+                Do(
+                    "Otherwise look for what fills it; events and custom resources that nobody deletes are the usual cause:",
+                ),
+                Look("kubectl get --raw /metrics | grep apiserver_storage_objects"),
+                Do(
+                    "If all of it is wanted, raise `cluster.etcd.extraArgs.quota-backend-bytes` on every control plane (up to 8 GiB).",
+                ),
+            ],
+        ),
+        Reason::Fragmented => (
+            "Less than half of the file of an etcd database is in use: what was deleted left free pages behind. They count towards the quota, and make snapshots and restarts slower. Nothing is broken.",
+            &[
+                ETCD_STATUS,
+                Do("Defragment one member after the other, the leader last; each does not answer while it works:"),
+                Change("talosctl -n CP etcd defrag"),
+            ],
+        ),
+        Reason::Lagging => (
+            "An etcd member has a thousand or more agreed entries that its database does not hold yet, and does not catch up. Whoever reads through it gets old data or no answer. Usually its disk does not keep up, or the machine is short of processor time.",
+            &[
+                ETCD_STATUS,
+                ETCD_LOGS,
+                Do(
+                    "Look there for `apply request took too long` and `slow fdatasync`, and at the load of the machine:",
+                ),
+                Look("talosctl -n NODE dashboard"),
+            ],
+        ),
+        Reason::VersionsMixed => (
+            "Members or machines run different versions of the same program. During an upgrade that is normal; if it stays so, one was left out or failed to upgrade. Mixed versions work for a while and are not meant to last.",
+            &[
+                Look("talosctl -n CP1,CP2,CP3 version"),
+                ETCD_STATUS,
+                Do("Finish the upgrade, machine after machine; begin with the one that still has the old version."),
+            ],
+        ),
         Reason::AlarmCorrupt => (
             "etcd has found that the data of a member differs from that of the others. Whatever is read from this member may be wrong. Clearing the alarm repairs nothing.",
             &[
@@ -843,6 +885,10 @@ fn workloads(reason: Reason) -> Entry {
         | Reason::MemberJoining
         | Reason::Learner
         | Reason::AlarmNospace
+        | Reason::SpaceNearlyFull
+        | Reason::Fragmented
+        | Reason::Lagging
+        | Reason::VersionsMixed
         | Reason::AlarmCorrupt
         | Reason::AlarmUnknown
         | Reason::EvenMembers

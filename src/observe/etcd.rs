@@ -106,7 +106,11 @@ async fn status(mut client: Client) -> Observed<EtcdStatus> {
         errors: status.errors().to_vec(),
         db_size: size(status.db_size()),
         db_size_in_use: size(status.raft_used_db_size()),
+        // An older etcd leaves the field out, which reads as 0.
+        quota: u64::try_from(status.db_size_quota()).ok().filter(|&quota| quota > 0),
         version: status.version().to_owned(),
+        storage_version: status.storage_version().to_owned(),
+        earlier: None,
     })
 }
 

@@ -35,7 +35,7 @@ use crate::engine::Observe;
 use crate::evidence::{Log, Tail};
 use crate::memory::Memory;
 use crate::plan::Plan;
-use crate::snapshot::{Asked, Gap, Snapshot, Talos};
+use crate::snapshot::{Asked, EtcdEndpoint, Gap, Snapshot, Talos};
 
 /// Port of an API server that nobody tells.
 const API_PORT: u16 = 6443;
@@ -210,12 +210,19 @@ impl Observe for Observer {
                 kubernetes.system_leases = system;
             }
         }
-        if etcd.is_some() {
-            snapshot.external_etcd = etcd;
+        if let Some(again) = etcd {
+            let before = snapshot.external_etcd.take().unwrap_or_default();
+            let after = |endpoint: EtcdEndpoint| match before.iter().find(|it| it.address == endpoint.address) {
+                Some(before) => {
+                    EtcdEndpoint { status: endpoint.status.map(|status| status.after(&before.status)), ..endpoint }
+                }
+                None => endpoint,
+            };
+            snapshot.external_etcd = Some(again.into_iter().map(after).collect());
         }
         for (name, again) in members {
             if let Some(node) = snapshot.nodes.iter_mut().find(|node| node.name == name) {
-                node.talos.etcd_status = again.etcd_status;
+                node.talos.etcd_status = again.etcd_status.map(|status| status.after(&node.talos.etcd_status));
                 node.talos.etcd_members = again.etcd_members;
                 node.talos.etcd_member_id = again.etcd_member_id;
             }

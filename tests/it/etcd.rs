@@ -220,7 +220,16 @@ fn states() -> Vec<Case> {
                 ("etcd.tolerance", "two-members", "cluster"),
             ],
         ),
-        (|world| world.etcd_alarm("cp-3", AlarmKind::NoSpace), 1, vec![("etcd.alarms", "alarm-nospace", "cp-3")]),
+        (
+            |world| world.etcd_alarm("cp-3", AlarmKind::NoSpace),
+            1,
+            vec![("etcd.alarms", "alarm-nospace", "cp-3"), ("etcd.space", "space-nearly-full", "cp-3")],
+        ),
+        (|world| fill(world, "3.6.9"), 1, vec![("etcd.space", "space-nearly-full", "cp-3")]),
+        // An older one does not tell its quota, and in any case it is not like the others.
+        (|world| fill(world, "3.5.21"), 0, VERSIONS.to_vec()),
+        (|world| world.etcd_lag("cp-3", 1200), 1, vec![("etcd.lag", "lagging", "cp-3")]),
+        (|world| world.etcd_version("cp-3", "3.5.21"), 0, VERSIONS.to_vec()),
         (|world| world.etcd_alarm("cp-3", AlarmKind::Corrupt), 1, vec![("etcd.alarms", "alarm-corrupt", "cp-3")]),
         (
             World::bootstrapped_twice,
@@ -241,6 +250,15 @@ fn states() -> Vec<Case> {
             vec![("etcd.tolerance", "no-answer", "cluster")],
         ),
     ]
+}
+
+const VERSIONS: [(&str, &str, &str); 1] = [("etcd.versions", "versions-mixed", "cluster")];
+
+/// A member of this version whose database is nearly as large as its quota.
+fn fill(world: &mut World, version: &str) {
+    world.etcd_quota(1 << 30);
+    world.etcd_version("cp-3", version);
+    world.etcd_database("cp-3", (1 << 30) - 1000, 1 << 29);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use super::{View, hex, look, member_list, without_quorum};
-use crate::snapshot::{AlarmKind, EtcdAlarm, Snapshot};
+use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdStatus, Snapshot};
 
 pub(in crate::checks) const ALARMS: Check = Check {
     id: "etcd.alarms",
@@ -68,6 +68,11 @@ fn parse(error: &str) -> Option<EtcdAlarm> {
     Some(EtcdAlarm { member_id: member.trim().parse().ok()?, kind })
 }
 
+/// The alarms that a member's status carries.
+pub(super) fn raised_in(status: &EtcdStatus) -> impl Iterator<Item = EtcdAlarm> {
+    status.errors.iter().filter_map(|error| parse(error))
+}
+
 fn member_target(views: &[View<'_>], id: u64) -> Target {
     let listed = member_list(views).into_iter().flatten().find(|member| member.id == id && !member.name.is_empty());
     let name = listed.map_or_else(|| hex(id), |member| member.name.clone());
@@ -79,7 +84,7 @@ fn member_target(views: &[View<'_>], id: u64) -> Target {
 }
 
 /// `2.0 GiB`: to one place, rounded to nearest, and whole below a KiB.
-fn human(bytes: u64) -> String {
+pub(super) fn human(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let Some((unit, size)) = units.into_iter().find(|(_, size)| bytes >= *size) else {
         return format!("{bytes} bytes");

@@ -4,16 +4,22 @@
 //! the judges need not know which it was.
 
 mod alarms;
+mod lag;
 mod members;
 mod quorum;
 mod service;
+mod space;
+mod versions;
 
 use std::collections::BTreeSet;
 
 pub(super) use alarms::ALARMS;
+pub(super) use lag::LAG;
 pub(super) use members::{LEARNERS, MEMBERS_CONSISTENT, MEMBERS_NODES};
 pub(super) use quorum::{LEADER, QUORUM, TOLERANCE};
 pub(super) use service::SERVICE;
+pub(super) use space::SPACE;
+pub(super) use versions::VERSIONS;
 
 use super::common::{
     gap_problem, is_healthy, is_stale_discovery_member, no_control_plane, talos_contact, talos_service, talos_way,
@@ -264,6 +270,15 @@ fn without_quorum(quorum: &Quorum, outcome: Outcome) -> Outcome {
         Outcome::Problem(problem) if !quorum.proven && problem.waiting_helps => Outcome::Blocked("etcd.quorum"),
         other => other,
     }
+}
+
+/// A member's status, for the judges that come after `etcd.leader`: why it is not known is said there, once.
+fn told<'a>(snapshot: &Snapshot, view: &View<'a>, quorum: &Quorum) -> Result<&'a EtcdStatus, Outcome> {
+    view.status.clone().map_err(|outcome| match outcome {
+        Outcome::Problem(_) if !quorum.proven => Outcome::Blocked("etcd.quorum"),
+        Outcome::Problem(_) if !snapshot.asked.skipped.contains("etcd.leader") => Outcome::Blocked("etcd.leader"),
+        other => other,
+    })
 }
 
 /// Does a node have the role or evidence of a control plane beyond an etcd member list that names it?

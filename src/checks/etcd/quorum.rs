@@ -59,7 +59,7 @@ A single voter tolerates nothing by design, and passes. `--require-quorum-margin
 };
 
 /// Long enough for an election or a heartbeat to settle.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
 fn quorum(snapshot: &Snapshot) -> Verdict {
     if snapshot.talos.is_none() && snapshot.external_etcd.is_none() {

@@ -2,13 +2,14 @@
 
 mod connectivity;
 mod etcd;
+mod etcd_members;
 mod gaps;
 mod readiness;
 
 use super::{Outcome, Status, Target, Verdict, find};
 use crate::snapshot::Snapshot;
 
-const IDS: [&str; 16] = [
+const IDS: [&str; 19] = [
     "talos.credentials",
     "talos.endpoints",
     "talos.nodes.reachable",
@@ -24,7 +25,10 @@ const IDS: [&str; 16] = [
     "etcd.members.nodes",
     "etcd.learners",
     "etcd.alarms",
+    "etcd.space",
+    "etcd.lag",
     "etcd.tolerance",
+    "etcd.versions",
 ];
 
 fn judge(id: &str, snapshot: &Snapshot) -> Verdict {

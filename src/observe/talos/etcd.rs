@@ -1,5 +1,8 @@
 //! etcd through Talos: the node's own member, never another one.
 
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 use talos_api::google::protobuf::Empty;
 use talos_api::machine::etcd_member_alarm::AlarmType;
 use talos_api::machine::{EtcdAlarmListResponse, EtcdMemberListRequest, EtcdMemberListResponse, EtcdStatusResponse};
@@ -7,7 +10,11 @@ use tonic::Request;
 
 use super::call::{Caller, Failure, Route};
 use super::machine::{client, malformed, only};
-use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdStatus, Observed};
+use super::resources::{Resource, Type};
+use crate::observe::dial::cause::clean;
+use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdSpec, EtcdStatus, Observed};
+
+const ETCD_SPECS: Type = Type { namespace: "etcd", name: "EtcdSpecs.etcd.talos.dev" };
 
 impl Caller {
     pub(super) async fn etcd_status(&self, to: &Route<'_>) -> Observed<EtcdStatus> {
@@ -31,6 +38,11 @@ impl Caller {
         });
         alarms(reply.await?)
     }
+
+    pub(super) async fn etcd_spec(&self, to: &Route<'_>) -> Observed<Option<EtcdSpec>> {
+        let found = self.get(to, ETCD_SPECS, "etcd").await?;
+        found.map(|resource| etcd_spec(&resource)).transpose()
+    }
 }
 
 fn status(reply: EtcdStatusResponse) -> Observed<EtcdStatus> {
@@ -47,8 +59,11 @@ fn status(reply: EtcdStatusResponse) -> Observed<EtcdStatus> {
         is_learner: status.is_learner,
         db_size: size(status.db_size)?,
         db_size_in_use: size(status.db_size_in_use)?,
+        quota: None,
         errors: status.errors,
         version: status.protocol_version,
+        storage_version: status.storage_version,
+        earlier: None,
     })
 }
 
@@ -79,6 +94,33 @@ fn alarms(reply: EtcdAlarmListResponse) -> Observed<Vec<EtcdAlarm>> {
         },
     });
     Ok(alarms.collect())
+}
+
+/// Values of an argument are a list since Talos 1.13; of several, etcd takes the last.
+fn etcd_spec(resource: &Resource) -> Observed<EtcdSpec> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Spec {
+        extra_args: BTreeMap<String, Argument>,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Argument {
+        Text(String),
+        Number(i64),
+        List(Vec<String>),
+    }
+    let mut spec: Spec = resource.spec()?;
+    let text = match spec.extra_args.remove("quota-backend-bytes") {
+        None => None,
+        Some(Argument::Number(quota)) => return Ok(EtcdSpec { quota: Some(quota) }),
+        Some(Argument::Text(text)) => Some(text),
+        Some(Argument::List(mut texts)) => texts.pop(),
+    };
+    let number = |text: String| {
+        text.trim().parse().map_err(|_| malformed(&clean(&format!("`quota-backend-bytes` is `{text}`"))))
+    };
+    Ok(EtcdSpec { quota: text.map(number).transpose()? })
 }
 
 #[cfg(test)]
@@ -127,5 +169,31 @@ mod tests {
         assert_eq!(read(&[]), []);
         assert_eq!(read(&[1, 2, 9]), [AlarmKind::NoSpace, AlarmKind::Corrupt, AlarmKind::Other(9)]);
         assert_eq!(alarms(EtcdAlarmListResponse { messages: vec![] }).unwrap_err().kind, GapKind::Malformed);
+    }
+
+    #[test]
+    fn quotas_before_and_since_talos_1_13() {
+        let spec = |arguments: &str| {
+            etcd_spec(&Resource::literal("EtcdSpecs", "etcd", &format!("name: cp-1\nextraArgs:{arguments}\n")))
+        };
+        let unreadable = |spec: Observed<EtcdSpec>| {
+            let gap = spec.unwrap_err();
+            assert_eq!(gap.kind, GapKind::Malformed);
+            gap.text
+        };
+        for (arguments, quota) in [
+            (" {}", None),
+            ("\n    election-timeout: \"5000\"", None),
+            ("\n    quota-backend-bytes: \"4294967296\"", Some(1 << 32)),
+            ("\n    quota-backend-bytes: 4294967296", Some(1 << 32)),
+            ("\n    quota-backend-bytes:\n        - \"1\"\n        - \"4294967296\"", Some(1 << 32)),
+            ("\n    quota-backend-bytes: []", None),
+            ("\n    quota-backend-bytes: \"-1\"", Some(-1)),
+        ] {
+            assert_eq!(spec(arguments), Ok(EtcdSpec { quota }), "{arguments}");
+        }
+        assert_eq!(unreadable(spec("\n    quota-backend-bytes: 4GiB")), "`quota-backend-bytes` is `4GiB`");
+        unreadable(spec("\n    quota-backend-bytes:\n        of: 1"));
+        unreadable(etcd_spec(&Resource::literal("EtcdSpecs", "etcd", "name: cp-1\n")));
     }
 }

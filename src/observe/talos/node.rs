@@ -91,6 +91,7 @@ impl TalosClient {
             etcd_status,
             etcd_members,
             etcd_alarms,
+            etcd_spec,
         ) = Box::pin(async {
             tokio::join!(
                 given(wants(Fact::MachineStatus), caller.machine_status(&to)),
@@ -105,6 +106,7 @@ impl TalosClient {
                 given(etcd(Fact::EtcdMembership), caller.etcd_status(&to)),
                 given(etcd(Fact::EtcdMembership), caller.etcd_members(&to)),
                 given(etcd(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
+                given(etcd(Fact::EtcdSpecs), caller.etcd_spec(&to)),
             )
         })
         .await;
@@ -124,6 +126,7 @@ impl TalosClient {
             etcd_status,
             etcd_members,
             etcd_alarms,
+            etcd_spec,
             etcd_data_absent,
         }
     }

@@ -89,7 +89,12 @@ fn harmless(machine: &str, call: &str, does: &Misbehaviour) -> Option<&'static s
         "List StaticPods" | "List StaticPodStatuses" if worker && empty => "a worker has none",
         "List Members" if empty => "discovery may be off: the talosconfig and Kubernetes name the machines",
         // apid has verified the certificate of the machine that it asks. The answers below do not say whose they are.
-        "Version" | "ServiceList" | "Get MachineStatuses" | "List StaticPods" | "List ConfigStatuses"
+        "Version"
+        | "ServiceList"
+        | "Get MachineStatuses"
+        | "Get EtcdSpecs"
+        | "List StaticPods"
+        | "List ConfigStatuses"
             if stranger && !(worker && call == "List StaticPods") =>
         {
             "it looks the same on every machine that is well"

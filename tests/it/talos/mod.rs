@@ -3,6 +3,7 @@
 mod answers;
 mod clock;
 mod endpoints;
+mod etcd;
 mod hostile;
 mod logs;
 mod nodes;

@@ -1,0 +1,94 @@
+//! Does each member apply what was agreed on?
+
+use super::super::common::says_nothing;
+use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use super::quorum::SETTLE;
+use super::{View, look, told};
+use crate::snapshot::{EtcdStatus, RaftProgress, Snapshot};
+
+pub(in crate::checks) const LAG: Check = Check {
+    id: "etcd.lag",
+    stage: Stage::Etcd,
+    summary: "every etcd member applies what was agreed on",
+    explain: "Compares, for each member by itself, the newest entry of its log with the newest one that its database holds. A \
+member that is 1000 entries or more behind is looked at again a second later: it passes if it keeps pace, and fails if it \
+stands still or falls further behind.\n\n\
+Members are asked at slightly different moments, so that their positions differ on a busy cluster; that alone is never a \
+failure. A learner is behind by nature until it has caught up, and is judged by `etcd.learners`.\n\n\
+Reads through a member that stands still are old or hang. The usual causes are a disk that does not keep up, and a member \
+that is short of processor time.",
+    severity: Severity::Fail,
+    requires: &["etcd.leader"],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
+    judge: lag,
+};
+
+/// Entries that a member may be behind without being looked at again.
+const MUCH: u64 = 1000;
+
+fn lag(snapshot: &Snapshot) -> Verdict {
+    let (views, quorum) = match look(snapshot) {
+        Ok(seen) => seen,
+        Err(verdict) => return verdict,
+    };
+    if !quorum.proven {
+        // Without a quorum nothing is agreed on, so that nobody falls behind.
+        return Verdict::blocked("etcd.quorum");
+    }
+    let mut verdict = Verdict::default();
+    for view in &views {
+        let outcome = match told(snapshot, view, &quorum) {
+            Ok(status) if status.is_learner => {
+                Outcome::Skip("a learner is behind until it has caught up (see `etcd.learners`)".to_owned())
+            }
+            Ok(status) => member(view, status),
+            Err(outcome) => outcome,
+        };
+        if matches!(&outcome, Outcome::Problem(problem) if problem.reason == Reason::Lagging) {
+            verdict.resample_after = Some(SETTLE);
+        }
+        verdict.push(view.target.clone(), outcome);
+    }
+    verdict
+}
+
+fn behind(progress: RaftProgress) -> u64 {
+    progress.index.saturating_sub(progress.applied)
+}
+
+fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
+    let now = status.progress();
+    if now.index == 0 || now.applied == 0 {
+        // A member that follows a leader has applied at least the entry that made it a member.
+        return says_nothing("a member's position in the log", "a status without one");
+    }
+    if behind(now) < MUCH {
+        return Outcome::Pass(None);
+    }
+    let expected = format!("less than {MUCH} entries to apply, or keeping pace");
+    let problem = match status.earlier {
+        None => Problem::error(
+            Reason::Lagging,
+            expected,
+            format!("{} entries behind; there was no time to see whether it moves", behind(now)),
+        ),
+        Some(before) if keeps_pace(before, now) => return Outcome::Pass(None),
+        Some(before) => {
+            let observed = match now.applied.saturating_sub(before.applied) {
+                0 => format!("{} entries behind, and it does not move", behind(now)),
+                moved => format!("{} entries behind, {} before {moved} were applied", behind(now), behind(before)),
+            };
+            Problem::fail(Reason::Lagging, expected, observed)
+        }
+    };
+    let problem = problem.hint(Hint::likely("its disk does not keep up, or it is short of processor time"));
+    Outcome::Problem(match view.node {
+        Some(node) => problem.hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()])),
+        None => problem,
+    })
+}
+
+/// It has applied all that there was to apply in the first sample, or has at least come no further behind.
+fn keeps_pace(before: RaftProgress, now: RaftProgress) -> bool {
+    now.applied > before.applied && (now.applied >= before.index || behind(now) <= behind(before))
+}

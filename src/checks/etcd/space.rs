@@ -1,0 +1,121 @@
+//! How full is each member's database?
+
+use super::super::common::says_nothing;
+use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use super::alarms::{human, raised_in};
+use super::{View, look, node_gap, told};
+use crate::snapshot::{AlarmKind, EtcdStatus, Snapshot};
+
+pub(in crate::checks) const SPACE: Check = Check {
+    id: "etcd.space",
+    stage: Stage::Etcd,
+    summary: "no etcd database comes near its quota",
+    explain: "Compares the size of each member's database with its quota. At 80 % this warns, at 95 % it fails: at 100 % etcd \
+raises the alarm NOSPACE and refuses every write, and Kubernetes stands still.\n\n\
+The quota is the argument `quota-backend-bytes` of the machine configuration, 2 GiB unless it is set; read from EtcdSpecs, \
+or, through `--etcd-endpoints`, from the member's status, where etcd tells it from 3.6 on. What counts is the size of the \
+file, whatever part of it is in use.\n\n\
+A file of more than 100 MB of which less than half is in use is fragmented, and `talosctl etcd defrag` gives the rest back. \
+It blocks the member while it works: defragment one member after the other, the leader last.",
+    severity: Severity::Fail,
+    requires: &["etcd.leader"],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdSpecs],
+    judge: space,
+};
+
+/// What etcd takes if it is given no quota, in bytes.
+const DEFAULT_QUOTA: u64 = 2 << 30;
+/// Smaller files are not worth the pause of a defragmentation. In bytes.
+const WORTH_DEFRAGMENTING: u64 = 100_000_000;
+
+/// Percent of the quota.
+const WARN_AT: u128 = 80;
+const FAIL_AT: u128 = 95;
+
+enum Quota {
+    Bytes(u64),
+    /// It was switched off.
+    None,
+}
+
+fn space(snapshot: &Snapshot) -> Verdict {
+    let (views, quorum) = match look(snapshot) {
+        Ok(seen) => seen,
+        Err(verdict) => return verdict,
+    };
+    let mut verdict = Verdict::default();
+    for view in &views {
+        let status = match told(snapshot, view, &quorum) {
+            Ok(status) => status,
+            Err(outcome) => {
+                verdict.push(view.target.clone(), outcome);
+                continue;
+            }
+        };
+        if status.db_size == 0 {
+            let outcome = says_nothing("the size of the database", "a status without a size");
+            verdict.push(view.target.clone(), outcome);
+            continue;
+        }
+        let outcome = match quota(snapshot, view, status) {
+            Ok(quota) => filled(view, status, &quota),
+            Err(outcome) => outcome,
+        };
+        verdict.push(view.target.clone(), outcome);
+        if let Some(problem) = fragmented(view, status) {
+            verdict.problem(view.target.clone(), problem);
+        }
+    }
+    verdict
+}
+
+fn quota(snapshot: &Snapshot, view: &View<'_>, status: &EtcdStatus) -> Result<Quota, Outcome> {
+    let Some(node) = view.node else {
+        let untold = "this etcd does not tell its quota, as etcd does from 3.6 on";
+        return status.quota.map(Quota::Bytes).ok_or_else(|| Outcome::Skip(untold.to_owned()));
+    };
+    let expected = "etcd's quota (EtcdSpecs)";
+    match &node.talos.etcd_spec {
+        Ok(Some(spec)) => Ok(match spec.quota {
+            None | Some(0) => Quota::Bytes(DEFAULT_QUOTA),
+            Some(quota) => u64::try_from(quota).map_or(Quota::None, Quota::Bytes),
+        }),
+        Ok(None) => Err(says_nothing(expected, "etcd runs, and Talos has no EtcdSpecs")),
+        Err(gap) => Err(node_gap(snapshot, node, gap, expected)),
+    }
+}
+
+fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
+    let Quota::Bytes(quota) = *quota else { return Outcome::Pass(None) };
+    let reached = |percent: u128| u128::from(status.db_size) * 100 >= u128::from(quota) * percent;
+    let observed = format!("{} of {}, {} in use", human(status.db_size), human(quota), human(status.db_size_in_use));
+    let expected = format!("less than 80 % of {}", human(quota));
+    let mut problem = if reached(FAIL_AT) {
+        Problem::fail(Reason::SpaceNearlyFull, expected, observed)
+    } else if reached(WARN_AT) {
+        Problem::warn(Reason::SpaceNearlyFull, expected, observed)
+    } else {
+        return Outcome::Pass(None);
+    };
+    if raised_in(status).any(|alarm| alarm.kind == AlarmKind::NoSpace && alarm.member_id == status.member_id) {
+        problem = problem.explained_by("etcd.alarms");
+    }
+    if let Some(node) = view.node {
+        problem = problem.hint(Hint::run("{talosctl} -n {} etcd status", [node.address.as_str()]));
+    }
+    Outcome::Problem(problem)
+}
+
+/// A member that does not tell what is in use (etcd before 3.4) is not known to be fragmented.
+fn fragmented(view: &View<'_>, status: &EtcdStatus) -> Option<Problem> {
+    let (size, used) = (status.db_size, status.db_size_in_use);
+    if used == 0 || size <= WORTH_DEFRAGMENTING || used >= size.div_ceil(2) {
+        return None;
+    }
+    let observed = format!("{} of {} in use", human(used), human(size));
+    let problem = Problem::warn(Reason::Fragmented, "at least half of the file in use", observed);
+    Some(match view.node {
+        Some(node) => problem.hint(Hint::remedy("{talosctl} -n {} etcd defrag", [node.address.as_str()])),
+        None => problem,
+    })
+}

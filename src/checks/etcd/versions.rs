@@ -1,0 +1,65 @@
+//! Do all members run the same etcd?
+
+use std::collections::BTreeMap;
+
+use super::super::common::says_nothing;
+use super::super::{Check, Fact, Hint, Problem, Reason, Severity, Stage, Target, Verdict};
+use super::{look, told};
+use crate::snapshot::Snapshot;
+
+pub(in crate::checks) const VERSIONS: Check = Check {
+    id: "etcd.versions",
+    stage: Stage::Etcd,
+    summary: "all etcd members run one version",
+    explain: "Compares the version of etcd that each member runs and, where it is told (etcd 3.6 and later), the version of \
+its storage.\n\n\
+During an upgrade of the control planes they differ for a while. etcd works meanwhile, with the features of the oldest \
+member. Members that stay apart were forgotten by the upgrade, or pinned to an image in the machine configuration \
+(`cluster.etcd.image`).",
+    severity: Severity::Warn,
+    requires: &["etcd.leader"],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
+    judge: versions,
+};
+
+fn versions(snapshot: &Snapshot) -> Verdict {
+    let (views, quorum) = match look(snapshot) {
+        Ok(seen) => seen,
+        Err(verdict) => return verdict,
+    };
+    let mut verdict = Verdict::default();
+    let (mut running, mut stored) = (BTreeMap::<&str, Vec<String>>::new(), BTreeMap::<&str, Vec<String>>::new());
+    for view in &views {
+        match told(snapshot, view, &quorum) {
+            Err(outcome) => verdict.push(view.target.clone(), outcome),
+            Ok(status) if status.version.is_empty() => {
+                verdict.push(view.target.clone(), says_nothing("a version of etcd", "a status without a version"));
+            }
+            Ok(status) => {
+                verdict.ok(view.target.clone());
+                running.entry(&status.version).or_default().push(view.target.name.clone());
+                if !status.storage_version.is_empty() {
+                    stored.entry(&status.storage_version).or_default().push(view.target.name.clone());
+                }
+            }
+        }
+    }
+    for (what, of) in [("etcd", &running), ("storage", &stored)] {
+        if of.len() > 1 {
+            let problem = Problem::warn(Reason::VersionsMixed, format!("one version of {what}"), listed(what, of))
+                .hint(Hint::likely("an upgrade of the control planes is under way, or left one out"));
+            verdict.problem(Target::cluster(), problem);
+        }
+    }
+    verdict
+}
+
+/// `etcd 3.5.9 on cp-3; 3.6.0 on cp-1, cp-2`.
+fn listed(what: &str, of: &BTreeMap<&str, Vec<String>>) -> String {
+    let each = of.iter().map(|(version, names)| {
+        let mut names: Vec<_> = names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        format!("{version} on {}", names.join(", "))
+    });
+    format!("{what} {}", each.collect::<Vec<_>>().join("; "))
+}

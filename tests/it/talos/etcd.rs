@@ -1,0 +1,59 @@
+//! What each etcd member tells of itself: space, lag, version.
+
+use super::side_by_side;
+use crate::cluster::{Cluster, cluster, release};
+
+const GIB: i64 = 1 << 30;
+
+fn space(cluster: &Cluster, code: i32, said: &[(&str, &str)]) {
+    let said: Vec<_> = said.iter().map(|(reason, node)| ("etcd.space", *reason, *node)).collect();
+    cluster.run(&["--no-kubernetes"]).is(code, &said);
+}
+
+/// Before 1.13 arguments have one value, since then a list of them.
+#[test]
+fn the_quota_of_the_configuration_counts() {
+    side_by_side(["1.12.6", "1.13.0"], 2, |talos| {
+        let cluster = release(talos);
+        cluster.change(|world| world.etcd_database("cp-2", 2 * GIB - 1000, 2 * GIB - 2000));
+        space(&cluster, 1, &[("space-nearly-full", "cp-2")]);
+        cluster.change(|world| world.etcd_quota(8 * GIB));
+        space(&cluster, 0, &[]);
+        cluster.change(|world| world.etcd_quota(2 * GIB + GIB / 4));
+        space(&cluster, 0, &[("space-nearly-full", "cp-2")]);
+    });
+}
+
+#[test]
+fn a_fragmented_database_is_a_warning() {
+    let cluster = cluster();
+    cluster.change(|world| world.etcd_database("cp-3", GIB, GIB / 8));
+    space(&cluster, 0, &[("fragmented", "cp-3")]);
+}
+
+#[test]
+fn a_member_that_stands_still_is_seen_in_two_samples() {
+    let cluster = cluster();
+    cluster.change(|world| world.etcd_lag("cp-3", 5000));
+    cluster.run(&["--no-kubernetes"]).is(69, &[("etcd.lag", "no-answer", "cp-3")]);
+    cluster.change(|world| world.etcd_lag("cp-3", 1500));
+    let before = cluster.asked("cp-3", "EtcdStatus");
+    cluster.run(&["--no-kubernetes"]).is(1, &[("etcd.lag", "lagging", "cp-3")]);
+    assert_eq!(cluster.asked("cp-3", "EtcdStatus") - before, 2);
+}
+
+/// It is well by the time of the second sample.
+#[test]
+fn a_member_that_catches_up_is_not_lagging() {
+    let cluster = cluster();
+    cluster.change(|world| world.etcd_lag("cp-3", 1500));
+    cluster.when_asked("etcd-promote", "cp-3", "cp-3", "EtcdStatus", 2);
+    cluster.run(&["--no-kubernetes"]).is(0, &[]);
+}
+
+#[test]
+fn versions_that_differ_are_a_warning() {
+    let cluster = cluster();
+    cluster.change(|world| world.etcd_version("cp-3", "3.5.21"));
+    cluster.run(&["--no-kubernetes"]).is(0, &[("etcd.versions", "versions-mixed", "cluster")]);
+}
