@@ -60,6 +60,7 @@ Register-ArgumentCompleter -Native -CommandName 'cluster-health' -ScriptBlock {
             [CompletionResult]::new('--in-cluster', '--in-cluster', [CompletionResultType]::ParameterName, 'Use the pod''s service account for Kubernetes')
             [CompletionResult]::new('--no-kubernetes', '--no-kubernetes', [CompletionResultType]::ParameterName, 'Judge Talos and etcd alone: nothing is asked of Kubernetes')
             [CompletionResult]::new('--no-kubeconfig-from-talos', '--no-kubeconfig-from-talos', [CompletionResultType]::ParameterName, 'Never fetch a kubeconfig through the Talos API (it mints a cluster-admin certificate)')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Also ask the cluster''s own health check, as a second opinion (needs os:admin)')
             [CompletionResult]::new('--fail-fast', '--fail-fast', [CompletionResultType]::ParameterName, 'End at the first problem that waiting will not change')
             [CompletionResult]::new('--retry-all', '--retry-all', [CompletionResultType]::ParameterName, 'Keep waiting even when waiting cannot help')
             [CompletionResult]::new('--strict', '--strict', [CompletionResultType]::ParameterName, 'Warnings fail')

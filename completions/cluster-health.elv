@@ -57,6 +57,7 @@ set edit:completion:arg-completer[cluster-health] = {|@words|
             cand --in-cluster 'Use the pod''s service account for Kubernetes'
             cand --no-kubernetes 'Judge Talos and etcd alone: nothing is asked of Kubernetes'
             cand --no-kubeconfig-from-talos 'Never fetch a kubeconfig through the Talos API (it mints a cluster-admin certificate)'
+            cand --server 'Also ask the cluster''s own health check, as a second opinion (needs os:admin)'
             cand --fail-fast 'End at the first problem that waiting will not change'
             cand --retry-all 'Keep waiting even when waiting cannot help'
             cand --strict 'Warnings fail'

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_cluster_health_global_optspecs
-    string join \n talosconfig= context= e/endpoints= cluster= no-talos kubeconfig= kube-context= k8s-endpoint= in-cluster no-kubernetes no-kubeconfig-from-talos etcd-endpoints= etcd-cacert= etcd-cert= etcd-key= control-plane-nodes= worker-nodes= n/nodes= expect-control-planes= expect-workers= max-unready-workers= check= skip= level= wait-timeout= interval= attempt-timeout= stable-for= fail-fast retry-all strict warn-only= require-quorum-margin= allow-empty simple-exit-codes o/output= report= junit-file= evidence= q/quiet v/verbose color= ascii heartbeat= h/help V/version
+    string join \n talosconfig= context= e/endpoints= cluster= no-talos kubeconfig= kube-context= k8s-endpoint= in-cluster no-kubernetes no-kubeconfig-from-talos etcd-endpoints= etcd-cacert= etcd-cert= etcd-key= server control-plane-nodes= worker-nodes= n/nodes= expect-control-planes= expect-workers= max-unready-workers= check= skip= level= wait-timeout= interval= attempt-timeout= stable-for= fail-fast retry-all strict warn-only= require-quorum-margin= allow-empty simple-exit-codes o/output= report= junit-file= evidence= q/quiet v/verbose color= ascii heartbeat= h/help V/version
 end
 
 function __fish_cluster_health_needs_command
@@ -67,6 +67,7 @@ complete -c cluster-health -n "__fish_cluster_health_needs_command" -l no-talos 
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l in-cluster -d 'Use the pod\'s service account for Kubernetes'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l no-kubernetes -d 'Judge Talos and etcd alone: nothing is asked of Kubernetes'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l no-kubeconfig-from-talos -d 'Never fetch a kubeconfig through the Talos API (it mints a cluster-admin certificate)'
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -l server -d 'Also ask the cluster\'s own health check, as a second opinion (needs os:admin)'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l fail-fast -d 'End at the first problem that waiting will not change'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l retry-all -d 'Keep waiting even when waiting cannot help'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l strict -d 'Warnings fail'

@@ -115,6 +115,9 @@ pub(crate) struct RunArgs {
     /// Client key for etcd (PEM)
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_ETCD_KEY", value_hint = ValueHint::FilePath, requires = "etcd_cert", help_heading = "Where")]
     pub(crate) etcd_key: Option<PathBuf>,
+    /// Also ask the cluster's own health check, as a second opinion (needs os:admin)
+    #[arg(long, env = "CLUSTER_HEALTH_SERVER", value_parser = switch(), action = ArgAction::SetTrue, help_heading = "Where")]
+    pub(crate) server: bool,
 
     /// The control planes there should be: addresses or node names
     #[arg(

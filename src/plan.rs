@@ -61,6 +61,7 @@ impl Plan {
             skip: &args.skip,
             no_talos: args.no_talos,
             no_kubernetes: args.no_kubernetes,
+            server: args.server,
         })
         .map_err(|unknown| unknown_check(&unknown))?;
         let warn_only = selection::ids(&args.warn_only).map_err(|unknown| unknown_check(&unknown))?;
@@ -73,6 +74,12 @@ impl Plan {
         let wait_timeout = args.wait_timeout.map(|wait| wait.0).filter(|wait| !wait.is_zero());
         let stable_for = args.stable_for.map(|stable| stable.0).filter(|stable| !stable.is_zero());
         check_times(args, wait_timeout, stable_for)?;
+        if args.server && args.no_talos {
+            return Err(Usage::new("`--server` asks Talos, which `--no-talos` leaves out"));
+        }
+        if let Some(pattern) = args.check.iter().find(|pattern| !args.server && selection::means_server(pattern)) {
+            return Err(Usage::new(format!("`{pattern}` runs with `--server` only")));
+        }
         if args.no_talos && args.no_kubernetes && args.etcd_endpoints.is_empty() {
             return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to ask"));
         }
@@ -245,6 +252,8 @@ mod tests {
             &["--max-unready-workers", "-1"],
             &["--max-unready-workers", "few"],
             &["--no-talos", "--no-kubernetes"],
+            &["--server", "--no-talos"],
+            &["--check", "talos.server"],
             &["--check", "no.such.check"],
         ] {
             let matches = Cli::command().try_get_matches_from([&["cluster-health"], arguments].concat());

@@ -13,6 +13,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) skip: &'a [String],
     pub(crate) no_talos: bool,
     pub(crate) no_kubernetes: bool,
+    /// Names its check, whatever `--check` and `--level` name.
+    pub(crate) server: bool,
 }
 
 /// A pattern that fits no check.
@@ -40,6 +42,8 @@ fn select_from(
             Selection::NotSelected("left out with --no-talos")
         } else if wanted.no_kubernetes && matches!(check.stage, Stage::ApiServer | Stage::Nodes) {
             Selection::NotSelected("left out with --no-kubernetes")
+        } else if check.stage == Stage::Server {
+            Selection::Selected
         } else if !in_level(check, wanted.level) {
             Selection::NotSelected("outside of --level")
         } else if !wanted.check.is_empty() && !chosen.contains(&check.id) {
@@ -48,7 +52,9 @@ fn select_from(
             Selection::Selected
         }
     };
-    let mut selection: Vec<_> = catalogue.iter().map(|check| (*check, verdict(check))).collect();
+    // Who does not ask for the second opinion does not read of it either.
+    let planned = catalogue.iter().filter(|check| wanted.server || check.stage != Stage::Server);
+    let mut selection: Vec<_> = planned.map(|check| (*check, verdict(check))).collect();
     add_prerequisites(&mut selection, &skipped);
     Ok(selection)
 }
@@ -80,9 +86,18 @@ fn add_prerequisites(selection: &mut [(&'static Check, Selection)], skipped: &[&
     }
 }
 
+/// Does a pattern of `--check` name the second opinion, and nothing else?
+pub(crate) fn means_server(pattern: &str) -> bool {
+    let mut fitting = checks::ALL.iter().filter(|check| fits(check, pattern)).peekable();
+    fitting.peek().is_some() && fitting.all(|check| check.stage == Stage::Server)
+}
+
 /// Stages 1 and 2, and what compares Talos with Kubernetes.
 fn is_talos_only(check: &Check) -> bool {
-    check.stage.number() <= 2 || check.id == "k8s.api.identity" || check.id == "k8s.staticpods.rendered"
+    check.stage.number() <= 2
+        || check.stage == Stage::Server
+        || check.id == "k8s.api.identity"
+        || check.id == "k8s.staticpods.rendered"
 }
 
 fn in_level(check: &Check, level: Option<Level>) -> bool {

@@ -157,6 +157,30 @@ pub(crate) struct Talos {
     pub(crate) endpoints: Vec<Endpoint>,
     /// At least one source of the node set was discovery (its list was read and is not empty).
     pub(crate) discovery: Observed<usize>,
+    /// What the cluster's own health check says. Asked for with `--server` only.
+    pub(crate) server: Observed<ServerCheck>,
+}
+
+/// A run of the cluster's own health check: what it told on the way, and how that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerCheck {
+    /// The endpoint that carried it out.
+    pub(crate) endpoint: String,
+    /// In the order in which it came.
+    pub(crate) progress: Vec<ServerProgress>,
+    /// `Ok`: the server ended the stream by itself, without an error.
+    pub(crate) end: Observed<()>,
+}
+
+/// One message of the cluster's own health check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerProgress {
+    /// The node that it is from; empty: the endpoint itself.
+    pub(crate) hostname: String,
+    /// `waiting for etcd to be healthy: OK`.
+    pub(crate) message: String,
+    /// What went wrong on that node.
+    pub(crate) error: Option<Gap>,
 }
 
 /// A readable talosconfig. An unreadable one is the [`Gap`] around it (kind [`GapKind::Malformed`]).

@@ -12,8 +12,8 @@ use crate::memory::Memory;
 use crate::snapshot::{
     Asked, BootstrapManifests, Certificate, Condition, Contact, ContainerState, DaemonSet, Deployment, Endpoint,
     EtcdMember, EtcdSpec, EtcdStatus, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases,
-    MachineStatus, Node, Pod, PodState, ReadyResource, Readyz, Role, Service, ServiceEndpoint, ServiceEvent, Snapshot,
-    Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, Version,
+    MachineStatus, Node, Pod, PodState, ReadyResource, Readyz, Role, ServerCheck, ServerProgress, Service,
+    ServiceEndpoint, ServiceEvent, Snapshot, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, Version,
 };
 
 pub(crate) const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
@@ -71,12 +71,30 @@ pub(crate) fn healthy() -> Snapshot {
             }),
             endpoints: CONTROL_PLANES.iter().enumerate().map(|(index, name)| endpoint(index, name)).collect(),
             discovery: Ok(4),
+            server: Ok(server_check()),
         }),
         kubernetes: Some(kubernetes()),
         external_etcd: None,
         nodes: NODES.iter().enumerate().map(|(index, name)| node(index, name)).collect(),
         memory: Memory::default(),
     }
+}
+
+/// Two things checked, one of them passed over.
+pub(crate) fn server_check() -> ServerCheck {
+    let lines = [
+        "discovered nodes: [\"10.0.0.1\" \"10.0.0.2\" \"10.0.0.3\" \"10.0.0.4\"]",
+        "waiting for etcd to be healthy: ...",
+        "waiting for etcd to be healthy: OK",
+        "waiting for kube-proxy to report ready: ...",
+        "waiting for kube-proxy to report ready: SKIP",
+    ];
+    ServerCheck { endpoint: "10.0.0.1:50000".to_owned(), progress: lines.map(said).to_vec(), end: Ok(()) }
+}
+
+/// A message of the cluster's own health check.
+pub(crate) fn said(message: &str) -> ServerProgress {
+    ServerProgress { hostname: String::new(), message: message.to_owned(), error: None }
 }
 
 /// Valid for a year, half of it over.

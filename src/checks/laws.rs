@@ -101,6 +101,10 @@ fn removals() -> Vec<Removal> {
         snapshot.talos_mut().discovery = kind.map_or(Ok(0), gap);
         snapshot.nodes.iter_mut().for_each(|node| node.sources.discovery = false);
     }));
+    removals.push(Removal::new(Fact::ServerCheck, "the server's check", |snapshot, kind| match kind {
+        Some(kind) => snapshot.talos_mut().server = gap(kind),
+        None => snapshot.talos_mut().server.iter_mut().for_each(|check| check.progress.clear()),
+    }));
     removals.push(Removal::new(Fact::TalosNodes, "every node", |snapshot, _| snapshot.nodes.clear()));
     removals.push(Removal::new(Fact::EndpointReadyz, "the endpoint's readyz", |snapshot, kind| {
         snapshot.kube().endpoint = gap(kind.unwrap_or(GapKind::NotAsked));
@@ -132,7 +136,7 @@ fn overall(snapshot: &Snapshot) -> Status {
 }
 
 /// `(checks, facts, why)`: these checks may pass without these facts. A check is named by its beginning, an answer that is
-/// there and says nothing by `empty` before the fact.
+/// there and says nothing by `empty` before the fact, one that the role does not allow by `refused`.
 const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&[""], &["an endpoint"], "the other endpoints forward; `talos.endpoints` warns"),
     (&[""], &["machine_type of a control plane", "machine_type of a worker"], "discovery tells the role as well"),
@@ -294,6 +298,20 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         ],
         "tell what is wanted and why it is missing; the DaemonSet's status and the endpoints are the evidence",
     ),
+    (&["talos.server"], &["refused the server's check"], "it is for administrators, which is said in its place"),
+    (
+        &["talos.server"],
+        &[
+            "contact of a control plane",
+            "contact of a worker",
+            "nodename of a control plane",
+            "nodename of a worker",
+            "discovery",
+            "every node",
+            "all endpoints and nodes behind them",
+        ],
+        "the server has answered, whatever we see ourselves",
+    ),
     (&["k8s.nodes."], &["contact of a control plane", "contact of a worker"], "Kubernetes' own opinion"),
 ];
 
@@ -326,13 +344,15 @@ const HARMLESS: &[(&[&str], &str)] = &[
         ],
         "a worker has none",
     ),
+    (&["refused the server's check"], "a second opinion that only administrators get"),
     (&["the server of a control plane"], "out of reach from here, its lease is renewed; anything else counts"),
 ];
 
 fn is_named(facts: &[&str], removal: &Removal, kind: Option<GapKind>) -> bool {
-    let is_it = |fact: &&str| match fact.strip_prefix("empty ") {
-        Some(fact) => kind.is_none() && fact == removal.name,
-        None => **fact == removal.name,
+    let is_it = |fact: &&str| match fact.split_once(' ') {
+        Some(("empty", fact)) => kind.is_none() && fact == removal.name,
+        Some(("refused", fact)) => kind == Some(GapKind::Forbidden) && fact == removal.name,
+        _ => **fact == removal.name,
     };
     facts.iter().any(is_it)
 }

@@ -24,6 +24,7 @@ mod laws;
 mod readiness;
 mod reason;
 mod reason_text;
+mod server;
 mod static_pods;
 #[cfg(test)]
 mod talos_tests;
@@ -63,7 +64,7 @@ impl fmt::Debug for Check {
     }
 }
 
-/// The seven stages, in order.
+/// The seven stages, in order, and the second opinion that `--server` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Connectivity = 1,
@@ -73,10 +74,11 @@ pub(crate) enum Stage {
     ControlPlane,
     Nodes,
     StaticPods,
+    Server,
 }
 
 impl Stage {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Connectivity,
         Self::Readiness,
         Self::Etcd,
@@ -84,6 +86,7 @@ impl Stage {
         Self::ControlPlane,
         Self::Nodes,
         Self::StaticPods,
+        Self::Server,
     ];
 
     pub(crate) fn number(self) -> u8 {
@@ -100,6 +103,7 @@ impl Stage {
             Self::ControlPlane => "control-plane",
             Self::Nodes => "kubernetes-nodes",
             Self::StaticPods => "static-pods",
+            Self::Server => "server",
         }
     }
 
@@ -113,6 +117,7 @@ impl Stage {
             Self::ControlPlane => "Checking control plane components...",
             Self::Nodes => "Checking Kubernetes node health...",
             Self::StaticPods => "Checking static pods...",
+            Self::Server => "Asking the cluster's own health check...",
         }
     }
 }
@@ -151,6 +156,8 @@ pub(crate) enum Fact {
     Deployments,
     DnsEndpoints,
     ApiEndpoints,
+    /// `HealthCheck`, by one control plane.
+    ServerCheck,
 }
 
 /// What a Kubernetes fact needs of RBAC.
@@ -188,6 +195,7 @@ impl Fact {
             Self::Deployments => "deployments (kube-system)",
             Self::DnsEndpoints => "endpointslices (kube-system)",
             Self::ApiEndpoints => "endpointslices (default)",
+            Self::ServerCheck => "HealthCheck",
         }
     }
 
@@ -202,6 +210,14 @@ impl Fact {
             Self::Deployments => Some(Right::Resource("apps", "deployments")),
             Self::DnsEndpoints | Self::ApiEndpoints => Some(Right::Resource("discovery.k8s.io", "endpointslices")),
             _ => None,
+        }
+    }
+
+    /// The least Talos role for it; `None` for what Kubernetes tells.
+    pub(crate) fn role(self) -> Option<&'static str> {
+        match self {
+            Self::ServerCheck => Some("os:admin"),
+            _ => self.right().is_none().then_some("os:reader"),
         }
     }
 }
@@ -241,6 +257,7 @@ pub(crate) const ALL: &[&Check] = &[
     &workloads::DNS,
     &static_pods::RENDERED,
     &static_pods::RUNNING,
+    &server::SERVER,
 ];
 
 /// For a judge that said nothing: no evidence is an error, never a pass.

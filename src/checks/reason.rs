@@ -123,6 +123,8 @@ reasons! {
     StaticPodNotRendered "static-pod-not-rendered" "Talos has not rendered a static pod";
     StaticPodFailed "static-pod-failed" "a static pod is not ready";
     StatusStale "status-stale" "the statuses of the static pods are not refreshed";
+    ServerCheckFailed "server-check-failed" "the cluster's own health check says that something is wrong";
+    ServerCheckUnfinished "server-check-unfinished" "the cluster's own health check did not come to an end";
     TooManyUnready "too-many-unready" "more workers are not ready than allowed";
     UnreadableAnswer "unreadable-answer" "an answer could not be understood";
     AnswerTooLarge "answer-too-large" "an answer was longer than is read";

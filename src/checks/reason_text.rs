@@ -808,6 +808,20 @@ fn workloads(reason: Reason) -> Entry {
                 Change("kubectl certificate approve CSR"),
             ],
         ),
+        Reason::ServerCheckFailed => (
+            "Asked with `--server`, Talos's own health check told what is wrong, in its own words. It looks at the same cluster from within, so a difference to the checks before is telling: it sees from a control plane what is not seen from here, and the reverse.",
+            &[
+                Look("talosctl -n CP health --server=true"),
+                Do("Look first at what the other checks say of the same node or component; they say more."),
+            ],
+        ),
+        Reason::ServerCheckUnfinished => (
+            "Asked with `--server`, Talos's own health check was not done when the time of the round was over, or its stream ended before it was done. Nothing follows from that for the cluster. It does one thing after the other, and takes minutes on a large cluster.",
+            &[
+                Do("Give it more time with `--attempt-timeout`, or leave out `--server`."),
+                Look("talosctl -n CP health --server=true"),
+            ],
+        ),
         Reason::TooManyUnready => (
             "More workers are not ready than `--max-unready-workers` allows. They are named in the report, each with its own reason.",
             &[Look("kubectl get nodes"), Do("Look at what they have in common: a rack, a network, an upgrade.")],

@@ -78,6 +78,8 @@ pub(crate) enum Kind {
     EtcdMember,
     Pod,
     Workload,
+    /// One of the things that the cluster's own health check looks at.
+    ServerCheck,
 }
 
 impl Kind {
@@ -90,6 +92,7 @@ impl Kind {
             Self::EtcdMember => "etcd-member",
             Self::Pod => "pod",
             Self::Workload => "workload",
+            Self::ServerCheck => "server-check",
         }
     }
 }

@@ -89,8 +89,9 @@ fn version(output: ListOutput, out: &mut impl Write) -> io::Result<()> {
 /// What the credentials must allow for a check.
 fn needs(check: &Check) -> Vec<String> {
     let mut needs = Vec::new();
-    if check.facts.iter().any(|fact| fact.right().is_none()) {
-        needs.push("Talos role os:reader".to_owned());
+    // os:admin is before os:reader, and may read what that one may.
+    if let Some(role) = check.facts.iter().filter_map(|fact| fact.role()).min() {
+        needs.push(format!("Talos role {role}"));
     }
     let rights: std::collections::BTreeSet<_> = check.facts.iter().filter_map(|fact| fact.right()).collect();
     needs.extend(rights.into_iter().map(|right| match right {

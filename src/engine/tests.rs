@@ -95,6 +95,7 @@ impl Observe for Scripted {
             credentials: Err(Gap::new(kind, "broken")),
             endpoints: Vec::new(),
             discovery: Err(Gap::not_asked()),
+            server: Err(Gap::not_asked()),
         });
         Snapshot { talos, ..Snapshot::empty() }
     }

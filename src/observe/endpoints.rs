@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::population::{self, Candidate};
 use super::talos::{EndpointAnswer, TalosClient};
 use super::{Observer, credentials};
-use crate::snapshot::{Endpoint, Gap, GapKind, Observed, Role, Talos, TalosCredentials};
+use crate::snapshot::{Endpoint, Gap, GapKind, Observed, Role, ServerCheck, Talos, TalosCredentials};
 
 /// Once one endpoint has answered, the others get this long before the nodes are asked through those that have.
 const LATE_ENDPOINTS: Duration = Duration::from_millis(500);
@@ -63,7 +63,13 @@ impl Observer {
         (0..hosts.len()).map(|index| client.endpoint(index, until).boxed_local().shared()).collect()
     }
 
-    pub(super) fn talos_facts(&self, side: &TalosSide, known: &Endpoints, population: &[Candidate]) -> Talos {
+    pub(super) fn talos_facts(
+        &self,
+        side: &TalosSide,
+        known: &Endpoints,
+        population: &[Candidate],
+        server: Observed<ServerCheck>,
+    ) -> Talos {
         let vip = population::endpoint_vip(self.kubernetes_host.as_deref(), population);
         let endpoints = side
             .hosts
@@ -81,6 +87,7 @@ impl Observer {
             credentials: side.credentials.clone(),
             endpoints,
             discovery: read.ok_or_else(|| refused.unwrap_or_else(Gap::not_asked)),
+            server,
         }
     }
 }

@@ -13,6 +13,7 @@ mod nodes;
 mod population;
 #[cfg(feature = "record")]
 mod record;
+mod server;
 mod talos;
 
 use std::collections::BTreeSet;
@@ -20,22 +21,23 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::join_all;
+use futures::future::{Shared, join_all};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 pub(crate) use self::credentials::Credentials;
 use self::credentials::KubernetesSide;
-use self::endpoints::{Endpoints, Sighting, TalosSide, first_endpoints};
+use self::endpoints::{AskedEndpoint, Endpoints, Sighting, TalosSide, first_endpoints};
 use self::etcd::EtcdClients;
 use self::kubernetes::{KnownLeases, unasked};
 use self::nodes::is_slow;
+use self::population::Candidate;
 use crate::checks::Fact;
 use crate::engine::Observe;
 use crate::evidence::{Log, Tail};
 use crate::memory::Memory;
 use crate::plan::Plan;
-use crate::snapshot::{Asked, EtcdEndpoint, Gap, Snapshot, Talos};
+use crate::snapshot::{Asked, EtcdEndpoint, Gap, Kubernetes, Node, Snapshot, Talos};
 
 /// Port of an API server that nobody tells.
 const API_PORT: u16 = 6443;
@@ -86,40 +88,26 @@ impl Observer {
     }
 }
 
-impl Observe for Observer {
-    fn preflight(&self, memory: &Memory) -> Snapshot {
-        Snapshot {
-            taken: Timestamp::now(),
-            asked: self.asked.clone(),
-            talos: self.talos.as_ref().map(|side| Talos {
-                credentials: side.credentials.clone(),
-                endpoints: Vec::new(),
-                discovery: Err(Gap::not_asked()),
-            }),
-            kubernetes: self.kubernetes.as_ref().map(|side| unasked(side.credentials(), Vec::new())),
-            external_etcd: None,
-            nodes: Vec::new(),
-            memory: memory.clone(),
-        }
-    }
+/// What a round has seen, the cluster's own health check aside.
+struct Seen {
+    known: Endpoints,
+    /// The population, in the end.
+    all: Vec<Candidate>,
+    nodes: Vec<Node>,
+    side: Option<KubernetesSide>,
+    kubernetes: Option<Kubernetes>,
+    external_etcd: Option<Vec<EtcdEndpoint>>,
+}
 
-    async fn round(&mut self, memory: &Memory) -> Snapshot {
-        #[cfg(feature = "record")]
-        self.recording.round();
-        let until = Instant::now() + self.attempt_timeout;
-        let taken = Timestamp::now();
-        // Taken out so that both sides can be at work at once; the Kubernetes side may change its mind about its source.
-        // It is put back at the end. A round that is dropped before it ends keeps it, and is the observer's last.
-        let mut side = self.kubernetes.take();
-        self.kubernetes_host = side.as_ref().and_then(KubernetesSide::host);
-        let asking = self.ask_endpoints(until);
-        let first_answers = first_endpoints(asking.clone(), until);
-        let first = async {
-            let endpoints = first_answers.await;
-            let population = self.population(&endpoints, &[]);
-            Rc::new(Sighting { endpoints, population })
-        };
-        let first = first.boxed_local().shared();
+impl Observer {
+    /// The three sides of a round at once, and then what only one of them has made known.
+    async fn everything(
+        &self,
+        first: &Shared<impl Future<Output = Rc<Sighting>>>,
+        asking: Vec<AskedEndpoint<'_>>,
+        mut side: Option<KubernetesSide>,
+        until: Instant,
+    ) -> Seen {
         let talos = async {
             let seen = first.clone().await;
             // The late ones go on beside the nodes: their own word is wanted, too, but nobody waits for it.
@@ -130,7 +118,7 @@ impl Observe for Observer {
         let kubernetes = async {
             match &mut side {
                 None => None,
-                Some(side) => Some(Box::pin(self.observe_kubernetes(side, &first, until)).await),
+                Some(side) => Some(Box::pin(self.observe_kubernetes(side, first, until)).await),
             }
         };
         let external_etcd = async {
@@ -140,7 +128,6 @@ impl Observe for Observer {
             }
         };
         let ((known, mut nodes), mut kubernetes, external_etcd) = tokio::join!(talos, kubernetes, external_etcd);
-        drop(first);
 
         // What only Kubernetes knows is asked now, and so is its API server.
         let kube_nodes = kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
@@ -159,19 +146,60 @@ impl Observe for Observer {
         let nodes = self.finish(nodes);
         if let (Some(side), Some(kubernetes)) = (&side, &mut kubernetes) {
             self.probe_missing_servers(side, kubernetes, &nodes, until).await;
+        }
+        Seen { known, all, nodes, side, kubernetes, external_etcd }
+    }
+}
+
+impl Observe for Observer {
+    fn preflight(&self, memory: &Memory) -> Snapshot {
+        Snapshot {
+            taken: Timestamp::now(),
+            asked: self.asked.clone(),
+            talos: self.talos.as_ref().map(|side| Talos {
+                credentials: side.credentials.clone(),
+                endpoints: Vec::new(),
+                discovery: Err(Gap::not_asked()),
+                server: Err(Gap::not_asked()),
+            }),
+            kubernetes: self.kubernetes.as_ref().map(|side| unasked(side.credentials(), Vec::new())),
+            external_etcd: None,
+            nodes: Vec::new(),
+            memory: memory.clone(),
+        }
+    }
+
+    async fn round(&mut self, memory: &Memory) -> Snapshot {
+        #[cfg(feature = "record")]
+        self.recording.round();
+        let until = Instant::now() + self.attempt_timeout;
+        let taken = Timestamp::now();
+        // Taken out so that both sides can be at work at once; the Kubernetes side may change its mind about its source.
+        // It is put back at the end. A round that is dropped before it ends keeps it, and is the observer's last.
+        let side = self.kubernetes.take();
+        self.kubernetes_host = side.as_ref().and_then(KubernetesSide::host);
+        let asking = self.ask_endpoints(until);
+        let first_answers = first_endpoints(asking.clone(), until);
+        let first = async {
+            let endpoints = first_answers.await;
+            let population = self.population(&endpoints, &[]);
+            Rc::new(Sighting { endpoints, population })
+        };
+        let first = first.boxed_local().shared();
+        // Beside everything else, so that a server that takes its time takes none from the other questions.
+        let (seen, server) = tokio::join!(
+            Box::pin(self.everything(&first, asking, side, until)),
+            Box::pin(self.server_check(&first, until)),
+        );
+        drop(first);
+        let Seen { known, all, nodes, side, kubernetes, external_etcd } = seen;
+        if let Some(kubernetes) = &kubernetes {
             self.known_leases.remember(&kubernetes.node_leases, &kubernetes.system_leases);
         }
         self.kubernetes = side;
         self.slow = nodes.iter().filter(|node| is_slow(&node.talos)).map(|node| node.name.clone()).collect();
-        Snapshot {
-            taken,
-            asked: self.asked.clone(),
-            talos: self.talos.as_ref().map(|side| self.talos_facts(side, &known, &all)),
-            kubernetes,
-            external_etcd,
-            nodes,
-            memory: memory.clone(),
-        }
+        let talos = self.talos.as_ref().map(|side| self.talos_facts(side, &known, &all, server));
+        Snapshot { taken, asked: self.asked.clone(), talos, kubernetes, external_etcd, nodes, memory: memory.clone() }
     }
 
     async fn logs(&self, wanted: Vec<Log>, snapshot: &Snapshot, until: Instant) -> Vec<Tail> {

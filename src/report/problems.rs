@@ -295,6 +295,8 @@ fn label(kind: Kind, many: bool) -> &'static str {
         (Kind::Pod, true) => "pods",
         (Kind::Workload, false) => "workload",
         (Kind::Workload, true) => "workloads",
+        (Kind::ServerCheck, false) => "check",
+        (Kind::ServerCheck, true) => "checks",
     }
 }
 

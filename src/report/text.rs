@@ -1,4 +1,4 @@
-//! The text report: the seven stages as they were seen, the verdict, and at the end what is wrong.
+//! The text report: the stages as they were seen, the verdict, and at the end what is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -34,7 +34,7 @@ const HEALTHY_LINES: usize = 10;
 /// Writes the whole report.
 pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write) -> io::Result<()> {
     let mut lines = Vec::new();
-    // Before anybody was asked, seven empty stages would only bury the reason.
+    // Before anybody was asked, empty stages would only bury the reason.
     if judged(report) {
         for stage in Stage::ALL {
             let checks: Vec<_> = report.checks.iter().filter(|check| check.check.stage == stage).collect();
@@ -256,6 +256,7 @@ pub(super) fn plural_kind(kind: Kind) -> &'static str {
         Kind::EtcdMember => "etcd member",
         Kind::Pod => "pod",
         Kind::Workload => "workload",
+        Kind::ServerCheck => "server check",
     }
 }
 

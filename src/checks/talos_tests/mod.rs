@@ -5,6 +5,7 @@ mod etcd;
 mod etcd_members;
 mod gaps;
 mod readiness;
+mod server;
 
 use super::{Outcome, Status, Target, Verdict, find};
 use crate::snapshot::Snapshot;

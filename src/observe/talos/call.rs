@@ -101,27 +101,48 @@ impl Caller {
         Q: Clone + 'static,
         F: Future<Output = Result<P, Failure>>,
     {
+        self.call_within(to, self.timeout, message, send).await
+    }
+
+    /// As [`call`](Self::call), for one whose answer takes as long as `timeout`.
+    pub(super) async fn call_within<Q, P, F>(
+        &self,
+        to: &Route<'_>,
+        timeout: Duration,
+        message: Q,
+        send: impl Fn(Http2, Request<Q>) -> F,
+    ) -> Observed<P>
+    where
+        Q: Clone + 'static,
+        F: Future<Output = Result<P, Failure>>,
+    {
         #[cfg(feature = "record")]
         let mut tape = Tape::new::<P>(to.link.address.authority(), to.node, &message);
         #[cfg(feature = "record")]
         let send = |live: Http2, request| send(live.recorded(tape.reel()), request);
-        let outcome = self.answered(to, message, send).await;
+        let outcome = self.answered(to, timeout, message, send).await;
         #[cfg(feature = "record")]
         tape.end(&outcome);
         outcome
     }
 
-    async fn answered<Q, P, F>(&self, to: &Route<'_>, message: Q, send: impl Fn(Http2, Request<Q>) -> F) -> Observed<P>
+    async fn answered<Q, P, F>(
+        &self,
+        to: &Route<'_>,
+        timeout: Duration,
+        message: Q,
+        send: impl Fn(Http2, Request<Q>) -> F,
+    ) -> Observed<P>
     where
         Q: Clone,
         F: Future<Output = Result<P, Failure>>,
     {
         let _permit = self.permit(to.lane, to.until).await?;
-        let deadline = to.until.min(Instant::now() + self.timeout);
+        let deadline = to.until.min(Instant::now() + timeout);
         let mut again = true;
         loop {
             let (live, reused) =
-                timeout_at(deadline, Box::pin(to.link.open())).await.map_err(|_| to.link.silence(self.timeout))??;
+                timeout_at(deadline, Box::pin(to.link.open())).await.map_err(|_| to.link.silence(timeout))??;
             let request = self.request(message.clone(), to.node, deadline)?;
             let answers = live.answers();
             // Boxed: tonic's futures have kilobytes, and a node is asked by a dozen of them at once.
@@ -138,7 +159,7 @@ impl Caller {
                 }
                 Err(_) => {
                     to.link.doubt(&live, answers).await;
-                    return Err(cause::no_answer(self.timeout));
+                    return Err(cause::no_answer(timeout));
                 }
             }
         }

@@ -15,6 +15,7 @@ mod maintenance;
 mod node;
 mod refusal;
 mod resources;
+mod server;
 mod specs;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use crate::snapshot::{Gap, GapKind, Observed, Role};
 pub(crate) use self::call::Lane;
 pub(crate) use self::endpoint::EndpointAnswer;
 pub(crate) use self::node::NodeAsk;
+pub(crate) use self::server::ServerAsk;
 
 /// Port of apid.
 const APID: u16 = 50000;

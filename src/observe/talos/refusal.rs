@@ -51,6 +51,15 @@ fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
     }
 }
 
+/// Has a question been refused that the server asked with our role, as its health check tells it in a line of progress?
+pub(super) fn of_own_question(line: &str) -> Result<(), Gap> {
+    if line.contains("code = PermissionDenied desc = not authorized") {
+        Err(Gap::new(GapKind::Forbidden, line))
+    } else {
+        Ok(())
+    }
+}
+
 /// Does apid say that it did not get through to the node? It dials port 50000; a unix socket or etcd's port is dialled by the
 /// node itself, which was then reached.
 fn unreachable(message: &str) -> bool {

@@ -9,6 +9,7 @@ mod logs;
 mod nodes;
 mod releases;
 mod rounds;
+mod server;
 
 use std::time::Duration;
 
