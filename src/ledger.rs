@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::checks::{Check, Outcome, Reason, Severity, Status, Verdict};
+use crate::diagnosis;
 use crate::engine::End;
 use crate::event::{Event, Round};
 use crate::exit::Exit;
@@ -53,6 +54,7 @@ impl Ledger {
                 }
             }
             self.report.not_observed = not_observed(&self.report.checks);
+            self.report.diagnoses = diagnosis::diagnose(&round.snapshot, &round.verdicts);
             self.report.logs.clear();
         } else if let Event::Logs(logs) = event {
             self.report.logs = logs.to_vec();

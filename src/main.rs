@@ -4,6 +4,7 @@ mod checks;
 mod cli;
 mod commands;
 mod config;
+mod diagnosis;
 mod duration;
 mod engine;
 mod event;

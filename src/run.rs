@@ -229,6 +229,7 @@ fn unbegun(args: &RunArgs, plan: &Plan, start: Start) -> Report {
         targeted: None,
         weakened: plan.weakened.clone(),
         not_observed: Vec::new(),
+        diagnoses: Vec::new(),
         sources: Sources {
             talosctl_options: talosctl_options(args),
             kubectl_options: kubectl_options(args),

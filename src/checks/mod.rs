@@ -25,6 +25,7 @@ mod readiness;
 mod reason;
 mod reason_text;
 mod server;
+pub(crate) mod sources;
 mod static_pods;
 #[cfg(test)]
 mod talos_tests;

@@ -1,9 +1,10 @@
-//! `explain`: what a check measures, what a reason code means.
+//! `explain`: what a check measures, what a reason code means, what a diagnosis is made from.
 
 use std::io::Write;
 
 use super::{CommandError, needs};
 use crate::checks::{Check, Reason, Step};
+use crate::diagnosis::{self, Cause};
 use crate::nearest::nearest;
 use crate::report::sanitise::brief;
 
@@ -16,10 +17,17 @@ pub(super) fn write(topic: &str, checks: &[&'static Check], out: &mut impl Write
         explain_check(check, &mut lines);
     } else if let Some(reason) = Reason::find(topic) {
         explain_reason(reason, &mut lines);
+    } else if let Some(cause) = diagnosis::find(topic) {
+        explain_cause(cause, &mut lines);
     } else {
-        let known = checks.iter().map(|check| check.id).chain(Reason::ALL.iter().map(|reason| reason.code()));
+        let reasons = Reason::ALL.iter().map(|reason| reason.code());
+        let causes = diagnosis::ALL.iter().map(|cause| cause.id);
+        let known = checks.iter().map(|check| check.id).chain(reasons).chain(causes);
         let hint = nearest(topic, known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-        return Err(CommandError::Usage(format!("`{}` is no check id and no reason code{hint}", brief(topic, 80))));
+        return Err(CommandError::Usage(format!(
+            "`{}` is no check id, reason code or diagnosis{hint}",
+            brief(topic, 80)
+        )));
     }
     for line in lines {
         writeln!(out, "{line}")?;
@@ -51,9 +59,22 @@ fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
     lines.push(format!("{}: {}", reason.code(), reason.title()));
     lines.push(String::new());
     lines.extend(wrapped(text.explanation, "", ""));
+    explain_remedy(text.remedy, reason.source(), lines);
+}
+
+fn explain_cause(cause: &Cause, lines: &mut Vec<String>) {
+    lines.push(format!("{}: {}", cause.id, cause.title));
+    for paragraph in cause.explain.split("\n\n") {
+        lines.push(String::new());
+        lines.extend(wrapped(paragraph.trim(), "", ""));
+    }
+    explain_remedy(cause.remedy, cause.source, lines);
+}
+
+fn explain_remedy(remedy: &[Step], source: &str, lines: &mut Vec<String>) {
     lines.push(String::new());
     lines.push("What to do:".to_owned());
-    for step in text.remedy {
+    for step in remedy {
         match step {
             Step::Do(words) => lines.extend(wrapped(words, "  - ", "    ")),
             Step::Look(command) => lines.push(format!("      {command}")),
@@ -62,13 +83,15 @@ fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
             }
         }
     }
-    if text.remedy.iter().any(|step| !matches!(step, Step::Do(_))) {
+    if remedy.iter().any(|step| !matches!(step, Step::Do(_))) {
         lines.push(String::new());
         lines.push(
             "Words in capitals stand for your own values: NODE for the address of the node concerned,".to_owned(),
         );
         lines.push("CP for that of a healthy control plane.".to_owned());
     }
+    lines.push(String::new());
+    lines.extend(wrapped(source, "See also: ", "          "));
 }
 
 fn wrapped(text: &str, first: &str, next: &str) -> Vec<String> {
@@ -111,7 +134,11 @@ mod tests {
         assert!(text.contains("requires   etcd.service\n"), "{text}");
         for reason in Reason::ALL {
             let text = explain(reason.code()).unwrap();
-            assert!(text.contains("What to do:"), "{text}");
+            assert!(text.contains("What to do:") && text.contains("\nSee also: "), "{text}");
+        }
+        for cause in diagnosis::ALL {
+            let text = explain(cause.id).unwrap();
+            assert!(text.contains("What to do:") && text.contains("\nSee also: "), "{text}");
         }
     }
 
@@ -119,6 +146,6 @@ mod tests {
     fn an_unknown_topic_names_the_nearest() {
         assert!(explain("etcd.quorom").unwrap_err().contains("`etcd.quorum`"));
         assert!(explain("quorum-losst").unwrap_err().contains("`quorum-lost`"));
-        assert_eq!(explain("\u{1b}[2Jxyzzy").unwrap_err(), "`xyzzy` is no check id and no reason code");
+        assert_eq!(explain("\u{1b}[2Jxyzzy").unwrap_err(), "`xyzzy` is no check id, reason code or diagnosis");
     }
 }

@@ -119,6 +119,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         targeted: None,
         weakened: Vec::new(),
         not_observed: Vec::new(),
+        diagnoses: Vec::new(),
         sources: Sources {
             talosconfig: Some("/home/ci/talosconfig".to_owned()),
             context: Some("prod".to_owned()),

@@ -11,6 +11,7 @@ use super::hints;
 use super::sanitise::{clean, log_line};
 use super::{CheckReport, Report, Selection};
 use crate::checks::{Finding, Outcome, Problem, Status, Target};
+use crate::diagnosis;
 use crate::evidence::Tail;
 
 /// The schema of the document, as shipped.
@@ -83,9 +84,29 @@ struct Evidence {
     missing: Option<String>,
 }
 
-/// Nothing makes any yet; the field is there so that readers can rely on it.
 #[derive(Serialize)]
-struct Diagnosis {}
+struct Diagnosis {
+    id: &'static str,
+    title: &'static str,
+    headline: String,
+    evidence: Vec<Seen>,
+    next: Vec<Hint>,
+    source: &'static str,
+    explains: Vec<Explained>,
+}
+
+#[derive(Serialize)]
+struct Seen {
+    target: TargetEntry,
+    observed: String,
+}
+
+#[derive(Serialize)]
+struct Explained {
+    check: &'static str,
+    target: TargetEntry,
+    reason: &'static str,
+}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -243,7 +264,7 @@ fn document(report: &Report) -> Document {
                 .map(|(source, reason)| PassedOver { source: clean(source), reason: clean(reason) })
                 .collect(),
         },
-        diagnoses: Vec::new(),
+        diagnoses: report.diagnoses.iter().map(|it| diagnosis_entry(it, report)).collect(),
         evidence: report.logs.iter().map(evidence).collect(),
         summary: Summary {
             total: summary.total,
@@ -346,6 +367,32 @@ fn target(target: &Target) -> TargetEntry {
     }
 }
 
+fn diagnosis_entry(diagnosis: &diagnosis::Diagnosis, report: &Report) -> Diagnosis {
+    let cause = diagnosis::find(diagnosis.id);
+    Diagnosis {
+        id: diagnosis.id,
+        title: cause.map_or("", |cause| cause.title),
+        headline: clean(&diagnosis.headline),
+        evidence: diagnosis
+            .evidence
+            .iter()
+            .map(|seen| Seen { target: target(&seen.target), observed: clean(&seen.observed) })
+            .collect(),
+        next: hint_entries(&diagnosis.next, report),
+        source: cause.map_or("", |cause| cause.source),
+        explains: diagnosis
+            .explains
+            .iter()
+            .map(|it| Explained { check: it.check, target: target(&it.target), reason: it.reason.code() })
+            .collect(),
+    }
+}
+
+fn hint_entries(of: &[crate::checks::Hint], report: &Report) -> Vec<Hint> {
+    let rendered = of.iter().filter_map(|hint| hints::render(hint, &report.sources));
+    rendered.map(|hint| Hint { kind: hint.kind, text: hint.text, command: hint.command }).collect()
+}
+
 fn problem_entry(of: &Target, problem: &Problem, report: &Report) -> ProblemEntry {
     ProblemEntry {
         target: target(of),
@@ -354,12 +401,7 @@ fn problem_entry(of: &Target, problem: &Problem, report: &Report) -> ProblemEntr
         expected: clean(&problem.expected),
         observed: clean(&problem.observed),
         waiting_helps: problem.waiting_helps,
-        hints: problem
-            .hints
-            .iter()
-            .filter_map(|hint| hints::render(hint, &report.sources))
-            .map(|hint| Hint { kind: hint.kind, text: hint.text, command: hint.command })
-            .collect(),
+        hints: hint_entries(&problem.hints, report),
         explained_by: problem.explained_by,
     }
 }

@@ -12,7 +12,7 @@ use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseS
 use super::json::skip_reason;
 use super::sanitise::clean;
 use super::text::tally;
-use super::{CheckReport, Report, RunResult, Selection, problems};
+use super::{CheckReport, Report, RunResult, Selection, diagnoses, problems};
 use crate::checks::{Outcome, Severity, Stage, Status};
 use crate::exit::Exit;
 
@@ -140,12 +140,15 @@ fn case_status(check: &CheckReport, report: &Report) -> TestCaseStatus {
             }
             skipped(&format!("not run: blocked by {}", causes.join(", ")))
         }
-        Status::Error => {
-            non_success(NonSuccessKind::Error, "undetermined", &short(check, Severity::Error), &body(check, report))
-        }
+        Status::Error => non_success(
+            NonSuccessKind::Error,
+            "undetermined",
+            &short(check, report, Severity::Error),
+            &body(check, report),
+        ),
         Status::Fail => {
             let kind = if report.deadline_reached { "timeout" } else { "unhealthy" };
-            non_success(NonSuccessKind::Failure, kind, &short(check, Severity::Fail), &body(check, report))
+            non_success(NonSuccessKind::Failure, kind, &short(check, report, Severity::Fail), &body(check, report))
         }
     }
 }
@@ -155,16 +158,20 @@ fn body(check: &CheckReport, report: &Report) -> String {
     if body.is_empty() { format!("{}: nothing was found out, which is not a pass", check.check.id) } else { body }
 }
 
-/// The first problem of the severity that decided, and how many more there are.
-fn short(check: &CheckReport, severity: Severity) -> String {
+/// The first problem of the severity that decided, how many more there are, and what lies behind it.
+fn short(check: &CheckReport, report: &Report, severity: Severity) -> String {
     let mut problems = super::text::of_severity(&check.findings, severity);
     match problems.next() {
         None => "nothing was found out, which is not a pass".to_owned(),
         Some((target, problem)) => {
             let first = format!("{}: {}", clean(&target.to_string()), clean(&problem.observed));
-            match problems.count() {
-                0 => first,
-                more => format!("{first} (and {more} more)"),
+            let more = match problems.count() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            match diagnoses::of(report, check.check.id, target, problem) {
+                Some(diagnosis) => format!("{first}{more}; because {}", clean(&diagnosis.headline)),
+                None => format!("{first}{more}"),
             }
         }
     }

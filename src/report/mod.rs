@@ -6,6 +6,7 @@
 #[cfg(test)]
 pub(crate) mod fixture;
 
+mod diagnoses;
 pub(crate) mod files;
 mod hints;
 pub(crate) mod json;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::checks::{Check, Finding, Status};
+use crate::diagnosis::Diagnosis;
 use crate::evidence::Tail;
 use crate::exit::Exit;
 
@@ -53,6 +55,8 @@ pub(crate) struct Report {
     /// What was never seen and why, in words (`kube-scheduler metrics: …`); also checks not selected.
     pub(crate) not_observed: Vec<String>,
     pub(crate) sources: Sources,
+    /// What lies behind the problems of the last complete round, from root to symptom.
+    pub(crate) diagnoses: Vec<Diagnosis>,
     /// The logs of what had failed in the last round, with `--evidence logs`.
     pub(crate) logs: Vec<Tail>,
     /// Every check of the catalogue, in its order.

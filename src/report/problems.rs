@@ -3,7 +3,7 @@
 //! On call, one looks at the last ten lines of a log. So warnings come first, then what could not be determined, then the
 //! failures; and among these the catalogue's order, from cause to symptom, is turned round: the very last block is the
 //! failure that the others are most likely to follow from. What only repeats a failure is one line of that failure's block,
-//! and so are the checks that it blocked.
+//! and so are the checks that it blocked. What a diagnosis explains is left to it.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,9 @@ use super::hints::{self, Rendered};
 use super::sanitise::clean;
 use super::style::{Paint, paint};
 use super::text::{TextStyle, count, is_unjudged, of_severity, shown, wrap};
-use super::{CheckReport, Report};
+use super::{CheckReport, Report, diagnoses};
 use crate::checks::{Kind, Outcome, Problem, Reason, Severity, Status, Target};
+use crate::diagnosis::Diagnosis;
 use crate::duration::human;
 
 /// Commands of one kind that differ only in their arguments: so many are shown.
@@ -69,6 +70,9 @@ pub(super) fn body(check: &CheckReport, report: &Report) -> String {
         blocks_of(check, severity, None, &mut blocks);
     }
     let mut lines = Vec::new();
+    for diagnosis in of_check(check, report) {
+        lines.push(format!("because   {} (cluster-health explain {})", clean(&diagnosis.headline), diagnosis.id));
+    }
     for block in &blocks {
         block.write(report, &style, &mut lines);
         for (_, problem) in &block.problems {
@@ -81,10 +85,21 @@ pub(super) fn body(check: &CheckReport, report: &Report) -> String {
     lines.join("\n")
 }
 
-/// With the report, problems that another check explains are left to that check's block.
+/// The diagnoses that explain problems of this check.
+pub(super) fn of_check<'a>(check: &CheckReport, report: &'a Report) -> impl Iterator<Item = &'a Diagnosis> {
+    let id = check.check.id;
+    report.diagnoses.iter().filter(move |it| it.explains.iter().any(|explained| explained.check == id))
+}
+
+/// With the report, problems that another check explains are left to that check's block, and those that a diagnosis explains
+/// to the diagnosis.
 fn blocks_of<'a>(check: &'a CheckReport, severity: Severity, report: Option<&Report>, blocks: &mut Vec<Block<'a>>) {
     let first = blocks.len();
     for (target, problem) in of_severity(&check.findings, severity) {
+        let is_diagnosed = |report| diagnoses::of(report, check.check.id, target, problem).is_some();
+        if report.is_some_and(is_diagnosed) {
+            continue;
+        }
         let carrier = |cause| report.and_then(|report| root(report, cause, target));
         if problem.explained_by.and_then(carrier).is_some_and(|root| root != check.check.id) {
             continue;
@@ -216,7 +231,8 @@ impl Block<'_> {
         for check in &report.checks {
             let mut repeated: Vec<(String, Vec<String>)> = Vec::new();
             let is_root = |problem: &Problem, target: &Target| {
-                problem.explained_by.and_then(|cause| root(report, cause, target)) == Some(id)
+                diagnoses::of(report, check.check.id, target, problem).is_none()
+                    && problem.explained_by.and_then(|cause| root(report, cause, target)) == Some(id)
             };
             for finding in &check.findings {
                 match &finding.outcome {
@@ -248,7 +264,7 @@ impl Block<'_> {
     }
 }
 
-fn hint_lines<'a>(kind: &str, hints: impl Iterator<Item = &'a Rendered>, lines: &mut Vec<String>) {
+pub(super) fn hint_lines<'a>(kind: &str, hints: impl Iterator<Item = &'a Rendered>, lines: &mut Vec<String>) {
     let mut shown: Vec<(Option<&str>, usize)> = Vec::new();
     let mut label = kind;
     let mut more = 0;
@@ -277,7 +293,7 @@ fn hint_lines<'a>(kind: &str, hints: impl Iterator<Item = &'a Rendered>, lines: 
     }
 }
 
-fn field(name: &str, text: &str) -> String {
+pub(super) fn field(name: &str, text: &str) -> String {
     format!("  {name:<9} {text}")
 }
 

@@ -5,7 +5,7 @@ use std::io;
 
 use super::sanitise::{ascii, clean, log_line};
 use super::style::{Paint, paint};
-use super::{CheckReport, Report, RunResult, Selection, Summary, problems};
+use super::{CheckReport, Report, RunResult, Selection, Summary, diagnoses, problems};
 use crate::checks::{Finding, Kind, Outcome, Severity, Stage, Status, Target};
 use crate::duration::human;
 use crate::evidence::Tail;
@@ -48,7 +48,9 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     logs(report, style, &mut lines);
     lines.push(verdict(report, style));
     notes(report, style, &mut lines);
+    diagnoses::write(report, style, &mut lines);
     problems::write(report, style, &mut lines);
+    diagnoses::write_explained(report, style, &mut lines);
     for line in lines {
         // Colour codes are ASCII already.
         let line = if style.ascii { ascii(&line) } else { line };

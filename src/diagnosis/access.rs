@@ -1,0 +1,255 @@
+//! The way in: credentials, endpoints, roles, and machines that nobody has configured.
+
+use super::evidence::{by_subject, names};
+use super::{Cause, Diagnosis, Evidence};
+use crate::checks::sources::{
+    KUBERNETES_KUBECONFIG, KUBERNETES_RBAC, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC,
+    TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+};
+use crate::checks::{Hint, Kind, Reason, Step};
+use crate::snapshot::{GapKind, Role};
+
+use Step::{Change, Do, Look};
+
+pub(super) const CREDENTIALS_EXPIRED: Cause = Cause {
+    id: "credentials-expired",
+    title: "the client certificate of this run has expired",
+    explain: "Client certificates of Talos and of `talosctl kubeconfig` live for a year unless asked otherwise, and nothing \
+renews the copy that a pipeline keeps. Servers refuse an expired one, so nothing was asked of the cluster: it may be in the best \
+of health.\n\n\
+This is a matter of the file, not of the cluster, and waiting does not change it.",
+    source: TALOS_PKI,
+    remedy: &[
+        Look("talosctl config info"),
+        Do("With an administrator's talosconfig, make a new one for this run:"),
+        Change("talosctl config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
+        Do("Without one, make an administrator's from the secrets of the cluster:"),
+        Change("talosctl gen config --with-secrets secrets.yaml --output-types talosconfig NAME ENDPOINT"),
+        Do("A kubeconfig is fetched anew by an administrator:"),
+        Change("talosctl -n CP kubeconfig --force"),
+    ],
+    recognise: credentials_expired,
+};
+
+fn credentials_expired(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let expired = evidence.of(&[Reason::CertificateExpired]).filter(|sign| sign.target.kind == Kind::Credentials);
+    expired
+        .map(|sign| {
+            let talos = sign.check == "talos.credentials";
+            let unseen = if talos { "the cluster" } else { "Kubernetes" };
+            let headline = format!(
+                "the client certificate in {} {}, so {unseen} was not asked",
+                sign.target.name, sign.problem.observed
+            );
+            let look = if talos { "{talosctl} config info" } else { "{kubectl} config view --minify" };
+            Diagnosis::new(CREDENTIALS_EXPIRED.id, headline).rests_on(&sign).then(Hint::run(look, []))
+        })
+        .collect()
+}
+
+pub(super) const OTHER_TALOSCONFIG: Cause = Cause {
+    id: "talosconfig-of-another-cluster",
+    title: "the talosconfig belongs to another cluster than its endpoints",
+    explain: "Every endpoint of the talosconfig answers with a certificate that another authority has signed. Each cluster has \
+an authority of its own, so these machines belong to another cluster than the file, or this cluster was set up anew with new \
+secrets while the file is still the old one.\n\n\
+Machines without a configuration show a certificate of their own as well; those are told apart by asking them without credentials.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("talosctl config contexts"),
+        Look("talosctl config info"),
+        Do("Name the context that belongs to these endpoints with `--context`, or the file with `--talosconfig`."),
+        Do("If the secrets were regenerated, have an administrator of the present cluster make a new talosconfig:"),
+        Change("talosctl config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
+    ],
+    recognise: other_talosconfig,
+};
+
+fn other_talosconfig(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let Some(talos) = &evidence.snapshot.talos else { return Vec::new() };
+    let foreign =
+        talos.endpoints.iter().filter(|it| it.version.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa));
+    let signs: Vec<_> = evidence.of_check("talos.endpoints", &[Reason::UnknownCa]).collect();
+    let endpoints = talos.endpoints.len();
+    if signs.is_empty() || foreign.count() < endpoints {
+        return Vec::new();
+    }
+    let context = talos.credentials.as_ref().map_or("", |credentials| credentials.context.as_str());
+    let headline = format!(
+        "context `{context}` belongs to another cluster: all {endpoints} endpoints show certificates of an authority that it \
+         does not know"
+    );
+    let diagnosis = Diagnosis::new(OTHER_TALOSCONFIG.id, headline).then(Hint::run("{talosctl} config contexts", []));
+    vec![diagnosis.rests_on_all(&signs)]
+}
+
+pub(super) const OTHER_KUBECONFIG: Cause = Cause {
+    id: "kubeconfig-of-another-cluster",
+    title: "the kubeconfig belongs to another cluster than the talosconfig",
+    explain: "The machines that answer the Talos API are not among the nodes that Kubernetes lists, so the two files speak of two \
+clusters. Whatever Kubernetes says here is about the other one and was not counted.\n\n\
+It happens when several clusters share a kubeconfig and its current context is another's, and when a node is recycled between \
+clusters.",
+    source: KUBERNETES_KUBECONFIG,
+    remedy: &[
+        Look("kubectl config get-contexts"),
+        Look("talosctl config info"),
+        Do("Name the contexts that belong together with `--context` and `--kube-context`."),
+        Do("An administrator can fetch the kubeconfig of the Talos cluster:"),
+        Change("talosctl -n CP kubeconfig"),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of(&[Reason::WrongCluster]);
+        signs
+            .map(|sign| {
+                let headline =
+                    format!("kubeconfig and talosconfig belong to different clusters ({})", sign.problem.observed);
+                Diagnosis::new(OTHER_KUBECONFIG.id, headline)
+                    .rests_on(&sign)
+                    .then(Hint::run("{kubectl} get nodes -o wide", []))
+                    .then(Hint::run("{talosctl} config info", []))
+            })
+            .collect()
+    },
+};
+
+pub(super) const WORKER_ENDPOINT: Cause = Cause {
+    id: "worker-as-endpoint",
+    title: "the talosconfig names workers as endpoints",
+    explain: "Clients send every call to an endpoint, which forwards it to the node that is meant. Only control planes forward. \
+With a worker among the endpoints, calls fail whenever a client happens to pick it; with workers alone, always.\n\n\
+The worker itself is well: the list of endpoints is what has to change.",
+    source: TALOS_ENDPOINTS,
+    remedy: &[
+        Look("talosctl config info"),
+        Do("Set the endpoints to the addresses of control planes, or to a balancer before them:"),
+        Change("talosctl config endpoint CP1 CP2 CP3"),
+    ],
+    recognise: worker_endpoint,
+};
+
+fn worker_endpoint(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let signs: Vec<_> = evidence.of_check("talos.endpoints", &[Reason::EndpointIsWorker]).collect();
+    let Some(talos) = evidence.snapshot.talos.as_ref().filter(|_| !signs.is_empty()) else { return Vec::new() };
+    let headline = format!(
+        "{} of {} Talos endpoints ({}) are workers, which forward no calls",
+        signs.len(),
+        talos.endpoints.len(),
+        names(signs.iter().map(|sign| sign.target))
+    );
+    let mut diagnosis =
+        Diagnosis::new(WORKER_ENDPOINT.id, headline).rests_on_all(&signs).then(Hint::run("{talosctl} config info", []));
+    // A control plane that was seen to be one. The file and the context are those in use, which a remedy otherwise leaves out.
+    let control_plane =
+        evidence.snapshot.nodes.iter().find(|node| node.talos.machine_type == Ok(Some(Role::ControlPlane)));
+    if let (Ok(used), Some(node)) = (&talos.credentials, control_plane) {
+        diagnosis = diagnosis.then(Hint::remedy(
+            "talosctl --talosconfig {} --context {} config endpoint {}",
+            [used.source.as_str(), used.context.as_str(), node.address.as_str()],
+        ));
+    }
+    vec![diagnosis]
+}
+
+pub(super) const ROLE_INSUFFICIENT: Cause = Cause {
+    id: "talos-role-insufficient",
+    title: "the role of the talosconfig does not allow what was asked",
+    explain: "Talos has refused calls because of the role in the client certificate. os:reader is enough for everything this \
+program asks of Talos 1.9.6, 1.10.1 and later; before, etcd's status and alarms need os:operator.\n\n\
+What was refused is undetermined, not unhealthy.",
+    source: TALOS_RBAC,
+    remedy: &[
+        Look("talosctl config info"),
+        Do("Have an administrator make a talosconfig with the role that is needed:"),
+        Change("talosctl config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
+        Do("For Talos before 1.9.6, and for 1.10.0, with os:operator:"),
+        Change("talosctl config new --roles os:operator --crt-ttl 8760h new-talosconfig"),
+    ],
+    recognise: role_insufficient,
+};
+
+fn role_insufficient(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let signs: Vec<_> = evidence.of(&[Reason::RoleTooLow, Reason::RoleTooLowForThisVersion]).collect();
+    if signs.is_empty() {
+        return Vec::new();
+    }
+    let credentials = evidence.snapshot.talos.as_ref().and_then(|talos| talos.credentials.as_ref().ok());
+    let roles =
+        credentials.and_then(|it| it.certificate.as_ref()).map_or(String::new(), |it| it.organisations.join(", "));
+    let role = if roles.is_empty() { "the talosconfig's role".to_owned() } else { format!("role {roles}") };
+    let mut checks: Vec<&str> = signs.iter().map(|sign| sign.check).collect();
+    checks.dedup();
+    let headline = format!("{role} is too low for {}: refused {} times", checks.join(", "), signs.len());
+    let needed = signs.iter().any(|sign| sign.problem.reason == Reason::RoleTooLowForThisVersion);
+    let needed = if needed { "os:operator" } else { "os:reader" };
+    vec![
+        Diagnosis::new(ROLE_INSUFFICIENT.id, headline)
+            .rests_on_all(&signs)
+            .then(Hint::run("{talosctl} config info", []))
+            .then(Hint::remedy("{talosctl} config new --roles {} --crt-ttl 8760h {}", [needed, "ci.yaml"])),
+    ]
+}
+
+pub(super) const KUBERNETES_RIGHTS: Cause = Cause {
+    id: "kubernetes-rights-missing",
+    title: "the kubeconfig does not allow what was asked",
+    explain: "The API server knows who asks and refuses because of its rules (403). What was refused is undetermined, not \
+unhealthy. An API server that has just started may also refuse everybody for a minute; that is told apart.\n\n\
+`cluster-health rbac` prints the ClusterRole that is enough for every check.",
+    source: KUBERNETES_RBAC,
+    remedy: &[
+        Look("kubectl auth can-i --list"),
+        Do("Have an administrator apply the ClusterRole and bind it to this user:"),
+        Change("cluster-health rbac | kubectl apply -f -"),
+    ],
+    recognise: |evidence| {
+        let signs: Vec<_> = evidence.of(&[Reason::Forbidden]).collect();
+        if signs.is_empty() {
+            return Vec::new();
+        }
+        let mut checks: Vec<&str> = signs.iter().map(|sign| sign.check).collect();
+        checks.dedup();
+        let headline = format!("Kubernetes' rules refuse this user what {} asks for", checks.join(", "));
+        let look = Hint::run("{kubectl} auth can-i --list", []);
+        vec![
+            Diagnosis::new(KUBERNETES_RIGHTS.id, headline)
+                .rests_on_all(&signs)
+                .then(look)
+                .then(Hint::remedy("cluster-health rbac | {kubectl} apply -f -", [])),
+        ]
+    },
+};
+
+pub(super) const UNCONFIGURED: Cause = Cause {
+    id: "machine-unconfigured",
+    title: "a machine waits for its configuration (maintenance mode)",
+    explain: "The machine has booted Talos and has no machine configuration: it was never applied, or the machine was reset or \
+installed anew. It takes part in nothing until it gets one.\n\n\
+If it used to be a control plane, its old etcd member is still counted as a voter: remove that member before the machine \
+joins again.",
+    source: TALOS_GETTING_STARTED,
+    remedy: &[
+        Look("talosctl -n NODE get machinestatus --insecure"),
+        Do("Apply the configuration made for it from the secrets of this cluster:"),
+        Change("talosctl apply-config --insecure -n NODE -f machine-config.yaml"),
+    ],
+    recognise: |evidence| {
+        let groups = by_subject(evidence.of(&[Reason::MaintenanceMode]));
+        groups
+            .iter()
+            .map(|signs| {
+                let target = signs.iter().find(|it| it.target.kind == Kind::Node).unwrap_or(&signs[0]).target;
+                let headline = format!("{target} is in maintenance mode: it has no machine configuration");
+                let diagnosis = Diagnosis::new(UNCONFIGURED.id, headline).rests_on_all(signs);
+                let diagnosis = diagnosis.explains(super::nodes::consequences(evidence, target));
+                match target.address.as_deref() {
+                    Some(address) => diagnosis.then(Hint::remedy(
+                        "talosctl apply-config --insecure -n {} -f {}",
+                        [address, "machine-config.yaml"],
+                    )),
+                    None => diagnosis,
+                }
+            })
+            .collect()
+    },
+};

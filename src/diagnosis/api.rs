@@ -1,0 +1,142 @@
+//! The API servers, what stands before them, and the components beside them.
+
+use super::evidence::Sign;
+use super::{Cause, Diagnosis};
+use crate::checks::sources::{KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE};
+use crate::checks::{Hint, Kind, Reason, Step};
+
+use Step::{Change, Do, Look};
+
+pub(super) const BALANCER: Cause = Cause {
+    id: "load-balancer-down",
+    title: "the API servers are well, and what stands before them is not",
+    explain: "Every API server, asked at its own address, is ready. The common endpoint that kubelets and people use does not \
+answer: a load balancer is down or has no backends, nobody holds the virtual IP, or a DNS name leads elsewhere.\n\n\
+Kubernetes itself needs no repair, and nothing should be restarted. New nodes cannot join and clients see an outage until the \
+endpoint is back.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("kubectl get --raw '/readyz?verbose'"),
+        Look("talosctl -n CP1,CP2,CP3 get addresses"),
+        Do(
+            "Look at the balancer's backends and health checks, at who holds the virtual IP, and at what the name resolves to.",
+        ),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of_check("k8s.api.endpoint", &[Reason::EndpointDownServersReady]);
+        let control_plane = evidence.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
+        signs
+            .map(|sign| {
+                let headline = format!("the endpoint {} is down: {}", sign.target, sign.problem.observed);
+                let diagnosis = Diagnosis::new(BALANCER.id, headline).rests_on(&sign);
+                match control_plane {
+                    Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} get addresses", [node.address.as_str()])),
+                    None => diagnosis,
+                }
+            })
+            .collect()
+    },
+};
+
+pub(super) const SERVER: Cause = Cause {
+    id: "api-server-down",
+    title: "the API server of one control plane does not work",
+    explain: "The machine is there, and its API server does not answer, is frozen, or says that it is not ready. A balancer may \
+hide that for as long as another server lives; an upgrade of that one is then an outage.\n\n\
+A frozen server accepts connections and answers nothing, so that TCP checks call it well. One that is not ready names the parts \
+that fail: `etcd` means that it cannot reach its etcd.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("talosctl -n NODE containers -k"),
+        Look("talosctl -n NODE service etcd"),
+        Look("talosctl -n NODE logs -k kube-system/kube-apiserver-NODENAME:kube-apiserver"),
+        Do("Mend what the log names: a wrong `extraArgs`, etcd, or too little memory."),
+    ],
+    recognise: |evidence| {
+        use Reason::{ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, ServerNotDirectlyReachable};
+        let signs = evidence.of_check(
+            "k8s.api.servers",
+            &[ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, ServerNotDirectlyReachable],
+        );
+        signs
+            .filter(Sign::is_root)
+            .map(|sign| {
+                let how = if sign.problem.reason == ApiFrozen {
+                    "accepts connections and does not answer"
+                } else {
+                    "does not work"
+                };
+                let headline = format!("the API server of {} {how}: {}", sign.target, sign.problem.observed);
+                Diagnosis::new(SERVER.id, headline).rests_on(&sign)
+            })
+            .collect()
+    },
+};
+
+pub(super) const CRASHES: Cause = Cause {
+    id: "component-crash-looping",
+    title: "a component crashes as soon as it is started",
+    explain: "A container exits with an error, is started again, and exits again. Kubernetes shows its pod as Running most of the \
+time. The exit code and the last words tell more: 137 is a kill, by a failed probe or for lack of memory; 1 and 2 are mostly \
+arguments or files that the program does not accept.\n\n\
+For a control plane component on one node alone, compare its `extraArgs` in the machine configuration with those of the others.",
+    source: KUBERNETES_PODS,
+    remedy: &[
+        Look("talosctl -n NODE containers -k"),
+        Look("talosctl -n NODE logs -k CONTAINER-ID"),
+        Look("kubectl -n kube-system logs POD --previous"),
+        Do("Mend the arguments or the configuration that the log names."),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of(&[Reason::CrashLooping]).filter(Sign::is_root);
+        signs
+            .map(|sign| {
+                let what = match sign.check {
+                    "k8s.controlplane.apiserver" => format!("kube-apiserver on {}", sign.target),
+                    "k8s.controlplane.controller-manager" => format!("kube-controller-manager on {}", sign.target),
+                    "k8s.controlplane.scheduler" => format!("kube-scheduler on {}", sign.target),
+                    _ => sign.target.to_string(),
+                };
+                let headline = format!("{what} crashes again and again: {}", sign.problem.observed);
+                let diagnosis = Diagnosis::new(CRASHES.id, headline).rests_on(&sign);
+                let node = evidence
+                    .snapshot
+                    .nodes
+                    .iter()
+                    .find(|node| super::same_subject(sign.target, &crate::checks::Target::node(node)));
+                match node {
+                    Some(node) if node.talos.contact.is_ok() => {
+                        diagnosis.then(Hint::run("{talosctl} -n {} containers -k", [node.address.as_str()]))
+                    }
+                    _ if sign.target.kind == Kind::Pod => diagnosis
+                        .then(Hint::run("{kubectl} -n kube-system logs {} --previous", [sign.target.name.as_str()])),
+                    _ => diagnosis,
+                }
+            })
+            .collect()
+    },
+};
+
+pub(super) const DNS_OFF: Cause = Cause {
+    id: "dns-switched-off",
+    title: "somebody has scaled cluster DNS to zero",
+    explain: "The configuration of the cluster asks for DNS, its Deployment is there, and it wants no pods: somebody has scaled it \
+down, for a maintenance or by a script, and not up again. No pod resolves a name until that is undone.\n\n\
+If another DNS is to take its place, disable CoreDNS in the machine configuration instead, and this passes.",
+    source: KUBERNETES_DNS,
+    remedy: &[
+        Look("kubectl -n kube-system get deployments -l k8s-app=kube-dns"),
+        Change("kubectl -n kube-system scale deployment coredns --replicas=2"),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of(&[Reason::DnsScaledToZero]);
+        signs
+            .map(|sign| {
+                let headline = format!("cluster DNS is switched off: {}", sign.problem.observed);
+                Diagnosis::new(DNS_OFF.id, headline)
+                    .rests_on(&sign)
+                    .then(Hint::run("{kubectl} -n kube-system get deployments -l k8s-app=kube-dns", []))
+            })
+            .collect()
+    },
+};

@@ -1,0 +1,128 @@
+//! Clusters that never came to be, came to be twice, and machines that do not finish booting.
+
+use super::evidence::Sign;
+use super::{Cause, Diagnosis, Evidence};
+use crate::checks::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_TROUBLESHOOTING};
+use crate::checks::{Hint, Reason, Step};
+
+use Step::{Change, Do, Look};
+
+pub(super) const NOT_BOOTSTRAPPED: Cause = Cause {
+    id: "cluster-not-bootstrapped",
+    title: "nobody has bootstrapped the cluster",
+    explain: "etcd waits on every control plane, none of them holds any data, and no Kubernetes API answers: this is how a cluster \
+looks before its first and only bootstrap. Until one control plane is told to begin, the others wait for ever, and so do all \
+kubelets.\n\n\
+Bootstrap exactly one control plane, once. A second bootstrap makes a second cluster. If it was just run, etcd's image may still \
+be on its way: wait a minute or two before anything else.",
+    source: TALOS_CONTROL_PLANE,
+    remedy: &[
+        Look("talosctl -n NODE service etcd"),
+        Look("talosctl -n NODE list /var/lib/etcd"),
+        Do(
+            "If this is a new cluster, bootstrap one control plane. If it held data before, restore a snapshot instead:",
+        ),
+        Change("talosctl -n CP bootstrap"),
+        Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
+    ],
+    recognise: not_bootstrapped,
+};
+
+fn not_bootstrapped(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let signs: Vec<_> = evidence.of_check("etcd.service", &[Reason::NeverBootstrapped]).collect();
+    let Some(first) = signs.first() else { return Vec::new() };
+    let headline = format!(
+        "the cluster was never bootstrapped: etcd waits on all {} control planes, and none has data",
+        signs.len()
+    );
+    // Everything that Kubernetes is made of waits for etcd; how the machines are otherwise is their own affair.
+    let waits = evidence.signs().filter(|sign| {
+        use Reason::{ConditionUnmet, KubeletUnhealthy, ServiceBlocksBoot, StageNotRunning};
+        let waits =
+            matches!(sign.problem.reason, ConditionUnmet | KubeletUnhealthy | ServiceBlocksBoot | StageNotRunning);
+        waits || is_of_kubernetes(sign)
+    });
+    let diagnosis = Diagnosis::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
+    vec![match first.target.address.as_deref() {
+        Some(address) => diagnosis
+            .then(Hint::run("{talosctl} -n {} service etcd", [address]))
+            .only_remedy(Hint::remedy("{talosctl} -n {} bootstrap", [address])),
+        None => diagnosis,
+    }]
+}
+
+fn is_of_kubernetes(sign: &Sign<'_>) -> bool {
+    sign.check.starts_with("k8s.") && sign.check != "k8s.credentials"
+}
+
+pub(super) const TWICE: Cause = Cause {
+    id: "bootstrapped-twice",
+    title: "the cluster was bootstrapped more than once",
+    explain: "The control planes report lists of etcd members that have nothing in common: there are two databases, each with a \
+leader of its own, and neither knows of the other. It happens when `talosctl bootstrap` is run on more than one control plane. \
+Which of them a client sees depends on the API server that it reaches.\n\n\
+Decide which one holds the data that you want to keep, take a snapshot of both, and let the control planes of the other one join \
+it anew with empty data.",
+    source: TALOS_DISASTER,
+    remedy: &[
+        Look("talosctl -n CP1,CP2,CP3 etcd members"),
+        Look("talosctl -n CP etcd snapshot db.snapshot"),
+        Do("Wipe the data of each control plane of the cluster that you give up, one after the other:"),
+        Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of(&[Reason::SplitCluster]);
+        signs
+            .map(|sign| {
+                let headline = format!("there are two independent etcd clusters: {}", sign.problem.observed);
+                let follows = evidence.of(&[
+                    Reason::LeadersDiffer,
+                    Reason::MembersDiffer,
+                    Reason::StaleMember,
+                    Reason::NotAMember,
+                    Reason::TwoMembers,
+                ]);
+                let diagnosis = Diagnosis::new(TWICE.id, headline).rests_on(&sign).explains(follows);
+                let control_planes = evidence.snapshot.control_planes().filter(|node| node.talos.etcd_members.is_ok());
+                // Which of the two is to go is nothing that anybody but the owner can say.
+                control_planes.fold(diagnosis, |it, node| {
+                    it.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
+                })
+            })
+            .map(|diagnosis| Diagnosis {
+                next: diagnosis.next.into_iter().filter(|hint| !matches!(hint, Hint::Remedy { .. })).collect(),
+                ..diagnosis
+            })
+            .collect()
+    },
+};
+
+pub(super) const HELD_UP: Cause = Cause {
+    id: "boot-held-up",
+    title: "a service holds up the boot of a machine",
+    explain: "The machine is in stage booting and waits for a service that does not come up. Everything that comes later in the \
+boot sequence waits with it, and Talos reboots a machine that has not finished after 70 minutes.\n\n\
+An extension service (`ext-…`) waits for a device or a file that this machine does not have; another one cannot pull its image, or \
+crashes. The service's last event says what it waits for.",
+    source: TALOS_TROUBLESHOOTING,
+    remedy: &[
+        Look("talosctl -n NODE services"),
+        Look("talosctl -n NODE service SERVICE"),
+        Look("talosctl -n NODE logs SERVICE"),
+        Do("Give the service what it waits for, or remove the extension from the image and upgrade the machine to it."),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of_check("talos.nodes.booted", &[Reason::ServiceBlocksBoot]).filter(Sign::is_root);
+        signs
+            .map(|sign| {
+                let headline = format!("{} does not finish booting: {}", sign.target, sign.problem.observed);
+                let later = evidence.about(sign.target).filter(|it| {
+                    it.check.starts_with("talos.nodes.") || it.check.starts_with("k8s.") || it.check == "etcd.service"
+                });
+                let later =
+                    later.filter(|it| it.check != "talos.nodes.reachable" && it.check != "k8s.nodes.schedulable");
+                Diagnosis::new(HELD_UP.id, headline).rests_on(&sign).explains(later)
+            })
+            .collect()
+    },
+};

@@ -1,0 +1,181 @@
+//! The database, and what Kubernetes looks like without it.
+
+use super::evidence::{Sign, by_subject};
+use super::{Cause, Diagnosis, Evidence};
+use crate::checks::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
+use crate::checks::{Hint, Reason, Severity, Step};
+use crate::snapshot::EtcdStatus;
+
+use Step::{Change, Do, Look};
+
+pub(super) const QUORUM: Cause = Cause {
+    id: "etcd-quorum-lost",
+    title: "etcd has no majority, so Kubernetes stands still",
+    explain: "More than half of etcd's voters have to be up and see each other. They are not: a member that answers says that it \
+has no leader, and nobody proves the contrary. Kubernetes can change nothing, and soon answers nothing; what runs keeps running.\n\n\
+It comes back by itself as soon as enough members do. So switch on or mend the control planes that are missing; that is all, as \
+long as their disks are well. Do not reset, upgrade or reboot the survivors. Only if the majority's data is lost for good does \
+one restore a snapshot.",
+    source: TALOS_DISASTER,
+    remedy: &[
+        Look("talosctl -n CP1,CP2,CP3 etcd status"),
+        Look("talosctl -n CP1,CP2,CP3 service etcd"),
+        Do("Bring back as many of the missing control planes as it takes, with their data."),
+        Do("Only if that cannot be done: take the newest snapshot, wipe all control planes, and recover from it:"),
+        Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of_check("etcd.quorum", &[Reason::QuorumLost]);
+        signs
+            .map(|sign| {
+                let headline = format!("etcd has lost its quorum: {}", sign.problem.observed);
+                let diagnosis = Diagnosis::new(QUORUM.id, headline).rests_on(&sign);
+                let diagnosis = views(evidence).fold(diagnosis, |it, (node, status)| {
+                    let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
+                    it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))
+                });
+                // The API servers answer from etcd, and what they cannot write nobody can renew.
+                diagnosis.explains(evidence.signs().filter(|sign| {
+                    use Reason::{ApiFrozen, ApiNotReady, EtcdUnhealthy, NodeLeaseStale, QuorumUnproven};
+                    matches!(
+                        sign.problem.reason,
+                        ApiFrozen | ApiNotReady | EtcdUnhealthy | NodeLeaseStale | QuorumUnproven
+                    )
+                }))
+            })
+            .collect()
+    },
+};
+
+fn views<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (crate::checks::Target, &'a EtcdStatus)> {
+    let nodes = evidence.snapshot.control_planes();
+    nodes.filter_map(|node| Some((crate::checks::Target::node(node), node.talos.etcd_status.as_ref().ok()?)))
+}
+
+fn hex(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+pub(super) const OUT_OF_SPACE: Cause = Cause {
+    id: "etcd-out-of-space",
+    title: "etcd's database is full, so Kubernetes cannot write",
+    explain: "A member's database has reached its quota (2 GiB unless configured), and etcd refuses every write until somebody acts. \
+Talos and `/readyz` keep saying that all is well, while leases expire, nodes turn NotReady and nothing can be deployed.\n\n\
+Mostly the space is free and only not returned: then defragment each member, one after the other, and disarm the alarm last. If \
+the data itself is that large, find out what writes so much, or raise `quota-backend-bytes` (8 GiB at most).",
+    source: TALOS_ETCD,
+    remedy: &[
+        Look("talosctl -n CP1,CP2,CP3 etcd status"),
+        Look("talosctl -n CP etcd alarm list"),
+        Do("Take a snapshot, then defragment one member after the other:"),
+        Look("talosctl -n CP etcd snapshot db.snapshot"),
+        Change("talosctl -n CP etcd defrag"),
+        Do("Once the database is smaller than the quota, and not before:"),
+        Change("talosctl -n CP etcd alarm disarm"),
+    ],
+    recognise: |evidence| {
+        alarm(evidence, &OUT_OF_SPACE, &[Reason::AlarmNospace], "out of space and refuses every write")
+            .into_iter()
+            .map(|it| it.explains(evidence.of(&[Reason::NodeLeaseStale])))
+            .collect()
+    },
+};
+
+/// One diagnosis for all members that have raised the alarm.
+fn alarm(evidence: &Evidence<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Diagnosis> {
+    let signs: Vec<_> = evidence.of_check("etcd.alarms", reasons).collect();
+    let Some(first) = signs.first() else { return Vec::new() };
+    let seen: Vec<String> = signs.iter().map(|sign| format!("{}: {}", sign.target, sign.problem.observed)).collect();
+    let headline = format!("etcd is {what} ({})", seen.join("; "));
+    let diagnosis = Diagnosis::new(cause.id, headline).rests_on_all(&signs);
+    vec![match first.target.address.as_deref() {
+        Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} etcd status", [address])),
+        None => diagnosis,
+    }]
+}
+
+pub(super) const CORRUPT: Cause = Cause {
+    id: "etcd-data-corrupt",
+    title: "the data of an etcd member differs from that of the others",
+    explain: "etcd has compared its members and found that one does not hold the same data: a disk or memory fault, or a copy of a \
+data directory. What it answers may be wrong.\n\n\
+Never disarm this alarm to get on with the work. Take a snapshot from a member that is sound, remove the corrupt one, wipe its \
+data and let it join anew. If you cannot tell which one is right, restore a backup.",
+    source: ETCD_CORRUPTION,
+    remedy: &[
+        Look("talosctl -n CP1,CP2,CP3 etcd status"),
+        Look("talosctl -n CP etcd snapshot db.snapshot"),
+        Do("Remove the corrupt member by a healthy control plane, then wipe the data of its machine:"),
+        Change("talosctl -n CP etcd remove-member MEMBER-ID"),
+        Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
+    ],
+    recognise: |evidence| alarm(evidence, &CORRUPT, &[Reason::AlarmCorrupt], "corrupt"),
+};
+
+pub(super) const LEARNER: Cause = Cause {
+    id: "etcd-member-stuck-joining",
+    title: "an etcd member does not get beyond joining",
+    explain: "A new member begins as a learner, copies the database and then becomes a voter, within two or three minutes as a rule. \
+This one does not: it cannot reach the others on port 2380, or they cannot reach it, or its disk is too slow to catch up. The \
+next control plane waits behind it, for there is room for one learner only.\n\n\
+Mend the network in both directions. If that does not help, remove the member, wipe its data and let it join anew.",
+    source: ETCD_LEARNER,
+    remedy: &[
+        Look("talosctl -n CP etcd members"),
+        Look("talosctl -n NODE logs etcd"),
+        Do("Check port 2380 between all control planes. Otherwise start anew:"),
+        Change("talosctl -n CP etcd remove-member MEMBER-ID"),
+        Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
+    ],
+    recognise: |evidence| {
+        let stuck = evidence.of(&[Reason::Learner, Reason::MemberJoining]);
+        // A young one is only warned of, and on its way.
+        let groups = by_subject(stuck.filter(|sign| sign.problem.severity == Severity::Fail));
+        groups
+            .iter()
+            .map(|signs| {
+                let target = signs[0].target;
+                let headline =
+                    format!("etcd member {target} does not get beyond joining: {}", signs[0].problem.observed);
+                let etcd = evidence.about(target).filter(|sign| sign.check == "etcd.service");
+                Diagnosis::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd)
+            })
+            .collect()
+    },
+};
+
+pub(super) const STALE: Cause = Cause {
+    id: "etcd-member-without-machine",
+    title: "etcd counts a member whose machine is gone",
+    explain: "etcd's list has a member that no control plane calls its own: a machine was destroyed, reset by force or set up anew \
+without leaving etcd. It still counts as a voter, so the cluster tolerates fewer losses than it seems to.\n\n\
+Make sure that its machine is gone for good, then remove the member by its id. Remove the old one before you add a replacement.",
+    source: ETCD_RECONFIGURATION,
+    remedy: &[
+        Look("talosctl -n CP etcd members"),
+        Do("Make sure that no control plane has this member's id, then remove it:"),
+        Change("talosctl -n CP etcd remove-member MEMBER-ID"),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of_check("etcd.members.nodes", &[Reason::StaleMember]);
+        signs.map(|sign| stale(evidence, &sign)).collect()
+    },
+};
+
+fn stale(evidence: &Evidence<'_>, sign: &Sign<'_>) -> Diagnosis {
+    let id = sign.target.id.as_deref().map(|id| format!(" ({id})")).unwrap_or_default();
+    let voters = views(evidence).count();
+    let headline = format!(
+        "etcd member {}{id} belongs to none of the {voters} control planes that answer, and still counts",
+        sign.target
+    );
+    let margin = evidence.of_check(
+        "etcd.tolerance",
+        &[Reason::NoTolerance, Reason::EvenMembers, Reason::MarginUnmet, Reason::TwoMembers],
+    );
+    let diagnosis = Diagnosis::new(STALE.id, headline).rests_on(sign).explains(margin);
+    match evidence.snapshot.control_planes().find(|node| node.talos.etcd_members.is_ok()) {
+        Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()])),
+        None => diagnosis,
+    }
+}

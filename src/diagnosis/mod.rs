@@ -1,0 +1,188 @@
+//! From symptoms to causes: what a person on call would say after reading all problems of a round.
+//!
+//! A cause is recognised by positive evidence alone, that is by problems that judges have seen and by facts of the same round,
+//! never by something that is missing. It explains problems and changes none: the verdict is the judges'. What nobody
+//! recognises speaks for itself.
+
+mod access;
+mod api;
+mod bootstrap;
+mod etcd;
+mod evidence;
+mod nodes;
+#[cfg(test)]
+mod tests;
+mod upgrade;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+pub(crate) use evidence::{Evidence, same_subject};
+
+use crate::checks::{Check, Hint, Reason, Step, Target, Verdict};
+use crate::snapshot::Snapshot;
+use evidence::Sign;
+
+/// One cause of trouble. Everything that is said about it anywhere is made from this literal.
+pub(crate) struct Cause {
+    /// Stable, kebab-case, and no reason code: those say what was seen, this says why.
+    pub(crate) id: &'static str,
+    /// One line for people.
+    pub(crate) title: &'static str,
+    /// For `explain`, for somebody who has never seen the cluster. Paragraphs.
+    pub(crate) explain: &'static str,
+    /// The official document that the remedy comes from, by its title.
+    pub(crate) source: &'static str,
+    /// What to do; steps that only read come first.
+    pub(crate) remedy: &'static [Step],
+    /// All instances of it that the evidence shows.
+    pub(crate) recognise: fn(&Evidence<'_>) -> Vec<Diagnosis>,
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id)
+    }
+}
+
+/// A cause that was recognised in one round.
+#[derive(Clone, Debug)]
+pub(crate) struct Diagnosis {
+    /// Of the [`Cause`].
+    pub(crate) id: &'static str,
+    /// One sentence, with names and figures.
+    pub(crate) headline: String,
+    /// What it rests on.
+    pub(crate) evidence: Vec<Seen>,
+    /// What to do next: commands that only read, then those that change something.
+    pub(crate) next: Vec<Hint>,
+    /// The problems that follow from it, in the order of the catalogue.
+    pub(crate) explains: Vec<Explained>,
+}
+
+/// One observed fact, and where it was observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) target: Target,
+    pub(crate) observed: String,
+}
+
+/// Names one problem of the round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Explained {
+    pub(crate) check: &'static str,
+    pub(crate) target: Target,
+    pub(crate) reason: Reason,
+    /// A check can find the same reason twice for one target.
+    pub(crate) observed: String,
+}
+
+impl Diagnosis {
+    fn new(id: &'static str, headline: impl Into<String>) -> Self {
+        Self { id, headline: headline.into(), evidence: Vec::new(), next: Vec::new(), explains: Vec::new() }
+    }
+
+    /// The problem shows the cause: it is evidence, it is explained, and its commands are next.
+    fn rests_on(self, sign: &Sign<'_>) -> Self {
+        let seen = Seen { target: sign.target.clone(), observed: sign.problem.observed.clone() };
+        let diagnosis = self.sees(seen.target, seen.observed).explains([*sign]);
+        sign.problem.hints.iter().fold(diagnosis, |diagnosis, hint| diagnosis.then(hint.clone()))
+    }
+
+    fn rests_on_all<'a>(self, signs: impl IntoIterator<Item = &'a Sign<'a>>) -> Self {
+        signs.into_iter().fold(self, Self::rests_on)
+    }
+
+    /// A fact that supports it.
+    fn sees(mut self, target: Target, observed: impl Into<String>) -> Self {
+        let seen = Seen { target, observed: observed.into() };
+        if !self.evidence.contains(&seen) {
+            self.evidence.push(seen);
+        }
+        self
+    }
+
+    /// Problems that follow from it.
+    fn explains<'a>(mut self, signs: impl IntoIterator<Item = Sign<'a>>) -> Self {
+        self.explains.extend(signs.into_iter().map(|sign| sign.explained()));
+        self
+    }
+
+    /// One more command, each once, those that only read first. Likely causes are left out: this is the cause.
+    fn then(mut self, hint: Hint) -> Self {
+        if matches!(hint, Hint::Likely(_)) || self.next.contains(&hint) {
+            return self;
+        }
+        self.next.push(hint);
+        self.next.sort_by_key(|hint| matches!(hint, Hint::Remedy { .. }));
+        self
+    }
+
+    /// Only this command changes anything, whatever the problems propose.
+    fn only_remedy(mut self, hint: Hint) -> Self {
+        self.next.retain(|hint| !matches!(hint, Hint::Remedy { .. }));
+        self.then(hint)
+    }
+
+    pub(crate) fn is_about(&self, check: &str, target: &Target, reason: Reason, observed: &str) -> bool {
+        self.explains
+            .iter()
+            .any(|it| it.check == check && it.target == *target && it.reason == reason && it.observed == observed)
+    }
+}
+
+/// Every cause, from root to symptom: whoever comes first explains what both could.
+pub(crate) const ALL: &[&Cause] = &[
+    &access::CREDENTIALS_EXPIRED,
+    &access::OTHER_TALOSCONFIG,
+    &access::OTHER_KUBECONFIG,
+    &access::WORKER_ENDPOINT,
+    &access::ROLE_INSUFFICIENT,
+    &access::KUBERNETES_RIGHTS,
+    &upgrade::RENEWAL_BROKEN,
+    &access::UNCONFIGURED,
+    &nodes::REMOVED,
+    &nodes::SCALED_DOWN,
+    &nodes::DOWN,
+    &nodes::HANGS,
+    &nodes::CUT_OFF,
+    &bootstrap::NOT_BOOTSTRAPPED,
+    &bootstrap::TWICE,
+    &bootstrap::HELD_UP,
+    &etcd::OUT_OF_SPACE,
+    &etcd::CORRUPT,
+    &etcd::QUORUM,
+    &etcd::LEARNER,
+    &etcd::STALE,
+    &nodes::KUBELET,
+    &api::CRASHES,
+    &api::BALANCER,
+    &api::SERVER,
+    &nodes::NO_NETWORK,
+    &api::DNS_OFF,
+    &upgrade::HALF_DONE,
+];
+
+pub(crate) fn find(id: &str) -> Option<&'static Cause> {
+    ALL.iter().copied().find(|cause| cause.id == id)
+}
+
+/// What lies behind the problems of a round, from root to symptom.
+pub(crate) fn diagnose(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Diagnosis> {
+    let evidence = Evidence::new(snapshot, verdicts);
+    let mut taken = BTreeSet::new();
+    let mut made = Vec::new();
+    for cause in ALL {
+        for mut diagnosis in (cause.recognise)(&evidence) {
+            let shows: BTreeSet<usize> = evidence.positions(&diagnosis.explains);
+            if shows.is_subset(&taken) {
+                continue;
+            }
+            let all: BTreeSet<usize> = evidence.with_consequences(shows).difference(&taken).copied().collect();
+            diagnosis.explains = evidence.at(&all);
+            taken.extend(all);
+            made.push(diagnosis);
+        }
+    }
+    made
+}

@@ -1,0 +1,113 @@
+//! What upgrades and the passing of time leave behind.
+
+use std::collections::BTreeMap;
+
+use super::{Cause, Diagnosis, Evidence};
+use crate::checks::sources::{TALOS_PKI, TALOS_UPGRADE};
+use crate::checks::{Hint, Reason, Step, Target};
+use crate::snapshot::GapKind;
+
+use Step::{Change, Do, Look};
+
+pub(super) const HALF_DONE: Cause = Cause {
+    id: "upgrade-half-done",
+    title: "an upgrade of Talos stopped half way",
+    explain: "The machines run different versions of Talos, and one that has long finished booting is still cordoned by Talos itself, \
+which it does while it is being upgraded. So an upgrade was interrupted: the rest of the machines was never reached, or the one \
+that is cordoned fell back to its old version.\n\n\
+Look at that machine first. If it is well, lift the cordon and go on with the upgrade; mixed versions within one minor are fine \
+for a while.",
+    source: TALOS_UPGRADE,
+    remedy: &[
+        Look("talosctl -n NODE version"),
+        Look("talosctl -n NODE dmesg"),
+        Change("kubectl uncordon NODENAME"),
+        Do("Then go on with the upgrade, one machine after the other."),
+    ],
+    recognise: half_done,
+};
+
+fn half_done(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let mut versions: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in evidence.snapshot.nodes.iter().filter(|node| !node.leaving) {
+        let own = node.talos.contact.as_ref().ok().filter(|contact| contact.answered_by_other.is_none());
+        if let Some(contact) = own {
+            *versions.entry(contact.version.tag.as_str()).or_default() += 1;
+        }
+    }
+    if versions.len() < 2 {
+        return Vec::new();
+    }
+    let mixed: Vec<String> = versions.iter().map(|(tag, nodes)| format!("{nodes} on {tag}")).collect();
+    let left: Vec<_> = evidence
+        .of(&[Reason::CordonedByTalos])
+        .filter(|sign| {
+            let node = evidence.node(sign.target);
+            // While it is being upgraded, a cordon is as it should be.
+            node.is_some_and(|node| matches!(&node.talos.machine_status, Ok(Some(it)) if it.stage == "running"))
+        })
+        .collect();
+    left.iter()
+        .map(|sign| {
+            let own = evidence.node(sign.target).and_then(|node| node.talos.contact.as_ref().ok());
+            let own = own.map_or("", |contact| contact.version.tag.as_str());
+            let headline = format!(
+                "an upgrade stopped half way: {}, and {} runs {own} and is still cordoned by Talos",
+                mixed.join(", "),
+                sign.target
+            );
+            let diagnosis = Diagnosis::new(HALF_DONE.id, headline).rests_on(sign);
+            let diagnosis = match sign.target.address.as_deref() {
+                Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} version", [address])),
+                None => diagnosis,
+            };
+            let nodes = evidence.snapshot.nodes.iter();
+            nodes.fold(diagnosis, |it, node| match &node.talos.contact {
+                Ok(contact) => it.sees(Target::node(node), format!("Talos {}", contact.version.tag)),
+                Err(_) => it,
+            })
+        })
+        .collect()
+}
+
+pub(super) const RENEWAL_BROKEN: Cause = Cause {
+    id: "certificate-renewal-broken",
+    title: "a machine no longer renews its Talos certificate",
+    explain: "Machines renew the certificate of their Talos API by themselves, long before it ends. This one shows a certificate that \
+is not valid now, while others, judged by the same clock, show valid ones. So this machine's renewal does not work, or its clock \
+was far off when it was made.\n\n\
+A worker asks trustd on a control plane (port 50001) for its certificate; a firewall between them, or an address that the \
+certificate of the control plane does not name, breaks that silently until the last certificate ends.",
+    source: TALOS_PKI,
+    remedy: &[
+        Look("talosctl -n CP get timestatus"),
+        Look("talosctl -n CP logs controller-runtime"),
+        Look("talosctl -n CP service trustd"),
+        Do("Open port 50001 from the machine to the control planes, mend its clock, and reboot it."),
+    ],
+    recognise: renewal_broken,
+};
+
+fn renewal_broken(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let Some(talos) = &evidence.snapshot.talos else { return Vec::new() };
+    // One that is accepted shows that the clock here is right.
+    let Some(valid) = talos.endpoints.iter().find(|endpoint| endpoint.version.is_ok()) else { return Vec::new() };
+    let ended = |address: &str| {
+        let endpoint = talos.endpoints.iter().find(|endpoint| endpoint.address == address);
+        endpoint.is_some_and(|it| it.version.as_ref().is_err_and(|gap| gap.kind == GapKind::PeerCertificateExpired))
+    };
+    evidence
+        .of_check("talos.endpoints", &[Reason::ServerCertificateExpired])
+        .filter(|sign| ended(&sign.target.name))
+        .map(|sign| {
+            let headline = format!(
+                "{} does not renew its Talos certificate: {}, while that of {} is valid",
+                sign.target, sign.problem.observed, valid.address
+            );
+            let host = valid.address.rsplit_once(':').map_or(valid.address.as_str(), |(host, _)| host);
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            let diagnosis = Diagnosis::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
+            diagnosis.then(Hint::run("{talosctl} -n {} logs controller-runtime", [host]))
+        })
+        .collect()
+}
