@@ -293,7 +293,8 @@ const CASES: &[Case] = &[
         trouble: |snapshot| {
             let mut other = members(snapshot);
             other.retain(|member| member.name == "cp-3");
-            let rest = members(snapshot).into_iter().filter(|member| member.name != "cp-3").collect();
+            let mut rest = members(snapshot);
+            rest.retain(|member| member.name != "cp-3");
             snapshot.set_members(&rest);
             snapshot.talos_of("cp-3").etcd_members = Ok(other);
         },
