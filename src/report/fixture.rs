@@ -6,6 +6,7 @@ use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources, Weaken
 use crate::checks::{
     Check, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict,
 };
+use crate::diagnosis::{Diagnosis, Explained, Seen};
 use crate::exit::Exit;
 
 const fn check(id: &'static str, stage: Stage, summary: &'static str, requires: &'static [&'static str]) -> Check {
@@ -235,6 +236,37 @@ pub(crate) fn unhealthy() -> Report {
     report
 }
 
+/// As [`unhealthy`], and the cause of most of it was recognised; not that of the scheduler's trouble.
+pub(crate) fn diagnosed() -> Report {
+    let mut report = unhealthy();
+    let explained = |check: &Check, target: Target, reason, observed: &str| Explained {
+        check: check.id,
+        target,
+        reason,
+        observed: observed.to_owned(),
+    };
+    let seen = |observed: &str| Seen { target: node(3), observed: observed.to_owned() };
+    report.diagnoses = vec![Diagnosis {
+        id: "node-down",
+        headline:
+            "control plane 10.0.0.3 (cp-3) does not answer: unavailable: connection refused, and Kubernetes does not \
+                   hear from it either"
+                .to_owned(),
+        evidence: vec![seen("unavailable: connection refused"), seen("k8s.nodes.ready: last renewed 4m59s ago")],
+        next: vec![
+            Hint::run("{talosctl} -n {} version", ["10.0.0.3"]),
+            Hint::run("{kubectl} describe node {}", ["cp-3"]),
+            Hint::remedy("{talosctl} -n {} reboot", ["10.0.0.3"]),
+        ],
+        explains: vec![
+            explained(&REACHABLE, node(3), Reason::NodeUnreachable, "unavailable: connection refused"),
+            explained(&TOLERANCE, Target::cluster(), Reason::NoTolerance, "2 of 3 voters up, tolerates 0"),
+            explained(&NODES, node(3), Reason::NodeLeaseStale, "last renewed 4m59s ago"),
+        ],
+    }];
+    report
+}
+
 /// By SIGINT, before every check was judged.
 pub(crate) fn interrupted() -> Report {
     let mut report = unhealthy();
@@ -286,11 +318,12 @@ pub(crate) fn nothing_judged() -> Report {
 }
 
 /// Every report above.
-pub(crate) fn all() -> [(&'static str, Report); 6] {
+pub(crate) fn all() -> [(&'static str, Report); 7] {
     [
         ("healthy", healthy()),
         ("healthy, 42 nodes", healthy_with(42)),
         ("unhealthy", unhealthy()),
+        ("diagnosed", diagnosed()),
         ("interrupted", interrupted()),
         ("configuration", configuration()),
         ("nothing judged", nothing_judged()),

@@ -41,6 +41,45 @@ fn text_unhealthy() {
 }
 
 #[test]
+fn text_diagnosed() {
+    insta::assert_snapshot!(shown(Format::Text, &fixture::diagnosed()));
+}
+
+#[test]
+fn json_diagnosed() {
+    insta::assert_json_snapshot!(json_of(&fixture::diagnosed())["diagnoses"]);
+}
+
+/// Whoever reads the tail of a log on call needs no more than that.
+#[test]
+fn the_last_lines_name_machine_cause_and_next_command() {
+    let mut report = fixture::diagnosed();
+    for _ in 0..9 {
+        report.diagnoses.push(report.diagnoses[0].clone());
+    }
+    let text = shown(Format::Text, &report);
+    let lines: Vec<_> = text.lines().collect();
+    let last = lines[lines.len() - 10..].join("\n");
+    assert!(last.contains("control plane 10.0.0.3 (cp-3) does not answer"), "{last}");
+    assert!(last.contains("talosctl --context prod -n 10.0.0.3 version"), "{last}");
+    assert!(last.contains("(and 7 more above)"), "{last}");
+}
+
+#[test]
+fn junit_says_why_in_the_message_and_keeps_its_names() {
+    let names = |report: &Report| -> Vec<String> {
+        let parsed = quick_junit::Report::deserialize_from_str(&shown(Format::Junit, report)).unwrap();
+        parsed.test_suites.iter().flat_map(|suite| &suite.test_cases).map(|case| case.name.to_string()).collect()
+    };
+    assert_eq!(names(&fixture::diagnosed()), names(&fixture::unhealthy()));
+    let text = shown(Format::Junit, &fixture::diagnosed());
+    let because =
+        "message=\"10.0.0.3 (cp-3): last renewed 4m59s ago; because control plane 10.0.0.3 (cp-3) does not answer";
+    assert!(text.contains(because), "{text}");
+    assert!(text.contains("message=\"10.0.0.3 (cp-3): Ready=False since 4m58s\""), "nothing explains it: {text}");
+}
+
+#[test]
 fn text_interrupted() {
     insta::assert_snapshot!(shown(Format::Text, &fixture::interrupted()));
 }
@@ -167,6 +206,12 @@ fn hostile() -> Report {
     report.sources.endpoints = vec![bad.clone()];
     report.sources.talos_versions = vec![bad.clone()];
     report.sources.passed_over = vec![(bad.clone(), bad.clone())];
+    report.diagnoses = fixture::diagnosed().diagnoses;
+    let diagnosis = &mut report.diagnoses[0];
+    diagnosis.headline.clone_from(&bad);
+    diagnosis.evidence[0].target.name.clone_from(&bad);
+    diagnosis.evidence[0].observed.clone_from(&bad);
+    diagnosis.next.push(Hint::run("{talosctl} -n {} version", [&bad]));
     report.sources.nodes[0].name.clone_from(&bad);
     report.sources.nodes[0].address.clone_from(&bad);
     for kind in [Kind::Node, Kind::Pod, Kind::EtcdMember] {
