@@ -26,10 +26,10 @@ pub(crate) enum Command {
         #[arg(short, long, value_enum, default_value_t = ListOutput::Text)]
         output: ListOutput,
     },
-    /// What a check measures or a reason code means, why, and what to do; works offline
+    /// What a check measures, what a reason code or a diagnosis means, why, and what to do; works offline
     Explain {
-        /// Check id or reason code
-        #[arg(value_name = "ID|REASON")]
+        /// Check id, reason code or diagnosis
+        #[arg(value_name = "ID|REASON|DIAGNOSIS")]
         topic: String,
     },
     /// The JSON schema of the report

@@ -1,10 +1,15 @@
 //! Each cause in its own trouble, not without the facts that it rests on, and never in health.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::*;
 use crate::checks::fixture::{CONTROL_PLANES, ago, condition, gap, healthy};
 use crate::checks::{self, Kind, Severity};
+use crate::event::{Event, Round};
+use crate::ledger::{self, Ledger};
+use crate::report::text::TextStyle;
+use crate::report::{self, RunResult, Selection};
 use crate::snapshot::{
     AlarmKind, ContainerState, EtcdAlarm, EtcdMember, Gap, GapKind, Readyz, Role, TalosNode, UnmetCondition,
 };
@@ -219,8 +224,8 @@ const CASES: &[Case] = &[
     Case {
         cause: "kubernetes-rights-missing",
         trouble: |snapshot| {
-            snapshot.memory.forbidden_since = Some(std::time::Duration::ZERO);
-            snapshot.memory.elapsed = std::time::Duration::from_secs(100);
+            snapshot.memory.forbidden_since = Some(Duration::ZERO);
+            snapshot.memory.elapsed = Duration::from_secs(100);
             snapshot.kube().daemon_sets = gap(GapKind::Forbidden);
         },
         needs: &[|snapshot| snapshot.kube().daemon_sets = gap(GapKind::ServerError)],
@@ -471,6 +476,32 @@ fn causes_come_before_symptoms_and_symptoms_have_no_diagnosis_of_their_own() {
     snapshot.kube().endpoint = Ok(readyz);
     lists(&mut snapshot, GapKind::ServerError);
     assert_eq!(ids(&snapshot), ["node-down", "node-down", "etcd-quorum-lost"]);
+}
+
+/// Whatever is diagnosed: below the verdict, every problem is there, in full or in a line.
+#[test]
+fn no_report_loses_a_problem() {
+    for case in CASES {
+        let snapshot = broken(case.trouble);
+        let verdicts = verdicts(&snapshot);
+        let round = Round { number: 1, at: Duration::ZERO, took: Duration::ZERO, snapshot, verdicts };
+        let mut report = report::fixture::healthy();
+        report.result = RunResult::Unhealthy;
+        report.checks = checks::ALL.iter().map(|check| ledger::unjudged(check, Selection::Selected)).collect();
+        let mut ledger = Ledger::new(report, false);
+        ledger.record(&Event::Round(&round));
+        let mut text = Vec::new();
+        report::text::write(ledger.report(), &TextStyle::default(), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let end = text.split_once("\nunhealthy").unwrap().1;
+        assert!(end.contains("\ndiagnosis: "), "{text}");
+        for (check, verdict) in &round.verdicts {
+            for (target, problem) in verdict.problems() {
+                let shown = end.contains(&report::sanitise::clean(&problem.observed)) && end.contains(&target.name);
+                assert!(shown, "{}: {} of {target} is lost: {text}", case.cause, check.id);
+            }
+        }
+    }
 }
 
 /// An unmet condition that has nothing to do with the cause stays in full view.
