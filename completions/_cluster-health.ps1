@@ -76,7 +76,7 @@ Register-ArgumentCompleter -Native -CommandName 'cluster-health' -ScriptBlock {
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'Every check: id, stage, severity, prerequisites, what it reads')
-            [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'What a check measures or a reason code means, why, and what to do; works offline')
+            [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'What a check measures, what a reason code or a diagnosis means, why, and what to do; works offline')
             [CompletionResult]::new('schema', 'schema', [CompletionResultType]::ParameterValue, 'The JSON schema of the report')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'A completion script for a shell')
             [CompletionResult]::new('man', 'man', [CompletionResultType]::ParameterValue, 'The manual page (roff)')

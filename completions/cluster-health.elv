@@ -73,7 +73,7 @@ set edit:completion:arg-completer[cluster-health] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
             cand list 'Every check: id, stage, severity, prerequisites, what it reads'
-            cand explain 'What a check measures or a reason code means, why, and what to do; works offline'
+            cand explain 'What a check measures, what a reason code or a diagnosis means, why, and what to do; works offline'
             cand schema 'The JSON schema of the report'
             cand completions 'A completion script for a shell'
             cand man 'The manual page (roff)'

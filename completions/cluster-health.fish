@@ -79,7 +79,7 @@ complete -c cluster-health -n "__fish_cluster_health_needs_command" -l ascii -d 
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s V -l version -d 'Print version'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "list" -d 'Every check: id, stage, severity, prerequisites, what it reads'
-complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "explain" -d 'What a check measures or a reason code means, why, and what to do; works offline'
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "explain" -d 'What a check measures, what a reason code or a diagnosis means, why, and what to do; works offline'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "schema" -d 'The JSON schema of the report'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "completions" -d 'A completion script for a shell'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "man" -d 'The manual page (roff)'
