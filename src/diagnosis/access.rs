@@ -132,7 +132,7 @@ fn worker_endpoint(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
     let signs: Vec<_> = evidence.of_check("talos.endpoints", &[Reason::EndpointIsWorker]).collect();
     let Some(talos) = evidence.snapshot.talos.as_ref().filter(|_| !signs.is_empty()) else { return Vec::new() };
     let headline = format!(
-        "{} of {} Talos endpoints ({}) are workers, which forward no calls",
+        "workers are named as Talos endpoints, {} of {} ({}), and workers forward no calls",
         signs.len(),
         talos.endpoints.len(),
         names(signs.iter().map(|sign| sign.target))

@@ -1,6 +1,6 @@
 //! The database, and what Kubernetes looks like without it.
 
-use super::evidence::{Sign, by_subject};
+use super::evidence::{Sign, by_subject, names};
 use super::{Cause, Diagnosis, Evidence};
 use crate::checks::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
 use crate::checks::{Hint, Reason, Severity, Step};
@@ -28,8 +28,12 @@ one restore a snapshot.",
         let signs = evidence.of_check("etcd.quorum", &[Reason::QuorumLost]);
         signs
             .map(|sign| {
-                let headline = format!("etcd has lost its quorum: {}", sign.problem.observed);
-                let diagnosis = Diagnosis::new(QUORUM.id, headline).rests_on(&sign);
+                let down: Vec<_> =
+                    evidence.of_check("etcd.service", &[Reason::EtcdUnhealthy, Reason::EtcdStarting]).collect();
+                let who = names(down.iter().map(|sign| sign.target));
+                let who = if down.is_empty() { who } else { format!("; it does not work on {who}") };
+                let headline = format!("etcd has lost its quorum: {}{who}", sign.problem.observed);
+                let diagnosis = Diagnosis::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
                 let diagnosis = views(evidence).fold(diagnosis, |it, (node, status)| {
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
                     it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))

@@ -52,9 +52,10 @@ fn lost(
 
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
-    title: "a machine does not answer at all",
-    explain: "A working endpoint cannot reach the machine, and Kubernetes does not hear from it either. It is switched off, has \
-crashed, lost its network, or has another address now. What ran there is gone with it, and so are its vote in etcd and its API \
+    title: "a machine is down or cut off",
+    explain: "A working endpoint cannot reach the machine, and nothing shows that it lives. It is switched off, has crashed, \
+hangs, lost its network, or has another address now. Kubernetes takes some 50 seconds to miss it; if it never does, only the \
+Talos API is filtered. What ran there is gone with it, and so are its vote in etcd and its API \
 server if it is a control plane.\n\n\
 Nothing can be seen of it from here: look at its console, its hypervisor, or the switch that it hangs on. If it will not come \
 back, remove it properly, etcd first.",
@@ -70,11 +71,17 @@ back, remove it properly, etcd first.",
     ],
     recognise: |evidence| {
         lost(evidence, &[Reason::NodeUnreachable], |evidence, sign| {
-            if evidence.passed("k8s.nodes.ready", sign.target) {
+            if lives(evidence, sign.target) {
                 return None;
             }
             let unheard = evidence.about(sign.target).any(|it| it.check == "k8s.nodes.ready");
-            let also = if unheard { ", and Kubernetes does not hear from it either" } else { "" };
+            let also = if unheard {
+                ", and Kubernetes does not hear from it either"
+            } else if evidence.passed("k8s.nodes.ready", sign.target) {
+                ", and Kubernetes has not missed it so far"
+            } else {
+                ""
+            };
             let role = role(evidence, sign.target);
             Some(Diagnosis::new(
                 DOWN.id,
@@ -83,6 +90,18 @@ back, remove it properly, etcd first.",
         })
     },
 };
+
+/// The machine was seen to live while it was silent to Talos. Being Ready is none: Kubernetes says so of the dead for 50 s.
+fn lives(evidence: &Evidence<'_>, target: &Target) -> bool {
+    let Some(kubernetes) = &evidence.snapshot.kubernetes else { return false };
+    let memory = &evidence.snapshot.memory;
+    let silent_before = memory.rounds > 0 && !memory.answered.contains(&target.name);
+    let lease = kubernetes.node_leases.as_ref().ok().and_then(|leases| leases.by_name.get(&target.name));
+    let renewed = silent_before && lease.is_some_and(|lease| lease.moved);
+    let serves = kubernetes.servers.get(&target.name).is_some_and(Result::is_ok);
+    // Another cluster's leases tell nothing of this one.
+    serves || (renewed && evidence.passed("k8s.nodes.ready", target))
+}
 
 /// `control plane `, as far as it is known.
 fn role(evidence: &Evidence<'_>, target: &Target) -> &'static str {
@@ -96,7 +115,8 @@ fn role(evidence: &Evidence<'_>, target: &Target) -> &'static str {
 pub(super) const CUT_OFF: Cause = Cause {
     id: "talos-api-cut-off",
     title: "a machine lives, and its Talos API cannot be reached",
-    explain: "Kubernetes hears from the machine's kubelet, so it runs and has a network. Only the Talos API cannot be reached: a \
+    explain: "Its API server answers at the machine's own address, or its kubelet has renewed its lease while Talos was silent, so it \
+runs and has a network. Only the Talos API cannot be reached: a \
 firewall filters port 50000 between the endpoint and it, or its apid does not run.\n\n\
 Workloads are not affected. Everything that only Talos can tell of the machine is undetermined, and it cannot be upgraded.",
     source: TALOS_TROUBLESHOOTING,
@@ -106,14 +126,10 @@ Workloads are not affected. Everything that only Talos can tell of the machine i
         Do("Open port 50000 between the control planes and to the workers; try another endpoint with `-e`."),
     ],
     recognise: |evidence| {
-        lost(evidence, &[Reason::NodeUnreachable, Reason::NodeFrozen], |evidence, sign| {
-            evidence.passed("k8s.nodes.ready", sign.target).then(|| {
-                let headline = format!(
-                    "{} is Ready in Kubernetes, and its Talos API does not answer: {}",
-                    sign.target, sign.problem.observed
-                );
-                Diagnosis::new(CUT_OFF.id, headline).sees(sign.target.clone(), "k8s.nodes.ready: Ready")
-            })
+        lost(evidence, &[Reason::NodeUnreachable], |evidence, sign| {
+            let headline =
+                format!("{} lives, and its Talos API does not answer: {}", sign.target, sign.problem.observed);
+            lives(evidence, sign.target).then(|| Diagnosis::new(CUT_OFF.id, headline))
         })
     },
 };
@@ -122,7 +138,8 @@ pub(super) const HANGS: Cause = Cause {
     id: "node-hangs",
     title: "a machine accepts connections and does not answer",
     explain: "The kernel of the machine still accepts connections, and no program behind them answers: it is frozen, paused by its \
-hypervisor, out of memory, or its disk has stopped. Others may still count it as present.\n\n\
+hypervisor, out of memory, or its disk has stopped. With machined alone, its containers go on, and nobody can tell Talos anything. \
+Others may still count the machine as present.\n\n\
 It does not heal by itself as a rule. Look at the console before you reset it: what is shown there is lost afterwards.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
@@ -134,8 +151,13 @@ It does not heal by itself as a rule. Look at the console before you reset it: w
     recognise: |evidence| {
         lost(evidence, &[Reason::NodeFrozen], |evidence, sign| {
             let role = role(evidence, sign.target);
-            let headline = format!("{role}{} accepts connections and does not answer: it hangs", sign.target);
-            (!evidence.passed("k8s.nodes.ready", sign.target)).then(|| Diagnosis::new(HANGS.id, headline))
+            let what = if lives(evidence, sign.target) {
+                "its machined hangs, while its containers go on"
+            } else {
+                "it hangs"
+            };
+            let headline = format!("{role}{} accepts connections and does not answer: {what}", sign.target);
+            Some(Diagnosis::new(HANGS.id, headline))
         })
     },
 };

@@ -279,9 +279,16 @@ const CASES: &[Case] = &[
     },
     Case {
         cause: "talos-api-cut-off",
-        trouble: |snapshot| unreached(snapshot, GapKind::NodeUnreachable),
+        trouble: |snapshot| {
+            unreached(snapshot, GapKind::NodeUnreachable);
+            snapshot.memory.rounds = 1;
+            snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("w-1").unwrap().moved = true;
+        },
         needs: &[
             |snapshot| snapshot.kube().node_leases = gap(GapKind::TimedOut),
+            |snapshot| snapshot.memory.rounds = 0,
+            |snapshot| snapshot.memory.answered.extend(["w-1".to_owned()]),
+            NO_NODES,
             |snapshot| snapshot.node_mut("w-1").talos.contact = Err(Gap::not_asked()),
         ],
     },
@@ -458,6 +465,16 @@ fn a_machine_that_is_down_explains_all_that_follows() {
         .collect();
     assert_eq!(left, [""; 0]);
     assert!(made[0].headline.starts_with("control plane 10.0.0.3 (cp-3) does not answer"), "{}", made[0].headline);
+}
+
+/// Kubernetes calls a machine Ready for most of a minute after it has died.
+#[test]
+fn ready_is_no_sign_of_life() {
+    assert_eq!(ids(&broken(|snapshot| unreached(snapshot, GapKind::NodeUnreachable))), ["node-down"]);
+    let serving = broken(|snapshot| {
+        snapshot.node_mut("cp-3").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "rpc error"));
+    });
+    assert_eq!(ids(&serving), ["talos-api-cut-off"], "its API server has just answered");
 }
 
 #[test]

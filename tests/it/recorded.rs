@@ -86,7 +86,11 @@ fn judge(path: &Path) -> Vec<String> {
     }
     let outcome = program.run();
     let different = match serde_json::from_str(&outcome.stdout) {
-        Ok(report) => expectation(&state.name).compare(outcome.code, &report),
+        Ok(report) => {
+            let mut different = expectation(&state.name).compare(outcome.code, &report);
+            different.extend(misdiagnosed(&state.name, &report));
+            different
+        }
         Err(error) => vec![format!("no report: {error}\n{}", outcome.stderr)],
     };
     different.into_iter().map(|difference| format!("{}: {difference}", state.name)).collect()
@@ -102,6 +106,32 @@ fn expectation(name: &str) -> Expect {
     let mut files = std::fs::read_dir(end_to_end("scenarios")).unwrap().map(|entry| entry.unwrap().path());
     let text = std::fs::read_to_string(files.find(named).unwrap()).unwrap();
     toml::from_str::<Scenario>(&text).unwrap().expect
+}
+
+/// The causes of what the real clusters suffered, and of nothing else: a name and the ids.
+const DIAGNOSES: &[(&str, &[&str])] = &[
+    ("apid-frozen", &["node-down"]),
+    ("apiserver-frozen", &["api-server-down"]),
+    ("etcd-corrupt", &["etcd-data-corrupt"]),
+    ("etcd-nospace", &["etcd-out-of-space"]),
+    ("kubelet-crash", &["kubelet-not-running"]),
+    ("node-down", &["node-down"]),
+    ("node-frozen", &["node-hangs"]),
+    ("node-unplugged", &["node-down"]),
+    ("not-bootstrapped-admin", &["cluster-not-bootstrapped"]),
+    ("not-bootstrapped-reader", &["cluster-not-bootstrapped"]),
+    ("other-cluster", &["kubeconfig-of-another-cluster"]),
+    ("quorum-lost", &["etcd-quorum-lost"]),
+    ("scheduler-broken", &["component-crash-looping"]),
+    ("worker-endpoint", &["worker-as-endpoint"]),
+    ("worker-unplugged", &["node-down"]),
+];
+
+/// What is diagnosed otherwise than it should be.
+fn misdiagnosed(name: &str, report: &Value) -> Option<String> {
+    let made: Vec<_> = report["diagnoses"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
+    let expected = DIAGNOSES.iter().find(|(state, _)| *state == name).map_or(&[][..], |(_, ids)| ids);
+    (made != expected).then(|| format!("diagnosed {made:?} instead of {expected:?}"))
 }
 
 impl Expect {
