@@ -3,8 +3,8 @@
 use super::evidence::{Sign, by_subject, names};
 use super::{Cause, Diagnosis, Evidence};
 use crate::checks::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
-use crate::checks::{Hint, Reason, Severity, Step};
-use crate::snapshot::EtcdStatus;
+use crate::checks::{Hint, Reason, Severity, Step, Target};
+use crate::snapshot::{EtcdStatus, Gap, GapKind, Node};
 
 use Step::{Change, Do, Look};
 
@@ -32,11 +32,18 @@ one restore a snapshot.",
                     evidence.of_check("etcd.service", &[Reason::EtcdUnhealthy, Reason::EtcdStarting]).collect();
                 let who = names(down.iter().map(|sign| sign.target));
                 let who = if down.is_empty() { who } else { format!("; it does not work on {who}") };
-                let headline = format!("etcd has lost its quorum: {}{who}", sign.problem.observed);
+                let voices: Vec<_> = views(evidence).collect();
+                let answer = names(voices.iter().map(|(node, _)| node));
+                let headline =
+                    format!("etcd has lost its quorum: {}{who}; answers came from {answer}", sign.problem.observed);
                 let diagnosis = Diagnosis::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
-                let diagnosis = views(evidence).fold(diagnosis, |it, (node, status)| {
+                let diagnosis = voices.into_iter().fold(diagnosis, |it, (node, status)| {
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
                     it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))
+                });
+                let diagnosis = silent(evidence).fold(diagnosis, |it, (node, gap)| {
+                    it.then(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]))
+                        .sees(Target::node(node), format!("etcd's status: {}", gap.text))
                 });
                 // The API servers answer from etcd, and what they cannot write nobody can renew.
                 diagnosis.explains(evidence.signs().filter(|sign| {
@@ -51,9 +58,16 @@ one restore a snapshot.",
     },
 };
 
-fn views<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (crate::checks::Target, &'a EtcdStatus)> {
+/// Control planes that were asked for their etcd's status and gave none. A refusal tells nothing of etcd.
+fn silent<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'a Node, &'a Gap)> {
+    let asked = |gap: &&Gap| !matches!(gap.kind, GapKind::NotAsked | GapKind::Forbidden | GapKind::Unsupported);
     let nodes = evidence.snapshot.control_planes();
-    nodes.filter_map(|node| Some((crate::checks::Target::node(node), node.talos.etcd_status.as_ref().ok()?)))
+    nodes.filter_map(move |node| Some((node, node.talos.etcd_status.as_ref().err().filter(asked)?)))
+}
+
+fn views<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (Target, &'a EtcdStatus)> {
+    let nodes = evidence.snapshot.control_planes();
+    nodes.filter_map(|node| Some((Target::node(node), node.talos.etcd_status.as_ref().ok()?)))
 }
 
 fn hex(id: u64) -> String {
