@@ -72,8 +72,13 @@ impl Reason {
             Self::QuorumLost | Self::QuorumUnproven | Self::SplitCluster => TALOS_DISASTER,
             Self::StaleMember | Self::NotAMember | Self::MembersDiffer | Self::MemberJoining => ETCD_RECONFIGURATION,
             Self::Learner => ETCD_LEARNER,
-            Self::SpaceNearlyFull | Self::Fragmented | Self::Lagging => TALOS_ETCD,
-            Self::AlarmNospace | Self::AlarmUnknown | Self::LeadersDiffer | Self::LeaderChanges => TALOS_ETCD,
+            Self::SpaceNearlyFull
+            | Self::Fragmented
+            | Self::Lagging
+            | Self::AlarmNospace
+            | Self::AlarmUnknown
+            | Self::LeadersDiffer
+            | Self::LeaderChanges => TALOS_ETCD,
             Self::AlarmCorrupt => ETCD_CORRUPTION,
             Self::CrashLooping | Self::DaemonsetIncomplete | Self::DaemonsetMissing => KUBERNETES_PODS,
             Self::NodeNotRegistered
