@@ -61,11 +61,12 @@ impl Access {
 }
 
 /// All that is served: service, method, who may call it, and whether it answers with a stream.
-const METHODS: [(&str, &str, Access, bool); 18] = [
+const METHODS: [(&str, &str, Access, bool); 19] = [
     ("machine.MachineService", "Version", Access::Reader, false),
     ("machine.MachineService", "Hostname", Access::Reader, false),
     ("machine.MachineService", "ServiceList", Access::Reader, false),
     ("machine.MachineService", "Memory", Access::Reader, false),
+    ("machine.MachineService", "Mounts", Access::Reader, false),
     ("machine.MachineService", "EtcdMemberList", Access::EtcdMembers, false),
     ("machine.MachineService", "EtcdStatus", Access::EtcdState, false),
     ("machine.MachineService", "EtcdAlarmList", Access::EtcdState, false),

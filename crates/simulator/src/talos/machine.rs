@@ -9,7 +9,8 @@ use talos_api::machine::machine_service_server::MachineService;
 use talos_api::machine::{
     ContainersRequest, ContainersResponse, EtcdAlarmListResponse, EtcdMemberListRequest, EtcdMemberListResponse,
     EtcdStatusResponse, FeaturesInfo, FileInfo, Hostname, HostnameResponse, ListRequest, LogsRequest, MemInfo, Memory,
-    MemoryResponse, PlatformInfo, ServiceList, ServiceListResponse, Version, VersionInfo, VersionResponse,
+    MemoryResponse, MountStat, Mounts, MountsResponse, PlatformInfo, ServiceList, ServiceListResponse, Version,
+    VersionInfo, VersionResponse,
 };
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
@@ -78,6 +79,10 @@ impl MachineService for Machine {
         self.tell(&request, |_, machine| MemoryResponse { messages: vec![memory(machine)] })
     }
 
+    async fn mounts(&self, request: Request<Empty>) -> Result<Response<MountsResponse>, Status> {
+        self.tell(&request, |_, machine| MountsResponse { messages: vec![mounts(machine)] })
+    }
+
     async fn etcd_member_list(
         &self,
         request: Request<EtcdMemberListRequest>,
@@ -123,7 +128,7 @@ impl MachineService for Machine {
 
 fn version(world: &World, machine: &world::Machine) -> Version {
     let version = VersionInfo {
-        tag: format!("v{}", world.versions.talos),
+        tag: format!("v{}", machine.talos.unwrap_or(world.versions.talos)),
         sha: "5a2e6c31".to_owned(),
         built: String::new(),
         go_version: "go1.26.2".to_owned(),
@@ -149,4 +154,26 @@ fn memory(machine: &world::Machine) -> Memory {
     let memfree = memavailable - cached;
     let meminfo = MemInfo { memtotal, memfree, memavailable, buffers: 0, cached };
     Memory { metadata: None, meminfo: Some(meminfo) }
+}
+
+/// The kernel's own file systems, of which those of no size are no directories, and the machine's.
+fn mounts(machine: &world::Machine) -> Mounts {
+    let (size, available) = machine.var;
+    let stats = [
+        ("tmpfs", 67_108_864, 67_108_864, "/dev"),
+        ("proc", 0, 0, "/proc"),
+        ("sysfs", 0, 0, "/sys"),
+        ("/dev/loop0", 81_264_640, 0, "/"),
+        ("tmpfs", 0, 0, "/etc/resolv.conf"),
+        ("/dev/sda4", 92_905_472, 89_923_584, "/system/state"),
+        ("/dev/sda5", size, available, "/var"),
+        ("overlay", size, available, "/etc/kubernetes"),
+    ];
+    let stat = |(filesystem, size, available, mounted_on): (&str, _, _, &str)| MountStat {
+        filesystem: filesystem.to_owned(),
+        size,
+        available,
+        mounted_on: mounted_on.to_owned(),
+    };
+    Mounts { metadata: None, stats: stats.into_iter().map(stat).collect() }
 }

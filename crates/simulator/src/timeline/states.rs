@@ -49,6 +49,8 @@ pub(crate) static STATES: &[State] = &[
     machine("thaw-machined", World::thaw_machined),
     machine("rebooting", World::rebooting),
     machine("booted", World::booted),
+    machine("time-not-synced", World::time_not_synced),
+    machine("time-synced", World::time_synced),
     machine("maintenance", World::maintenance),
     machine("configured", World::configured),
     machine("kubelet-crash", World::kubelet_crash),

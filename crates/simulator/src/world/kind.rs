@@ -38,6 +38,7 @@ pub const LINK_STATUSES: &str = "LinkStatuses.net.talos.dev";
 pub const NETWORK_STATUSES: &str = "NetworkStatuses.net.talos.dev";
 pub const NODE_ADDRESSES: &str = "NodeAddresses.net.talos.dev";
 
+pub const ADJTIME_STATUSES: &str = "AdjtimeStatuses.v1alpha1.talos.dev";
 pub const DIAGNOSTICS: &str = "Diagnostics.runtime.talos.dev";
 pub const EXTENSION_STATUSES: &str = "ExtensionStatuses.runtime.talos.dev";
 pub const MACHINE_STATUSES: &str = "MachineStatuses.runtime.talos.dev";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use talos_api::machine::{FileInfo, ServiceInfo};
 
-use super::Resources;
+use super::{Resources, TalosVersion};
 
 /// One machine, with what Talos tells of it.
 #[derive(Clone, Debug)]
@@ -13,6 +13,9 @@ pub struct Machine {
     /// Host name and Kubernetes node name.
     pub name: String,
     pub role: Role,
+    /// The release that it says it runs, in the middle of an upgrade; `None`: the cluster's. What it knows is the cluster's in
+    /// either case.
+    pub talos: Option<TalosVersion>,
     pub power: Power,
     /// machined, and with it apid, which still takes connections while machined is frozen.
     pub process: Process,
@@ -23,6 +26,8 @@ pub struct Machine {
     pub resources: Resources,
     /// Of all memory and of what is available, KiB.
     pub memory: (u64, u64),
+    /// Size of the file system of `/var`, and what is free of it, bytes.
+    pub var: (u64, u64),
     /// Lines by service (`etcd`) or container.
     pub logs: BTreeMap<String, Vec<String>>,
     /// Entries by directory.

@@ -44,6 +44,36 @@ pub struct MemInfo {
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct MountsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<Mounts>,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Mounts {
+    #[prost(message, optional, tag = "1")]
+    pub metadata: ::core::option::Option<super::common::Metadata>,
+    /// One for each line of /proc/mounts.
+    #[prost(message, repeated, tag = "2")]
+    pub stats: ::prost::alloc::vec::Vec<MountStat>,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MountStat {
+    #[prost(string, tag = "1")]
+    pub filesystem: ::prost::alloc::string::String,
+    /// Bytes; 0 for what is no directory.
+    #[prost(uint64, tag = "2")]
+    pub size: u64,
+    /// Bytes that are left for others than root.
+    #[prost(uint64, tag = "3")]
+    pub available: u64,
+    /// `/var`.
+    #[prost(string, tag = "4")]
+    pub mounted_on: ::prost::alloc::string::String,
+}
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct VersionResponse {
     #[prost(message, repeated, tag = "1")]
     pub messages: ::prost::alloc::vec::Vec<Version>,
@@ -538,6 +568,28 @@ pub mod machine_service_client {
                 .insert(GrpcMethod::new("machine.MachineService", "Memory"));
             self.inner.unary(req, path, codec).await
         }
+        /// Role os:reader. Fails as a whole if one file system cannot be asked, and hangs while one does.
+        pub async fn mounts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::super::google::protobuf::Empty>,
+        ) -> std::result::Result<tonic::Response<super::MountsResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/machine.MachineService/Mounts",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("machine.MachineService", "Mounts"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Role os:reader.
         pub async fn version(
             &mut self,
@@ -796,6 +848,13 @@ pub mod machine_service_server {
         ) -> std::result::Result<tonic::Response<super::MemoryResponse>, tonic::Status> {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
+        /// Role os:reader. Fails as a whole if one file system cannot be asked, and hangs while one does.
+        async fn mounts(
+            &self,
+            request: tonic::Request<super::super::google::protobuf::Empty>,
+        ) -> std::result::Result<tonic::Response<super::MountsResponse>, tonic::Status> {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         /// Role os:reader.
         async fn version(
             &self,
@@ -1043,6 +1102,53 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = MemorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/machine.MachineService/Mounts" => {
+                    #[allow(non_camel_case_types)]
+                    struct MountsSvc<T: MachineService>(pub Arc<T>);
+                    impl<
+                        T: MachineService,
+                    > tonic::server::UnaryService<super::super::google::protobuf::Empty>
+                    for MountsSvc<T> {
+                        type Response = super::MountsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::super::google::protobuf::Empty,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MachineService>::mounts(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MountsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

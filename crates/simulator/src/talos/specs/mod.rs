@@ -83,6 +83,10 @@ enum Kind {
     Text,
     Bool,
     Integer,
+    /// `double`
+    Real,
+    /// `google.protobuf.Duration`, which YAML has as Go writes it: `-1.5ms`.
+    Duration,
     /// Names of 0, 1, ….
     Enum(&'static [&'static str]),
     /// `common.NetIP`

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use jiff::SignedDuration;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value;
 
@@ -49,6 +50,21 @@ fn value(kind: &Kind, number: u32, found: &Value, version: TalosVersion, out: &m
             // A negative number is its two's complement.
             if let Some(it) = it.as_u64().or_else(|| it.as_i64().map(i64::cast_unsigned)) {
                 varint(number, it, out);
+            }
+        }
+        (Kind::Real, Value::Number(it)) => {
+            encode_key(number, WireType::SixtyFourBit, out);
+            out.extend(it.as_f64().unwrap_or_default().to_le_bytes());
+        }
+        (Kind::Duration, Value::String(text)) => {
+            if let Ok(it) = text.parse::<SignedDuration>() {
+                nested(number, out, |out| {
+                    for (number, part) in [(1, it.as_secs()), (2, it.subsec_nanos().into())] {
+                        if part != 0 {
+                            varint(number, part.cast_unsigned(), out);
+                        }
+                    }
+                });
             }
         }
         (Kind::Enum(names), Value::String(text)) => {

@@ -1,6 +1,6 @@
 //! Types of the running machine.
 
-use super::Kind::{Bool, Enum, Integer, List, Map, Message, Text};
+use super::Kind::{Bool, Duration, Enum, Integer, List, Map, Message, Real, Text};
 use super::{Field, Form, Type, field};
 use crate::world::{TalosVersion, kind};
 
@@ -64,6 +64,29 @@ pub(super) const TYPES: &[Type] = &[
             field("syncDisabled", 3, Bool),
             field("spikeDetected", 4, Bool).since(14),
             field("consecutiveSpikes", 5, Integer).since(14),
+        ]),
+        ..Type::COMMON
+    },
+    Type {
+        name: kind::ADJTIME_STATUSES,
+        display: "AdjtimeStatus",
+        columns: &[
+            ("Offset", "{.offset}"),
+            ("EstError", "{.estError}"),
+            ("MaxError", "{.maxError}"),
+            ("Status", "{.status}"),
+            ("Sync", "{.syncStatus}"),
+        ],
+        owner: "time.AdjtimeStatusController",
+        form: Form::Message(&[
+            field("offset", 1, Duration),
+            field("frequencyAdjustmentRatio", 2, Real),
+            field("maxError", 3, Duration),
+            field("estError", 4, Duration),
+            field("status", 5, Text),
+            field("constant", 6, Integer),
+            field("syncStatus", 7, Bool),
+            field("state", 8, Text),
         ]),
         ..Type::COMMON
     },

@@ -232,3 +232,17 @@ fn all_that_a_healthy_machine_has_is_encoded() {
         }
     }
 }
+
+#[test]
+fn durations_are_text_in_yaml_and_messages_in_protobuf() {
+    let encoded = |offset: &str| {
+        let spec = json!({"offset": offset, "frequencyAdjustmentRatio": 1.5});
+        encode(kind::ADJTIME_STATUSES, &spec, TalosVersion::new(13, 0))
+    };
+    let ratio = [&[0x11][..], &1.5_f64.to_le_bytes()].concat();
+    let spec = encoded("1m0.000000005s");
+    assert_eq!(spec.yaml_spec, "offset: 1m0.000000005s\nfrequencyAdjustmentRatio: 1.5\n");
+    assert_eq!(spec.proto_spec, [&[0x0a, 4, 0x08, 60, 0x10, 5][..], &ratio].concat());
+    // Negative parts are ten bytes long.
+    assert_eq!(encoded("-44.014µs").proto_spec.len(), 2 + 11 + ratio.len());
+}

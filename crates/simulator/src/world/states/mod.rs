@@ -81,6 +81,15 @@ impl World {
         self.end(&Root::Rebooting(node.to_owned()));
     }
 
+    /// The machine reaches none of its time servers, and its clock runs as it likes.
+    pub fn time_not_synced(&mut self, node: &str) {
+        self.begin(Root::TimeNotSynced(self.named(node)));
+    }
+
+    pub fn time_synced(&mut self, node: &str) {
+        self.end(&Root::TimeNotSynced(node.to_owned()));
+    }
+
     /// The machine has lost its configuration and waits for one.
     pub fn maintenance(&mut self, node: &str) {
         self.machine_mut(node).maintenance = true;

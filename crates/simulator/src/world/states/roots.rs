@@ -31,6 +31,7 @@ pub(super) enum Root {
     ApiServer(String, Process),
     Crashing(String, Component),
     Cordoned(String),
+    TimeNotSynced(String),
     CniMissing,
     DnsAtZero,
 }

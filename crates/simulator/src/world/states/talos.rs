@@ -56,6 +56,11 @@ impl Of<'_> {
         if let Some(status) = self.machine_status(&services, &static_pods) {
             overlays.insert(self.resource(kind::MACHINE_STATUSES, "machine"), Overlay::Spec(status));
         }
+        if self.is_out_of_time() {
+            overlays.insert(self.resource(kind::TIME_STATUSES, "node"), Overlay::Merge(json!({"synced": false})));
+            let kernel = json!({"status": "STA_UNSYNC", "syncStatus": false, "state": "TIME_ERROR"});
+            overlays.insert(self.resource(kind::ADJTIME_STATUSES, "node"), Overlay::Merge(kernel));
+        }
         if let Some(status) = self.node_status() {
             overlays.insert(self.resource(kind::NODE_STATUSES, &self.machine.name), status);
         }
@@ -78,6 +83,10 @@ impl Of<'_> {
 
     fn is_rebooting(&self) -> bool {
         self.world.has(&Root::Rebooting(self.machine.name.clone()))
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        self.world.has(&Root::TimeNotSynced(self.machine.name.clone()))
     }
 
     fn is_bootstrapped(&self) -> bool {
@@ -161,6 +170,7 @@ impl Of<'_> {
         }
         let name = &self.machine.name;
         let unmet = [
+            ("time", if self.is_out_of_time() { "time is not synced".to_owned() } else { String::new() }),
             ("services", list(services.iter().map(|(id, service)| format!("{id} {}", service.fault())))),
             (
                 "staticPods",
