@@ -156,6 +156,9 @@ pub(crate) struct RunArgs {
     /// Fail unless there are exactly N workers
     #[arg(long, value_name = "N", env = "CLUSTER_HEALTH_EXPECT_WORKERS", help_heading = "Which nodes")]
     pub(crate) expect_workers: Option<usize>,
+    /// Fail unless every machine runs this version of Talos, such as v1.13.0
+    #[arg(long, value_name = "V", env = "CLUSTER_HEALTH_EXPECT_TALOS", value_parser = version, help_heading = "Which nodes")]
+    pub(crate) expect_talos: Option<String>,
     /// So many workers may be not ready: a warning instead of a failure
     #[arg(long, value_name = "N|P%", env = "CLUSTER_HEALTH_MAX_UNREADY_WORKERS", help_heading = "Which nodes")]
     pub(crate) max_unready_workers: Option<String>,
@@ -295,4 +298,14 @@ fn item(text: &str) -> Result<String, String> {
         "" => Err("an item of the list is empty".to_owned()),
         item => Ok(item.to_owned()),
     }
+}
+
+/// A whole version, without the `v` that may stand before it: half of one would let every patch pass.
+fn version(text: &str) -> Result<String, String> {
+    let version = text.strip_prefix('v').unwrap_or(text);
+    let (release, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
+    let number = |part: &str| part.parse::<u32>().is_ok() && !part.starts_with('+');
+    let whole = release.split('.').count() == 3 && release.split('.').all(number);
+    let printable = rest.len() != 1 && rest.bytes().all(|byte| byte.is_ascii_graphic());
+    if whole && printable { Ok(version.to_owned()) } else { Err("expected a version such as `v1.13.0`".to_owned()) }
 }

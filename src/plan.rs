@@ -83,6 +83,9 @@ impl Plan {
         if args.no_talos && args.no_kubernetes && args.etcd_endpoints.is_empty() {
             return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to ask"));
         }
+        if args.no_talos && args.expect_talos.is_some() {
+            return Err(Usage::new("`--expect-talos` cannot be judged with `--no-talos`"));
+        }
         Ok(Self {
             pace: Pace {
                 started: start.instant,
@@ -104,6 +107,7 @@ impl Plan {
                 worker_nodes: args.worker_nodes.clone(),
                 expect_control_planes: args.expect_control_planes,
                 expect_workers: args.expect_workers,
+                expect_talos: args.expect_talos.clone(),
                 max_unready_workers: allowance(args.max_unready_workers.as_deref())?,
                 require_quorum_margin: args.require_quorum_margin,
                 k8s_endpoint: args.k8s_endpoint.clone(),
@@ -254,6 +258,10 @@ mod tests {
             &["--no-talos", "--no-kubernetes"],
             &["--server", "--no-talos"],
             &["--check", "talos.server"],
+            &["--no-talos", "--expect-talos", "v1.13.0"],
+            &["--expect-talos", "1.13"],
+            &["--expect-talos", "v1.13.x"],
+            &["--expect-talos", ""],
             &["--check", "no.such.check"],
         ] {
             let matches = Cli::command().try_get_matches_from([&["cluster-health"], arguments].concat());

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::memory::Memory;
 
@@ -113,6 +113,8 @@ pub(crate) struct Asked {
     /// `--expect-control-planes`, `--expect-workers`.
     pub(crate) expect_control_planes: Option<usize>,
     pub(crate) expect_workers: Option<usize>,
+    /// `--expect-talos`, without the `v`: `1.13.0`.
+    pub(crate) expect_talos: Option<String>,
     /// `--max-unready-workers`.
     pub(crate) max_unready_workers: Allowance,
     /// `--require-quorum-margin`.
@@ -272,6 +274,17 @@ pub(crate) struct TalosNode {
     pub(crate) nodename: Observed<Option<String>>,
     pub(crate) machine_status: Observed<Option<MachineStatus>>,
     pub(crate) services: Observed<Vec<Service>>,
+    pub(crate) time_status: Observed<Option<TimeStatus>>,
+    /// What the kernel says of its clock. There is none in container mode.
+    pub(crate) adjtime: Observed<Option<Adjtime>>,
+    pub(crate) network_status: Observed<Option<NetworkStatus>>,
+    /// All of it, bytes.
+    pub(crate) memory: Observed<u64>,
+    /// Since Talos 1.8.
+    pub(crate) volumes: Observed<Vec<Volume>>,
+    pub(crate) mounts: Observed<Vec<Mount>>,
+    /// Since Talos 1.8. Each lasts as long as its problem.
+    pub(crate) diagnostics: Observed<Vec<Diagnostic>>,
     pub(crate) static_pods: Observed<Vec<String>>,
     pub(crate) static_pod_statuses: Observed<Vec<StaticPodStatus>>,
     /// What the static pods are rendered from: id (`static-pods`) and `ready`.
@@ -303,6 +316,13 @@ impl TalosNode {
             nodename: gap(),
             machine_status: gap(),
             services: gap(),
+            time_status: gap(),
+            adjtime: gap(),
+            network_status: gap(),
+            memory: gap(),
+            volumes: gap(),
+            mounts: gap(),
+            diagnostics: gap(),
             static_pods: gap(),
             static_pod_statuses: gap(),
             config_statuses: gap(),
@@ -363,6 +383,64 @@ pub(crate) struct ServiceEvent {
     pub(crate) message: String,
     pub(crate) state: String,
     pub(crate) at: Option<Timestamp>,
+}
+
+/// What Talos says of the synchronisation of its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeStatus {
+    /// Also `true` when synchronisation is switched off, or when the machine has given up waiting for it.
+    pub(crate) synced: bool,
+    /// By configuration, or because it is the host's affair (container mode).
+    pub(crate) sync_disabled: bool,
+}
+
+/// The state of the kernel's clock, at most half a minute old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Adjtime {
+    /// What is still to be corrected.
+    pub(crate) offset: SignedDuration,
+    /// Somebody corrects the clock. If not, the offset says nothing.
+    pub(crate) synced: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NetworkStatus {
+    pub(crate) address_ready: bool,
+    /// There is a default route, or the configured probes succeed.
+    pub(crate) connectivity_ready: bool,
+    pub(crate) hostname_ready: bool,
+    /// `/etc/hosts` and `/etc/resolv.conf` are written.
+    pub(crate) etc_files_ready: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Volume {
+    /// `EPHEMERAL`, `STATE`, `u-data`, `/var/lib/etcd`, …
+    pub(crate) id: String,
+    /// `ready`, `failed`, `waiting`, …
+    pub(crate) phase: String,
+    /// Bytes; `None` where it has none of its own, as directories.
+    pub(crate) size: Option<u64>,
+    /// Why it failed.
+    pub(crate) error: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// `/var`
+    pub(crate) path: String,
+    /// Bytes.
+    pub(crate) size: u64,
+    pub(crate) available: u64,
+}
+
+/// A problem that Talos has found out about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Diagnostic {
+    /// `address-overlap`, `kubelet-csr`, …
+    pub(crate) id: String,
+    pub(crate) message: String,
+    pub(crate) details: Vec<String>,
 }
 
 /// Status of a static pod as the node's kubelet tells it to Talos.

@@ -59,6 +59,12 @@ pub(super) fn version_numbers(tag: &str) -> Option<(u32, u32, u32)> {
     Some((next()?, next()?, next()?))
 }
 
+/// Talos of this node is older than `version`. One that tells no version is taken for new.
+pub(super) fn is_older(snapshot: &Snapshot, node: &Node, version: (u32, u32, u32)) -> bool {
+    let numbers = talos_contact(snapshot, node).ok().and_then(|contact| version_numbers(&contact.version.tag));
+    numbers.is_some_and(|numbers| numbers < version)
+}
+
 /// A certificate that no peer would accept now, whatever else is right.
 pub(super) fn is_unusable(certificate: &Certificate, now: Timestamp) -> bool {
     certificate.not_after <= now || certificate.not_before > now || !certificate.client_auth || !certificate.matches_key
@@ -281,7 +287,7 @@ fn url_host(url: &str) -> Option<&str> {
 }
 
 /// Judges each Talos node of the scope on its own. Nodes that are passed over are listed with the reason.
-pub(super) fn each_node(snapshot: &Snapshot, mut judge: impl FnMut(&Node, &mut Verdict)) -> Verdict {
+pub(super) fn each_node<'a>(snapshot: &'a Snapshot, mut judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
     if let Err(outcome) = talos_way(snapshot) {
         return Verdict::whole(outcome);
     }

@@ -10,10 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::memory::Memory;
 use crate::snapshot::{
-    Asked, BootstrapManifests, Certificate, Condition, Contact, ContainerState, DaemonSet, Deployment, Endpoint,
-    EtcdMember, EtcdSpec, EtcdStatus, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases,
-    MachineStatus, Node, Pod, PodState, ReadyResource, Readyz, Role, ServerCheck, ServerProgress, Service,
-    ServiceEndpoint, ServiceEvent, Snapshot, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, Version,
+    Adjtime, Asked, BootstrapManifests, Certificate, Condition, Contact, ContainerState, DaemonSet, Deployment,
+    Endpoint, EtcdMember, EtcdSpec, EtcdStatus, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Lease,
+    Leases, MachineStatus, Mount, NetworkStatus, Node, Pod, PodState, ReadyResource, Readyz, Role, ServerCheck,
+    ServerProgress, Service, ServiceEndpoint, ServiceEvent, Snapshot, Sources, StaticPodStatus, Talos,
+    TalosCredentials, TalosNode, TimeStatus, Version, Volume,
 };
 
 pub(crate) const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
@@ -198,6 +199,23 @@ pub(crate) fn talos_node(index: usize, name: &str) -> TalosNode {
         nodename: Ok(Some(name.to_owned())),
         machine_status: Ok(Some(MachineStatus { stage: "running".to_owned(), ready: true, unmet: Vec::new() })),
         services: Ok(services.iter().map(|id| service(id)).collect()),
+        time_status: Ok(Some(TimeStatus { synced: true, sync_disabled: false })),
+        adjtime: Ok(Some(Adjtime { offset: SignedDuration::from_micros(-44), synced: true })),
+        network_status: Ok(Some(NetworkStatus {
+            address_ready: true,
+            connectivity_ready: true,
+            hostname_ready: true,
+            etc_files_ready: true,
+        })),
+        memory: Ok(4 << 30),
+        volumes: Ok(vec![
+            volume("/var/lib", None),
+            volume("EPHEMERAL", Some(18 << 30)),
+            volume("META", Some(1 << 20)),
+            volume("STATE", Some(100 << 20)),
+        ]),
+        mounts: Ok(vec![mount("/", 0), mount("/var", 14 << 30)]),
+        diagnostics: Ok(Vec::new()),
         static_pods: Ok(pods.iter().map(|&id| id.to_owned()).collect()),
         static_pod_statuses: Ok(pods
             .iter()
@@ -226,6 +244,15 @@ pub(crate) fn talos_node(index: usize, name: &str) -> TalosNode {
         etcd_spec: Ok(control_plane.then_some(EtcdSpec { quota: None })),
         etcd_data_absent: Err(no_etcd()),
     }
+}
+
+pub(crate) fn volume(id: &str, size: Option<u64>) -> Volume {
+    Volume { id: id.to_owned(), phase: "ready".to_owned(), size, error: String::new() }
+}
+
+/// Of 18 GiB.
+pub(crate) fn mount(path: &str, available: u64) -> Mount {
+    Mount { path: path.to_owned(), size: 18 << 30, available }
 }
 
 /// The node at this place of [`NODES`].

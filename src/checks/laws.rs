@@ -59,10 +59,16 @@ fn removals() -> Vec<Removal> {
         of_node!(
             removals, node,
             TalosNodes machine_type, TalosNodes nodename, MachineStatus machine_status, Services services,
+            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, Memory memory, Volumes volumes,
+            Volumes mounts,
             StaticPods static_pods, StaticPodStatuses static_pod_statuses, ConfigStatuses config_statuses,
             ComponentConfigs scheduler_enabled, ComponentConfigs controller_manager_enabled,
             BootstrapManifests bootstrap_manifests,
         );
+        // No diagnostic is what a healthy machine says, so only its absence is a removal.
+        removals.push(Removal::new(Fact::Diagnostics, format!("diagnostics of a {role}"), move |snapshot, kind| {
+            snapshot.talos_of(node).diagnostics = gap(kind.unwrap_or(GapKind::NotAsked));
+        }));
         if control_plane {
             of_node!(removals, node, EtcdMembership etcd_members, EtcdMembership etcd_member_id);
             removals.push(Removal::new(
@@ -145,10 +151,15 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
             "talos.credentials",
             "talos.endpoints",
             "talos.nodes.b",
+            "talos.nodes.d",
             "talos.nodes.e",
             "talos.nodes.k",
+            "talos.nodes.m",
+            "talos.nodes.network",
             "talos.nodes.ready",
             "talos.nodes.s",
+            "talos.time",
+            "talos.versions",
             "etcd.",
             "k8s.",
         ],
@@ -160,9 +171,14 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
             "talos.credentials",
             "talos.endpoints",
             "talos.nodes.b",
+            "talos.nodes.d",
             "talos.nodes.k",
+            "talos.nodes.m",
+            "talos.nodes.network",
             "talos.nodes.r",
             "talos.nodes.s",
+            "talos.time",
+            "talos.versions",
             "etcd.",
             "k8s.",
         ],
@@ -196,6 +212,17 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
             "machine_status of a worker",
         ],
         "only explains (what the check judges is asserted below)",
+    ),
+    (
+        &["talos.time"],
+        &["adjtime of a control plane", "adjtime of a worker", "node_leases", "nodes"],
+        "kernel and lease vouch for each other",
+    ),
+    (&["talos.nodes.disk"], &["mounts of a control plane", "mounts of a worker"], "what they tell only warns"),
+    (
+        &["talos.nodes.diagnostics"],
+        &["refused diagnostics of a control plane", "refused diagnostics of a worker"],
+        "a refusal of what only warns",
     ),
     (&["etcd."], &["contact of a worker", "services of a worker"], "etcd runs on control planes"),
     (&["etcd."], &["etcd_member_id of a control plane"], "the member's status tells its id as well"),
@@ -320,6 +347,12 @@ const HARMLESS: &[(&[&str], &str)] = &[
     (&["an endpoint"], "a warning"),
     (&["empty discovery"], "Kubernetes and etcd name the same nodes"),
     (&["machine_type of a control plane", "machine_type of a worker"], "discovery tells the role as well"),
+    (&["adjtime of a control plane", "adjtime of a worker"], "the node's lease tells the same"),
+    (&["mounts of a control plane", "mounts of a worker"], "what they tell only warns"),
+    (
+        &["refused diagnostics of a control plane", "refused diagnostics of a worker"],
+        "what they tell only warns, and not everybody may read them",
+    ),
     (&["etcd_member_id of a control plane"], "the member's status tells its id as well"),
     (
         &[
@@ -404,11 +437,12 @@ fn a_cluster_that_lost_a_fact_is_not_healthy() {
 /// What the exceptions above must not cover.
 #[test]
 fn the_heart_of_a_check_has_no_exception() {
-    let losses: [(&str, Loss); 6] = [
+    let losses: [(&str, Loss); 7] = [
         ("talos.endpoints", |snapshot, kind| {
             snapshot.talos_mut().endpoints.iter_mut().for_each(|endpoint| endpoint.version = gap(kind));
         }),
         ("talos.nodes.booted", |snapshot, kind| snapshot.talos_of("w-1").machine_status = gap(kind)),
+        ("talos.time", |snapshot, kind| snapshot.talos_of("w-1").time_status = gap(kind)),
         ("talos.nodes.services", |snapshot, kind| snapshot.talos_of("w-1").services = gap(kind)),
         ("etcd.members.nodes", |snapshot, kind| {
             snapshot.talos_of("cp-2").etcd_status = gap(kind);
@@ -435,7 +469,7 @@ fn the_heart_of_a_check_has_no_exception() {
 }
 
 /// Things that are seen to be wrong with the node at this place of [`NODES`] (or, of these, with the cluster).
-const FAILURES: [fn(&mut Snapshot, usize); 14] = [
+const FAILURES: [fn(&mut Snapshot, usize); 18] = [
     |snapshot, node| snapshot.power_off(NODES[node]),
     |snapshot, node| broken_service(snapshot, node, "kubelet"),
     |snapshot, node| broken_service(snapshot, node, "containerd"),
@@ -443,6 +477,22 @@ const FAILURES: [fn(&mut Snapshot, usize); 14] = [
     |snapshot, node| {
         if let Ok(Some(status)) = &mut snapshot.nodes[node].talos.machine_status {
             "booting".clone_into(&mut status.stage);
+        }
+    },
+    |snapshot, node| {
+        if let Ok(Some(status)) = &mut snapshot.nodes[node].talos.time_status {
+            status.synced = false;
+        }
+    },
+    |snapshot, node| {
+        if let Ok(Some(status)) = &mut snapshot.nodes[node].talos.network_status {
+            status.connectivity_ready = false;
+        }
+    },
+    |snapshot, node| snapshot.nodes[node].talos.memory = Ok(1 << 20),
+    |snapshot, node| {
+        for volume in snapshot.nodes[node].talos.volumes.iter_mut().flatten() {
+            "failed".clone_into(&mut volume.phase);
         }
     },
     |snapshot, node| {
@@ -556,6 +606,8 @@ proptest! {
         for talos in turned.nodes.iter_mut().map(|node| &mut node.talos) {
             rotate(&mut talos.etcd_members, turn);
             rotate(&mut talos.services, turn);
+            rotate(&mut talos.volumes, turn);
+            rotate(&mut talos.mounts, turn);
             rotate(&mut talos.static_pods, turn);
             rotate(&mut talos.static_pod_statuses, turn);
         }

@@ -6,10 +6,12 @@
 pub(crate) mod allowance;
 mod api_servers;
 mod apiserver;
+mod clock;
 mod common;
 mod components;
 mod connectivity;
 mod credentials;
+mod disk;
 mod etcd;
 mod expected;
 #[cfg(test)]
@@ -21,6 +23,7 @@ mod kube_nodes;
 mod kube_tests;
 #[cfg(test)]
 mod laws;
+mod machine;
 mod readiness;
 mod reason;
 mod reason_text;
@@ -30,6 +33,7 @@ mod static_pods;
 #[cfg(test)]
 mod talos_tests;
 mod verdict;
+mod versions;
 mod workloads;
 
 use std::collections::BTreeSet;
@@ -131,6 +135,13 @@ pub(crate) enum Fact {
     TalosNodes,
     MachineStatus,
     Services,
+    /// `TimeStatuses`, `AdjtimeStatuses`.
+    TimeStatus,
+    NetworkStatus,
+    Memory,
+    /// `VolumeStatuses`, `Mounts`.
+    Volumes,
+    Diagnostics,
     StaticPods,
     StaticPodStatuses,
     ConfigStatuses,
@@ -177,6 +188,11 @@ impl Fact {
             Self::TalosNodes => "Version, Members, MachineTypes, Nodenames",
             Self::MachineStatus => "MachineStatuses",
             Self::Services => "ServiceList",
+            Self::TimeStatus => "TimeStatuses, AdjtimeStatuses",
+            Self::NetworkStatus => "NetworkStatuses",
+            Self::Memory => "Memory",
+            Self::Volumes => "VolumeStatuses, Mounts",
+            Self::Diagnostics => "Diagnostics",
             Self::StaticPods => "StaticPods",
             Self::StaticPodStatuses => "StaticPodStatuses",
             Self::ConfigStatuses => "ConfigStatuses",
@@ -229,10 +245,16 @@ pub(crate) const ALL: &[&Check] = &[
     &connectivity::ENDPOINTS,
     &connectivity::REACHABLE,
     &expected::EXPECTED,
+    &versions::VERSIONS,
+    &clock::TIME,
     &readiness::BOOTED,
     &readiness::READY,
     &readiness::SERVICES,
     &readiness::KUBELET,
+    &machine::NETWORK,
+    &machine::MEMORY,
+    &disk::DISK,
+    &machine::DIAGNOSTICS,
     &etcd::SERVICE,
     &etcd::QUORUM,
     &etcd::LEADER,

@@ -161,6 +161,8 @@ fn unmet(snapshot: &Snapshot, node: &Node, condition: &UnmetCondition) -> Proble
         "services" if condition.reason.contains("etcd") => problem.explained_by("etcd.service"),
         "services" if condition.reason.contains("kubelet") => problem.explained_by("talos.nodes.kubelet"),
         "services" => problem.explained_by("talos.nodes.services"),
+        "time" => problem.explained_by("talos.time"),
+        "network" => problem.explained_by("talos.nodes.network"),
         "staticPods" => problem.explained_by("k8s.staticpods.running"),
         "nodeReady" if no_etcd(snapshot) => problem.explained_by("etcd.service"),
         "nodeReady" if kubernetes => problem.explained_by("k8s.nodes.ready"),

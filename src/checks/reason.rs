@@ -67,6 +67,15 @@ reasons! {
     ServiceMissing "service-missing" "a Talos service that the node needs is not there";
     ServiceBlocksBoot "service-blocks-boot" "a service holds up the boot sequence";
     KubeletUnhealthy "kubelet-unhealthy" "the kubelet is not running or not healthy";
+    NetworkNotReady "network-not-ready" "the machine's network is not ready";
+    MemoryTooSmall "memory-too-small" "the machine has less memory than Talos needs";
+    DiskTooSmall "disk-too-small" "the machine's disk is smaller than Talos needs";
+    DiskNearlyFull "disk-nearly-full" "the machine's disk is nearly full";
+    VolumeFailed "volume-failed" "a volume of the machine has failed";
+    Diagnostic "diagnostic" "Talos has diagnosed a problem of the machine";
+    TimeNotSynced "time-not-synced" "the machine's clock is not synchronised";
+    ClockSkew "clock-skew" "the machine's clock is wrong";
+    VersionUnexpected "version-unexpected" "a machine runs another version of Talos than was asked for";
     NeverBootstrapped "never-bootstrapped" "the cluster was never bootstrapped";
     EtcdStarting "etcd-starting" "etcd has not started yet";
     EtcdUnhealthy "etcd-unhealthy" "the etcd member is not healthy";
@@ -129,6 +138,7 @@ reasons! {
     UnreadableAnswer "unreadable-answer" "an answer could not be understood";
     AnswerTooLarge "answer-too-large" "an answer was longer than is read";
     NotSupportedByVersion "not-supported-by-version" "this version of Talos does not tell";
+    NotMeasurable "not-measurable" "nothing on this machine tells it";
     NoAnswer "no-answer" "the question was asked and not answered";
 }
 

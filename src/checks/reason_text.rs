@@ -3,6 +3,8 @@
 //! For somebody who has never seen the cluster: what was seen, what usually lies behind it, what to look at first. Commands
 //! that only read come first; `NODE` and `CP` stand for the address of the node concerned and of a healthy control plane.
 
+mod machine;
+
 use super::Reason;
 
 /// One step of a remedy.
@@ -356,7 +358,7 @@ fn nodes(reason: Reason) -> Entry {
             "The kubelet, which runs the pods of a node, is not running or not healthy. Without it, static pods are not started and the node drops out of Kubernetes within a minute. Common causes: an invalid kubelet configuration or argument, an image that cannot be pulled, time that is not synchronised, a control plane endpoint that cannot be reached.",
             &[KUBELET_SERVICE, KUBELET_LOGS, Change("talosctl -n NODE service kubelet restart")],
         ),
-        other => etcd(other),
+        other => machine::text(other),
     }
 }
 
@@ -518,7 +520,7 @@ fn etcd(reason: Reason) -> Entry {
             ],
         ),
         Reason::VersionsMixed => (
-            "Members or machines run different versions of the same program. During an upgrade that is normal; if it stays so, one was left out or failed to upgrade. Mixed versions work for a while and are not meant to last.",
+            "Members or machines run different versions of the same program. During an upgrade that is normal; if it stays so, one was left out, failed to upgrade, or fell back to its former version because the new one did not boot. Mixed versions work for a while and are not meant to last; machines whose versions of Talos are more than one minor version apart are not supported.",
             &[
                 Look("talosctl -n CP1,CP2,CP3 version"),
                 ETCD_STATUS,
@@ -885,6 +887,16 @@ fn workloads(reason: Reason) -> Entry {
         | Reason::ServiceMissing
         | Reason::ServiceBlocksBoot
         | Reason::KubeletUnhealthy
+        | Reason::NetworkNotReady
+        | Reason::MemoryTooSmall
+        | Reason::DiskTooSmall
+        | Reason::DiskNearlyFull
+        | Reason::VolumeFailed
+        | Reason::Diagnostic
+        | Reason::TimeNotSynced
+        | Reason::ClockSkew
+        | Reason::VersionUnexpected
+        | Reason::NotMeasurable
         | Reason::NeverBootstrapped
         | Reason::EtcdStarting
         | Reason::EtcdUnhealthy

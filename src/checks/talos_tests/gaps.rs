@@ -17,11 +17,21 @@ const MACHINE_STATUS: Break = |talos, kind| talos.machine_status = gap(kind);
 const ETCD_STATUS: Break = |talos, kind| talos.etcd_status = gap(kind);
 const ETCD_MEMBERS: Break = |talos, kind| talos.etcd_members = gap(kind);
 const ETCD_ALARMS: Break = |talos, kind| talos.etcd_alarms = gap(kind);
+const TIME_STATUS: Break = |talos, kind| talos.time_status = gap(kind);
+const NETWORK_STATUS: Break = |talos, kind| talos.network_status = gap(kind);
+const MEMORY: Break = |talos, kind| talos.memory = gap(kind);
+const VOLUMES: Break = |talos, kind| talos.volumes = gap(kind);
 const CONTACT: Break = |talos, kind| talos.contact = gap(kind);
 
 /// Each check with the facts it cannot do without on each node.
-const NEEDED: [(&str, &[Break]); 12] = [
+const NEEDED: [(&str, &[Break]); 18] = [
     ("talos.nodes.reachable", &[CONTACT]),
+    ("talos.versions", &[CONTACT]),
+    ("talos.time", &[CONTACT, TIME_STATUS]),
+    ("talos.nodes.network", &[CONTACT, NETWORK_STATUS]),
+    ("talos.nodes.memory", &[CONTACT, MEMORY]),
+    ("talos.nodes.disk", &[CONTACT, VOLUMES]),
+    ("talos.nodes.diagnostics", &[CONTACT]),
     ("talos.nodes.booted", &[CONTACT, MACHINE_STATUS]),
     ("talos.nodes.ready", &[CONTACT, MACHINE_STATUS]),
     ("talos.nodes.services", &[CONTACT, SERVICES]),

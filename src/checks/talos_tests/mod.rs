@@ -1,24 +1,32 @@
 //! Judges of Talos and etcd over the healthy fixture with one thing broken.
 
+mod clock;
 mod connectivity;
 mod etcd;
 mod etcd_members;
 mod gaps;
+mod machine;
 mod readiness;
 mod server;
 
 use super::{Outcome, Status, Target, Verdict, find};
 use crate::snapshot::Snapshot;
 
-const IDS: [&str; 19] = [
+const IDS: [&str; 25] = [
     "talos.credentials",
     "talos.endpoints",
     "talos.nodes.reachable",
     "talos.nodes.expected",
+    "talos.versions",
+    "talos.time",
     "talos.nodes.booted",
     "talos.nodes.ready",
     "talos.nodes.services",
     "talos.nodes.kubelet",
+    "talos.nodes.network",
+    "talos.nodes.memory",
+    "talos.nodes.disk",
+    "talos.nodes.diagnostics",
     "etcd.service",
     "etcd.quorum",
     "etcd.leader",

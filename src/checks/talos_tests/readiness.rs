@@ -65,7 +65,9 @@ fn ready_nodes_are_listed() {
 #[test]
 fn unmet_conditions_name_the_check_that_knows_more() {
     let cases = [
-        ("time", "time is not synced", ""),
+        ("time", "time is not synced", ", see talos.time"),
+        ("network", "waiting on: connectivity", ", see talos.nodes.network"),
+        ("other", "new in this release", ""),
         ("services", "etcd not healthy", ", see etcd.service"),
         ("services", "kubelet not running", ", see talos.nodes.kubelet"),
         ("services", "trustd not healthy", ", see talos.nodes.services"),

@@ -17,7 +17,7 @@ use crate::snapshot::{Gap, GapKind, Observed};
 /// Largest message that we take, in bytes; Talos's own limit since 1.5.
 pub(super) const LARGEST: usize = 32 << 20;
 /// Calls in flight, and those of them to nodes that were slow before: they must not starve the living. A thousand nodes are asked
-/// some 12,000 questions; at 100 ms a round trip, an attempt of 10 s has to have room for them.
+/// some 20,000 questions; at 100 ms a round trip, an attempt of 10 s has to have room for them.
 const IN_FLIGHT: usize = 1024;
 const IN_FLIGHT_SLOW: usize = 8;
 

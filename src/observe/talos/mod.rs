@@ -5,6 +5,7 @@
 //! through [`connection`], all causes through [`dial::cause`](super::dial::cause) and [`refusal`].
 
 mod call;
+mod condition;
 mod connection;
 mod endpoint;
 mod etcd;

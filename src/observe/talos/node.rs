@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::call::{Lane, Route};
+use super::condition::Condition;
 use super::{APID, EndpointAddress, TalosClient, maintenance, refusal};
 use crate::checks::Fact;
 use crate::observe::dial::stagger::staggered;
@@ -92,6 +93,7 @@ impl TalosClient {
             etcd_members,
             etcd_alarms,
             etcd_spec,
+            Condition { time_status, adjtime, network_status, memory, volumes, mounts, diagnostics },
         ) = Box::pin(async {
             tokio::join!(
                 given(wants(Fact::MachineStatus), caller.machine_status(&to)),
@@ -107,6 +109,7 @@ impl TalosClient {
                 given(etcd(Fact::EtcdMembership), caller.etcd_members(&to)),
                 given(etcd(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
                 given(etcd(Fact::EtcdSpecs), caller.etcd_spec(&to)),
+                caller.condition(&to, facts),
             )
         })
         .await;
@@ -116,6 +119,13 @@ impl TalosClient {
             nodename: first.nodename,
             machine_status,
             services,
+            time_status,
+            adjtime,
+            network_status,
+            memory,
+            volumes,
+            mounts,
+            diagnostics,
             static_pods,
             static_pod_statuses,
             config_statuses,
@@ -248,7 +258,7 @@ impl TalosClient {
 }
 
 /// Asks only if somebody wants to know.
-async fn given<T>(wanted: bool, answer: impl Future<Output = Observed<T>>) -> Observed<T> {
+pub(super) async fn given<T>(wanted: bool, answer: impl Future<Output = Observed<T>>) -> Observed<T> {
     if wanted { answer.await } else { Err(Gap::not_asked()) }
 }
 

@@ -1,0 +1,159 @@
+//! Stage 2: the network and the memory of each machine, and what it has diagnosed itself.
+
+use super::common::{each_node, gap_problem, is_older, says_nothing, talos_contact, talos_fact};
+use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Node, Role, Snapshot};
+
+pub(super) const NETWORK: Check = Check {
+    id: "talos.nodes.network",
+    stage: Stage::Readiness,
+    summary: "every machine has an address, a way out, a host name and its files",
+    explain: "Reads what each machine says of its network: whether it has an address; whether there is a way out (a default \
+route or, if probes are configured, their success); whether it has a host name; whether `/etc/hosts` and `/etc/resolv.conf` \
+are written. Services wait for these, so that a machine without one of them does not finish booting, and one that loses them \
+later goes on for a while as if nothing had happened.",
+    severity: Severity::Fail,
+    requires: &["talos.nodes.reachable"],
+    facts: &[Fact::TalosNodes, Fact::NetworkStatus],
+    judge: network,
+};
+
+pub(super) const MEMORY: Check = Check {
+    id: "talos.nodes.memory",
+    stage: Stage::Readiness,
+    summary: "every machine has the memory that Talos asks for in its role",
+    explain: "Compares the memory of each machine with the minimum of Talos: 1698 MiB for a control plane (1898 MiB before Talos \
+1.8), 874 MiB for a worker; that is 2 GiB and 1 GiB less what firmware and kernel keep for themselves. Below it, the kernel \
+ends processes under load, and etcd is a likely victim.\n\n\
+In container mode the memory is the host's, and the machine is passed over.",
+    severity: Severity::Fail,
+    requires: &["talos.nodes.reachable"],
+    facts: &[Fact::TalosNodes, Fact::Memory],
+    judge: memory,
+};
+
+pub(super) const DIAGNOSTICS: Check = Check {
+    id: "talos.nodes.diagnostics",
+    stage: Stage::Readiness,
+    summary: "no machine has diagnosed a problem of its own",
+    explain: "Talos looks at itself once a minute and keeps a diagnostic for each problem that lasts: `kubelet-csr` when \
+certificates for kubelets wait for approval (then `kubectl logs` and `exec` fail), `address-overlap` when the machine's own \
+addresses lie in the networks of pods or services. Each is a warning, with its details. `talosctl -n NODE get diagnostics` \
+lists them, and talos.dev/diagnostic/ID explains each.\n\n\
+Talos before 1.8 has no diagnostics, and such machines are passed over.",
+    severity: Severity::Warn,
+    requires: &["talos.nodes.reachable"],
+    facts: &[Fact::TalosNodes, Fact::Diagnostics],
+    judge: diagnostics,
+};
+
+/// Bytes.
+pub(super) const MIB: u64 = 1 << 20;
+
+/// Why nothing that belongs to the host is judged.
+pub(super) const CONTAINER: &str = "in container mode it is the host's";
+
+/// Talos runs in a container, on a kernel, memory and disks of somebody else's.
+pub(super) fn is_container(snapshot: &Snapshot, node: &Node) -> bool {
+    talos_contact(snapshot, node).is_ok_and(|contact| contact.version.mode == "container")
+}
+
+fn network(snapshot: &Snapshot) -> Verdict {
+    let expected = "the state of the machine's network";
+    each_node(snapshot, |node, verdict| {
+        let target = Target::node(node);
+        match talos_fact(snapshot, node, |talos| &talos.network_status, expected) {
+            Ok(Some(status)) => verdict.push(target, network_of(node, *status)),
+            Ok(None) => verdict.push(target, says_nothing(expected, "the machine has no NetworkStatus")),
+            Err(outcome) => verdict.push(target, outcome),
+        }
+    })
+}
+
+fn network_of(node: &Node, status: NetworkStatus) -> Outcome {
+    let parts = [
+        (status.address_ready, "address"),
+        (status.connectivity_ready, "connectivity"),
+        (status.hostname_ready, "hostname"),
+        (status.etc_files_ready, "etcFiles"),
+    ];
+    let missing: Vec<&str> = parts.into_iter().filter(|(ready, _)| !ready).map(|(_, part)| part).collect();
+    if missing.is_empty() {
+        return Outcome::Pass(None);
+    }
+    let observed = format!("not ready: {}", missing.join(", "));
+    let expected = "address, connectivity, hostname and etcFiles ready";
+    let problem = Problem::fail(Reason::NetworkNotReady, expected, observed);
+    let problem = match missing.as_slice() {
+        ["connectivity"] => problem.hint(Hint::likely("there is no default route, or a configured probe fails")),
+        _ => problem,
+    };
+    Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} get networkstatus -o yaml", [node.address.as_str()])))
+}
+
+fn memory(snapshot: &Snapshot) -> Verdict {
+    each_node(snapshot, |node, verdict| verdict.push(Target::node(node), memory_of(snapshot, node)))
+}
+
+fn memory_of(snapshot: &Snapshot, node: &Node) -> Outcome {
+    if is_container(snapshot, node) {
+        return Outcome::Skip(CONTAINER.to_owned());
+    }
+    let expected = "the size of the machine's memory";
+    let size = match talos_fact(snapshot, node, |talos| &talos.memory, expected) {
+        Ok(0) => return says_nothing(expected, "0 bytes"),
+        Ok(size) => *size,
+        Err(outcome) => return outcome,
+    };
+    let least = MIB
+        * match node.role {
+            Role::ControlPlane if is_older(snapshot, node, (1, 8, 0)) => 1898,
+            Role::ControlPlane => 1698,
+            Role::Worker => 874,
+            Role::Unknown => {
+                let expected = "a role, because the memory that is needed depends on it";
+                return says_nothing(expected, "no source tells the node's role");
+            }
+        };
+    if size >= least {
+        return Outcome::Pass(None);
+    }
+    let (expected, observed) = (format!("at least {} MiB", least / MIB), format!("{} MiB", size / MIB));
+    let problem = Problem::fail(Reason::MemoryTooSmall, expected, observed);
+    Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} memory", [node.address.as_str()])))
+}
+
+fn diagnostics(snapshot: &Snapshot) -> Verdict {
+    each_node(snapshot, |node, verdict| {
+        let target = Target::node(node);
+        let found = match talos_contact(snapshot, node) {
+            Ok(_) => &node.talos.diagnostics,
+            Err(outcome) => return verdict.push(target, outcome),
+        };
+        match found {
+            Ok(found) if found.is_empty() => verdict.ok(target),
+            Ok(found) => found.iter().for_each(|it| verdict.problem(target.clone(), diagnosed(node, it))),
+            Err(gap) if gap.kind == GapKind::Unsupported && is_older(snapshot, node, (1, 8, 0)) => {
+                verdict.skip(target, "this version of Talos has no diagnostics");
+            }
+            // What only warns is no reason to stop somebody whose role does not tell it.
+            Err(gap) if gap.kind == GapKind::Forbidden => {
+                verdict.skip(target, format!("the role does not allow it: {}", gap.text));
+            }
+            Err(gap) => verdict.problem(target, gap_problem(gap, "the machine's diagnostics")),
+        }
+    })
+}
+
+fn diagnosed(node: &Node, found: &Diagnostic) -> Problem {
+    let mut observed = format!("{}: {}", found.id, found.message);
+    if !found.details.is_empty() {
+        observed = format!("{observed} ({})", found.details.join("; "));
+    }
+    let problem = Problem::warn(Reason::Diagnostic, "no diagnostic", observed)
+        .hint(Hint::run("{talosctl} -n {} get diagnostics -o yaml", [node.address.as_str()]));
+    match found.id.as_str() {
+        "kubelet-csr" => problem.hint(Hint::run("{kubectl} get csr", [])),
+        _ => problem,
+    }
+}

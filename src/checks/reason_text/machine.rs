@@ -1,0 +1,104 @@
+//! The machines themselves: versions, clocks, network, memory, disks.
+
+use super::Step::{Change, Do, Look};
+use super::{Entry, KUBELET_LOGS, NODE_DMESG, NODE_VERSION, etcd};
+use crate::checks::Reason;
+
+const TIME_STATUS: super::Step = Look("talosctl -n NODE get timestatus,adjtimestatus -o yaml");
+const VOLUMES: super::Step = Look("talosctl -n NODE get volumestatus");
+const MOUNTS: super::Step = Look("talosctl -n NODE mounts");
+
+/// Passes the others on.
+#[allow(clippy::too_many_lines, reason = "a table")]
+pub(super) fn text(reason: Reason) -> Entry {
+    match reason {
+        Reason::NetworkNotReady => (
+            "Talos itself says that a part of its network is not there: an address, a way out (a default route, or the probes of the configuration), a host name, or the files `/etc/hosts` and `/etc/resolv.conf`. Services that need it wait, so such a machine often does not finish booting.",
+            &[
+                Look("talosctl -n NODE get networkstatus -o yaml"),
+                Do("No address: is the link up, and does DHCP or the machine configuration give one?"),
+                Look("talosctl -n NODE get links"),
+                Look("talosctl -n NODE get addresses"),
+                Do("No connectivity: is there a default route, and do the configured probes succeed?"),
+                Look("talosctl -n NODE get routes"),
+                Look("talosctl -n NODE get probestatus"),
+            ],
+        ),
+        Reason::MemoryTooSmall => (
+            "The machine has less memory than Talos asks for in its role. It may run for a while; under load the kernel ends processes, and etcd or the API server is a likely victim. Nothing but more memory helps.",
+            &[
+                Look("talosctl -n NODE memory"),
+                Do("Give the machine more memory: 4 GiB for a control plane, 2 GiB for a worker."),
+            ],
+        ),
+        Reason::DiskTooSmall => (
+            "The disk on which Talos keeps its data, images and etcd (the partition EPHEMERAL, mounted at `/var`) is smaller than Talos needs. Images and logs will fill it, and the kubelet then evicts pods.",
+            &[
+                VOLUMES,
+                Look("talosctl -n NODE get disks"),
+                Do("Enlarge the disk and reboot the machine, which grows the partition; or install on a larger disk."),
+            ],
+        ),
+        Reason::DiskNearlyFull => (
+            "Less than a tenth of `/var` is free. The kubelet begins to remove images and to evict pods at about this point, and etcd, which keeps its data there too, stops when nothing is left. Usual causes: large images, logs, pods that write into emptyDir volumes.",
+            &[
+                MOUNTS,
+                Look("talosctl -n NODE usage -H --depth 2 /var"),
+                Do("Remove what is not needed: pods with large volumes first, then images. Or enlarge the disk."),
+            ],
+        ),
+        Reason::VolumeFailed => (
+            "Talos could not find, make, unlock or grow a volume of this machine. What lives on it does not start. Encrypted volumes fail when their key is out of reach (a TPM that was replaced, a KMS that does not answer), user volumes when no disk fits their selector.",
+            &[
+                VOLUMES,
+                Look("talosctl -n NODE get discoveredvolumes"),
+                NODE_DMESG,
+                Do("Correct what the message of the volume says: the disk, the key, or the volume's configuration."),
+            ],
+        ),
+        Reason::Diagnostic => (
+            "Talos looks at itself once a minute and has found a problem that lasts. `kubelet-csr`: certificates that kubelets have asked for wait for approval, so that logs and exec fail. `address-overlap`: the machine's own addresses lie in the networks of pods or services.",
+            &[
+                Look("talosctl -n NODE get diagnostics -o yaml"),
+                Do("Each has a page of its own at talos.dev/diagnostic/ID."),
+                Look("kubectl get csr"),
+            ],
+        ),
+        Reason::TimeNotSynced => (
+            "The machine has not set its clock by a time server. Until it has, Talos starts neither etcd nor the kubelet on it; later on, a clock that nobody corrects drifts until certificates are refused. Usually the time servers cannot be reached: UDP port 123 is filtered (TCP port 4460 where NTS is used), or their names do not resolve.",
+            &[
+                TIME_STATUS,
+                Look("talosctl -n NODE get timeservers -o yaml"),
+                Look("talosctl -n NODE logs controller-runtime"),
+                Do("Name time servers that the machine can reach, in `machine.time.servers`."),
+            ],
+        ),
+        Reason::ClockSkew => (
+            "The clock of the machine is off. One second is enough for etcd to complain and for leases and logs to mislead; half a minute makes leases look stale, and minutes make certificates expired or not yet valid. A clock can also look wrong because the one that it is compared with, that of the API server, is.",
+            &[
+                TIME_STATUS,
+                Look("talosctl -n NODE time"),
+                Do(
+                    "If all machines show the same difference, look at the control plane that served the API request instead.",
+                ),
+                Do(
+                    "Name time servers that the machine can reach in `machine.time.servers`, and correct the clock of the host of virtual machines.",
+                ),
+            ],
+        ),
+        Reason::VersionUnexpected => (
+            "The machine runs another version of Talos than `--expect-talos` asks for. The upgrade has not reached it, was installed and not followed by a reboot, or was rolled back because the new version did not boot.",
+            &[
+                NODE_VERSION,
+                NODE_DMESG,
+                Do("Where the upgrade was installed, a reboot completes it:"),
+                Change("talosctl -n NODE reboot"),
+            ],
+        ),
+        Reason::NotMeasurable => (
+            "The check needs something that this machine does not tell, and that it is not expected to tell: in container mode a machine has neither a clock nor disks of its own, and a clock is compared with Kubernetes' only where a lease of the node is fresh. So the check is left out there.",
+            &[TIME_STATUS, KUBELET_LOGS, Do("Nothing to do, unless the lease of the node is stale.")],
+        ),
+        other => etcd(other),
+    }
+}
