@@ -39,6 +39,7 @@ Register-ArgumentCompleter -Native -CommandName 'cluster-health' -ScriptBlock {
             [CompletionResult]::new('--nodes', '--nodes', [CompletionResultType]::ParameterName, 'Narrow the per-node checks to these nodes; etcd and API checks always cover the cluster')
             [CompletionResult]::new('--expect-control-planes', '--expect-control-planes', [CompletionResultType]::ParameterName, 'Fail unless there are exactly N control planes')
             [CompletionResult]::new('--expect-workers', '--expect-workers', [CompletionResultType]::ParameterName, 'Fail unless there are exactly N workers')
+            [CompletionResult]::new('--expect-talos', '--expect-talos', [CompletionResultType]::ParameterName, 'Fail unless every machine runs this version of Talos, such as v1.13.0')
             [CompletionResult]::new('--max-unready-workers', '--max-unready-workers', [CompletionResultType]::ParameterName, 'So many workers may be not ready: a warning instead of a failure')
             [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Run only these checks and what they need: id, prefix (etcd), stage number or glob')
             [CompletionResult]::new('--skip', '--skip', [CompletionResultType]::ParameterName, 'Leave these checks out; applied after --check')

@@ -36,6 +36,7 @@ set edit:completion:arg-completer[cluster-health] = {|@words|
             cand --nodes 'Narrow the per-node checks to these nodes; etcd and API checks always cover the cluster'
             cand --expect-control-planes 'Fail unless there are exactly N control planes'
             cand --expect-workers 'Fail unless there are exactly N workers'
+            cand --expect-talos 'Fail unless every machine runs this version of Talos, such as v1.13.0'
             cand --max-unready-workers 'So many workers may be not ready: a warning instead of a failure'
             cand --check 'Run only these checks and what they need: id, prefix (etcd), stage number or glob'
             cand --skip 'Leave these checks out; applied after --check'
