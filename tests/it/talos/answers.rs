@@ -79,8 +79,12 @@ fn harmless(machine: &str, call: &str, does: &Misbehaviour) -> Option<&'static s
     let worker = machine == "worker-1";
     let stranger = matches!(does, Misbehaviour::From(_));
     let empty = *does == Misbehaviour::Empty;
+    let refused = matches!(does, Misbehaviour::Fail { code: 7, .. });
     Some(match call {
         "Get NodeAddresses" => "it tells machines from addresses, and nothing is judged by it",
+        "Get AdjtimeStatuses" => "the lease of the node tells how far its clock is off, too",
+        "Mounts" => "what it tells only warns",
+        "List Diagnostics" if empty || refused => "what it tells only warns, and no diagnostic is a good one",
         "Get EtcdMembers" => "EtcdStatus has the id of the member, too",
         "Get MachineTypes" if !(stranger && worker) => "discovery has the role, too",
         "List SchedulerConfigs" | "List ControllerManagerConfigs" => "it only excuses a component that is not there",
@@ -93,6 +97,11 @@ fn harmless(machine: &str, call: &str, does: &Misbehaviour) -> Option<&'static s
         | "ServiceList"
         | "Get MachineStatuses"
         | "Get EtcdSpecs"
+        | "Get NetworkStatuses"
+        | "Get TimeStatuses"
+        | "List Diagnostics"
+        | "List VolumeStatuses"
+        | "Memory"
         | "List StaticPods"
         | "List ConfigStatuses"
             if stranger && !(worker && call == "List StaticPods") =>

@@ -6,6 +6,7 @@ mod endpoints;
 mod etcd;
 mod hostile;
 mod logs;
+mod machines;
 mod nodes;
 mod releases;
 mod rounds;
