@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, Finding, Kind, Outcome, Problem, Severity, Status, Verdict};
+use super::kube_common::READY;
+use super::{Check, Finding, Kind, Outcome, Problem, Reason, Severity, Status, Target, Verdict};
 use crate::snapshot::{Allowance, Role, Snapshot};
 
-/// Turns what is wrong with so many workers into warnings that name them. Control planes are never allowed to be missing, and
-/// what could not be determined is no shortfall.
+/// Turns what is wrong with so many workers into warnings that name them, and says so if there are more. Control planes are
+/// never allowed to be missing, and what could not be determined is no shortfall.
 pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     let workers: BTreeSet<&str> = snapshot
         .nodes
@@ -14,15 +15,15 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
         .filter(|node| node.role == Role::Worker && !node.leaving)
         .map(|node| node.name.as_str())
         .collect();
-    let allowed = limit(snapshot, workers.len());
-    let missing: BTreeSet<String> = verdicts
-        .iter()
-        .flat_map(|(_, verdict)| &verdict.findings)
-        .filter(|finding| finding.target.kind == Kind::Node && finding.outcome.status() == Status::Fail)
-        .map(|finding| finding.target.name.clone())
-        .filter(|name| workers.contains(name.as_str()))
-        .collect();
-    if missing.is_empty() || missing.len() > allowed {
+    let allowed = match snapshot.asked.max_unready_workers {
+        Allowance::None => return,
+        Allowance::Count(count) => count,
+        Allowance::Percent(percent) => workers.len() * usize::from(percent) / 100,
+    };
+    let missing: BTreeSet<String> =
+        verdicts.iter().flat_map(|(_, verdict)| failing(verdict, &workers)).map(str::to_owned).collect();
+    if missing.len() > allowed {
+        too_many(verdicts, &workers, &missing, allowed);
         return;
     }
     let findings = verdicts.iter_mut().flat_map(|(_, verdict)| &mut verdict.findings);
@@ -33,13 +34,28 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
     }
 }
 
-/// How many workers may be missing.
-pub(super) fn limit(snapshot: &Snapshot, workers: usize) -> usize {
-    match snapshot.asked.max_unready_workers {
-        Allowance::None => 0,
-        Allowance::Count(count) => count,
-        Allowance::Percent(percent) => workers * usize::from(percent) / 100,
-    }
+/// The workers that a check has seen to be wrong.
+fn failing<'a>(verdict: &'a Verdict, workers: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
+    let failed = verdict.findings.iter().filter(|it| it.outcome.status() == Status::Fail);
+    let nodes = failed.filter(|it| it.target.kind == Kind::Node).map(|it| it.target.name.as_str());
+    nodes.filter(|name| workers.contains(name))
+}
+
+/// Each of them is named with its own reasons; this is their sum. It stands where people look for it, or else, in a selection
+/// of checks, with the first check that misses one.
+fn too_many(
+    verdicts: &mut [(&'static Check, Verdict)],
+    workers: &BTreeSet<&str>,
+    missing: &BTreeSet<String>,
+    allowed: usize,
+) {
+    let misses = |verdict: &Verdict| failing(verdict, workers).next().is_some();
+    let place = verdicts.iter().position(|(check, _)| check.id == READY);
+    let Some(place) = place.or_else(|| verdicts.iter().position(|(_, verdict)| misses(verdict))) else { return };
+    let names = missing.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let expected = format!("at most {allowed} workers missing");
+    let problem = Problem::fail(Reason::TooManyUnready, expected, format!("{}: {names}", missing.len()));
+    verdicts[place].1.problem(Target::cluster(), problem);
 }
 
 fn relax(finding: &mut Finding) {
@@ -78,6 +94,44 @@ mod tests {
         assert!(warned >= 2, "it is named");
         snapshot.asked.max_unready_workers = Allowance::Percent(99);
         assert!(!is_fine(&snapshot), "99 % of one worker is none");
+    }
+
+    /// Where it is said that too many are missing, and of whom.
+    fn sums(verdicts: &[(&'static Check, Verdict)]) -> Vec<(&'static str, String)> {
+        let problems = verdicts.iter().flat_map(|(check, verdict)| verdict.problems().map(|(_, it)| (check.id, it)));
+        let sums = problems.filter(|(_, problem)| problem.reason == Reason::TooManyUnready);
+        sums.map(|(check, problem)| (check, problem.observed.clone())).collect()
+    }
+
+    #[test]
+    fn more_than_are_allowed_are_said_to_be_too_many_once() {
+        let mut snapshot = fixture::healthy();
+        snapshot.power_off("w-1");
+        assert_eq!(sums(&verdicts(&snapshot)), [], "nobody has asked");
+        snapshot.asked.max_unready_workers = Allowance::Count(0);
+        assert_eq!(sums(&verdicts(&snapshot)), [("k8s.nodes.ready", "1: w-1".to_owned())]);
+        let mut some = verdicts(&snapshot);
+        some.retain(|(check, _)| check.stage <= super::super::Stage::Readiness);
+        for (check, verdict) in &mut some {
+            *verdict = (check.judge)(&snapshot);
+        }
+        apply(&snapshot, &mut some);
+        assert_eq!(sums(&some), [("talos.nodes.reachable", "1: w-1".to_owned())]);
+        snapshot.asked.max_unready_workers = Allowance::Count(1);
+        assert_eq!(sums(&verdicts(&snapshot)), []);
+    }
+
+    #[test]
+    fn a_worker_that_never_registered_is_missing_everywhere() {
+        let mut snapshot = fixture::healthy();
+        snapshot.asked.max_unready_workers = Allowance::Count(1);
+        snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+        let verdicts = verdicts(&snapshot);
+        let of = |id| &verdicts.iter().find(|(check, _)| check.id == id).unwrap().1;
+        assert_eq!(of("k8s.nodes.registered").status(), Status::Warn);
+        let ready = of("k8s.nodes.ready").findings.iter().find(|finding| finding.target.name == "w-1").unwrap();
+        assert_eq!(ready.outcome.status(), Status::Skip);
+        assert!(is_fine(&snapshot));
     }
 
     #[test]

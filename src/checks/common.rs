@@ -201,12 +201,13 @@ pub(super) fn service_text(service: &Service) -> String {
     text
 }
 
-/// Why a per-node check of Talos does not judge this node; `None` if it does.
+/// Why a per-node check does not judge this node; `None` if it does. Whether other systems than Talos count is for each check
+/// to say.
 pub(super) fn passed_over(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
     if node.leaving {
         Some("the node is being removed")
-    } else if is_foreign(snapshot, node) {
-        Some("not a Talos machine")
+    } else if node.out_of_scope {
+        Some("outside of `--nodes`")
     } else if is_outside_flags(snapshot, node) {
         Some("not among the nodes that were asked for")
     } else if is_stale_discovery_member(snapshot, node) {
@@ -298,6 +299,7 @@ pub(super) fn each_node<'a>(snapshot: &'a Snapshot, mut judge: impl FnMut(&'a No
     for node in snapshot.nodes.iter().filter(|node| !node.out_of_scope) {
         match passed_over(snapshot, node) {
             Some(reason) => verdict.skip(Target::node(node), reason),
+            None if is_foreign(snapshot, node) => verdict.skip(Target::node(node), "not a Talos machine"),
             None => judge(node, &mut verdict),
         }
     }

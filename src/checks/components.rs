@@ -1,8 +1,9 @@
 //! The control plane's own components, as the kubelets of the control planes tell them.
 
+use super::common::passed_over;
 use super::kube_common::{
     ETCD_SERVICE, QUORUM, Quorum, READY, RENDERED, control_planes, etcd_is_bad, explained, has_kubernetes,
-    kubelet_path, listed, mirror_pod, object_of, passed_over, quorum, says_ready, talos_gap, trouble,
+    kubelet_path, listed, mirror_pod, object_of, quorum, says_ready, talos_gap, trouble,
 };
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Observed, PodState, Snapshot, TalosNode};
@@ -132,7 +133,7 @@ fn judge(snapshot: &Snapshot, component: Component) -> Verdict {
 
 /// How this component fares on this control plane.
 pub(super) fn on_node(snapshot: &Snapshot, node: &Node, component: Component) -> Outcome {
-    if let Some(why) = passed_over(node) {
+    if let Some(why) = passed_over(snapshot, node) {
         return Outcome::Skip(why.to_owned());
     }
     if snapshot.talos.is_some() {

@@ -141,17 +141,6 @@ pub(super) fn has_kubernetes(node: &Node) -> Option<bool> {
     (node.talos.nodename.is_ok() && node.talos.services.is_ok()).then_some(false)
 }
 
-/// Why this node is listed and not judged.
-pub(super) fn passed_over(node: &Node) -> Option<&'static str> {
-    if node.leaving {
-        Some("being removed")
-    } else if node.out_of_scope {
-        Some("outside of --nodes")
-    } else {
-        None
-    }
-}
-
 /// Control planes, or why there is nothing to say about them.
 pub(super) fn control_planes(snapshot: &Snapshot) -> Result<Vec<&Node>, Outcome> {
     let nodes: Vec<&Node> = snapshot.control_planes().collect();

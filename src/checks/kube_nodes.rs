@@ -1,12 +1,13 @@
 //! What Kubernetes says of the nodes.
 
+use super::common::{is_outside_flags, passed_over};
 use super::expected::{as_stated, is_stated};
 use super::kube_common::{
     KUBELET, REACHABLE, READY as READY_ID, REGISTERED as REGISTERED_ID, RENEWAL, explained, has_kubernetes, is_alive,
-    kubelet_is_bad, listed, lost, object_of, passed_over, says_ready, talos_gap, talos_path,
+    kubelet_is_bad, listed, lost, object_of, says_ready, talos_gap, talos_path,
 };
-use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
-use crate::snapshot::{Allowance, Condition, KubeNode, Leases, Node, Role, Snapshot};
+use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Condition, KubeNode, Leases, Node, Snapshot};
 
 pub(super) const REGISTERED: Check = Check {
     id: REGISTERED_ID,
@@ -79,6 +80,10 @@ fn registered(snapshot: &Snapshot) -> Verdict {
     let mut verdict = Verdict::default();
     if snapshot.talos.is_none() {
         as_stated(snapshot, &mut verdict);
+        for node in snapshot.nodes.iter().filter(|node| !node.leaving && is_outside_flags(snapshot, node)) {
+            let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
+            verdict.problem(Target::node(node), Problem::warn(Reason::NodeUnexpected, expected, "not among them"));
+        }
         if verdict.findings.is_empty() {
             verdict.ok(Target::cluster());
         }
@@ -87,12 +92,11 @@ fn registered(snapshot: &Snapshot) -> Verdict {
     for node in &snapshot.nodes {
         verdict.push(Target::node(node), registration(snapshot, node, objects));
     }
-    tolerate(snapshot, &mut verdict);
     verdict
 }
 
 fn registration(snapshot: &Snapshot, node: &Node, objects: &[KubeNode]) -> Outcome {
-    if let Some(why) = passed_over(node) {
+    if let Some(why) = passed_over(snapshot, node) {
         return Outcome::Skip(why.to_owned());
     }
     if !node.is_talos {
@@ -149,7 +153,7 @@ fn ready(snapshot: &Snapshot) -> Verdict {
     let mut verdict = Verdict::default();
     for node in &snapshot.nodes {
         let object = object_of(snapshot, node, objects);
-        let outcome = match (passed_over(node), object) {
+        let outcome = match (passed_over(snapshot, node), object) {
             (Some(why), _) => Outcome::Skip(why.to_owned()),
             (None, Some(object)) => readiness(snapshot, node, object),
             (None, None) => unregistered(node),
@@ -165,7 +169,6 @@ fn ready(snapshot: &Snapshot) -> Verdict {
         let problem = Problem::error(Reason::NodeUnexpected, "a known node", "no source of nodes names it");
         verdict.problem(Target::new(super::Kind::Node, object.name.as_str()), problem);
     }
-    tolerate(snapshot, &mut verdict);
     verdict
 }
 
@@ -236,38 +239,7 @@ fn lease(snapshot: &Snapshot, object: &KubeNode) -> Result<(), Outcome> {
     }
 }
 
-/// `--max-unready-workers`: what stands against so many workers becomes a warning.
-fn tolerate(snapshot: &Snapshot, verdict: &mut Verdict) {
-    let workers = || snapshot.nodes.iter().filter(|node| node.role == Role::Worker && !node.leaving);
-    if snapshot.asked.max_unready_workers == Allowance::None {
-        return;
-    }
-    let allowed = super::allowance::limit(snapshot, workers().count());
-    let is_worker = |target: &Target| workers().any(|node| Target::node(node) == *target);
-    // What could not be determined is no shortfall; what is blocked by a missing registration is.
-    let counts = |outcome: &Outcome| {
-        outcome.status() == Status::Fail || matches!(outcome, Outcome::Blocked(by) if *by == REGISTERED_ID)
-    };
-    let short = verdict.findings.iter_mut().filter(|finding| counts(&finding.outcome) && is_worker(&finding.target));
-    let mut short: Vec<_> = short.collect();
-    let missing = short.len();
-    if missing > allowed {
-        let names: Vec<&str> = short.iter().map(|finding| finding.target.name.as_str()).collect();
-        let expected = format!("at most {allowed} workers missing");
-        let problem = Problem::fail(Reason::TooManyUnready, expected, format!("{missing}: {}", names.join(", ")));
-        // Each of them is named with its own reason; this is their sum.
-        verdict.problem(Target::cluster(), problem);
-        return;
-    }
-    for finding in &mut short {
-        finding.outcome = Outcome::Problem(match std::mem::replace(&mut finding.outcome, Outcome::Pass(None)) {
-            Outcome::Problem(problem) => Problem { severity: Severity::Warn, ..problem },
-            _ => Problem::warn(Reason::NodeNotRegistered, "a Node object that is ready", "no Node object"),
-        });
-    }
-}
-
-/// For those whose pods run on nodes: not ready, and whether that is allowed.
+/// For those whose pods run on nodes: not ready, and how much that counts.
 pub(super) fn unready(snapshot: &Snapshot) -> Vec<(String, Severity)> {
     let verdict = ready(snapshot);
     let problems = verdict.problems().filter(|(target, _)| target.kind == super::Kind::Node);
@@ -281,7 +253,7 @@ fn schedulable(snapshot: &Snapshot) -> Verdict {
     };
     let mut verdict = Verdict::default();
     for node in &snapshot.nodes {
-        let outcome = match (passed_over(node), object_of(snapshot, node, objects)) {
+        let outcome = match (passed_over(snapshot, node), object_of(snapshot, node, objects)) {
             (Some(why), _) => Outcome::Skip(why.to_owned()),
             (None, Some(object)) => scheduling(object),
             (None, None) => unregistered(node),

@@ -1,10 +1,11 @@
 //! Static pods: what Talos has rendered, and what the kubelets make of it.
 
+use super::common::passed_over;
 use super::components::{self, Component};
 use super::kube_common::{
     ETCD_SERVICE, QUORUM, Quorum, READY, RENDERED as RENDERED_ID, control_planes, etcd_is_bad, explained,
-    has_kubernetes, is_healthy, kubelet_path, listed, object_of, passed_over, quorum, says_ready, service,
-    talos_closed, talos_gap, talos_path, trouble,
+    has_kubernetes, is_healthy, kubelet_path, listed, object_of, quorum, says_ready, service, talos_closed, talos_gap,
+    talos_path, trouble,
 };
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState, Role, Snapshot, StaticPodStatus};
@@ -59,7 +60,7 @@ fn rendered(snapshot: &Snapshot) -> Verdict {
 }
 
 fn rendered_on(snapshot: &Snapshot, node: &Node) -> Outcome {
-    if let Some(why) = passed_over(node) {
+    if let Some(why) = passed_over(snapshot, node) {
         return Outcome::Skip(why.to_owned());
     }
     if let Some(by) = talos_path(snapshot, node) {
@@ -113,7 +114,7 @@ fn running(snapshot: &Snapshot) -> Verdict {
     }
     let mut verdict = Verdict::default();
     for node in snapshot.nodes.iter().filter(|node| node.is_talos) {
-        if let Some(why) = passed_over(node) {
+        if let Some(why) = passed_over(snapshot, node) {
             verdict.skip(Target::node(node), why);
         } else {
             pods_of(snapshot, node, &mut verdict);
@@ -251,7 +252,7 @@ fn mirrors(snapshot: &Snapshot) -> Verdict {
 
 fn mirror(snapshot: &Snapshot, mirror: &Pod) -> Outcome {
     let node = mirror.node.as_deref().and_then(|name| snapshot.node(name));
-    if let Some(why) = node.and_then(passed_over) {
+    if let Some(why) = node.and_then(|node| passed_over(snapshot, node)) {
         return Outcome::Skip(why.to_owned());
     }
     let by = node.and_then(|node| {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{judge, no, roots, said, status};
 use crate::checks::Status;
 use crate::checks::fixture::{ago, condition, healthy, kube_node, node, now};
-use crate::snapshot::{Allowance, GapKind, Snapshot, Sources};
+use crate::snapshot::{GapKind, Snapshot, Sources};
 
 fn set_ready(snapshot: &mut Snapshot, name: &str, state: &str, message: &str) {
     let conditions = &mut snapshot.kube_node_mut(name).conditions;
@@ -105,23 +105,6 @@ fn guests_only_warn_and_leaving_nodes_are_passed_over() {
 }
 
 #[test]
-fn allowed_shortfall_warns_with_names_and_never_covers_control_planes() {
-    let id = "k8s.nodes.ready";
-    let mut snapshot = healthy();
-    set_ready(&mut snapshot, "w-1", "False", "");
-    snapshot.asked.max_unready_workers = Allowance::Percent(50);
-    // Half of one worker is none.
-    assert_eq!(said(&snapshot, id), ["fail node-not-ready w-1", "fail too-many-unready cluster"]);
-    snapshot.asked.max_unready_workers = Allowance::Count(1);
-    assert_eq!(said(&snapshot, id), ["warn node-not-ready w-1"]);
-    set_ready(&mut snapshot, "cp-1", "False", "");
-    assert_eq!(said(&snapshot, id), ["fail node-not-ready cp-1", "warn node-not-ready w-1"]);
-    snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
-    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["warn node-not-registered w-1"]);
-    assert_eq!(said(&snapshot, id), ["fail node-not-ready cp-1", "warn node-not-registered w-1"]);
-}
-
-#[test]
 fn cordons_and_taints_warn() {
     let id = "k8s.nodes.schedulable";
     let mut snapshot = healthy();
@@ -158,5 +141,18 @@ fn without_talos_stated_numbers_are_still_seen() {
 
     let mut named = healthy().without_talos();
     named.asked.worker_nodes = vec!["w-1".to_owned(), "w-9".to_owned()];
+    named.nodes.iter_mut().for_each(|node| node.sources.flags = true);
     assert_eq!(said(&named, id), ["fail node-missing w-9"]);
+}
+
+#[test]
+fn without_talos_nodes_that_nobody_asked_for_are_a_warning() {
+    let mut named = healthy().without_talos();
+    named.asked.worker_nodes = vec!["w-1".to_owned()];
+    for name in ["w-1", "cp-1", "cp-2"] {
+        named.node_mut(name).sources.flags = true;
+    }
+    assert_eq!(said(&named, "k8s.nodes.registered"), ["warn node-unexpected cp-3"]);
+    set_ready(&mut named, "cp-3", "False", "");
+    assert_eq!(status(&named, "k8s.nodes.ready"), Status::Pass);
 }
