@@ -55,6 +55,7 @@ pub(super) enum Certificate {
     /// Of another authority.
     Foreign,
     Expired,
+    ExpiresSoon,
     NotYetValid,
     /// For another address.
     Misnamed,
@@ -136,6 +137,7 @@ fn serve(server: &Server, transport: Option<&Transport>, world: &World) -> Servi
     match transport {
         Some(Transport::WrongCa) => tls.certificate = Certificate::Foreign,
         Some(Transport::Expired) => tls.certificate = Certificate::Expired,
+        Some(Transport::ExpiresSoon) => tls.certificate = Certificate::ExpiresSoon,
         Some(Transport::NotYetValid) => tls.certificate = Certificate::NotYetValid,
         Some(Transport::WrongName) => tls.certificate = Certificate::Misnamed,
         Some(Transport::NoAlpn) => tls.without_alpn = true,

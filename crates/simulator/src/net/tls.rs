@@ -19,6 +19,7 @@ use crate::pki::{Authority, Pki, provider};
 use crate::world::Server;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
 const YEAR: Duration = Duration::from_secs(365 * DAY.as_secs());
 /// Nobody's.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -57,7 +58,11 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
     let signer = match tls.certificate {
         Certificate::Foreign => &pki.foreign,
         Certificate::Maintenance => &pki.maintenance,
-        Certificate::Right | Certificate::Expired | Certificate::NotYetValid | Certificate::Misnamed => authority,
+        Certificate::Right
+        | Certificate::Expired
+        | Certificate::ExpiresSoon
+        | Certificate::NotYetValid
+        | Certificate::Misnamed => authority,
     };
     let clock = Clock { ahead: SignedDuration::from_secs(tls.clock_ahead) };
     let issued = match service.server {
@@ -68,6 +73,7 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
     };
     let from = match tls.certificate {
         Certificate::Expired => issued - 2 * lifetime,
+        Certificate::ExpiresSoon => now - lifetime + HOUR,
         Certificate::NotYetValid => issued + lifetime,
         _ => issued,
     };

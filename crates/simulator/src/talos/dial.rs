@@ -84,7 +84,9 @@ fn disturbed(now: Timestamp, address: Ipv4Addr, transport: &Transport) -> Reache
         Transport::WrongName => unverified(format!("certificate is valid for 127.0.0.1, not {address}")),
         Transport::Delay(delay) => Reached::Machine(address, *delay),
         // What apid of the same version takes no notice of, or what its connections, which it keeps, do not meet.
-        Transport::NoAlpn | Transport::Drip(_) | Transport::CloseAfter(_) => Reached::Machine(address, Duration::ZERO),
+        Transport::ExpiresSoon | Transport::NoAlpn | Transport::Drip(_) | Transport::CloseAfter(_) => {
+            Reached::Machine(address, Duration::ZERO)
+        }
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Transport {
     WrongCa,
     /// Its certificate has expired.
     Expired,
+    /// Its certificate expires in an hour.
+    ExpiresSoon,
     /// Its certificate is not valid yet.
     NotYetValid,
     /// Its certificate is for another address.
