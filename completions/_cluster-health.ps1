@@ -40,6 +40,7 @@ Register-ArgumentCompleter -Native -CommandName 'cluster-health' -ScriptBlock {
             [CompletionResult]::new('--expect-control-planes', '--expect-control-planes', [CompletionResultType]::ParameterName, 'Fail unless there are exactly N control planes')
             [CompletionResult]::new('--expect-workers', '--expect-workers', [CompletionResultType]::ParameterName, 'Fail unless there are exactly N workers')
             [CompletionResult]::new('--expect-talos', '--expect-talos', [CompletionResultType]::ParameterName, 'Fail unless every machine runs this version of Talos, such as v1.13.0')
+            [CompletionResult]::new('--expect-kubernetes', '--expect-kubernetes', [CompletionResultType]::ParameterName, 'Fail unless Kubernetes is of this version everywhere: 1.35.4, or 1.35 for any patch of it')
             [CompletionResult]::new('--max-unready-workers', '--max-unready-workers', [CompletionResultType]::ParameterName, 'So many workers may be not ready: a warning instead of a failure')
             [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Run only these checks and what they need: id, prefix (etcd), stage number or glob')
             [CompletionResult]::new('--skip', '--skip', [CompletionResultType]::ParameterName, 'Leave these checks out; applied after --check')

@@ -37,6 +37,7 @@ set edit:completion:arg-completer[cluster-health] = {|@words|
             cand --expect-control-planes 'Fail unless there are exactly N control planes'
             cand --expect-workers 'Fail unless there are exactly N workers'
             cand --expect-talos 'Fail unless every machine runs this version of Talos, such as v1.13.0'
+            cand --expect-kubernetes 'Fail unless Kubernetes is of this version everywhere: 1.35.4, or 1.35 for any patch of it'
             cand --max-unready-workers 'So many workers may be not ready: a warning instead of a failure'
             cand --check 'Run only these checks and what they need: id, prefix (etcd), stage number or glob'
             cand --skip 'Leave these checks out; applied after --check'

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_cluster_health_global_optspecs
-    string join \n talosconfig= context= e/endpoints= cluster= no-talos kubeconfig= kube-context= k8s-endpoint= in-cluster no-kubernetes no-kubeconfig-from-talos etcd-endpoints= etcd-cacert= etcd-cert= etcd-key= server control-plane-nodes= worker-nodes= n/nodes= expect-control-planes= expect-workers= expect-talos= max-unready-workers= check= skip= level= wait-timeout= interval= attempt-timeout= stable-for= fail-fast retry-all strict warn-only= require-quorum-margin= allow-empty simple-exit-codes o/output= report= junit-file= evidence= q/quiet v/verbose color= ascii heartbeat= h/help V/version
+    string join \n talosconfig= context= e/endpoints= cluster= no-talos kubeconfig= kube-context= k8s-endpoint= in-cluster no-kubernetes no-kubeconfig-from-talos etcd-endpoints= etcd-cacert= etcd-cert= etcd-key= server control-plane-nodes= worker-nodes= n/nodes= expect-control-planes= expect-workers= expect-talos= expect-kubernetes= max-unready-workers= check= skip= level= wait-timeout= interval= attempt-timeout= stable-for= fail-fast retry-all strict warn-only= require-quorum-margin= allow-empty simple-exit-codes o/output= report= junit-file= evidence= q/quiet v/verbose color= ascii heartbeat= h/help V/version
 end
 
 function __fish_cluster_health_needs_command
@@ -41,6 +41,7 @@ complete -c cluster-health -n "__fish_cluster_health_needs_command" -s n -l node
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l expect-control-planes -d 'Fail unless there are exactly N control planes' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l expect-workers -d 'Fail unless there are exactly N workers' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l expect-talos -d 'Fail unless every machine runs this version of Talos, such as v1.13.0' -r
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -l expect-kubernetes -d 'Fail unless Kubernetes is of this version everywhere: 1.35.4, or 1.35 for any patch of it' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l max-unready-workers -d 'So many workers may be not ready: a warning instead of a failure' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l check -d 'Run only these checks and what they need: id, prefix (etcd), stage number or glob' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l skip -d 'Leave these checks out; applied after --check' -r

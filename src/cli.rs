@@ -159,6 +159,9 @@ pub(crate) struct RunArgs {
     /// Fail unless every machine runs this version of Talos, such as v1.13.0
     #[arg(long, value_name = "V", env = "CLUSTER_HEALTH_EXPECT_TALOS", value_parser = version, help_heading = "Which nodes")]
     pub(crate) expect_talos: Option<String>,
+    /// Fail unless Kubernetes is of this version everywhere: 1.35.4, or 1.35 for any patch of it
+    #[arg(long, value_name = "V", env = "CLUSTER_HEALTH_EXPECT_KUBERNETES", value_parser = version_or_minor, help_heading = "Which nodes")]
+    pub(crate) expect_kubernetes: Option<String>,
     /// So many workers may be not ready: a warning instead of a failure
     #[arg(long, value_name = "N|P%", env = "CLUSTER_HEALTH_MAX_UNREADY_WORKERS", help_heading = "Which nodes")]
     pub(crate) max_unready_workers: Option<String>,
@@ -302,10 +305,21 @@ fn item(text: &str) -> Result<String, String> {
 
 /// A whole version, without the `v` that may stand before it: half of one would let every patch pass.
 fn version(text: &str) -> Result<String, String> {
+    numbers(text, &[3]).ok_or_else(|| "expected a version such as `v1.13.0`".to_owned())
+}
+
+/// The same, or of a minor version every patch.
+fn version_or_minor(text: &str) -> Result<String, String> {
+    numbers(text, &[2, 3]).ok_or_else(|| "expected a version such as `1.35.4` or `1.35`".to_owned())
+}
+
+/// A version of so many numbers; only a whole one may go on (`-rc.0`).
+fn numbers(text: &str, counts: &[usize]) -> Option<String> {
     let version = text.strip_prefix('v').unwrap_or(text);
     let (release, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
     let number = |part: &str| part.parse::<u32>().is_ok() && !part.starts_with('+');
-    let whole = release.split('.').count() == 3 && release.split('.').all(number);
+    let count = release.split('.').count();
+    let is_release = counts.contains(&count) && release.split('.').all(number);
     let printable = rest.len() != 1 && rest.bytes().all(|byte| byte.is_ascii_graphic());
-    if whole && printable { Ok(version.to_owned()) } else { Err("expected a version such as `v1.13.0`".to_owned()) }
+    (is_release && printable && (rest.is_empty() || count == 3)).then(|| version.to_owned())
 }

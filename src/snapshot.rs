@@ -115,6 +115,8 @@ pub(crate) struct Asked {
     pub(crate) expect_workers: Option<usize>,
     /// `--expect-talos`, without the `v`: `1.13.0`.
     pub(crate) expect_talos: Option<String>,
+    /// `--expect-kubernetes`, without `v`: `1.35.4`, or `1.35` for any patch of it.
+    pub(crate) expect_kubernetes: Option<String>,
     /// `--max-unready-workers`.
     pub(crate) max_unready_workers: Allowance,
     /// `--require-quorum-margin`.
@@ -149,6 +151,13 @@ pub(crate) struct Certificate {
     pub(crate) matches_key: bool,
     /// Subject organisations: Talos roles (`os:reader`), Kubernetes groups.
     pub(crate) organisations: Vec<String>,
+}
+
+/// When a certificate is valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Validity {
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
 }
 
 /// The Talos side of a round.
@@ -465,6 +474,8 @@ pub(crate) struct PodState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContainerState {
     pub(crate) name: String,
+    /// `registry.k8s.io/kube-apiserver:v1.35.4`; empty if not told.
+    pub(crate) image: String,
     pub(crate) ready: bool,
     pub(crate) restarts: u32,
     pub(crate) running: bool,
@@ -606,6 +617,8 @@ pub(crate) struct Kubernetes {
     pub(crate) dns_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// Endpoints of the Service `default/kubernetes`.
     pub(crate) api_endpoints: Observed<Vec<ServiceEndpoint>>,
+    /// All requests for certificates, whoever asks and whatever has become of them.
+    pub(crate) signing_requests: Observed<Vec<SigningRequest>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -632,6 +645,8 @@ pub(crate) struct Readyz {
     pub(crate) failed: Vec<String>,
     /// First line of a body without check lines (401, 403, 404, 429).
     pub(crate) text: String,
+    /// Of the certificate that the server showed on this connection; `None` if it could not be read.
+    pub(crate) certificate: Option<Validity>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -642,6 +657,8 @@ pub(crate) struct KubeNode {
     /// `node-role.kubernetes.io/control-plane` is present.
     pub(crate) control_plane_label: bool,
     pub(crate) os_image: String,
+    /// `v1.35.4`; empty if not told.
+    pub(crate) kubelet_version: String,
     pub(crate) unschedulable: bool,
     /// Annotation `talos.dev/cordoned=true`.
     pub(crate) cordoned_by_talos: bool,
@@ -721,6 +738,18 @@ pub(crate) struct ServiceEndpoint {
     pub(crate) addresses: Vec<String>,
     pub(crate) ready: bool,
     pub(crate) node: Option<String>,
+}
+
+/// A request for a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SigningRequest {
+    pub(crate) name: String,
+    /// Who shall sign: `kubernetes.io/kubelet-serving`, `example.com/anything`.
+    pub(crate) signer: String,
+    /// Who asks: `system:node:NAME`, or of a new machine `system:bootstrap:TOKEN-ID`.
+    pub(crate) user: String,
+    /// Neither approved nor denied.
+    pub(crate) pending: bool,
 }
 
 impl Snapshot {

@@ -45,13 +45,7 @@ fn servers(snapshot: &Snapshot) -> Verdict {
     let behind_proxy = identity::is_behind_proxy(snapshot, kubernetes);
     let mut verdict = Verdict::default();
     for node in nodes {
-        let outcome = match kubernetes.servers.get(&node.name) {
-            None => Outcome::Problem(Problem::error(Reason::NoAnswer, "an answer to /readyz", "nobody asked")),
-            Some(Ok(readyz)) if readyz.status == 200 && readyz.failed.is_empty() => Outcome::Pass(None),
-            Some(Ok(readyz)) => Outcome::Problem(unready(snapshot, kubernetes, readyz)),
-            Some(Err(gap)) => unanswered(snapshot, node, gap, behind_proxy),
-        };
-        let outcome = with_next_steps(snapshot, node, outcome);
+        let outcome = with_next_steps(snapshot, node, on_node(snapshot, kubernetes, node, behind_proxy));
         if outcome.status() == Status::Fail && could_be_renewed(snapshot, kubernetes, node) {
             verdict.resample_after = Some(RENEWAL);
         }
@@ -59,6 +53,16 @@ fn servers(snapshot: &Snapshot) -> Verdict {
     }
     verdict.sum_up("All Kubernetes API server endpoints are healthy");
     verdict
+}
+
+/// How the API server of this control plane fares.
+pub(super) fn on_node(snapshot: &Snapshot, kubernetes: &Kubernetes, node: &Node, behind_proxy: bool) -> Outcome {
+    match kubernetes.servers.get(&node.name) {
+        None => Outcome::Problem(Problem::error(Reason::NoAnswer, "an answer to /readyz", "nobody asked")),
+        Some(Ok(readyz)) if readyz.status == 200 && readyz.failed.is_empty() => Outcome::Pass(None),
+        Some(Ok(readyz)) => Outcome::Problem(unready(snapshot, kubernetes, readyz)),
+        Some(Err(gap)) => unanswered(snapshot, node, gap, behind_proxy),
+    }
 }
 
 /// Where to look at a server that is seen to be wrong. With a node that is lost, the node comes first.

@@ -167,7 +167,7 @@ pub(super) fn ask_server(server: &str) -> Hint {
     Hint::run("{kubectl} --server {} get --raw '/readyz?verbose'", [server])
 }
 
-fn address(snapshot: &Snapshot, kubernetes: &Kubernetes) -> String {
+pub(super) fn address(snapshot: &Snapshot, kubernetes: &Kubernetes) -> String {
     let configured = || kubernetes.credentials.as_ref().map(|credentials| credentials.server.clone()).ok();
     let answered = kubernetes.endpoint.as_ref().map(|readyz| readyz.server.clone()).ok();
     answered.or_else(|| snapshot.asked.k8s_endpoint.clone()).or_else(configured).unwrap_or_default()

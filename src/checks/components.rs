@@ -171,7 +171,11 @@ pub(super) fn on_node(snapshot: &Snapshot, node: &Node, component: Component) ->
 }
 
 /// The pod: from Talos, else its mirror. `None`: it was looked for and is not there.
-fn pod<'a>(snapshot: &'a Snapshot, node: &'a Node, component: Component) -> Result<Option<&'a PodState>, Outcome> {
+pub(super) fn pod<'a>(
+    snapshot: &'a Snapshot,
+    node: &'a Node,
+    component: Component,
+) -> Result<Option<&'a PodState>, Outcome> {
     let mirror = || {
         let pods = listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system")?;
         Ok(mirror_pod(pods, node, component.name()).map(|pod| &pod.state))

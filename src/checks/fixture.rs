@@ -13,8 +13,8 @@ use crate::snapshot::{
     Adjtime, Asked, BootstrapManifests, Certificate, Condition, Contact, ContainerState, DaemonSet, Deployment,
     Endpoint, EtcdMember, EtcdSpec, EtcdStatus, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Lease,
     Leases, MachineStatus, Mount, NetworkStatus, Node, Pod, PodState, ReadyResource, Readyz, Role, ServerCheck,
-    ServerProgress, Service, ServiceEndpoint, ServiceEvent, Snapshot, Sources, StaticPodStatus, Talos,
-    TalosCredentials, TalosNode, TimeStatus, Version, Volume,
+    ServerProgress, Service, ServiceEndpoint, ServiceEvent, SigningRequest, Snapshot, Sources, StaticPodStatus, Talos,
+    TalosCredentials, TalosNode, TimeStatus, Validity, Version, Volume,
 };
 
 pub(crate) const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
@@ -285,6 +285,7 @@ pub(crate) fn running_pod(container: &str) -> PodState {
         ready: Some(true),
         containers: vec![ContainerState {
             name: container.to_owned(),
+            image: format!("registry.k8s.io/{container}:v1.35.4"),
             ready: true,
             running: true,
             ..ContainerState::default()
@@ -294,7 +295,9 @@ pub(crate) fn running_pod(container: &str) -> PodState {
 }
 
 pub(crate) fn readyz(server: &str) -> Readyz {
-    Readyz { server: server.to_owned(), status: 200, failed: Vec::new(), text: String::new() }
+    let half_a_year = SignedDuration::from_hours(24 * 180);
+    let certificate = Some(Validity { not_before: now() - half_a_year, not_after: now() + half_a_year });
+    Readyz { server: server.to_owned(), status: 200, failed: Vec::new(), text: String::new(), certificate }
 }
 
 pub(crate) fn lease(holder: &str, hostname: Option<&str>) -> Lease {
@@ -324,6 +327,7 @@ pub(crate) fn kube_node(index: usize, name: &str) -> KubeNode {
         addresses: vec![address(index)],
         control_plane_label: control_plane,
         os_image: "Talos (v1.13.0)".to_owned(),
+        kubelet_version: "v1.35.4".to_owned(),
         unschedulable: false,
         cordoned_by_talos: false,
         taints: if control_plane { vec!["node-role.kubernetes.io/control-plane".to_owned()] } else { Vec::new() },
@@ -430,6 +434,12 @@ fn kubernetes() -> Kubernetes {
         api_endpoints: Ok((0..3)
             .map(|index| ServiceEndpoint { addresses: vec![address(index)], ready: true, node: None })
             .collect()),
+        signing_requests: Ok(vec![SigningRequest {
+            name: "csr-aaaaa".to_owned(),
+            signer: "kubernetes.io/kubelet-serving".to_owned(),
+            user: "system:node:w-1".to_owned(),
+            pending: false,
+        }]),
     }
 }
 

@@ -58,6 +58,23 @@ It is a warning, for a cordon is usually meant. One that Talos left behind is no
     judge: schedulable,
 };
 
+pub(super) const PRESSURE: Check = Check {
+    id: "k8s.nodes.pressure",
+    stage: Stage::Nodes,
+    summary: "no node is short of memory, disk or process ids, and each has its network",
+    explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, in which the kubelet says that a resource runs \
+out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
+ones, and stays Ready all the while.\n\n\
+A condition is as old as the kubelet's last word: of a node whose kubelet has fallen silent nothing is said here, but in \
+k8s.nodes.ready. NetworkUnavailable is there only where something sets it.\n\n\
+`kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what is \
+left.",
+    severity: Severity::Fail,
+    requires: &["k8s.credentials", "k8s.api.endpoint", "k8s.api.identity"],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
+    judge: pressure,
+};
+
 const UNINITIALISED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// Node objects of this cluster. An empty list is not one of a living cluster.
@@ -176,7 +193,7 @@ fn is_same(node: &Node, object: &KubeNode) -> bool {
     node.name == object.name || object.addresses.iter().any(|address| node.addresses.contains(address))
 }
 
-fn unregistered(node: &Node) -> Outcome {
+pub(super) fn unregistered(node: &Node) -> Outcome {
     if has_kubernetes(node) == Some(false) {
         Outcome::Skip("no Kubernetes on this machine".to_owned())
     } else {
@@ -220,7 +237,7 @@ fn not_ready(condition: &Condition) -> Problem {
 }
 
 /// A guest of a Talos cluster. In a cluster without Talos machines nobody is a guest.
-fn is_secondary(snapshot: &Snapshot, node: &Node) -> bool {
+pub(super) fn is_secondary(snapshot: &Snapshot, node: &Node) -> bool {
     !node.is_talos && !node.sources.flags && snapshot.nodes.iter().any(|node| node.is_talos)
 }
 
@@ -247,6 +264,11 @@ pub(super) fn unready(snapshot: &Snapshot) -> Vec<(String, Severity)> {
 }
 
 fn schedulable(snapshot: &Snapshot) -> Verdict {
+    each_object(snapshot, |_, object| scheduling(object))
+}
+
+/// Judges the Node object of each machine.
+fn each_object(snapshot: &Snapshot, judge: impl Fn(&Node, &KubeNode) -> Outcome) -> Verdict {
     let objects = match objects(snapshot) {
         Ok(objects) => objects,
         Err(outcome) => return Verdict::whole(outcome),
@@ -255,7 +277,7 @@ fn schedulable(snapshot: &Snapshot) -> Verdict {
     for node in &snapshot.nodes {
         let outcome = match (passed_over(snapshot, node), object_of(snapshot, node, objects)) {
             (Some(why), _) => Outcome::Skip(why.to_owned()),
-            (None, Some(object)) => scheduling(object),
+            (None, Some(object)) => judge(node, object),
             (None, None) => unregistered(node),
         };
         verdict.push(Target::node(node), outcome);
@@ -280,4 +302,45 @@ fn scheduling(object: &KubeNode) -> Outcome {
         return Outcome::Problem(problem);
     }
     Outcome::Pass(None)
+}
+
+fn pressure(snapshot: &Snapshot) -> Verdict {
+    each_object(snapshot, |node, object| {
+        if is_secondary(snapshot, node) {
+            Outcome::Skip("not a Talos machine".to_owned())
+        } else {
+            pressed(snapshot, object)
+        }
+    })
+}
+
+/// The kubelet's word on each resource, and whoever's on the network.
+fn pressed(snapshot: &Snapshot, object: &KubeNode) -> Outcome {
+    let expected = "no pressure on memory, disk and process ids, and a network";
+    let mut wrong = Vec::new();
+    let mut untold = Vec::new();
+    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"] {
+        match object.condition(kind) {
+            Some(condition) if condition.status == "False" => {}
+            Some(condition) if condition.status == "True" => {
+                wrong.push(format!("{kind}, {}: {}", condition.reason, condition.message));
+            }
+            Some(condition) => untold.push(format!("{kind} is {}", condition.status)),
+            None if kind == "NetworkUnavailable" => {}
+            None => untold.push(format!("there is no condition {kind}")),
+        }
+    }
+    if !wrong.is_empty() {
+        let problem = Problem::fail(Reason::NodePressure, expected, wrong.join("; "));
+        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+    }
+    let is_silent = object.condition("Ready").is_none_or(|condition| !matches!(&*condition.status, "True" | "False"));
+    // What a kubelet said before it fell silent is no evidence of the present.
+    if is_silent || lease(snapshot, object).is_err() {
+        return Outcome::Blocked(READY_ID);
+    }
+    if untold.is_empty() {
+        return Outcome::Pass(None);
+    }
+    Outcome::Problem(Problem::error(Reason::NoAnswer, expected, untold.join("; ")))
 }

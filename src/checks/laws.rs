@@ -129,6 +129,11 @@ fn removals() -> Vec<Removal> {
         removals, KubeNodes nodes, Pods pods, DaemonSets daemon_sets, Deployments deployments,
         DnsEndpoints dns_endpoints, ApiEndpoints api_endpoints,
     );
+    // No request is what a healthy cluster has, and a refusal concerns a warning alone.
+    removals.push(Removal::new(Fact::SigningRequests, "signing_requests", |snapshot, kind| {
+        let kind = kind.filter(|kind| *kind != GapKind::Forbidden).unwrap_or(GapKind::NotAsked);
+        snapshot.kube().signing_requests = gap(kind);
+    }));
     removals
 }
 
@@ -304,6 +309,20 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "mirror pod and status vouch for each other",
     ),
     (&["k8s.controlplane."], &["static_pods of a control plane"], "the pod runs, so it was rendered"),
+    (&["k8s.controlplane.leases"], &["contact of a control plane"], "Kubernetes tells who leads; the rest explains"),
+    (
+        &["k8s.api.certificates"],
+        &[
+            "contact of a control plane",
+            "contact of a worker",
+            "all endpoints and nodes behind them",
+            "nodes",
+            "system_leases",
+            "api_endpoints",
+        ],
+        "the servers themselves were asked, and others only vouch for one that is out of reach",
+    ),
+    (&["k8s.api.certificates"], &["the server of a control plane"], "out of reach from here, its lease is renewed"),
     (&["k8s.staticpods.rendered"], &["services of a control plane"], "only explains"),
     (&["k8s.staticpods.running"], &["services of a worker"], "the kubelet's health is judged by `talos.nodes.kubelet`"),
     (&["k8s.staticpods.running"], &["pods"], "mirror pods count only without Talos"),
@@ -313,7 +332,7 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "the fixture's worker has none",
     ),
     (
-        &["k8s.kube-proxy", "k8s.dns"],
+        &["k8s.kube-proxy", "k8s.dns", "k8s.cni"],
         &[
             "contact of a control plane",
             "contact of a worker",

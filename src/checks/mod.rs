@@ -6,6 +6,7 @@
 pub(crate) mod allowance;
 mod api_servers;
 mod apiserver;
+mod certificates;
 mod clock;
 mod common;
 mod components;
@@ -21,8 +22,10 @@ mod kube_common;
 mod kube_nodes;
 #[cfg(test)]
 mod kube_tests;
+mod kube_versions;
 #[cfg(test)]
 mod laws;
+mod leadership;
 mod machine;
 mod readiness;
 mod reason;
@@ -168,6 +171,7 @@ pub(crate) enum Fact {
     Deployments,
     DnsEndpoints,
     ApiEndpoints,
+    SigningRequests,
     /// `HealthCheck`, by one control plane.
     ServerCheck,
 }
@@ -212,6 +216,7 @@ impl Fact {
             Self::Deployments => "deployments (kube-system)",
             Self::DnsEndpoints => "endpointslices (kube-system)",
             Self::ApiEndpoints => "endpointslices (default)",
+            Self::SigningRequests => "certificatesigningrequests",
             Self::ServerCheck => "HealthCheck",
         }
     }
@@ -226,6 +231,7 @@ impl Fact {
             Self::DaemonSets => Some(Right::Resource("apps", "daemonsets")),
             Self::Deployments => Some(Right::Resource("apps", "deployments")),
             Self::DnsEndpoints | Self::ApiEndpoints => Some(Right::Resource("discovery.k8s.io", "endpointslices")),
+            Self::SigningRequests => Some(Right::Resource("certificates.k8s.io", "certificatesigningrequests")),
             _ => None,
         }
     }
@@ -270,14 +276,20 @@ pub(crate) const ALL: &[&Check] = &[
     &apiserver::ENDPOINT,
     &api_servers::SERVERS,
     &identity::IDENTITY,
+    &certificates::SERVING,
     &components::APISERVER,
     &components::CONTROLLER_MANAGER,
     &components::SCHEDULER,
+    &leadership::LEASES,
+    &kube_versions::VERSIONS,
     &kube_nodes::REGISTERED,
     &kube_nodes::READY,
+    &kube_nodes::PRESSURE,
     &kube_nodes::SCHEDULABLE,
+    &certificates::REQUESTS,
     &workloads::KUBE_PROXY,
     &workloads::DNS,
+    &workloads::CNI,
     &static_pods::RENDERED,
     &static_pods::RUNNING,
     &server::SERVER,

@@ -75,7 +75,7 @@ reasons! {
     Diagnostic "diagnostic" "Talos has diagnosed a problem of the machine";
     TimeNotSynced "time-not-synced" "the machine's clock is not synchronised";
     ClockSkew "clock-skew" "the machine's clock is wrong";
-    VersionUnexpected "version-unexpected" "a machine runs another version of Talos than was asked for";
+    VersionUnexpected "version-unexpected" "the version is not the one that was asked for";
     NeverBootstrapped "never-bootstrapped" "the cluster was never bootstrapped";
     EtcdStarting "etcd-starting" "etcd has not started yet";
     EtcdUnhealthy "etcd-unhealthy" "the etcd member is not healthy";
@@ -114,10 +114,14 @@ reasons! {
     ComponentMissing "component-missing" "a control plane component is not there";
     ComponentNotReady "component-not-ready" "a control plane component is not ready";
     CrashLooping "crash-looping" "a container crashes again and again";
+    NotLeading "not-leading" "no instance of the component holds its lease";
+    VersionSkew "version-skew" "versions differ more than Kubernetes supports";
     NodeNotRegistered "node-not-registered" "a Talos node is not a Kubernetes node";
     NodeNotReady "node-not-ready" "Kubernetes says that the node is not ready";
     NodeLeaseStale "node-lease-stale" "the kubelet has stopped renewing the node's lease";
     CniMissing "cni-missing" "no network plugin is installed";
+    NodePressure "node-pressure" "the node is short of a resource, or without network";
+    CsrPending "csr-pending" "a kubelet waits for its certificate to be approved";
     CordonedByTalos "cordoned-by-talos" "Talos has cordoned the node";
     Cordoned "cordoned" "somebody has cordoned the node";
     Uninitialised "uninitialised" "a cloud provider has not initialised the node";

@@ -73,12 +73,16 @@ fn credentials(reason: Reason) -> Entry {
             ],
         ),
         Reason::CertificateExpiresSoon => (
-            "A certificate is still valid, but not for much longer: less than 30 days, or less than a tenth of its lifetime if that is shorter. When it ends, this check and everything else that uses the file stops working at once.",
+            "A certificate is still valid, but not for much longer: less than 30 days, or less than a tenth of its lifetime if that is shorter. When that of a talosconfig or kubeconfig ends, everything that uses the file stops working at once; when that of an API server ends, every client of it does. Talos renews the API servers' certificates at half of their life, so one that is about to end was not renewed, or is a load balancer's own.",
             &[
                 Look("talosctl config info"),
-                Do("Renew it now, while the old one still opens the door:"),
+                Do("Of a file: renew it now, while the old one still opens the door:"),
                 NEW_TALOSCONFIG,
                 Change("talosctl -n CP kubeconfig --force"),
+                Do(
+                    "Of an API server: see whether Talos fails to renew it. The server reads the new one when it is there.",
+                ),
+                Look("talosctl -n NODE logs controller-runtime"),
             ],
         ),
         Reason::CertificateNotYetValid => (
@@ -524,6 +528,7 @@ fn etcd(reason: Reason) -> Entry {
             &[
                 Look("talosctl -n CP1,CP2,CP3 version"),
                 ETCD_STATUS,
+                Look("kubectl get nodes -o wide"),
                 Do("Finish the upgrade, machine after machine; begin with the one that still has the old version."),
             ],
         ),
@@ -688,6 +693,51 @@ fn workloads(reason: Reason) -> Entry {
                 Look("talosctl -n NODE logs -k kube-system/POD:CONTAINER"),
                 Look("kubectl -n kube-system logs POD --previous"),
                 Look("kubectl -n kube-system describe pod POD"),
+            ],
+        ),
+        Reason::NotLeading => (
+            "Of kube-controller-manager and kube-scheduler one instance works at a time: the one that renews the lease of that name in kube-system. Nobody has renewed it lately, so nothing is scheduled, or no controller acts, though the processes may run and look well. Usually the instances cannot reach an API server, or etcd is too slow for them to keep the lease.",
+            &[
+                Look("kubectl -n kube-system get lease kube-controller-manager kube-scheduler -o yaml"),
+                CONTAINERS,
+                Look("talosctl -n NODE logs -k kube-system/POD:CONTAINER"),
+                Do("Look there for `leaderelection lost`, `failed to acquire lease`, and for what it cannot reach."),
+                ETCD_STATUS,
+            ],
+        ),
+        Reason::VersionSkew => (
+            "A component is of a version that Kubernetes does not support beside the others. API servers may be one minor version apart; kube-controller-manager and kube-scheduler may be one older than the API servers and never newer; a kubelet may be three older (two before 1.25) and never newer. It usually comes from an upgrade that stopped halfway, or from a machine that was added with a configuration of another version.",
+            &[
+                Look("kubectl get nodes -o wide"),
+                Look("talosctl -n CP get staticpods -o yaml"),
+                Do(
+                    "Bring all to the newest version that is there; going back to an older one is not supported. See first what would be done:",
+                ),
+                Look("talosctl -n CP upgrade-k8s --to VERSION --dry-run"),
+                Change("talosctl -n CP upgrade-k8s --to VERSION"),
+            ],
+        ),
+        Reason::NodePressure => (
+            "The kubelet reports that the node runs out of memory, disk space or process ids, or somebody has marked its network as unavailable. Under pressure a kubelet evicts pods, deletes images, and takes no new pods; the control plane's own pods are not spared for ever.",
+            &[
+                DESCRIBE_NODE,
+                Look("talosctl -n NODE memory"),
+                Look("talosctl -n NODE mounts"),
+                Look("talosctl -n NODE usage -d 2 /var"),
+                Do(
+                    "Find what takes the resource: logs, images, volumes in /var, pods without limits. An unavailable network is the network plugin's or the cloud's route controller's to mend.",
+                ),
+            ],
+        ),
+        Reason::CsrPending => (
+            "A kubelet has asked for a certificate, and nobody has approved or denied the request. Without its serving certificate nothing that connects to the kubelet works: logs, exec, metrics, and Talos's own view of the static pods. With `rotate-server-certificates` every node asks, and Talos approves none of these by itself.",
+            &[
+                Look("kubectl get csr"),
+                Look("kubectl describe csr CSR"),
+                Do(
+                    "Approve a request only if the node it names is yours and has these addresses; better, install an approver that checks this.",
+                ),
+                Change("kubectl certificate approve CSR"),
             ],
         ),
         Reason::NodeNotRegistered => (

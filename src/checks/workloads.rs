@@ -1,4 +1,4 @@
-//! kube-proxy and cluster DNS, which Talos installs unless its configuration says otherwise.
+//! kube-proxy, flannel and cluster DNS, which Talos installs unless its configuration says otherwise.
 
 use super::kube_common::{READY, listed, object_of, says_ready, trouble};
 use super::kube_nodes::unready;
@@ -24,7 +24,29 @@ The nodes that lack a ready pod are named; look at the pods there (`kubectl -n k
         Fact::KubeNodes,
         Fact::NodeLeases,
     ],
-    judge: kube_proxy,
+    judge: |snapshot| on_every_node(snapshot, &PROXY),
+};
+
+pub(super) const CNI: Check = Check {
+    id: "k8s.cni",
+    stage: Stage::Nodes,
+    summary: "the network plugin that Talos installs runs on every node that it should run on",
+    explain: "Where the cluster's configuration has Talos install flannel, reads the DaemonSet kube-flannel as k8s.kube-proxy does \
+its own: its controller has seen its present form, and as many pods are available as there should be. Where flannel's pod does not \
+run, new pods get no network; those that have one lose the way to other nodes.\n\n\
+Any other network plugin is not known here, and the check is skipped: whether the nodes are ready decides.\n\n\
+The nodes that lack a ready pod are named; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=flannel -o wide`).",
+    severity: Severity::Fail,
+    requires: &["k8s.credentials", "k8s.api.endpoint", "k8s.api.identity"],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::BootstrapManifests,
+        Fact::DaemonSets,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
+    judge: |snapshot| on_every_node(snapshot, &FLANNEL),
 };
 
 pub(super) const DNS: Check = Check {
@@ -73,37 +95,63 @@ fn wanted(snapshot: &Snapshot, enabled: fn(&BootstrapManifests) -> bool) -> Want
     }
 }
 
-fn kube_proxy(snapshot: &Snapshot) -> Verdict {
+/// A DaemonSet in kube-system that Talos installs.
+struct Installed {
+    name: &'static str,
+    /// Label `k8s-app` of the DaemonSet and of its pods.
+    app: &'static str,
+    enabled: fn(&BootstrapManifests) -> bool,
+    /// Why nothing is judged where the configuration does not ask for it.
+    disabled: &'static str,
+    pods: Hint,
+}
+
+const PROXY: Installed = Installed {
+    name: "kube-proxy",
+    app: "kube-proxy",
+    enabled: |manifests| manifests.proxy_enabled,
+    disabled: "disabled by configuration",
+    pods: Hint::Try {
+        command: "{kubectl} -n kube-system get pods -l k8s-app=kube-proxy -o wide",
+        arguments: Vec::new(),
+    },
+};
+
+const FLANNEL: Installed = Installed {
+    name: "kube-flannel",
+    app: "flannel",
+    enabled: |manifests| manifests.flannel_enabled,
+    disabled: "another network plugin, or none: the readiness of the nodes decides",
+    pods: Hint::Try { command: "{kubectl} -n kube-system get pods -l k8s-app=flannel -o wide", arguments: Vec::new() },
+};
+
+fn on_every_node(snapshot: &Snapshot, its: &Installed) -> Verdict {
     let sets = match listed(snapshot, |kubernetes| &kubernetes.daemon_sets, "the DaemonSets of kube-system") {
         Ok(sets) => sets,
         Err(outcome) => return Verdict::whole(outcome),
     };
-    let is_proxy =
-        |set: &&DaemonSet| set.labels.get("k8s-app").is_some_and(|app| app == "kube-proxy") || set.name == "kube-proxy";
-    let target = Target::new(Kind::Workload, "kube-system/kube-proxy");
+    let is_it = |set: &&DaemonSet| set.labels.get("k8s-app").is_some_and(|app| app == its.app) || set.name == its.name;
+    let target = Target::new(Kind::Workload, format!("kube-system/{}", its.name));
+    let missing = format!("DaemonSet {}", its.name);
     let mut verdict = Verdict::default();
-    match (wanted(snapshot, |manifests| manifests.proxy_enabled), sets.iter().find(is_proxy)) {
-        (Wanted::No, _) => verdict.skip(target, "disabled by configuration"),
+    match (wanted(snapshot, its.enabled), sets.iter().find(is_it)) {
+        (Wanted::No, _) => verdict.skip(target, its.disabled),
         (Wanted::NoTalos, None) => verdict.skip(target, "there is none; something else may do its work"),
-        (_, Some(set)) => coverage(snapshot, set, &target, &mut verdict),
+        (_, Some(set)) => coverage(snapshot, its, set, &target, &mut verdict),
         (Wanted::Yes, None) => {
-            let problem = Problem::fail(Reason::DaemonsetMissing, "DaemonSet kube-proxy", "there is none");
+            let problem = Problem::fail(Reason::DaemonsetMissing, missing, "there is none");
             let hint = Hint::likely("Talos has not applied its bootstrap manifests yet, or somebody has deleted it");
             verdict.problem(target, problem.hint(hint));
         }
         (Wanted::Unknown, None) => {
-            let problem = Problem::error(
-                Reason::DaemonsetMissing,
-                "DaemonSet kube-proxy",
-                "there is none, and no control plane told whether it is wanted",
-            );
-            verdict.problem(target, problem);
+            let observed = "there is none, and no control plane told whether it is wanted";
+            verdict.problem(target, Problem::error(Reason::DaemonsetMissing, missing, observed));
         }
     }
     verdict
 }
 
-fn coverage(snapshot: &Snapshot, set: &DaemonSet, target: &Target, verdict: &mut Verdict) {
+fn coverage(snapshot: &Snapshot, its: &Installed, set: &DaemonSet, target: &Target, verdict: &mut Verdict) {
     if set.observed_generation.is_none_or(|observed| observed < set.generation) {
         let observed = format!("generation {}, last observed {}", set.generation, set.observed_generation.unwrap_or(0));
         let problem = Problem::fail(Reason::DaemonsetIncomplete, "its present form has been observed", observed)
@@ -113,13 +161,13 @@ fn coverage(snapshot: &Snapshot, set: &DaemonSet, target: &Target, verdict: &mut
     if set.desired == 0 {
         return verdict.skip(target.clone(), "wanted on no node");
     }
-    let line = format!("kube-proxy: available on {} of {} nodes", set.available, set.desired);
+    let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
     if set.available >= set.desired {
         return verdict.pass(target.clone(), line);
     }
     let expected = format!("available on {} nodes", set.desired);
     let short = usize::try_from(i64::from(set.desired) - i64::from(set.available)).unwrap_or_default();
-    let lacking = lacking(snapshot, short);
+    let lacking = lacking(snapshot, its, short);
     let left_out = |name: &str| snapshot.nodes.iter().any(|node| node.leaving && node.name == name);
     if lacking.len() >= short && lacking.iter().all(|(name, _)| left_out(name)) {
         return verdict.pass(target.clone(), line);
@@ -133,11 +181,12 @@ fn coverage(snapshot: &Snapshot, set: &DaemonSet, target: &Target, verdict: &mut
         named = true;
         let known = snapshot.node(name);
         let target = known.map_or_else(|| Target::new(Kind::Node, name.as_str()), Target::node);
-        let problem = Problem::fail(Reason::DaemonsetIncomplete, "a ready pod of kube-proxy", words.as_str());
+        let expected = format!("a ready pod of {}", its.name);
+        let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, words.as_str());
         let problem = match unready.iter().find(|(unready, _)| unready == name) {
             Some((_, Severity::Warn)) => Problem { severity: Severity::Warn, ..problem },
             Some(_) => problem.explained_by(READY),
-            None => problem.hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-proxy -o wide", [])),
+            None => problem.hint(its.pods.clone()),
         };
         verdict.problem(target, problem);
     }
@@ -147,13 +196,13 @@ fn coverage(snapshot: &Snapshot, set: &DaemonSet, target: &Target, verdict: &mut
     }
 }
 
-/// Nodes without a ready pod of kube-proxy, and why: first those whose pod is not ready, then, if they do not make up the
+/// Nodes without a ready pod of a DaemonSet, and why: first those whose pod is not ready, then, if they do not make up the
 /// number, Talos machines without one (other nodes may be excluded on purpose).
-fn lacking(snapshot: &Snapshot, short: usize) -> Vec<(String, String)> {
+fn lacking(snapshot: &Snapshot, its: &Installed, short: usize) -> Vec<(String, String)> {
     let Ok(pods) = listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system") else {
         return Vec::new();
     };
-    let pods: Vec<&Pod> = labelled(pods, "kube-proxy").collect();
+    let pods: Vec<&Pod> = labelled(pods, its.app).collect();
     let mut without = Vec::new();
     let mut unready = Vec::new();
     for node in &snapshot.nodes {

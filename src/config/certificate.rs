@@ -6,7 +6,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::pem;
-use crate::snapshot::Certificate;
+use crate::snapshot::{Certificate, Validity};
 
 /// Who will look at the certificate: they differ in what they make of a missing extended key usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,16 @@ pub(crate) fn facts(
             .iter_organization()
             .filter_map(|attribute| attribute.as_str().ok().map(str::to_owned))
             .collect(),
+    })
+}
+
+/// When a certificate (DER) is valid, if it can be read.
+pub(crate) fn validity(leaf: &[u8]) -> Option<Validity> {
+    let (_, parsed) = X509Certificate::from_der(leaf).ok()?;
+    let validity = parsed.validity();
+    Some(Validity {
+        not_before: timestamp(validity.not_before.timestamp()),
+        not_after: timestamp(validity.not_after.timestamp()),
     })
 }
 

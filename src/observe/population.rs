@@ -236,6 +236,7 @@ mod tests {
 
     fn kube_node(name: &str, address: &str) -> KubeNode {
         KubeNode {
+            kubelet_version: String::new(),
             name: name.to_owned(),
             addresses: vec![address.to_owned()],
             control_plane_label: false,

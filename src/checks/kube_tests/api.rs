@@ -3,7 +3,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::{IDS, judge, lines, no, roots, said, status};
-use crate::checks::fixture::{ago, healthy, now};
+use crate::checks::fixture::{ago, healthy, now, readyz};
 use crate::checks::{Hint, Status};
 use crate::snapshot::{Certificate, Gap, GapKind, KubernetesCredentials, Readyz, Role, Snapshot, TalosNode};
 
@@ -19,7 +19,7 @@ fn with_certificate(change: fn(&mut Certificate)) -> Snapshot {
 
 fn answered(status: u16, failed: &[&str]) -> Readyz {
     let failed = failed.iter().map(|&name| name.to_owned()).collect();
-    Readyz { server: "https://k8s.example:6443".to_owned(), status, failed, text: String::new() }
+    Readyz { status, failed, ..readyz("https://k8s.example:6443") }
 }
 
 #[test]

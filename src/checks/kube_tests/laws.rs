@@ -26,6 +26,39 @@ const EVIDENCE: &[(&str, &str, Spoil)] = &[
     ("k8s.nodes.registered", "w-1", spoil!(kube().nodes)),
     ("k8s.nodes.ready", "w-1", spoil!(kube().nodes)),
     ("k8s.nodes.schedulable", "w-1", spoil!(kube().nodes)),
+    ("k8s.nodes.pressure", "w-1", spoil!(kube().nodes)),
+    ("k8s.controlplane.versions", "w-1", spoil!(kube().nodes)),
+    ("k8s.cni", "kube-system/kube-flannel", spoil!(kube().daemon_sets)),
+    ("k8s.controlplane.leases", "kube-system/kube-scheduler", |snapshot, kind| {
+        if let Some(kind) = kind {
+            snapshot.kube().system_leases = no(kind);
+        } else {
+            snapshot.kube().system_leases.as_mut().unwrap().by_name.clear();
+        }
+    }),
+    ("k8s.controlplane.versions", "kube-scheduler-cp-2", |snapshot, kind| {
+        // Without its understudy.
+        snapshot.kube().pods = no(GapKind::TimedOut);
+        snapshot.talos_of("cp-2").static_pod_statuses = kind.map_or_else(|| Ok(Vec::new()), no);
+    }),
+    ("k8s.api.certificates", "https://k8s.example:6443", |snapshot, kind| {
+        snapshot.kube().endpoint = no(kind.unwrap_or(GapKind::NotAsked));
+    }),
+    ("k8s.api.certificates", "cp-2", |snapshot, kind| match kind {
+        Some(kind) => {
+            snapshot.kube().servers.insert("cp-2".to_owned(), no(kind));
+            snapshot.kube().system_leases = no(GapKind::TimedOut);
+            snapshot.kube().api_endpoints = no(GapKind::TimedOut);
+        }
+        None => snapshot.kube().servers.clear(),
+    }),
+    ("k8s.nodes.pressure", "w-1", |snapshot, kind| {
+        if let Some(kind) = kind {
+            snapshot.kube().node_leases = no(kind);
+        } else {
+            snapshot.kube_node_mut("w-1").conditions.clear();
+        }
+    }),
     ("k8s.kube-proxy", "kube-system/kube-proxy", spoil!(kube().daemon_sets)),
     ("k8s.dns", "kube-system/kube-dns", spoil!(kube().dns_endpoints)),
     ("k8s.staticpods.rendered", "cp-2", spoil!(talos_of("cp-2").static_pods)),
@@ -95,6 +128,7 @@ fn nothing_known_is_never_health() {
     for id in IDS {
         let without = healthy().without_kubernetes();
         let from_talos = id.starts_with("k8s.controlplane") || id.starts_with("k8s.staticpods");
+        let from_talos = from_talos && id != "k8s.controlplane.leases";
         assert_eq!(status(&without, id), if from_talos { Status::Pass } else { Status::Skip }, "{id}");
     }
 }

@@ -1,27 +1,36 @@
 //! Tests of the Kubernetes judges against the healthy fixture with one thing broken.
 
 mod api;
+mod certificates;
 mod laws;
+mod leadership;
 mod nodes;
 mod pods;
+mod versions;
 
 use super::{Outcome, Status, Verdict, find};
 use crate::snapshot::{Gap, GapKind, Observed, Snapshot};
 
 /// Every check of this part.
-const IDS: [&str; 14] = [
+const IDS: [&str; 20] = [
     "k8s.credentials",
     "k8s.api.endpoint",
     "k8s.api.servers",
     "k8s.api.identity",
+    "k8s.api.certificates",
     "k8s.controlplane.apiserver",
     "k8s.controlplane.controller-manager",
     "k8s.controlplane.scheduler",
+    "k8s.controlplane.leases",
+    "k8s.controlplane.versions",
     "k8s.nodes.registered",
     "k8s.nodes.ready",
+    "k8s.nodes.pressure",
     "k8s.nodes.schedulable",
+    "k8s.nodes.csrs",
     "k8s.kube-proxy",
     "k8s.dns",
+    "k8s.cni",
     "k8s.staticpods.rendered",
     "k8s.staticpods.running",
 ];

@@ -146,6 +146,47 @@ fn without_talos_stated_numbers_are_still_seen() {
 }
 
 #[test]
+fn pressure_fails_and_a_silent_kubelet_says_nothing() {
+    let id = "k8s.nodes.pressure";
+    let set = |snapshot: &mut Snapshot, kind: &str, state: Option<&str>| {
+        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+        conditions.retain(|condition| condition.kind != kind);
+        conditions.extend(state.map(|state| condition(kind, state, "Because", "")));
+    };
+    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"] {
+        let mut snapshot = healthy();
+        set(&mut snapshot, kind, Some("True"));
+        assert_eq!(said(&snapshot, id), ["fail node-pressure w-1"], "{kind}");
+        set(&mut snapshot, kind, Some("Unknown"));
+        assert_eq!(said(&snapshot, id), ["error no-answer w-1"], "{kind}");
+        set(&mut snapshot, kind, None);
+        let required = kind != "NetworkUnavailable";
+        assert_eq!(said(&snapshot, id).len(), usize::from(required), "{kind}");
+        set(&mut snapshot, kind, Some("False"));
+        assert_eq!(status(&snapshot, id), Status::Pass, "{kind}");
+    }
+    // A kubelet that is alive and not ready still tells of its resources.
+    let mut snapshot = healthy();
+    set_ready(&mut snapshot, "w-1", "False", "");
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    set(&mut snapshot, "DiskPressure", Some("True"));
+    assert_eq!(said(&snapshot, id), ["fail node-pressure w-1"]);
+    // One that has fallen silent said it a while ago.
+    let mut snapshot = healthy();
+    let leases = snapshot.kube().node_leases.as_mut().unwrap();
+    leases.by_name.get_mut("w-1").unwrap().renewed = Some(ago(41));
+    assert_eq!(said(&snapshot, id), ["blocked w-1 < k8s.nodes.ready"]);
+    let mut off = healthy();
+    off.power_off("cp-2");
+    assert_eq!(said(&off, id), ["blocked cp-2 < k8s.nodes.ready"]);
+    // Of guests only readiness counts.
+    let mut guest = healthy();
+    set(&mut guest, "DiskPressure", Some("True"));
+    guest.node_mut("w-1").is_talos = false;
+    assert_eq!(status(&guest, id), Status::Pass);
+}
+
+#[test]
 fn without_talos_nodes_that_nobody_asked_for_are_a_warning() {
     let mut named = healthy().without_talos();
     named.asked.worker_nodes = vec!["w-1".to_owned()];

@@ -189,6 +189,25 @@ fn kube_proxy_covers_nodes_or_is_not_wanted() {
 }
 
 #[test]
+fn flannel_is_judged_where_talos_installs_it() {
+    let id = "k8s.cni";
+    let mut snapshot = healthy();
+    snapshot.kube().daemon_sets.as_mut().unwrap()[0].available = 3;
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-flannel-abcd3");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1"]);
+    assert_eq!(said(&snapshot.clone().without_talos(), id), ["fail daemonset-incomplete w-1"]);
+    assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Pass);
+    snapshot.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-flannel");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-missing kube-system/kube-flannel"]);
+    assert_eq!(status(&snapshot.clone().without_talos(), id), Status::Skip);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().flannel_enabled = false;
+    }
+    assert_eq!(status(&snapshot, id), Status::Skip);
+    assert_eq!(lines(&healthy(), id), ["kube-flannel: available on 4 of 4 nodes"]);
+}
+
+#[test]
 fn dns_needs_one_ready_endpoint() {
     let id = "k8s.dns";
     let mut snapshot = healthy();

@@ -87,12 +87,15 @@ pub(super) fn text(reason: Reason) -> Entry {
             ],
         ),
         Reason::VersionUnexpected => (
-            "The machine runs another version of Talos than `--expect-talos` asks for. The upgrade has not reached it, was installed and not followed by a reboot, or was rolled back because the new version did not boot.",
+            "Something runs in another version than the one that was asked for on the command line. Either an upgrade has not come this far, or has passed over this node, or the expectation is out of date.",
             &[
                 NODE_VERSION,
-                NODE_DMESG,
-                Do("Where the upgrade was installed, a reboot completes it:"),
-                Change("talosctl -n NODE reboot"),
+                Look("kubectl get nodes -o wide"),
+                Do(
+                    "During an upgrade wait (`--wait-timeout`). Otherwise correct the expectation, or upgrade what is left:",
+                ),
+                Change("talosctl -n NODE upgrade --image INSTALLER:VERSION"),
+                Change("talosctl -n CP upgrade-k8s --to VERSION"),
             ],
         ),
         Reason::NotMeasurable => (

@@ -21,15 +21,16 @@ use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use tower::{Layer as _, ServiceExt as _};
 
-use super::dial::{self, Dialer};
+use super::dial::{self, Dialer, Shown};
 use super::gaps;
 use super::raw::Raw;
+use crate::config::certificate;
 use crate::config::endpoint::Endpoint;
 use crate::config::proxy::{Proxy, Routes};
 use crate::observe::dial::cause;
 #[cfg(feature = "record")]
 use crate::observe::record::kubernetes as record;
-use crate::snapshot::{Gap, GapKind, Observed};
+use crate::snapshot::{Gap, GapKind, Observed, Validity};
 
 /// A complete answer, whatever its status.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     /// `Date` header: the server's clock.
     pub(super) date: Option<Timestamp>,
+    /// What the server showed in the TLS handshake; `None` if that cannot be read.
+    pub(super) certificate: Option<Validity>,
     pub(super) body: Vec<u8>,
 }
 
@@ -190,8 +193,9 @@ fn client(dialer: Dialer, builder: &Builder, server: Uri) -> Client {
 async fn read(response: Response<Body>, limit: usize) -> Observed<Answer> {
     let status = response.status();
     let date = date(response.headers());
+    let certificate = response.extensions().get::<Shown>().and_then(|shown| certificate::validity(&shown.0));
     match Limited::new(response.into_body(), limit).collect().await {
-        Ok(body) => Ok(Answer { status, date, body: body.to_bytes().into() }),
+        Ok(body) => Ok(Answer { status, date, certificate, body: body.to_bytes().into() }),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             Err(Gap::new(GapKind::TooLarge, format!("the answer is longer than {limit} bytes")))
         }

@@ -86,12 +86,20 @@ impl Service<Uri> for Dialer {
     }
 }
 
+/// The certificate of the server, in DER: goes with each answer of the connection.
+#[derive(Clone)]
+pub(super) struct Shown(pub(super) Vec<u8>);
+
 /// A TLS connection as hyper wants it.
 pub(super) struct Connection(TokioIo<TlsStream<TcpStream>>);
 
 impl hyper_util::client::legacy::connect::Connection for Connection {
     fn connected(&self) -> Connected {
-        Connected::new()
+        let (_, tls) = self.0.inner().get_ref();
+        match tls.peer_certificates().and_then(<[_]>::first) {
+            Some(leaf) => Connected::new().extra(Shown(leaf.to_vec())),
+            None => Connected::new(),
+        }
     }
 }
 

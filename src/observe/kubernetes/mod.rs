@@ -115,18 +115,17 @@ impl KubeClient {
             deployments,
             dns_endpoints,
             api_endpoints,
+            signing_requests,
             (node_leases, system_leases),
         ) = tokio::join!(
             wanted(facts, Fact::EndpointReadyz, self.endpoint()),
-            wanted(facts, Fact::KubeNodes, async {
-                let listed = self.limited(list(&self.transport, &self.lists, Selection::default())).await?;
-                Ok(kept(listed).collect())
-            }),
+            wanted(facts, Fact::KubeNodes, self.everywhere()),
             wanted(facts, Fact::Pods, self.system()),
             wanted(facts, Fact::DaemonSets, self.system()),
             wanted(facts, Fact::Deployments, self.system()),
             wanted(facts, Fact::DnsEndpoints, self.endpoints(SYSTEM, "kubernetes.io/service-name=kube-dns")),
             wanted(facts, Fact::ApiEndpoints, self.endpoints("default", "kubernetes.io/service-name=kubernetes")),
+            wanted(facts, Fact::SigningRequests, self.everywhere()),
             self.leases(facts, known),
         );
         Kubernetes {
@@ -139,6 +138,7 @@ impl KubeClient {
             deployments,
             dns_endpoints,
             api_endpoints,
+            signing_requests,
             ..unasked(Ok(self.credentials.clone()), Vec::new())
         }
     }
@@ -175,6 +175,11 @@ impl KubeClient {
         self.limited(probe::readyz(&self.transport, &self.server, self.transport.server_name(), shown)).await
     }
 
+    /// All objects of a kind that has no namespace.
+    async fn everywhere<T: Kept>(&self) -> Observed<Vec<T>> {
+        Ok(kept(self.limited(list(&self.transport, &self.lists, Selection::default())).await?).collect())
+    }
+
     async fn endpoints(&self, namespace: &'static str, labels: &'static str) -> Observed<Vec<ServiceEndpoint>> {
         let slices = list_in::<Vec<ServiceEndpoint>>(&self.transport, &self.lists, namespace, Some(labels));
         Ok(kept(self.limited(slices).await?).flatten().collect())
@@ -189,6 +194,8 @@ impl KubeClient {
     }
 
     async fn limited<T>(&self, call: impl Future<Output = Observed<T>>) -> Observed<T> {
+        // Boxed: a round has many of them.
+        let call = Box::pin(call);
         // The semaphore is never closed.
         let _permit = self.in_flight.acquire().await;
         call.await
@@ -218,6 +225,7 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         deployments: gap(),
         dns_endpoints: gap(),
         api_endpoints: gap(),
+        signing_requests: gap(),
     }
 }
 

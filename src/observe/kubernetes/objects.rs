@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1 as apps;
+use k8s_openapi::api::certificates::v1 as certificates;
 use k8s_openapi::api::coordination::v1 as coordination;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
@@ -11,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::lists::{Item, Kept, Listed};
 use crate::snapshot::{
     Condition, ContainerState, DaemonSet, Deployment, KubeNode, Lease, Leases, Pod, PodState, ServiceEndpoint,
+    SigningRequest,
 };
 
 /// Lists make sure that there is one.
@@ -33,6 +35,7 @@ impl Kept for KubeNode {
         let metadata = node.metadata;
         let spec = node.spec.unwrap_or_default();
         let status = node.status.unwrap_or_default();
+        let info = status.node_info.unwrap_or_default();
         let label = |key: &str| metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
         Self {
             name: name(&metadata),
@@ -44,7 +47,8 @@ impl Kept for KubeNode {
                 .map(|address| address.address)
                 .collect(),
             control_plane_label: label("node-role.kubernetes.io/control-plane"),
-            os_image: status.node_info.unwrap_or_default().os_image,
+            os_image: info.os_image,
+            kubelet_version: info.kubelet_version,
             unschedulable: spec.unschedulable.unwrap_or_default(),
             cordoned_by_talos: annotation(&metadata, "talos.dev/cordoned") == Some("true"),
             taints: spec.taints.unwrap_or_default().into_iter().map(|taint| taint.key).collect(),
@@ -70,16 +74,29 @@ impl Kept for Pod {
 
     fn of(pod: core::Pod) -> Self {
         let metadata = pod.metadata;
+        let spec = pod.spec.unwrap_or_default();
+        let mut state = pod_state(pod.status.unwrap_or_default());
+        // The runtime may call an image by its digest alone, and the specification says which version that is.
+        for container in state.containers.iter_mut().filter(|container| !has_tag(&container.image)) {
+            let asked = spec.containers.iter().find(|asked| asked.name == container.name);
+            container.image = asked.and_then(|asked| asked.image.clone()).unwrap_or_default();
+        }
         Self {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: name(&metadata),
-            node: pod.spec.and_then(|spec| spec.node_name).filter(|node| !node.is_empty()),
+            node: spec.node_name.filter(|node| !node.is_empty()),
             labels: labels(&metadata),
             mirror: annotation(&metadata, "kubernetes.io/config.mirror").is_some(),
             deleting: metadata.deletion_timestamp.is_some(),
-            state: pod_state(pod.status.unwrap_or_default()),
+            state,
         }
     }
+}
+
+/// `registry:5000/name:tag`, maybe followed by `@sha256:…`.
+fn has_tag(image: &str) -> bool {
+    let name = image.split('@').next().unwrap_or_default();
+    name.rsplit('/').next().is_some_and(|last| last.contains(':')) && !name.starts_with("sha256:")
 }
 
 fn pod_state(status: core::PodStatus) -> PodState {
@@ -120,6 +137,7 @@ fn container(status: core::ContainerStatus) -> ContainerState {
     let terminated = state.terminated.or(status.last_state.and_then(|last| last.terminated));
     ContainerState {
         name: status.name,
+        image: status.image,
         ready: status.ready,
         restarts: u32::try_from(status.restart_count).unwrap_or_default(),
         running: state.running.is_some(),
@@ -182,6 +200,20 @@ impl Kept for Deployment {
             // The API server's default is one.
             replicas: deployment.spec.and_then(|spec| spec.replicas).unwrap_or(1),
             available: deployment.status.and_then(|status| status.available_replicas).unwrap_or_default(),
+        }
+    }
+}
+
+impl Kept for SigningRequest {
+    type Object = certificates::CertificateSigningRequest;
+
+    fn of(request: certificates::CertificateSigningRequest) -> Self {
+        let conditions = request.status.and_then(|status| status.conditions).unwrap_or_default();
+        Self {
+            name: name(&request.metadata),
+            signer: request.spec.signer_name,
+            user: request.spec.username.unwrap_or_default(),
+            pending: !conditions.iter().any(|it| matches!(it.type_.as_str(), "Approved" | "Denied")),
         }
     }
 }
@@ -250,7 +282,7 @@ mod tests {
         assert_eq!(node.addresses, ["10.0.0.1", "192.0.2.1"]);
         assert!(node.control_plane_label && node.unschedulable && node.cordoned_by_talos && !node.deleting);
         assert_eq!(node.taints, ["node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable"]);
-        assert_eq!(node.os_image, "Talos (v1.13.0)");
+        assert_eq!((node.os_image.as_str(), node.kubelet_version.as_str()), ("Talos (v1.13.0)", "v1.35.4"));
         let ready = node.condition("Ready").unwrap();
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("Unknown", "NodeStatusUnknown"));
         assert_eq!(node.created, Some("2026-11-21T13:33:57Z".parse().unwrap()));
@@ -300,6 +332,44 @@ mod tests {
         assert_eq!(container.waiting_reason.as_deref(), Some("CrashLoopBackOff"));
         assert_eq!(container.exit_code, Some(1));
         assert_eq!(container.termination_message.as_deref(), Some("no such flag"));
+    }
+
+    #[test]
+    fn an_image_that_the_runtime_calls_by_its_digest_is_told_by_the_specification() {
+        for (running, expected) in [
+            ("registry:5000/kube-scheduler:v1.35.3@sha256:abc", "registry:5000/kube-scheduler:v1.35.3@sha256:abc"),
+            ("sha256:abc", "registry:5000/kube-scheduler:v1.35.4"),
+            ("registry:5000/kube-scheduler@sha256:abc", "registry:5000/kube-scheduler:v1.35.4"),
+            ("", "registry:5000/kube-scheduler:v1.35.4"),
+        ] {
+            let pod = Pod::of(read(json!({
+                "metadata": {"name": "kube-scheduler-cp-2", "namespace": "kube-system"},
+                "spec": {"containers": [{"name": "kube-scheduler", "image": "registry:5000/kube-scheduler:v1.35.4"}]},
+                "status": {"containerStatuses": [
+                    {"name": "kube-scheduler", "ready": true, "restartCount": 0, "image": running, "imageID": ""},
+                ]},
+            })));
+            assert_eq!(pod.state.containers[0].image, expected);
+        }
+    }
+
+    #[test]
+    fn a_request_is_pending_until_it_is_approved_or_denied() {
+        for (conditions, pending) in [
+            (json!(null), true),
+            (json!([]), true),
+            (json!([{"type": "Failed", "status": "True"}]), true),
+            (json!([{"type": "Approved", "status": "True"}]), false),
+            (json!([{"type": "Denied", "status": "True"}]), false),
+        ] {
+            let request = SigningRequest::of(read(json!({
+                "metadata": {"name": "csr-1"},
+                "spec": {"request": "", "signerName": "kubernetes.io/kubelet-serving", "username": "system:node:w-1"},
+                "status": {"conditions": conditions},
+            })));
+            assert_eq!(request.pending, pending, "{conditions}");
+            assert_eq!((request.signer.as_str(), &*request.user), ("kubernetes.io/kubelet-serving", "system:node:w-1"));
+        }
     }
 
     #[test]

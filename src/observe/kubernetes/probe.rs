@@ -35,7 +35,7 @@ fn parse(server: String, answer: &Answer) -> Observed<Readyz> {
         return Err(Gap::new(GapKind::Malformed, format!("200 without `ok`: {}", gaps::words(&answer.body))));
     }
     let text = if passed || !failed.is_empty() { String::new() } else { gaps::words(&answer.body) };
-    Ok(Readyz { server, status: answer.status.as_u16(), failed, text })
+    Ok(Readyz { server, status: answer.status.as_u16(), failed, text, certificate: answer.certificate.clone() })
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
 
     fn readyz(status: u16, body: &str) -> Observed<Readyz> {
         let status = StatusCode::from_u16(status).unwrap();
-        parse("https://10.0.0.1:6443".to_owned(), &Answer { status, date: None, body: body.into() })
+        parse("https://10.0.0.1:6443".to_owned(), &Answer { status, date: None, certificate: None, body: body.into() })
     }
 
     #[test]

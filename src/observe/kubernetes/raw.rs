@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use http::{HeaderMap, Uri};
 use reqwest::redirect::Policy;
+use reqwest::tls::TlsInfo;
 use reqwest::{Client, Url};
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::{Answer, date};
+use crate::config::certificate;
 use crate::config::endpoint::Endpoint;
 use crate::config::proxy::Proxy;
 use crate::observe::dial::{self, cause};
@@ -44,6 +46,7 @@ impl Raw {
             .referer(false)
             .retry(reqwest::retry::never())
             .pool_max_idle_per_host(0)
+            .tls_info(true)
             .connect_timeout(self.connect_timeout)
             .user_agent(concat!("cluster-health/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -67,6 +70,8 @@ impl Raw {
 /// `None`: longer than `limit` bytes.
 async fn read(mut response: reqwest::Response, limit: usize) -> reqwest::Result<Option<Answer>> {
     let (status, date) = (response.status(), date(response.headers()));
+    let shown = response.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate);
+    let certificate = shown.and_then(certificate::validity);
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > limit {
@@ -74,7 +79,7 @@ async fn read(mut response: reqwest::Response, limit: usize) -> reqwest::Result<
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Some(Answer { status, date, body }))
+    Ok(Some(Answer { status, date, certificate, body }))
 }
 
 /// reqwest has one clock for name, TCP and TLS, and a layer around its connector sees no more than the end of all three

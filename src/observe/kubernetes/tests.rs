@@ -250,6 +250,24 @@ async fn tls_server_name_is_for_the_endpoint_alone() {
     assert_eq!(direct.unwrap_err().kind, GapKind::NameNotInCertificate);
 }
 
+/// On each way that a probe takes: under the name that was dialled, and under another.
+#[tokio::test]
+async fn the_certificate_of_the_server_is_seen() {
+    let pki = Pki::new();
+    let leaf = pki.issue(&["127.0.0.1", "k8s.example"], |params| {
+        params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2999, 1, 1);
+    });
+    let server = serve(pki.tls(&leaf, Clients::Optional, &[]), |_| http("500 Internal Server Error", "", "")).await;
+    for name in [None, Some("k8s.example".to_owned())] {
+        let mut config = pki.config(&server.url());
+        config.tls_server_name = name;
+        let seen = readyz(config, CALL).await.unwrap().certificate.unwrap();
+        let seen = (seen.not_before.to_string(), seen.not_after.to_string());
+        assert_eq!(seen, ("2026-01-01T00:00:00Z".to_owned(), "2999-01-01T00:00:00Z".to_owned()));
+    }
+}
+
 #[tokio::test]
 async fn a_demanded_client_certificate_that_is_missing_is_told() {
     let pki = Pki::new();
@@ -575,7 +593,9 @@ async fn a_proxy_is_used_and_its_failures_are_its_own() {
                 let gap = Gap::new(GapKind::Proxy, format!("proxy {proxy}: it answered 403 Forbidden"));
                 assert_eq!((seen.endpoint, seen.nodes.err(), server), (Err(gap.clone()), Some(gap.clone()), Err(gap)));
             } else {
-                assert_eq!((seen.endpoint.unwrap().status, server.unwrap().status), (200, 200));
+                let (endpoint, server) = (seen.endpoint.unwrap(), server.unwrap());
+                assert_eq!((endpoint.status, server.status), (200, 200));
+                assert!(endpoint.certificate.is_some() && endpoint.certificate == server.certificate);
             }
         }
     }

@@ -259,6 +259,8 @@ struct PodCondition {
 #[serde(rename_all = "camelCase")]
 struct ContainerStatus {
     name: String,
+    #[serde(default)]
+    image: String,
     ready: bool,
     restart_count: u32,
     #[serde(default)]
@@ -296,6 +298,7 @@ fn container(status: ContainerStatus) -> ContainerState {
     let terminated = status.state.terminated.or(status.last_state.terminated).unwrap_or_default();
     ContainerState {
         name: status.name,
+        image: status.image,
         ready: status.ready,
         restarts: status.restart_count,
         running,

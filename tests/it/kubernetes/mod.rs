@@ -1,6 +1,7 @@
 //! The Kubernetes side of clusters that misbehave.
 
 mod answers;
+mod catalogue;
 mod content;
 mod identity;
 mod leases;
@@ -31,6 +32,7 @@ pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/kube-system/daemo
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/kube-system/deployments";
 pub(crate) const DNS_ENDPOINTS: &str = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices";
 pub(crate) const API_ENDPOINTS: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+pub(crate) const SIGNING_REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 pub(crate) const READYZ: &str = "/readyz";
 
 pub(crate) const LEASES: &str = "leases.coordination.k8s.io";

@@ -20,15 +20,17 @@ fn the_reader_of_the_simulated_cluster_has_the_rights_that_the_program_asks_for(
 }
 
 /// Each right, and the checks that say so if it is missing: with Talos, and without.
-const RIGHTS: [(&str, &[&str], &[&str]); 6] = [
+const RIGHTS: [(&str, &[&str], &[&str]); 7] = [
     ("nodes", &["k8s.api.identity"], &["etcd.quorum", "k8s.nodes.ready", "k8s.api.servers"]),
-    ("leases", &["k8s.nodes.ready"], &["k8s.nodes.ready"]),
-    ("daemonsets", &["k8s.kube-proxy"], &["k8s.kube-proxy"]),
+    ("leases", &["k8s.nodes.ready", "k8s.controlplane.leases"], &["k8s.nodes.ready", "k8s.controlplane.leases"]),
+    ("daemonsets", &["k8s.kube-proxy", "k8s.cni"], &["k8s.kube-proxy", "k8s.cni"]),
     ("endpointslices", &["k8s.dns"], &["k8s.dns"]),
     // Talos tells what runs on the nodes.
     ("pods", &[], &["k8s.controlplane.apiserver", "k8s.controlplane.scheduler", "k8s.staticpods.running"]),
     // They only explain why DNS has no endpoint.
     ("deployments", &[], &[]),
+    // It concerns a warning alone, which is skipped.
+    ("certificatesigningrequests", &[], &[]),
 ];
 
 #[test]

@@ -13,6 +13,7 @@ fn lost<'a>(node: &'a str, reason: &'a str) -> Vec<(&'a str, &'a str, &'a str)> 
         ("talos.nodes.reachable", reason, node),
         ("k8s.nodes.ready", "node-not-ready", node),
         ("k8s.kube-proxy", "daemonset-incomplete", node),
+        ("k8s.cni", "daemonset-incomplete", node),
     ]
 }
 

@@ -45,6 +45,7 @@ fn reader() -> Vec<Rule> {
     vec![
         resources("", &["nodes", "pods"]),
         resources("apps", &["daemonsets", "deployments"]),
+        resources("certificates.k8s.io", &["certificatesigningrequests"]),
         resources("coordination.k8s.io", &["leases"]),
         resources("discovery.k8s.io", &["endpointslices"]),
         Rule { non_resource_urls: owned(&["/readyz"]), verbs: owned(&["get"]), ..Rule::default() },

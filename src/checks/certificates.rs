@@ -1,0 +1,166 @@
+//! Certificates of servers: those that the API servers show, and those that kubelets still wait for.
+
+use jiff::SignedDuration;
+
+use super::api_servers::{self, ID as SERVERS};
+use super::common::passed_over;
+use super::kube_common::{ENDPOINT, IDENTITY, control_planes, kubernetes, listed};
+use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict, apiserver, identity};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, SigningRequest, Snapshot};
+
+pub(super) const SERVING: Check = Check {
+    id: "k8s.api.certificates",
+    stage: Stage::ApiServer,
+    summary: "the certificates that the API servers show are valid for some time to come",
+    explain: "Looks at the certificates that the endpoint and each control plane's API server show in the TLS handshakes of \
+k8s.api.endpoint and k8s.api.servers. An expired one fails: no client that verifies can connect any more. Less than 30 days left, \
+or less than a tenth of its life where that is shorter, is a warning.\n\n\
+Talos issues the API servers' certificates for a year and renews them at half of it, so one that is about to end was not \
+renewed: a machine whose clock is wrong, or a controller that fails. A load balancer that ends TLS has a certificate of its own, \
+which somebody else has to renew.\n\n\
+What could not be connected to shows no certificate, and is not judged. `talosctl -n NODE logs controller-runtime` tells what \
+became of a renewal.",
+    severity: Severity::Fail,
+    requires: &["k8s.credentials", ENDPOINT, SERVERS],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::EndpointReadyz,
+        Fact::ServerReadyz,
+        Fact::SystemLeases,
+        Fact::ApiEndpoints,
+        Fact::KubeNodes,
+    ],
+    judge: serving,
+};
+
+pub(super) const REQUESTS: Check = Check {
+    id: "k8s.nodes.csrs",
+    stage: Stage::Nodes,
+    summary: "no kubelet waits for a certificate",
+    explain: "Lists the certificate signing requests of kubelets, for their client certificate (on joining) and for their serving \
+certificate (with `rotate-server-certificates`), and warns of those that nobody has approved or denied.\n\n\
+A kubelet without its serving certificate runs pods, but cannot be connected to: no logs, no exec, no metrics, and Talos cannot \
+refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates somebody \
+has to install an approver, or approve each by hand.\n\n\
+Where the credentials may not list the requests, the check is skipped. `kubectl get csr` shows them.",
+    severity: Severity::Warn,
+    requires: &["k8s.credentials", ENDPOINT, IDENTITY],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::SigningRequests],
+    judge: requests,
+};
+
+/// Less than this left of a certificate's life is worth a warning, unless its whole life is short.
+const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+fn serving(snapshot: &Snapshot) -> Verdict {
+    let kubernetes = match kubernetes(snapshot) {
+        Ok(kubernetes) => kubernetes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    let endpoint = Target::new(Kind::Endpoint, apiserver::address(snapshot, kubernetes));
+    verdict.push(endpoint, shown(snapshot, &kubernetes.endpoint, ENDPOINT).unwrap_or(Outcome::Blocked(ENDPOINT)));
+    // Another cluster's servers are judged by whoever asks after that cluster.
+    if identity::is_other_cluster(snapshot) {
+        verdict.block(Target::cluster(), IDENTITY);
+        return verdict;
+    }
+    match control_planes(snapshot) {
+        Ok(nodes) => nodes.into_iter().for_each(|node| {
+            verdict.push(Target::node(node), of_server(snapshot, kubernetes, node));
+        }),
+        Err(outcome) => verdict.push(Target::cluster(), outcome),
+    }
+    verdict
+}
+
+fn of_server(snapshot: &Snapshot, kubernetes: &Kubernetes, node: &Node) -> Outcome {
+    let server = kubernetes.servers.get(&node.name);
+    if let Some(outcome) = server.and_then(|server| shown(snapshot, server, SERVERS)) {
+        return outcome;
+    }
+    let behind_proxy = identity::is_behind_proxy(snapshot, kubernetes);
+    match api_servers::on_node(snapshot, kubernetes, node, behind_proxy) {
+        // It was seen to live without being connected to.
+        Outcome::Pass(_) => Outcome::Skip("not reachable from here, so it shows no certificate".to_owned()),
+        _ => Outcome::Blocked(SERVERS),
+    }
+}
+
+/// What a handshake has shown; `None` if there was none. `check` tells whether it could be asked at all.
+fn shown(snapshot: &Snapshot, server: &Observed<Readyz>, check: &'static str) -> Option<Outcome> {
+    let expected = "30 days or a tenth of its life left";
+    let readyz = match server {
+        Ok(readyz) => readyz,
+        Err(Gap { kind: GapKind::PeerCertificateExpired, text }) => {
+            let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", text);
+            return Some(Outcome::Problem(problem.explained_by(check)));
+        }
+        Err(_) => return None,
+    };
+    let Some(certificate) = &readyz.certificate else {
+        let problem = Problem::error(Reason::UnreadableAnswer, expected, "the certificate cannot be read");
+        return Some(Outcome::Problem(problem));
+    };
+    let left = snapshot.taken.duration_until(certificate.not_after);
+    let tenth = certificate.not_before.duration_until(certificate.not_after) / 10;
+    let observed = format!("expires at {}", certificate.not_after);
+    // It was valid a moment ago, or there would be no answer.
+    Some(if left < SOON.min(tenth) {
+        Outcome::Problem(
+            Problem::warn(Reason::CertificateExpiresSoon, expected, observed)
+                .hint(Hint::likely("Talos did not renew it at half of its life, or it is a load balancer's own")),
+        )
+    } else {
+        Outcome::Pass(None)
+    })
+}
+
+fn requests(snapshot: &Snapshot) -> Verdict {
+    let expected = "the certificate signing requests of the kubelets";
+    let refused =
+        |kubernetes: &Kubernetes| kubernetes.signing_requests.as_ref().is_err_and(|gap| gap.kind == GapKind::Forbidden);
+    let requests = match listed(snapshot, |kubernetes| &kubernetes.signing_requests, expected) {
+        Ok(requests) => requests,
+        Err(Outcome::Problem(_)) if snapshot.kubernetes.as_ref().is_some_and(refused) => {
+            return Verdict::skipped("the credentials may not list certificatesigningrequests");
+        }
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    let mut pending: Vec<&SigningRequest> = requests.iter().filter(|it| it.pending && is_of_a_kubelet(it)).collect();
+    pending.sort_by_key(|request| (&request.user, &request.name));
+    for theirs in pending.chunk_by(|a, b| a.user == b.user) {
+        let target = match theirs[0].user.strip_prefix("system:node:").map(|name| (name, snapshot.node(name))) {
+            Some((_, Some(node))) => match passed_over(snapshot, node) {
+                Some(why) => {
+                    verdict.skip(Target::node(node), why);
+                    continue;
+                }
+                None => Target::node(node),
+            },
+            Some((name, None)) => Target::new(Kind::Node, name),
+            // A machine that is about to join has no name yet.
+            None => Target::cluster(),
+        };
+        verdict.problem(target, waiting(theirs));
+    }
+    if verdict.problems().next().is_none() {
+        verdict.ok(Target::cluster());
+    }
+    verdict
+}
+
+/// Other signers have other people to approve. A request that names none is nobody else's.
+fn is_of_a_kubelet(request: &SigningRequest) -> bool {
+    matches!(&*request.signer, "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet" | "")
+}
+
+/// All requests of one kubelet: it asks again every few minutes.
+fn waiting(requests: &[&SigningRequest]) -> Problem {
+    let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+    let observed = format!("{} pending of {}: {}", names.len(), requests[0].user, names.join(", "));
+    Problem::warn(Reason::CsrPending, "approved or denied", observed)
+        .hint(Hint::run("{kubectl} describe csr {}", [names[0]]))
+        .hint(Hint::remedy("{kubectl} certificate approve {}", [names[0]]))
+}

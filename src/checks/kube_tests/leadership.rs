@@ -1,0 +1,105 @@
+//! `k8s.controlplane.leases`
+
+use std::time::Duration;
+
+use super::{judge, no, said, status};
+use crate::checks::Status;
+use crate::checks::fixture::{CONTROL_PLANES, ago, healthy};
+use crate::snapshot::{GapKind, Lease, Snapshot};
+
+const ID: &str = "k8s.controlplane.leases";
+
+fn lease<'a>(snapshot: &'a mut Snapshot, name: &str) -> &'a mut Lease {
+    snapshot.kube().system_leases.as_mut().unwrap().by_name.get_mut(name).unwrap()
+}
+
+fn disable_scheduler(snapshot: &mut Snapshot, nodes: &[&str]) {
+    for node in nodes {
+        let talos = snapshot.talos_of(node);
+        talos.scheduler_enabled = Ok(Some(false));
+        talos.static_pods.as_mut().unwrap().retain(|id| id != "kube-scheduler");
+        talos.static_pod_statuses.as_mut().unwrap().retain(|it| !it.name.starts_with("kube-scheduler"));
+        let pods = snapshot.kube().pods.as_mut().unwrap();
+        pods.retain(|pod| pod.name != format!("kube-scheduler-{node}"));
+    }
+}
+
+#[test]
+fn a_lease_that_nobody_renews_is_looked_at_again_and_fails() {
+    let mut snapshot = healthy();
+    lease(&mut snapshot, "kube-scheduler").renewed = Some(ago(40));
+    assert_eq!(status(&snapshot, ID), Status::Pass);
+    lease(&mut snapshot, "kube-scheduler").renewed = Some(ago(41));
+    let fails = ["fail not-leading kube-system/kube-scheduler"];
+    assert_eq!(said(&snapshot, ID), fails);
+    assert_eq!(judge(&snapshot, ID).resample_after, Some(Duration::from_secs(11)));
+    assert_eq!(said(&snapshot.clone().without_talos(), ID), fails);
+    assert_eq!(said(&snapshot.clone().only(&["cp-1"]), ID), fails);
+    lease(&mut snapshot, "kube-scheduler").moved = true;
+    assert_eq!(status(&snapshot, ID), Status::Pass);
+    // Given up, and taken by nobody.
+    lease(&mut snapshot, "kube-scheduler").holder = None;
+    assert_eq!(said(&snapshot, ID), fails);
+    lease(&mut snapshot, "kube-scheduler").holder = Some("cp-1_1".to_owned());
+    lease(&mut snapshot, "kube-scheduler").moved = false;
+    lease(&mut snapshot, "kube-scheduler").renewed = None;
+    assert_eq!(said(&snapshot, ID), fails);
+    snapshot.kube().system_leases.as_mut().unwrap().by_name.remove("kube-scheduler");
+    assert_eq!(said(&snapshot, ID), fails);
+    assert_eq!(status(&healthy().only(&["cp-1"]).without_talos(), ID), Status::Pass);
+}
+
+#[test]
+fn without_the_servers_clock_only_movement_counts() {
+    let mut snapshot = healthy();
+    snapshot.kube().system_leases.as_mut().unwrap().date = None;
+    assert_eq!(said(&snapshot, ID).len(), 2);
+    for name in ["kube-scheduler", "kube-controller-manager"] {
+        lease(&mut snapshot, name).moved = true;
+    }
+    assert_eq!(status(&snapshot, ID), Status::Pass);
+}
+
+#[test]
+fn what_is_disabled_everywhere_need_not_lead() {
+    let mut snapshot = healthy();
+    snapshot.kube().system_leases.as_mut().unwrap().by_name.remove("kube-scheduler");
+    disable_scheduler(&mut snapshot, &["cp-1", "cp-2"]);
+    assert_eq!(said(&snapshot, ID), ["fail not-leading kube-system/kube-scheduler"]);
+    disable_scheduler(&mut snapshot, &["cp-3"]);
+    assert_eq!(status(&snapshot, ID), Status::Pass);
+    // One that has not told may want it.
+    snapshot.talos_of("cp-3").scheduler_enabled = no(GapKind::TimedOut);
+    assert_eq!(said(&snapshot, ID), ["fail not-leading kube-system/kube-scheduler < k8s.controlplane.scheduler"]);
+}
+
+#[test]
+fn nobody_leads_where_nobody_runs() {
+    let mut snapshot = healthy();
+    lease(&mut snapshot, "kube-scheduler").renewed = Some(ago(90));
+    for node in CONTROL_PLANES {
+        for status in snapshot.talos_of(node).static_pod_statuses.as_mut().unwrap() {
+            if status.name.starts_with("kube-scheduler") {
+                status.state.ready = Some(false);
+            }
+        }
+    }
+    let explained = ["fail not-leading kube-system/kube-scheduler < k8s.controlplane.scheduler"];
+    assert_eq!(said(&snapshot, ID), explained);
+    assert_eq!(judge(&snapshot, ID).resample_after, None, "a second look would show the same");
+    let mut mirrors = healthy().without_talos();
+    lease(&mut mirrors, "kube-scheduler").renewed = Some(ago(90));
+    mirrors.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-scheduler"));
+    assert_eq!(said(&mirrors, ID), explained);
+}
+
+#[test]
+fn leases_that_cannot_be_read_are_no_leaders() {
+    let mut snapshot = healthy();
+    snapshot.kube().system_leases = no(GapKind::Forbidden);
+    assert_eq!(
+        said(&snapshot, ID),
+        ["error forbidden kube-system/kube-controller-manager !", "error forbidden kube-system/kube-scheduler !"]
+    );
+    assert_eq!(status(&healthy().without_kubernetes(), ID), Status::Skip);
+}

@@ -1,0 +1,85 @@
+//! Leader election: does one of the instances of a component do the work?
+
+use super::components::{self, Component};
+use super::kube_common::{QUORUM, Quorum, RENEWAL, control_planes, explained, is_alive, listed, quorum};
+use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use crate::snapshot::{Lease, Node, Snapshot};
+
+pub(super) const LEASES: Check = Check {
+    id: "k8s.controlplane.leases",
+    stage: Stage::ControlPlane,
+    summary: "kube-controller-manager and kube-scheduler each have an instance that leads",
+    explain: "Reads the leases kube-controller-manager and kube-scheduler in kube-system. One instance of each holds its lease and \
+renews it every two seconds; only that one works. Instances that run and do not lead pass every other check while nothing is \
+scheduled and no controller acts. A lease that looks stale is looked at again before it counts.\n\n\
+Nobody leads when no instance reaches an API server, when etcd is too slow to renew a lease in time, or when a component is \
+missing everywhere. Where the configuration disables a component on every control plane, its lease is not asked after.\n\n\
+`kubectl -n kube-system get lease` shows holders and ages; the log of an instance says why it cannot acquire the lease.",
+    severity: Severity::Fail,
+    requires: &["k8s.credentials", "k8s.api.endpoint", "k8s.api.identity"],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::ComponentConfigs,
+        Fact::StaticPods,
+        Fact::StaticPodStatuses,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::SystemLeases,
+    ],
+    judge: leases,
+};
+
+fn leases(snapshot: &Snapshot) -> Verdict {
+    if snapshot.kubernetes.is_none() {
+        return Verdict::skipped("--no-kubernetes");
+    }
+    let nodes = match control_planes(snapshot) {
+        Ok(nodes) => nodes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    for component in [Component::ControllerManager, Component::Scheduler] {
+        let disabled = |node: &&Node| component.enabled(&node.talos) == Ok(Some(false));
+        let outcome = if nodes.iter().all(disabled) {
+            Outcome::Skip("disabled in the machine configuration of every control plane".to_owned())
+        } else {
+            led(snapshot, &nodes, component, &mut verdict)
+        };
+        verdict.push(Target::new(Kind::Workload, format!("kube-system/{}", component.name())), outcome);
+    }
+    verdict
+}
+
+fn led(snapshot: &Snapshot, nodes: &[&Node], component: Component, verdict: &mut Verdict) -> Outcome {
+    let expected = "an instance renews the lease";
+    let leases = match listed(snapshot, |kubernetes| &kubernetes.system_leases, expected) {
+        Ok(leases) => leases,
+        Err(outcome) => return outcome,
+    };
+    let observed = match leases.by_name.get(component.name()) {
+        Some(lease) if lease.holder.is_some() && is_alive(lease, leases.date) => return Outcome::Pass(None),
+        Some(Lease { holder: Some(holder), renewed: Some(renewed), .. }) => {
+            format!("held by {holder}, last renewed at {renewed}")
+        }
+        Some(Lease { holder: Some(holder), .. }) => format!("held by {holder}, never renewed"),
+        Some(Lease { holder: None, .. }) => "held by nobody".to_owned(),
+        None => "there is no such lease".to_owned(),
+    };
+    let cause = cause(snapshot, nodes, component);
+    if cause.is_none() {
+        // One that gives its lease up leaves it to the next, which tries every two seconds.
+        verdict.resample_after = Some(RENEWAL);
+    }
+    let problem = Problem::fail(Reason::NotLeading, expected, observed)
+        .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]));
+    Outcome::Problem(explained(problem, cause))
+}
+
+/// Nobody can lead if nobody can write, or if nobody runs.
+fn cause(snapshot: &Snapshot, nodes: &[&Node], component: Component) -> Option<&'static str> {
+    if quorum(snapshot) == Quorum::Lost {
+        return Some(QUORUM);
+    }
+    let runs = |node: &&Node| components::on_node(snapshot, node, component).status() == Status::Pass;
+    (!nodes.iter().any(runs)).then(|| component.check())
+}
