@@ -30,6 +30,7 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     algorithm: &'static SignatureAlgorithm,
     certificate: String,
+    params: CertificateParams,
 }
 
 /// A certificate and its key, as PEM.
@@ -45,10 +46,20 @@ pub enum Flaw {
     #[default]
     None,
     Expired,
+    /// In three days, after a year.
+    ExpiresSoon,
     NotYetValid,
+    /// For an hour, of which half is left.
+    ShortLived,
     /// Of a client: no extended key usage clientAuth.
     WithoutClientAuth,
 }
+
+/// What is left of a certificate that expires soon.
+const SOON: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
+/// For which Talos issues client certificates.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Pki {
     /// Makes new authorities.
@@ -74,7 +85,19 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let certificate = params.self_signed(&key)?.pem();
-        Ok(Self { issuer: Issuer::new(params, key), algorithm, certificate })
+        Ok(Self { issuer: Issuer::new(params.clone(), key), algorithm, certificate, params })
+    }
+
+    /// A certificate of it that ends in three days, after ten years.
+    ///
+    /// # Errors
+    /// If the certificate cannot be made.
+    pub fn ending_soon(&self) -> anyhow::Result<String> {
+        let mut params = self.params.clone();
+        let now = Duration::from_secs(Timestamp::now().as_second().try_into()?);
+        params.not_after = date_time_ymd(1970, 1, 1) + now + SOON;
+        params.not_before = params.not_after - 10 * YEAR;
+        Ok(params.self_signed(self.issuer.key())?.pem())
     }
 
     /// Its certificate.
@@ -96,8 +119,12 @@ impl Authority {
             Flaw::WithoutClientAuth => vec![ExtendedKeyUsagePurpose::ServerAuth],
             _ => vec![ExtendedKeyUsagePurpose::ClientAuth],
         };
+        let epoch = date_time_ymd(1970, 1, 1);
+        let now = Duration::from_secs(Timestamp::now().as_second().try_into()?);
         (params.not_before, params.not_after) = match flaw {
             Flaw::Expired => (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1)),
+            Flaw::ExpiresSoon => (epoch + now + SOON - YEAR, epoch + now + SOON),
+            Flaw::ShortLived => (epoch + now - HALF_AN_HOUR, epoch + now + HALF_AN_HOUR),
             Flaw::NotYetValid => (date_time_ymd(2999, 1, 1), date_time_ymd(3000, 1, 1)),
             Flaw::None | Flaw::WithoutClientAuth => (date_time_ymd(2020, 1, 1), date_time_ymd(2999, 1, 1)),
         };

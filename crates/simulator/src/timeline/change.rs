@@ -1,18 +1,16 @@
 //! Changes as values.
 
-use anyhow::{bail, ensure};
 use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use talos_api::machine::ServiceInfo;
 
+use super::check::has_service;
 use super::states::State;
-use super::{Kind, known};
-use crate::kubernetes::namespaced;
-use crate::talos::specs;
-use crate::world::{CallFault, Machine, Misbehaviour, Transport, World, merge};
-
-/// The farthest that clocks are apart: dates with four digits of a year stay so.
-const FARTHEST: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
+use super::{Kind, Span};
+use crate::world::{
+    CallFault, Member, Misbehaviour, Process, TalosVersion, Transport, UNKNOWN, World, add_event, merge,
+};
 
 /// One change of a world.
 #[derive(Clone, Debug)]
@@ -50,6 +48,63 @@ pub enum Edit {
         state: Option<String>,
         healthy: Option<bool>,
         message: Option<String>,
+        /// What has happened to it last.
+        event: Option<String>,
+    },
+    /// The machine has no such service, as without Kubernetes.
+    RemoveService {
+        node: String,
+        service: String,
+    },
+    /// What the machine says of itself; what is not given stays.
+    Machine {
+        node: String,
+        /// The release that it runs, unlike the others.
+        talos: Option<TalosVersion>,
+        /// All of it and what is available, KiB.
+        memory: Option<(u64, u64)>,
+        /// Size of the file system of `/var` and what is free of it, bytes.
+        var: Option<(u64, u64)>,
+    },
+    /// How an etcd member is; what is not given stays.
+    EtcdMember {
+        node: String,
+        learner: Option<bool>,
+        /// Entries of the log that it has not applied yet.
+        behind: Option<u64>,
+        /// Bytes.
+        db_size: Option<i64>,
+        /// Bytes.
+        db_size_in_use: Option<i64>,
+        version: Option<String>,
+        peer_urls: Option<Vec<String>>,
+    },
+    /// The list of members has one more, which no machine runs.
+    EtcdAddMember {
+        id: u64,
+        /// Empty: it has never started.
+        #[serde(default)]
+        name: String,
+        peer_urls: Vec<String>,
+        #[serde(default)]
+        learner: bool,
+    },
+    /// The members have elected a leader anew.
+    EtcdElection {},
+    /// Checks of an API server's `/readyz` fail, beside those that the state of etcd makes fail.
+    ApiServerFailing {
+        node: String,
+        checks: Vec<String>,
+    },
+    /// Nobody has renewed a lease for so long.
+    LeaseStalls {
+        namespace: String,
+        name: String,
+        since: Span,
+    },
+    LeaseRenewed {
+        namespace: String,
+        name: String,
     },
     /// Merges into the specification of a COSI resource (RFC 7396), or creates it.
     Resource {
@@ -71,6 +126,9 @@ pub enum Edit {
         namespace: Option<String>,
         name: String,
         merge: Map<String, Value>,
+        /// JSON pointers to what it has no more; TOML has no `null` to merge.
+        #[serde(default)]
+        remove: Vec<String>,
     },
     RemoveObject {
         resource: String,
@@ -138,20 +196,54 @@ impl Edit {
         match self {
             Self::StopService { node, service } => world.stop_service(&node, &service),
             Self::StartService { node, service } => world.start_service(&node, &service),
-            Self::Service { node, service, state, healthy, message } => {
+            Self::Service { node, service, state, healthy, message, event } => {
+                let told = Told { state, healthy, message, event };
+                told.tell(world, &node, &service);
+            }
+            Self::RemoveService { node, service } => {
                 let machine = world.machine_mut(&node);
-                let service = machine.service_mut(&service);
-                if let Some(state) = state {
-                    service.state = state;
-                }
-                let health = service.health.get_or_insert_default();
-                if let Some(healthy) = healthy {
-                    (health.healthy, health.unknown) = (healthy, false);
-                }
-                if let Some(message) = message {
-                    health.last_message = message;
-                }
+                machine.services.retain(|it| it.id != service);
                 machine.tell_services();
+            }
+            Self::Machine { node, talos, memory, var } => {
+                let machine = world.machine_mut(&node);
+                machine.talos = talos.or(machine.talos);
+                machine.memory = memory.unwrap_or(machine.memory);
+                machine.var = var.unwrap_or(machine.var);
+            }
+            Self::EtcdMember { node, learner, behind, db_size, db_size_in_use, version, peer_urls } => {
+                world.change_member(&node, |member| {
+                    member.learner = learner.unwrap_or(member.learner);
+                    member.behind = behind.unwrap_or(member.behind);
+                    member.db_size = db_size.unwrap_or(member.db_size);
+                    member.db_size_in_use = db_size_in_use.unwrap_or(member.db_size_in_use);
+                    member.version = version.unwrap_or_else(|| member.version.clone());
+                    member.peer_urls = peer_urls.unwrap_or_else(|| member.peer_urls.clone());
+                });
+            }
+            Self::EtcdAddMember { id, name, peer_urls, learner } => {
+                // One that is no more is down; whether it ever was up, its name tells.
+                world.add_member(Member {
+                    id,
+                    name,
+                    peer_urls,
+                    learner,
+                    process: Process::Stopped,
+                    ..Member::default()
+                });
+            }
+            Self::EtcdElection {} => world.etcd_election(),
+            Self::ApiServerFailing { node, checks } => {
+                if let Some(server) = &mut world.machine_mut(&node).api_server {
+                    server.failing = checks;
+                }
+            }
+            Self::LeaseStalls { namespace, name, since } => {
+                let at = world.now() - since.0;
+                world.kubernetes.stalled_leases.insert(format!("{namespace}/{name}"), at);
+            }
+            Self::LeaseRenewed { namespace, name } => {
+                world.kubernetes.stalled_leases.remove(&format!("{namespace}/{name}"));
             }
             Self::Resource { node, r#type, id, merge: patch } => {
                 let resources = &mut world.machine_mut(&node).resources;
@@ -162,7 +254,7 @@ impl Edit {
             Self::RemoveResource { node, r#type, id } => {
                 world.machine_mut(&node).resources.remove(&r#type, &id);
             }
-            Self::Object { resource, namespace, name, merge: patch } => {
+            Self::Object { resource, namespace, name, merge: patch, remove } => {
                 let namespace = namespace.as_deref();
                 let mut object = world.kubernetes.object(&resource, namespace, &name).cloned().unwrap_or_default();
                 object["metadata"]["name"] = name.into();
@@ -170,6 +262,9 @@ impl Edit {
                     object["metadata"]["namespace"] = namespace.into();
                 }
                 merge(&mut object, &Value::Object(patch));
+                for pointer in remove {
+                    take(&mut object, &pointer);
+                }
                 world.kubernetes.put(&resource, object);
             }
             Self::RemoveObject { resource, namespace, name } => {
@@ -196,81 +291,45 @@ impl Edit {
             Self::Clock { ahead } => world.clock_ahead = ahead.as_secs(),
         }
     }
+}
 
-    fn check(&self, world: &World) -> anyhow::Result<()> {
-        match self {
-            Self::StopService { node, service }
-            | Self::StartService { node, service }
-            | Self::Service { node, service, .. } => {
-                let (_, machine) = known(world, node)?;
-                ensure!(has_service(machine, service), "`{node}` has no service `{service}`");
-            }
-            Self::Resource { node, r#type, .. } | Self::RemoveResource { node, r#type, .. } => {
-                known(world, node)?;
-                let talos = world.versions.talos;
-                ensure!(specs::types(talos).any(|of| of.name == r#type), "Talos {talos} has no type `{type}`");
-            }
-            Self::Transport { server, node, .. } | Self::HealTransport { server, node } => {
-                check_server(world, *server, node.as_deref())?;
-            }
-            Self::CallFault { server, node, does, .. } => {
-                match (server, node) {
-                    (Some(server), node) => check_server(world, *server, node.as_deref())?,
-                    (None, Some(node)) => bail!("which server of `{node}` is meant says `server`"),
-                    (None, None) => {}
-                }
-                if let Misbehaviour::From(other) = does {
-                    known(world, other)?;
-                }
-            }
-            Self::Object { resource, namespace, name, merge } => {
-                check_resource(resource, namespace.as_deref())?;
-                check_object(merge, namespace.as_deref(), name)?;
-            }
-            Self::RemoveObject { resource, namespace, .. } => check_resource(resource, namespace.as_deref())?,
-            Self::Clock { ahead } => {
-                ensure!(ahead.abs() <= FARTHEST, "`ahead` is at most ten years, ahead or behind");
-            }
-            Self::HealCalls {} => {}
+/// What is told of a service anew.
+struct Told {
+    state: Option<String>,
+    healthy: Option<bool>,
+    message: Option<String>,
+    event: Option<String>,
+}
+
+impl Told {
+    fn tell(self, world: &mut World, node: &str, id: &str) {
+        let now = world.now();
+        let machine = world.machine_mut(node);
+        if !has_service(machine, id) {
+            machine.services.push(ServiceInfo { id: id.to_owned(), health: Some(UNKNOWN), ..ServiceInfo::default() });
         }
-        Ok(())
-    }
-}
-
-/// Whether the API servers serve such a resource, and whether it is in namespaces.
-fn check_resource(resource: &str, namespace: Option<&str>) -> anyhow::Result<()> {
-    match (namespaced(resource), namespace) {
-        (None, _) => {
-            bail!("there is no resource `{resource}`; they are called like `nodes` and `leases.coordination.k8s.io`")
+        let service = machine.service_mut(id);
+        if let Some(state) = self.state {
+            service.state = state;
         }
-        (Some(true), None) => bail!("`{resource}` are in namespaces: `namespace` is missing"),
-        (Some(false), Some(_)) => bail!("`{resource}` are in no namespace"),
-        (Some(true), Some(_)) | (Some(false), None) => Ok(()),
+        let health = service.health.get_or_insert_default();
+        if let Some(healthy) = self.healthy {
+            (health.healthy, health.unknown) = (healthy, false);
+        }
+        if let Some(message) = self.message {
+            health.last_message = message;
+        }
+        if let Some(event) = self.event {
+            add_event(service, &event, now);
+        }
+        machine.tell_services();
     }
 }
 
-/// Whether what is merged into an object leaves it one, of the same name.
-fn check_object(patch: &Map<String, Value>, namespace: Option<&str>, name: &str) -> anyhow::Result<()> {
-    for key in ["metadata", "spec", "status"] {
-        let removed = key != "metadata" && patch.get(key).is_some_and(Value::is_null);
-        ensure!(removed || patch.get(key).is_none_or(Value::is_object), "`merge`: `{key}` is an object");
+/// Removes what a JSON pointer points to, if it is there.
+fn take(object: &mut Value, pointer: &str) {
+    let Some((parent, key)) = pointer.rsplit_once('/') else { return };
+    if let Some(Value::Object(parent)) = object.pointer_mut(parent) {
+        parent.remove(&key.replace("~1", "/").replace("~0", "~"));
     }
-    let metadata = patch.get("metadata");
-    for (key, known) in [("name", Some(name)), ("namespace", namespace)] {
-        let said = metadata.and_then(|metadata| metadata.get(key));
-        ensure!(said.is_none_or(|said| said.as_str() == known), "`merge`: the {key} of an object cannot be changed");
-    }
-    Ok(())
-}
-
-fn has_service(machine: &Machine, id: &str) -> bool {
-    machine.services.iter().any(|service| service.id == id)
-}
-
-fn check_server(world: &World, server: Kind, node: Option<&str>) -> anyhow::Result<()> {
-    let Some(node) = node else { return Ok(()) };
-    known(world, node)?;
-    ensure!(server != Kind::Balancer, "the balancer is no server of a machine");
-    ensure!(!server.servers(world, Some(node)).is_empty(), "`{node}` is a worker: it has no such server");
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Changes of a running world: at once, at a time, or when something is asked for the how manieth time.
 
 mod change;
+mod check;
 mod parse;
 mod play;
 mod states;

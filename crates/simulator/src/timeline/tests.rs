@@ -332,3 +332,86 @@ fn a_running_cluster_is_controlled_over_http() {
     assert_eq!(http(at, "PUT /changes", "").0, 405);
     assert_eq!(http(at, "GET /etc", "").0, 404);
 }
+
+#[test]
+fn edits_say_what_no_state_does() {
+    let (_, mut world) = world();
+    let steps = r#"
+        [[change]]
+        do = "service"
+        node = "worker-1"
+        service = "ext-agent"
+        state = "Waiting"
+        event = "Waiting for file"
+
+        [[change]]
+        do = "remove-service"
+        node = "worker-2"
+        service = "kubelet"
+
+        [[change]]
+        do = "machine"
+        node = "worker-1"
+        talos = "1.12.6"
+        memory = [1000, 500]
+
+        [[change]]
+        do = "etcd-member"
+        node = "cp-3"
+        behind = 5000
+
+        [[change]]
+        do = "etcd-add-member"
+        id = 7
+        peer-urls = ["https://192.0.2.9:2380"]
+
+        [[change]]
+        do = "etcd-election"
+
+        [[change]]
+        do = "lease-stalls"
+        namespace = "kube-system"
+        name = "kube-scheduler"
+        since = "5m"
+
+        [[change]]
+        do = "object"
+        resource = "nodes"
+        name = "cp-1"
+        merge = {}
+        remove = ["/metadata/labels/node-role.kubernetes.io~1control-plane"]
+    "#;
+    let term = world.etcd[0].raft_term;
+    for step in from_text(steps).unwrap() {
+        step.check(&world).unwrap();
+        step.make(&mut world).unwrap();
+    }
+    let worker = world.machine("worker-1").unwrap().1;
+    let agent = worker.services.iter().find(|service| service.id == "ext-agent").unwrap();
+    assert_eq!(agent.events.as_ref().unwrap().events[0].msg, "Waiting for file");
+    assert!(agent.health.as_ref().unwrap().unknown);
+    assert_eq!((worker.talos, worker.memory), (Some("1.12.6".parse().unwrap()), (1000, 500)));
+    assert!(world.machine("worker-2").unwrap().1.services.iter().all(|service| service.id != "kubelet"));
+    let etcd = &world.etcd[0];
+    assert_eq!((etcd.members[2].behind, etcd.members[3].id, etcd.raft_term), (5000, 7, term + 1));
+    assert!(world.kubernetes.stalled_leases.contains_key("kube-system/kube-scheduler"));
+    let labels = &world.kubernetes.object("nodes", None, "cp-1").unwrap()["metadata"]["labels"];
+    assert!(labels["node-role.kubernetes.io/control-plane"].is_null(), "{labels}");
+    assert_eq!(labels["kubernetes.io/hostname"], "cp-1");
+}
+
+#[test]
+fn edits_that_cannot_be_are_told() {
+    let (_, world) = world();
+    for (step, why) in [
+        (r#"{"do": "etcd-member", "node": "worker-1"}"#, "has no etcd member"),
+        (r#"{"do": "api-server-failing", "node": "worker-1", "checks": []}"#, "has no such server"),
+        (r#"{"do": "lease-stalls", "namespace": "a", "name": "b", "since": "1s"}"#, "no lease"),
+        (r#"{"do": "service", "node": "cp-1", "service": "agent"}"#, "has no service"),
+        (r#"{"do": "machine", "node": "cp-1", "talos": "2"}"#, "no version of Talos"),
+        (r#"{"do": "object", "resource": "nodes", "name": "cp-1", "merge": {}, "remove": ["/metadata/name"]}"#, "name"),
+    ] {
+        let error = from_text(step).and_then(|steps| steps[0].check(&world)).unwrap_err();
+        assert!(format!("{error:#}").contains(why), "{step}: {error:#}");
+    }
+}

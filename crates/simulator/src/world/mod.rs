@@ -32,6 +32,7 @@ pub(crate) use self::kubernetes::{hash, letters, merge, revision, seconds, stati
 pub use self::machine::{ApiServer, Machine, Power, Process, Role};
 pub(crate) use self::resources::OfKind;
 pub use self::resources::{Resource, Resources};
+pub(crate) use self::services::{UNKNOWN, add_event};
 pub use self::version::{TalosVersion, plain_version};
 
 /// A cluster.

@@ -11,7 +11,7 @@ use crate::talos::timestamp;
 const EVENTS: usize = 64;
 
 /// The health of a service that no check has reported yet. The time is Go's zero.
-pub(super) const UNKNOWN: ServiceHealth = ServiceHealth {
+pub(crate) const UNKNOWN: ServiceHealth = ServiceHealth {
     unknown: true,
     healthy: false,
     last_message: String::new(),
@@ -82,7 +82,7 @@ impl Machine {
 }
 
 /// The newest event of a service.
-pub(super) fn add_event(service: &mut ServiceInfo, message: &str, at: Timestamp) {
+pub(crate) fn add_event(service: &mut ServiceInfo, message: &str, at: Timestamp) {
     let events = &mut service.events.get_or_insert_with(ServiceEvents::default).events;
     events.push(ServiceEvent { msg: message.to_owned(), state: service.state.clone(), ts: Some(timestamp(at)) });
     let surplus = events.len().saturating_sub(EVENTS);

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Deserialize;
+
 /// A release of Talos 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct TalosVersion {
     pub minor: u8,
     pub patch: u8,
@@ -35,6 +38,14 @@ impl FromStr for TalosVersion {
             (Some(1), Some(minor), Some(patch)) => Ok(Self { minor, patch }),
             _ => anyhow::bail!("`{text}` is no version of Talos 1, like `1.13.0`"),
         }
+    }
+}
+
+impl TryFrom<String> for TalosVersion {
+    type Error = anyhow::Error;
+
+    fn try_from(text: String) -> anyhow::Result<Self> {
+        text.parse()
     }
 }
 

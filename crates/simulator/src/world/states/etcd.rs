@@ -140,6 +140,27 @@ impl World {
         self.settle();
     }
 
+    /// The members have elected a leader anew.
+    pub fn etcd_election(&mut self) {
+        for cluster in &mut self.etcd {
+            cluster.raft_term += 1;
+        }
+    }
+
+    /// Changes the member of a machine, and all that follows from it.
+    pub(crate) fn change_member(&mut self, node: &str, change: impl FnOnce(&mut Member)) {
+        change(self.member_mut(node));
+        self.settle();
+    }
+
+    /// The cluster has one more member.
+    pub(crate) fn add_member(&mut self, member: Member) {
+        if let Some(cluster) = self.etcd.first_mut() {
+            cluster.members.push(member);
+        }
+        self.settle();
+    }
+
     /// The machines are configured, and nobody has bootstrapped etcd.
     pub fn not_bootstrapped(&mut self) {
         if self.etcd.is_empty() {
