@@ -5,6 +5,8 @@ CARGO ?= cargo
 TARGET := x86_64-unknown-linux-musl
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(BUILT)/$(TARGET)/release/cluster-health
+# Where e2e/rig/build.sh puts what it builds.
+E2E_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cluster-health
 # What the end-to-end suite drives.
 E2E_BINARY ?= $(BUILT)/debug/cluster-health
 
@@ -28,6 +30,12 @@ demo: setup ## Show the program at work on two simulated clusters (half a minute
 .PHONY: test
 test: setup ## Set up what is missing and run all tests
 	$(CARGO) test --locked --workspace
+
+.PHONY: matrix
+matrix: setup ## Hold every failure of the matrix before the program and the real talosctl; rewrites docs/matrix.md (Go)
+	@tools/setup talosctl
+	e2e/rig/build.sh talosctl
+	$(CARGO) test --locked --test matrix -- --talosctl "$(E2E_CACHE)/bin/talosctl" --write docs/matrix.md
 
 .PHONY: lint
 lint: setup ## Formatting and lints, as CI asks for them

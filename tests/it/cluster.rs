@@ -14,7 +14,7 @@ use crate::harness::{Outcome, Program, program};
 /// A running cluster, and credentials for it.
 pub(crate) struct Cluster {
     simulator: Simulator,
-    talosconfig: String,
+    pub(crate) talosconfig: String,
     kubeconfig: String,
     /// Names of the machines by their addresses, which differ from test to test.
     names: BTreeMap<String, String>,
@@ -36,6 +36,11 @@ impl Cluster {
     pub(crate) fn of(shape: &Shape) -> Self {
         let network = Network::claim().unwrap();
         let world = World::healthy(&network, shape);
+        Self::begin(network, world)
+    }
+
+    /// A cluster that is of this world from the beginning.
+    pub(crate) fn begin(network: Network, world: World) -> Self {
         let mut names: BTreeMap<_, _> =
             world.machines.iter().map(|(at, machine)| (at.to_string(), machine.name.clone())).collect();
         names.insert(network.balancer().to_string(), "balancer".to_owned());
@@ -135,7 +140,7 @@ impl Cluster {
     }
 
     /// The machine at this address, be it with a port or in a URL.
-    fn named<'a>(&'a self, target: &'a str) -> &'a str {
+    pub(crate) fn named<'a>(&'a self, target: &'a str) -> &'a str {
         let host = target.strip_prefix("https://").unwrap_or(target);
         let host = host.split_once(':').map_or(host, |(host, _)| host);
         self.names.get(host).map_or(target, String::as_str)

@@ -1,0 +1,64 @@
+//! The failures that every health check has to know, and the shapes that none may fail. None is without a row.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::row::Row;
+
+/// Groups of failures, and how many there are of each: `ACC-1` to `ACC-13`.
+const FAILURES: [(&str, usize); 10] = [
+    ("ACC", 13),
+    ("BOOT", 11),
+    ("UPG", 11),
+    ("NODE", 10),
+    ("ETCD", 16),
+    ("K8S", 12),
+    ("KUB", 9),
+    ("NET", 4),
+    ("TIME", 1),
+    ("TRUST", 2),
+];
+
+/// Clusters that are healthy, however unusual they look.
+const SHAPES: [&str; 20] = [
+    "SHAPE-usual",
+    "SHAPE-single-node",
+    "SHAPE-control-planes-only",
+    "SHAPE-kube-proxy-off",
+    "SHAPE-dns-off",
+    "SHAPE-scheduler-disabled",
+    "SHAPE-controller-manager-disabled",
+    "SHAPE-extension-service",
+    "SHAPE-container-mode",
+    "SHAPE-several-networks",
+    "SHAPE-dual-stack",
+    "SHAPE-ipv6",
+    "SHAPE-mixed-versions",
+    "SHAPE-short-lived-credentials",
+    "SHAPE-load-balancer-certificate",
+    "SHAPE-servers-out-of-reach",
+    "SHAPE-foreign-nodes",
+    "SHAPE-autoscaled",
+    "SHAPE-without-kubernetes",
+    "SHAPE-siderolink",
+];
+
+/// Whether the rows are of the whole catalogue, and of nothing else.
+pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
+    let failures = FAILURES.iter().flat_map(|(group, last)| (1..=*last).map(move |number| format!("{group}-{number}")));
+    let catalogue: BTreeSet<String> = failures.chain(SHAPES.map(str::to_owned)).collect();
+    let rows: BTreeSet<String> = rows.iter().flat_map(|row| row.ids.iter().cloned()).collect();
+    let compare = move || {
+        let missing: Vec<_> = catalogue.difference(&rows).collect();
+        let unknown: Vec<_> = rows.difference(&catalogue).collect();
+        let same = missing.is_empty() && unknown.is_empty();
+        if same {
+            Ok(())
+        } else {
+            Err(Failed::from(format!("without a row: {missing:?}; in no catalogue: {unknown:?}")))
+        }
+    };
+    vec![Trial::test("every failure of the catalogue has a row", compare)]
+}

@@ -1,0 +1,111 @@
+//! The failure matrix: each file of `matrix/` is a cluster with one trouble, and what the built program has to say of it.
+//!
+//! `cargo test --test matrix` needs nothing but the simulator. With `--talosctl PATH`, the real `talosctl health` is asked about the
+//! same clusters, and with `--write PATH` both answers become a table.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::disallowed_types, reason = "real processes take real time")]
+#![expect(clippy::print_stderr, reason = "a test harness of its own tells on stderr what went wrong")]
+
+mod catalogue;
+#[path = "../it/cluster.rs"]
+#[expect(dead_code, reason = "shared with the tests of single states, which ask more of it")]
+mod cluster;
+#[path = "../it/harness.rs"]
+#[expect(dead_code, reason = "shared with the tests of single states, which ask more of it")]
+mod harness;
+mod row;
+mod run;
+mod table;
+mod talosctl;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use clap::Parser;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::row::Row;
+use crate::run::{Judge, Known, Ran, Seen};
+use crate::talosctl::{Said, Talosctl};
+
+/// The options of a test harness, and ours.
+#[derive(Parser)]
+struct Options {
+    #[command(flatten)]
+    harness: Arguments,
+    /// Ask this talosctl about the same clusters
+    #[arg(long, value_name = "PATH")]
+    talosctl: Option<PathBuf>,
+    /// Write the table of all rows
+    #[arg(long, value_name = "PATH", requires = "talosctl")]
+    write: Option<PathBuf>,
+}
+
+/// Runs at a time, if nothing else is asked for: many of them wait for an answer that never comes.
+const AT_ONCE: usize = 10;
+
+/// What was measured of a row.
+pub(crate) struct Measured {
+    pub(crate) row: Arc<Row>,
+    pub(crate) ours: Option<Seen>,
+    pub(crate) right: bool,
+    pub(crate) talosctl: Option<Said>,
+}
+
+fn main() -> ExitCode {
+    let Options { mut harness, talosctl, write } = Options::parse();
+    harness.test_threads = harness.test_threads.or(Some(AT_ONCE));
+    let rows: Vec<_> = match Row::read_all(&folder()) {
+        Ok(rows) => rows.into_iter().map(Arc::new).collect(),
+        Err(error) => {
+            eprintln!("{error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let known = Arc::new(Known::of_the_program());
+    let judge = Arc::new(Judge::default());
+    let talosctl = talosctl.map(|path| Arc::new(Talosctl::new(path)));
+    let measured = Arc::new(Mutex::new(Vec::new()));
+    let mut trials = catalogue::trials(&rows);
+    for row in &rows {
+        let (row, judge, measured) = (Arc::clone(row), Arc::clone(&judge), Arc::clone(&measured));
+        let (name, later) = (row.name.clone(), row.waits(&known));
+        let (talosctl, kind) = (talosctl.clone(), row.kind(&known));
+        let trial = move || {
+            let (seen, said) = both(&row, talosctl.as_deref());
+            let ours = seen.as_ref().ok().cloned();
+            let verdict = seen.and_then(|seen| judge.decide(&row, &seen));
+            measured.lock().unwrap().push(Measured {
+                right: verdict.is_ok() && row.known_wrong.is_none(),
+                ours,
+                talosctl: said,
+                row,
+            });
+            verdict.map_err(Failed::from)
+        };
+        trials.push(Trial::test(name, trial).with_kind(kind).with_ignored_flag(later));
+    }
+    let conclusion = libtest_mimic::run(&harness, trials);
+    if let Some(path) = write {
+        let measured = std::mem::take(&mut *measured.lock().unwrap());
+        let version = talosctl.as_ref().map_or("", |talosctl| talosctl.version.as_str());
+        std::fs::write(path, table::of(&rows, measured, version)).unwrap();
+    }
+    conclusion.exit_code()
+}
+
+/// Both programs at the same time, each with a cluster of its own.
+fn both(row: &Row, talosctl: Option<&Talosctl>) -> (Ran, Option<Said>) {
+    std::thread::scope(|scope| {
+        let said = talosctl.filter(|_| row.ours_alone().is_none()).map(|talosctl| scope.spawn(|| talosctl.health(row)));
+        let seen = run::run(row);
+        (seen, said.map(|said| said.join().unwrap()))
+    })
+}
+
+/// Where the rows are.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("matrix")
+}

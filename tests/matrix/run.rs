@@ -1,0 +1,226 @@
+//! The built program against the cluster of a row.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use simulator::Network;
+use simulator::pki::Flaw;
+
+use crate::cluster::{Cluster, Judgement};
+use crate::harness::program;
+use crate::row::{Credentials, Quality, Row, fill_in};
+
+/// Of a round, if the row says nothing else: a call may take half of it, and none that is answered takes a tenth.
+const ATTEMPT: &str = "8s";
+
+/// What the program knows.
+pub(crate) struct Known {
+    checks: BTreeSet<String>,
+}
+
+impl Known {
+    pub(crate) fn of_the_program() -> Self {
+        let list = program().args(["list", "-o", "json"]).run().json();
+        let ids = list.as_array().unwrap().iter().map(|check| check["id"].as_str().unwrap().to_owned());
+        Self { checks: ids.collect() }
+    }
+
+    pub(crate) fn has(&self, check: &str) -> bool {
+        self.checks.contains(check)
+    }
+}
+
+/// What a run has said.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) exit: i32,
+    /// `CHECK REASON TARGET`
+    pub(crate) problems: BTreeSet<String>,
+    /// The same of those that another one explains.
+    pub(crate) explained: BTreeSet<String>,
+    diagnoses: BTreeSet<String>,
+    /// For whoever has to find out why.
+    told: String,
+}
+
+/// What a run has said, or why there was none.
+pub(crate) type Ran = Result<Seen, String>;
+
+/// Judges rows, and runs what they look like without their trouble, each of those once.
+#[derive(Default)]
+pub(crate) struct Judge {
+    healthy: Mutex<HashMap<String, Arc<OnceLock<Ran>>>>,
+}
+
+impl Judge {
+    /// Whether it is as expected, and is not so without the trouble.
+    pub(crate) fn decide(&self, row: &Row, seen: &Seen) -> Result<(), String> {
+        let verdict = row.compare(seen).and_then(|()| self.is_told_from_healthy(row));
+        match (&row.known_wrong, verdict) {
+            (None, verdict) => verdict.map_err(|different| format!("{different}\n{}", seen.told)),
+            (Some(known), Err(_)) if seen.exit == known.exit.unwrap_or(row.expect.exit) => Ok(()),
+            (Some(_), Err(different)) => Err(format!("not wrong as it is known to be:\n{different}\n{}", seen.told)),
+            (Some(_), Ok(())) => Err("this is right by now: `known-wrong` can go".to_owned()),
+        }
+    }
+
+    fn is_told_from_healthy(&self, row: &Row) -> Result<(), String> {
+        if !row.is_of_trouble() {
+            return Ok(());
+        }
+        let healthy = row.healthy();
+        let scenario = &healthy.scenario;
+        let key = format!("{:?} {:?} {:?}", scenario.shape, scenario.recording, healthy.arguments);
+        let cell = Arc::clone(self.healthy.lock().unwrap().entry(key).or_default());
+        let seen = cell.get_or_init(|| run(&healthy)).as_ref().map_err(Clone::clone)?;
+        match row.compare(seen) {
+            Ok(()) => Err("a cluster without the trouble is judged the same".to_owned()),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Row {
+    /// What is different from what is expected.
+    fn compare(&self, seen: &Seen) -> Result<(), String> {
+        let mut different = Vec::new();
+        if seen.exit != self.expect.exit {
+            different.push(format!("exit code {} instead of {}", seen.exit, self.expect.exit));
+        }
+        sets("problem", &self.expect.problems, &seen.problems, &mut different);
+        sets("explained problem", &self.expect.explained, &seen.explained, &mut different);
+        if let Some(diagnoses) = &self.expect.diagnoses {
+            sets("diagnosis", diagnoses, &seen.diagnoses, &mut different);
+        }
+        if different.is_empty() { Ok(()) } else { Err(different.join("\n")) }
+    }
+}
+
+fn sets(what: &str, expected: &BTreeSet<String>, seen: &BTreeSet<String>, different: &mut Vec<String>) {
+    different.extend(expected.difference(seen).map(|it| format!("no {what} `{it}`")));
+    different.extend(seen.difference(expected).map(|it| format!("unexpected {what} `{it}`")));
+}
+
+/// Runs the program against the cluster of a row.
+pub(crate) fn run(row: &Row) -> Ran {
+    try_run(row).map_err(|error| format!("{error:#}"))
+}
+
+fn try_run(row: &Row) -> anyhow::Result<Seen> {
+    let cluster = start(row)?;
+    let credentials = &row.credentials;
+    let cluster = cluster.with_credentials(credentials, credentials.role.as_deref().unwrap_or("os:reader"))?;
+    let mut arguments: Vec<String> =
+        row.arguments.iter().map(|argument| cluster.change(|world| fill_in(argument, world))).collect();
+    // A kubeconfig that is found by chance is passed over; and what is named is called so in the report.
+    for (option, path, quality) in [
+        ("--talosconfig", ".talos/config", credentials.talosconfig),
+        ("--kubeconfig", ".kube/config", credentials.kubeconfig),
+    ] {
+        if quality != Quality::Good && quality != Quality::Absent {
+            arguments.extend([option, path].map(str::to_owned));
+        }
+    }
+    if !arguments.iter().any(|argument| argument == "--attempt-timeout") {
+        arguments.extend(["--attempt-timeout", ATTEMPT].map(str::to_owned));
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let judged = cluster.run(&arguments);
+    Ok(Seen::of(&cluster, &judged))
+}
+
+/// The cluster of a row, in its trouble.
+pub(crate) fn start(row: &Row) -> anyhow::Result<Cluster> {
+    let network = Network::claim()?;
+    let (world, later) = row.scenario(&network)?.begin(&network)?;
+    let cluster = Cluster::begin(network, world);
+    cluster.simulator().play(later)?;
+    Ok(cluster)
+}
+
+/// Somebody else's cluster, for credentials that do not fit: it is never asked anything.
+static OTHER: LazyLock<Cluster> = LazyLock::new(crate::cluster::cluster);
+
+impl Cluster {
+    /// With these instead of its own, and this role in Talos.
+    pub(crate) fn with_credentials(self, credentials: &Credentials, role: &str) -> anyhow::Result<Self> {
+        let talosconfig = match credentials.talosconfig {
+            Quality::Absent => String::new(),
+            Quality::OfAnotherCluster => {
+                let other = OTHER.simulator().talosconfig(role, Flaw::None)?;
+                // Only who is asked stays.
+                let own = self.simulator().talosconfig(role, Flaw::None)?;
+                graft(&own, &other, &["ca: ", "crt: ", "key: "])
+            }
+            Quality::CaExpiresSoon => {
+                let own = self.simulator().talosconfig(role, Flaw::None)?;
+                let ca = self.simulator().pki().talos.ending_soon()?;
+                graft(&own, &format!("ca: {}", STANDARD.encode(ca)), &["ca: "])
+            }
+            quality => self.simulator().talosconfig(role, quality.flaw()?)?,
+        };
+        let kubeconfig = match credentials.kubeconfig {
+            Quality::Absent => String::new(),
+            Quality::OfAnotherCluster => OTHER.simulator().kubeconfig("reader", Flaw::None)?,
+            Quality::OfAnEarlierCluster => {
+                let other = OTHER.simulator().kubeconfig("reader", Flaw::None)?;
+                let own = self.simulator().kubeconfig("reader", Flaw::None)?;
+                graft(&own, &other, &["certificate-authority-data: ", "client-certificate-data: ", "client-key-data: "])
+            }
+            quality => self.simulator().kubeconfig("reader", quality.flaw()?)?,
+        };
+        let mut cluster = self.with_kubeconfig(kubeconfig);
+        cluster.talosconfig = talosconfig;
+        Ok(match &credentials.endpoints {
+            Some(endpoints) => cluster.endpoints(&endpoints.iter().map(String::as_str).collect::<Vec<_>>()),
+            None => cluster,
+        })
+    }
+}
+
+impl Quality {
+    fn flaw(self) -> anyhow::Result<Flaw> {
+        Ok(match self {
+            Self::Good => Flaw::None,
+            Self::Expired => Flaw::Expired,
+            Self::ExpiresSoon => Flaw::ExpiresSoon,
+            Self::NotYetValid => Flaw::NotYetValid,
+            Self::ShortLived => Flaw::ShortLived,
+            Self::WithoutClientAuth => Flaw::WithoutClientAuth,
+            Self::CaExpiresSoon | Self::Absent | Self::OfAnotherCluster | Self::OfAnEarlierCluster => {
+                anyhow::bail!("there is no such file of this kind")
+            }
+        })
+    }
+}
+
+/// A file with some of its values out of another.
+fn graft(own: &str, other: &str, keys: &[&str]) -> String {
+    let lines = own.lines().map(|line| {
+        let key = keys.iter().find(|key| line.trim_start().starts_with(*key));
+        let found = key.and_then(|key| other.lines().find(|line| line.trim_start().starts_with(key)));
+        let indent = line.len() - line.trim_start().len();
+        format!("{}{}\n", &line[..indent], found.unwrap_or(line).trim_start())
+    });
+    lines.collect()
+}
+
+impl Seen {
+    fn of(cluster: &Cluster, judged: &Judgement) -> Self {
+        let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
+        let text = |of: &Value| of.as_str().unwrap_or_default().to_owned();
+        let (mut problems, mut explained) = (BTreeSet::new(), BTreeSet::new());
+        for check in list(&judged.report, "checks") {
+            for problem in list(&check, "problems") {
+                let (target, reason) = (text(&problem["target"]["name"]), text(&problem["reason"]));
+                let line = format!("{} {reason} {}", text(&check["id"]), cluster.named(&target));
+                if problem["explainedBy"].is_null() { &mut problems } else { &mut explained }.insert(line);
+            }
+        }
+        let diagnoses = list(&judged.report, "diagnoses").iter().map(|diagnosis| text(&diagnosis["id"])).collect();
+        Self { exit: judged.outcome.code, problems, explained, diagnoses, told: judged.to_string() }
+    }
+}
