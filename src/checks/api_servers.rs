@@ -2,7 +2,8 @@
 
 use super::apiserver::{ask_server, not_ready, silent};
 use super::kube_common::{
-    ENDPOINT, IDENTITY, QUORUM, Quorum, REACHABLE, RENEWAL, control_planes, explained, is_alive, listed, lost, quorum,
+    ENDPOINT, IDENTITY, REACHABLE, RENEWAL, control_planes, etcd_trouble, explained, is_alive, listed, lost,
+    own_etcd_trouble,
 };
 use super::{
     Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict, components, identity,
@@ -60,7 +61,7 @@ pub(super) fn on_node(snapshot: &Snapshot, kubernetes: &Kubernetes, node: &Node,
     match kubernetes.servers.get(&node.name) {
         None => Outcome::Problem(Problem::error(Reason::NoAnswer, "an answer to /readyz", "nobody asked")),
         Some(Ok(readyz)) if readyz.status == 200 && readyz.failed.is_empty() => Outcome::Pass(None),
-        Some(Ok(readyz)) => Outcome::Problem(unready(snapshot, kubernetes, readyz)),
+        Some(Ok(readyz)) => Outcome::Problem(unready(snapshot, kubernetes, node, readyz)),
         Some(Err(gap)) => unanswered(snapshot, node, gap, behind_proxy),
     }
 }
@@ -80,18 +81,22 @@ fn with_next_steps(snapshot: &Snapshot, node: &Node, outcome: Outcome) -> Outcom
     })
 }
 
-fn unready(snapshot: &Snapshot, kubernetes: &Kubernetes, readyz: &Readyz) -> Problem {
+fn unready(snapshot: &Snapshot, kubernetes: &Kubernetes, node: &Node, readyz: &Readyz) -> Problem {
     let problem = not_ready(snapshot, readyz);
     let same_at_endpoint = kubernetes.endpoint.as_ref().is_ok_and(|endpoint| endpoint.status == readyz.status);
     if problem.severity == Severity::Error && same_at_endpoint {
         return problem.explained_by(ENDPOINT);
     }
-    let by_etcd = problem.severity == Severity::Fail && quorum(snapshot) == Quorum::Lost;
-    explained(problem, by_etcd.then_some(QUORUM))
+    if problem.severity != Severity::Fail {
+        return problem;
+    }
+    // Whatever else it names is not etcd's doing.
+    let is_etcd = readyz.failed.iter().all(|check| check.starts_with("etcd"));
+    let by = if is_etcd { own_etcd_trouble(snapshot, node) } else { etcd_trouble(snapshot) };
+    explained(problem, by)
 }
 
 fn unanswered(snapshot: &Snapshot, node: &Node, gap: &Gap, behind_proxy: bool) -> Outcome {
-    let by_etcd = (quorum(snapshot) == Quorum::Lost).then_some(QUORUM);
     match gap.kind {
         kind if is_out_of_reach(kind) || kind == GapKind::ConnectionRefused => {
             if lost(snapshot, node) {
@@ -105,7 +110,7 @@ fn unanswered(snapshot: &Snapshot, node: &Node, gap: &Gap, behind_proxy: bool) -
             let problem = Problem::fail(Reason::ApiUnreachable, "/readyz answers 200", gap.text.as_str());
             Outcome::Problem(problem.explained_by(REACHABLE))
         }
-        _ => Outcome::Problem(explained(silent(snapshot, gap), by_etcd)),
+        _ => Outcome::Problem(explained(silent(snapshot, gap), own_etcd_trouble(snapshot, node))),
     }
 }
 

@@ -2,9 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::kube_common::{
-    CREDENTIALS as CREDENTIALS_ID, QUORUM, Quorum, forbidden, kubernetes_gap, quorum, unauthorised,
-};
+use super::kube_common::{CREDENTIALS as CREDENTIALS_ID, etcd_trouble, forbidden, kubernetes_gap, unauthorised};
 use super::{Check, Fact, Hint, Kind, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Certificate, Gap, GapKind, Kubernetes, Readyz, Snapshot};
 
@@ -228,8 +226,8 @@ fn explain(snapshot: &Snapshot, kubernetes: &Kubernetes, problem: Problem) -> Pr
         return Problem { reason: Reason::EndpointDownServersReady, observed, ..problem }
             .hint(Hint::likely("the load balancer, virtual IP or DNS name before the API servers is broken"));
     }
-    if quorum(snapshot) == Quorum::Lost {
-        return problem.explained_by(QUORUM);
+    if let Some(etcd) = etcd_trouble(snapshot) {
+        return problem.explained_by(etcd);
     }
     // Direct evidence against every server. One that cannot be reached from here is none.
     let is_bad = |server: &Result<Readyz, Gap>| match server {

@@ -2,8 +2,8 @@
 
 use super::common::passed_over;
 use super::kube_common::{
-    ETCD_SERVICE, QUORUM, Quorum, READY, RENDERED, control_planes, etcd_is_bad, explained, has_kubernetes,
-    kubelet_path, listed, mirror_pod, object_of, quorum, says_ready, talos_gap, trouble,
+    ETCD_SERVICE, READY, RENDERED, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes, kubelet_path,
+    listed, mirror_pod, object_of, says_ready, talos_gap, trouble,
 };
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Observed, PodState, Snapshot, TalosNode};
@@ -211,8 +211,8 @@ fn is_not_rendered(node: &Node, component: Component) -> bool {
 
 /// What else is known to be wrong and has this as its symptom.
 fn cause(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
-    if quorum(snapshot) == Quorum::Lost {
-        return Some(QUORUM);
+    if let Some(etcd) = etcd_trouble(snapshot) {
+        return Some(etcd);
     }
     if snapshot.talos.is_none() {
         // The node controller turns the pods of a silent node to not ready.

@@ -255,6 +255,8 @@ fn unreachable(snapshot: &Snapshot, node: &Node, from: &str, gap: &Gap) -> Probl
             "the machine hangs or is cut off, or packets to port 50000 vanish between {from} and it; look at the machine's \
              console"
         ))),
+        GapKind::NotAsked if node.addresses.is_empty() => fail(Reason::NoAnswer)
+            .hint(Hint::likely("it has registered without an address: all that it has are of pod and service networks")),
         GapKind::Maintenance => fail(Reason::MaintenanceMode)
             .hint(Hint::likely("the machine has no configuration: never applied, or wiped"))
             .hint(Hint::run("talosctl -n {} get machinestatus --insecure", [address])),

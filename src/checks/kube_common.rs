@@ -183,6 +183,23 @@ pub(super) fn quorum(snapshot: &Snapshot) -> Quorum {
     }
 }
 
+/// What of etcd explains that nobody can write: the quorum is lost, or no member is well and none proves otherwise.
+pub(super) fn etcd_trouble(snapshot: &Snapshot) -> Option<&'static str> {
+    match quorum(snapshot) {
+        Quorum::Proven => None,
+        Quorum::Lost => Some(QUORUM),
+        Quorum::Unknown => {
+            let mut control_planes = snapshot.control_planes().peekable();
+            (control_planes.peek().is_some() && control_planes.all(etcd_is_bad)).then_some(ETCD_SERVICE)
+        }
+    }
+}
+
+/// The same for one API server: on Talos it asks the member on its own machine and no other.
+pub(super) fn own_etcd_trouble(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
+    etcd_trouble(snapshot).or_else(|| etcd_is_bad(node).then_some(ETCD_SERVICE))
+}
+
 /// 403, which a restarting API server also says to those who are allowed.
 pub(super) fn forbidden(snapshot: &Snapshot, expected: &str, observed: &str) -> Problem {
     let memory = &snapshot.memory;

@@ -1,7 +1,7 @@
 //! Leader election: does one of the instances of a component do the work?
 
 use super::components::{self, Component};
-use super::kube_common::{QUORUM, Quorum, RENEWAL, control_planes, explained, is_alive, listed, quorum};
+use super::kube_common::{RENEWAL, control_planes, etcd_trouble, explained, is_alive, listed};
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{Lease, Node, Snapshot};
 
@@ -77,8 +77,8 @@ fn led(snapshot: &Snapshot, nodes: &[&Node], component: Component, verdict: &mut
 
 /// Nobody can lead if nobody can write, or if nobody runs.
 fn cause(snapshot: &Snapshot, nodes: &[&Node], component: Component) -> Option<&'static str> {
-    if quorum(snapshot) == Quorum::Lost {
-        return Some(QUORUM);
+    if let Some(etcd) = etcd_trouble(snapshot) {
+        return Some(etcd);
     }
     let runs = |node: &&Node| components::on_node(snapshot, node, component).status() == Status::Pass;
     (!nodes.iter().any(runs)).then(|| component.check())

@@ -19,6 +19,10 @@ pub(crate) const ETCD_RECONFIGURATION: &str = "etcd documentation, `Runtime reco
 pub(crate) const ETCD_CORRUPTION: &str = "etcd documentation, `Data Corruption`";
 pub(crate) const ETCD_LEARNER: &str = "etcd documentation, `Learner`";
 pub(crate) const KUBERNETES_NODES: &str = "Kubernetes documentation, `Nodes`";
+pub(crate) const KUBERNETES_TLS: &str = "Kubernetes documentation, `TLS bootstrapping`";
+pub(crate) const KUBERNETES_SKEW: &str = "Kubernetes documentation, `Version Skew Policy`";
+pub(crate) const KUBERNETES_PRESSURE: &str = "Kubernetes documentation, `Node-pressure Eviction`";
+pub(crate) const KUBERNETES_LEASES: &str = "Kubernetes documentation, `Leases`";
 pub(crate) const KUBERNETES_NETWORK: &str = "Kubernetes documentation, `Network Plugins`";
 pub(crate) const KUBERNETES_PODS: &str = "Kubernetes documentation, `Debug Running Pods`";
 pub(crate) const KUBERNETES_DNS: &str = "Kubernetes documentation, `Debugging DNS Resolution`";
@@ -89,7 +93,11 @@ impl Reason {
             | Self::TooManyUnready
             | Self::Uninitialised => KUBERNETES_NODES,
             Self::CniMissing => KUBERNETES_NETWORK,
-            Self::CordonedByTalos => TALOS_UPGRADE,
+            Self::CsrPending => KUBERNETES_TLS,
+            Self::VersionSkew => KUBERNETES_SKEW,
+            Self::NodePressure => KUBERNETES_PRESSURE,
+            Self::NotLeading => KUBERNETES_LEASES,
+            Self::CordonedByTalos | Self::VersionsMixed | Self::VersionUnexpected => TALOS_UPGRADE,
             Self::Cordoned => KUBERNETES_DRAIN,
             Self::DnsScaledToZero | Self::DnsNoEndpoints | Self::DnsMissing => KUBERNETES_DNS,
             _ => TALOS_TROUBLESHOOTING,

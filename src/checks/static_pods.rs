@@ -3,9 +3,8 @@
 use super::common::passed_over;
 use super::components::{self, Component};
 use super::kube_common::{
-    ETCD_SERVICE, QUORUM, Quorum, READY, RENDERED as RENDERED_ID, control_planes, etcd_is_bad, explained,
-    has_kubernetes, is_healthy, kubelet_path, listed, object_of, quorum, says_ready, service, talos_closed, talos_gap,
-    talos_path, trouble,
+    ETCD_SERVICE, READY, RENDERED as RENDERED_ID, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes,
+    is_healthy, kubelet_path, listed, object_of, says_ready, service, talos_closed, talos_gap, talos_path, trouble,
 };
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState, Role, Snapshot, StaticPodStatus};
@@ -135,11 +134,12 @@ fn running(snapshot: &Snapshot) -> Verdict {
 
 fn pods_of(snapshot: &Snapshot, node: &Node, verdict: &mut Verdict) {
     let target = Target::node(node);
-    if let Some(by) = kubelet_path(snapshot, node) {
-        return verdict.block(target, by);
-    }
+    // It says so itself; that it has no kubelet stands in nobody's way.
     if has_kubernetes(node) == Some(false) {
         return verdict.skip(target, "no Kubernetes on this machine");
+    }
+    if let Some(by) = kubelet_path(snapshot, node) {
+        return verdict.block(target, by);
     }
     let (ids, statuses) = match (&node.talos.static_pods, &node.talos.static_pod_statuses) {
         (Ok(ids), Ok(statuses)) => (ids, statuses),
@@ -180,7 +180,7 @@ fn pod(snapshot: &Snapshot, name: &str, state: &PodState, by: Option<&'static st
     match trouble(state) {
         None => Outcome::Pass(Some(format!("{name}: Running"))),
         Some(trouble) => {
-            let by = by.or_else(|| (quorum(snapshot) == Quorum::Lost).then_some(QUORUM));
+            let by = by.or_else(|| etcd_trouble(snapshot));
             Outcome::Problem(explained(trouble.fail(Reason::StaticPodFailed), by))
         }
     }

@@ -139,20 +139,28 @@ async fn logs(pace: &Pace, observer: &impl Observe, snapshot: &Snapshot) -> Vec<
     observer.logs(evidence::wanted(snapshot), snapshot, until).await
 }
 
-/// A credentials check that fails before anybody was asked ends the run: that is configuration, not health.
+/// A credentials check that fails before anybody was asked ends the run: that is configuration, not health. What nobody was asked
+/// for stands behind it.
 fn unusable_credentials(pace: &Pace, observer: &impl Observe, memory: &Memory) -> Option<Round> {
     let snapshot = observer.preflight(memory);
-    let verdicts = judge_all(pace, &snapshot);
+    let mut verdicts = judge_all(pace, &snapshot);
     let is_unusable =
         |problem: &Problem| problem.severity == Severity::Fail && (!problem.waiting_helps || pace.deadline.is_none());
     // `--strict` makes a certificate that is about to expire a failure, and no less usable.
     let warns = |check: &Check| (check.judge)(&snapshot).status() == Status::Warn;
-    let unusable = verdicts.iter().any(|(check, verdict)| {
+    let ends_the_run = |check: &Check, verdict: &Verdict| {
         check.id.ends_with(".credentials")
             && verdict.problems().any(|(_, problem)| is_unusable(problem))
             && !warns(check)
-    });
-    unusable.then(|| Round { number: 0, at: pace.started.elapsed(), took: Duration::ZERO, snapshot, verdicts })
+    };
+    let by = verdicts.iter().find(|(check, verdict)| ends_the_run(check, verdict))?.0.id;
+    for (check, verdict) in &mut verdicts {
+        let is_told = check.id.ends_with(".credentials") && verdict.status().is_fine();
+        if !is_told && !ends_the_run(check, verdict) {
+            *verdict = Verdict::blocked(by);
+        }
+    }
+    Some(Round { number: 0, at: pace.started.elapsed(), took: Duration::ZERO, snapshot, verdicts })
 }
 
 /// One complete round, or `None` when the deadline cut it off.
