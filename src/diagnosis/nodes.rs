@@ -1,9 +1,10 @@
 //! Machines and their kubelets.
 
-use super::evidence::{Sign, by_subject, names};
+use super::evidence::{Sign, by_subject, names, same_subject};
 use super::{Cause, Diagnosis, Evidence};
 use crate::checks::sources::{
-    KUBERNETES_NETWORK, KUBERNETES_NODES, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
+    TALOS_TROUBLESHOOTING_CONTROL_PLANE,
 };
 use crate::checks::{Hint, Kind, Reason, Step, Target};
 use crate::snapshot::Role;
@@ -290,5 +291,39 @@ The machines themselves are well.",
                 .rests_on_all(&signs)
                 .explains(dns),
         ]
+    },
+};
+
+pub(super) const UNAPPROVED: Cause = Cause {
+    id: "kubelet-certificate-unapproved",
+    title: "a kubelet waits for its serving certificate, and nothing can be read from it",
+    explain: "With `rotate-server-certificates` a kubelet asks Kubernetes for the certificate of its own API, and somebody has to \
+approve the request: Kubernetes does not by itself. Until then Talos cannot read the static pods from the kubelet, \
+logs and metrics of the node's pods cannot be had, and everything else runs on.\n\n\
+Approve the request if the kubelet is one that you know, and install an approver so that the next renewal is not missed.",
+    source: KUBERNETES_TLS,
+    remedy: &[
+        Look("kubectl get csr"),
+        Look("kubectl describe csr NAME"),
+        Change("kubectl certificate approve NAME"),
+        Do("Install an approver of kubelet serving certificates, or switch `rotate-server-certificates` off."),
+    ],
+    recognise: |evidence| {
+        let pending = evidence.of_check("k8s.nodes.csrs", &[Reason::CsrPending]);
+        pending
+            .filter_map(|sign| {
+                // Without this consequence a request that waits is a warning that speaks for itself.
+                let stale: Vec<_> =
+                    evidence.of(&[Reason::StatusStale]).filter(|it| same_subject(it.target, sign.target)).collect();
+                let first = stale.first()?;
+                let headline = format!(
+                    "{} waits for somebody to approve its serving certificate, so its static pods cannot be read: {}",
+                    first.target, sign.problem.observed
+                );
+                let diagnosis = Diagnosis::new(UNAPPROVED.id, headline).rests_on(&sign);
+                let seen = diagnosis.sees(first.target.clone(), first.problem.observed.clone());
+                Some(seen.explains(stale.iter().copied()))
+            })
+            .collect()
     },
 };

@@ -239,6 +239,34 @@ const CASES: &[Case] = &[
         ],
     },
     Case {
+        cause: "certificate-renewal-broken",
+        trouble: |snapshot| {
+            let why = "tls: failed to verify certificate: x509: certificate has expired or is not yet valid";
+            snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why));
+        },
+        needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
+    },
+    Case {
+        cause: "clock-not-synchronised",
+        trouble: |snapshot| {
+            snapshot.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
+        },
+        needs: &[|snapshot| snapshot.talos_of("cp-2").time_status = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "kubelet-certificate-unapproved",
+        trouble: |snapshot| {
+            let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
+            request.pending = true;
+            "system:node:cp-2".clone_into(&mut request.user);
+            snapshot.talos_of("cp-2").static_pod_statuses = Ok(Vec::new());
+        },
+        needs: &[
+            |snapshot| snapshot.kube().signing_requests = gap(GapKind::Forbidden),
+            |snapshot| "system:node:cp-3".clone_into(&mut snapshot.kube().signing_requests.as_mut().unwrap()[0].user),
+        ],
+    },
+    Case {
         cause: "machine-unconfigured",
         trouble: |snapshot| unreached(snapshot, GapKind::Maintenance),
         needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Cause, Diagnosis, Evidence};
-use crate::checks::sources::{TALOS_PKI, TALOS_UPGRADE};
-use crate::checks::{Hint, Reason, Step, Target};
+use crate::checks::sources::{TALOS_PKI, TALOS_TROUBLESHOOTING, TALOS_UPGRADE};
+use crate::checks::{Hint, Reason, Severity, Step, Target};
 use crate::snapshot::GapKind;
 
 use Step::{Change, Do, Look};
@@ -70,6 +70,37 @@ fn half_done(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
         .collect()
 }
 
+pub(super) const CLOCK: Cause = Cause {
+    id: "clock-not-synchronised",
+    title: "a machine cannot synchronise its clock",
+    explain: "Talos starts neither etcd nor the kubelet before its clock is right, because certificates and leases depend on it. This \
+machine reaches none of its time servers, or they are too far off to be believed.\n\n\
+Time goes over UDP port 123; since Talos 1.14 the default servers are asked with authentication, over TCP port 4460 first. A firewall \
+that lets only the old way through stops exactly the machines that were upgraded.",
+    source: TALOS_TROUBLESHOOTING,
+    remedy: &[
+        Look("talosctl -n NODE get timestatus"),
+        Look("talosctl -n NODE get timeservers"),
+        Look("talosctl -n NODE logs controller-runtime"),
+        Do("Name time servers that the machine can reach in `machine.time.servers`, or open the way to those it has."),
+    ],
+    recognise: |evidence| {
+        let signs = evidence.of_check("talos.time", &[Reason::TimeNotSynced]);
+        signs
+            .filter(|sign| sign.is_root() && sign.problem.severity == Severity::Fail)
+            .map(|sign| {
+                let stage = evidence.node(sign.target).map(|node| &node.talos.machine_status);
+                let booting = matches!(stage, Some(Ok(Some(status))) if status.stage == "booting");
+                let so = if booting { ", so it does not get any further" } else { "" };
+                let headline = format!("{} cannot synchronise its clock{so}", sign.target);
+                // What waits for the clock says so.
+                let others = evidence.about(sign.target).filter(|it| it.problem.observed.contains("time sync"));
+                Diagnosis::new(CLOCK.id, headline).rests_on(&sign).explains(others)
+            })
+            .collect()
+    },
+};
+
 pub(super) const RENEWAL_BROKEN: Cause = Cause {
     id: "certificate-renewal-broken",
     title: "a machine no longer renews its Talos certificate",
@@ -89,6 +120,32 @@ certificate of the control plane does not name, breaks that silently until the l
 };
 
 fn renewal_broken(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let mut found = at_endpoints(evidence);
+    found.extend(behind_endpoints(evidence));
+    found
+}
+
+/// What an endpoint says of a machine whose certificate it does not accept any more, while it accepts others by the same clock.
+fn behind_endpoints(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+    let accepted = evidence.snapshot.nodes.iter().find_map(|node| {
+        let contact = node.talos.contact.as_ref().ok()?;
+        (contact.answered_by_other.is_none() && !contact.endpoint.starts_with(&node.address)).then_some(node)
+    });
+    let Some(accepted) = accepted else { return Vec::new() };
+    evidence
+        .of_check("talos.nodes.reachable", &[Reason::NodeUnreachable])
+        .filter(|sign| sign.problem.observed.contains("x509: certificate has expired"))
+        .map(|sign| {
+            let (target, observed) = (sign.target, &sign.problem.observed);
+            let headline =
+                format!("{target} does not renew its Talos certificate, so no endpoint reaches it: {observed}");
+            let diagnosis = Diagnosis::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
+            diagnosis.sees(Target::node(accepted), "its certificate is accepted")
+        })
+        .collect()
+}
+
+fn at_endpoints(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
     let Some(talos) = &evidence.snapshot.talos else { return Vec::new() };
     // One that is accepted shows that the clock here is right.
     let Some(valid) = talos.endpoints.iter().find(|endpoint| endpoint.version.is_ok()) else { return Vec::new() };
