@@ -27,7 +27,7 @@ use clap::Parser;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::row::Row;
-use crate::run::{Judge, Known, Ran, Seen};
+use crate::run::{Judge, Ran, Seen};
 use crate::talosctl::{Said, Talosctl};
 
 /// The options of a test harness, and ours.
@@ -64,15 +64,14 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let known = Arc::new(Known::of_the_program());
     let judge = Arc::new(Judge::default());
     let talosctl = talosctl.map(|path| Arc::new(Talosctl::new(path)));
     let measured = Arc::new(Mutex::new(Vec::new()));
     let mut trials = catalogue::trials(&rows);
     for row in &rows {
         let (row, judge, measured) = (Arc::clone(row), Arc::clone(&judge), Arc::clone(&measured));
-        let (name, later) = (row.name.clone(), row.waits(&known));
-        let (talosctl, kind) = (talosctl.clone(), row.kind(&known));
+        let (name, kind, cannot) = (row.name.clone(), row.kind(), row.cannot.is_some());
+        let talosctl = talosctl.clone();
         let trial = move || {
             let (seen, said) = both(&row, talosctl.as_deref());
             let ours = seen.as_ref().ok().cloned();
@@ -85,7 +84,7 @@ fn main() -> ExitCode {
             });
             verdict.map_err(Failed::from)
         };
-        trials.push(Trial::test(name, trial).with_kind(kind).with_ignored_flag(later));
+        trials.push(Trial::test(name, trial).with_kind(kind).with_ignored_flag(cannot));
     }
     let conclusion = libtest_mimic::run(&harness, trials);
     if let Some(path) = write {

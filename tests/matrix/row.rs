@@ -9,8 +9,6 @@ use simulator::Network;
 use simulator::scenario::Scenario;
 use simulator::world::{Shape, World};
 
-use crate::run::Known;
-
 /// A trouble, and what has to be said of it.
 pub(crate) struct Row {
     /// Name of the file: `etcd-1-quorum-lost`.
@@ -25,8 +23,6 @@ pub(crate) struct Row {
     pub(crate) arguments: Vec<String>,
     pub(crate) credentials: Credentials,
     pub(crate) expect: Expect,
-    /// Checks that it is about, and that the program may not have yet.
-    waits_for: Vec<String>,
     pub(crate) known_wrong: Option<KnownWrong>,
     pub(crate) cannot: Option<String>,
 }
@@ -42,8 +38,6 @@ struct File {
     #[serde(default)]
     credentials: Credentials,
     expect: Option<Expect>,
-    #[serde(default)]
-    waits_for: Vec<String>,
     known_wrong: Option<KnownWrong>,
     cannot: Option<String>,
     /// As in a scenario of the simulator, which reads it.
@@ -175,7 +169,6 @@ impl Row {
             arguments: file.arguments,
             credentials: file.credentials,
             expect,
-            waits_for: file.waits_for,
             known_wrong: file.known_wrong,
             cannot: file.cannot,
         })
@@ -190,23 +183,12 @@ impl Row {
         parse(&fill_in(&self.text, &world), &self.folder)
     }
 
-    /// Whether it is not run: it cannot be, or not yet.
-    pub(crate) fn waits(&self, known: &Known) -> bool {
-        self.cannot.is_some() || self.missing(known).is_some()
-    }
-
-    /// A check that it is about, and that the program does not have.
-    fn missing(&self, known: &Known) -> Option<&str> {
-        self.waits_for.iter().map(String::as_str).find(|check| !known.has(check))
-    }
-
     /// What stands before its name in the output.
-    pub(crate) fn kind(&self, known: &Known) -> String {
-        match (&self.cannot, self.missing(known), &self.known_wrong) {
-            (Some(_), ..) => "cannot".to_owned(),
-            (_, Some(check), _) => format!("waits for {check}"),
-            (_, _, Some(_)) => "known wrong".to_owned(),
-            _ => String::new(),
+    pub(crate) fn kind(&self) -> &'static str {
+        match (&self.cannot, &self.known_wrong) {
+            (Some(_), _) => "cannot",
+            (None, Some(_)) => "known wrong",
+            (None, None) => "",
         }
     }
 
@@ -253,7 +235,6 @@ impl Row {
             arguments: if by_arguments { Vec::new() } else { self.arguments.clone() },
             credentials: Credentials { role, ..Credentials::default() },
             expect: self.expect.clone(),
-            waits_for: Vec::new(),
             known_wrong: None,
             cannot: None,
         }

@@ -10,28 +10,10 @@ use simulator::Network;
 use simulator::pki::Flaw;
 
 use crate::cluster::{Cluster, Judgement};
-use crate::harness::program;
 use crate::row::{Credentials, Quality, Row, fill_in};
 
 /// Of a round, if the row says nothing else: a call may take half of it, and none that is answered takes a tenth.
 const ATTEMPT: &str = "8s";
-
-/// What the program knows.
-pub(crate) struct Known {
-    checks: BTreeSet<String>,
-}
-
-impl Known {
-    pub(crate) fn of_the_program() -> Self {
-        let list = program().args(["list", "-o", "json"]).run().json();
-        let ids = list.as_array().unwrap().iter().map(|check| check["id"].as_str().unwrap().to_owned());
-        Self { checks: ids.collect() }
-    }
-
-    pub(crate) fn has(&self, check: &str) -> bool {
-        self.checks.contains(check)
-    }
-}
 
 /// What a run has said.
 #[derive(Clone, PartialEq)]
