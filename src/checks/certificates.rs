@@ -1,9 +1,7 @@
 //! Certificates of servers: those that the API servers show, and those that kubelets still wait for.
 
-use jiff::SignedDuration;
-
 use super::api_servers::{self, ID as SERVERS};
-use super::common::passed_over;
+use super::common::{ENOUGH, ends_soon, passed_over};
 use super::kube_common::{ENDPOINT, IDENTITY, control_planes, kubernetes, listed};
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict, apiserver, identity};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, SigningRequest, Snapshot};
@@ -49,9 +47,6 @@ Where the credentials may not list the requests, the check is skipped. `kubectl 
     judge: requests,
 };
 
-/// Less than this left of a certificate's life is worth a warning, unless its whole life is short.
-const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
-
 fn serving(snapshot: &Snapshot) -> Verdict {
     let kubernetes = match kubernetes(snapshot) {
         Ok(kubernetes) => kubernetes,
@@ -89,7 +84,6 @@ fn of_server(snapshot: &Snapshot, kubernetes: &Kubernetes, node: &Node) -> Outco
 
 /// What a handshake has shown; `None` if there was none. `check` tells whether it could be asked at all.
 fn shown(snapshot: &Snapshot, server: &Observed<Readyz>, check: &'static str) -> Option<Outcome> {
-    let expected = "30 days or a tenth of its life left";
     let readyz = match server {
         Ok(readyz) => readyz,
         Err(Gap { kind: GapKind::PeerCertificateExpired, text }) => {
@@ -99,16 +93,14 @@ fn shown(snapshot: &Snapshot, server: &Observed<Readyz>, check: &'static str) ->
         Err(_) => return None,
     };
     let Some(certificate) = &readyz.certificate else {
-        let problem = Problem::error(Reason::UnreadableAnswer, expected, "the certificate cannot be read");
+        let problem = Problem::error(Reason::UnreadableAnswer, ENOUGH, "the certificate cannot be read");
         return Some(Outcome::Problem(problem));
     };
-    let left = snapshot.taken.duration_until(certificate.not_after);
-    let tenth = certificate.not_before.duration_until(certificate.not_after) / 10;
     let observed = format!("expires at {}", certificate.not_after);
     // It was valid a moment ago, or there would be no answer.
-    Some(if left < SOON.min(tenth) {
+    Some(if ends_soon(certificate.not_before, certificate.not_after, snapshot.taken) {
         Outcome::Problem(
-            Problem::warn(Reason::CertificateExpiresSoon, expected, observed)
+            Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed)
                 .hint(Hint::likely("Talos did not renew it at half of its life, or it is a load balancer's own")),
         )
     } else {

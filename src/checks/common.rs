@@ -103,16 +103,20 @@ pub(super) fn certificate_problems(
         let observed = format!("expires on {end}, before this run may end");
         let expected = "a certificate that outlives the run";
         problems.push(Problem::fail(Reason::CertificateExpiresSoon, expected, observed).permanent());
-    } else {
-        let lifetime = end.duration_since(certificate.not_before);
-        let enough = (lifetime / 10).min(SignedDuration::from_hours(30 * 24));
-        if end.duration_since(now) < enough {
-            let observed = format!("expires on {end}");
-            let expected = "30 days or a tenth of its lifetime left";
-            problems.push(Problem::warn(Reason::CertificateExpiresSoon, expected, observed).permanent());
-        }
+    } else if ends_soon(certificate.not_before, end, now) {
+        let observed = format!("expires on {end}");
+        problems.push(Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).permanent());
     }
     problems
+}
+
+/// What a certificate should have left, in words.
+pub(super) const ENOUGH: &str = "30 days or a tenth of its lifetime left";
+
+/// Less than [`ENOUGH`].
+pub(super) fn ends_soon(not_before: Timestamp, not_after: Timestamp, now: Timestamp) -> bool {
+    let tenth = not_after.duration_since(not_before) / 10;
+    not_after.duration_since(now) < tenth.min(SignedDuration::from_hours(30 * 24))
 }
 
 /// What stands between us and every Talos node at once, if anything does.

@@ -1,6 +1,6 @@
 //! The talosconfig's client certificate, judged without asking anybody.
 
-use super::common::{NO_TALOS, certificate_problems, gap_problem};
+use super::common::{ENOUGH, NO_TALOS, certificate_problems, ends_soon, gap_problem};
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Snapshot};
 
@@ -14,7 +14,8 @@ Talos issues client certificates for a year by default, and nothing renews them:
 worked for months and then sees no node at all. Certificates of very old clusters lack the extended key usage `clientAuth`, \
 which servers from Talos 1.12 on refuse. A certificate that is not valid yet usually means that this machine's clock is \
 wrong.\n\n\
-It warns when less than 30 days, or less than a tenth of the lifetime if that is shorter, is left. A new talosconfig is made \
+It warns when less than 30 days, or less than a tenth of the lifetime if that is shorter, is left of the certificate or of the CA \
+that the servers are verified with. A new talosconfig is made \
 with an administrator's: `talosctl config new --roles os:reader --crt-ttl 8760h ci.yaml`; without one, from the secrets of \
 the cluster: `talosctl gen config --with-secrets secrets.yaml --output-types talosconfig`.",
     severity: Severity::Fail,
@@ -44,8 +45,14 @@ fn credentials(snapshot: &Snapshot) -> Verdict {
         return one(target, Problem::fail(Reason::ConfigUnreadable, "a client certificate", observed).permanent());
     };
     let problems = certificate_problems(certificate, snapshot.taken, snapshot.asked.deadline);
+    let ending = credentials.ca.as_ref().filter(|ca| ends_soon(ca.not_before, ca.not_after, snapshot.taken));
     let mut verdict = Verdict::default();
-    if problems.is_empty() {
+    if let Some(ca) = ending {
+        let observed = format!("the CA expires on {}", ca.not_after);
+        let problem = Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).permanent();
+        verdict.problem(target.clone(), problem.hint(Hint::remedy("{talosctl} rotate-ca --dry-run=false", [])));
+    }
+    if problems.is_empty() && ending.is_none() {
         verdict.ok(target.clone());
     }
     for problem in problems {

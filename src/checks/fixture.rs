@@ -66,6 +66,7 @@ pub(crate) fn healthy() -> Snapshot {
         asked: Asked::default(),
         talos: Some(Talos {
             credentials: Ok(TalosCredentials {
+                ca: Some(Validity { not_before: ago(3600), not_after: now() + SignedDuration::from_hours(87_600) }),
                 source: "/home/ci/.talos/config".to_owned(),
                 context: "prod".to_owned(),
                 certificate: Some(certificate(&["os:reader"])),

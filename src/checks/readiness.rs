@@ -118,6 +118,7 @@ fn not_running(node: &Node, stage: &str) -> Problem {
     match blockers.as_slice() {
         [only] if only.id == "etcd" => problem.explained_by("etcd.service"),
         [only] if only.id == "kubelet" => problem.explained_by("talos.nodes.kubelet"),
+        all if all.iter().all(|service| !is_judged_elsewhere(service)) => problem.explained_by("talos.nodes.services"),
         _ => problem,
     }
 }
@@ -200,8 +201,7 @@ fn services(snapshot: &Snapshot) -> Verdict {
             .filter(|id| !services.iter().any(|service| service.id == **id))
             .map(|id| Problem::fail(Reason::ServiceMissing, format!("service `{id}`"), "the machine does not list it"))
             .collect();
-        let judged_elsewhere = |service: &&Service| service.id == "etcd" || service.id == "kubelet";
-        for service in services.iter().filter(|service| !judged_elsewhere(service)) {
+        for service in services.iter().filter(|service| !is_judged_elsewhere(service)) {
             if !is_fine(snapshot, node, service, required.contains(&service.id.as_str())) {
                 problems.push(service_failed(node, service));
             }
@@ -213,6 +213,11 @@ fn services(snapshot: &Snapshot) -> Verdict {
             verdict.problem(target.clone(), problem);
         }
     })
+}
+
+/// By `etcd.service` and `talos.nodes.kubelet`.
+fn is_judged_elsewhere(service: &Service) -> bool {
+    matches!(service.id.as_str(), "etcd" | "kubelet")
 }
 
 fn is_fine(snapshot: &Snapshot, node: &Node, service: &Service, required: bool) -> bool {
@@ -244,7 +249,11 @@ fn service_failed(node: &Node, service: &Service) -> Problem {
     )
     .hint(Hint::run("{talosctl} -n {} service {}", [address, id]))
     .hint(Hint::run("{talosctl} -n {} logs {}", [address, id]));
-    // A machine on its way down or to another version stops its services on purpose.
+    unless_on_purpose(node, problem)
+}
+
+/// A machine on its way down or to another version stops its services on purpose.
+fn unless_on_purpose(node: &Node, problem: Problem) -> Problem {
     match &node.talos.machine_status {
         Ok(Some(status)) if !matches!(status.stage.as_str(), "running" | "booting") => {
             problem.explained_by("talos.nodes.booted")
@@ -268,9 +277,10 @@ fn kubelet(snapshot: &Snapshot) -> Verdict {
 
 fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
     let address = node.address.as_str();
-    Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service_text(service))
+    let problem = Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service_text(service))
         .hint(Hint::run("{talosctl} -n {} service kubelet", [address]))
-        .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]))
+        .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]));
+    unless_on_purpose(node, problem)
 }
 
 /// No kubelet is right only for a machine without Kubernetes, which exists from Talos 1.14 on and has no node name.

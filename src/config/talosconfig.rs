@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::CertificateDer;
 
-use super::certificate::{self, Fault, Identity, Peer};
+use super::certificate::{self, Fault, Identity, Peer, validity};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Proxy, Setting};
 use super::yaml::{self, Node, Place};
@@ -79,6 +79,7 @@ impl TalosConfig {
     /// The facts for the checks.
     pub(crate) fn credentials(&self) -> TalosCredentials {
         TalosCredentials {
+            ca: self.ca.iter().filter_map(|ca| validity(ca)).max_by_key(|ca| ca.not_after),
             source: self.source.display().to_string(),
             context: self.context.clone(),
             certificate: self.identity.as_ref().map(|identity| identity.facts.clone()),

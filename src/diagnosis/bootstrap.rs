@@ -112,7 +112,9 @@ crashes. The service's last event says what it waits for.",
         Do("Give the service what it waits for, or remove the extension from the image and upgrade the machine to it."),
     ],
     recognise: |evidence| {
-        let signs = evidence.of_check("talos.nodes.booted", &[Reason::ServiceBlocksBoot]).filter(Sign::is_root);
+        // A service that has failed explains a boot that waits for it; that the boot does is what matters here.
+        let own = |sign: &Sign<'_>| matches!(sign.problem.explained_by, None | Some("talos.nodes.services"));
+        let signs = evidence.of_check("talos.nodes.booted", &[Reason::ServiceBlocksBoot]).filter(own);
         signs
             .map(|sign| {
                 let headline = format!("{} does not finish booting: {}", sign.target, sign.problem.observed);

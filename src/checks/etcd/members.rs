@@ -87,9 +87,7 @@ fn consistent(snapshot: &Snapshot) -> Verdict {
         }
         return verdict;
     }
-    let members = |set: &BTreeSet<(u64, bool)>| -> BTreeSet<u64> { set.iter().map(|(id, _)| *id).collect() };
-    let sets: Vec<BTreeSet<u64>> = reports.keys().map(members).collect();
-    let split = sets.iter().any(|one| sets.iter().any(|other| one.is_disjoint(other)));
+    let split = are_split(&views);
     let seen: Vec<String> = reports
         .iter()
         .map(|(set, by)| {
@@ -118,6 +116,14 @@ fn consistent(snapshot: &Snapshot) -> Verdict {
     verdict
 }
 
+/// Two of the lists have nothing in common.
+pub(super) fn are_split(views: &[View<'_>]) -> bool {
+    let ids = |members: &[EtcdMember]| members.iter().map(|member| member.id).collect::<BTreeSet<u64>>();
+    let lists = views.iter().filter_map(|view| Some(ids(view.members.as_ref().ok()?)));
+    let lists: Vec<BTreeSet<u64>> = lists.filter(|list| !list.is_empty()).collect();
+    lists.iter().any(|one| lists.iter().any(|other| one.is_disjoint(other)))
+}
+
 fn member_target(member: &EtcdMember) -> Target {
     let target =
         Target::new(Kind::EtcdMember, if member.name.is_empty() { hex(member.id) } else { member.name.clone() });
@@ -143,6 +149,7 @@ fn nodes(snapshot: &Snapshot) -> Verdict {
         return Verdict::skipped("etcd runs outside of the control planes (`--etcd-endpoints`)");
     }
     let Some(members) = member_list(&views) else { return no_list(&views, &quorum) };
+    let split = are_split(&views);
     let mut verdict = Verdict::default();
     let owners: Vec<(&View<'_>, &Node)> = views
         .iter()
@@ -150,7 +157,7 @@ fn nodes(snapshot: &Snapshot) -> Verdict {
         .filter(|(_, node)| is_named_beyond_etcd(node))
         .collect();
     for (view, node) in &owners {
-        verdict.push(view.target.clone(), owner(snapshot, view, node, members));
+        verdict.push(view.target.clone(), owner(snapshot, view, node, members, split));
     }
     for member in members {
         let owned = owners.iter().any(|(view, _)| view.id == Some(member.id));
@@ -180,7 +187,7 @@ fn no_list(views: &[View<'_>], quorum: &Quorum) -> Verdict {
 }
 
 /// Is this control plane a member? Its own answer about that counts as much as the list.
-fn owner(snapshot: &Snapshot, view: &View<'_>, node: &Node, members: &[EtcdMember]) -> Outcome {
+fn owner(snapshot: &Snapshot, view: &View<'_>, node: &Node, members: &[EtcdMember], split: bool) -> Outcome {
     if let Err(outcome) = talos_contact(snapshot, node) {
         return outcome;
     }
@@ -188,7 +195,8 @@ fn owner(snapshot: &Snapshot, view: &View<'_>, node: &Node, members: &[EtcdMembe
         let problem = Problem::fail(Reason::NotAMember, "a member of etcd", observed)
             .hint(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]))
             .hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()]));
-        Outcome::Problem(problem)
+        // Of two clusters, no member of one is in the list of the other.
+        Outcome::Problem(if split { problem.explained_by(MEMBERS_CONSISTENT.id) } else { problem })
     };
     match view.id {
         Some(id) if members.iter().any(|member| member.id == id) => match &view.members {

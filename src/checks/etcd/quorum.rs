@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::apiserver;
 use super::super::kube_common::endpoint_is_down;
 use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
-use super::members::could_be;
+use super::members::{MEMBERS_CONSISTENT, are_split, could_be};
 use super::{Quorum, View, VoterSource, hex, look, member_list};
 use crate::snapshot::{EtcdMember, GapKind, Snapshot};
 
@@ -216,8 +216,9 @@ fn leader(snapshot: &Snapshot) -> Verdict {
             .collect();
         let expected = "one leader that is a voter, and one term";
         let problem = Problem::fail(Reason::LeadersDiffer, expected, seen.join("; "));
-        verdict.problem(Target::cluster(), problem);
-        verdict.resample_after = Some(SETTLE);
+        let split = are_split(&views);
+        verdict.problem(Target::cluster(), if split { problem.explained_by(MEMBERS_CONSISTENT.id) } else { problem });
+        verdict.resample_after = (!split).then_some(SETTLE);
         return verdict;
     }
     let term = terms.iter().max().copied().unwrap_or_default();

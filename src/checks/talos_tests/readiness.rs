@@ -44,7 +44,7 @@ fn a_boot_names_what_holds_it_up() {
         at: None,
     });
     snapshot.talos_of("w-1").services.as_mut().unwrap().push(extension);
-    assert_eq!(wrong("talos.nodes.booted", &snapshot), ["w-1: fail service-blocks-boot"]);
+    assert_eq!(wrong("talos.nodes.booted", &snapshot), ["w-1: fail service-blocks-boot, see talos.nodes.services"]);
     assert_eq!(
         observed("talos.nodes.booted", &snapshot),
         ["booting, held up by ext-agent (Waiting, health unknown; last event: \
