@@ -2,7 +2,7 @@
 
 use super::hints::{self, Rendered};
 use super::problems::{field, hint_lines};
-use super::sanitise::clean;
+use super::sanitise::{brief, clean};
 use super::style::{Paint, paint};
 use super::text::{TextStyle, count, shown, wrap};
 use super::{CheckReport, Report};
@@ -14,6 +14,8 @@ const FACTS: usize = 8;
 
 /// Diagnoses at the very end, so that the last ten lines of a log name machine, cause and next command.
 const LAST: usize = 3;
+/// Longest text, in characters, of what stands in full further up.
+const BRIEF: usize = 160;
 
 /// The diagnosis that explains this problem.
 pub(super) fn of<'a>(report: &'a Report, check: &str, target: &Target, problem: &Problem) -> Option<&'a Diagnosis> {
@@ -24,13 +26,16 @@ pub(super) fn of<'a>(report: &'a Report, check: &str, target: &Target, problem: 
 pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     for diagnosis in &report.diagnoses {
         lines.push(String::new());
-        lines.push(headline(diagnosis, "diagnosis", style));
-        for (n, seen) in diagnosis.evidence.iter().take(FACTS).enumerate() {
+        lines.push(headline("diagnosis", &clean(&diagnosis.headline), style));
+        // What the headline says already is not said again.
+        let facts: Vec<_> =
+            diagnosis.evidence.iter().filter(|seen| !diagnosis.headline.contains(&seen.observed)).collect();
+        for (n, seen) in facts.iter().take(FACTS).enumerate() {
             let fact = format!("{}: {}", shown(&seen.target), clean(&seen.observed));
             lines.push(field(if n == 0 { "seen" } else { "" }, &fact));
         }
-        if diagnosis.evidence.len() > FACTS {
-            lines.push(field("", &format!("(and {} more)", diagnosis.evidence.len() - FACTS)));
+        if facts.len() > FACTS {
+            lines.push(field("", &format!("(and {} more)", facts.len() - FACTS)));
         }
         let next = next(diagnosis, report);
         for kind in ["try", "remedy"] {
@@ -40,8 +45,8 @@ pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
     }
 }
 
-fn headline(diagnosis: &Diagnosis, word: &str, style: &TextStyle) -> String {
-    format!("{}: {}", paint(style.colour, Paint::Bad, word), clean(&diagnosis.headline))
+fn headline(word: &str, text: &str, style: &TextStyle) -> String {
+    format!("{}: {text}", paint(style.colour, Paint::Bad, word))
 }
 
 fn next(diagnosis: &Diagnosis, report: &Report) -> Vec<Rendered> {
@@ -55,7 +60,7 @@ pub(super) fn write_explained(report: &Report, style: &TextStyle, lines: &mut Ve
         lines.push(format!("explained by {}: {}", diagnosis.id, count(diagnosis.explains.len(), "problem")));
         for check in &report.checks {
             for (target, problem) in explained(check, diagnosis) {
-                lines.push(format!("  {}  {}: {}", check.check.id, shown(target), clean(&problem.observed)));
+                lines.push(format!("  {}  {}: {}", check.check.id, shown(target), brief(&problem.observed, BRIEF)));
             }
         }
         let blocked = blocked(report, diagnosis);
@@ -72,7 +77,7 @@ pub(super) fn write_explained(report: &Report, style: &TextStyle, lines: &mut Ve
         lines.push(format!("(and {more} more above)"));
     }
     for diagnosis in report.diagnoses.iter().take(LAST).rev() {
-        lines.push(headline(diagnosis, "begin with", style));
+        lines.push(headline("begin with", &brief(&diagnosis.headline, BRIEF), style));
         // Looking comes before changing, and is enough for the last lines.
         let next = next(diagnosis, report);
         hint_lines("try", next.iter().filter(|hint| hint.kind == "try").take(1), lines);
