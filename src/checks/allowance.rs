@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::kube_common::READY;
-use super::{Check, Finding, Kind, Outcome, Problem, Reason, Severity, Status, Target, Verdict};
+use super::{Check, Finding, Kind, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{Allowance, Role, Snapshot};
 
 /// Turns what is wrong with so many workers into warnings that name them, and says so if there are more. Control planes are
@@ -36,9 +36,19 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
 
 /// The workers that a check has seen to be wrong.
 fn failing<'a>(verdict: &'a Verdict, workers: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
-    let failed = verdict.findings.iter().filter(|it| it.outcome.status() == Status::Fail);
-    let nodes = failed.filter(|it| it.target.kind == Kind::Node).map(|it| it.target.name.as_str());
+    let failed =
+        verdict.problems().filter(|(_, problem)| problem.severity == Severity::Fail && is_shortfall(problem.reason));
+    let nodes = failed.filter(|(target, _)| target.kind == Kind::Node).map(|(target, _)| target.name.as_str());
     nodes.filter(|name| workers.contains(name))
+}
+
+/// A worker that is there and runs, and is another one or another version than it should be, is not missing.
+fn is_shortfall(reason: Reason) -> bool {
+    use Reason::{AnsweredByOtherNode, ClockSkew, NodeUnexpected, VersionSkew, VersionUnexpected, VersionsMixed};
+    !matches!(
+        reason,
+        AnsweredByOtherNode | ClockSkew | NodeUnexpected | VersionSkew | VersionUnexpected | VersionsMixed
+    )
 }
 
 /// Each of them is named with its own reasons; this is their sum. It stands where people look for it, or else, in a selection
@@ -60,7 +70,9 @@ fn too_many(
 
 fn relax(finding: &mut Finding) {
     match &mut finding.outcome {
-        Outcome::Problem(Problem { severity: severity @ Severity::Fail, .. }) => *severity = Severity::Warn,
+        Outcome::Problem(Problem { severity: severity @ Severity::Fail, reason, .. }) if is_shortfall(*reason) => {
+            *severity = Severity::Warn;
+        }
         // Nothing was seen of it, because it is missing, and that is allowed.
         outcome @ Outcome::Blocked(_) => *outcome = Outcome::Skip("missing within --max-unready-workers".to_owned()),
         _ => {}
@@ -69,7 +81,7 @@ fn relax(finding: &mut Finding) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ALL, fixture};
+    use super::super::{ALL, Status, fixture};
     use super::*;
     use crate::snapshot::{Gap, GapKind};
 
@@ -94,6 +106,18 @@ mod tests {
         assert!(warned >= 2, "it is named");
         snapshot.asked.max_unready_workers = Allowance::Percent(99);
         assert!(!is_fine(&snapshot), "99 % of one worker is none");
+    }
+
+    #[test]
+    fn a_worker_of_another_version_is_not_missing() {
+        let mut snapshot = fixture::healthy();
+        snapshot.asked.max_unready_workers = Allowance::Count(1);
+        snapshot.asked.expect_talos = Some("1.13.0".to_owned());
+        for node in &mut snapshot.nodes {
+            let tag = if node.name == "w-1" { "v1.12.4" } else { "v1.13.0" };
+            tag.clone_into(&mut node.talos.contact.as_mut().unwrap().version.tag);
+        }
+        assert!(!is_fine(&snapshot));
     }
 
     /// Where it is said that too many are missing, and of whom.

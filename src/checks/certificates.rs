@@ -152,7 +152,13 @@ fn is_of_a_kubelet(request: &SigningRequest) -> bool {
 fn waiting(requests: &[&SigningRequest]) -> Problem {
     let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
     let observed = format!("{} pending of {}: {}", names.len(), requests[0].user, names.join(", "));
-    Problem::warn(Reason::CsrPending, "approved or denied", observed)
-        .hint(Hint::run("{kubectl} describe csr {}", [names[0]]))
-        .hint(Hint::remedy("{kubectl} certificate approve {}", [names[0]]))
+    let problem = Problem::warn(Reason::CsrPending, "approved or denied", observed)
+        .hint(Hint::run("{kubectl} describe csr {}", [names[0]]));
+    // Which of several the kubelet still waits for is not told; and who a new machine is, somebody has to know.
+    match requests {
+        [only] if only.signer == "kubernetes.io/kubelet-serving" => {
+            problem.hint(Hint::remedy("{kubectl} certificate approve {}", [names[0]]))
+        }
+        _ => problem,
+    }
 }

@@ -278,7 +278,7 @@ fn unreachable(snapshot: &Snapshot, node: &Node, from: &str, gap: &Gap) -> Probl
 }
 
 /// `10.0.0.1` of `10.0.0.1:50000`.
-pub(super) fn host(address: &str) -> &str {
+pub(crate) fn host(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
 }

@@ -188,6 +188,7 @@ pub(super) fn etcd_trouble(snapshot: &Snapshot) -> Option<&'static str> {
     match quorum(snapshot) {
         Quorum::Proven => None,
         Quorum::Lost => Some(QUORUM),
+        Quorum::Unknown if snapshot.external_etcd.is_some() => None,
         Quorum::Unknown => {
             let mut control_planes = snapshot.control_planes().peekable();
             (control_planes.peek().is_some() && control_planes.all(etcd_is_bad)).then_some(ETCD_SERVICE)
@@ -197,7 +198,8 @@ pub(super) fn etcd_trouble(snapshot: &Snapshot) -> Option<&'static str> {
 
 /// The same for one API server: on Talos it asks the member on its own machine and no other.
 pub(super) fn own_etcd_trouble(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
-    etcd_trouble(snapshot).or_else(|| etcd_is_bad(node).then_some(ETCD_SERVICE))
+    let own = snapshot.external_etcd.is_none() && etcd_is_bad(node);
+    etcd_trouble(snapshot).or_else(|| own.then_some(ETCD_SERVICE))
 }
 
 /// 403, which a restarting API server also says to those who are allowed.

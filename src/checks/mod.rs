@@ -10,7 +10,7 @@ mod certificates;
 mod clock;
 mod common;
 mod components;
-mod connectivity;
+pub(crate) mod connectivity;
 mod credentials;
 mod disk;
 mod etcd;

@@ -117,7 +117,8 @@ fn running(snapshot: &Snapshot) -> Verdict {
             verdict.skip(Target::node(node), why);
         } else {
             pods_of(snapshot, node, &mut verdict);
-            if node.role == Role::ControlPlane && talos_path(snapshot, node).is_none() {
+            let is_etcd_elsewhere = snapshot.external_etcd.is_some() && service(node, "etcd").is_none();
+            if node.role == Role::ControlPlane && talos_path(snapshot, node).is_none() && !is_etcd_elsewhere {
                 verdict.push(Target::new(Kind::Pod, format!("etcd-{}", node.name)), etcd(node));
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Cause, Diagnosis, Evidence};
+use crate::checks::connectivity::host;
 use crate::checks::sources::{TALOS_PKI, TALOS_TROUBLESHOOTING, TALOS_UPGRADE};
 use crate::checks::{Hint, Reason, Severity, Step, Target};
 use crate::snapshot::GapKind;
@@ -129,7 +130,7 @@ fn renewal_broken(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
 fn behind_endpoints(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
     let accepted = evidence.snapshot.nodes.iter().find_map(|node| {
         let contact = node.talos.contact.as_ref().ok()?;
-        (contact.answered_by_other.is_none() && !contact.endpoint.starts_with(&node.address)).then_some(node)
+        (contact.answered_by_other.is_none() && host(&contact.endpoint) != node.address).then_some(node)
     });
     let Some(accepted) = accepted else { return Vec::new() };
     evidence
@@ -161,10 +162,8 @@ fn at_endpoints(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
                 "{} does not renew its Talos certificate: {}, while that of {} is valid",
                 sign.target, sign.problem.observed, valid.address
             );
-            let host = valid.address.rsplit_once(':').map_or(valid.address.as_str(), |(host, _)| host);
-            let host = host.trim_start_matches('[').trim_end_matches(']');
             let diagnosis = Diagnosis::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
-            diagnosis.then(Hint::run("{talosctl} -n {} logs controller-runtime", [host]))
+            diagnosis.then(Hint::run("{talosctl} -n {} logs controller-runtime", [host(&valid.address)]))
         })
         .collect()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::hints;
-use super::sanitise::{clean, log_line};
+use super::sanitise::{clean, log_lines};
 use super::{CheckReport, Report, Selection};
 use crate::checks::{Finding, Outcome, Problem, Status, Target};
 use crate::diagnosis;
@@ -280,7 +280,7 @@ fn document(report: &Report) -> Document {
 }
 
 fn evidence(tail: &Tail) -> Evidence {
-    let lines = tail.lines.iter().flatten().map(|line| log_line(line)).collect();
+    let lines = tail.lines.as_ref().map(|lines| log_lines(lines)).unwrap_or_default();
     let missing = tail.lines.as_ref().err().map(|gap| clean(&gap.text));
     Evidence { kind: "log", node: clean(&tail.log.node), source: clean(&tail.log.of.to_string()), lines, missing }
 }

@@ -27,56 +27,62 @@ pub(crate) fn brief(text: &str, limit: usize) -> String {
 /// Longest line that is shown of a log, in characters.
 const LOG_LINE: usize = 300;
 
-/// [`clean`] for a line of a log, where secrets may stand in any form: what looks like the value of a password or token is left
-/// out, too.
-pub(crate) fn log_line(text: &str) -> String {
-    brief(&without_secrets(text), LOG_LINE)
+/// [`clean`] for the lines of a log, where secrets may stand in any form. What follows a word that names one is left out to the end of
+/// its line, and so are keys over several lines and long words that may be anything: rather a line too little than a secret too much.
+pub(crate) fn log_lines(lines: &[String]) -> Vec<String> {
+    let has_end = lines.iter().position(|line| line.contains("-----END "));
+    let has_begin = lines.iter().position(|line| line.contains("-----BEGIN "));
+    // The first line that is shown may stand in the middle of a key.
+    let mut in_key = has_end.is_some_and(|end| has_begin.is_none_or(|begin| end < begin));
+    lines
+        .iter()
+        .map(|line| {
+            let (begins, ends) = (line.rfind("-----BEGIN "), line.rfind("-----END "));
+            let was_in_key = in_key;
+            in_key = match (begins, ends) {
+                (Some(begin), Some(end)) => begin > end,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (None, None) => in_key,
+            };
+            if was_in_key || begins.is_some() || ends.is_some() {
+                return HIDDEN.to_owned();
+            }
+            brief(&without_secrets(&visible(line)), LOG_LINE)
+        })
+        .collect()
 }
 
-/// Words that name a secret when a value follows them: `token=…`, `"password": "…"`.
-const SECRETS: [&str; 6] = ["password", "passwd", "secret", "token", "apikey", "api_key"];
+const HIDDEN: &str = "***";
+/// Parts of words that name a secret when a value follows them: `client_secret=…`, `"X-Auth-Token": "…"`, `--password …`.
+const NAMES: [&str; 8] = ["passw", "passphrase", "secret", "token", "credential", "authorization", "apikey", "cookie"];
+/// A word of this many characters without a break is no word.
+const WORD: usize = 40;
 
-fn without_secrets(text: &str) -> String {
-    let bounded: String = text.chars().take(16 * LIMIT).collect();
-    let mut out = String::with_capacity(bounded.len());
-    for (index, part) in
-        bounded.split_inclusive(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&')).enumerate()
-    {
-        let named = index > 0 && names_a_secret(&out);
-        let end = part.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '&'));
-        if named || is_token(end) {
-            out.push_str("***");
-            out.push_str(&part[end.len()..]);
-        } else if let Some(at) = value_of_secret(part) {
-            out.push_str(&part[..at]);
-            out.push_str("***");
-            out.push_str(&part[end.len()..]);
-        } else {
-            out.push_str(part);
+/// The line up to the first value of a secret.
+fn without_secrets(line: &str) -> String {
+    let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '/' | '.');
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while !rest.is_empty() {
+        let (word, after) = rest.split_at(rest.find(|c| !is_of_word(c)).unwrap_or(rest.len()));
+        let is_path = word.starts_with('/') || word.matches('/').count() > 2;
+        let is_blob = word.len() > WORD && !is_path && word.bytes().any(|byte| byte.is_ascii_digit());
+        out.push_str(if is_blob { HIDDEN } else { word });
+        let name = word.to_ascii_lowercase();
+        let names_a_secret =
+            NAMES.iter().any(|part| name.contains(part)) || name.ends_with("key") || name.ends_with("key-data");
+        // A name is one if something is given to it: `token: x`, `token = x`, `"token":"x"`, `--token x`.
+        let is_given =
+            after.trim_start_matches([' ', '"', '\'', '\\']).starts_with(['=', ':']) || word.starts_with("--");
+        if names_a_secret && is_given && after.contains(is_of_word) {
+            return format!("{out} {HIDDEN}");
         }
+        let end = after.find(is_of_word).unwrap_or(after.len());
+        out.push_str(&after[..end]);
+        rest = &after[end..];
     }
     out
-}
-
-/// Ends in `password: `: what comes is its value.
-fn names_a_secret(before: &str) -> bool {
-    let before = before.trim_end();
-    let word = before.strip_suffix([':', '=']).unwrap_or_default().trim_end_matches([' ', '"']).to_ascii_lowercase();
-    SECRETS.iter().any(|secret| word.ends_with(secret))
-}
-
-/// Where the value begins in `token=…` or `"token":"…`.
-fn value_of_secret(part: &str) -> Option<usize> {
-    let at = part.find(['=', ':'])?;
-    let word = part[..at].trim_end_matches('"').to_ascii_lowercase();
-    let value = part[at + 1..].trim_end();
-    (!value.is_empty() && SECRETS.iter().any(|secret| word.ends_with(secret))).then_some(at + 1)
-}
-
-/// A JSON Web Token.
-fn is_token(word: &str) -> bool {
-    let word = word.trim_matches(['"', '\'']);
-    word.len() > 40 && word.starts_with("eyJ") && word.matches('.').count() == 2
 }
 
 /// Cuts to `limit` characters, the last of them an ellipsis; `cut` says that something is missing already.
@@ -332,21 +338,51 @@ mod tests {
         }
     }
 
+    fn shown(lines: &[&str]) -> Vec<String> {
+        log_lines(&lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>())
+    }
+
     #[test]
     fn logs_tell_no_secrets() {
-        let token = format!("eyJ{}.{}.{}", "a".repeat(20), "b".repeat(20), "c".repeat(20));
-        for (text, shown) in [
-            ("login password=hunter2 user=x", "login password=*** user=x"),
-            (r#"{"token":"abc","user":"x"}"#, r#"{"token":***,"user":"x"}"#),
-            ("bootstrap-token: abc.def ok", "bootstrap-token: *** ok"),
-            ("client_secret = abc", "client_secret = ***"),
-            ("the token is missing", "the token is missing"),
-            ("token: ", "token:"),
-            (&format!("got {token}, no"), "got ***, no"),
+        let jwt = format!("got eyJ{}.{}.{}, no", "a1".repeat(20), "b".repeat(20), "c".repeat(20));
+        for line in [
+            "login password=hunter2",
+            "\u{1b}[36mpassword\u{1b}[0m=hunter2",
+            "https://h/p?access_token=hunter2",
+            r#"{"auth":{"password":"hunter2"}}"#,
+            r#"msg="{\"token\":\"hunter2\"}""#,
+            r#"password="my hunter2 phrase""#,
+            r#"{"password":"ab,hunter2"}"#,
+            "AWS_SECRET_ACCESS_KEY=hunter2",
+            "X-Api-Key: hunter2",
+            "passphrase: hunter2",
+            "client-key-data: hunter2",
+            "run --token hunter2",
+            "Authorization: Basic hunter2",
+            "authorization=Bearer hunter2",
+            "client_secret = hunter2",
         ] {
-            assert_eq!(log_line(text), shown, "{text:?}");
+            let shown = shown(&[line]);
+            assert!(!shown[0].contains("hunter2") && shown[0].contains("***"), "{line}: {shown:?}");
         }
-        assert_eq!(log_line(&"x".repeat(LOG_LINE + 1)).chars().count(), LOG_LINE);
+        assert_eq!(shown(&[&jwt]), ["got ***, no"]);
+        for line in [
+            "the token is missing",
+            "failed to parse kubelet flag: unknown flag: --bogus-flag",
+            "E1121 19:27:58.953732 3139 run.go:72] command failed: /var/lib/kubelet/pki/kubelet-client-current.pem: no such file",
+            "Unable to authenticate the request: invalid bearer token",
+        ] {
+            assert_eq!(shown(&[line]), [line]);
+        }
+    }
+
+    #[test]
+    fn logs_tell_no_keys_over_several_lines() {
+        let (begin, end) = ("x -----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY----- y");
+        assert_eq!(shown(&["a", begin, "MIIB", end, "b"]), ["a", "***", "***", "***", "b"]);
+        assert_eq!(shown(&["MIIB", end, "b"]), ["***", "***", "b"], "it began further up");
+        assert_eq!(shown(&["a", begin, "MIIB"]), ["a", "***", "***"], "it does not end");
+        assert_eq!(shown(&[&"x y".repeat(LOG_LINE)])[0].chars().count(), LOG_LINE);
     }
 
     #[test]

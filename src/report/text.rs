@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::sanitise::{ascii, clean, log_line};
+use super::sanitise::{ascii, clean, log_lines};
 use super::style::{Paint, paint};
 use super::{CheckReport, Report, RunResult, Selection, Summary, diagnoses, problems};
 use crate::checks::{Finding, Kind, Outcome, Severity, Stage, Status, Target};
@@ -65,7 +65,7 @@ fn logs(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
         let title = format!("Last log lines of {} on {}:", clean(&log.of.to_string()), clean(&log.node));
         lines.push(paint(style.colour, Paint::Heading, &title));
         match tail {
-            Ok(tail) => lines.extend(tail.iter().map(|line| format!("  | {}", log_line(line)))),
+            Ok(tail) => lines.extend(log_lines(tail).iter().map(|line| format!("  | {line}"))),
             Err(gap) => lines.push(format!("  none: {}", clean(&gap.text))),
         }
     }

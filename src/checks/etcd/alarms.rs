@@ -107,8 +107,8 @@ fn problem(views: &[View<'_>], alarm: &EtcdAlarm) -> Problem {
     match (&alarm.kind, address) {
         (AlarmKind::NoSpace, Some(address)) => fail(Reason::AlarmNospace, "NOSPACE")
             .hint(Hint::likely("the database has reached its quota; Kubernetes cannot write"))
-            // An alarm that is disarmed before there is room again comes back at once.
-            .hint(Hint::remedy("{talosctl} -n {} etcd defrag && {talosctl} -n {} etcd alarm disarm", [address; 2])),
+            // To disarm is the last step, when every member has room again, and it disarms CORRUPT, too: `explain` says when.
+            .hint(Hint::remedy("{talosctl} -n {} etcd defrag", [address])),
         (AlarmKind::NoSpace, None) => fail(Reason::AlarmNospace, "NOSPACE")
             .hint(Hint::likely("the database has reached its quota; Kubernetes cannot write")),
         (AlarmKind::Corrupt, _) => fail(Reason::AlarmCorrupt, "CORRUPT")

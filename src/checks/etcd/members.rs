@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::super::common::{is_healthy, member_hosts, talos_contact, talos_service};
+use super::super::connectivity::host;
 use super::super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use super::{Quorum, View, hex, is_named_beyond_etcd, look, member_list, without_quorum};
 use crate::snapshot::{EtcdMember, Node, Snapshot};
@@ -240,13 +241,30 @@ fn stale(snapshot: &Snapshot, member: &EtcdMember) -> Problem {
         .hint(Hint::likely("its machine was removed or set up anew without leaving etcd"));
     let healthy = super::control_planes(snapshot)
         .find(|node| matches!(talos_service(snapshot, node, "etcd"), Ok(Some(service)) if is_healthy(service)));
-    match healthy {
+    match healthy.filter(|_| is_gone(snapshot, member)) {
         Some(node) => problem.hint(Hint::remedy(
             "{talosctl} -n {} etcd remove-member {}",
             [node.address.as_str(), hex(member.id).as_str()],
         )),
         None => problem,
     }
+}
+
+/// Only then may it be removed, which cannot be taken back: Kubernetes was read and knows no machine of its name or address, and
+/// nobody has named one. A machine that is merely switched off is known to one of them.
+fn is_gone(snapshot: &Snapshot, member: &EtcdMember) -> bool {
+    let hosts = member_hosts(member);
+    let is_it = |name: &str, addresses: &[String]| {
+        name.split('.').next() == member.name.split('.').next() || addresses.iter().any(|it| hosts.contains(it))
+    };
+    let objects = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
+    let endpoints = snapshot.talos.iter().flat_map(|talos| &talos.endpoints);
+    let given = &snapshot.asked.control_plane_nodes;
+    objects.is_some_and(|nodes| !nodes.is_empty() && !nodes.iter().any(|node| is_it(&node.name, &node.addresses)))
+        && !endpoints
+            .map(|endpoint| host(&endpoint.address))
+            .chain(given.iter().map(String::as_str))
+            .any(|given| given == member.name || hosts.iter().any(|host| host == given))
 }
 
 fn learners(snapshot: &Snapshot) -> Verdict {

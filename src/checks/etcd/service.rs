@@ -3,7 +3,7 @@
 use super::super::common::{is_healthy, no_control_plane, service_text, talos_service, talos_way};
 use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use super::{Quorum, control_planes, has_leader, views};
-use crate::snapshot::{Node, Role, Service, Snapshot};
+use crate::snapshot::{GapKind, Node, Observed, Readyz, Role, Service, Snapshot};
 
 pub(in crate::checks) const SERVICE: Check = Check {
     id: "etcd.service",
@@ -41,7 +41,7 @@ fn service(snapshot: &Snapshot) -> Verdict {
         match talos_service(snapshot, node, "etcd") {
             Ok(Some(service)) if is_healthy(service) => verdict.push(target.clone(), healthy(node, &target)),
             Ok(Some(_)) if !bootstrapped => {
-                verdict.problem(target, never_bootstrapped(node, first));
+                verdict.problem(target, never_bootstrapped(node, first && nothing_listens(snapshot)));
                 first = false;
             }
             Ok(Some(service)) => verdict.problem(target, unhealthy(node, service, quorum_lost)),
@@ -73,7 +73,7 @@ fn healthy(node: &Node, target: &Target) -> Outcome {
 fn is_never_bootstrapped(snapshot: &Snapshot) -> bool {
     let waits = |node: &Node| {
         let state = talos_service(snapshot, node, "etcd").ok().flatten().map(|service| service.state.as_str());
-        matches!(state, Some("Preparing" | "Waiting")) && node.talos.etcd_data_absent == Ok(true)
+        state == Some("Preparing") && node.talos.etcd_data_absent == Ok(true)
     };
     let mut nodes = control_planes(snapshot).peekable();
     let kubernetes_answers = snapshot.kubernetes.as_ref().is_some_and(|kubernetes| {
@@ -82,12 +82,29 @@ fn is_never_bootstrapped(snapshot: &Snapshot) -> bool {
     nodes.peek().is_some() && nodes.all(waits) && !kubernetes_answers
 }
 
-fn never_bootstrapped(node: &Node, first: bool) -> Problem {
+/// An API server was asked for, and nothing listens there.
+fn nothing_listens(snapshot: &Snapshot) -> bool {
+    let is_silent = |server: &Observed<Readyz>| {
+        use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
+        server.as_ref().is_err_and(|gap| matches!(gap.kind, ConnectionRefused | ConnectTimedOut | NoRoute))
+    };
+    snapshot.kubernetes.as_ref().is_some_and(|kubernetes| {
+        let servers = &kubernetes.servers;
+        is_silent(&kubernetes.endpoint) || (!servers.is_empty() && servers.values().all(is_silent))
+    })
+}
+
+fn never_bootstrapped(node: &Node, to_be_bootstrapped: bool) -> Problem {
     let observed = "etcd waits on every control plane, and none has data";
     let problem = Problem::fail(Reason::NeverBootstrapped, "etcd running", observed)
         .hint(Hint::likely("`talosctl bootstrap` was never run, or etcd's image is still being pulled"));
-    // Exactly one control plane is to be bootstrapped: more make as many clusters.
-    if first { problem.hint(Hint::remedy("{talosctl} -n {} bootstrap", [node.address.as_str()])) } else { problem }
+    // Exactly one control plane is to be bootstrapped: more make as many clusters. Hence none where nobody has looked for an API
+    // server: it may be the cluster's newest machine, and the only one that we know.
+    if to_be_bootstrapped {
+        problem.hint(Hint::remedy("{talosctl} -n {} bootstrap", [node.address.as_str()]))
+    } else {
+        problem
+    }
 }
 
 fn unhealthy(node: &Node, service: &Service, quorum_lost: bool) -> Problem {

@@ -26,7 +26,7 @@ fn a_kubelet_that_crashes_tells_why() {
         world.kubelet_crash("worker-1");
         world.machine_mut("worker-1").logs.insert("kubelet".to_owned(), said.to_vec());
     });
-    let shown = ["started", "password=***", ": :error::failed to run"].map(str::to_owned).to_vec();
+    let shown = ["started", "password ***", ": :error::failed to run"].map(str::to_owned).to_vec();
     assert_eq!(logs(&cluster, &LOGS), [("worker-1".to_owned(), "service kubelet".to_owned(), shown, None)]);
     assert_eq!(logs(&cluster, &[]), [], "nobody asked for it");
     let text = cluster.program().args(LOGS).run();
