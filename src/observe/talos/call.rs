@@ -138,6 +138,21 @@ impl Caller {
         F: Future<Output = Result<P, Failure>>,
     {
         let _permit = self.permit(to.lane, to.until).await?;
+        // Boxed from here on: a thousand nodes have some twenty thousand calls that wait for their turn, and those shall be small.
+        Box::pin(self.asked(to, timeout, message, send)).await
+    }
+
+    async fn asked<Q, P, F>(
+        &self,
+        to: &Route<'_>,
+        timeout: Duration,
+        message: Q,
+        send: impl Fn(Http2, Request<Q>) -> F,
+    ) -> Observed<P>
+    where
+        Q: Clone,
+        F: Future<Output = Result<P, Failure>>,
+    {
         let deadline = to.until.min(Instant::now() + timeout);
         let mut again = true;
         loop {
@@ -145,8 +160,7 @@ impl Caller {
                 timeout_at(deadline, Box::pin(to.link.open())).await.map_err(|_| to.link.silence(timeout))??;
             let request = self.request(message.clone(), to.node, deadline)?;
             let answers = live.answers();
-            // Boxed: tonic's futures have kilobytes, and a node is asked by a dozen of them at once.
-            match timeout_at(deadline, Box::pin(send(live.clone(), request))).await {
+            match timeout_at(deadline, send(live.clone(), request)).await {
                 Ok(Ok(reply)) => return Ok(reply),
                 Ok(Err(Failure::Gap(gap))) => return Err(gap),
                 Ok(Err(Failure::Status(status))) => {
