@@ -279,16 +279,25 @@ fn expected_numbers_are_met(snapshot: &Snapshot) -> bool {
 
 /// The hosts of a member's peer URLs, without brackets and port.
 pub(super) fn member_hosts(member: &EtcdMember) -> Vec<String> {
-    member.peer_urls.iter().filter_map(|url| url_host(url)).map(str::to_owned).collect()
+    member.peer_urls.iter().map(|url| host(url).to_owned()).collect()
 }
 
-fn url_host(url: &str) -> Option<&str> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split('/').next()?;
-    if let Some(bracketed) = authority.strip_prefix('[') {
-        return bracketed.split(']').next();
+/// The host in `https://host:port`, `host:port` or `[host]:port`.
+pub(crate) fn host(address: &str) -> &str {
+    let address = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let address = address.split('/').next().unwrap_or(address);
+    if let Some((host, _)) = address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return host;
     }
-    Some(authority.rsplit_once(':').map_or(authority, |(host, _)| host))
+    match address.rsplit_once(':') {
+        Some((host, _)) if !host.contains(':') => host,
+        _ => address,
+    }
+}
+
+/// An id as etcd's own tools write it.
+pub(crate) fn hex(id: u64) -> String {
+    format!("{id:016x}")
 }
 
 /// Judges each Talos node of the scope on its own. Nodes that are passed over are listed with the reason.

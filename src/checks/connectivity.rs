@@ -1,6 +1,6 @@
 //! Stage 1: do the endpoints answer, and does each node behind them?
 
-use super::common::{NO_TALOS, each_node, gap_problem, is_unusable, says_nothing};
+use super::common::{NO_TALOS, each_node, gap_problem, host, is_unusable, says_nothing};
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Endpoint, Gap, GapKind, Node, Role, Snapshot, Talos};
 
@@ -275,10 +275,4 @@ fn unreachable(snapshot: &Snapshot, node: &Node, from: &str, gap: &Gap) -> Probl
     } else {
         problem
     }
-}
-
-/// `10.0.0.1` of `10.0.0.1:50000`.
-pub(crate) fn host(address: &str) -> &str {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']')
 }

@@ -1,5 +1,6 @@
 //! Do talosconfig and kubeconfig speak of the same cluster?
 
+use super::common::host;
 use super::kube_common::{ENDPOINT, IDENTITY as ID, answer, skipped, talos_closed};
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{GapKind, KubeNode, Kubernetes, Node, Snapshot};
@@ -152,17 +153,4 @@ fn told_alike(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> bool {
     let urls = members.flat_map(|member| member.peer_urls.iter().chain(&member.client_urls));
     let told = contact.chain(own.map(|endpoint| host(&endpoint.address))).chain(urls.map(|url| host(url)));
     told.into_iter().any(|address| object.addresses.iter().any(|other| other == address))
-}
-
-/// The host in `https://host:port`, `host:port` or `[host]:port`.
-fn host(address: &str) -> &str {
-    let address = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let address = address.split('/').next().unwrap_or(address);
-    if let Some((host, _)) = address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return host;
-    }
-    match address.rsplit_once(':') {
-        Some((host, _)) if !host.contains(':') => host,
-        _ => address,
-    }
 }

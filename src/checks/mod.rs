@@ -10,7 +10,7 @@ mod certificates;
 mod clock;
 mod common;
 mod components;
-pub(crate) mod connectivity;
+mod connectivity;
 mod credentials;
 mod disk;
 mod etcd;
@@ -42,6 +42,7 @@ mod workloads;
 use std::collections::BTreeSet;
 use std::fmt;
 
+pub(crate) use common::{hex, host};
 pub(crate) use reason::Reason;
 pub(crate) use reason_text::Step;
 pub(crate) use verdict::{Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};

@@ -3,7 +3,7 @@
 use super::evidence::{Sign, by_subject, names};
 use super::{Cause, Diagnosis, Evidence};
 use crate::checks::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
-use crate::checks::{Hint, Reason, Severity, Step, Target};
+use crate::checks::{Hint, Reason, Severity, Step, Target, hex};
 use crate::snapshot::{EtcdStatus, Gap, GapKind, Node};
 
 use Step::{Change, Do, Look};
@@ -68,10 +68,6 @@ fn silent<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'a Node, &'a Ga
 fn views<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (Target, &'a EtcdStatus)> {
     let nodes = evidence.snapshot.control_planes();
     nodes.filter_map(|node| Some((Target::node(node), node.talos.etcd_status.as_ref().ok()?)))
-}
-
-fn hex(id: u64) -> String {
-    format!("{id:016x}")
 }
 
 pub(super) const OUT_OF_SPACE: Cause = Cause {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Explained;
-use crate::checks::{Check, Kind, Outcome, Problem, Reason, Target, Verdict};
+use crate::checks::{Check, Kind, Outcome, Problem, Reason, Target, Verdict, host};
 use crate::snapshot::{Node, Snapshot};
 
 /// What a cause is recognised from.
@@ -151,8 +151,7 @@ fn address(target: &Target) -> Option<&str> {
     if target.kind != Kind::Endpoint {
         return target.address.as_deref();
     }
-    let host = target.name.rsplit_once(':').map_or(target.name.as_str(), |(host, _)| host);
-    Some(host.trim_start_matches('[').trim_end_matches(']'))
+    Some(host(&target.name))
 }
 
 /// `cp-1, cp-2 and cp-3`; each once.

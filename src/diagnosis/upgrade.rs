@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Cause, Diagnosis, Evidence};
-use crate::checks::connectivity::host;
 use crate::checks::sources::{TALOS_PKI, TALOS_TROUBLESHOOTING, TALOS_UPGRADE};
-use crate::checks::{Hint, Reason, Severity, Step, Target};
+use crate::checks::{Hint, Reason, Severity, Step, Target, host};
 use crate::snapshot::GapKind;
 
 use Step::{Change, Do, Look};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::super::hex;
 use super::super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use super::{View, hex, look, member_list, without_quorum};
+use super::{View, look, member_list, without_quorum};
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdStatus, Snapshot};
 
 pub(in crate::checks) const ALARMS: Check = Check {

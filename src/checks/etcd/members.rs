@@ -1,14 +1,14 @@
 //! Who belongs to etcd: do all agree on it, is every member a control plane, and is every one a voter?
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::super::common::{is_healthy, member_hosts, talos_contact, talos_service};
-use super::super::connectivity::host;
+use super::super::common::{host, is_healthy, member_hosts, talos_contact, talos_service};
+use super::super::hex;
 use super::super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use super::{Quorum, View, hex, is_named_beyond_etcd, look, member_list, without_quorum};
+use super::quorum::SETTLE;
+use super::{Quorum, View, is_named_beyond_etcd, look, member_list, without_quorum};
 use crate::snapshot::{EtcdMember, Node, Snapshot};
 
 pub(in crate::checks) const MEMBERS_CONSISTENT: Check = Check {
@@ -62,9 +62,6 @@ EPHEMERAL partition.",
 
 /// As long as joining may take.
 const JOINING: SignedDuration = SignedDuration::from_mins(5);
-
-/// Long enough for a change of membership to reach every member.
-const SETTLE: Duration = Duration::from_secs(1);
 
 fn consistent(snapshot: &Snapshot) -> Verdict {
     let (views, quorum) = match look(snapshot) {

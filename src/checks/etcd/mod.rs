@@ -58,11 +58,6 @@ fn has_leader(status: &EtcdStatus) -> bool {
     status.leader != 0 && !status.errors.iter().any(|error| error.contains("no leader"))
 }
 
-/// An id as etcd's own tools write it.
-fn hex(id: u64) -> String {
-    format!("{id:016x}")
-}
-
 /// The control planes of the population. Being removed, or listed by discovery alone and gone: not one of them.
 fn control_planes(snapshot: &Snapshot) -> impl Iterator<Item = &Node> {
     snapshot.control_planes().filter(|node| !is_stale_discovery_member(snapshot, node))

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::apiserver;
+use super::super::hex;
 use super::super::kube_common::endpoint_is_down;
 use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use super::members::{MEMBERS_CONSISTENT, are_split, could_be};
-use super::{Quorum, View, VoterSource, hex, look, member_list};
+use super::{Quorum, View, VoterSource, look, member_list};
 use crate::snapshot::{EtcdMember, GapKind, Snapshot};
 
 pub(in crate::checks) const QUORUM: Check = Check {
@@ -58,7 +59,7 @@ A single voter tolerates nothing by design, and passes. `--require-quorum-margin
     judge: tolerance,
 };
 
-/// Long enough for an election or a heartbeat to settle.
+/// Long enough for an election, a heartbeat or a change of membership to reach every member.
 pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
 fn quorum(snapshot: &Snapshot) -> Verdict {
