@@ -29,9 +29,7 @@ mod leadership;
 mod machine;
 mod readiness;
 mod reason;
-mod reason_text;
 mod server;
-pub(crate) mod sources;
 mod static_pods;
 #[cfg(test)]
 mod talos_tests;
@@ -43,8 +41,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 pub(crate) use common::{hex, host};
-pub(crate) use reason::Reason;
-pub(crate) use reason_text::Step;
+pub(crate) use reason::{Reason, Step, sources};
 pub(crate) use verdict::{Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};
 
 use crate::snapshot::Snapshot;

@@ -59,7 +59,7 @@ fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
     lines.push(format!("{}: {}", reason.code(), reason.title()));
     lines.push(String::new());
     lines.extend(wrapped(text.explanation, "", ""));
-    explain_remedy(text.remedy, reason.source(), lines);
+    explain_remedy(text.remedy, text.source, lines);
 }
 
 fn explain_cause(cause: &Cause, lines: &mut Vec<String>) {

@@ -1,0 +1,257 @@
+//! etcd.
+
+use super::Step::{Change, Do, Look};
+use super::Text;
+use super::sources::{
+    ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_ETCD,
+    TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE,
+};
+use super::steps::{
+    ETCD_LOGS, ETCD_MEMBERS, ETCD_SERVICE, ETCD_SNAPSHOT, ETCD_STATUS, NODE_DMESG, REMOVE_MEMBER, WIPE,
+};
+
+pub(super) const NEVER_BOOTSTRAPPED: Text = Text {
+    explanation: "etcd waits on all control planes, its data directory is empty everywhere, and no Kubernetes answers: nobody has told the cluster to begin. Bootstrapping must be done by hand, once in the life of a cluster, on one control plane only; the others join by themselves within minutes.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        ETCD_SERVICE,
+        Do("On exactly one control plane:"),
+        Change("talosctl -n CP bootstrap"),
+        Do("Never do this where etcd has had data: restore a snapshot instead."),
+    ],
+};
+
+pub(super) const ETCD_STARTING: Text = Text {
+    explanation: "etcd has not started yet on this control plane. It may still be pulling its image, wait for the first member to come up, or wait for time synchronisation. A minute or two are normal; if all control planes stay like this, the cluster may never have been bootstrapped.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[ETCD_SERVICE, ETCD_LOGS, NODE_DMESG],
+};
+
+pub(super) const ETCD_UNHEALTHY: Text = Text {
+    explanation: "The etcd member of this control plane is stopped, crashes or fails its health check. Frequent causes: wrong extra arguments, a data directory left from another cluster, a full or slow disk, or peers that cannot be reached on port 2380.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        ETCD_SERVICE,
+        ETCD_LOGS,
+        ETCD_STATUS,
+        Do("If this member is lost and the others have a quorum, wipe it; it joins anew:"),
+        WIPE,
+    ],
+};
+
+pub(super) const QUORUM_LOST: Text = Text {
+    explanation: "etcd can neither write nor read reliably, because fewer than a majority of its voting members are up: of three, two are needed. Kubernetes does not work without it. Nothing is lost yet: when enough members come back, etcd goes on by itself.",
+    source: TALOS_DISASTER,
+    remedy: &[
+        ETCD_STATUS,
+        ETCD_SERVICE,
+        Do(
+            "First bring the missing control planes back: power, network, disk. Do not remove members and do not bootstrap while any of them can still come back.",
+        ),
+        Do("Secure the data of a surviving member before anything else:"),
+        Look("talosctl -n CP cp /var/lib/etcd/member/snap/db ."),
+        Do(
+            "Only if a majority is lost for good: follow the disaster recovery guide, which wipes etcd everywhere and restores a snapshot:",
+        ),
+        Change("talosctl -n CP bootstrap --recover-from=db.snapshot"),
+    ],
+};
+
+pub(super) const QUORUM_UNPROVEN: Text = Text {
+    explanation: "No member was seen to have a leader and to answer a call that needs a majority, and none was seen to lack a leader either. Usually the control planes could not be reached, so nothing is known of etcd.",
+    source: TALOS_DISASTER,
+    remedy: &[ETCD_STATUS, ETCD_SERVICE, Do("See first why the control planes do not answer.")],
+};
+
+pub(super) const LEADERS_DIFFER: Text = Text {
+    explanation: "Members name different leaders or terms, and still did when they were asked a second time. For a moment that is normal during an election. If it stays, members cannot hear each other, or there are two clusters.",
+    source: TALOS_ETCD,
+    remedy: &[ETCD_STATUS, ETCD_LOGS, Do("Check port 2380 between all control planes, in both directions.")],
+};
+
+pub(super) const LEADER_CHANGES: Text = Text {
+    explanation: "The leader was elected anew during this run. Each election stops writes for a moment. The usual cause is a disk that is too slow for etcd, or a network or processor that is overloaded: the heartbeat comes too late.",
+    source: TALOS_ETCD,
+    remedy: &[
+        ETCD_LOGS,
+        Do("Look there for `slow fdatasync`, `apply request took too long`, `failed to send out heartbeat on time`."),
+        ETCD_STATUS,
+        Do("Give etcd a faster disk of its own; do not add members."),
+    ],
+};
+
+pub(super) const SPLIT_CLUSTER: Text = Text {
+    explanation: "Control planes belong to two etcd clusters that know nothing of each other: bootstrap was called more than once, on different nodes. Each half has its own Kubernetes with its own data.",
+    source: TALOS_DISASTER,
+    remedy: &[
+        Look("talosctl -n CP1,CP2,CP3 etcd members"),
+        Do("Decide which half has the data to be kept, and take a snapshot of both:"),
+        ETCD_SNAPSHOT,
+        Do("Wipe the control planes of the other half; they join the remaining one:"),
+        WIPE,
+    ],
+};
+
+pub(super) const MEMBERS_DIFFER: Text = Text {
+    explanation: "Control planes report different lists of members. Shortly after a member was added or removed that is normal. Otherwise a member was removed without knowing it, or is cut off and has an old list.",
+    source: ETCD_RECONFIGURATION,
+    remedy: &[Look("talosctl -n CP1,CP2,CP3 etcd members"), ETCD_LOGS],
+};
+
+pub(super) const STALE_MEMBER: Text = Text {
+    explanation: "etcd counts a member that belongs to no control plane: the machine is gone and was never taken out. It counts as a vote that is always absent, so fewer failures are tolerated than it seems.",
+    source: ETCD_RECONFIGURATION,
+    remedy: &[ETCD_MEMBERS, ETCD_STATUS, Do("Be sure that no living control plane has this id. Then:"), REMOVE_MEMBER],
+};
+
+pub(super) const NOT_A_MEMBER: Text = Text {
+    explanation: "A control plane is not in etcd's list of members. It has not joined yet, could not join, or was removed. Its Kubernetes components cannot work without a local etcd.",
+    source: ETCD_RECONFIGURATION,
+    remedy: &[
+        ETCD_SERVICE,
+        ETCD_LOGS,
+        ETCD_MEMBERS,
+        Do(
+            "If the log says that the member was permanently removed, and etcd is healthy elsewhere, wipe this one; it joins anew:",
+        ),
+        WIPE,
+    ],
+};
+
+pub(super) const MEMBER_JOINING: Text = Text {
+    explanation: "A member was added to etcd's list and has not started yet: it has no name. That takes a minute or two. Until it runs, it counts as a vote that is absent.",
+    source: ETCD_RECONFIGURATION,
+    remedy: &[
+        ETCD_MEMBERS,
+        ETCD_SERVICE,
+        Do("Wait up to five minutes. If the machine will never come up, take the member out:"),
+        REMOVE_MEMBER,
+    ],
+};
+
+pub(super) const LEARNER: Text = Text {
+    explanation: "A member has joined and copies the data, but has no vote yet. Talos promotes it when it has caught up, usually within minutes. A learner that stays one cannot reach the leader, or too slowly; and no other control plane can join meanwhile.",
+    source: ETCD_LEARNER,
+    remedy: &[
+        ETCD_STATUS,
+        ETCD_LOGS,
+        Do("Check port 2380 in both directions. If it never catches up, take it out and let it begin anew:"),
+        REMOVE_MEMBER,
+        WIPE,
+    ],
+};
+
+pub(super) const ALARM_NOSPACE: Text = Text {
+    explanation: "The database has reached its quota, and etcd refuses every write until there is room and the alarm is cleared. Kubernetes can be read and not changed. Readiness checks of the API server do not show this.",
+    source: TALOS_ETCD,
+    remedy: &[
+        ETCD_STATUS,
+        Look("talosctl -n CP etcd alarm list"),
+        Do(
+            "Give back free pages, one member after the other; if the data itself is too large, raise `quota-backend-bytes` or delete objects. At the end clear the alarm:",
+        ),
+        Change("talosctl -n CP etcd defrag"),
+        Change("talosctl -n CP etcd alarm disarm"),
+    ],
+};
+
+pub(super) const SPACE_NEARLY_FULL: Text = Text {
+    explanation: "The file of an etcd database has reached 80 % of its quota or more. At the quota etcd refuses every write, and Kubernetes stands still. Either much was written and deleted, which leaves free pages in the file, or the data itself is large.",
+    source: TALOS_ETCD,
+    remedy: &[
+        ETCD_STATUS,
+        Do("If much less is in use than the file holds, give the rest back, one member after the other:"),
+        Change("talosctl -n CP etcd defrag"),
+        Do("Otherwise look for what fills it; events and custom resources that nobody deletes are the usual cause:"),
+        Look("kubectl get --raw /metrics | grep apiserver_storage_objects"),
+        Do(
+            "If all of it is wanted, raise `cluster.etcd.extraArgs.quota-backend-bytes` on every control plane (up to 8 GiB).",
+        ),
+    ],
+};
+
+pub(super) const FRAGMENTED: Text = Text {
+    explanation: "Less than half of the file of an etcd database is in use: what was deleted left free pages behind. They count towards the quota, and make snapshots and restarts slower. Nothing is broken.",
+    source: TALOS_ETCD,
+    remedy: &[
+        ETCD_STATUS,
+        Do("Defragment one member after the other, the leader last; each does not answer while it works:"),
+        Change("talosctl -n CP etcd defrag"),
+    ],
+};
+
+pub(super) const LAGGING: Text = Text {
+    explanation: "An etcd member has a thousand or more agreed entries that its database does not hold yet, and does not catch up. Whoever reads through it gets old data or no answer. Usually its disk does not keep up, or the machine is short of processor time.",
+    source: TALOS_ETCD,
+    remedy: &[
+        ETCD_STATUS,
+        ETCD_LOGS,
+        Do("Look there for `apply request took too long` and `slow fdatasync`, and at the load of the machine:"),
+        Look("talosctl -n NODE dashboard"),
+    ],
+};
+
+pub(super) const VERSIONS_MIXED: Text = Text {
+    explanation: "Members or machines run different versions of the same program. During an upgrade that is normal; if it stays so, one was left out, failed to upgrade, or fell back to its former version because the new one did not boot. Mixed versions work for a while and are not meant to last; machines whose versions of Talos are more than one minor version apart are not supported.",
+    source: TALOS_UPGRADE,
+    remedy: &[
+        Look("talosctl -n CP1,CP2,CP3 version"),
+        ETCD_STATUS,
+        Look("kubectl get nodes -o wide"),
+        Do("Finish the upgrade, machine after machine; begin with the one that still has the old version."),
+    ],
+};
+
+pub(super) const ALARM_CORRUPT: Text = Text {
+    explanation: "etcd has found that the data of a member differs from that of the others. Whatever is read from this member may be wrong. Clearing the alarm repairs nothing.",
+    source: ETCD_CORRUPTION,
+    remedy: &[
+        Look("talosctl -n CP etcd alarm list"),
+        ETCD_STATUS,
+        ETCD_SNAPSHOT,
+        Do(
+            "Take the snapshot from a member without the alarm. Then remove the corrupt member and let it join anew with empty data:",
+        ),
+        REMOVE_MEMBER,
+        WIPE,
+    ],
+};
+
+pub(super) const ALARM_UNKNOWN: Text = Text {
+    explanation: "etcd has raised an alarm of a kind that this program does not know. An alarm is never raised without a serious cause, so it is taken for a failure.",
+    source: TALOS_ETCD,
+    remedy: &[Look("talosctl -n CP etcd alarm list"), ETCD_LOGS],
+};
+
+pub(super) const EVEN_MEMBERS: Text = Text {
+    explanation: "An even number of voters tolerates no more failures than one voter fewer would: of four, three must be up, of three two. The additional machine only adds one more that can fail.",
+    source: TALOS_CONTROL_PLANE,
+    remedy: &[
+        ETCD_MEMBERS,
+        Do("Have three or five control planes: add one, or take one out in order (it leaves etcd by itself):"),
+        Change("talosctl -n NODE reset"),
+    ],
+};
+
+pub(super) const TWO_MEMBERS: Text = Text {
+    explanation: "With two voters both must be up, so the failure of either stops etcd: that is worse than a single one. It is normal for a moment while a cluster grows from one to three.",
+    source: TALOS_CONTROL_PLANE,
+    remedy: &[ETCD_MEMBERS, Do("Add a third control plane.")],
+};
+
+pub(super) const NO_TOLERANCE: Text = Text {
+    explanation: "etcd works, but only just: if one more voter is lost, quorum is lost with it. A voter is down, or is counted that does not exist any more. Do not upgrade or reboot a control plane now.",
+    source: TALOS_CONTROL_PLANE,
+    remedy: &[
+        ETCD_STATUS,
+        ETCD_MEMBERS,
+        Do("Bring the missing control plane back. If it is gone for good, take its member out before adding another:"),
+        REMOVE_MEMBER,
+    ],
+};
+
+pub(super) const MARGIN_UNMET: Text = Text {
+    explanation: "etcd could lose fewer voters than `--require-quorum-margin` asks for. Either a voter is down, or there are too few control planes for such a margin: three tolerate one, five tolerate two.",
+    source: TALOS_CONTROL_PLANE,
+    remedy: &[ETCD_STATUS, ETCD_MEMBERS],
+};

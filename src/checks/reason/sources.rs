@@ -1,0 +1,30 @@
+//! Which official document a remedy comes from, by its title: addresses move with every version, titles do not.
+
+pub(crate) const TALOS_TROUBLESHOOTING: &str = "Talos documentation, `Troubleshooting`";
+pub(crate) const TALOS_TROUBLESHOOTING_CONTROL_PLANE: &str = "Talos documentation, `Troubleshooting Control Plane`";
+pub(crate) const TALOS_CONTROL_PLANE: &str = "Talos documentation, `Control Plane`";
+pub(crate) const TALOS_ENDPOINTS: &str = "Talos documentation, `talosctl` (endpoints and nodes)";
+pub(crate) const TALOS_PKI: &str =
+    "Talos documentation, `How to manage PKI and certificate lifetimes with Talos Linux`";
+pub(crate) const TALOS_RBAC: &str = "Talos documentation, `Role-based access control (RBAC)`";
+pub(crate) const TALOS_GETTING_STARTED: &str = "Talos documentation, `Getting Started`";
+pub(crate) const TALOS_DISCOVERY: &str = "Talos documentation, `Discovery Service`";
+pub(crate) const TALOS_SCALE_DOWN: &str = "Talos documentation, `How to scale down a Talos cluster`";
+pub(crate) const TALOS_ETCD: &str = "Talos documentation, `etcd Maintenance`";
+pub(crate) const TALOS_DISASTER: &str = "Talos documentation, `Disaster Recovery`";
+pub(crate) const TALOS_UPGRADE: &str = "Talos documentation, `Upgrading Talos Linux`";
+pub(crate) const ETCD_RECONFIGURATION: &str = "etcd documentation, `Runtime reconfiguration`";
+pub(crate) const ETCD_CORRUPTION: &str = "etcd documentation, `Data Corruption`";
+pub(crate) const ETCD_LEARNER: &str = "etcd documentation, `Learner`";
+pub(crate) const KUBERNETES_NODES: &str = "Kubernetes documentation, `Nodes`";
+pub(crate) const KUBERNETES_TLS: &str = "Kubernetes documentation, `TLS bootstrapping`";
+pub(crate) const KUBERNETES_SKEW: &str = "Kubernetes documentation, `Version Skew Policy`";
+pub(crate) const KUBERNETES_PRESSURE: &str = "Kubernetes documentation, `Node-pressure Eviction`";
+pub(crate) const KUBERNETES_LEASES: &str = "Kubernetes documentation, `Leases`";
+pub(crate) const KUBERNETES_NETWORK: &str = "Kubernetes documentation, `Network Plugins`";
+pub(crate) const KUBERNETES_PODS: &str = "Kubernetes documentation, `Debug Running Pods`";
+pub(crate) const KUBERNETES_DNS: &str = "Kubernetes documentation, `Debugging DNS Resolution`";
+pub(crate) const KUBERNETES_DRAIN: &str = "Kubernetes documentation, `Safely Drain a Node`";
+pub(crate) const KUBERNETES_RBAC: &str = "Kubernetes documentation, `Using RBAC Authorization`";
+pub(crate) const KUBERNETES_KUBECONFIG: &str =
+    "Kubernetes documentation, `Organizing Cluster Access Using kubeconfig Files`";

@@ -1,0 +1,89 @@
+//! What etcd tells, through Talos or through its own API.
+
+use super::Observed;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EtcdStatus {
+    pub(crate) member_id: u64,
+    /// 0: it sees no leader.
+    pub(crate) leader: u64,
+    pub(crate) raft_term: u64,
+    pub(crate) raft_index: u64,
+    pub(crate) raft_applied_index: u64,
+    pub(crate) is_learner: bool,
+    /// `etcdserver: no leader`, `memberID:… alarm:NOSPACE`.
+    pub(crate) errors: Vec<String>,
+    /// Bytes.
+    pub(crate) db_size: u64,
+    pub(crate) db_size_in_use: u64,
+    /// Bytes; `None` where the answer has no place for it: before etcd 3.6, and through Talos.
+    pub(crate) quota: Option<u64>,
+    pub(crate) version: String,
+    /// Empty where it is not told: before etcd 3.6, and by Talos before 1.11.
+    pub(crate) storage_version: String,
+    /// Where the same member stood in the sample before this one, if the round has taken two.
+    pub(crate) earlier: Option<RaftProgress>,
+}
+
+impl EtcdStatus {
+    /// What a later sample is compared with.
+    pub(crate) fn progress(&self) -> RaftProgress {
+        RaftProgress { index: self.raft_index, applied: self.raft_applied_index }
+    }
+
+    /// This sample, of the same round as `before`. Another member's past says nothing about this one.
+    pub(crate) fn after(self, before: &Observed<Self>) -> Self {
+        let before = before.as_ref().ok().filter(|before| before.member_id == self.member_id);
+        Self { earlier: before.map(Self::progress), ..self }
+    }
+}
+
+/// Positions in etcd's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RaftProgress {
+    /// The newest entry.
+    pub(crate) index: u64,
+    /// The newest entry that the database holds.
+    pub(crate) applied: u64,
+}
+
+/// What etcd is started with (`EtcdSpecs`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EtcdSpec {
+    /// Argument `quota-backend-bytes`; `None`: not given. 0 stands for etcd's default, less for no quota.
+    pub(crate) quota: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EtcdMember {
+    pub(crate) id: u64,
+    /// Empty: added, never started.
+    pub(crate) name: String,
+    pub(crate) peer_urls: Vec<String>,
+    pub(crate) client_urls: Vec<String>,
+    pub(crate) is_learner: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct EtcdAlarm {
+    pub(crate) member_id: u64,
+    pub(crate) kind: AlarmKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum AlarmKind {
+    NoSpace,
+    Corrupt,
+    /// A number that no etcd of our time knows.
+    Other(i32),
+}
+
+/// One endpoint of `--etcd-endpoints`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EtcdEndpoint {
+    pub(crate) address: String,
+    pub(crate) status: Observed<EtcdStatus>,
+    /// Linearizable.
+    pub(crate) members: Observed<Vec<EtcdMember>>,
+    pub(crate) alarms: Observed<Vec<EtcdAlarm>>,
+}

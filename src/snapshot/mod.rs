@@ -1,0 +1,201 @@
+//! The facts of one round, as plain values.
+//!
+//! Bytes become facts in `observe`, facts become verdicts in `checks`. Nothing here knows a client, a protobuf type or a
+//! rule, so a judge can be tested with a literal and a snapshot can be kept, compared and thrown away.
+
+mod etcd;
+mod kubernetes;
+mod talos;
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::memory::Memory;
+
+pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
+pub(crate) use kubernetes::{
+    Condition, DaemonSet, Deployment, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, Pod, Readyz,
+    ServiceEndpoint, SigningRequest,
+};
+pub(crate) use talos::{
+    Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, MachineStatus, Mount, NetworkStatus,
+    Node, PodState, ReadyResource, Role, ServerCheck, ServerProgress, Service, ServiceEvent, Sources, StaticPodStatus,
+    Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, Version, Volume,
+};
+
+/// A fact that was asked for: the value, or why there is none.
+pub(crate) type Observed<T> = Result<T, Gap>;
+
+/// Why a fact is missing. A gap is never evidence of health.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) kind: GapKind,
+    /// The cause in the words of whoever reported it, for people.
+    pub(crate) text: String,
+}
+
+impl Gap {
+    pub(crate) fn new(kind: GapKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+
+    /// For a fact that no selected check needs, or whose prerequisite was missing.
+    pub(crate) fn not_asked() -> Self {
+        Self::new(GapKind::NotAsked, "not asked for")
+    }
+}
+
+/// The kinds of gap that some judge tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum GapKind {
+    /// Nobody asked in this round: not needed, or the way there was already known to be closed.
+    NotAsked,
+    /// TCP connection refused (RST).
+    ConnectionRefused,
+    /// No route to host, network unreachable.
+    NoRoute,
+    /// Neither a connection nor a refusal within the call's deadline.
+    ConnectTimedOut,
+    /// Connected, and no answer came within the call's deadline, be it to the TLS handshake or to the question: what a frozen
+    /// process looks like.
+    TimedOut,
+    /// The host name does not resolve.
+    NameNotFound,
+    /// The peer's certificate is not signed by the CA in our configuration.
+    UnknownCa,
+    /// The peer's certificate is not valid for the name or address that was dialled.
+    NameNotInCertificate,
+    /// The peer's certificate has expired or is not valid yet.
+    PeerCertificateExpired,
+    /// The peer refused our client certificate during or right after the TLS handshake.
+    ClientCertificateRefused,
+    /// The peer answered as a Talos node without a configuration (maintenance mode).
+    Maintenance,
+    /// A proxy on the way refused or failed.
+    Proxy,
+    /// The connection was closed, reset, or spoke something else than TLS or HTTP/2.
+    Broken,
+    /// The endpoint works, but could not reach the node it was asked to forward to.
+    NodeUnreachable,
+    /// A worker was asked to forward; workers do not.
+    NoForwarding,
+    /// The role of the credentials does not allow the call (Talos), or RBAC forbids it (Kubernetes 403).
+    Forbidden,
+    /// The credentials were not accepted (Kubernetes 401, gRPC Unauthenticated).
+    Unauthenticated,
+    /// This version of Talos knows neither the call nor the resource type.
+    Unsupported,
+    /// Kubernetes answered 429.
+    Throttled,
+    /// The server answered with an error of its own (HTTP 5xx, gRPC Internal, Unknown, …).
+    ServerError,
+    /// The answer, or the file, could not be understood.
+    Malformed,
+    /// The file has no such context.
+    ContextUnknown,
+    /// The file switches off verification of the server, or would send credentials in the clear.
+    Insecure,
+    /// The answer was longer than we read.
+    TooLarge,
+}
+
+/// Everything one round has seen.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Snapshot {
+    /// The runner's wall clock when the round began.
+    pub(crate) taken: Timestamp,
+    /// What the user asked for, as far as judges need it.
+    pub(crate) asked: Asked,
+    /// `None` with `--no-talos`.
+    pub(crate) talos: Option<Talos>,
+    /// `None` with `--no-kubernetes`.
+    pub(crate) kubernetes: Option<Kubernetes>,
+    /// etcd through its own API, by endpoint; `None` without `--etcd-endpoints`.
+    pub(crate) external_etcd: Option<Vec<EtcdEndpoint>>,
+    /// The population: every machine that any source names, sorted by name.
+    pub(crate) nodes: Vec<Node>,
+    /// What earlier rounds of this run saw.
+    pub(crate) memory: Memory,
+}
+
+/// The part of the plan that judges read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Asked {
+    /// `--control-plane-nodes` and `--worker-nodes` as given: addresses or names.
+    pub(crate) control_plane_nodes: Vec<String>,
+    pub(crate) worker_nodes: Vec<String>,
+    /// `--expect-control-planes`, `--expect-workers`.
+    pub(crate) expect_control_planes: Option<usize>,
+    pub(crate) expect_workers: Option<usize>,
+    /// `--expect-talos`, without the `v`: `1.13.0`.
+    pub(crate) expect_talos: Option<String>,
+    /// `--expect-kubernetes`, without `v`: `1.35.4`, or `1.35` for any patch of it.
+    pub(crate) expect_kubernetes: Option<String>,
+    /// `--max-unready-workers`.
+    pub(crate) max_unready_workers: Allowance,
+    /// `--require-quorum-margin`.
+    pub(crate) require_quorum_margin: Option<usize>,
+    /// `--k8s-endpoint` names another endpoint than the kubeconfig's, so certificates may differ.
+    pub(crate) k8s_endpoint: Option<String>,
+    /// When the run has to end, on the wall clock: credentials must live that long.
+    pub(crate) deadline: Option<Timestamp>,
+    /// One pass, no waiting: what only time can settle stays undetermined.
+    pub(crate) one_pass: bool,
+    /// Checks that the user switched off. They satisfy whatever requires them.
+    pub(crate) skipped: BTreeSet<&'static str>,
+}
+
+/// How many workers may be missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Allowance {
+    #[default]
+    None,
+    Count(usize),
+    Percent(u8),
+}
+
+/// What is known of a certificate without asking anybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Certificate {
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
+    /// Extended key usage clientAuth is present.
+    pub(crate) client_auth: bool,
+    /// The private key belongs to it.
+    pub(crate) matches_key: bool,
+    /// Subject organisations: Talos roles (`os:reader`), Kubernetes groups.
+    pub(crate) organisations: Vec<String>,
+}
+
+/// When a certificate is valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Validity {
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
+}
+
+impl Snapshot {
+    /// A round in which nobody was asked and nothing was known, for tests that are about something else.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self {
+            taken: Timestamp::UNIX_EPOCH,
+            asked: Asked::default(),
+            talos: None,
+            kubernetes: None,
+            external_etcd: None,
+            nodes: Vec::new(),
+            memory: Memory::default(),
+        }
+    }
+
+    /// Control planes of the population, leaving ones excluded.
+    pub(crate) fn control_planes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.role == Role::ControlPlane && !node.leaving)
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+}

@@ -1,0 +1,350 @@
+//! What Talos tells: the machines, and what each says of itself.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Certificate, EtcdAlarm, EtcdMember, EtcdSpec, EtcdStatus, Gap, Observed, Validity};
+
+/// The Talos side of a round.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Talos {
+    pub(crate) credentials: Observed<TalosCredentials>,
+    /// In the order of the configuration. Each was asked on its own and without `node`.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// At least one source of the node set was discovery (its list was read and is not empty).
+    pub(crate) discovery: Observed<usize>,
+    /// What the cluster's own health check says. Asked for with `--server` only.
+    pub(crate) server: Observed<ServerCheck>,
+}
+
+/// A run of the cluster's own health check: what it told on the way, and how that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerCheck {
+    /// The endpoint that carried it out.
+    pub(crate) endpoint: String,
+    /// In the order in which it came.
+    pub(crate) progress: Vec<ServerProgress>,
+    /// `Ok`: the server ended the stream by itself, without an error.
+    pub(crate) end: Observed<()>,
+}
+
+/// One message of the cluster's own health check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerProgress {
+    /// The node that it is from; empty: the endpoint itself.
+    pub(crate) hostname: String,
+    /// `waiting for etcd to be healthy: OK`.
+    pub(crate) message: String,
+    /// What went wrong on that node.
+    pub(crate) error: Option<Gap>,
+}
+
+/// A readable talosconfig. An unreadable one is the [`Gap`] around it (kind [`GapKind::Malformed`]).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TalosCredentials {
+    /// Of the CA that its servers are verified with, or of the one that lives longest while it is being rotated; `None`: its dates
+    /// cannot be read.
+    pub(crate) ca: Option<Validity>,
+    /// The file.
+    pub(crate) source: String,
+    pub(crate) context: String,
+    /// `None` where the configuration has no client certificate.
+    pub(crate) certificate: Option<Certificate>,
+}
+
+/// One endpoint of the talosconfig.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Endpoint {
+    /// As configured, with port.
+    pub(crate) address: String,
+    /// Answer of `Version` without `node`.
+    pub(crate) version: Observed<Version>,
+    /// Its own machine type.
+    pub(crate) role: Observed<Option<Role>>,
+    /// Its own node name, if it has one.
+    pub(crate) nodename: Observed<Option<String>>,
+    /// The host part is the host of the Kubernetes endpoint while several control planes exist, or moved between nodes.
+    pub(crate) vip: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// `v1.13.0`.
+    pub(crate) tag: String,
+    /// `metal`, `cloud`, `container`; empty if not told.
+    pub(crate) mode: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Role {
+    ControlPlane,
+    Worker,
+    /// No source has told it, or a value that this version of ours does not know.
+    Unknown,
+}
+
+/// Who names a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sources {
+    /// Talos discovery (`Members`).
+    pub(crate) discovery: bool,
+    /// A Kubernetes Node object.
+    pub(crate) kubernetes: bool,
+    /// An etcd member whose id or name is this node's.
+    pub(crate) etcd: bool,
+    /// `--control-plane-nodes`, `--worker-nodes`.
+    pub(crate) flags: bool,
+    /// `nodes` of the talosconfig's context, or an endpoint that turned out to be this node.
+    pub(crate) talosconfig: bool,
+}
+
+/// One machine.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    /// Node name; the address where no name is known.
+    pub(crate) name: String,
+    /// The address it was (or would be) asked at; shown to people.
+    pub(crate) address: String,
+    /// All addresses that any source tells, without port.
+    pub(crate) addresses: Vec<String>,
+    /// By machine type, else by source.
+    pub(crate) role: Role,
+    pub(crate) sources: Sources,
+    /// Is a Talos machine: discovery names it, it answered the Talos API, or its Node object's osImage says Talos.
+    pub(crate) is_talos: bool,
+    /// Is being removed (deletion timestamp or autoscaler taint): listed, not judged.
+    pub(crate) leaving: bool,
+    /// Outside of `-n`: per-node checks pass over it.
+    pub(crate) out_of_scope: bool,
+    /// Port of its API server, if it is a control plane (6443 unless told otherwise).
+    pub(crate) api_port: u16,
+    /// Talos facts. All are gaps with `--no-talos`.
+    pub(crate) talos: TalosNode,
+}
+
+/// What one node says of itself. COSI resources: `Ok(None)` and empty lists mean "asked, and not there".
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TalosNode {
+    /// First contact through an endpoint. Every other fact is a [`GapKind::NotAsked`] gap if this is one.
+    pub(crate) contact: Observed<Contact>,
+    pub(crate) machine_type: Observed<Option<Role>>,
+    pub(crate) nodename: Observed<Option<String>>,
+    pub(crate) machine_status: Observed<Option<MachineStatus>>,
+    pub(crate) services: Observed<Vec<Service>>,
+    pub(crate) time_status: Observed<Option<TimeStatus>>,
+    /// What the kernel says of its clock. There is none in container mode.
+    pub(crate) adjtime: Observed<Option<Adjtime>>,
+    pub(crate) network_status: Observed<Option<NetworkStatus>>,
+    /// All of it, bytes.
+    pub(crate) memory: Observed<u64>,
+    /// Since Talos 1.8.
+    pub(crate) volumes: Observed<Vec<Volume>>,
+    pub(crate) mounts: Observed<Vec<Mount>>,
+    /// Since Talos 1.8. Each lasts as long as its problem.
+    pub(crate) diagnostics: Observed<Vec<Diagnostic>>,
+    pub(crate) static_pods: Observed<Vec<String>>,
+    pub(crate) static_pod_statuses: Observed<Vec<StaticPodStatus>>,
+    /// What the static pods are rendered from: id (`static-pods`) and `ready`.
+    pub(crate) config_statuses: Observed<Vec<ReadyResource>>,
+    /// `Some(false)`: switched off in the machine configuration.
+    pub(crate) scheduler_enabled: Observed<Option<bool>>,
+    pub(crate) controller_manager_enabled: Observed<Option<bool>>,
+    pub(crate) bootstrap_manifests: Observed<Option<BootstrapManifests>>,
+    /// Id of its own etcd member, known without asking etcd (`EtcdMembers`).
+    pub(crate) etcd_member_id: Observed<Option<u64>>,
+    pub(crate) etcd_status: Observed<EtcdStatus>,
+    /// From the node's own etcd (`query_local`).
+    pub(crate) etcd_members: Observed<Vec<EtcdMember>>,
+    pub(crate) etcd_alarms: Observed<Vec<EtcdAlarm>>,
+    pub(crate) etcd_spec: Observed<Option<EtcdSpec>>,
+    /// `/var/lib/etcd` holds no member data. Asked only while etcd has not started.
+    pub(crate) etcd_data_absent: Observed<bool>,
+}
+
+impl TalosNode {
+    /// A node of which nothing was asked.
+    pub(crate) fn unasked(why: &Gap) -> Self {
+        fn gap<T>() -> Observed<T> {
+            Err(Gap::not_asked())
+        }
+        Self {
+            contact: Err(why.clone()),
+            machine_type: gap(),
+            nodename: gap(),
+            machine_status: gap(),
+            services: gap(),
+            time_status: gap(),
+            adjtime: gap(),
+            network_status: gap(),
+            memory: gap(),
+            volumes: gap(),
+            mounts: gap(),
+            diagnostics: gap(),
+            static_pods: gap(),
+            static_pod_statuses: gap(),
+            config_statuses: gap(),
+            scheduler_enabled: gap(),
+            controller_manager_enabled: gap(),
+            bootstrap_manifests: gap(),
+            etcd_member_id: gap(),
+            etcd_status: gap(),
+            etcd_members: gap(),
+            etcd_alarms: gap(),
+            etcd_spec: gap(),
+            etcd_data_absent: gap(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contact {
+    /// The endpoint that forwarded.
+    pub(crate) endpoint: String,
+    /// The address sent as `node`.
+    pub(crate) address: String,
+    pub(crate) version: Version,
+    /// The answer came from a node that calls itself differently than every source does: its name.
+    pub(crate) answered_by_other: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MachineStatus {
+    /// `running`, `booting`, `maintenance`, `rebooting`, `shutting down`, …
+    pub(crate) stage: String,
+    pub(crate) ready: bool,
+    pub(crate) unmet: Vec<UnmetCondition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnmetCondition {
+    pub(crate) name: String,
+    pub(crate) reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    pub(crate) id: String,
+    /// `Running`, `Waiting`, `Preparing`, `Finished`, `Skipped`, `Failed`, …
+    pub(crate) state: String,
+    /// `None`: Talos has no health report (unknown).
+    pub(crate) healthy: Option<bool>,
+    /// Last message of its health check.
+    pub(crate) health_message: String,
+    pub(crate) last_event: Option<ServiceEvent>,
+    /// When the newest uninterrupted `Running` began, by the node's clock.
+    pub(crate) running_since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServiceEvent {
+    pub(crate) message: String,
+    pub(crate) state: String,
+    pub(crate) at: Option<Timestamp>,
+}
+
+/// What Talos says of the synchronisation of its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeStatus {
+    /// Also `true` when synchronisation is switched off, or when the machine has given up waiting for it.
+    pub(crate) synced: bool,
+    /// By configuration, or because it is the host's affair (container mode).
+    pub(crate) sync_disabled: bool,
+}
+
+/// The state of the kernel's clock, at most half a minute old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Adjtime {
+    /// What is still to be corrected.
+    pub(crate) offset: SignedDuration,
+    /// Somebody corrects the clock. If not, the offset says nothing.
+    pub(crate) synced: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NetworkStatus {
+    pub(crate) address_ready: bool,
+    /// There is a default route, or the configured probes succeed.
+    pub(crate) connectivity_ready: bool,
+    pub(crate) hostname_ready: bool,
+    /// `/etc/hosts` and `/etc/resolv.conf` are written.
+    pub(crate) etc_files_ready: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Volume {
+    /// `EPHEMERAL`, `STATE`, `u-data`, `/var/lib/etcd`, …
+    pub(crate) id: String,
+    /// `ready`, `failed`, `waiting`, …
+    pub(crate) phase: String,
+    /// Bytes; `None` where it has none of its own, as directories.
+    pub(crate) size: Option<u64>,
+    /// Why it failed.
+    pub(crate) error: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// `/var`
+    pub(crate) path: String,
+    /// Bytes.
+    pub(crate) size: u64,
+    pub(crate) available: u64,
+}
+
+/// A problem that Talos has found out about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Diagnostic {
+    /// `address-overlap`, `kubelet-csr`, …
+    pub(crate) id: String,
+    pub(crate) message: String,
+    pub(crate) details: Vec<String>,
+}
+
+/// Status of a static pod as the node's kubelet tells it to Talos.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StaticPodStatus {
+    /// `kube-apiserver-cp-1` (namespace cut off).
+    pub(crate) name: String,
+    pub(crate) state: PodState,
+}
+
+/// What judges read of a pod, from Talos or from Kubernetes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PodState {
+    pub(crate) phase: String,
+    /// The Ready condition; `None` if there is none.
+    pub(crate) ready: Option<bool>,
+    pub(crate) containers: Vec<ContainerState>,
+    /// Condition or status message, if any (e.g. why it is not scheduled).
+    pub(crate) message: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ContainerState {
+    pub(crate) name: String,
+    /// `registry.k8s.io/kube-apiserver:v1.35.4`; empty if not told.
+    pub(crate) image: String,
+    pub(crate) ready: bool,
+    pub(crate) restarts: u32,
+    pub(crate) running: bool,
+    /// `CrashLoopBackOff`, `ImagePullBackOff`, …
+    pub(crate) waiting_reason: Option<String>,
+    pub(crate) waiting_message: Option<String>,
+    /// Of the present or else the last termination.
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) termination_reason: Option<String>,
+    pub(crate) termination_message: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReadyResource {
+    pub(crate) id: String,
+    pub(crate) ready: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BootstrapManifests {
+    pub(crate) proxy_enabled: bool,
+    pub(crate) dns_enabled: bool,
+    pub(crate) flannel_enabled: bool,
+    pub(crate) dns_service_ip: String,
+}
