@@ -2,7 +2,7 @@
 
 use super::apiserver::{ask_server, not_ready, silent};
 use super::kube_common::{
-    ENDPOINT, IDENTITY, REACHABLE, RENEWAL, control_planes, etcd_trouble, explained, is_alive, listed, lost,
+    ENDPOINT, IDENTITY, REACHABLE, RENEWAL, control_planes, etcd_trouble, explained, has_moved, is_alive, listed, lost,
     own_etcd_trouble,
 };
 use super::{
@@ -177,5 +177,5 @@ fn could_be_renewed(snapshot: &Snapshot, kubernetes: &Kubernetes, node: &Node) -
     };
     !lost(snapshot, node)
         && kubernetes.servers.get(&node.name).is_some_and(closed)
-        && kubernetes.system_leases.as_ref().is_ok_and(|leases| leases_of(leases, node).any(|lease| !lease.moved))
+        && kubernetes.system_leases.as_ref().is_ok_and(|leases| leases_of(leases, node).any(|lease| !has_moved(lease)))
 }

@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 
 use super::common::{each_node, gap_problem, says_nothing, talos_fact};
+use super::kube_common::{RENEWAL, has_moved, says_ready};
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict, identity};
 use crate::duration::human;
 use crate::snapshot::{GapKind, Leases, Node, Snapshot, TimeStatus};
@@ -13,9 +14,10 @@ pub(super) const TIME: Check = Check {
     summary: "every machine's clock is synchronised and right",
     explain: "Reads what each machine says of the synchronisation of its clock. Without it, Talos starts neither etcd nor the \
 kubelet. No machine is made to ask a time server.\n\n\
-How far the clock is off is told by the kernel. Where it does not tell, the time that the kubelet wrote into its lease is \
-compared with the time at which the API server sent that lease: more than a second ahead can be shown at once; being behind \
-only when it exceeds the age that the lease may have. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
+How far the clock is off is told by the kernel, as far as its time server is right. So the time that the kubelet wrote into its \
+lease is compared, too, with the time at which the API server sent that lease: more than a second ahead can be shown at once; \
+being behind only when it exceeds the age that the lease may have, for which an old one is looked at again. The worse of both \
+decides. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
 A machine whose synchronisation is switched off is passed over, unless its clock is seen to be wrong; so is one where nothing \
 tells the difference (container mode without Kubernetes).",
     severity: Severity::Fail,
@@ -30,14 +32,9 @@ const NOTICEABLE: SignedDuration = SignedDuration::from_secs(1);
 const HARMFUL: SignedDuration = SignedDuration::from_secs(30);
 /// `Date` has whole seconds, rounded down.
 const DATE_STEP: SignedDuration = SignedDuration::from_secs(1);
-/// A lease that has moved between two samples was renewed within this time.
-const MOVED_WITHIN: SignedDuration = SignedDuration::from_secs(40);
-
-/// How far a clock is off.
-enum Skew {
-    /// So far, ahead of (positive) or behind the right time.
-    Told(SignedDuration),
-    /// At least so far from the API server's clock, the same way.
+/// What a lease tells of the clock that it was written by.
+enum ByLease {
+    /// At least so far from the API server's clock: ahead of it (positive) or behind.
     AtLeast(SignedDuration),
     /// Less than what is harmful.
     Small,
@@ -46,12 +43,26 @@ enum Skew {
 
 fn time(snapshot: &Snapshot) -> Verdict {
     // Another cluster's leases are about other machines of perhaps the same names.
-    let leases = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
-    let leases = leases.filter(|_| identity::is_proven(snapshot));
-    each_node(snapshot, |node, verdict| verdict.push(Target::node(node), of_node(snapshot, node, leases)))
+    let kubernetes = snapshot.kubernetes.as_ref().filter(|_| identity::is_proven(snapshot));
+    let leases = kubernetes.and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
+    let objects = || kubernetes.iter().filter_map(|kubernetes| kubernetes.nodes.as_ref().ok()).flatten();
+    let says_ready = |node: &Node| objects().any(|object| object.name == node.name && says_ready(object));
+    let mut resample_after = None;
+    let mut verdict = each_node(snapshot, |node, verdict| {
+        let by_lease = by_lease(node, leases);
+        let outcome = of_node(snapshot, node, &by_lease);
+        // The lease of a kubelet that lives moves until then, and shows what age it can have at the most.
+        let may_move = matches!(by_lease, ByLease::Unknown(_)) && says_ready(node);
+        if may_move && !matches!(outcome, Outcome::Blocked(_)) && is_old(node, leases) {
+            resample_after = Some(RENEWAL);
+        }
+        verdict.push(Target::node(node), outcome);
+    });
+    verdict.resample_after = resample_after;
+    verdict
 }
 
-fn of_node(snapshot: &Snapshot, node: &Node, leases: Option<&Leases>) -> Outcome {
+fn of_node(snapshot: &Snapshot, node: &Node, by_lease: &ByLease) -> Outcome {
     let expected = "whether the clock is synchronised";
     let status = match talos_fact(snapshot, node, |talos| &talos.time_status, expected) {
         Ok(Some(status)) => *status,
@@ -62,22 +73,52 @@ fn of_node(snapshot: &Snapshot, node: &Node, leases: Option<&Leases>) -> Outcome
         let problem = Problem::fail(Reason::TimeNotSynced, "a synchronised clock", "not synchronised");
         return Outcome::Problem(with_commands(node, problem.hint(Hint::likely("its time servers cannot be reached"))));
     }
-    match skew(node, leases) {
-        Skew::Told(off) if off.abs() > NOTICEABLE => {
-            let direction = if off.is_negative() { "behind" } else { "ahead" };
-            let observed = format!("{} {direction}, says its kernel", human(off.unsigned_abs()));
-            wrong(node, off, observed)
-        }
-        Skew::AtLeast(off) if off.abs() > NOTICEABLE => {
-            let direction = if off.is_negative() { "behind" } else { "ahead of" };
-            let observed = format!("at least {} {direction} the API server's", human(off.unsigned_abs()));
-            wrong(node, off, observed)
-        }
-        Skew::Unknown(why) => unknown(node, status, &why),
+    let by_kernel = by_kernel(node);
+    if let Some(problem) = wrong(by_kernel, by_lease) {
+        return Outcome::Problem(with_commands(node, problem));
+    }
+    match by_lease {
+        ByLease::Unknown(why) if by_kernel.is_none() => unknown(node, status, why),
         _ if status.sync_disabled => Outcome::Skip(SYNC_DISABLED.to_owned()),
         _ if uncorrected(node) => Outcome::Problem(not_corrected(node)),
         _ => Outcome::Pass(None),
     }
+}
+
+/// The kernel knows no more than its time server does, and is corrected long before it is noticeably off. So it never
+/// outweighs what a lease shows: the worse of both decides.
+fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Problem> {
+    let kernel = by_kernel.map(|off| {
+        let words = match off.is_negative() {
+            _ if off.abs() <= NOTICEABLE => "right to a second".to_owned(),
+            true => format!("{} behind", human(off.unsigned_abs())),
+            false => format!("{} ahead", human(off.unsigned_abs())),
+        };
+        (off.abs(), format!("{words}, says its kernel"))
+    });
+    let lease = match by_lease {
+        ByLease::AtLeast(off) => {
+            let direction = if off.is_negative() { "behind" } else { "ahead of" };
+            Some((off.abs(), format!("at least {} {direction} the API server's", human(off.unsigned_abs()))))
+        }
+        ByLease::Small | ByLease::Unknown(_) => None,
+    };
+    let vouched_for = kernel.as_ref().is_some_and(|(off, _)| *off <= NOTICEABLE);
+    let mut said: Vec<(SignedDuration, String)> = lease.into_iter().chain(kernel).collect();
+    said.sort_by_key(|(off, _)| std::cmp::Reverse(*off));
+    let off = said.first()?.0;
+    if off <= NOTICEABLE {
+        return None;
+    }
+    let observed = said.into_iter().map(|(_, words)| words).collect::<Vec<_>>().join("; ");
+    let expected = "a clock that is right to a second";
+    let problem = if off > HARMFUL {
+        Problem::fail(Reason::ClockSkew, expected, observed)
+    } else {
+        Problem::warn(Reason::ClockSkew, expected, observed)
+    };
+    let other = "the time server that it follows is wrong, or the API server's clock is";
+    Some(if vouched_for { problem.hint(Hint::likely(other)) } else { problem })
 }
 
 const SYNC_DISABLED: &str = "time synchronisation is switched off on this machine";
@@ -108,46 +149,45 @@ fn unknown(node: &Node, status: TimeStatus, why: &str) -> Outcome {
     }
 }
 
-fn skew(node: &Node, leases: Option<&Leases>) -> Skew {
-    match &node.talos.adjtime {
-        Ok(Some(adjtime)) if adjtime.synced => Skew::Told(adjtime.offset),
-        _ => by_lease(node, leases),
-    }
+/// What is still to be corrected, where somebody corrects it.
+fn by_kernel(node: &Node) -> Option<SignedDuration> {
+    let adjtime = node.talos.adjtime.as_ref().ok()?.as_ref()?;
+    adjtime.synced.then_some(adjtime.offset)
 }
 
 /// Both clocks are in one answer: the kubelet wrote the lease before the server read it, and the server wrote `Date` after that.
 /// So a lease from the future shows a clock that is ahead, whatever time the answer took. A lease from the past is old, or its
-/// clock is behind; only as far as it is older than it can be, the clock must be.
-fn by_lease(node: &Node, leases: Option<&Leases>) -> Skew {
+/// clock is behind; only as far as it is older than two samples allow, the clock must be.
+fn by_lease(node: &Node, leases: Option<&Leases>) -> ByLease {
     let lease = leases.and_then(|leases| Some((leases.date?, leases.by_name.get(&node.name)?)));
     let Some((date, lease)) = lease else {
-        return Skew::Unknown("neither its kernel nor a lease in Kubernetes tells how far its clock is off".to_owned());
+        return ByLease::Unknown(
+            "neither its kernel nor a lease in Kubernetes tells how far its clock is off".to_owned(),
+        );
     };
     let Some(renewed) = lease.renewed else {
-        return Skew::Unknown("its lease in Kubernetes was never renewed".to_owned());
+        return ByLease::Unknown("its lease in Kubernetes was never renewed".to_owned());
     };
     let age = date.duration_since(renewed);
     let ahead = -age - DATE_STEP;
-    let behind = age - MOVED_WITHIN;
+    let oldest = lease.moved_within.and_then(|within| SignedDuration::try_from(within).ok());
+    let behind = oldest.map(|oldest| age - oldest).filter(|behind| *behind > NOTICEABLE);
     if ahead.is_positive() {
-        Skew::AtLeast(ahead)
+        ByLease::AtLeast(ahead)
+    } else if let Some(behind) = behind {
+        ByLease::AtLeast(-behind)
     } else if age <= HARMFUL {
-        Skew::Small
-    } else if lease.moved && behind > NOTICEABLE {
-        Skew::AtLeast(-behind)
+        ByLease::Small
     } else {
-        Skew::Unknown(format!("its lease in Kubernetes is {} old", human(age.unsigned_abs())))
+        ByLease::Unknown(format!("its lease in Kubernetes is {} old", human(age.unsigned_abs())))
     }
 }
 
-fn wrong(node: &Node, off: SignedDuration, observed: String) -> Outcome {
-    let expected = "a clock that is right to a second";
-    let problem = if off.abs() > HARMFUL {
-        Problem::fail(Reason::ClockSkew, expected, observed)
-    } else {
-        Problem::warn(Reason::ClockSkew, expected, observed)
-    };
-    Outcome::Problem(with_commands(node, problem))
+/// Older than a lease that is renewed gets, and nothing has shown yet that it is.
+fn is_old(node: &Node, leases: Option<&Leases>) -> bool {
+    let lease = leases.and_then(|leases| Some((leases.date?, leases.by_name.get(&node.name)?)));
+    let renewed = lease.and_then(|(date, lease)| Some((date, lease.renewed?, lease)));
+    renewed.is_some_and(|(date, renewed, lease)| date.duration_since(renewed) > HARMFUL && !has_moved(lease))
 }
 
 fn with_commands(node: &Node, problem: Problem) -> Problem {

@@ -307,7 +307,7 @@ pub(crate) fn lease(holder: &str, hostname: Option<&str>) -> Lease {
         resource_version: "1000".to_owned(),
         hostname: hostname.map(str::to_owned),
         holder: Some(holder.to_owned()),
-        moved: false,
+        moved_within: None,
     }
 }
 

@@ -19,8 +19,8 @@ pub(super) const KUBELET: &str = "talos.nodes.kubelet";
 pub(super) const ETCD_SERVICE: &str = "etcd.service";
 pub(super) const QUORUM: &str = "etcd.quorum";
 
-/// Seconds after which an unrenewed lease no longer shows that its holder lives. Holders renew every 10 s.
-const LEASE_ALIVE: i64 = 40;
+/// Time after which an unrenewed lease no longer shows that its holder lives. Holders renew every 10 s.
+const LEASE_ALIVE: std::time::Duration = std::time::Duration::from_secs(40);
 
 /// For a lease that looks stale: long enough for a live holder to renew it.
 pub(super) const RENEWAL: std::time::Duration = std::time::Duration::from_secs(11);
@@ -263,10 +263,17 @@ pub(super) fn says_ready(object: &KubeNode) -> bool {
     object.condition("Ready").is_some_and(|condition| condition.status == "True")
 }
 
-/// Renewed since an earlier sample or, by the server's own clock, lately. A holder's clock that runs ahead proves nothing.
+/// Two samples show that it was renewed a short while ago, or so it says by the server's own clock. A holder's clock that runs
+/// ahead proves nothing.
 pub(super) fn is_alive(lease: &Lease, date: Option<Timestamp>) -> bool {
-    let lately = |renewed: Timestamp, date: Timestamp| (date.as_second() - renewed.as_second()).abs() <= LEASE_ALIVE;
-    lease.moved || lease.renewed.zip(date).is_some_and(|(renewed, date)| lately(renewed, date))
+    let lately =
+        |renewed: Timestamp, date: Timestamp| date.as_second().abs_diff(renewed.as_second()) <= LEASE_ALIVE.as_secs();
+    has_moved(lease) || lease.renewed.zip(date).is_some_and(|(renewed, date)| lately(renewed, date))
+}
+
+/// Two samples show that it was renewed a short while ago. That it was renewed at some time in a long pause says nothing of now.
+pub(super) fn has_moved(lease: &Lease) -> bool {
+    lease.moved_within.is_some_and(|within| within <= LEASE_ALIVE)
 }
 
 /// The mirror pod of a static pod.

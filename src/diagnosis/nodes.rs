@@ -98,7 +98,7 @@ fn lives(evidence: &Evidence<'_>, target: &Target) -> bool {
     let memory = &evidence.snapshot.memory;
     let silent_before = memory.rounds > 0 && !memory.answered.contains(&target.name);
     let lease = kubernetes.node_leases.as_ref().ok().and_then(|leases| leases.by_name.get(&target.name));
-    let renewed = silent_before && lease.is_some_and(|lease| lease.moved);
+    let renewed = silent_before && lease.is_some_and(|lease| lease.moved_within.is_some());
     let serves = kubernetes.servers.get(&target.name).is_some_and(Result::is_ok);
     // Another cluster's leases tell nothing of this one.
     serves || (renewed && evidence.passed("k8s.nodes.ready", target))

@@ -310,7 +310,8 @@ const CASES: &[Case] = &[
         trouble: |snapshot| {
             unreached(snapshot, GapKind::NodeUnreachable);
             snapshot.memory.rounds = 1;
-            snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("w-1").unwrap().moved = true;
+            snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("w-1").unwrap().moved_within =
+                Some(Duration::from_secs(12));
         },
         needs: &[
             |snapshot| snapshot.kube().node_leases = gap(GapKind::TimedOut),

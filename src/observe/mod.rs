@@ -172,7 +172,8 @@ impl Observe for Observer {
     async fn round(&mut self, memory: &Memory) -> Snapshot {
         #[cfg(feature = "record")]
         self.recording.round();
-        let until = Instant::now() + self.attempt_timeout;
+        let asked = Instant::now();
+        let until = asked + self.attempt_timeout;
         let taken = Timestamp::now();
         // Taken out so that both sides can be at work at once; the Kubernetes side may change its mind about its source.
         // It is put back at the end. A round that is dropped before it ends keeps it, and is the observer's last.
@@ -194,7 +195,8 @@ impl Observe for Observer {
         drop(first);
         let Seen { known, all, nodes, side, kubernetes, external_etcd } = seen;
         if let Some(kubernetes) = &kubernetes {
-            self.known_leases.remember(&kubernetes.node_leases, &kubernetes.system_leases);
+            let Kubernetes { credentials, node_leases, system_leases, .. } = kubernetes;
+            self.known_leases.remember(credentials, asked, node_leases, system_leases);
         }
         self.kubernetes = side;
         self.slow = nodes.iter().filter(|node| is_slow(&node.talos)).map(|node| node.name.clone()).collect();
@@ -216,7 +218,8 @@ impl Observe for Observer {
     }
 
     async fn again(&mut self, facts: &BTreeSet<Fact>, snapshot: &mut Snapshot) {
-        let until = Instant::now() + self.attempt_timeout / 2;
+        let asked = Instant::now();
+        let until = asked + self.attempt_timeout / 2;
         let leases = async {
             let client = self.kubernetes.as_ref().and_then(KubernetesSide::client)?;
             Some(Box::pin(client.leases(facts, &self.known_leases)).await)
@@ -230,7 +233,7 @@ impl Observe for Observer {
         let members = self.etcd_again(facts, snapshot, until);
         let (leases, etcd, members) = tokio::join!(leases, etcd, members);
         if let (Some((node, system)), Some(kubernetes)) = (leases, &mut snapshot.kubernetes) {
-            self.known_leases.remember(&node, &system);
+            self.known_leases.remember(&kubernetes.credentials, asked, &node, &system);
             if facts.contains(&Fact::NodeLeases) {
                 kubernetes.node_leases = node;
             }

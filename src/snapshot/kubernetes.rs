@@ -1,6 +1,7 @@
 //! What Kubernetes tells.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -117,8 +118,9 @@ pub(crate) struct Lease {
     /// Label `kubernetes.io/hostname` (API server identity leases carry it).
     pub(crate) hostname: Option<String>,
     pub(crate) holder: Option<String>,
-    /// Its resource version differs from the one an earlier round (or sample) of this run saw less than 40 s ago.
-    pub(crate) moved: bool,
+    /// It was renewed at most this long before it was read: that long ago, an earlier sample of this run had another resource
+    /// version. `None`: no two samples show that it moves.
+    pub(crate) moved_within: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

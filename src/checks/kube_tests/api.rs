@@ -252,7 +252,7 @@ fn a_refusal_is_outweighed_by_a_moving_lease_only() {
     assert_eq!(said(&snapshot, id), ["fail connection-refused cp-3"]);
     assert_eq!(judge(&snapshot, id).resample_after, Some(Duration::from_secs(11)));
     for lease in snapshot.kube().system_leases.as_mut().unwrap().by_name.values_mut() {
-        lease.moved = true;
+        lease.moved_within = Some(Duration::from_secs(12));
     }
     assert_eq!(status(&snapshot, id), Status::Pass);
 }

@@ -41,12 +41,12 @@ fn a_stale_lease_is_looked_at_again() {
     assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);
     assert_eq!(judge(&snapshot, id).resample_after, Some(Duration::from_secs(11)));
     let leases = snapshot.kube().node_leases.as_mut().unwrap();
-    leases.by_name.get_mut("w-1").unwrap().moved = true;
+    leases.by_name.get_mut("w-1").unwrap().moved_within = Some(Duration::from_secs(12));
     assert_eq!(status(&snapshot, id), Status::Pass);
     // A clock that runs far ahead keeps a dead kubelet's lease fresh for ever.
     let leases = snapshot.kube().node_leases.as_mut().unwrap();
     let lease = leases.by_name.get_mut("w-1").unwrap();
-    (lease.moved, lease.renewed) = (false, Some(now() + jiff::SignedDuration::from_hours(1)));
+    (lease.moved_within, lease.renewed) = (None, Some(now() + jiff::SignedDuration::from_hours(1)));
     assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);
     snapshot.kube().node_leases.as_mut().unwrap().by_name.remove("w-1");
     assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);

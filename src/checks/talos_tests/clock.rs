@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use jiff::SignedDuration;
 
 use super::super::fixture::{ago, gap, healthy, now};
@@ -22,11 +24,18 @@ fn kernel(snapshot: &mut Snapshot, milliseconds: i64, synced: bool) {
     snapshot.talos_of("w-1").adjtime = Ok(Some(Adjtime { offset, synced }));
 }
 
-/// No word from the kernel, and a lease that was renewed so many seconds before the server's `Date`.
+/// No word from the kernel, and a lease that was renewed so many seconds before the server's `Date`; that it moves was seen over
+/// 40 seconds.
 fn lease(snapshot: &mut Snapshot, age: i64, moved: bool) {
     snapshot.talos_of("w-1").adjtime = Ok(None);
+    written(snapshot, age, moved.then_some(40));
+}
+
+/// A lease that was renewed so many seconds before the server's `Date`, and at most so many before it was read.
+fn written(snapshot: &mut Snapshot, age: i64, moved_within: Option<u64>) {
     let lease = snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("w-1").unwrap();
-    (lease.renewed, lease.moved) = (Some(now() - SignedDuration::from_secs(age)), moved);
+    lease.renewed = Some(now() - SignedDuration::from_secs(age));
+    lease.moved_within = moved_within.map(Duration::from_secs);
 }
 
 /// Why `w-1` is left out, if it is.
@@ -96,6 +105,67 @@ fn a_lease_tells_where_the_kernel_does_not() {
     let told = |age, moved| observed(ID, &with(|snapshot| lease(snapshot, age, moved)));
     assert_eq!(told(-61, false), ["at least 1m00s ahead of the API server's"]);
     assert_eq!(told(140, true), ["at least 1m40s behind the API server's"]);
+}
+
+/// Talos steps the clock as soon as it is 0.4 s off: by its own account it is right, whatever its time server says.
+#[test]
+fn a_kernel_that_follows_a_wrong_time_server_does_not_vouch_for_the_clock() {
+    for (age, moved_within, expected) in [
+        (-60, None, Some("w-1: fail clock-skew")),
+        (-10, None, Some("w-1: warn clock-skew")),
+        (60, Some(12), Some("w-1: fail clock-skew")),
+        (25, Some(12), Some("w-1: warn clock-skew")),
+        (13, Some(12), None),
+        // Between rounds that are two minutes apart it may have been renewed at any time.
+        (60, Some(120), None),
+        (3600, Some(120), Some("w-1: fail clock-skew")),
+        // A kubelet that is dead.
+        (3600, None, None),
+    ] {
+        let snapshot = with(|snapshot| written(snapshot, age, moved_within));
+        assert_eq!(wrong(ID, &snapshot), Vec::from_iter(expected), "{age} {moved_within:?}");
+    }
+    let told = |milliseconds, age| {
+        observed(
+            ID,
+            &with(|snapshot| {
+                kernel(snapshot, milliseconds, true);
+                written(snapshot, age, Some(12));
+            }),
+        )
+    };
+    assert_eq!(told(1, -61), ["at least 1m00s ahead of the API server's; right to a second, says its kernel"]);
+    assert_eq!(told(-90_000, 62), ["1m30s behind, says its kernel; at least 50s behind the API server's"]);
+    assert_eq!(told(-2000, 62), ["at least 50s behind the API server's; 2s behind, says its kernel"]);
+    assert_eq!(told(-2500, 3), ["2.5s behind, says its kernel"]);
+}
+
+#[test]
+fn a_lease_that_looks_old_is_looked_at_again() {
+    let again = |change: fn(&mut Snapshot)| judge(ID, &with(change)).resample_after;
+    let pause = Some(Duration::from_secs(11));
+    assert_eq!(again(|_| {}), None);
+    assert_eq!(again(|snapshot| written(snapshot, 30, None)), None);
+    assert_eq!(again(|snapshot| written(snapshot, 31, None)), pause);
+    assert_eq!(again(|snapshot| lease(snapshot, 31, false)), pause);
+    // Over a long pause everything moves.
+    assert_eq!(again(|snapshot| written(snapshot, 50, Some(60))), pause);
+    assert_eq!(again(|snapshot| written(snapshot, 40, Some(40))), None);
+    assert_eq!(again(|snapshot| written(snapshot, 60, Some(12))), None, "that shows it");
+    // A second look would show the same.
+    let silent = |snapshot: &mut Snapshot| {
+        written(snapshot, 3600, None);
+        let object = snapshot.kube().nodes.as_mut().unwrap().iter_mut().find(|object| object.name == "w-1").unwrap();
+        object.conditions.iter_mut().find(|it| it.kind == "Ready").unwrap().status = "Unknown".to_owned();
+    };
+    assert_eq!(again(silent), None);
+    assert_eq!(
+        again(|snapshot| {
+            written(snapshot, 3600, None);
+            snapshot.power_off("w-1");
+        }),
+        None
+    );
 }
 
 #[test]

@@ -47,9 +47,11 @@ pub(crate) struct KubeClient {
     in_flight: Semaphore,
 }
 
-/// When a lease was last seen to move. The caller keeps it from round to round.
+/// What earlier samples showed of leases. The caller keeps it from round to round.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownLeases {
+    /// Whose they are: source, context and server. Leases of the same names in another cluster are other leases.
+    of: Option<(String, String, String)>,
     node: BTreeMap<String, Sight>,
     system: BTreeMap<String, Sight>,
 }
@@ -57,37 +59,51 @@ pub(crate) struct KnownLeases {
 #[derive(Clone, Debug)]
 struct Sight {
     resource_version: String,
-    /// When a sample first showed this version in place of an earlier one.
-    moved: Option<Instant>,
+    /// When the newest sample was asked for that showed this version.
+    asked: Instant,
+    /// When the newest sample was asked for that still showed another version: this one is from later.
+    other: Option<Instant>,
 }
 
 impl KnownLeases {
-    /// How long a lease that has moved counts as moved: rounds may be shorter than the 10 s between two renewals.
-    const FRESH: Duration = Duration::from_secs(40);
-
-    /// Takes in a sample. A list that could not be read takes nothing away.
-    pub(crate) fn remember(&mut self, node: &Observed<Leases>, system: &Observed<Leases>) {
-        let now = Instant::now();
+    /// Takes in a sample that was asked for at `asked`, or later. A list that could not be read takes nothing away.
+    pub(crate) fn remember(
+        &mut self,
+        of: &Observed<KubernetesCredentials>,
+        asked: Instant,
+        node: &Observed<Leases>,
+        system: &Observed<Leases>,
+    ) {
+        let Ok(of) = of else { return };
+        if !self.are_of(of) {
+            *self = Self { of: Some(identity(of)), ..Self::default() };
+        }
         for (known, seen) in [(&mut self.node, node), (&mut self.system, system)] {
             for (name, lease) in seen.iter().flat_map(|leases| &leases.by_name) {
                 let before = known.get(name);
-                let moved = match before {
-                    Some(before) if before.resource_version == lease.resource_version => before.moved,
-                    before => before.map(|_| now),
+                let other = match before {
+                    Some(before) if before.resource_version == lease.resource_version => before.other,
+                    before => before.map(|before| before.asked),
                 };
-                known.insert(name.clone(), Sight { resource_version: lease.resource_version.clone(), moved });
+                known.insert(name.clone(), Sight { resource_version: lease.resource_version.clone(), asked, other });
             }
         }
     }
+
+    fn are_of(&self, credentials: &KubernetesCredentials) -> bool {
+        self.of.as_ref().is_some_and(|of| *of == identity(credentials))
+    }
 }
 
-/// A version other than the last one seen, or one that was other a moment ago.
-fn has_moved(known: &BTreeMap<String, Sight>, name: &str, resource_version: &str) -> bool {
-    !resource_version.is_empty()
-        && known.get(name).is_some_and(|before| {
-            before.resource_version != resource_version
-                || before.moved.is_some_and(|moved| moved.elapsed() < KnownLeases::FRESH)
-        })
+fn identity(credentials: &KubernetesCredentials) -> (String, String, String) {
+    (credentials.source.clone(), credentials.context.clone(), credentials.server.clone())
+}
+
+/// How long ago, at the most, a lease of this version was renewed; `None` if no earlier sample showed another.
+fn moved_within(known: &BTreeMap<String, Sight>, name: &str, resource_version: &str) -> Option<Duration> {
+    let before = known.get(name).filter(|_| !resource_version.is_empty())?;
+    let other = if before.resource_version == resource_version { before.other? } else { before.asked };
+    Some(other.elapsed())
 }
 
 impl KubeClient {
@@ -159,13 +175,15 @@ impl KubeClient {
         facts: &BTreeSet<Fact>,
         known: &KnownLeases,
     ) -> (Observed<Leases>, Observed<Leases>) {
+        let none = BTreeMap::new();
+        let ours = |sights| if known.are_of(&self.credentials) { sights } else { &none };
         let read = async |namespace, known: &BTreeMap<String, Sight>| {
             let listed = self.limited(list_in(&self.transport, &self.lists, namespace, None)).await?;
-            Ok(objects::leases(listed, |name, version| has_moved(known, name, version)))
+            Ok(objects::leases(listed, |name, version| moved_within(known, name, version)))
         };
         tokio::join!(
-            wanted(facts, Fact::NodeLeases, read(NODE_LEASES, &known.node)),
-            wanted(facts, Fact::SystemLeases, read(SYSTEM, &known.system)),
+            wanted(facts, Fact::NodeLeases, read(NODE_LEASES, ours(&known.node))),
+            wanted(facts, Fact::SystemLeases, read(SYSTEM, ours(&known.system))),
         )
     }
 

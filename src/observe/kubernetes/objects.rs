@@ -1,6 +1,7 @@
 //! Kubernetes objects become facts: only what some judge reads is kept.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::certificates::v1 as certificates;
@@ -156,7 +157,7 @@ impl Kept for Lease {
         let spec = lease.spec.unwrap_or_default();
         Self {
             // Whoever has seen it before knows.
-            moved: false,
+            moved_within: None,
             renewed: spec.renew_time.map(|time| time.0),
             resource_version: lease.metadata.resource_version.unwrap_or_default(),
             hostname: lease.metadata.labels.and_then(|mut labels| labels.remove("kubernetes.io/hostname")),
@@ -165,11 +166,11 @@ impl Kept for Lease {
     }
 }
 
-/// `moved` tells from name and resource version whether the lease has moved since an earlier sample.
-pub(super) fn leases(listed: Listed<Lease>, moved: impl Fn(&str, &str) -> bool) -> Leases {
+/// `moved_within` compares name and resource version with earlier samples.
+pub(super) fn leases(listed: Listed<Lease>, moved_within: impl Fn(&str, &str) -> Option<Duration>) -> Leases {
     let lease = |item: Item<Lease>| {
-        let moved = moved(&item.name, &item.kept.resource_version);
-        (item.name, Lease { moved, ..item.kept })
+        let moved_within = moved_within(&item.name, &item.kept.resource_version);
+        (item.name, Lease { moved_within, ..item.kept })
     };
     Leases { date: listed.date, by_name: listed.items.into_iter().map(lease).collect() }
 }
@@ -386,10 +387,12 @@ mod tests {
             "spec": {"holderIdentity": "cp-1", "renewTime": "2026-11-21T13:52:13.123456Z"},
         }))];
         let date = Some("2026-11-21T13:52:14Z".parse().unwrap());
-        let leases = leases(Listed { date, items }, |name, version| (name, version) == ("cp-1", "20"));
+        let leases = leases(Listed { date, items }, |name, version| {
+            ((name, version) == ("cp-1", "20")).then_some(Duration::from_secs(12))
+        });
         assert_eq!(leases.date, date);
         let lease = &leases.by_name["cp-1"];
-        assert!(lease.moved);
+        assert_eq!(lease.moved_within, Some(Duration::from_secs(12)));
         assert_eq!(lease.renewed, Some("2026-11-21T13:52:13.123456Z".parse().unwrap()));
         assert_eq!((lease.hostname.as_deref(), lease.holder.as_deref()), (Some("cp-1"), Some("cp-1")));
     }

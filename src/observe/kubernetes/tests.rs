@@ -138,13 +138,24 @@ async fn a_client_certificate_opens_every_fact() {
     assert!(seen.api_endpoints.unwrap().is_empty());
     let leases = seen.node_leases.clone().unwrap();
     assert_eq!(leases.date, Some("2026-11-21T13:52:13Z".parse().unwrap()));
-    assert!(!leases.by_name["cp-1"].moved);
+    assert_eq!(leases.by_name["cp-1"].moved_within, None);
     assert!(seen.system_leases.clone().unwrap().by_name.is_empty());
     assert!(server.heads().iter().all(|head| !head.contains("resourceVersion")), "lists are quorum reads");
 
-    known.remember(&seen.node_leases, &seen.system_leases);
+    let ours = client.credentials.clone();
+    let credentials = Ok(ours.clone());
+    known.remember(&credentials, Instant::now(), &seen.node_leases, &seen.system_leases);
     let (again, _) = client.leases(&facts, &known).await;
-    assert!(!again.unwrap().by_name["cp-1"].moved, "the same version has not moved");
+    assert_eq!(again.unwrap().by_name["cp-1"].moved_within, None, "the same version has not moved");
+    let mut other = seen.node_leases.clone();
+    other.as_mut().unwrap().by_name.get_mut("cp-1").unwrap().resource_version = "another".to_owned();
+    known.remember(&credentials, Instant::now(), &other, &seen.system_leases);
+    let (again, _) = client.leases(&facts, &known).await;
+    assert!(again.unwrap().by_name["cp-1"].moved_within.is_some_and(|within| within < CALL * 2));
+    let elsewhere = Ok(KubernetesCredentials { server: "https://192.0.2.1:6443".to_owned(), ..ours });
+    known.remember(&elsewhere, Instant::now(), &other, &seen.system_leases);
+    let (again, _) = client.leases(&facts, &known).await;
+    assert_eq!(again.unwrap().by_name["cp-1"].moved_within, None, "another cluster's lease is another lease");
 
     let direct = client.server("127.0.0.1", server.port).await.unwrap();
     assert_eq!((direct.status, direct.server), (200, server.url()));
@@ -657,30 +668,40 @@ async fn an_exec_plugin_is_bounded_and_its_output_stays_private() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_moved_stays_moved_for_a_while_and_not_for_ever() {
+async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
     let sample = |version: &str| {
         let lease = crate::snapshot::Lease {
             renewed: None,
             resource_version: version.to_owned(),
             hostname: None,
             holder: None,
-            moved: false,
+            moved_within: None,
         };
         Ok(Leases { date: None, by_name: BTreeMap::from([("cp-1".to_owned(), lease)]) })
     };
-    let moved = |known: &KnownLeases, version: &str| has_moved(&known.node, "cp-1", version);
-    let none = Err(Gap::not_asked());
+    let moved =
+        |known: &KnownLeases, version: &str| moved_within(&known.node, "cp-1", version).map(|within| within.as_secs());
+    let (of, none) = (Ok(credentials("https://192.0.2.1:6443")), Err(Gap::not_asked()));
+    let seconds = |seconds| tokio::time::advance(Duration::from_secs(seconds));
     let mut known = KnownLeases::default();
-    assert!(!moved(&known, "1"), "the first sight of it");
-    known.remember(&sample("1"), &none);
-    assert!(!moved(&known, "1"));
-    assert!(!moved(&known, ""), "no version is no evidence");
-    assert!(moved(&known, "2"));
-    known.remember(&sample("2"), &none);
-    tokio::time::advance(Duration::from_secs(39)).await;
-    known.remember(&Err(Gap::not_asked()), &none);
-    known.remember(&sample("2"), &none);
-    assert!(moved(&known, "2"));
-    tokio::time::advance(Duration::from_secs(1)).await;
-    assert!(!moved(&known, "2"), "it has stood still for 40 s");
+    assert_eq!(moved(&known, "1"), None, "the first sight of it");
+    known.remember(&of, Instant::now(), &sample("1"), &none);
+    assert_eq!(moved(&known, "1"), None);
+    assert_eq!(moved(&known, ""), None, "no version is no evidence");
+    // It may have been renewed at once and never again.
+    seconds(70).await;
+    assert_eq!(moved(&known, "2"), Some(70));
+    // A sample that was long under way is from when it was asked for.
+    let asked = Instant::now();
+    seconds(5).await;
+    known.remember(&of, asked, &sample("2"), &none);
+    assert_eq!(moved(&known, "2"), Some(75));
+    assert_eq!(moved(&known, "3"), Some(5));
+    // A list that could not be read takes nothing away, and adds nothing.
+    seconds(10).await;
+    known.remember(&of, Instant::now(), &none, &none);
+    known.remember(&Err(Gap::not_asked()), Instant::now(), &none, &none);
+    assert_eq!((moved(&known, "2"), moved(&known, "3")), (Some(85), Some(15)));
+    known.remember(&of, Instant::now(), &sample("2"), &none);
+    assert_eq!((moved(&known, "2"), moved(&known, "3")), (Some(85), Some(0)));
 }
