@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 pub(super) use super::common::is_healthy;
 use super::common::{gap_reason, talos_way};
+use super::etcd::{self, Standing};
 
 use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Lease, Node, Observed, Pod, PodState, Service, Snapshot};
 
@@ -158,38 +159,13 @@ pub(super) fn control_planes(snapshot: &Snapshot) -> Result<Vec<&Node>, Outcome>
     Err(talos_closed(snapshot).map_or_else(|| Outcome::Problem(none()), Outcome::Blocked))
 }
 
-/// What this round shows of etcd's quorum, for those who only suffer from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quorum {
-    Proven,
-    Lost,
-    Unknown,
-}
-
-pub(super) fn quorum(snapshot: &Snapshot) -> Quorum {
-    let external = || snapshot.external_etcd.iter().flatten();
-    let statuses = || {
-        let talos = snapshot.nodes.iter().map(|node| &node.talos.etcd_status);
-        talos.chain(external().map(|endpoint| &endpoint.status)).flatten()
-    };
-    let lists = snapshot.nodes.iter().map(|node| &node.talos.etcd_members);
-    let listed = lists.chain(external().map(|endpoint| &endpoint.members)).flatten().any(|list| !list.is_empty());
-    if listed && statuses().any(|status| status.leader != 0) {
-        Quorum::Proven
-    } else if statuses().any(|status| status.leader == 0) {
-        Quorum::Lost
-    } else {
-        Quorum::Unknown
-    }
-}
-
 /// What of etcd explains that nobody can write: the quorum is lost, or no member is well and none proves otherwise.
 pub(super) fn etcd_trouble(snapshot: &Snapshot) -> Option<&'static str> {
-    match quorum(snapshot) {
-        Quorum::Proven => None,
-        Quorum::Lost => Some(QUORUM),
-        Quorum::Unknown if snapshot.external_etcd.is_some() => None,
-        Quorum::Unknown => {
+    match etcd::standing(snapshot) {
+        Standing::Proven => None,
+        Standing::Lost => Some(QUORUM),
+        Standing::Unknown if snapshot.external_etcd.is_some() => None,
+        Standing::Unknown => {
             let mut control_planes = snapshot.control_planes().peekable();
             (control_planes.peek().is_some() && control_planes.all(etcd_is_bad)).then_some(ETCD_SERVICE)
         }
@@ -207,7 +183,7 @@ pub(super) fn forbidden(snapshot: &Snapshot, expected: &str, observed: &str) -> 
     let memory = &snapshot.memory;
     let lasted = memory.forbidden_since.is_some_and(|since| memory.elapsed.saturating_sub(since) >= FORBIDDEN_FOR_GOOD);
     let hint = Hint::likely("a ClusterRole with these rights is missing; `cluster-health rbac` prints it");
-    if lasted || quorum(snapshot) == Quorum::Proven {
+    if lasted || etcd::standing(snapshot) == Standing::Proven {
         Problem::error(Reason::Forbidden, expected, observed).permanent().hint(hint)
     } else {
         Problem::error(Reason::ForbiddenOrStarting, expected, observed).hint(hint)

@@ -259,6 +259,22 @@ fn look(snapshot: &Snapshot) -> Result<(Vec<View<'_>>, Quorum), Verdict> {
     Ok((views, quorum))
 }
 
+/// What this round shows of the quorum, for those who only suffer from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Proven,
+    Lost,
+    Unknown,
+}
+
+pub(super) fn standing(snapshot: &Snapshot) -> Standing {
+    match look(snapshot) {
+        Ok((_, quorum)) if quorum.proven => Standing::Proven,
+        Ok((_, quorum)) if quorum.lost() => Standing::Lost,
+        _ => Standing::Unknown,
+    }
+}
+
 /// A call that needs a quorum and has no answer while there is none only repeats that.
 fn without_quorum(quorum: &Quorum, outcome: Outcome) -> Outcome {
     match outcome {

@@ -36,7 +36,10 @@ fn renewed(world: &World, lease: &Value, now: Timestamp) -> Value {
     let since = (alive_until.as_millisecond() - moment).rem_euclid(period);
     let renewal = alive_until - SignedDuration::from_millis(since);
     let renewal = Timestamp::from_millisecond(renewal.as_millisecond()).unwrap_or(renewal);
-    lease["spec"]["renewTime"] = (renewal + ahead).strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
+    // A kubelet writes what its own machine takes for the time.
+    let more = world.machine_clocks.get(name).filter(|_| namespace == "kube-node-lease");
+    let written = renewal + ahead + SignedDuration::from_secs(more.copied().unwrap_or_default());
+    lease["spec"]["renewTime"] = written.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
     let changed = lease["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()).unwrap_or(0);
     lease["metadata"]["resourceVersion"] = revision(renewal).max(changed).to_string().into();
     lease
@@ -90,5 +93,12 @@ mod tests {
         let day_after = at + SignedDuration::from_hours(24);
         assert_eq!(sample(&world, "kube-scheduler", day_after).0, renewal);
         assert!(sample(&world, "kube-controller-manager", day_after).0 > at + ahead);
+        world.machine_clocks.insert("worker-1".to_owned(), -60);
+        let written = |namespace: &str| {
+            let lease = json!({"metadata": {"name": "worker-1", "namespace": namespace}, "spec": {}});
+            let renewed = renewed(&world, &lease, at)["spec"]["renewTime"].as_str().unwrap().parse().unwrap();
+            (at + ahead).duration_since(renewed).as_secs()
+        };
+        assert!((60..70).contains(&written("kube-node-lease")) && (0..10).contains(&written("kube-system")));
     }
 }

@@ -65,6 +65,8 @@ pub enum Edit {
         memory: Option<(u64, u64)>,
         /// Size of the file system of `/var` and what is free of it, bytes.
         var: Option<(u64, u64)>,
+        /// Of the cluster's clock, as others see what it writes; it says of itself what its resources do.
+        ahead: Option<SignedDuration>,
     },
     /// How an etcd member is; what is not given stays.
     EtcdMember {
@@ -205,11 +207,14 @@ impl Edit {
                 machine.services.retain(|it| it.id != service);
                 machine.tell_services();
             }
-            Self::Machine { node, talos, memory, var } => {
+            Self::Machine { node, talos, memory, var, ahead } => {
                 let machine = world.machine_mut(&node);
                 machine.talos = talos.or(machine.talos);
                 machine.memory = memory.unwrap_or(machine.memory);
                 machine.var = var.unwrap_or(machine.var);
+                if let Some(ahead) = ahead {
+                    world.machine_clocks.insert(node, ahead.as_secs());
+                }
             }
             Self::EtcdMember { node, learner, behind, db_size, db_size_in_use, version, peer_urls } => {
                 world.change_member(&node, |member| {

@@ -354,6 +354,7 @@ fn edits_say_what_no_state_does() {
         node = "worker-1"
         talos = "1.12.6"
         memory = [1000, 500]
+        ahead = "-1m"
 
         [[change]]
         do = "etcd-member"
@@ -391,6 +392,7 @@ fn edits_say_what_no_state_does() {
     assert_eq!(agent.events.as_ref().unwrap().events[0].msg, "Waiting for file");
     assert!(agent.health.as_ref().unwrap().unknown);
     assert_eq!((worker.talos, worker.memory), (Some("1.12.6".parse().unwrap()), (1000, 500)));
+    assert_eq!(world.machine_clocks["worker-1"], -60);
     assert!(world.machine("worker-2").unwrap().1.services.iter().all(|service| service.id != "kubelet"));
     let etcd = &world.etcd[0];
     assert_eq!((etcd.members[2].behind, etcd.members[3].id, etcd.raft_term), (5000, 7, term + 1));

@@ -55,6 +55,8 @@ pub struct World {
     /// How far the clock of the cluster is ahead of ours, in seconds: what it dates, the certificates of apid included, and when it
     /// takes a client's certificate for expired.
     pub clock_ahead: i64,
+    /// Seconds that the clocks of single machines are ahead of that, by name. Their own account of it is in their resources.
+    pub machine_clocks: BTreeMap<String, i64>,
     /// What is wrong, and what it hides.
     states: states::States,
 }

@@ -40,6 +40,7 @@ impl World {
             call_faults: Vec::new(),
             delay: Duration::ZERO,
             clock_ahead: 0,
+            machine_clocks: BTreeMap::new(),
             states: States::default(),
         };
         // In this order: Talos tells the ids of etcd's members, Kubernetes the names of machines.
