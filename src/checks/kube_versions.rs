@@ -8,7 +8,7 @@ use super::kube_common::{
     READY, control_planes, has_kubernetes, kubelet_path, listed, mirror_pod, object_of, says_ready, trouble,
 };
 use super::kube_nodes::{is_secondary, unregistered};
-use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, PodState, Snapshot};
 
 pub(super) const VERSIONS: Check = Check {
@@ -122,7 +122,7 @@ fn of_components(snapshot: &Snapshot, node: &Node, running: &mut Vec<Running>, v
             continue;
         }
         let name = component.pod_name(node);
-        let target = Target::new(Kind::Pod, name.as_str());
+        let target = Target::pod(name.as_str(), Some(&node.name));
         match image_version(snapshot, node, component) {
             Ok((version, numbers)) => running.push(Running {
                 part: Part::Component(component),

@@ -6,7 +6,7 @@ use super::kube_common::{
     ETCD_SERVICE, READY, RENDERED as RENDERED_ID, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes,
     is_healthy, kubelet_path, listed, object_of, says_ready, service, talos_closed, talos_gap, talos_path, trouble,
 };
-use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState, Role, Snapshot, StaticPodStatus};
 
 pub(super) const RUNNING_ID: &str = "k8s.staticpods.running";
@@ -119,7 +119,7 @@ fn running(snapshot: &Snapshot) -> Verdict {
             pods_of(snapshot, node, &mut verdict);
             let is_etcd_elsewhere = snapshot.external_etcd.is_some() && service(node, "etcd").is_none();
             if node.role == Role::ControlPlane && talos_path(snapshot, node).is_none() && !is_etcd_elsewhere {
-                verdict.push(Target::new(Kind::Pod, format!("etcd-{}", node.name)), etcd(node));
+                verdict.push(Target::pod(format!("etcd-{}", node.name), Some(&node.name)), etcd(node));
             }
         }
     }
@@ -165,12 +165,13 @@ fn pods_of(snapshot: &Snapshot, node: &Node, verdict: &mut Verdict) {
         if !statuses.iter().any(|status| is_status_of(status, id, node)) {
             let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "the kubelet knows no such pod");
             let problem = explained(problem, component(id, node).map(Component::check));
-            verdict.problem(Target::new(Kind::Pod, pod_name(id, node)), problem);
+            verdict.problem(Target::pod(pod_name(id, node), Some(&node.name)), problem);
         }
     }
     for status in statuses {
         let by = component(&status.name, node).map(Component::check);
-        verdict.push(Target::new(Kind::Pod, status.name.as_str()), pod(snapshot, &status.name, &status.state, by));
+        let target = Target::pod(status.name.as_str(), Some(&node.name));
+        verdict.push(target, pod(snapshot, &status.name, &status.state, by));
     }
     if ids.is_empty() && node.role != Role::Worker {
         verdict.block(target, RENDERED_ID);
@@ -236,7 +237,7 @@ fn mirrors(snapshot: &Snapshot) -> Verdict {
     };
     let mut verdict = Verdict::default();
     for pod in pods.iter().filter(|pod| pod.mirror) {
-        verdict.push(Target::new(Kind::Pod, pod.name.as_str()), mirror(snapshot, pod));
+        verdict.push(Target::pod(pod.name.as_str(), pod.node.as_deref()), mirror(snapshot, pod));
     }
     for node in nodes {
         for component in Component::ALL {
@@ -244,7 +245,7 @@ fn mirrors(snapshot: &Snapshot) -> Verdict {
             let shown = verdict.findings.iter().any(|finding| finding.target.name == name);
             if !shown && components::on_node(snapshot, node, component).status() > Status::Warn {
                 let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "there is no mirror pod");
-                verdict.problem(Target::new(Kind::Pod, name), problem.explained_by(component.check()));
+                verdict.problem(Target::pod(name, Some(&node.name)), problem.explained_by(component.check()));
             }
         }
     }

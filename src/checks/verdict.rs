@@ -64,6 +64,8 @@ pub(crate) struct Target {
     pub(crate) address: Option<String>,
     /// An id beside the name, e.g. an etcd member's (16 hex digits).
     pub(crate) id: Option<String>,
+    /// The node that a pod is on, as far as it is known.
+    pub(crate) node: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,7 +101,7 @@ impl Kind {
 
 impl Target {
     pub(crate) fn new(kind: Kind, name: impl Into<String>) -> Self {
-        Self { kind, name: name.into(), address: None, id: None }
+        Self { kind, name: name.into(), address: None, id: None, node: None }
     }
 
     pub(crate) fn cluster() -> Self {
@@ -108,6 +110,11 @@ impl Target {
 
     pub(crate) fn node(node: &Node) -> Self {
         Self { address: Some(node.address.clone()), ..Self::new(Kind::Node, node.name.as_str()) }
+    }
+
+    /// A pod, and the name of its node. The pod's own name does not tell it: `x-eu-cp-1` may be on `cp-1` or on `eu-cp-1`.
+    pub(crate) fn pod(name: impl Into<String>, node: Option<&str>) -> Self {
+        Self { node: node.map(str::to_owned), ..Self::new(Kind::Pod, name) }
     }
 
     pub(crate) fn with_id(self, id: impl Into<String>) -> Self {

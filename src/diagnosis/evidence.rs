@@ -126,14 +126,13 @@ pub(super) fn by_subject<'a>(signs: impl Iterator<Item = Sign<'a>>) -> Vec<Vec<S
     groups
 }
 
-/// Both are about one machine: by name, by address, or as a pod that carries the node's name.
+/// Both are about one machine: by name, by address, or as a pod and its node.
 pub(crate) fn same_subject(one: &Target, other: &Target) -> bool {
     if one == other {
         return true;
     }
     let is_pod_of = |pod: &Target, node: &Target| {
-        let rest = pod.name.strip_suffix(node.name.as_str()).and_then(|rest| rest.strip_suffix('-'));
-        (pod.kind, node.kind) == (Kind::Pod, Kind::Node) && rest.is_some_and(|rest| !rest.is_empty())
+        (pod.kind, node.kind) == (Kind::Pod, Kind::Node) && pod.node.as_ref() == Some(&node.name)
     };
     if is_pod_of(one, other) || is_pod_of(other, one) {
         return true;

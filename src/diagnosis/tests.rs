@@ -581,9 +581,9 @@ fn ids_mean_one_thing_and_texts_are_complete() {
 fn subjects_are_machines() {
     let node = Target::new(Kind::Node, "cp-1").with_address("10.0.0.1");
     for (other, same) in [
-        (Target::new(Kind::Pod, "kube-scheduler-cp-1"), true),
-        (Target::new(Kind::Pod, "kube-scheduler-cp-11"), false),
-        (Target::new(Kind::Pod, "cp-1"), false),
+        (Target::pod("kube-scheduler-cp-1", Some("cp-1")), true),
+        (Target::pod("kube-scheduler-eu-cp-1", Some("eu-cp-1")), false),
+        (Target::pod("kube-scheduler-cp-1", None), false),
         (Target::new(Kind::Endpoint, "10.0.0.1:50000"), true),
         (Target::new(Kind::Endpoint, "10.0.0.11:50000"), false),
         (Target::new(Kind::EtcdMember, "cp-1"), true),

@@ -98,7 +98,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
             &STATIC_PODS,
             (1..=3)
                 .map(|n| {
-                    let pod = Target::new(Kind::Pod, format!("kube-apiserver-cp-{n}"));
+                    let pod = Target::pod(format!("kube-apiserver-cp-{n}"), Some(&format!("cp-{n}")));
                     passes(pod, format!("kube-apiserver-cp-{n}: Running"))
                 })
                 .collect(),
@@ -229,7 +229,7 @@ pub(crate) fn unhealthy() -> Report {
         &mut report,
         &STATIC_PODS,
         vec![problem(
-            Target::new(Kind::Pod, "kube-scheduler-cp-3"),
+            Target::pod("kube-scheduler-cp-3", Some("cp-3")),
             Problem::fail(Reason::StaticPodFailed, "Ready", "Ready=False").explained_by("k8s.controlplane.scheduler"),
         )],
     );

@@ -176,6 +176,7 @@ struct TargetEntry {
     name: String,
     address: Option<String>,
     id: Option<String>,
+    node: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -184,6 +185,7 @@ struct TargetStatus {
     name: String,
     address: Option<String>,
     id: Option<String>,
+    node: Option<String>,
     status: &'static str,
     message: Option<String>,
 }
@@ -348,14 +350,14 @@ pub(super) fn skip_reason(check: &CheckReport) -> Option<String> {
 }
 
 fn target_status(finding: &Finding) -> TargetStatus {
-    let TargetEntry { kind, name, address, id } = target(&finding.target);
+    let TargetEntry { kind, name, address, id, node } = target(&finding.target);
     let message = match &finding.outcome {
         Outcome::Pass(line) => line.as_deref().map(clean),
         Outcome::Skip(reason) => Some(clean(reason)),
         Outcome::Blocked(by) => Some(format!("not checked, blocked by {by}")),
         Outcome::Problem(problem) => Some(clean(&problem.observed)),
     };
-    TargetStatus { kind, name, address, id, status: finding.outcome.status().name(), message }
+    TargetStatus { kind, name, address, id, node, status: finding.outcome.status().name(), message }
 }
 
 fn target(target: &Target) -> TargetEntry {
@@ -364,6 +366,7 @@ fn target(target: &Target) -> TargetEntry {
         name: clean(&target.name),
         address: target.address.as_deref().map(clean),
         id: target.id.as_deref().map(clean),
+        node: target.node.as_deref().map(clean),
     }
 }
 
