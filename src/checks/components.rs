@@ -2,11 +2,12 @@
 
 use super::common::passed_over;
 use super::kube_common::{
-    ETCD_SERVICE, READY, RENDERED, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes, kubelet_path,
-    listed, mirror_pod, object_of, says_ready, talos_gap, trouble,
+    ETCD_SERVICE, READY, RENDERED, RENEWAL, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes,
+    is_alive, kubelet_path, listed, mirror_pod, object_of, says_ready, skipped, talos_gap, talos_path, trouble,
 };
+use super::kube_nodes;
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Node, Observed, PodState, Snapshot, TalosNode};
+use crate::snapshot::{Node, Observed, Pod, PodState, Snapshot, TalosNode};
 
 pub(super) const APISERVER: Check = Check {
     id: "k8s.controlplane.apiserver",
@@ -20,7 +21,14 @@ k8s.api.servers; here one sees why it does not: a missing pod, an image that can
 `talosctl -n NODE containers -k` lists the containers, exited ones too; `talosctl -n NODE logs -k ID` shows the log of one.",
     severity: Severity::Fail,
     requires: &["talos.nodes.reachable", "talos.nodes.kubelet"],
-    facts: &[Fact::TalosNodes, Fact::StaticPods, Fact::StaticPodStatuses, Fact::Pods, Fact::KubeNodes],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::StaticPods,
+        Fact::StaticPodStatuses,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
     judge: |snapshot| judge(snapshot, Component::ApiServer),
 };
 
@@ -29,7 +37,8 @@ pub(super) const CONTROLLER_MANAGER: Check = Check {
     stage: Stage::ControlPlane,
     summary: "kube-controller-manager runs on every control plane where it is enabled",
     explain: "Every control plane runs kube-controller-manager, except where its machine configuration disables it \
-(`ControllerManagerConfigs.enabled`); there the check is skipped. One that crashes on one node goes unnoticed as long as another \
+(`ControllerManagerConfigs.enabled`); there the check is skipped. With --no-talos nothing tells what is disabled: if it runs on no \
+control plane, it passes only while somebody else holds its lease, and `--skip` says that it is not wanted. One that crashes on one node goes unnoticed as long as another \
 leads, and is missed on the day that the other one is upgraded.\n\n\
 It exits when it loses its lease, which it does whenever its API server or etcd is slow. A few restarts right after a bootstrap \
 are normal; one that goes on restarting usually repeats the trouble of the API server on the same node.\n\n\
@@ -43,6 +52,8 @@ are normal; one that goes on restarting usually repeats the trouble of the API s
         Fact::StaticPodStatuses,
         Fact::Pods,
         Fact::KubeNodes,
+        Fact::NodeLeases,
+        Fact::SystemLeases,
     ],
     judge: |snapshot| judge(snapshot, Component::ControllerManager),
 };
@@ -52,7 +63,8 @@ pub(super) const SCHEDULER: Check = Check {
     stage: Stage::ControlPlane,
     summary: "kube-scheduler runs on every control plane where it is enabled",
     explain: "Every control plane runs kube-scheduler, except where its machine configuration disables it \
-(`SchedulerConfigs.enabled`); there the check is skipped.\n\n\
+(`SchedulerConfigs.enabled`); there the check is skipped. With --no-talos nothing tells what is disabled: if it runs on no \
+control plane, it passes only while somebody else holds its lease, and `--skip` says that it is not wanted.\n\n\
 A scheduler that crashes shows as phase Running in Kubernetes, so the phase is not what is judged: the Ready condition and the \
 states of the containers are, with exit code and restarts.\n\n\
 A wrong `extraArgs` entry in the machine configuration is the usual reason why it crashes on one node and not on the others. \
@@ -66,6 +78,8 @@ A wrong `extraArgs` entry in the machine configuration is the usual reason why i
         Fact::StaticPodStatuses,
         Fact::Pods,
         Fact::KubeNodes,
+        Fact::NodeLeases,
+        Fact::SystemLeases,
     ],
     judge: |snapshot| judge(snapshot, Component::Scheduler),
 };
@@ -124,8 +138,21 @@ fn judge(snapshot: &Snapshot, component: Component) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
+    if let Some(holder) = elsewhere(snapshot, component) {
+        for node in nodes {
+            verdict.skip(Target::node(node), "it runs elsewhere");
+        }
+        let line = format!("{}: running elsewhere, for its lease is held by {holder}", component.name());
+        verdict.pass(Target::cluster(), line);
+        return verdict;
+    }
     for node in nodes {
-        verdict.push(Target::node(node), on_node(snapshot, node, component));
+        let outcome = on_node(snapshot, node, component);
+        if matches!(&outcome, Outcome::Blocked(by) if *by == READY) {
+            // Its lease may have been read just before it was renewed.
+            verdict.resample_after = Some(RENEWAL);
+        }
+        verdict.push(Target::node(node), outcome);
     }
     verdict.sum_up(&format!("{}: running", component.name()));
     verdict
@@ -133,15 +160,21 @@ fn judge(snapshot: &Snapshot, component: Component) -> Verdict {
 
 /// How this component fares on this control plane.
 pub(super) fn on_node(snapshot: &Snapshot, node: &Node, component: Component) -> Outcome {
-    if let Some(why) = passed_over(snapshot, node) {
-        return Outcome::Skip(why.to_owned());
+    match passed_over(snapshot, node) {
+        Some(why) => Outcome::Skip(why.to_owned()),
+        None => fares(snapshot, node, component),
     }
+}
+
+/// The same, whether or not this control plane is to be judged.
+pub(super) fn fares(snapshot: &Snapshot, node: &Node, component: Component) -> Outcome {
     if snapshot.talos.is_some() {
+        // It says so itself; that it has no kubelet stands in nobody's way.
+        if talos_path(snapshot, node).is_none() && has_kubernetes(node) == Some(false) {
+            return Outcome::Skip("no Kubernetes on this machine".to_owned());
+        }
         if let Some(by) = kubelet_path(snapshot, node) {
             return Outcome::Blocked(by);
-        }
-        if has_kubernetes(node) == Some(false) {
-            return Outcome::Skip("no Kubernetes on this machine".to_owned());
         }
         if component.enabled(&node.talos) == Ok(Some(false)) {
             return Outcome::Skip("disabled in the machine configuration".to_owned());
@@ -150,6 +183,7 @@ pub(super) fn on_node(snapshot: &Snapshot, node: &Node, component: Component) ->
     match pod(snapshot, node, component) {
         Err(outcome) => outcome,
         Ok(Some(state)) => match trouble(state) {
+            None if snapshot.talos.is_none() && is_silent(snapshot, node) => Outcome::Blocked(READY),
             None => Outcome::Pass(None),
             Some(trouble) => {
                 let problem = trouble.fail(Reason::ComponentNotReady).hint(look(snapshot, node, component));
@@ -165,9 +199,23 @@ pub(super) fn on_node(snapshot: &Snapshot, node: &Node, component: Component) ->
                 ("there is none", cause(snapshot, node))
             };
             let problem = Problem::fail(Reason::ComponentMissing, expected, observed);
+            let problem = if component != Component::ApiServer && is_nowhere(snapshot, component) {
+                let skip =
+                    format!("where it is switched off on every control plane, say so: `--skip {}`", component.check());
+                problem.hint(Hint::likely(skip))
+            } else {
+                problem
+            };
             Outcome::Problem(explained(problem.hint(look(snapshot, node, component)), by))
         }
     }
+}
+
+/// A mirror pod is as old as its kubelet's last word: one that is ready on a machine that has just died stays so for a while.
+pub(super) fn is_silent(snapshot: &Snapshot, node: &Node) -> bool {
+    let objects = listed(snapshot, |kubernetes| &kubernetes.nodes, "the list of nodes");
+    let object = objects.ok().and_then(|objects| object_of(snapshot, node, objects));
+    !skipped(snapshot, READY) && object.is_none_or(|object| kube_nodes::lease(snapshot, object).is_err())
 }
 
 /// The pod: from Talos, else its mirror. `None`: it was looked for and is not there.
@@ -195,6 +243,36 @@ pub(super) fn pod<'a>(
         Ok(statuses) => Ok(statuses.iter().find(|status| status.name == name).map(|status| &status.state)),
         Err(gap) => mirror().map_err(|_| Outcome::Problem(talos_gap(gap, "the statuses of the static pods"))),
     }
+}
+
+/// Without Talos nothing tells a component that is switched off from one that is missing. A lease that somebody renews who is
+/// on no control plane shows that it is done elsewhere: whose.
+fn elsewhere(snapshot: &Snapshot, component: Component) -> Option<&str> {
+    if component == Component::ApiServer || !is_nowhere(snapshot, component) {
+        return None;
+    }
+    let leases = listed(snapshot, |kubernetes| &kubernetes.system_leases, "the leases of kube-system").ok()?;
+    let lease = leases.by_name.get(component.name()).filter(|lease| is_alive(lease, leases.date))?;
+    let holder = lease.holder.as_deref()?;
+    let host = holder.rsplit_once('_').map_or(holder, |(host, _)| host);
+    snapshot.control_planes().all(|node| node.name != host).then_some(holder)
+}
+
+/// Kubernetes alone was asked, and it lists no pod of this component on any control plane.
+fn is_nowhere(snapshot: &Snapshot, component: Component) -> bool {
+    let pods = listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system");
+    let has = |pods: &Vec<Pod>| snapshot.nodes.iter().any(|node| mirror_pod(pods, node, component.name()).is_some());
+    snapshot.talos.is_none() && pods.is_ok_and(|pods| !has(pods))
+}
+
+/// Why nobody has to run this component here, though it is missing: others do it, or whoever asks has left it out.
+pub(super) fn not_missed(snapshot: &Snapshot, component: Component) -> Option<String> {
+    if let Some(holder) = elsewhere(snapshot, component) {
+        return Some(format!("it runs elsewhere, for its lease is held by {holder}"));
+    }
+    let left_out =
+        component != Component::ApiServer && skipped(snapshot, component.check()) && is_nowhere(snapshot, component);
+    left_out.then(|| format!("it runs nowhere, and `{}` is left out", component.check()))
 }
 
 /// Why nothing listens on the port of this node's API server, if the pod tells.

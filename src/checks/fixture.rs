@@ -357,6 +357,7 @@ fn pod(name: String, node: &str, app: &str, mirror: bool) -> Pod {
         labels: BTreeMap::from([(label.to_owned(), app.to_owned())]),
         mirror,
         deleting: false,
+        leader_elect: None,
         state: running_pod(app),
     }
 }

@@ -4,7 +4,7 @@ use crate::checks::{Hint, Outcome, Problem, Reason, Severity, Target, Verdict, a
 use jiff::Timestamp;
 
 pub(super) use super::common::is_healthy;
-use super::common::{gap_reason, talos_way};
+use super::common::{gap_reason, talos_way, version_numbers};
 use super::etcd::{self, Standing};
 
 use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Lease, Node, Observed, Pod, PodState, Service, Snapshot};
@@ -134,12 +134,17 @@ pub(super) fn service<'a>(node: &'a Node, id: &str) -> Option<&'a Service> {
     node.talos.services.as_ref().ok()?.iter().find(|service| service.id == id)
 }
 
-/// Whether Kubernetes runs on this machine; `None` if it has not told.
+/// Whether Kubernetes runs on this machine; `None` if it has not told. Before Talos 1.14 it always does, and a machine that lists
+/// no kubelet has not got so far.
 pub(super) fn has_kubernetes(node: &Node) -> Option<bool> {
-    if matches!(node.talos.nodename, Ok(Some(_))) || service(node, "kubelet").is_some() {
+    let own = node.talos.contact.as_ref().ok().filter(|contact| contact.answered_by_other.is_none());
+    let version = own.and_then(|contact| version_numbers(&contact.version.tag));
+    let always = version.is_some_and(|version| version < (1, 14, 0));
+    if always || matches!(node.talos.nodename, Ok(Some(_))) || service(node, "kubelet").is_some() {
         return Some(true);
     }
-    (node.talos.nodename.is_ok() && node.talos.services.is_ok()).then_some(false)
+    let listed = node.talos.services.as_ref().is_ok_and(|services| !services.is_empty());
+    (node.talos.nodename.is_ok() && listed).then_some(false)
 }
 
 /// Control planes, or why there is nothing to say about them.

@@ -242,7 +242,7 @@ pub(super) fn is_secondary(snapshot: &Snapshot, node: &Node) -> bool {
 }
 
 /// Ready is as old as the lease: the kubelet may have died since.
-fn lease(snapshot: &Snapshot, object: &KubeNode) -> Result<(), Outcome> {
+pub(super) fn lease(snapshot: &Snapshot, object: &KubeNode) -> Result<(), Outcome> {
     let expected = "the kubelet renews the node's lease";
     let leases: &Leases = listed(snapshot, |kubernetes| &kubernetes.node_leases, expected)?;
     let stale = |observed: String| Err(Outcome::Problem(Problem::fail(Reason::NodeLeaseStale, expected, observed)));

@@ -359,6 +359,21 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "the server has answered, whatever we see ourselves",
     ),
     (&["k8s.nodes."], &["contact of a control plane", "contact of a worker"], "Kubernetes' own opinion"),
+    (
+        &["k8s.controlplane.controller-manager", "k8s.controlplane.scheduler"],
+        &["system_leases"],
+        "shows, where Talos is not asked, that the component runs elsewhere",
+    ),
+    (
+        &["k8s.controlplane.apiserver", "k8s.controlplane.controller-manager", "k8s.controlplane.scheduler"],
+        &["node_leases"],
+        "vouch for the age of mirror pods where Talos is not asked",
+    ),
+    (
+        &["k8s.staticpods.running"],
+        &["node_leases", "nodes", "empty nodes"],
+        "vouch for the age of mirror pods where Talos is not asked",
+    ),
 ];
 
 /// Facts without which the whole cluster may be called healthy.

@@ -1,9 +1,9 @@
 //! Leader election: does one of the instances of a component do the work?
 
 use super::components::{self, Component};
-use super::kube_common::{RENEWAL, control_planes, etcd_trouble, explained, is_alive, listed};
+use super::kube_common::{RENEWAL, control_planes, etcd_trouble, explained, is_alive, listed, mirror_pod};
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
-use crate::snapshot::{Lease, Node, Snapshot};
+use crate::snapshot::{Lease, Node, Pod, Snapshot};
 
 pub(super) const LEASES: Check = Check {
     id: "k8s.controlplane.leases",
@@ -13,7 +13,9 @@ pub(super) const LEASES: Check = Check {
 renews it every two seconds; only that one works. Instances that run and do not lead pass every other check while nothing is \
 scheduled and no controller acts. A lease that looks stale is looked at again before it counts.\n\n\
 Nobody leads when no instance reaches an API server, when etcd is too slow to renew a lease in time, or when a component is \
-missing everywhere. Where the configuration disables a component on every control plane, its lease is not asked after.\n\n\
+missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
+`--leader-elect=false`, its lease is not asked after. Several instances of which one does not take part in the election fail: two \
+act at once.\n\n\
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance says why it cannot acquire the lease.",
     severity: Severity::Fail,
     requires: &["k8s.credentials", "k8s.api.endpoint", "k8s.api.identity"],
@@ -56,6 +58,9 @@ fn led(snapshot: &Snapshot, nodes: &[&Node], component: Component, verdict: &mut
         Ok(leases) => leases,
         Err(outcome) => return outcome,
     };
+    if let Some(outcome) = unelected(snapshot, nodes, component) {
+        return outcome;
+    }
     let observed = match leases.by_name.get(component.name()) {
         Some(lease) if lease.holder.is_some() && is_alive(lease, leases.date) => return Outcome::Pass(None),
         Some(Lease { holder: Some(holder), renewed: Some(renewed), .. }) => {
@@ -65,6 +70,9 @@ fn led(snapshot: &Snapshot, nodes: &[&Node], component: Component, verdict: &mut
         Some(Lease { holder: None, .. }) => "held by nobody".to_owned(),
         None => "there is no such lease".to_owned(),
     };
+    if let Some(why) = components::not_missed(snapshot, component) {
+        return Outcome::Skip(why);
+    }
     let cause = cause(snapshot, nodes, component);
     if cause.is_none() {
         // One that gives its lease up leaves it to the next, which tries every two seconds.
@@ -80,6 +88,30 @@ fn cause(snapshot: &Snapshot, nodes: &[&Node], component: Component) -> Option<&
     if let Some(etcd) = etcd_trouble(snapshot) {
         return Some(etcd);
     }
-    let runs = |node: &&Node| components::on_node(snapshot, node, component).status() == Status::Pass;
-    (!nodes.iter().any(runs)).then(|| component.check())
+    // A lease is everybody's, so those outside of `--nodes` count; but their check says nothing that could explain it.
+    let runs = |node: &&Node| components::fares(snapshot, node, component).status() == Status::Pass;
+    let is_judged = |node: &&Node| components::on_node(snapshot, node, component).status() > Status::Warn;
+    (!nodes.iter().any(runs) && nodes.iter().any(is_judged)).then(|| component.check())
+}
+
+/// Instances with `--leader-elect=false` act without a lease. A single one may: that is how some run a single control plane.
+/// Beside another instance it is a second leader, whoever holds the lease: both schedule the same pods, or both create what one
+/// of them was to create.
+fn unelected(snapshot: &Snapshot, nodes: &[&Node], component: Component) -> Option<Outcome> {
+    let pods = listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system").ok()?;
+    let wanted = nodes.iter().filter(|node| component.enabled(&node.talos) != Ok(Some(false)));
+    let instances: Vec<&Pod> = wanted.clone().filter_map(|node| mirror_pod(pods, node, component.name())).collect();
+    let alone = |pod: &&&Pod| pod.leader_elect == Some(false);
+    let names: Vec<&str> = instances.iter().filter(alone).map(|pod| pod.name.as_str()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    if instances.len() > 1 {
+        let observed = format!("`--leader-elect=false` beside other instances: {}", names.join(", "));
+        let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
+            .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: leave it out"));
+        return Some(Outcome::Problem(problem));
+    }
+    let why = "the only instance runs with `--leader-elect=false`, so it renews no lease";
+    (wanted.count() == 1).then(|| Outcome::Skip(why.to_owned()))
 }

@@ -3,8 +3,9 @@
 use super::common::passed_over;
 use super::components::{self, Component};
 use super::kube_common::{
-    ETCD_SERVICE, READY, RENDERED as RENDERED_ID, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes,
-    is_healthy, kubelet_path, listed, object_of, says_ready, service, talos_closed, talos_gap, talos_path, trouble,
+    ETCD_SERVICE, READY, RENDERED as RENDERED_ID, RENEWAL, control_planes, etcd_is_bad, etcd_trouble, explained,
+    has_kubernetes, is_healthy, kubelet_path, listed, object_of, says_ready, service, talos_closed, talos_gap,
+    talos_path, trouble,
 };
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState, Role, Snapshot, StaticPodStatus};
@@ -39,7 +40,15 @@ Components of the control plane that stage 5 has already failed are shown again,
 lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending certificates.",
     severity: Severity::Fail,
     requires: &["talos.nodes.reachable", "talos.nodes.kubelet", RENDERED_ID],
-    facts: &[Fact::TalosNodes, Fact::Services, Fact::StaticPods, Fact::StaticPodStatuses, Fact::Pods],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::Services,
+        Fact::StaticPods,
+        Fact::StaticPodStatuses,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
     judge: running,
 };
 
@@ -237,13 +246,18 @@ fn mirrors(snapshot: &Snapshot) -> Verdict {
     };
     let mut verdict = Verdict::default();
     for pod in pods.iter().filter(|pod| pod.mirror) {
-        verdict.push(Target::pod(pod.name.as_str(), pod.node.as_deref()), mirror(snapshot, pod));
+        let outcome = mirror(snapshot, pod);
+        if matches!(&outcome, Outcome::Blocked(by) if *by == READY) {
+            verdict.resample_after = Some(RENEWAL);
+        }
+        verdict.push(Target::pod(pod.name.as_str(), pod.node.as_deref()), outcome);
     }
     for node in nodes {
         for component in Component::ALL {
             let name = component.pod_name(node);
             let shown = verdict.findings.iter().any(|finding| finding.target.name == name);
-            if !shown && components::on_node(snapshot, node, component).status() > Status::Warn {
+            let missed = components::not_missed(snapshot, component).is_none();
+            if !shown && missed && components::on_node(snapshot, node, component).status() > Status::Warn {
                 let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "there is no mirror pod");
                 verdict.problem(Target::pod(name, Some(&node.name)), problem.explained_by(component.check()));
             }
@@ -264,5 +278,8 @@ fn mirror(snapshot: &Snapshot, mirror: &Pod) -> Outcome {
         let objects = listed(snapshot, |kubernetes| &kubernetes.nodes, "the list of nodes").ok()?;
         object_of(snapshot, node, objects).is_some_and(|object| !says_ready(object)).then_some(READY)
     });
-    pod(snapshot, &mirror.name, &mirror.state, by)
+    match pod(snapshot, &mirror.name, &mirror.state, by) {
+        Outcome::Pass(_) if node.is_none_or(|node| components::is_silent(snapshot, node)) => Outcome::Blocked(READY),
+        outcome => outcome,
+    }
 }

@@ -132,6 +132,8 @@ pub(crate) struct Pod {
     /// Carries `kubernetes.io/config.mirror`.
     pub(crate) mirror: bool,
     pub(crate) deleting: bool,
+    /// What its command says of `--leader-elect`, if anything.
+    pub(crate) leader_elect: Option<bool>,
     pub(crate) state: PodState,
 }
 

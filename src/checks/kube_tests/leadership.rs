@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{judge, no, said, status};
-use crate::checks::Status;
 use crate::checks::fixture::{CONTROL_PLANES, ago, healthy};
+use crate::checks::{Outcome, Status};
 use crate::snapshot::{GapKind, Lease, Snapshot};
 
 const ID: &str = "k8s.controlplane.leases";
@@ -108,4 +108,65 @@ fn leases_that_cannot_be_read_are_no_leaders() {
         ["error forbidden kube-system/kube-controller-manager !", "error forbidden kube-system/kube-scheduler !"]
     );
     assert_eq!(status(&healthy().without_kubernetes(), ID), Status::Skip);
+}
+
+/// A lease is the whole cluster's, wherever one looks.
+#[test]
+fn outside_of_the_scope_instances_count_all_the_same() {
+    let mut snapshot = healthy();
+    for node in CONTROL_PLANES {
+        snapshot.node_mut(node).out_of_scope = true;
+    }
+    lease(&mut snapshot, "kube-scheduler").renewed = Some(ago(41));
+    assert_eq!(said(&snapshot, ID), ["fail not-leading kube-system/kube-scheduler"]);
+    assert_eq!(judge(&snapshot, ID).resample_after, Some(Duration::from_secs(11)));
+    // The check that is narrowed says nothing that could explain it.
+    for node in CONTROL_PLANES {
+        for status in snapshot.talos_of(node).static_pod_statuses.as_mut().unwrap() {
+            status.state.ready = Some(false);
+        }
+    }
+    assert_eq!(said(&snapshot, ID), ["fail not-leading kube-system/kube-scheduler"]);
+}
+
+fn without_election(snapshot: &mut Snapshot, nodes: &[&str]) {
+    let names: Vec<String> = nodes.iter().map(|node| format!("kube-scheduler-{node}")).collect();
+    for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| names.contains(&pod.name)) {
+        pod.leader_elect = Some(false);
+    }
+}
+
+#[test]
+fn a_single_instance_may_go_without_an_election() {
+    let mut snapshot = healthy().only(&["cp-1", "w-1"]);
+    snapshot.kube().system_leases.as_mut().unwrap().by_name.remove("kube-scheduler");
+    assert_eq!(said(&snapshot, ID), ["fail not-leading kube-system/kube-scheduler"]);
+    without_election(&mut snapshot, &["cp-1"]);
+    let why = "the only instance runs with `--leader-elect=false`, so it renews no lease";
+    for snapshot in [snapshot.clone(), snapshot.clone().without_talos()] {
+        assert_eq!(said(&snapshot, ID), [""; 0]);
+        let mut findings = judge(&snapshot, ID).findings.into_iter();
+        assert!(findings.any(|finding| finding.outcome == Outcome::Skip(why.to_owned())));
+    }
+    // Who cannot see it cannot know.
+    snapshot.kube().pods = no(GapKind::TimedOut);
+    assert_eq!(said(&snapshot, ID), ["fail not-leading kube-system/kube-scheduler"]);
+    // The others are switched off.
+    let mut one_of_three = healthy();
+    one_of_three.kube().system_leases.as_mut().unwrap().by_name.remove("kube-scheduler");
+    without_election(&mut one_of_three, &["cp-1"]);
+    disable_scheduler(&mut one_of_three, &["cp-2", "cp-3"]);
+    assert_eq!(said(&one_of_three, ID), [""; 0]);
+    // Where another is wanted and nowhere to be seen, nobody knows that it is alone.
+    one_of_three.talos_of("cp-3").scheduler_enabled = no(GapKind::TimedOut);
+    assert_eq!(said(&one_of_three, ID), ["fail not-leading kube-system/kube-scheduler"]);
+}
+
+#[test]
+fn beside_others_nobody_may_go_without_an_election() {
+    for nodes in [&["cp-2"][..], &CONTROL_PLANES] {
+        let mut snapshot = healthy();
+        without_election(&mut snapshot, nodes);
+        assert_eq!(said(&snapshot, ID), ["fail election-off kube-system/kube-scheduler"], "{nodes:?}");
+    }
 }

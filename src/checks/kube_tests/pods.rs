@@ -1,6 +1,6 @@
 use super::{judge, lines, no, roots, said, status};
-use crate::checks::Status;
-use crate::checks::fixture::{CONTROL_PLANES, healthy};
+use crate::checks::fixture::{CONTROL_PLANES, ago, healthy};
+use crate::checks::{Hint, Status};
 use crate::snapshot::{ContainerState, GapKind, PodState, Snapshot, StaticPodStatus};
 
 /// As Talos showed a scheduler with a wrong flag.
@@ -233,4 +233,96 @@ fn absurd_numbers_of_a_daemon_set_are_no_pass() {
     let set = snapshot.kube().daemon_sets.as_mut().unwrap().iter_mut().find(|set| set.name == "kube-proxy").unwrap();
     (set.desired, set.available) = (i32::MAX, i32::MIN);
     assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Fail);
+}
+
+/// Of Kubernetes alone nobody learns what is switched off.
+#[test]
+fn without_talos_a_component_that_is_nowhere_is_missed_unless_it_works_elsewhere() {
+    let id = "k8s.controlplane.scheduler";
+    let mut snapshot = healthy().without_talos();
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-scheduler"));
+    // Its lease is held by one of the control planes: an instance that has just gone.
+    let all = ["cp-1", "cp-2", "cp-3"].map(|node| format!("fail component-missing {node}"));
+    assert_eq!(said(&snapshot, id), all);
+    let hint = "where it is switched off on every control plane, say so: `--skip k8s.controlplane.scheduler`";
+    let problems = judge(&snapshot, id);
+    assert!(problems.problems().all(|(_, problem)| problem.hints.contains(&Hint::likely(hint))));
+    let held = |snapshot: &mut Snapshot, holder: &str, seconds| {
+        let leases = snapshot.kube().system_leases.as_mut().unwrap();
+        let lease = leases.by_name.get_mut("kube-scheduler").unwrap();
+        (lease.holder, lease.renewed) = (Some(holder.to_owned()), Some(ago(seconds)));
+    };
+    let others = ["k8s.controlplane.leases", "k8s.controlplane.versions", "k8s.staticpods.running"];
+    held(&mut snapshot, "outside_1f0c", 3);
+    assert_eq!(lines(&snapshot, id), ["kube-scheduler: running elsewhere, for its lease is held by outside_1f0c"]);
+    for id in [id].into_iter().chain(others) {
+        assert_eq!((said(&snapshot, id), status(&snapshot, id)), (vec![], Status::Pass), "{id}");
+    }
+    held(&mut snapshot, "outside_1f0c", 41);
+    assert_eq!(said(&snapshot, id), all);
+    for id in others {
+        assert!(status(&snapshot, id) >= Status::Blocked, "{id}");
+    }
+    // Whoever leaves the check out says that nobody has to run it.
+    snapshot.asked.skipped.insert(id);
+    for id in others {
+        assert_eq!((said(&snapshot, id), status(&snapshot, id)), (vec![], Status::Pass), "{id}");
+    }
+    // But not that one that is there may be broken.
+    let mut one = healthy().without_talos();
+    one.asked.skipped.insert(id);
+    one.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-scheduler-cp-1"));
+    held(&mut one, "cp-1_1", 41);
+    assert_eq!(said(&one, "k8s.controlplane.leases"), ["fail not-leading kube-system/kube-scheduler"]);
+    assert_eq!(status(&one, "k8s.staticpods.running"), Status::Fail);
+    // Nobody serves an API that nobody runs.
+    let mut servers = healthy().without_talos();
+    servers.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-apiserver"));
+    assert_eq!(said(&servers, "k8s.controlplane.apiserver").len(), 3);
+}
+
+/// What a dead kubelet has said of its pods stands for a while.
+#[test]
+fn a_mirror_pod_is_as_old_as_the_lease_of_its_node() {
+    let ids = [
+        "k8s.controlplane.apiserver",
+        "k8s.controlplane.controller-manager",
+        "k8s.controlplane.scheduler",
+        "k8s.staticpods.running",
+    ];
+    let mut snapshot = healthy().without_talos();
+    let lease = |snapshot: &mut Snapshot, seconds| {
+        let leases = snapshot.kube().node_leases.as_mut().unwrap();
+        leases.by_name.get_mut("cp-2").unwrap().renewed = Some(ago(seconds));
+    };
+    lease(&mut snapshot, 40);
+    assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Pass));
+    lease(&mut snapshot, 41);
+    for id in ids {
+        let said = said(&snapshot, id);
+        assert!(!said.is_empty() && said.iter().all(|it| it.contains("cp-2 < k8s.nodes.ready")), "{id}: {said:?}");
+        assert_eq!(judge(&snapshot, id).resample_after, Some(std::time::Duration::from_secs(11)), "{id}");
+    }
+    snapshot.kube().node_leases = no(GapKind::Forbidden);
+    assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Blocked));
+}
+
+/// An early boot, or an empty answer, is no machine without Kubernetes.
+#[test]
+fn only_a_machine_that_tells_so_has_no_kubernetes() {
+    let without = |version: &str, services: &[&str]| {
+        let mut snapshot = healthy();
+        let node = snapshot.talos_of("cp-3");
+        node.nodename = Ok(None);
+        node.contact.as_mut().unwrap().version.tag = version.to_owned();
+        node.services.as_mut().unwrap().retain(|service| services.contains(&&*service.id));
+        snapshot
+    };
+    for id in ["k8s.controlplane.scheduler", "k8s.staticpods.rendered", "k8s.staticpods.running"] {
+        assert_eq!(said(&without("v1.14.0", &["machined", "apid", "etcd"]), id), [""; 0], "{id}");
+        assert!(!said(&without("v1.14.0", &[]), id).is_empty() || id == "k8s.staticpods.rendered", "{id}");
+    }
+    for id in ["k8s.controlplane.scheduler", "k8s.staticpods.running"] {
+        assert!(!said(&without("v1.13.0", &["machined", "apid", "etcd"]), id).is_empty(), "{id}");
+    }
 }

@@ -155,6 +155,7 @@ reasons! {
     ComponentNotReady "component-not-ready" "a control plane component is not ready" workloads::COMPONENT_NOT_READY;
     CrashLooping "crash-looping" "a container crashes again and again" workloads::CRASH_LOOPING;
     NotLeading "not-leading" "no instance of the component holds its lease" workloads::NOT_LEADING;
+    ElectionOff "election-off" "an instance acts beside others without being elected" workloads::ELECTION_OFF;
     VersionSkew "version-skew" "versions differ more than Kubernetes supports" workloads::VERSION_SKEW;
     NodeNotRegistered "node-not-registered" "a Talos node is not a Kubernetes node" workloads::NODE_NOT_REGISTERED;
     NodeNotReady "node-not-ready" "Kubernetes says that the node is not ready" workloads::NODE_NOT_READY;

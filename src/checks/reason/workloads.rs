@@ -49,6 +49,17 @@ pub(super) const NOT_LEADING: Text = Text {
     ],
 };
 
+pub(super) const ELECTION_OFF: Text = Text {
+    explanation: "Of kube-controller-manager and kube-scheduler one instance is to work at a time. One with `--leader-elect=false` works without asking, beside the one that was elected: two schedulers fill the same node, two controller managers create the same objects. It is meant for a single control plane, and stays in the machine configuration when a second one joins.",
+    source: KUBERNETES_LEASES,
+    remedy: &[
+        Look("kubectl -n kube-system get pods -l tier=control-plane -o yaml"),
+        Do(
+            "Take `leader-elect` out of `extraArgs` of `cluster.controllerManager` and `cluster.scheduler`, on every control plane.",
+        ),
+    ],
+};
+
 pub(super) const VERSION_SKEW: Text = Text {
     explanation: "A component is of a version that Kubernetes does not support beside the others. API servers may be one minor version apart; kube-controller-manager and kube-scheduler may be one older than the API servers and never newer; a kubelet may be three older (two before 1.25) and never newer. It usually comes from an upgrade that stopped halfway, or from a machine that was added with a configuration of another version.",
     source: KUBERNETES_SKEW,

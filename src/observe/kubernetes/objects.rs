@@ -89,8 +89,20 @@ impl Kept for Pod {
             labels: labels(&metadata),
             mirror: annotation(&metadata, "kubernetes.io/config.mirror").is_some(),
             deleting: metadata.deletion_timestamp.is_some(),
+            leader_elect: leader_elect(&spec.containers),
             state,
         }
+    }
+}
+
+/// The last word counts, and the values are Go's.
+fn leader_elect(containers: &[core::Container]) -> Option<bool> {
+    let words = containers.iter().flat_map(|container| container.command.iter().chain(&container.args).flatten());
+    let mut values = words.filter_map(|word| word.strip_prefix("--leader-elect"));
+    match values.rfind(|value| value.is_empty() || value.starts_with('='))? {
+        "" | "=true" | "=True" | "=TRUE" | "=t" | "=T" | "=1" => Some(true),
+        "=false" | "=False" | "=FALSE" | "=f" | "=F" | "=0" => Some(false),
+        _ => None,
     }
 }
 
@@ -351,6 +363,24 @@ mod tests {
                 ]},
             })));
             assert_eq!(pod.state.containers[0].image, expected);
+        }
+    }
+
+    #[test]
+    fn a_pod_tells_whether_it_takes_part_in_an_election() {
+        for (command, args, expected) in [
+            (json!(["kube-scheduler", "--leader-elect=false"]), json!(null), Some(false)),
+            (json!(["kube-scheduler", "--leader-elect=true"]), json!(["--leader-elect=0"]), Some(false)),
+            (json!(["kube-scheduler", "--leader-elect=false", "--leader-elect"]), json!([]), Some(true)),
+            (json!(["kube-scheduler", "--leader-elect-lease-duration=15s"]), json!(null), None),
+            (json!(["kube-scheduler", "--leader-elect=no"]), json!(null), None),
+            (json!(null), json!(null), None),
+        ] {
+            let pod = Pod::of(read(json!({
+                "metadata": {"name": "kube-scheduler-cp-2", "namespace": "kube-system"},
+                "spec": {"containers": [{"name": "kube-scheduler", "command": command, "args": args}]},
+            })));
+            assert_eq!(pod.leader_elect, expected, "{command} {args}");
         }
     }
 
