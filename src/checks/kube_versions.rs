@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::common::{passed_over, version_numbers};
 use super::components::{self, Component};
 use super::kube_common::{
-    READY, control_planes, has_kubernetes, kubelet_path, listed, mirror_pod, object_of, says_ready, trouble,
+    READY, control_planes, has_kubernetes, kubelet_path, listed, mirror_pod, object_of, says_ready, talos_path, trouble,
 };
 use super::kube_nodes::{is_secondary, unregistered};
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -21,7 +21,8 @@ at most one minor version apart; the other two no newer than any API server and 
 three older (two before 1.25). Outside of that it fails.\n\n\
 Different versions within the policy are a warning: an upgrade is under way, or was interrupted. With --expect-kubernetes V every \
 part has to be of version V (`1.35.4`, or `1.35` for any patch).\n\n\
-An image without a version in its tag tells nothing, which is an error. `talosctl -n CP upgrade-k8s --to VERSION` brings all to \
+An image without a version in its tag (pinned by a digest alone) tells nothing and is left out, unless --expect-kubernetes demands a \
+version; the others are compared all the same. `talosctl -n CP upgrade-k8s --to VERSION` brings all to \
 one version.",
     severity: Severity::Fail,
     requires: &["talos.nodes.reachable", "talos.nodes.kubelet"],
@@ -70,8 +71,17 @@ fn versions(snapshot: &Snapshot) -> Verdict {
     let mut running = Vec::new();
     // For what cannot be compared with any API server.
     let mut alone = Outcome::Blocked(components::APISERVER.id);
+    // API servers that run, of images that name no version.
+    let mut untold = false;
     match control_planes(snapshot) {
-        Ok(nodes) => nodes.into_iter().for_each(|node| of_components(snapshot, node, &mut running, &mut verdict)),
+        Ok(nodes) => {
+            for node in nodes {
+                untold |= of_components(snapshot, node, &mut running, &mut verdict);
+            }
+            if untold {
+                alone = not_measurable("no API server's image names its version");
+            }
+        }
         Err(outcome) => {
             alone = outcome.clone();
             verdict.push(Target::cluster(), outcome);
@@ -81,9 +91,11 @@ fn versions(snapshot: &Snapshot) -> Verdict {
     let is_server = |it: &&Running| it.part == Part::Component(Component::ApiServer);
     let oldest = running.iter().filter(is_server).min_by_key(|it| it.numbers);
     let newest = running.iter().filter(is_server).max_by_key(|it| it.numbers);
+    // No part may be newer than the API servers, so whichever is the newest stands for them to those that are too old.
+    let newest = newest.or_else(|| running.iter().filter(|_| untold).max_by_key(|it| it.numbers));
     let mut agree = true;
     for it in running.iter().filter(|it| !it.passed_over) {
-        let skew = oldest.zip(newest).and_then(|(oldest, newest)| skew(it, oldest, newest));
+        let skew = newest.and_then(|newest| skew(it, oldest, newest));
         let unexpected = snapshot.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
         let problem = match (skew, unexpected) {
             (Some(expected), _) => Problem::fail(Reason::VersionSkew, expected, format!("v{}", it.version)),
@@ -106,25 +118,28 @@ fn versions(snapshot: &Snapshot) -> Verdict {
     verdict
 }
 
-/// The control plane's components on one node.
-fn of_components(snapshot: &Snapshot, node: &Node, running: &mut Vec<Running>, verdict: &mut Verdict) {
+/// The control plane's components on one node. `true`: its API server runs, and its image names no version.
+fn of_components(snapshot: &Snapshot, node: &Node, running: &mut Vec<Running>, verdict: &mut Verdict) -> bool {
     let why = passed_over(snapshot, node);
+    // It says so itself; that it has no kubelet stands in nobody's way.
+    if snapshot.talos.is_some() && talos_path(snapshot, node).is_none() && has_kubernetes(node) == Some(false) {
+        return false;
+    }
     if let Some(why) = why {
         verdict.skip(Target::node(node), why);
     } else if let Some(by) = kubelet_path(snapshot, node) {
-        return verdict.block(Target::node(node), by);
+        verdict.block(Target::node(node), by);
+        return false;
     }
-    if snapshot.talos.is_some() && has_kubernetes(node) == Some(false) {
-        return;
-    }
+    let mut untold = false;
     for component in Component::ALL {
-        if component.enabled(&node.talos) == Ok(Some(false)) {
+        if component.enabled(&node.talos) == Ok(Some(false)) || components::not_missed(snapshot, component).is_some() {
             continue;
         }
         let name = component.pod_name(node);
         let target = Target::pod(name.as_str(), Some(&node.name));
         match image_version(snapshot, node, component) {
-            Ok((version, numbers)) => running.push(Running {
+            Ok(Image::Names(version, numbers)) => running.push(Running {
                 part: Part::Component(component),
                 target,
                 name,
@@ -132,13 +147,40 @@ fn of_components(snapshot: &Snapshot, node: &Node, running: &mut Vec<Running>, v
                 numbers,
                 passed_over: why.is_some(),
             }),
+            Ok(Image::NamesNone(image)) => {
+                untold |= component == Component::ApiServer;
+                if why.is_none() {
+                    verdict.push(target, without_version(snapshot, &image));
+                }
+            }
             Err(outcome) if why.is_none() => verdict.push(target, outcome),
             Err(_) => {}
         }
     }
+    untold
 }
 
-fn image_version(snapshot: &Snapshot, node: &Node, component: Component) -> Result<(String, (u32, u32, u32)), Outcome> {
+/// Pinned by a digest, or by a tag that is a word. It stays so; only where a version was demanded, it has to be seen.
+fn without_version(snapshot: &Snapshot, image: &str) -> Outcome {
+    let Some(asked) = &snapshot.asked.expect_kubernetes else {
+        return not_measurable(&format!("image {image} names no version"));
+    };
+    let problem = Problem::error(Reason::UnreadableAnswer, format!("version {asked}"), format!("image {image}"));
+    Outcome::Problem(problem.permanent())
+}
+
+fn not_measurable(why: &str) -> Outcome {
+    Outcome::Skip(format!("{}: {why}", Reason::NotMeasurable.code()))
+}
+
+/// What an image says of its version.
+enum Image {
+    /// Without `v`.
+    Names(String, (u32, u32, u32)),
+    NamesNone(String),
+}
+
+fn image_version(snapshot: &Snapshot, node: &Node, component: Component) -> Result<Image, Outcome> {
     let missing = Outcome::Blocked(component.check());
     let state = components::pod(snapshot, node, component)?.ok_or_else(|| missing.clone())?;
     let image = image_of(state, component);
@@ -154,9 +196,11 @@ fn image_version(snapshot: &Snapshot, node: &Node, component: Component) -> Resu
     if trouble(state).is_some() {
         return Err(missing);
     }
-    let observed = image.map_or_else(|| "no image is told".to_owned(), |image| format!("image {image}"));
-    let problem = Problem::error(Reason::UnreadableAnswer, "an image whose tag is a version", observed);
-    Err(Outcome::Problem(problem))
+    let image = image.or_else(|| mirror.and_then(|pod| image_of(&pod.state, component)));
+    image.map(|image| Image::NamesNone(image.to_owned())).ok_or_else(|| {
+        let expected = "an image whose tag is a version";
+        Outcome::Problem(Problem::error(Reason::UnreadableAnswer, expected, "no image is told"))
+    })
 }
 
 fn image_of(state: &PodState, component: Component) -> Option<&str> {
@@ -165,9 +209,9 @@ fn image_of(state: &PodState, component: Component) -> Option<&str> {
 }
 
 /// The version in `registry:5000/kube-apiserver:v1.35.4@sha256:…`.
-fn tagged(image: &str) -> Option<(String, (u32, u32, u32))> {
+fn tagged(image: &str) -> Option<Image> {
     let (_, tag) = image.split('@').next()?.rsplit('/').next()?.split_once(':')?;
-    Some((tag.trim_start_matches('v').to_owned(), version_numbers(tag)?))
+    Some(Image::Names(tag.trim_start_matches('v').to_owned(), version_numbers(tag)?))
 }
 
 fn of_kubelets(snapshot: &Snapshot, running: &mut Vec<Running>, verdict: &mut Verdict) {
@@ -210,21 +254,22 @@ fn of_kubelets(snapshot: &Snapshot, running: &mut Vec<Running>, verdict: &mut Ve
 }
 
 /// What the policy demands of this one and it does not keep to.
-fn skew(it: &Running, oldest: &Running, newest: &Running) -> Option<String> {
+fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<String> {
     let behind = match it.part {
         Part::Component(_) => 1,
         Part::Kubelet if it.minor() < (1, 25) => 2,
         Part::Kubelet => 3,
     };
-    let is_server = it.part == Part::Component(Component::ApiServer);
-    if !is_server && it.minor() > oldest.minor() {
+    let is_server = |it: &Running| it.part == Part::Component(Component::ApiServer);
+    if let Some(oldest) = oldest.filter(|oldest| !is_server(it) && it.minor() > oldest.minor()) {
         return Some(format!("not newer than the oldest API server (v{})", oldest.version));
     }
     let (major, minor) = newest.minor();
     let too_old = it.numbers.0 != major || minor.saturating_sub(it.numbers.1) > behind;
     too_old.then(|| {
         let plural = if behind == 1 { "" } else { "s" };
-        format!("at most {behind} minor version{plural} older than the newest API server (v{})", newest.version)
+        let than = if is_server(newest) { "the newest API server" } else { newest.name.as_str() };
+        format!("at most {behind} minor version{plural} older than {than} (v{})", newest.version)
     })
 }
 

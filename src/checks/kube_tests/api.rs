@@ -152,6 +152,16 @@ fn a_403_is_final_with_quorum_or_after_90_seconds() {
     let mut snapshot = healthy();
     snapshot.kube().endpoint = Ok(answered(403, &[]));
     assert_eq!(said(&snapshot, id), ["error forbidden https://k8s.example:6443 !"]);
+    // A learner follows a leader and has a list, and neither makes a quorum.
+    let mut learner = snapshot.clone();
+    for name in ["cp-2", "cp-3"] {
+        learner.talos_of(name).etcd_status = no(GapKind::TimedOut);
+        learner.talos_of(name).etcd_members = no(GapKind::TimedOut);
+    }
+    assert_eq!(said(&learner, id), ["error forbidden https://k8s.example:6443 !"]);
+    learner.etcd_status_mut("cp-1").is_learner = true;
+    learner.talos_of("cp-1").etcd_members.as_mut().unwrap()[0].is_learner = true;
+    assert_eq!(said(&learner, id), ["error forbidden-or-starting https://k8s.example:6443"]);
     let mut blind = snapshot.without_talos();
     assert_eq!(said(&blind, id), ["error forbidden-or-starting https://k8s.example:6443"]);
     blind.memory.forbidden_since = Some(Duration::from_secs(5));

@@ -1,8 +1,8 @@
 //! `k8s.controlplane.versions`
 
-use super::{lines, no, said, status};
-use crate::checks::Status;
+use super::{judge, lines, no, said, status};
 use crate::checks::fixture::healthy;
+use crate::checks::{Outcome, Status};
 use crate::snapshot::{GapKind, Snapshot};
 
 const ID: &str = "k8s.controlplane.versions";
@@ -133,8 +133,15 @@ fn images_are_read_as_people_write_them() {
     ] {
         let mut snapshot = healthy();
         image(&mut snapshot, "cp-3", "kube-scheduler", as_written);
-        let expected = if fine { vec![] } else { vec!["error unreadable-answer kube-scheduler-cp-3"] };
+        let expected: &[&str] =
+            if as_written.is_empty() { &["error unreadable-answer kube-scheduler-cp-3"] } else { &[] };
         assert_eq!(said(&snapshot, ID), expected, "{as_written}");
+        let seen =
+            judge(&snapshot, ID).findings.into_iter().find(|it| it.target.name == "kube-scheduler-cp-3").unwrap();
+        assert_eq!(matches!(seen.outcome, Outcome::Pass(_)), fine, "{as_written}");
+        // What was demanded has to be seen.
+        snapshot.asked.expect_kubernetes = Some("1.35.4".to_owned());
+        assert_eq!(status(&snapshot, ID), if fine { Status::Pass } else { Status::Error }, "{as_written}");
     }
     // The runtime tells a digest, the mirror pod the tag.
     let mut snapshot = healthy();
@@ -142,6 +149,33 @@ fn images_are_read_as_people_write_them() {
         "sha256:abc".clone_into(&mut status.state.containers[0].image);
     }
     assert_eq!(status(&snapshot, ID), Status::Pass);
+}
+
+/// Pinned by digests, it stays so for ever, and that is no trouble.
+#[test]
+fn what_images_do_not_tell_is_left_out_and_the_rest_is_compared() {
+    let mut snapshot = healthy();
+    for node in ["cp-1", "cp-2", "cp-3"] {
+        image(&mut snapshot, node, "kube-apiserver", "registry:5000/kube-apiserver@sha256:abc");
+    }
+    assert_eq!((said(&snapshot, ID), status(&snapshot, ID)), (vec![], Status::Skip));
+    let why = judge(&snapshot, ID).findings.into_iter().find(|it| it.target.name == "kube-apiserver-cp-1").unwrap();
+    let expected = "not-measurable: image registry:5000/kube-apiserver@sha256:abc names no version";
+    assert_eq!(why.outcome, Outcome::Skip(expected.to_owned()));
+    kubelet(&mut snapshot, "w-1", "v1.34.0");
+    assert_eq!(said(&snapshot, ID), ["warn versions-mixed cluster"]);
+    // API servers are at least as new as the newest of the others.
+    kubelet(&mut snapshot, "w-1", "v1.31.0");
+    assert_eq!(said(&snapshot, ID), ["fail version-skew w-1"]);
+    kubelet(&mut snapshot, "w-1", "v1.35.4");
+    version(&mut snapshot, "cp-2", "kube-scheduler", "v1.33.0");
+    assert_eq!(said(&snapshot, ID), ["fail version-skew kube-scheduler-cp-2"]);
+    // One that tells is enough to compare with.
+    let mut one = healthy();
+    image(&mut one, "cp-1", "kube-apiserver", "kube-apiserver@sha256:abc");
+    assert_eq!(status(&one, ID), Status::Pass);
+    kubelet(&mut one, "w-1", "v1.36.0");
+    assert_eq!(said(&one, ID), ["fail version-skew w-1"]);
 }
 
 #[test]
