@@ -225,11 +225,13 @@ pub(super) fn passed_over(snapshot: &Snapshot, node: &Node) -> Option<&'static s
 pub(super) fn is_foreign(snapshot: &Snapshot, node: &Node) -> bool {
     let sources = node.sources;
     let named_as_talos = node.is_talos || sources.discovery || sources.etcd || sources.flags || sources.talosconfig;
-    let system = |kubernetes: &crate::snapshot::Kubernetes| {
-        let nodes = kubernetes.nodes.as_ref().ok()?;
-        Some(nodes.iter().find(|object| object.name == node.name)?.os_image.clone())
-    };
-    !named_as_talos && snapshot.kubernetes.as_ref().and_then(system).is_some_and(|image| !image.is_empty())
+    !named_as_talos && tells_system(snapshot, node)
+}
+
+/// Its Node object says what it runs. A kubelet that has never reported has not.
+pub(super) fn tells_system(snapshot: &Snapshot, node: &Node) -> bool {
+    let objects = snapshot.kubernetes.iter().filter_map(|kubernetes| kubernetes.nodes.as_ref().ok()).flatten();
+    objects.into_iter().any(|object| object.name == node.name && !object.os_image.is_empty())
 }
 
 /// With node flags, they are the population; whoever else was found is only listed.

@@ -156,12 +156,23 @@ pub(super) fn control_planes(snapshot: &Snapshot) -> Result<Vec<&Node>, Outcome>
     let none = || Problem::error(Reason::NoAnswer, "control planes", "no control plane is known");
     if snapshot.talos.is_none() {
         return Err(match listed(snapshot, |kubernetes| &kubernetes.nodes, "the list of nodes") {
+            Ok(nodes) if !nodes.is_empty() && runs_api_server(snapshot) => {
+                let observed = "no Node has the role of one, and kube-apiserver is among the static pods";
+                Outcome::Problem(Problem::error(Reason::NoAnswer, "control planes", observed))
+            }
             Ok(nodes) if !nodes.is_empty() => Outcome::Skip("the control plane runs elsewhere: no Node is one".into()),
             Ok(_) => Outcome::Problem(none()),
             Err(outcome) => outcome,
         });
     }
     Err(talos_closed(snapshot).map_or_else(|| Outcome::Problem(none()), Outcome::Blocked))
+}
+
+/// The control plane is here, whatever the Nodes are labelled as.
+fn runs_api_server(snapshot: &Snapshot) -> bool {
+    let pods = listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system");
+    let is_it = |pod: &Pod| pod.mirror && pod.name.starts_with("kube-apiserver-");
+    pods.is_ok_and(|pods| pods.iter().any(is_it))
 }
 
 /// What of etcd explains that nobody can write: the quorum is lost, or no member is well and none proves otherwise.

@@ -1,6 +1,6 @@
 //! What Kubernetes says of the nodes.
 
-use super::common::{is_outside_flags, passed_over};
+use super::common::{is_outside_flags, passed_over, tells_system};
 use super::expected::{as_stated, is_stated};
 use super::kube_common::{
     KUBELET, REACHABLE, READY as READY_ID, REGISTERED as REGISTERED_ID, RENEWAL, explained, has_kubernetes, is_alive,
@@ -116,7 +116,7 @@ fn registration(snapshot: &Snapshot, node: &Node, objects: &[KubeNode]) -> Outco
     if let Some(why) = passed_over(snapshot, node) {
         return Outcome::Skip(why.to_owned());
     }
-    if !node.is_talos {
+    if !node.is_talos && tells_system(snapshot, node) {
         return Outcome::Skip("not a Talos machine".to_owned());
     }
     if let Some(object) = object_of(snapshot, node, objects) {
@@ -236,9 +236,11 @@ fn not_ready(condition: &Condition) -> Problem {
     Problem::fail(Reason::NodeNotReady, "condition Ready is True", observed)
 }
 
-/// A guest of a Talos cluster. In a cluster without Talos machines nobody is a guest.
+/// A guest of a Talos cluster. In a cluster without Talos machines nobody is a guest, and neither is one that has not told yet
+/// what it runs.
 pub(super) fn is_secondary(snapshot: &Snapshot, node: &Node) -> bool {
-    !node.is_talos && !node.sources.flags && snapshot.nodes.iter().any(|node| node.is_talos)
+    let is_guest = !node.is_talos && !node.sources.flags && tells_system(snapshot, node);
+    is_guest && snapshot.nodes.iter().any(|node| node.is_talos)
 }
 
 /// Ready is as old as the lease: the kubelet may have died since.

@@ -197,3 +197,15 @@ fn without_talos_nodes_that_nobody_asked_for_are_a_warning() {
     set_ready(&mut named, "cp-3", "False", "");
     assert_eq!(status(&named, "k8s.nodes.ready"), Status::Pass);
 }
+
+/// A kubelet that has never reported has not told its system. That is no guest.
+#[test]
+fn what_a_node_runs_has_to_be_told_before_it_counts_for_less() {
+    for (image, expected) in [("Ubuntu 24.04", "warn not-talos-not-ready w-1"), ("", "fail node-not-ready w-1")] {
+        let mut snapshot = healthy().without_talos();
+        set_ready(&mut snapshot, "w-1", "False", "test");
+        snapshot.node_mut("w-1").is_talos = false;
+        image.clone_into(&mut snapshot.kube_node_mut("w-1").os_image);
+        assert_eq!(said(&snapshot, "k8s.nodes.ready"), [expected]);
+    }
+}

@@ -326,3 +326,18 @@ fn only_a_machine_that_tells_so_has_no_kubernetes() {
         assert!(!said(&without("v1.13.0", &["machined", "apid", "etcd"]), id).is_empty(), "{id}");
     }
 }
+
+/// Without labels nobody is a control plane, and yet one runs here.
+#[test]
+fn a_control_plane_that_lost_its_labels_does_not_run_elsewhere() {
+    let mut snapshot = healthy().without_talos();
+    for node in &mut snapshot.nodes {
+        node.role = crate::snapshot::Role::Worker;
+    }
+    let ids = ["k8s.controlplane.scheduler", "k8s.controlplane.leases", "k8s.controlplane.versions"];
+    for id in ids {
+        assert_eq!(said(&snapshot, id)[0], "error no-answer cluster", "{id}");
+    }
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
+    assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Skip));
+}
