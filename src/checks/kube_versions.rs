@@ -33,6 +33,7 @@ one version.",
         Fact::StaticPodStatuses,
         Fact::Pods,
         Fact::KubeNodes,
+        Fact::SystemLeases,
     ],
     judge: versions,
 };

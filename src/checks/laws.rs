@@ -360,7 +360,12 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["k8s.nodes."], &["contact of a control plane", "contact of a worker"], "Kubernetes' own opinion"),
     (
-        &["k8s.controlplane.controller-manager", "k8s.controlplane.scheduler"],
+        &[
+            "k8s.controlplane.controller-manager",
+            "k8s.controlplane.scheduler",
+            "k8s.controlplane.versions",
+            "k8s.staticpods.running",
+        ],
         &["system_leases"],
         "shows, where Talos is not asked, that the component runs elsewhere",
     ),

@@ -48,6 +48,7 @@ lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuse
         Fact::Pods,
         Fact::KubeNodes,
         Fact::NodeLeases,
+        Fact::SystemLeases,
     ],
     judge: running,
 };
