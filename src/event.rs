@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::checks::{Check, Verdict};
-use crate::evidence::Tail;
+use crate::diagnosis::Diagnosis;
+use crate::logs::Tail;
 use crate::snapshot::Snapshot;
 
 /// Told synchronously, in order, by one task.
@@ -30,6 +31,8 @@ pub(crate) struct Round {
     pub(crate) at: Duration,
     pub(crate) took: Duration,
     pub(crate) snapshot: Snapshot,
-    /// In the order of the catalogue, only those that ran.
+    /// In the order of the catalogue, only those that ran; weighed as the user has asked for.
     pub(crate) verdicts: Vec<(&'static Check, Verdict)>,
+    /// What lies behind the problems. How much they weigh changes none of it.
+    pub(crate) diagnoses: Vec<Diagnosis>,
 }

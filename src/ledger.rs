@@ -6,7 +6,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::checks::{Check, Outcome, Reason, Severity, Status, Verdict};
-use crate::diagnosis;
 use crate::engine::End;
 use crate::event::{Event, Round};
 use crate::exit::Exit;
@@ -54,7 +53,7 @@ impl Ledger {
                 }
             }
             self.report.not_observed = not_observed(&self.report.checks);
-            self.report.diagnoses = diagnosis::diagnose(&round.snapshot, &round.verdicts);
+            self.report.diagnoses.clone_from(&round.diagnoses);
             self.report.logs.clear();
         } else if let Event::Logs(logs) = event {
             self.report.logs = logs.to_vec();
@@ -157,6 +156,7 @@ fn is_refusal(reason: Reason) -> bool {
             | Reason::Unauthorised
             | Reason::Forbidden
             | Reason::ForbiddenOrStarting
+            | Reason::EtcdAccessDenied
             | Reason::RoleTooLow
             | Reason::RoleTooLowForThisVersion
     )
@@ -297,7 +297,8 @@ mod tests {
         let mut entry = unjudged(checks::find("etcd.quorum").unwrap(), Selection::Selected);
         let snapshot = Snapshot::empty();
         let verdict = Verdict::blocked("talos.credentials");
-        let mut round = Round { number: 0, at: Duration::ZERO, took: Duration::ZERO, snapshot, verdicts: Vec::new() };
+        let (verdicts, diagnoses) = (Vec::new(), Vec::new());
+        let mut round = Round { number: 0, at: Duration::ZERO, took: Duration::ZERO, snapshot, verdicts, diagnoses };
         enter(&mut entry, &verdict, &round);
         assert_eq!((entry.rounds, entry.bad_rounds), (0, 0));
         round.number = 1;

@@ -3,7 +3,7 @@
 use super::common::{
     gap_problem, is_foreign, is_outside_flags, is_stale_discovery_member, no_control_plane, talos_way,
 };
-use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use super::{About, Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Role, Snapshot};
 
 pub(super) const EXPECTED: Check = Check {
@@ -131,7 +131,8 @@ fn numbers(snapshot: &Snapshot, verdict: &mut Verdict) {
         if !names.is_empty() {
             observed = format!("{observed}: {}", names.join(", "));
         }
-        verdict.problem(Target::cluster(), Problem::fail(reason, counted(expected, role), observed));
+        let problem = Problem::fail(reason, counted(expected, role), observed).about(About::Role(role));
+        verdict.problem(Target::cluster(), problem);
     }
 }
 

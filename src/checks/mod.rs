@@ -42,7 +42,7 @@ use std::fmt;
 
 pub(crate) use common::{hex, host};
 pub(crate) use reason::{Reason, Step, sources};
-pub(crate) use verdict::{Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};
+pub(crate) use verdict::{About, Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};
 
 use crate::snapshot::Snapshot;
 

@@ -3,7 +3,7 @@
 use super::common::{
     each_node, is_healthy, says_nothing, service_text, talos_contact, talos_fact, talos_service, version_numbers,
 };
-use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use super::{About, Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{MachineStatus, Node, Role, Service, Snapshot, UnmetCondition};
 
 pub(super) const BOOTED: Check = Check {
@@ -247,6 +247,7 @@ fn service_failed(node: &Node, service: &Service) -> Problem {
         format!("{what} `{id}` running and healthy"),
         format!("{id}: {}", service_text(service)),
     )
+    .about(About::Service(service.id.clone()))
     .hint(Hint::run("{talosctl} -n {} service {}", [address, id]))
     .hint(Hint::run("{talosctl} -n {} logs {}", [address, id]));
     unless_on_purpose(node, problem)
@@ -278,6 +279,7 @@ fn kubelet(snapshot: &Snapshot) -> Verdict {
 fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
     let address = node.address.as_str();
     let problem = Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service_text(service))
+        .about(About::Service(service.id.clone()))
         .hint(Hint::run("{talosctl} -n {} service kubelet", [address]))
         .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]));
     unless_on_purpose(node, problem)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Reason;
-use crate::snapshot::Node;
+use crate::snapshot::{Node, Role};
 
 /// Status of a check or of one target. The order is the precedence of the fold: the worst wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -177,6 +177,17 @@ pub(crate) struct Problem {
     pub(crate) hints: Vec<Hint>,
     /// The check whose failure this one only repeats.
     pub(crate) explained_by: Option<&'static str>,
+    /// For whoever looks for causes: texts are for people.
+    pub(crate) about: Option<About>,
+}
+
+/// What a problem is about, beyond its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// A Talos service, by its id.
+    Service(String),
+    /// Nodes of this role.
+    Role(Role),
 }
 
 impl Problem {
@@ -190,6 +201,7 @@ impl Problem {
             waiting_helps: true,
             hints: Vec::new(),
             explained_by: None,
+            about: None,
         }
     }
 
@@ -210,6 +222,10 @@ impl Problem {
         Self { explained_by: Some(check), ..self }
     }
 
+    pub(crate) fn about(self, about: About) -> Self {
+        Self { about: Some(about), ..self }
+    }
+
     pub(crate) fn hint(mut self, hint: Hint) -> Self {
         self.hints.push(hint);
         self
@@ -217,12 +233,12 @@ impl Problem {
 }
 
 /// What to do next. Text and commands are rendered by the reports, which know the context in use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Hint {
     /// A likely cause, as half a sentence.
     Likely(String),
     /// A read-only command. `{talosctl}` and `{kubectl}` stand for the tool with its context and endpoint options;
-    /// values from the cluster go into `arguments`, are shell-quoted, and take the places of `{}` in order.
+    /// values from the cluster go into `arguments`, are shell-quoted, and take the places of `{}` in order; `{*}` takes the rest.
     Try { command: &'static str, arguments: Vec<String> },
     /// A command that changes the cluster, same rules. Shown marked as such.
     Remedy { command: &'static str, arguments: Vec<String> },

@@ -1,13 +1,13 @@
 //! The way in: credentials, endpoints, roles, and machines that nobody has configured.
 
-use super::evidence::{by_subject, names};
-use super::{Cause, Diagnosis, Evidence};
+use super::symptoms::{Sign, names};
+use super::{Cause, Recognised, Symptoms};
 use crate::checks::sources::{
-    KUBERNETES_KUBECONFIG, KUBERNETES_RBAC, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC,
+    ETCD_ACCESS, KUBERNETES_KUBECONFIG, KUBERNETES_RBAC, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC,
     TALOS_TROUBLESHOOTING_CONTROL_PLANE,
 };
 use crate::checks::{Hint, Kind, Reason, Step};
-use crate::snapshot::{GapKind, Role};
+use crate::snapshot::{GapKind, Node, Role};
 
 use Step::{Change, Do, Look};
 
@@ -31,8 +31,8 @@ This is a matter of the file, not of the cluster, and waiting does not change it
     recognise: credentials_expired,
 };
 
-fn credentials_expired(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
-    let expired = evidence.of(&[Reason::CertificateExpired]).filter(|sign| sign.target.kind == Kind::Credentials);
+fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+    let expired = symptoms.of(&[Reason::CertificateExpired]).filter(|sign| sign.target.kind == Kind::Credentials);
     expired
         .map(|sign| {
             let talos = sign.check == "talos.credentials";
@@ -42,7 +42,7 @@ fn credentials_expired(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
                 sign.target.name, sign.problem.observed
             );
             let look = if talos { "{talosctl} config info" } else { "{kubectl} config view --minify" };
-            Diagnosis::new(CREDENTIALS_EXPIRED.id, headline).rests_on(&sign).then(Hint::run(look, []))
+            Recognised::new(CREDENTIALS_EXPIRED.id, headline).rests_on(&sign).then(Hint::run(look, []))
         })
         .collect()
 }
@@ -65,11 +65,11 @@ Machines without a configuration show a certificate of their own as well; those 
     recognise: other_talosconfig,
 };
 
-fn other_talosconfig(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
-    let Some(talos) = &evidence.snapshot.talos else { return Vec::new() };
+fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+    let Some(talos) = &symptoms.snapshot.talos else { return Vec::new() };
     let foreign =
         talos.endpoints.iter().filter(|it| it.version.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa));
-    let signs: Vec<_> = evidence.of_check("talos.endpoints", &[Reason::UnknownCa]).collect();
+    let signs: Vec<_> = symptoms.of_check("talos.endpoints", &[Reason::UnknownCa]).collect();
     let endpoints = talos.endpoints.len();
     if signs.is_empty() || foreign.count() < endpoints {
         return Vec::new();
@@ -79,7 +79,7 @@ fn other_talosconfig(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
         "context `{context}` belongs to another cluster: all {endpoints} endpoints show certificates of an authority that it \
          does not know"
     );
-    let diagnosis = Diagnosis::new(OTHER_TALOSCONFIG.id, headline).then(Hint::run("{talosctl} config contexts", []));
+    let diagnosis = Recognised::new(OTHER_TALOSCONFIG.id, headline).then(Hint::run("{talosctl} config contexts", []));
     vec![diagnosis.rests_on_all(&signs)]
 }
 
@@ -98,13 +98,13 @@ clusters.",
         Do("An administrator can fetch the kubeconfig of the Talos cluster:"),
         Change("talosctl -n CP kubeconfig"),
     ],
-    recognise: |evidence| {
-        let signs = evidence.of(&[Reason::WrongCluster]);
+    recognise: |symptoms| {
+        let signs = symptoms.of(&[Reason::WrongCluster]);
         signs
             .map(|sign| {
                 let headline =
                     format!("kubeconfig and talosconfig belong to different clusters ({})", sign.problem.observed);
-                Diagnosis::new(OTHER_KUBECONFIG.id, headline)
+                Recognised::new(OTHER_KUBECONFIG.id, headline)
                     .rests_on(&sign)
                     .then(Hint::run("{kubectl} get nodes -o wide", []))
                     .then(Hint::run("{talosctl} config info", []))
@@ -128,25 +128,30 @@ The worker itself is well: the list of endpoints is what has to change.",
     recognise: worker_endpoint,
 };
 
-fn worker_endpoint(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
-    let signs: Vec<_> = evidence.of_check("talos.endpoints", &[Reason::EndpointIsWorker]).collect();
-    let Some(talos) = evidence.snapshot.talos.as_ref().filter(|_| !signs.is_empty()) else { return Vec::new() };
+fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+    let signs: Vec<_> = symptoms.of_check("talos.endpoints", &[Reason::EndpointIsWorker]).collect();
+    let Some(talos) = symptoms.snapshot.talos.as_ref().filter(|_| !signs.is_empty()) else { return Vec::new() };
     let headline = format!(
         "workers are named as Talos endpoints, {} of {} ({}), and workers forward no calls",
         signs.len(),
         talos.endpoints.len(),
         names(signs.iter().map(|sign| sign.target))
     );
-    let mut diagnosis =
-        Diagnosis::new(WORKER_ENDPOINT.id, headline).rests_on_all(&signs).then(Hint::run("{talosctl} config info", []));
-    // A control plane that was seen to be one. The file and the context are those in use, which a remedy otherwise leaves out.
-    let control_plane =
-        evidence.snapshot.nodes.iter().find(|node| node.talos.machine_type == Ok(Some(Role::ControlPlane)));
-    if let (Ok(used), Some(node)) = (&talos.credentials, control_plane) {
-        diagnosis = diagnosis.then(Hint::remedy(
-            "talosctl --talosconfig {} --context {} config endpoint {}",
-            [used.source.as_str(), used.context.as_str(), node.address.as_str()],
-        ));
+    let mut diagnosis = Recognised::new(WORKER_ENDPOINT.id, headline)
+        .rests_on_all(&signs)
+        .then(Hint::run("{talosctl} config info", []));
+    // All that were seen to be control planes: a single endpoint would be the next trouble. The file and the context are those in
+    // use, which a remedy otherwise leaves out.
+    let is_control_plane = |node: &&Node| node.talos.machine_type == Ok(Some(Role::ControlPlane)) && !node.leaving;
+    let control_planes = symptoms.snapshot.nodes.iter().filter(is_control_plane);
+    let addresses: Vec<String> = control_planes.map(|node| node.address.clone()).collect();
+    if let Ok(used) = &talos.credentials
+        && !addresses.is_empty()
+    {
+        diagnosis = diagnosis.then(Hint::Remedy {
+            command: "talosctl --talosconfig {} --context {} config endpoint {*}",
+            arguments: [vec![used.source.clone(), used.context.clone()], addresses].concat(),
+        });
     }
     vec![diagnosis]
 }
@@ -168,22 +173,20 @@ What was refused is undetermined, not unhealthy.",
     recognise: role_insufficient,
 };
 
-fn role_insufficient(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
-    let signs: Vec<_> = evidence.of(&[Reason::RoleTooLow, Reason::RoleTooLowForThisVersion]).collect();
+fn role_insufficient(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+    let signs: Vec<_> = symptoms.of(&[Reason::RoleTooLow, Reason::RoleTooLowForThisVersion]).collect();
     if signs.is_empty() {
         return Vec::new();
     }
-    let credentials = evidence.snapshot.talos.as_ref().and_then(|talos| talos.credentials.as_ref().ok());
+    let credentials = symptoms.snapshot.talos.as_ref().and_then(|talos| talos.credentials.as_ref().ok());
     let roles =
         credentials.and_then(|it| it.certificate.as_ref()).map_or(String::new(), |it| it.organisations.join(", "));
     let role = if roles.is_empty() { "the talosconfig's role".to_owned() } else { format!("role {roles}") };
-    let mut checks: Vec<&str> = signs.iter().map(|sign| sign.check).collect();
-    checks.dedup();
-    let headline = format!("{role} is too low for {}: refused {} times", checks.join(", "), signs.len());
+    let headline = format!("{role} is too low for {}: refused {} times", checks_of(&signs), signs.len());
     let needed = signs.iter().any(|sign| sign.problem.reason == Reason::RoleTooLowForThisVersion);
     let needed = if needed { "os:operator" } else { "os:reader" };
     vec![
-        Diagnosis::new(ROLE_INSUFFICIENT.id, headline)
+        Recognised::new(ROLE_INSUFFICIENT.id, headline)
             .rests_on_all(&signs)
             .then(Hint::run("{talosctl} config info", []))
             .then(Hint::remedy("{talosctl} config new --roles {} --crt-ttl 8760h {}", [needed, "ci.yaml"])),
@@ -202,23 +205,52 @@ unhealthy. An API server that has just started may also refuse everybody for a m
         Do("Have an administrator apply the ClusterRole and bind it to this user:"),
         Change("cluster-health rbac | kubectl apply -f -"),
     ],
-    recognise: |evidence| {
-        let signs: Vec<_> = evidence.of(&[Reason::Forbidden]).collect();
+    recognise: |symptoms| {
+        let signs: Vec<_> = symptoms.of(&[Reason::Forbidden]).collect();
         if signs.is_empty() {
             return Vec::new();
         }
-        let mut checks: Vec<&str> = signs.iter().map(|sign| sign.check).collect();
-        checks.dedup();
-        let headline = format!("Kubernetes' rules refuse this user what {} asks for", checks.join(", "));
+        let headline = format!("Kubernetes' rules refuse this user what {} asks for", checks_of(&signs));
         let look = Hint::run("{kubectl} auth can-i --list", []);
         vec![
-            Diagnosis::new(KUBERNETES_RIGHTS.id, headline)
+            Recognised::new(KUBERNETES_RIGHTS.id, headline)
                 .rests_on_all(&signs)
                 .then(look)
                 .then(Hint::remedy("cluster-health rbac | {kubectl} apply -f -", [])),
         ]
     },
 };
+
+pub(super) const ETCD_RIGHTS: Cause = Cause {
+    id: "etcd-rights-missing",
+    title: "etcd's own access control refuses the certificate of `--etcd-cert`",
+    explain: "The etcd of `--etcd-endpoints` was reached through TLS, and then refused the question: its authentication is switched \
+on, and the user that the common name of the client certificate stands for is unknown to it or may not ask. This has nothing to do \
+with the roles of a talosconfig or with Kubernetes' rules.\n\n\
+What was refused is undetermined, not unhealthy. etcd counts status and alarms as maintenance, which its role `root` allows.",
+    source: ETCD_ACCESS,
+    remedy: &[
+        Look("openssl x509 -noout -subject -in CLIENT.crt"),
+        Do("As an administrator of that etcd:"),
+        Look("etcdctl user list"),
+        Look("etcdctl user get USER"),
+        Do("Give `--etcd-cert` and `--etcd-key` of a user with the role `root`."),
+    ],
+    recognise: |symptoms| {
+        let signs: Vec<_> = symptoms.of(&[Reason::EtcdAccessDenied]).collect();
+        let Some(first) = signs.first() else { return Vec::new() };
+        let observed = &first.problem.observed;
+        let headline = format!("etcd's own access control refuses what {} asks for: {observed}", checks_of(&signs));
+        vec![Recognised::new(ETCD_RIGHTS.id, headline).rests_on_all(&signs).then(Hint::run("etcdctl user list", []))]
+    },
+};
+
+/// `etcd.leader, etcd.alarms`
+fn checks_of(signs: &[Sign<'_>]) -> String {
+    let mut checks: Vec<&str> = signs.iter().map(|sign| sign.check).collect();
+    checks.dedup();
+    checks.join(", ")
+}
 
 pub(super) const UNCONFIGURED: Cause = Cause {
     id: "machine-unconfigured",
@@ -233,15 +265,15 @@ joins again.",
         Do("Apply the configuration made for it from the secrets of this cluster:"),
         Change("talosctl apply-config --insecure -n NODE -f machine-config.yaml"),
     ],
-    recognise: |evidence| {
-        let groups = by_subject(evidence.of(&[Reason::MaintenanceMode]));
+    recognise: |symptoms| {
+        let groups = symptoms.by_subject(symptoms.of(&[Reason::MaintenanceMode]));
         groups
             .iter()
             .map(|signs| {
                 let target = signs.iter().find(|it| it.target.kind == Kind::Node).unwrap_or(&signs[0]).target;
                 let headline = format!("{target} is in maintenance mode: it has no machine configuration");
-                let diagnosis = Diagnosis::new(UNCONFIGURED.id, headline).rests_on_all(signs);
-                let diagnosis = diagnosis.explains(super::nodes::consequences(evidence, target));
+                let diagnosis = Recognised::new(UNCONFIGURED.id, headline).rests_on_all(signs);
+                let diagnosis = diagnosis.explains(super::nodes::consequences(symptoms, target));
                 match target.address.as_deref() {
                     Some(address) => diagnosis.then(Hint::remedy(
                         "talosctl apply-config --insecure -n {} -f {}",

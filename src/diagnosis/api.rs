@@ -1,7 +1,7 @@
 //! The API servers, what stands before them, and the components beside them.
 
-use super::evidence::Sign;
-use super::{Cause, Diagnosis};
+use super::symptoms::Sign;
+use super::{Cause, Recognised};
 use crate::checks::sources::{KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE};
 use crate::checks::{Hint, Kind, Reason, Step};
 
@@ -22,13 +22,13 @@ endpoint is back.",
             "Look at the balancer's backends and health checks, at who holds the virtual IP, and at what the name resolves to.",
         ),
     ],
-    recognise: |evidence| {
-        let signs = evidence.of_check("k8s.api.endpoint", &[Reason::EndpointDownServersReady]);
-        let control_plane = evidence.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
+    recognise: |symptoms| {
+        let signs = symptoms.of_check("k8s.api.endpoint", &[Reason::EndpointDownServersReady]);
+        let control_plane = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
         signs
             .map(|sign| {
                 let headline = format!("the endpoint {} is down: {}", sign.target, sign.problem.observed);
-                let diagnosis = Diagnosis::new(BALANCER.id, headline).rests_on(&sign);
+                let diagnosis = Recognised::new(BALANCER.id, headline).rests_on(&sign);
                 match control_plane {
                     Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} get addresses", [node.address.as_str()])),
                     None => diagnosis,
@@ -52,9 +52,9 @@ that fail: `etcd` means that it cannot reach its etcd.",
         Look("talosctl -n NODE logs -k kube-system/kube-apiserver-NODENAME:kube-apiserver"),
         Do("Mend what the log names: a wrong `extraArgs`, etcd, or too little memory."),
     ],
-    recognise: |evidence| {
+    recognise: |symptoms| {
         use Reason::{ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, ServerNotDirectlyReachable};
-        let signs = evidence.of_check(
+        let signs = symptoms.of_check(
             "k8s.api.servers",
             &[ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, ServerNotDirectlyReachable],
         );
@@ -67,7 +67,7 @@ that fail: `etcd` means that it cannot reach its etcd.",
                     "does not work"
                 };
                 let headline = format!("the API server of {} {how}: {}", sign.target, sign.problem.observed);
-                Diagnosis::new(SERVER.id, headline).rests_on(&sign)
+                Recognised::new(SERVER.id, headline).rests_on(&sign)
             })
             .collect()
     },
@@ -87,8 +87,8 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
         Look("kubectl -n kube-system logs POD --previous"),
         Do("Mend the arguments or the configuration that the log names."),
     ],
-    recognise: |evidence| {
-        let signs = evidence.of(&[Reason::CrashLooping]).filter(Sign::is_root);
+    recognise: |symptoms| {
+        let signs = symptoms.of(&[Reason::CrashLooping]).filter(Sign::is_root);
         signs
             .map(|sign| {
                 let what = match sign.check {
@@ -98,13 +98,8 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
                     _ => sign.target.to_string(),
                 };
                 let headline = format!("{what} crashes again and again: {}", sign.problem.observed);
-                let diagnosis = Diagnosis::new(CRASHES.id, headline).rests_on(&sign);
-                let node = evidence
-                    .snapshot
-                    .nodes
-                    .iter()
-                    .find(|node| super::same_subject(sign.target, &crate::checks::Target::node(node)));
-                match node {
+                let diagnosis = Recognised::new(CRASHES.id, headline).rests_on(&sign);
+                match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
                         diagnosis.then(Hint::run("{talosctl} -n {} containers -k", [node.address.as_str()]))
                     }
@@ -128,12 +123,12 @@ If another DNS is to take its place, disable CoreDNS in the machine configuratio
         Look("kubectl -n kube-system get deployments -l k8s-app=kube-dns"),
         Change("kubectl -n kube-system scale deployment coredns --replicas=2"),
     ],
-    recognise: |evidence| {
-        let signs = evidence.of(&[Reason::DnsScaledToZero]);
+    recognise: |symptoms| {
+        let signs = symptoms.of(&[Reason::DnsScaledToZero]);
         signs
             .map(|sign| {
                 let headline = format!("cluster DNS is switched off: {}", sign.problem.observed);
-                Diagnosis::new(DNS_OFF.id, headline)
+                Recognised::new(DNS_OFF.id, headline)
                     .rests_on(&sign)
                     .then(Hint::run("{kubectl} -n kube-system get deployments -l k8s-app=kube-dns", []))
             })

@@ -1,7 +1,7 @@
 //! Clusters that never came to be, came to be twice, and machines that do not finish booting.
 
-use super::evidence::Sign;
-use super::{Cause, Diagnosis, Evidence};
+use super::symptoms::Sign;
+use super::{Cause, Recognised, Symptoms};
 use crate::checks::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_TROUBLESHOOTING};
 use crate::checks::{Hint, Reason, Step};
 
@@ -28,21 +28,21 @@ be on its way: wait a minute or two before anything else.",
     recognise: not_bootstrapped,
 };
 
-fn not_bootstrapped(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
-    let signs: Vec<_> = evidence.of_check("etcd.service", &[Reason::NeverBootstrapped]).collect();
+fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+    let signs: Vec<_> = symptoms.of_check("etcd.service", &[Reason::NeverBootstrapped]).collect();
     let Some(first) = signs.first() else { return Vec::new() };
     let headline = format!(
         "the cluster was never bootstrapped: etcd waits on all {} control planes, and none has data",
         signs.len()
     );
     // Everything that Kubernetes is made of waits for etcd; how the machines are otherwise is their own affair.
-    let waits = evidence.signs().filter(|sign| {
+    let waits = symptoms.all().filter(|sign| {
         use Reason::{ConditionUnmet, KubeletUnhealthy, ServiceBlocksBoot, StageNotRunning};
         let waits =
             matches!(sign.problem.reason, ConditionUnmet | KubeletUnhealthy | ServiceBlocksBoot | StageNotRunning);
         waits || is_of_kubernetes(sign)
     });
-    let diagnosis = Diagnosis::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
+    let diagnosis = Recognised::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
     vec![match first.target.address.as_deref() {
         Some(address) => diagnosis
             .then(Hint::run("{talosctl} -n {} service etcd", [address]))
@@ -70,28 +70,26 @@ it anew with empty data.",
         Do("Wipe the data of each control plane of the cluster that you give up, one after the other:"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognise: |evidence| {
-        let signs = evidence.of(&[Reason::SplitCluster]);
+    recognise: |symptoms| {
+        let signs = symptoms.of(&[Reason::SplitCluster]);
         signs
             .map(|sign| {
                 let headline = format!("there are two independent etcd clusters: {}", sign.problem.observed);
-                let follows = evidence.of(&[
+                let follows = symptoms.of(&[
                     Reason::LeadersDiffer,
                     Reason::MembersDiffer,
                     Reason::StaleMember,
                     Reason::NotAMember,
                     Reason::TwoMembers,
                 ]);
-                let diagnosis = Diagnosis::new(TWICE.id, headline).rests_on(&sign).explains(follows);
-                let control_planes = evidence.snapshot.control_planes().filter(|node| node.talos.etcd_members.is_ok());
+                let diagnosis = Recognised::new(TWICE.id, headline).rests_on(&sign).explains(follows);
+                let control_planes = symptoms.snapshot.control_planes().filter(|node| node.talos.etcd_members.is_ok());
                 // Which of the two is to go is nothing that anybody but the owner can say.
-                control_planes.fold(diagnosis, |it, node| {
-                    it.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
-                })
-            })
-            .map(|diagnosis| Diagnosis {
-                next: diagnosis.next.into_iter().filter(|hint| !matches!(hint, Hint::Remedy { .. })).collect(),
-                ..diagnosis
+                control_planes
+                    .fold(diagnosis, |it, node| {
+                        it.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
+                    })
+                    .without_remedies()
             })
             .collect()
     },
@@ -111,19 +109,19 @@ crashes. The service's last event says what it waits for.",
         Look("talosctl -n NODE logs SERVICE"),
         Do("Give the service what it waits for, or remove the extension from the image and upgrade the machine to it."),
     ],
-    recognise: |evidence| {
+    recognise: |symptoms| {
         // A service that has failed explains a boot that waits for it; that the boot does is what matters here.
         let own = |sign: &Sign<'_>| matches!(sign.problem.explained_by, None | Some("talos.nodes.services"));
-        let signs = evidence.of_check("talos.nodes.booted", &[Reason::ServiceBlocksBoot]).filter(own);
+        let signs = symptoms.of_check("talos.nodes.booted", &[Reason::ServiceBlocksBoot]).filter(own);
         signs
             .map(|sign| {
                 let headline = format!("{} does not finish booting: {}", sign.target, sign.problem.observed);
-                let later = evidence.about(sign.target).filter(|it| {
+                let later = symptoms.about(sign.target).filter(|it| {
                     it.check.starts_with("talos.nodes.") || it.check.starts_with("k8s.") || it.check == "etcd.service"
                 });
                 let later =
                     later.filter(|it| it.check != "talos.nodes.reachable" && it.check != "k8s.nodes.schedulable");
-                Diagnosis::new(HELD_UP.id, headline).rests_on(&sign).explains(later)
+                Recognised::new(HELD_UP.id, headline).rests_on(&sign).explains(later)
             })
             .collect()
     },

@@ -1,7 +1,7 @@
 //! The database, and what Kubernetes looks like without it.
 
-use super::evidence::{Sign, by_subject, names};
-use super::{Cause, Diagnosis, Evidence};
+use super::symptoms::{Sign, names};
+use super::{Cause, Recognised, Symptoms};
 use crate::checks::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
 use crate::checks::{Hint, Reason, Severity, Step, Target, hex};
 use crate::snapshot::{EtcdStatus, Gap, GapKind, Node};
@@ -24,29 +24,29 @@ one restore a snapshot.",
         Do("Only if that cannot be done: take the newest snapshot, wipe all control planes, and recover from it:"),
         Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
     ],
-    recognise: |evidence| {
-        let signs = evidence.of_check("etcd.quorum", &[Reason::QuorumLost]);
+    recognise: |symptoms| {
+        let signs = symptoms.of_check("etcd.quorum", &[Reason::QuorumLost]);
         signs
             .map(|sign| {
                 let down: Vec<_> =
-                    evidence.of_check("etcd.service", &[Reason::EtcdUnhealthy, Reason::EtcdStarting]).collect();
+                    symptoms.of_check("etcd.service", &[Reason::EtcdUnhealthy, Reason::EtcdStarting]).collect();
                 let who = names(down.iter().map(|sign| sign.target));
                 let who = if down.is_empty() { who } else { format!("; it does not work on {who}") };
-                let voices: Vec<_> = views(evidence).collect();
+                let voices: Vec<_> = views(symptoms).collect();
                 let answer = names(voices.iter().map(|(node, _)| node));
                 let headline =
                     format!("etcd has lost its quorum: {}{who}; answers came from {answer}", sign.problem.observed);
-                let diagnosis = Diagnosis::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
+                let diagnosis = Recognised::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
                 let diagnosis = voices.into_iter().fold(diagnosis, |it, (node, status)| {
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
                     it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))
                 });
-                let diagnosis = silent(evidence).fold(diagnosis, |it, (node, gap)| {
+                let diagnosis = silent(symptoms).fold(diagnosis, |it, (node, gap)| {
                     it.then(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]))
                         .sees(Target::node(node), format!("etcd's status: {}", gap.text))
                 });
                 // The API servers answer from etcd, and what they cannot write nobody can renew.
-                diagnosis.explains(evidence.signs().filter(|sign| {
+                diagnosis.explains(symptoms.all().filter(|sign| {
                     use Reason::{ApiFrozen, ApiNotReady, EtcdUnhealthy, NodeLeaseStale, QuorumUnproven};
                     matches!(
                         sign.problem.reason,
@@ -59,14 +59,14 @@ one restore a snapshot.",
 };
 
 /// Control planes that were asked for their etcd's status and gave none. A refusal tells nothing of etcd.
-fn silent<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (&'a Node, &'a Gap)> {
+fn silent<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (&'a Node, &'a Gap)> {
     let asked = |gap: &&Gap| !matches!(gap.kind, GapKind::NotAsked | GapKind::Forbidden | GapKind::Unsupported);
-    let nodes = evidence.snapshot.control_planes();
+    let nodes = symptoms.snapshot.control_planes();
     nodes.filter_map(move |node| Some((node, node.talos.etcd_status.as_ref().err().filter(asked)?)))
 }
 
-fn views<'a>(evidence: &Evidence<'a>) -> impl Iterator<Item = (Target, &'a EtcdStatus)> {
-    let nodes = evidence.snapshot.control_planes();
+fn views<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, &'a EtcdStatus)> {
+    let nodes = symptoms.snapshot.control_planes();
     nodes.filter_map(|node| Some((Target::node(node), node.talos.etcd_status.as_ref().ok()?)))
 }
 
@@ -87,21 +87,21 @@ the data itself is that large, find out what writes so much, or raise `quota-bac
         Do("Once the database is smaller than the quota, and not before:"),
         Change("talosctl -n CP etcd alarm disarm"),
     ],
-    recognise: |evidence| {
-        alarm(evidence, &OUT_OF_SPACE, &[Reason::AlarmNospace], "out of space and refuses every write")
+    recognise: |symptoms| {
+        alarm(symptoms, &OUT_OF_SPACE, &[Reason::AlarmNospace], "out of space and refuses every write")
             .into_iter()
-            .map(|it| it.explains(evidence.of(&[Reason::NodeLeaseStale])))
+            .map(|it| it.explains(symptoms.of(&[Reason::NodeLeaseStale])))
             .collect()
     },
 };
 
 /// One diagnosis for all members that have raised the alarm.
-fn alarm(evidence: &Evidence<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Diagnosis> {
-    let signs: Vec<_> = evidence.of_check("etcd.alarms", reasons).collect();
+fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognised> {
+    let signs: Vec<_> = symptoms.of_check("etcd.alarms", reasons).collect();
     let Some(first) = signs.first() else { return Vec::new() };
     let seen: Vec<String> = signs.iter().map(|sign| format!("{}: {}", sign.target, sign.problem.observed)).collect();
     let headline = format!("etcd is {what} ({})", seen.join("; "));
-    let diagnosis = Diagnosis::new(cause.id, headline).rests_on_all(&signs);
+    let diagnosis = Recognised::new(cause.id, headline).rests_on_all(&signs);
     vec![match first.target.address.as_deref() {
         Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} etcd status", [address])),
         None => diagnosis,
@@ -123,7 +123,7 @@ data and let it join anew. If you cannot tell which one is right, restore a back
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognise: |evidence| alarm(evidence, &CORRUPT, &[Reason::AlarmCorrupt], "corrupt"),
+    recognise: |symptoms| alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "corrupt"),
 };
 
 pub(super) const LEARNER: Cause = Cause {
@@ -141,18 +141,18 @@ Mend the network in both directions. If that does not help, remove the member, w
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognise: |evidence| {
-        let stuck = evidence.of(&[Reason::Learner, Reason::MemberJoining]);
+    recognise: |symptoms| {
+        let stuck = symptoms.of(&[Reason::Learner, Reason::MemberJoining]);
         // A young one is only warned of, and on its way.
-        let groups = by_subject(stuck.filter(|sign| sign.problem.severity == Severity::Fail));
+        let groups = symptoms.by_subject(stuck.filter(|sign| sign.problem.severity == Severity::Fail));
         groups
             .iter()
             .map(|signs| {
                 let target = signs[0].target;
                 let headline =
                     format!("etcd member {target} does not get beyond joining: {}", signs[0].problem.observed);
-                let etcd = evidence.about(target).filter(|sign| sign.check == "etcd.service");
-                Diagnosis::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd)
+                let etcd = symptoms.about(target).filter(|sign| sign.check == "etcd.service");
+                Recognised::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd)
             })
             .collect()
     },
@@ -170,25 +170,25 @@ Make sure that its machine is gone for good, then remove the member by its id. R
         Do("Make sure that no control plane has this member's id, then remove it:"),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
     ],
-    recognise: |evidence| {
-        let signs = evidence.of_check("etcd.members.nodes", &[Reason::StaleMember]);
-        signs.map(|sign| stale(evidence, &sign)).collect()
+    recognise: |symptoms| {
+        let signs = symptoms.of_check("etcd.members.nodes", &[Reason::StaleMember]);
+        signs.map(|sign| stale(symptoms, &sign)).collect()
     },
 };
 
-fn stale(evidence: &Evidence<'_>, sign: &Sign<'_>) -> Diagnosis {
+fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognised {
     let id = sign.target.id.as_deref().map(|id| format!(" ({id})")).unwrap_or_default();
-    let voters = views(evidence).count();
+    let voters = views(symptoms).count();
     let headline = format!(
         "etcd member {}{id} belongs to none of the {voters} control planes that answer, and still counts",
         sign.target
     );
-    let margin = evidence.of_check(
+    let margin = symptoms.of_check(
         "etcd.tolerance",
         &[Reason::NoTolerance, Reason::EvenMembers, Reason::MarginUnmet, Reason::TwoMembers],
     );
-    let diagnosis = Diagnosis::new(STALE.id, headline).rests_on(sign).explains(margin);
-    match evidence.snapshot.control_planes().find(|node| node.talos.etcd_members.is_ok()) {
+    let diagnosis = Recognised::new(STALE.id, headline).rests_on(sign).explains(margin);
+    match symptoms.snapshot.control_planes().find(|node| node.talos.etcd_members.is_ok()) {
         Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()])),
         None => diagnosis,
     }

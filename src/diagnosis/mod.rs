@@ -8,20 +8,20 @@ mod access;
 mod api;
 mod bootstrap;
 mod etcd;
-mod evidence;
 mod nodes;
+mod symptoms;
 #[cfg(test)]
 mod tests;
 mod upgrade;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
-pub(crate) use evidence::{Evidence, same_subject};
+pub(crate) use symptoms::{Symptoms, same_subject};
 
 use crate::checks::{Check, Hint, Reason, Step, Target, Verdict};
 use crate::snapshot::Snapshot;
-use evidence::Sign;
+use symptoms::Sign;
 
 /// One cause of trouble. Everything that is said about it anywhere is made from this literal.
 pub(crate) struct Cause {
@@ -36,7 +36,7 @@ pub(crate) struct Cause {
     /// What to do; steps that only read come first.
     pub(crate) remedy: &'static [Step],
     /// All instances of it that the evidence shows.
-    pub(crate) recognise: fn(&Evidence<'_>) -> Vec<Diagnosis>,
+    pub(crate) recognise: fn(&Symptoms<'_>) -> Vec<Recognised>,
 }
 
 impl fmt::Debug for Cause {
@@ -53,7 +53,7 @@ pub(crate) struct Diagnosis {
     /// One sentence, with names and figures.
     pub(crate) headline: String,
     /// What it rests on.
-    pub(crate) evidence: Vec<Seen>,
+    pub(crate) seen: Vec<Seen>,
     /// What to do next: commands that only read, then those that change something.
     pub(crate) next: Vec<Hint>,
     /// The problems that follow from it, in the order of the catalogue.
@@ -61,7 +61,7 @@ pub(crate) struct Diagnosis {
 }
 
 /// One observed fact, and where it was observed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     pub(crate) target: Target,
     pub(crate) observed: String,
@@ -78,15 +78,33 @@ pub(crate) struct Explained {
 }
 
 impl Diagnosis {
+    pub(crate) fn is_about(&self, check: &str, target: &Target, reason: Reason, observed: &str) -> bool {
+        self.explains
+            .iter()
+            .any(|it| it.check == check && it.target == *target && it.reason == reason && it.observed == observed)
+    }
+}
+
+/// A cause in the making.
+#[derive(Clone, Debug)]
+pub(crate) struct Recognised {
+    id: &'static str,
+    headline: String,
+    seen: Vec<Seen>,
+    next: Vec<Hint>,
+    /// The problems that show it or are known to follow, by their place in the round.
+    shows: BTreeSet<usize>,
+}
+
+impl Recognised {
     fn new(id: &'static str, headline: impl Into<String>) -> Self {
-        Self { id, headline: headline.into(), evidence: Vec::new(), next: Vec::new(), explains: Vec::new() }
+        Self { id, headline: headline.into(), seen: Vec::new(), next: Vec::new(), shows: BTreeSet::new() }
     }
 
     /// The problem shows the cause: it is evidence, it is explained, and its commands are next.
     fn rests_on(self, sign: &Sign<'_>) -> Self {
-        let seen = Seen { target: sign.target.clone(), observed: sign.problem.observed.clone() };
-        let diagnosis = self.sees(seen.target, seen.observed).explains([*sign]);
-        sign.problem.hints.iter().fold(diagnosis, |diagnosis, hint| diagnosis.then(hint.clone()))
+        let recognised = self.sees(sign.target.clone(), sign.problem.observed.as_str()).explains([*sign]);
+        sign.problem.hints.iter().fold(recognised, |recognised, hint| recognised.then(hint.clone()))
     }
 
     fn rests_on_all<'a>(self, signs: impl IntoIterator<Item = &'a Sign<'a>>) -> Self {
@@ -95,39 +113,43 @@ impl Diagnosis {
 
     /// A fact that supports it.
     fn sees(mut self, target: Target, observed: impl Into<String>) -> Self {
-        let seen = Seen { target, observed: observed.into() };
-        if !self.evidence.contains(&seen) {
-            self.evidence.push(seen);
-        }
+        self.seen.push(Seen { target, observed: observed.into() });
         self
     }
 
     /// Problems that follow from it.
     fn explains<'a>(mut self, signs: impl IntoIterator<Item = Sign<'a>>) -> Self {
-        self.explains.extend(signs.into_iter().map(|sign| sign.explained()));
+        self.shows.extend(signs.into_iter().map(|sign| sign.at));
         self
     }
 
-    /// One more command, each once, those that only read first. Likely causes are left out: this is the cause.
+    /// One more command. Likely causes are left out: this is the cause.
     fn then(mut self, hint: Hint) -> Self {
-        if matches!(hint, Hint::Likely(_)) || self.next.contains(&hint) {
-            return self;
+        if !matches!(hint, Hint::Likely(_)) {
+            self.next.push(hint);
         }
-        self.next.push(hint);
-        self.next.sort_by_key(|hint| matches!(hint, Hint::Remedy { .. }));
+        self
+    }
+
+    /// Nothing that the problems propose changes anything.
+    fn without_remedies(mut self) -> Self {
+        self.next.retain(|hint| !matches!(hint, Hint::Remedy { .. }));
         self
     }
 
     /// Only this command changes anything, whatever the problems propose.
-    fn only_remedy(mut self, hint: Hint) -> Self {
-        self.next.retain(|hint| !matches!(hint, Hint::Remedy { .. }));
-        self.then(hint)
+    fn only_remedy(self, hint: Hint) -> Self {
+        self.without_remedies().then(hint)
     }
 
-    pub(crate) fn is_about(&self, check: &str, target: &Target, reason: Reason, observed: &str) -> bool {
-        self.explains
-            .iter()
-            .any(|it| it.check == check && it.target == *target && it.reason == reason && it.observed == observed)
+    /// Everything once, and commands that only read before those that change something.
+    fn diagnosis(mut self, explains: Vec<Explained>) -> Diagnosis {
+        let mut known = HashSet::new();
+        self.seen.retain(|seen| known.insert(seen.clone()));
+        let mut known = HashSet::new();
+        self.next.retain(|hint| known.insert(hint.clone()));
+        self.next.sort_by_key(|hint| matches!(hint, Hint::Remedy { .. }));
+        Diagnosis { id: self.id, headline: self.headline, seen: self.seen, next: self.next, explains }
     }
 }
 
@@ -139,6 +161,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &access::WORKER_ENDPOINT,
     &access::ROLE_INSUFFICIENT,
     &access::KUBERNETES_RIGHTS,
+    &access::ETCD_RIGHTS,
     &upgrade::RENEWAL_BROKEN,
     &access::UNCONFIGURED,
     &nodes::REMOVED,
@@ -171,19 +194,16 @@ pub(crate) fn find(id: &str) -> Option<&'static Cause> {
 
 /// What lies behind the problems of a round, from root to symptom.
 pub(crate) fn diagnose(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Diagnosis> {
-    let evidence = Evidence::new(snapshot, verdicts);
-    let mut taken = BTreeSet::new();
+    recognised_in(&mut Symptoms::new(snapshot, verdicts))
+}
+
+fn recognised_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
     let mut made = Vec::new();
     for cause in ALL {
-        for mut diagnosis in (cause.recognise)(&evidence) {
-            let shows: BTreeSet<usize> = evidence.positions(&diagnosis.explains);
-            if shows.is_subset(&taken) {
-                continue;
+        for recognised in (cause.recognise)(symptoms) {
+            if let Some(explains) = symptoms.explain(&recognised.shows) {
+                made.push(recognised.diagnosis(explains));
             }
-            let all: BTreeSet<usize> = evidence.with_consequences(shows).difference(&taken).copied().collect();
-            diagnosis.explains = evidence.at(&all);
-            taken.extend(all);
-            made.push(diagnosis);
         }
     }
     made

@@ -1,19 +1,19 @@
 //! Machines and their kubelets.
 
-use super::evidence::{Sign, by_subject, names, same_subject};
-use super::{Cause, Diagnosis, Evidence};
+use super::symptoms::{Sign, first_names};
+use super::{Cause, Recognised, Symptoms};
 use crate::checks::sources::{
     KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
     TALOS_TROUBLESHOOTING_CONTROL_PLANE,
 };
-use crate::checks::{Hint, Kind, Reason, Step, Target};
-use crate::snapshot::Role;
+use crate::checks::{About, Hint, Kind, Reason, Step, Target, host};
+use crate::snapshot::{EtcdMember, Node, Role};
 
 use Step::{Change, Do, Look};
 
 /// All that is found wrong with a machine that takes part in nothing, and the margin that etcd lacks without it. What people
 /// have decided about it is no consequence.
-pub(super) fn consequences<'a>(evidence: &Evidence<'a>, target: &'a Target) -> Vec<Sign<'a>> {
+pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> Vec<Sign<'a>> {
     let decided = |reason| {
         use Reason::{Cordoned, CordonedByTalos, StaleDiscoveryMember, StaleMember, StaleNodeObject, Uninitialised};
         matches!(
@@ -21,34 +21,73 @@ pub(super) fn consequences<'a>(evidence: &Evidence<'a>, target: &'a Target) -> V
             Cordoned | CordonedByTalos | StaleDiscoveryMember | StaleMember | StaleNodeObject | Uninitialised
         )
     };
-    let own = evidence.about(target).filter(|sign| !decided(sign.problem.reason));
-    let margin = evidence.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet]);
-    own.chain(margin.filter(|sign| is_named(&sign.problem.observed, &target.name))).collect()
+    let own = symptoms.about(target).filter(|sign| !decided(sign.problem.reason));
+    let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet]);
+    let votes = symptoms.machine(target).is_some_and(|node| is_voter(symptoms, node));
+    own.chain(margin.filter(|_| votes)).collect()
 }
 
-/// `2 of 3 voters up (cp-3 is not)` names cp-3, and not cp.
-fn is_named(text: &str, name: &str) -> bool {
-    text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '.' | '_'))).any(|word| word == name)
+/// Some control plane's list has it as a member with a vote, which is missing while it takes part in nothing.
+fn is_voter(symptoms: &Symptoms<'_>, node: &Node) -> bool {
+    let lists = symptoms.snapshot.nodes.iter().map(|node| &node.talos.etcd_members);
+    let is_it = |member: &EtcdMember| {
+        let mut hosts = member.peer_urls.iter().map(|url| host(url));
+        member.name == node.name || hosts.any(|host| node.addresses.iter().any(|address| address == host))
+    };
+    lists.flatten().flatten().any(|member| !member.is_learner && is_it(member))
 }
 
-/// One diagnosis for each machine that Talos misses for this reason and nobody else explains.
-fn lost(
-    evidence: &Evidence<'_>,
+/// As many are named in a headline.
+const NAMES: usize = 5;
+/// More machines than this in the same trouble are one trouble.
+const EACH: usize = 3;
+
+/// A machine that Talos misses, and what is to be said if it is the only one.
+struct Lost<'a> {
+    sign: Sign<'a>,
+    headline: String,
+}
+
+/// A diagnosis for each machine that Talos misses for this reason and nobody else explains; one for all of many. `what` is said of
+/// several.
+fn lost<'a>(
+    cause: &'static str,
+    what: &str,
+    symptoms: &Symptoms<'a>,
     reasons: &'static [Reason],
-    make: fn(&Evidence<'_>, &Sign<'_>) -> Option<Diagnosis>,
-) -> Vec<Diagnosis> {
-    let signs = evidence.of_check("talos.nodes.reachable", reasons).filter(Sign::is_root);
-    signs
-        .filter_map(|sign| {
-            let diagnosis = make(evidence, &sign)?.rests_on(&sign);
-            let others = consequences(evidence, sign.target);
-            let heard = others.iter().filter(|it| matches!(it.check, "k8s.nodes.ready" | "k8s.api.servers"));
-            let diagnosis = heard.fold(diagnosis, |it, sign| {
-                it.sees(sign.target.clone(), format!("{}: {}", sign.check, sign.problem.observed))
-            });
-            Some(diagnosis.explains(others.iter().copied()))
-        })
-        .collect()
+    headline: fn(&Symptoms<'a>, &Sign<'a>) -> Option<String>,
+) -> Vec<Recognised> {
+    let signs = symptoms.of_check("talos.nodes.reachable", reasons);
+    let mut lost: Vec<_> = signs
+        .filter(|sign| sign.is_root() && symptoms.is_open(sign))
+        .filter_map(|sign| Some(Lost { sign, headline: headline(symptoms, &sign)? }))
+        .collect();
+    if lost.len() <= EACH {
+        let one = |it: &Lost<'a>| with_lost(symptoms, Recognised::new(cause, it.headline.as_str()), it);
+        return lost.iter().map(one).collect();
+    }
+    let is_worker = |it: &Lost<'_>| symptoms.node(it.sign.target).is_none_or(|node| node.role != Role::ControlPlane);
+    lost.sort_by_key(is_worker);
+    let all = symptoms.snapshot.nodes.iter().filter(|node| !node.leaving).count();
+    let control_planes = lost.iter().filter(|it| !is_worker(it)).count();
+    let among = match control_planes {
+        0 => String::new(),
+        1 => ", a control plane among them".to_owned(),
+        n => format!(", {n} control planes among them"),
+    };
+    let targets: Vec<_> = lost.iter().map(|it| it.sign.target).collect();
+    let headline = format!("{} of {all} machines {what}{among}: {}", lost.len(), first_names(&targets, EACH));
+    vec![lost.iter().fold(Recognised::new(cause, headline), |it, one| with_lost(symptoms, it, one))]
+}
+
+fn with_lost(symptoms: &Symptoms<'_>, recognised: Recognised, lost: &Lost<'_>) -> Recognised {
+    let recognised = recognised.rests_on(&lost.sign);
+    let others = consequences(symptoms, lost.sign.target);
+    let heard = others.iter().filter(|it| matches!(it.check, "k8s.nodes.ready" | "k8s.api.servers"));
+    let recognised = heard.fold(recognised, |it, sign| {
+        it.sees(sign.target.clone(), format!("{}: {}", sign.check, sign.problem.observed))
+    });
+    recognised.explains(others)
 }
 
 pub(super) const DOWN: Cause = Cause {
@@ -70,43 +109,40 @@ back, remove it properly, etcd first.",
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("kubectl delete node NODENAME"),
     ],
-    recognise: |evidence| {
-        lost(evidence, &[Reason::NodeUnreachable], |evidence, sign| {
-            if lives(evidence, sign.target) {
+    recognise: |symptoms| {
+        lost(DOWN.id, "do not answer", symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
+            if lives(symptoms, sign.target) {
                 return None;
             }
-            let unheard = evidence.about(sign.target).any(|it| it.check == "k8s.nodes.ready");
+            let unheard = symptoms.about(sign.target).any(|it| it.check == "k8s.nodes.ready");
             let also = if unheard {
                 ", and Kubernetes does not hear from it either"
-            } else if evidence.passed("k8s.nodes.ready", sign.target) {
+            } else if symptoms.passed("k8s.nodes.ready", sign.target) {
                 ", and Kubernetes has not missed it so far"
             } else {
                 ""
             };
-            let role = role(evidence, sign.target);
-            Some(Diagnosis::new(
-                DOWN.id,
-                format!("{role}{} does not answer: {}{also}", sign.target, sign.problem.observed),
-            ))
+            let role = role(symptoms, sign.target);
+            Some(format!("{role}{} does not answer: {}{also}", sign.target, sign.problem.observed))
         })
     },
 };
 
 /// The machine was seen to live while it was silent to Talos. Being Ready is none: Kubernetes says so of the dead for 50 s.
-fn lives(evidence: &Evidence<'_>, target: &Target) -> bool {
-    let Some(kubernetes) = &evidence.snapshot.kubernetes else { return false };
-    let memory = &evidence.snapshot.memory;
+fn lives(symptoms: &Symptoms<'_>, target: &Target) -> bool {
+    let Some(kubernetes) = &symptoms.snapshot.kubernetes else { return false };
+    let memory = &symptoms.snapshot.memory;
     let silent_before = memory.rounds > 0 && !memory.answered.contains(&target.name);
     let lease = kubernetes.node_leases.as_ref().ok().and_then(|leases| leases.by_name.get(&target.name));
     let renewed = silent_before && lease.is_some_and(|lease| lease.moved_within.is_some());
     let serves = kubernetes.servers.get(&target.name).is_some_and(Result::is_ok);
     // Another cluster's leases tell nothing of this one.
-    serves || (renewed && evidence.passed("k8s.nodes.ready", target))
+    serves || (renewed && symptoms.passed("k8s.nodes.ready", target))
 }
 
 /// `control plane `, as far as it is known.
-fn role(evidence: &Evidence<'_>, target: &Target) -> &'static str {
-    match evidence.node(target).map(|node| node.role) {
+fn role(symptoms: &Symptoms<'_>, target: &Target) -> &'static str {
+    match symptoms.node(target).map(|node| node.role) {
         Some(Role::ControlPlane) => "control plane ",
         Some(Role::Worker) => "worker ",
         _ => "",
@@ -126,11 +162,11 @@ Workloads are not affected. Everything that only Talos can tell of the machine i
         Look("kubectl describe node NODENAME"),
         Do("Open port 50000 between the control planes and to the workers; try another endpoint with `-e`."),
     ],
-    recognise: |evidence| {
-        lost(evidence, &[Reason::NodeUnreachable], |evidence, sign| {
-            let headline =
-                format!("{} lives, and its Talos API does not answer: {}", sign.target, sign.problem.observed);
-            lives(evidence, sign.target).then(|| Diagnosis::new(CUT_OFF.id, headline))
+    recognise: |symptoms| {
+        let what = "live, and their Talos APIs do not answer";
+        lost(CUT_OFF.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
+            lives(symptoms, sign.target)
+                .then(|| format!("{} lives, and its Talos API does not answer: {}", sign.target, sign.problem.observed))
         })
     },
 };
@@ -149,16 +185,16 @@ It does not heal by itself as a rule. Look at the console before you reset it: w
         Do("Look at the console and at the hypervisor (is it paused, is its disk full?)."),
         Do("Then reset it by its power button, its hypervisor or its management controller."),
     ],
-    recognise: |evidence| {
-        lost(evidence, &[Reason::NodeFrozen], |evidence, sign| {
-            let role = role(evidence, sign.target);
-            let what = if lives(evidence, sign.target) {
+    recognise: |symptoms| {
+        let what = "accept connections and do not answer";
+        lost(HANGS.id, what, symptoms, &[Reason::NodeFrozen], |symptoms, sign| {
+            let role = role(symptoms, sign.target);
+            let what = if lives(symptoms, sign.target) {
                 "its machined hangs, while its containers go on"
             } else {
                 "it hangs"
             };
-            let headline = format!("{role}{} accepts connections and does not answer: {what}", sign.target);
-            Some(Diagnosis::new(HANGS.id, headline))
+            Some(format!("{role}{} accepts connections and does not answer: {what}", sign.target))
         })
     },
 };
@@ -177,8 +213,8 @@ Make sure that the machine is gone before you delete its Node: one that is merel
         Do("Delete the Node of a machine that is gone for good. Discovery needs nothing but time."),
         Change("kubectl delete node NODENAME"),
     ],
-    recognise: |evidence| {
-        let groups = by_subject(evidence.of(&[Reason::StaleNodeObject, Reason::StaleDiscoveryMember]));
+    recognise: |symptoms| {
+        let groups = symptoms.by_subject(symptoms.of(&[Reason::StaleNodeObject, Reason::StaleDiscoveryMember]));
         groups
             .iter()
             .map(|signs| {
@@ -188,8 +224,8 @@ Make sure that the machine is gone before you delete its Node: one that is merel
                 };
                 let target = signs[0].target;
                 let headline = format!("{target} is gone, and {lister} still lists it: {}", signs[0].problem.observed);
-                let own = evidence.about(target).filter(|sign| sign.check != "k8s.nodes.schedulable");
-                Diagnosis::new(REMOVED.id, headline).rests_on_all(signs).explains(own)
+                let own = symptoms.about(target).filter(|sign| sign.check != "k8s.nodes.schedulable");
+                Recognised::new(REMOVED.id, headline).rests_on_all(signs).explains(own)
             })
             .collect()
     },
@@ -207,19 +243,19 @@ With an autoscaler the number of workers is not constant: expect the least numbe
         Do("Ask again once it has finished, or give `--expect-workers` the number that the autoscaler keeps at least."),
         Do("`--max-unready-workers N` allows for workers that come and go."),
     ],
-    recognise: |evidence| {
-        let workers = || evidence.snapshot.nodes.iter().filter(|node| node.role == Role::Worker);
+    recognise: |symptoms| {
+        let workers = || symptoms.snapshot.nodes.iter().filter(|node| node.role == Role::Worker);
         let leaving: Vec<Target> = workers().filter(|node| node.leaving).map(Target::node).collect();
         let staying = workers().filter(|node| !node.leaving).count();
-        let Some(expected) = evidence.snapshot.asked.expect_workers else { return Vec::new() };
-        let signs = evidence.of(&[Reason::NodeMissing]).filter(|sign| sign.target.kind == Kind::Cluster);
-        let signs: Vec<_> = signs.filter(|sign| sign.problem.expected.contains("worker")).collect();
+        let Some(expected) = symptoms.snapshot.asked.expect_workers else { return Vec::new() };
+        let signs = symptoms.of(&[Reason::NodeMissing]).filter(|sign| sign.target.kind == Kind::Cluster);
+        let signs: Vec<_> = signs.filter(|sign| sign.problem.about == Some(About::Role(Role::Worker))).collect();
         if leaving.is_empty() || signs.is_empty() || staying >= expected || staying + leaving.len() < expected {
             return Vec::new();
         }
-        let headline =
-            format!("{} of {expected} expected workers are being removed: {}", leaving.len(), names(&leaving));
-        let diagnosis = Diagnosis::new(SCALED_DOWN.id, headline).then(Hint::run("{kubectl} get nodes -o wide", []));
+        let names = first_names(&leaving.iter().collect::<Vec<_>>(), NAMES);
+        let headline = format!("{} of {expected} expected workers are being removed: {names}", leaving.len());
+        let diagnosis = Recognised::new(SCALED_DOWN.id, headline).then(Hint::run("{kubectl} get nodes -o wide", []));
         let diagnosis = leaving.into_iter().fold(diagnosis, |it, node| it.sees(node, "is being removed"));
         vec![diagnosis.rests_on_all(&signs)]
     },
@@ -240,16 +276,16 @@ something that its service names.",
         Do("Mend what the log names in the machine configuration; Talos starts the kubelet anew."),
         Change("talosctl -n NODE service kubelet restart"),
     ],
-    recognise: |evidence| {
-        evidence
+    recognise: |symptoms| {
+        symptoms
             .of_check("talos.nodes.kubelet", &[Reason::KubeletUnhealthy])
             .map(|sign| {
                 let headline = format!("the kubelet of {} does not run: {}", sign.target, sign.problem.observed);
-                let follows = evidence.about(sign.target).filter(|it| {
+                let follows = symptoms.about(sign.target).filter(|it| {
                     use Reason::{NodeLeaseStale, NodeNotReady, NodeNotRegistered, StatusStale};
                     matches!(it.problem.reason, NodeLeaseStale | NodeNotReady | NodeNotRegistered | StatusStale)
                 });
-                let diagnosis = Diagnosis::new(KUBELET.id, headline).rests_on(&sign).explains(follows);
+                let diagnosis = Recognised::new(KUBELET.id, headline).rests_on(&sign).explains(follows);
                 match sign.target.address.as_deref() {
                     Some(address) => {
                         diagnosis.then(Hint::remedy("{talosctl} -n {} service kubelet restart", [address]))
@@ -273,20 +309,20 @@ The machines themselves are well.",
         Look("talosctl -n CP get manifests"),
         Do("Install the network plugin of your choice, or look at the logs of the one that is installed."),
     ],
-    recognise: |evidence| {
-        let signs: Vec<_> = evidence.of(&[Reason::CniMissing]).collect();
+    recognise: |symptoms| {
+        let signs: Vec<_> = symptoms.of(&[Reason::CniMissing]).collect();
         if signs.is_empty() {
             return Vec::new();
         }
-        let total = evidence.snapshot.nodes.iter().filter(|node| node.sources.kubernetes).count();
+        let total = symptoms.snapshot.nodes.iter().filter(|node| node.sources.kubernetes).count();
         let headline = format!(
             "no network plugin works on {} of {total} nodes ({}), which stay NotReady",
             signs.len(),
-            names(signs.iter().map(|sign| sign.target))
+            first_names(&signs.iter().map(|sign| sign.target).collect::<Vec<_>>(), NAMES)
         );
-        let dns = evidence.of_check("k8s.dns", &[Reason::DnsNoEndpoints]);
+        let dns = symptoms.of_check("k8s.dns", &[Reason::DnsNoEndpoints]);
         vec![
-            Diagnosis::new(NO_NETWORK.id, headline)
+            Recognised::new(NO_NETWORK.id, headline)
                 .then(Hint::run("{kubectl} -n kube-system get pods -o wide", []))
                 .rests_on_all(&signs)
                 .explains(dns),
@@ -308,19 +344,19 @@ Approve the request if the kubelet is one that you know, and install an approver
         Change("kubectl certificate approve NAME"),
         Do("Install an approver of kubelet serving certificates, or switch `rotate-server-certificates` off."),
     ],
-    recognise: |evidence| {
-        let pending = evidence.of_check("k8s.nodes.csrs", &[Reason::CsrPending]);
+    recognise: |symptoms| {
+        let pending = symptoms.of_check("k8s.nodes.csrs", &[Reason::CsrPending]);
         pending
             .filter_map(|sign| {
                 // Without this consequence a request that waits is a warning that speaks for itself.
                 let stale: Vec<_> =
-                    evidence.of(&[Reason::StatusStale]).filter(|it| same_subject(it.target, sign.target)).collect();
+                    symptoms.about(sign.target).filter(|it| it.problem.reason == Reason::StatusStale).collect();
                 let first = stale.first()?;
                 let headline = format!(
                     "{} waits for somebody to approve its serving certificate, so its static pods cannot be read: {}",
                     first.target, sign.problem.observed
                 );
-                let diagnosis = Diagnosis::new(UNAPPROVED.id, headline).rests_on(&sign);
+                let diagnosis = Recognised::new(UNAPPROVED.id, headline).rests_on(&sign);
                 let seen = diagnosis.sees(first.target.clone(), first.problem.observed.clone());
                 Some(seen.explains(stale.iter().copied()))
             })

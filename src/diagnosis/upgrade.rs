@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cause, Diagnosis, Evidence};
+use super::symptoms::first_names;
+use super::{Cause, Recognised, Symptoms};
 use crate::checks::sources::{TALOS_PKI, TALOS_TROUBLESHOOTING, TALOS_UPGRADE};
-use crate::checks::{Hint, Reason, Severity, Step, Target, host};
-use crate::snapshot::GapKind;
+use crate::checks::{About, Hint, Reason, Severity, Step, Target, host};
+use crate::snapshot::{GapKind, Node, Service};
 
 use Step::{Change, Do, Look};
 
@@ -27,9 +28,9 @@ for a while.",
     recognise: half_done,
 };
 
-fn half_done(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
+fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
     let mut versions: BTreeMap<&str, usize> = BTreeMap::new();
-    for node in evidence.snapshot.nodes.iter().filter(|node| !node.leaving) {
+    for node in symptoms.snapshot.nodes.iter().filter(|node| !node.leaving) {
         let own = node.talos.contact.as_ref().ok().filter(|contact| contact.answered_by_other.is_none());
         if let Some(contact) = own {
             *versions.entry(contact.version.tag.as_str()).or_default() += 1;
@@ -39,35 +40,36 @@ fn half_done(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
         return Vec::new();
     }
     let mixed: Vec<String> = versions.iter().map(|(tag, nodes)| format!("{nodes} on {tag}")).collect();
-    let left: Vec<_> = evidence
+    let left: Vec<_> = symptoms
         .of(&[Reason::CordonedByTalos])
         .filter(|sign| {
-            let node = evidence.node(sign.target);
+            let node = symptoms.node(sign.target);
             // While it is being upgraded, a cordon is as it should be.
             node.is_some_and(|node| matches!(&node.talos.machine_status, Ok(Some(it)) if it.stage == "running"))
         })
         .collect();
-    left.iter()
-        .map(|sign| {
-            let own = evidence.node(sign.target).and_then(|node| node.talos.contact.as_ref().ok());
+    if left.is_empty() {
+        return Vec::new();
+    }
+    let targets: Vec<_> = left.iter().map(|sign| sign.target).collect();
+    let who = match left.as_slice() {
+        [one] => {
+            let own = symptoms.node(one.target).and_then(|node| node.talos.contact.as_ref().ok());
             let own = own.map_or("", |contact| contact.version.tag.as_str());
-            let headline = format!(
-                "an upgrade stopped half way: {}, and {} runs {own} and is still cordoned by Talos",
-                mixed.join(", "),
-                sign.target
-            );
-            let diagnosis = Diagnosis::new(HALF_DONE.id, headline).rests_on(sign);
-            let diagnosis = match sign.target.address.as_deref() {
-                Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} version", [address])),
-                None => diagnosis,
-            };
-            let nodes = evidence.snapshot.nodes.iter();
-            nodes.fold(diagnosis, |it, node| match &node.talos.contact {
-                Ok(contact) => it.sees(Target::node(node), format!("Talos {}", contact.version.tag)),
-                Err(_) => it,
-            })
-        })
-        .collect()
+            format!("{} runs {own} and is", one.target)
+        }
+        _ => format!("{} are", first_names(&targets, 3)),
+    };
+    let headline = format!("an upgrade stopped half way: {}, and {who} still cordoned by Talos", mixed.join(", "));
+    let recognised = Recognised::new(HALF_DONE.id, headline).rests_on_all(&left);
+    let addresses = targets.iter().filter_map(|target| target.address.as_deref());
+    let recognised =
+        addresses.fold(recognised, |it, address| it.then(Hint::run("{talosctl} -n {} version", [address])));
+    let nodes = symptoms.snapshot.nodes.iter();
+    vec![nodes.fold(recognised, |it, node| match &node.talos.contact {
+        Ok(contact) => it.sees(Target::node(node), format!("Talos {}", contact.version.tag)),
+        Err(_) => it,
+    })]
 }
 
 pub(super) const CLOCK: Cause = Cause {
@@ -84,22 +86,36 @@ that lets only the old way through stops exactly the machines that were upgraded
         Look("talosctl -n NODE logs controller-runtime"),
         Do("Name time servers that the machine can reach in `machine.time.servers`, or open the way to those it has."),
     ],
-    recognise: |evidence| {
-        let signs = evidence.of_check("talos.time", &[Reason::TimeNotSynced]);
+    recognise: |symptoms| {
+        let signs = symptoms.of_check("talos.time", &[Reason::TimeNotSynced]);
         signs
             .filter(|sign| sign.is_root() && sign.problem.severity == Severity::Fail)
             .map(|sign| {
-                let stage = evidence.node(sign.target).map(|node| &node.talos.machine_status);
+                let stage = symptoms.node(sign.target).map(|node| &node.talos.machine_status);
                 let booting = matches!(stage, Some(Ok(Some(status))) if status.stage == "booting");
                 let so = if booting { ", so it does not get any further" } else { "" };
                 let headline = format!("{} cannot synchronise its clock{so}", sign.target);
-                // What waits for the clock says so.
-                let others = evidence.about(sign.target).filter(|it| it.problem.observed.contains("time sync"));
-                Diagnosis::new(CLOCK.id, headline).rests_on(&sign).explains(others)
+                let waiting: Vec<&str> = symptoms.node(sign.target).map(waiting_for_time).unwrap_or_default();
+                let others = symptoms.about(sign.target).filter(|it| match &it.problem.about {
+                    Some(About::Service(id)) => waiting.contains(&id.as_str()),
+                    _ => it.problem.reason == Reason::ServiceBlocksBoot && !waiting.is_empty(),
+                });
+                Recognised::new(CLOCK.id, headline).rests_on(&sign).explains(others)
             })
             .collect()
     },
 };
+
+/// The services that wait for the clock, as Talos says in the event of each that waits.
+fn waiting_for_time(node: &Node) -> Vec<&str> {
+    let waits = |service: &&Service| {
+        service.state == "Waiting" && service.last_event.as_ref().is_some_and(|event| event.message.contains(TIME_SYNC))
+    };
+    node.talos.services.iter().flatten().filter(waits).map(|service| service.id.as_str()).collect()
+}
+
+/// Talos's own name of that condition.
+const TIME_SYNC: &str = "time sync";
 
 pub(super) const RENEWAL_BROKEN: Cause = Cause {
     id: "certificate-renewal-broken",
@@ -119,41 +135,46 @@ certificate of the control plane does not name, breaks that silently until the l
     recognise: renewal_broken,
 };
 
-fn renewal_broken(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
-    let mut found = at_endpoints(evidence);
-    found.extend(behind_endpoints(evidence));
+fn renewal_broken(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+    let mut found = at_endpoints(symptoms);
+    found.extend(behind_endpoints(symptoms));
     found
 }
 
 /// What an endpoint says of a machine whose certificate it does not accept any more, while it accepts others by the same clock.
-fn behind_endpoints(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
-    let accepted = evidence.snapshot.nodes.iter().find_map(|node| {
+fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+    let accepted = symptoms.snapshot.nodes.iter().find_map(|node| {
         let contact = node.talos.contact.as_ref().ok()?;
         (contact.answered_by_other.is_none() && host(&contact.endpoint) != node.address).then_some(node)
     });
     let Some(accepted) = accepted else { return Vec::new() };
-    evidence
+    symptoms
         .of_check("talos.nodes.reachable", &[Reason::NodeUnreachable])
-        .filter(|sign| sign.problem.observed.contains("x509: certificate has expired"))
+        .filter(|sign| symptoms.node(sign.target).is_some_and(is_not_accepted))
         .map(|sign| {
             let (target, observed) = (sign.target, &sign.problem.observed);
             let headline =
                 format!("{target} does not renew its Talos certificate, so no endpoint reaches it: {observed}");
-            let diagnosis = Diagnosis::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
+            let diagnosis = Recognised::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
             diagnosis.sees(Target::node(accepted), "its certificate is accepted")
         })
         .collect()
 }
 
-fn at_endpoints(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
-    let Some(talos) = &evidence.snapshot.talos else { return Vec::new() };
+/// The endpoint has reached it, and does not take its certificate: the words are those of Go's `crypto/x509`, by way of apid.
+fn is_not_accepted(node: &Node) -> bool {
+    node.talos.contact.as_ref().is_err_and(|gap| gap.text.contains("x509: certificate has expired or is not yet valid"))
+}
+
+fn at_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+    let Some(talos) = &symptoms.snapshot.talos else { return Vec::new() };
     // One that is accepted shows that the clock here is right.
     let Some(valid) = talos.endpoints.iter().find(|endpoint| endpoint.version.is_ok()) else { return Vec::new() };
     let ended = |address: &str| {
         let endpoint = talos.endpoints.iter().find(|endpoint| endpoint.address == address);
         endpoint.is_some_and(|it| it.version.as_ref().is_err_and(|gap| gap.kind == GapKind::PeerCertificateExpired))
     };
-    evidence
+    symptoms
         .of_check("talos.endpoints", &[Reason::ServerCertificateExpired])
         .filter(|sign| ended(&sign.target.name))
         .map(|sign| {
@@ -161,7 +182,7 @@ fn at_endpoints(evidence: &Evidence<'_>) -> Vec<Diagnosis> {
                 "{} does not renew its Talos certificate: {}, while that of {} is valid",
                 sign.target, sign.problem.observed, valid.address
             );
-            let diagnosis = Diagnosis::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
+            let diagnosis = Recognised::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
             diagnosis.then(Hint::run("{talosctl} -n {} logs controller-runtime", [host(&valid.address)]))
         })
         .collect()

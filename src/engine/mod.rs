@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::checks::{self, Check, Fact, Outcome, Problem, Severity, Status, Verdict};
+use crate::checks::{self, Check, Fact, Outcome, Problem, Severity, Verdict};
+use crate::diagnosis::diagnose;
 use crate::event::{Event, Round};
-use crate::evidence::{self, Log, Tail};
+use crate::logs::{self, Log, Tail};
 use crate::memory::Memory;
 use crate::snapshot::Snapshot;
 
@@ -136,7 +137,7 @@ impl Pace {
 async fn logs(pace: &Pace, observer: &impl Observe, snapshot: &Snapshot) -> Vec<Tail> {
     let until = Instant::now() + pace.attempt_timeout / 2;
     let until = pace.deadline.map_or(until, |deadline| until.min(deadline));
-    observer.logs(evidence::wanted(snapshot), snapshot, until).await
+    observer.logs(logs::wanted(snapshot), snapshot, until).await
 }
 
 /// A credentials check that fails before anybody was asked ends the run: that is configuration, not health. What nobody was asked
@@ -144,14 +145,13 @@ async fn logs(pace: &Pace, observer: &impl Observe, snapshot: &Snapshot) -> Vec<
 fn unusable_credentials(pace: &Pace, observer: &impl Observe, memory: &Memory) -> Option<Round> {
     let snapshot = observer.preflight(memory);
     let mut verdicts = judge_all(pace, &snapshot);
+    // `--strict` makes a certificate that is about to expire a failure, and no less usable: what counts is how it was judged.
     let is_unusable =
         |problem: &Problem| problem.severity == Severity::Fail && (!problem.waiting_helps || pace.deadline.is_none());
-    // `--strict` makes a certificate that is about to expire a failure, and no less usable.
-    let warns = |check: &Check| (check.judge)(&snapshot).status() == Status::Warn;
     let ends_the_run = |check: &Check, verdict: &Verdict| {
         check.id.ends_with(".credentials")
             && verdict.problems().any(|(_, problem)| is_unusable(problem))
-            && !warns(check)
+            && !pace.warn_only.contains(check.id)
     };
     let by = verdicts.iter().find(|(check, verdict)| ends_the_run(check, verdict))?.0.id;
     for (check, verdict) in &mut verdicts {
@@ -160,7 +160,7 @@ fn unusable_credentials(pace: &Pace, observer: &impl Observe, memory: &Memory) -
             *verdict = Verdict::blocked(by);
         }
     }
-    Some(Round { number: 0, at: pace.started.elapsed(), took: Duration::ZERO, snapshot, verdicts })
+    Some(completed(pace, 0, Duration::ZERO, snapshot, verdicts))
 }
 
 /// One complete round, or `None` when the deadline cut it off.
@@ -181,7 +181,20 @@ async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, nu
             verdicts = judge_all(pace, &snapshot);
         }
     }
-    Some(Round { number, at: pace.started.elapsed(), took: started.elapsed(), snapshot, verdicts })
+    Some(completed(pace, number, started.elapsed(), snapshot, verdicts))
+}
+
+/// Causes are found in what was judged, before the user's options decide what it weighs.
+fn completed(
+    pace: &Pace,
+    number: u32,
+    took: Duration,
+    snapshot: Snapshot,
+    mut verdicts: Vec<(&'static Check, Verdict)>,
+) -> Round {
+    let diagnoses = diagnose(&snapshot, &verdicts);
+    weigh(pace, &snapshot, &mut verdicts);
+    Round { number, at: pace.started.elapsed(), took, snapshot, verdicts, diagnoses }
 }
 
 /// The longest pause that some verdict asks for, and the facts of all that ask.
@@ -191,29 +204,29 @@ fn wanted_again(verdicts: &[(&'static Check, Verdict)]) -> Option<(Duration, BTr
     Some((after, checks::facts(asking().map(|(check, _)| check))))
 }
 
+/// As the judges say, whatever the user makes of it.
 fn judge_all(pace: &Pace, snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
     let judged = pace.checks.iter().map(|check| (*check, (check.judge)(snapshot)));
-    let mut verdicts: Vec<_> = judged.collect();
-    checks::allowance::apply(snapshot, &mut verdicts);
-    verdicts.into_iter().map(|(check, verdict)| (check, reweighed(pace, check, verdict))).collect()
+    judged
+        .map(|(check, verdict)| (check, if verdict.findings.is_empty() { checks::nothing_judged() } else { verdict }))
+        .collect()
 }
 
-/// `--strict` and `--warn-only`, the latter being more specific.
-fn reweighed(pace: &Pace, check: &Check, mut verdict: Verdict) -> Verdict {
-    let only_warn = pace.warn_only.contains(check.id);
-    if verdict.findings.is_empty() {
-        verdict = checks::nothing_judged();
-    }
-    for finding in &mut verdict.findings {
-        if let Outcome::Problem(problem) = &mut finding.outcome {
-            if only_warn {
-                problem.severity = Severity::Warn;
-            } else if pace.strict && problem.severity == Severity::Warn {
-                problem.severity = Severity::Fail;
+/// How much each problem counts: `--max-unready-workers`, then `--strict` and `--warn-only`, the last being the most specific.
+fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
+    checks::allowance::apply(snapshot, verdicts);
+    for (check, verdict) in verdicts {
+        let only_warn = pace.warn_only.contains(check.id);
+        for finding in &mut verdict.findings {
+            if let Outcome::Problem(problem) = &mut finding.outcome {
+                if only_warn {
+                    problem.severity = Severity::Warn;
+                } else if pace.strict && problem.severity == Severity::Warn {
+                    problem.severity = Severity::Fail;
+                }
             }
         }
     }
-    verdict
 }
 
 impl Round {

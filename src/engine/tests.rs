@@ -345,3 +345,47 @@ async fn strictness_makes_no_certificate_unusable() {
     let outcome = run_with(Setup { broken_credentials: soon, strict: true, ..ONE_PASS }, &[Said::Fine]).await;
     assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 1));
 }
+
+fn diagnosed(snapshot: &Snapshot, strict: bool, warn_only: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
+    let pace = Pace {
+        started: Instant::now(),
+        deadline: None,
+        interval: Duration::from_secs(5),
+        attempt_timeout: Duration::from_secs(10),
+        stable_for: None,
+        fail_fast: false,
+        retry_all: false,
+        strict,
+        logs: false,
+        warn_only: warn_only.iter().copied().collect(),
+        checks: checks::ALL.to_vec(),
+    };
+    let round = completed(&pace, 1, Duration::ZERO, snapshot.clone(), judge_all(&pace, snapshot));
+    (round.diagnoses.iter().map(|it| it.id).collect(), round.bad().map(|check| check.id).collect())
+}
+
+/// A learner that is on its way is none that is stuck, whatever the user makes of a warning.
+#[tokio::test(start_paused = true)]
+async fn what_a_problem_weighs_changes_no_diagnosis() {
+    let mut young = checks::fixture::healthy();
+    young.etcd_status_mut("cp-3").is_learner = true;
+    let mut members = young.node("cp-1").unwrap().talos.etcd_members.clone().unwrap();
+    members[2].is_learner = true;
+    young.set_members(&members);
+    young.service_mut("cp-3", "etcd").running_since = Some(checks::fixture::ago(60));
+    assert_eq!(diagnosed(&young, false, &[]).0, [""; 0]);
+    let (diagnoses, bad) = diagnosed(&young, true, &[]);
+    assert_eq!(diagnoses, [""; 0]);
+    assert!(bad.contains(&"etcd.learners"), "{bad:?}");
+
+    let mut adrift = checks::fixture::healthy();
+    adrift.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
+    let weighed = diagnosed(&adrift, false, &["talos.time"]);
+    assert_eq!(weighed, (vec!["clock-not-synchronised"], Vec::new()));
+
+    let mut allowed = checks::fixture::healthy();
+    allowed.power_off("w-1");
+    let judged = diagnosed(&allowed, false, &[]).0;
+    allowed.asked.max_unready_workers = crate::snapshot::Allowance::Count(1);
+    assert_eq!(diagnosed(&allowed, false, &[]), (judged, Vec::new()));
+}

@@ -171,6 +171,8 @@ fn gap(error: &Error) -> Gap {
     let kind = match status.code() {
         Code::Unauthenticated => GapKind::Unauthenticated,
         Code::PermissionDenied => GapKind::Forbidden,
+        // In etcd's own words: it has users, and this is none of them.
+        Code::InvalidArgument if status.message() == "etcdserver: user name is empty" => GapKind::Unauthenticated,
         Code::DeadlineExceeded | Code::Cancelled => GapKind::TimedOut,
         Code::OutOfRange => GapKind::TooLarge,
         _ => GapKind::ServerError,
@@ -378,6 +380,18 @@ mod tests {
         .await;
         let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
         assert_eq!(seen.members.unwrap_err().kind, GapKind::Forbidden);
+    }
+
+    #[tokio::test]
+    async fn who_is_no_user_of_etcd_is_not_known_to_it() {
+        let port = serve(None, |path| match path {
+            "/etcdserverpb.KV/Range" => Answer::Status(3, "etcdserver: user name is empty"),
+            "/etcdserverpb.Maintenance/Alarm" => Answer::Status(16, "etcdserver: invalid auth token"),
+            path => healthy(path),
+        })
+        .await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        assert_eq!(kinds(&seen), [None, Some(GapKind::Unauthenticated), Some(GapKind::Unauthenticated)]);
     }
 
     #[tokio::test]

@@ -34,7 +34,7 @@ use self::nodes::is_slow;
 use self::population::Candidate;
 use crate::checks::Fact;
 use crate::engine::Observe;
-use crate::evidence::{Log, Tail};
+use crate::logs::{Log, Tail};
 use crate::memory::Memory;
 use crate::plan::Plan;
 use crate::snapshot::{Asked, EtcdEndpoint, Gap, Kubernetes, Node, Snapshot, Talos};

@@ -28,8 +28,7 @@ pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
         lines.push(String::new());
         lines.push(headline("diagnosis", &clean(&diagnosis.headline), style));
         // What the headline says already is not said again.
-        let facts: Vec<_> =
-            diagnosis.evidence.iter().filter(|seen| !diagnosis.headline.contains(&seen.observed)).collect();
+        let facts: Vec<_> = diagnosis.seen.iter().filter(|seen| !diagnosis.headline.contains(&seen.observed)).collect();
         for (n, seen) in facts.iter().take(FACTS).enumerate() {
             let fact = format!("{}: {}", shown(&seen.target), clean(&seen.observed));
             lines.push(field(if n == 0 { "seen" } else { "" }, &fact));

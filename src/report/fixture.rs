@@ -252,7 +252,7 @@ pub(crate) fn diagnosed() -> Report {
             "control plane 10.0.0.3 (cp-3) does not answer: unavailable: connection refused, and Kubernetes does not \
                    hear from it either"
                 .to_owned(),
-        evidence: vec![seen("unavailable: connection refused"), seen("k8s.nodes.ready: last renewed 4m59s ago")],
+        seen: vec![seen("unavailable: connection refused"), seen("k8s.nodes.ready: last renewed 4m59s ago")],
         next: vec![
             Hint::run("{talosctl} -n {} version", ["10.0.0.3"]),
             Hint::run("{kubectl} describe node {}", ["cp-3"]),

@@ -54,6 +54,10 @@ fn command(
         } else if let Some(after) = rest.strip_prefix("{kubectl}") {
             out.push_str(&with_options("kubectl", &sources.kubectl_options)?);
             rest = after;
+        } else if let Some(after) = rest.strip_prefix("{*}") {
+            let all: Option<Vec<String>> = arguments.by_ref().map(|argument| shell_quote(argument)).collect();
+            out.push_str(&all.filter(|all| !all.is_empty())?.join(" "));
+            rest = after;
         } else if let Some(after) = rest.strip_prefix("{}") {
             out.push_str(&shell_quote(arguments.next()?)?);
             rest = after;
@@ -103,6 +107,7 @@ mod tests {
                 template: Some("{talosctl} -n {} reboot"),
             })
         );
+        assert_eq!(shown(Hint::run("say {} {*}", ["a", "b", "it's"])).as_deref(), Some(r"say a b 'it'\''s'"));
         assert_eq!(
             shown(Hint::run("{kubectl} get pods -o jsonpath='{.items}'", [])).as_deref(),
             Some("kubectl get pods -o jsonpath='{.items}'")
@@ -120,6 +125,8 @@ mod tests {
             );
         }
         assert_eq!(command_of(&Hint::run("{kubectl} describe node {}", []), &sources), None, "too few");
+        assert_eq!(command_of(&Hint::run("say {*}", []), &sources), None, "too few");
+        assert_eq!(command_of(&Hint::run("say {*}", ["a", "b\nc"]), &sources), None);
         assert_eq!(command_of(&Hint::run("{kubectl} get nodes", ["x"]), &sources), None, "too many");
     }
 }

@@ -12,7 +12,7 @@ use super::sanitise::{clean, log_lines};
 use super::{CheckReport, Report, Selection};
 use crate::checks::{Finding, Outcome, Problem, Status, Target};
 use crate::diagnosis;
-use crate::evidence::Tail;
+use crate::logs::Tail;
 
 /// The schema of the document, as shipped.
 pub(crate) const SCHEMA: &str = include_str!("../../schema/cluster-health.v1.json");
@@ -50,7 +50,8 @@ struct Document {
     not_observed: Vec<String>,
     sources: Origins,
     diagnoses: Vec<Diagnosis>,
-    evidence: Vec<Evidence>,
+    /// Of logs: what `--evidence` asks for.
+    evidence: Vec<LogEntry>,
     summary: Summary,
     checks: Vec<Check>,
 }
@@ -75,7 +76,7 @@ struct Weakened {
 }
 
 #[derive(Serialize)]
-struct Evidence {
+struct LogEntry {
     kind: &'static str,
     node: String,
     source: String,
@@ -267,7 +268,7 @@ fn document(report: &Report) -> Document {
                 .collect(),
         },
         diagnoses: report.diagnoses.iter().map(|it| diagnosis_entry(it, report)).collect(),
-        evidence: report.logs.iter().map(evidence).collect(),
+        evidence: report.logs.iter().map(log_entry).collect(),
         summary: Summary {
             total: summary.total,
             passed: summary.passed,
@@ -281,10 +282,10 @@ fn document(report: &Report) -> Document {
     }
 }
 
-fn evidence(tail: &Tail) -> Evidence {
+fn log_entry(tail: &Tail) -> LogEntry {
     let lines = tail.lines.as_ref().map(|lines| log_lines(lines)).unwrap_or_default();
     let missing = tail.lines.as_ref().err().map(|gap| clean(&gap.text));
-    Evidence { kind: "log", node: clean(&tail.log.node), source: clean(&tail.log.of.to_string()), lines, missing }
+    LogEntry { kind: "log", node: clean(&tail.log.node), source: clean(&tail.log.of.to_string()), lines, missing }
 }
 
 fn entry(check: &CheckReport, report: &Report) -> Check {
@@ -377,7 +378,7 @@ fn diagnosis_entry(diagnosis: &diagnosis::Diagnosis, report: &Report) -> Diagnos
         title: cause.map_or("", |cause| cause.title),
         headline: clean(&diagnosis.headline),
         evidence: diagnosis
-            .evidence
+            .seen
             .iter()
             .map(|seen| Seen { target: target(&seen.target), observed: clean(&seen.observed) })
             .collect(),

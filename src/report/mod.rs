@@ -25,8 +25,8 @@ use jiff::Timestamp;
 
 use crate::checks::{Check, Finding, Status};
 use crate::diagnosis::Diagnosis;
-use crate::evidence::Tail;
 use crate::exit::Exit;
+use crate::logs::Tail;
 
 /// Everything that is known of a run, at its start, on the way and at its end.
 #[derive(Clone, Debug)]

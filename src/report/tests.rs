@@ -209,8 +209,8 @@ fn hostile() -> Report {
     report.diagnoses = fixture::diagnosed().diagnoses;
     let diagnosis = &mut report.diagnoses[0];
     diagnosis.headline.clone_from(&bad);
-    diagnosis.evidence[0].target.name.clone_from(&bad);
-    diagnosis.evidence[0].observed.clone_from(&bad);
+    diagnosis.seen[0].target.name.clone_from(&bad);
+    diagnosis.seen[0].observed.clone_from(&bad);
     diagnosis.next.push(Hint::run("{talosctl} -n {} version", [&bad]));
     report.sources.nodes[0].name.clone_from(&bad);
     report.sources.nodes[0].address.clone_from(&bad);

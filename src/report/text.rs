@@ -8,8 +8,8 @@ use super::style::{Paint, paint};
 use super::{CheckReport, Report, RunResult, Selection, Summary, diagnoses, problems};
 use crate::checks::{Finding, Kind, Outcome, Severity, Stage, Status, Target};
 use crate::duration::human;
-use crate::evidence::Tail;
 use crate::exit::Exit;
+use crate::logs::Tail;
 
 /// How text is shown.
 #[derive(Clone, Copy, Debug, Default)]

@@ -139,7 +139,14 @@ fn external(gap: &Gap, expected: &str) -> Outcome {
     let problem = gap_problem(gap, expected);
     Outcome::Problem(match gap.kind {
         GapKind::UnknownCa => problem.hint(Hint::likely("etcd has a CA of its own: give it with `--etcd-cacert`")),
-        GapKind::ClientCertificateRefused | GapKind::Unauthenticated => problem
+        // Talos has no part in it: users and roles are etcd's own, and so is who the certificate stands for.
+        GapKind::Forbidden | GapKind::Unauthenticated => {
+            Problem { reason: Reason::EtcdAccessDenied, ..problem }.hint(Hint::likely(
+                "etcd's own authentication is switched on: give a certificate of a user with the role `root` with `--etcd-cert` \
+                 and `--etcd-key`",
+            ))
+        }
+        GapKind::ClientCertificateRefused => problem
             .hint(Hint::likely("etcd wants a client certificate of its own CA: give `--etcd-cert` and `--etcd-key`")),
         _ => problem,
     })

@@ -135,8 +135,8 @@ fn unproven(views: &[View<'_>]) -> Outcome {
         texts.into_iter().collect::<Vec<_>>().join("; ")
     };
     let is_refusal = |problem: &&&Problem| {
-        use Reason::{ClientCertificateRefused, RoleTooLow, RoleTooLowForThisVersion};
-        matches!(problem.reason, ClientCertificateRefused | RoleTooLow | RoleTooLowForThisVersion)
+        use Reason::{ClientCertificateRefused, EtcdAccessDenied, RoleTooLow, RoleTooLowForThisVersion};
+        matches!(problem.reason, ClientCertificateRefused | EtcdAccessDenied | RoleTooLow | RoleTooLowForThisVersion)
     };
     let refusal = problems.iter().filter(is_refusal).min_by_key(|problem| problem.reason);
     let for_ever = !problems.is_empty() && views.iter().all(|view| is_final(&view.status) || is_final_list(view));

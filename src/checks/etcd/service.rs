@@ -1,7 +1,7 @@
 //! Is etcd running and healthy on every control plane?
 
 use super::super::common::{is_healthy, no_control_plane, service_text, talos_service, talos_way};
-use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use super::super::{About, Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use super::{Quorum, control_planes, has_leader, views};
 use crate::snapshot::{GapKind, Node, Observed, Readyz, Role, Service, Snapshot};
 
@@ -112,6 +112,7 @@ fn unhealthy(node: &Node, service: &Service, quorum_lost: bool) -> Problem {
     let starting = matches!(service.state.as_str(), "Initialized" | "Starting" | "Preparing" | "Waiting");
     let reason = if starting { Reason::EtcdStarting } else { Reason::EtcdUnhealthy };
     let problem = Problem::fail(reason, "etcd running and healthy", service_text(service))
+        .about(About::Service(service.id.clone()))
         .hint(Hint::run("{talosctl} -n {} service etcd", [address]))
         .hint(Hint::run("{talosctl} -n {} logs etcd", [address]));
     if service.state == "Running" && service.health_message.contains("learner") {

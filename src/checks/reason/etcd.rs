@@ -3,7 +3,7 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_ETCD,
+    ETCD_ACCESS, ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_ETCD,
     TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE,
 };
 use super::steps::{
@@ -36,6 +36,20 @@ pub(super) const ETCD_UNHEALTHY: Text = Text {
         ETCD_STATUS,
         Do("If this member is lost and the others have a quorum, wipe it; it joins anew:"),
         WIPE,
+    ],
+};
+
+pub(super) const ETCD_ACCESS_DENIED: Text = Text {
+    explanation: "An etcd that was asked directly (`--etcd-endpoints`) was reached and does not allow the call. Its own authentication is switched on: it takes the common name of the client certificate for a user, and either does not know that user or has not given it the role that the call needs. Talos and its roles have no part in it. What was refused is undetermined, not unhealthy.",
+    source: ETCD_ACCESS,
+    remedy: &[
+        Look("openssl x509 -noout -subject -in CLIENT.crt"),
+        Do("As an administrator of that etcd, see which users there are and what this one may do:"),
+        Look("etcdctl user list"),
+        Look("etcdctl user get USER"),
+        Do(
+            "Give `--etcd-cert` and `--etcd-key` of a user with the role `root`: alarms and status are maintenance, which no lesser role allows.",
+        ),
     ],
 };
 

@@ -119,6 +119,7 @@ reasons! {
     NeverBootstrapped "never-bootstrapped" "the cluster was never bootstrapped" etcd::NEVER_BOOTSTRAPPED;
     EtcdStarting "etcd-starting" "etcd has not started yet" etcd::ETCD_STARTING;
     EtcdUnhealthy "etcd-unhealthy" "the etcd member is not healthy" etcd::ETCD_UNHEALTHY;
+    EtcdAccessDenied "etcd-access-denied" "etcd's own access control does not allow the call" etcd::ETCD_ACCESS_DENIED;
     QuorumLost "quorum-lost" "etcd has lost its quorum" etcd::QUORUM_LOST;
     QuorumUnproven "quorum-unproven" "nothing proves that etcd has a quorum" etcd::QUORUM_UNPROVEN;
     LeadersDiffer "leaders-differ" "etcd members do not agree on leader or term" etcd::LEADERS_DIFFER;

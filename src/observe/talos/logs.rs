@@ -8,7 +8,7 @@ use tonic::Request;
 use super::TalosClient;
 use super::call::{Caller, Failure, Lane, Route};
 use super::machine::{client, failed, malformed, only};
-use crate::evidence::{LINES, Source};
+use crate::logs::{LINES, Source};
 use crate::snapshot::{Contact, Gap, GapKind, Observed};
 
 /// Longest answer that we take, in bytes.

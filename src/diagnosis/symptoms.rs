@@ -1,0 +1,314 @@
+//! One round as the causes look at it: problems with their place, and what follows from which.
+//!
+//! A large cluster in trouble has thousands of problems. Whoever looks for some of them goes by check or by machine, and no
+//! problem is compared with all others.
+
+#[cfg(test)]
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::Explained;
+use crate::checks::{Check, Kind, Outcome, Problem, Reason, Target, Verdict, host};
+use crate::snapshot::{Node, Snapshot};
+
+/// What a cause is recognised from.
+pub(crate) struct Symptoms<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    all: Vec<Sign<'a>>,
+    by_check: HashMap<&'static str, Vec<usize>>,
+    subjects: Subjects,
+    /// Targets that a check has seen to be well.
+    passed: HashSet<(&'static str, &'a Target)>,
+    nodes: HashMap<&'a str, &'a Node>,
+    machines: Subjects,
+    machine_targets: Vec<Target>,
+    consequences: Consequences,
+    /// What the causes that come first explain already.
+    explained: BTreeSet<usize>,
+}
+
+/// Which problems follow from which, as their judges say.
+#[derive(Default)]
+struct Consequences {
+    of_sign: HashMap<usize, Vec<usize>>,
+    /// Of whatever this check has found.
+    of_check: HashMap<&'static str, Vec<usize>>,
+}
+
+/// One problem and where it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sign<'a> {
+    /// Its place in the round.
+    pub(super) at: usize,
+    pub(super) check: &'static str,
+    pub(super) target: &'a Target,
+    pub(super) problem: &'a Problem,
+}
+
+impl Sign<'_> {
+    fn explained(&self) -> Explained {
+        Explained {
+            check: self.check,
+            target: self.target.clone(),
+            reason: self.problem.reason,
+            observed: self.problem.observed.clone(),
+        }
+    }
+
+    /// No judge knows a cause of it.
+    pub(super) fn is_root(&self) -> bool {
+        self.problem.explained_by.is_none()
+    }
+}
+
+impl<'a> Symptoms<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, verdicts: &'a [(&'static Check, Verdict)]) -> Self {
+        let problems = verdicts
+            .iter()
+            .flat_map(|(check, verdict)| verdict.problems().map(|(target, problem)| (check.id, target, problem)));
+        let all: Vec<_> =
+            problems.enumerate().map(|(at, (check, target, problem))| Sign { at, check, target, problem }).collect();
+        let mut by_check: HashMap<_, Vec<usize>> = HashMap::new();
+        for sign in &all {
+            by_check.entry(sign.check).or_default().push(sign.at);
+        }
+        let passed = verdicts.iter().flat_map(|(check, verdict)| {
+            let fine = verdict.findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Pass(_)));
+            fine.map(|finding| (check.id, &finding.target))
+        });
+        let machine_targets: Vec<_> = snapshot.nodes.iter().map(Target::node).collect();
+        let symptoms = Self {
+            snapshot,
+            by_check,
+            subjects: Subjects::of(all.iter().map(|sign| sign.target)),
+            all,
+            passed: passed.collect(),
+            nodes: snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
+            machines: Subjects::of(&machine_targets),
+            machine_targets,
+            consequences: Consequences::default(),
+            explained: BTreeSet::new(),
+        };
+        Self { consequences: symptoms.consequences(), ..symptoms }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Sign<'a>> {
+        self.all.iter().copied()
+    }
+
+    /// The problems of these reasons.
+    pub(super) fn of(&self, reasons: &'static [Reason]) -> impl Iterator<Item = Sign<'a>> {
+        self.all().filter(|sign| reasons.contains(&sign.problem.reason))
+    }
+
+    /// The same of one check only.
+    pub(super) fn of_check(&self, check: &'static str, reasons: &'static [Reason]) -> impl Iterator<Item = Sign<'a>> {
+        let signs = self.of_this_check(check).map(|at| self.all[at]);
+        signs.filter(|sign| reasons.contains(&sign.problem.reason))
+    }
+
+    fn of_this_check(&self, check: &str) -> impl Iterator<Item = usize> {
+        self.by_check.get(check).into_iter().flatten().copied()
+    }
+
+    /// Problems about the same machine as this one, itself included.
+    pub(super) fn about(&self, target: &Target) -> impl Iterator<Item = Sign<'a>> {
+        self.subjects.of_the_same(target, |at| self.all[at].target).into_iter().map(|at| self.all[at])
+    }
+
+    /// This check has seen this target, and it is well.
+    pub(super) fn passed(&self, check: &'static str, target: &'a Target) -> bool {
+        self.passed.contains(&(check, target))
+    }
+
+    pub(super) fn node(&self, target: &Target) -> Option<&'a Node> {
+        (target.kind == Kind::Node).then(|| self.nodes.get(target.name.as_str()).copied()).flatten()
+    }
+
+    /// The machine that this is about, or that it runs on.
+    pub(super) fn machine(&self, target: &Target) -> Option<&'a Node> {
+        let same = self.machines.of_the_same(target, |at| &self.machine_targets[at]);
+        same.first().map(|&at| &self.snapshot.nodes[at])
+    }
+
+    /// How often two targets were compared.
+    #[cfg(test)]
+    pub(super) fn compared(&self) -> usize {
+        self.subjects.compared.get() + self.machines.compared.get()
+    }
+
+    /// Signs about the same machine, together, in the order of the first of each.
+    pub(super) fn by_subject(&self, signs: impl Iterator<Item = Sign<'a>>) -> Vec<Vec<Sign<'a>>> {
+        let mut groups: Vec<Vec<Sign<'a>>> = Vec::new();
+        let mut group_of: HashMap<usize, usize> = HashMap::new();
+        for sign in signs {
+            let known = self.about(sign.target).filter_map(|same| group_of.get(&same.at).copied()).min();
+            let group = known.unwrap_or(groups.len());
+            if group == groups.len() {
+                groups.push(Vec::new());
+            }
+            groups[group].push(sign);
+            group_of.insert(sign.at, group);
+        }
+        groups
+    }
+
+    /// No cause that comes first explains it.
+    pub(super) fn is_open(&self, sign: &Sign<'_>) -> bool {
+        !self.explained.contains(&sign.at)
+    }
+
+    /// Of these problems and all that follows from them, those that nothing has explained so far; from now on they are. `None` if
+    /// these are explained already.
+    pub(super) fn explain(&mut self, shows: &BTreeSet<usize>) -> Option<Vec<Explained>> {
+        if shows.is_subset(&self.explained) {
+            return None;
+        }
+        let all = self.with_consequences(shows);
+        let new: Vec<usize> = all.difference(&self.explained).copied().collect();
+        self.explained.extend(&new);
+        Some(new.into_iter().map(|at| self.all[at].explained()).collect())
+    }
+
+    /// With all problems whose judges name one of these as their cause, and so on.
+    fn with_consequences(&self, shows: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let mut all = shows.clone();
+        let mut open: Vec<usize> = shows.iter().copied().collect();
+        let mut checks = BTreeSet::new();
+        while let Some(at) = open.pop() {
+            let check = self.all[at].check;
+            let of_check = checks.insert(check).then(|| self.consequences.of_check.get(check)).flatten();
+            let of_sign = self.consequences.of_sign.get(&at);
+            for &more in of_check.into_iter().chain(of_sign).flatten() {
+                if all.insert(more) {
+                    open.push(more);
+                }
+            }
+        }
+        all
+    }
+
+    /// A check names another as its cause. Where that has found something about the same machine, that is what is meant.
+    fn consequences(&self) -> Consequences {
+        let mut consequences = Consequences::default();
+        for sign in &self.all {
+            let Some(cause) = sign.problem.explained_by else { continue };
+            let mut same = self.about(sign.target).filter(|it| it.check == cause && it.at != sign.at).peekable();
+            if same.peek().is_none() {
+                consequences.of_check.entry(cause).or_default().push(sign.at);
+            }
+            for it in same {
+                consequences.of_sign.entry(it.at).or_default().push(sign.at);
+            }
+        }
+        consequences
+    }
+}
+
+/// Targets, found by the machine that they are about.
+///
+/// What [`same_subject`] takes for the same is filed under a common key; it has the last word on each that is found there.
+#[derive(Default)]
+struct Subjects {
+    /// Under its own name, whatever it is.
+    by_name: HashMap<String, Vec<usize>>,
+    /// Machines, under their address.
+    by_address: HashMap<String, Vec<usize>>,
+    /// Pods, under the name of their node.
+    by_end: HashMap<String, Vec<usize>>,
+    #[cfg(test)]
+    compared: Cell<usize>,
+}
+
+impl Subjects {
+    fn of<'t>(targets: impl IntoIterator<Item = &'t Target>) -> Self {
+        let mut subjects = Self::default();
+        for (at, target) in targets.into_iter().enumerate() {
+            subjects.by_name.entry(target.name.clone()).or_default().push(at);
+            if let Some(address) = address(target).filter(|_| is_machine(target)) {
+                subjects.by_address.entry(address.to_owned()).or_default().push(at);
+            }
+            if let Some(node) = &target.node {
+                subjects.by_end.entry(node.clone()).or_default().push(at);
+            }
+        }
+        subjects
+    }
+
+    /// Where those that are about the same machine stand, in their order.
+    fn of_the_same<'t>(&self, target: &Target, at: impl Fn(usize) -> &'t Target) -> Vec<usize> {
+        fn found<'m>(map: &'m HashMap<String, Vec<usize>>, key: &str) -> impl Iterator<Item = usize> + use<'m> {
+            map.get(key).into_iter().flatten().copied()
+        }
+        let mut places = BTreeSet::new();
+        places.extend(found(&self.by_name, &target.name));
+        if let Some(address) = address(target).filter(|_| is_machine(target)) {
+            places.extend(found(&self.by_address, address));
+        }
+        if target.kind == Kind::Node {
+            places.extend(found(&self.by_end, &target.name));
+        }
+        if let Some(node) = &target.node {
+            places.extend(found(&self.by_name, node));
+        }
+        #[cfg(test)]
+        self.compared.set(self.compared.get() + places.len());
+        places.into_iter().filter(|&place| same_subject(at(place), target)).collect()
+    }
+}
+
+/// Both are about one machine: by name, by address, or as a pod and its node.
+pub(crate) fn same_subject(one: &Target, other: &Target) -> bool {
+    if one == other {
+        return true;
+    }
+    let is_pod_of = |pod: &Target, node: &Target| {
+        (pod.kind, node.kind) == (Kind::Pod, Kind::Node) && pod.node.as_ref() == Some(&node.name)
+    };
+    if is_pod_of(one, other) || is_pod_of(other, one) {
+        return true;
+    }
+    if !is_machine(one) || !is_machine(other) {
+        return false;
+    }
+    let both_named = one.kind != Kind::Endpoint && other.kind != Kind::Endpoint;
+    (both_named && one.name == other.name) || address(one).is_some_and(|it| address(other) == Some(it))
+}
+
+fn is_machine(target: &Target) -> bool {
+    matches!(target.kind, Kind::Node | Kind::EtcdMember | Kind::Endpoint)
+}
+
+/// The host of an endpoint, the address of others.
+fn address(target: &Target) -> Option<&str> {
+    if target.kind != Kind::Endpoint {
+        return target.address.as_deref();
+    }
+    Some(host(&target.name))
+}
+
+/// `cp-1, cp-2 and cp-3`; each once.
+pub(super) fn names<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut known = HashSet::new();
+    for target in targets {
+        let name = target.to_string();
+        if known.insert(name.clone()) {
+            names.push(name);
+        }
+    }
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// `cp-1, cp-2, cp-3 and 37 more`, where there are more than `most`.
+pub(super) fn first_names<'a>(targets: &[&'a Target], most: usize) -> String {
+    if targets.len() <= most {
+        return names(targets.iter().copied());
+    }
+    let first: Vec<String> = targets[..most].iter().map(ToString::to_string).collect();
+    format!("{} and {} more", first.join(", "), targets.len() - most)
+}
