@@ -107,6 +107,7 @@ struct Explained {
     check: &'static str,
     target: TargetEntry,
     reason: &'static str,
+    observed: String,
 }
 
 #[derive(Serialize)]
@@ -387,7 +388,12 @@ fn diagnosis_entry(diagnosis: &diagnosis::Diagnosis, report: &Report) -> Diagnos
         explains: diagnosis
             .explains
             .iter()
-            .map(|it| Explained { check: it.check, target: target(&it.target), reason: it.reason.code() })
+            .map(|it| Explained {
+                check: it.check,
+                target: target(&it.target),
+                reason: it.reason.code(),
+                observed: clean(&it.observed),
+            })
             .collect(),
     }
 }
