@@ -27,30 +27,38 @@ pub(crate) fn brief(text: &str, limit: usize) -> String {
 /// Longest line that is shown of a log, in characters.
 const LOG_LINE: usize = 300;
 
-/// [`clean`] for the lines of a log, where secrets may stand in any form. What follows a word that names one is left out to the end of
-/// its line, and so are keys over several lines and long words that may be anything: rather a line too little than a secret too much.
+/// [`clean`] for the lines of a log.
 pub(crate) fn log_lines(lines: &[String]) -> Vec<String> {
-    let has_end = lines.iter().position(|line| line.contains("-----END "));
-    let has_begin = lines.iter().position(|line| line.contains("-----BEGIN "));
+    hidden(lines.iter().map(String::as_str)).map(|line| brief(&line, LOG_LINE)).collect()
+}
+
+/// What others have written without regard to who reads it, without the secrets in it: the last words of a container, the events of a
+/// service. Every such text is passed through here where it comes in, before anything is said or judged of it.
+pub(crate) fn without_secrets(text: &str) -> String {
+    hidden(text.lines()).collect::<Vec<_>>().join("\n")
+}
+
+/// Secrets may stand there in any form. What follows a word that names one is left out to the end of its line, and so are keys over
+/// several lines and long words that may be anything: rather a line too little than a secret too much.
+fn hidden<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> impl Iterator<Item = String> {
+    let has_end = lines.clone().position(|line| line.contains("-----END "));
+    let has_begin = lines.clone().position(|line| line.contains("-----BEGIN "));
     // The first line that is shown may stand in the middle of a key.
     let mut in_key = has_end.is_some_and(|end| has_begin.is_none_or(|begin| end < begin));
-    lines
-        .iter()
-        .map(|line| {
-            let (begins, ends) = (line.rfind("-----BEGIN "), line.rfind("-----END "));
-            let was_in_key = in_key;
-            in_key = match (begins, ends) {
-                (Some(begin), Some(end)) => begin > end,
-                (Some(_), None) => true,
-                (None, Some(_)) => false,
-                (None, None) => in_key,
-            };
-            if was_in_key || begins.is_some() || ends.is_some() {
-                return HIDDEN.to_owned();
-            }
-            brief(&without_secrets(&visible(line)), LOG_LINE)
-        })
-        .collect()
+    lines.map(move |line| {
+        let (begins, ends) = (line.rfind("-----BEGIN "), line.rfind("-----END "));
+        let was_in_key = in_key;
+        in_key = match (begins, ends) {
+            (Some(begin), Some(end)) => begin > end,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => in_key,
+        };
+        if was_in_key || begins.is_some() || ends.is_some() {
+            return HIDDEN.to_owned();
+        }
+        up_to_a_secret(&visible(line))
+    })
 }
 
 const HIDDEN: &str = "***";
@@ -60,14 +68,16 @@ const NAMES: [&str; 8] = ["passw", "passphrase", "secret", "token", "credential"
 const WORD: usize = 40;
 
 /// The line up to the first value of a secret.
-fn without_secrets(line: &str) -> String {
+fn up_to_a_secret(line: &str) -> String {
     let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '/' | '.');
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while !rest.is_empty() {
         let (word, after) = rest.split_at(rest.find(|c| !is_of_word(c)).unwrap_or(rest.len()));
         let is_path = word.starts_with('/') || word.matches('/').count() > 2;
-        let is_blob = word.len() > WORD && !is_path && word.bytes().any(|byte| byte.is_ascii_digit());
+        // A digest of an image is public, and so are names of hosts.
+        let is_known = is_path || is_host(word) || out.ends_with("sha256:");
+        let is_blob = word.len() > WORD && !is_known && word.bytes().any(|byte| byte.is_ascii_digit());
         out.push_str(if is_blob { HIDDEN } else { word });
         let name = word.to_ascii_lowercase();
         let names_a_secret =
@@ -83,6 +93,15 @@ fn without_secrets(line: &str) -> String {
         rest = &after[end..];
     }
     out
+}
+
+/// `ip-10-0-0-1.eu-central-1.compute.internal`. Tokens that have dots have capitals, too.
+fn is_host(word: &str) -> bool {
+    let is_label = |label: &str| {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty() && label.len() <= WORD && label.chars().all(fits)
+    };
+    word.contains('.') && word.trim_end_matches('.').split('.').all(is_label)
 }
 
 /// Cuts to `limit` characters, the last of them an ellipsis; `cut` says that something is missing already.
@@ -371,6 +390,8 @@ mod tests {
             "failed to parse kubelet flag: unknown flag: --bogus-flag",
             "E1121 19:27:58.953732 3139 run.go:72] command failed: /var/lib/kubelet/pki/kubelet-client-current.pem: no such file",
             "Unable to authenticate the request: invalid bearer token",
+            "node ip-10-123-123-123.eu-central-1.compute.internal not found",
+            "pulling registry.example/a/b@sha256:0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9",
         ] {
             assert_eq!(shown(&[line]), [line]);
         }
@@ -382,6 +403,8 @@ mod tests {
         assert_eq!(shown(&["a", begin, "MIIB", end, "b"]), ["a", "***", "***", "***", "b"]);
         assert_eq!(shown(&["MIIB", end, "b"]), ["***", "***", "b"], "it began further up");
         assert_eq!(shown(&["a", begin, "MIIB"]), ["a", "***", "***"], "it does not end");
+        let message = format!("panic: no\n{begin}\nMIIB\n{end}\npassword=hunter2");
+        assert_eq!(without_secrets(&message), "panic: no\n***\n***\n***\npassword ***");
         assert_eq!(shown(&[&"x y".repeat(LOG_LINE)])[0].chars().count(), LOG_LINE);
     }
 

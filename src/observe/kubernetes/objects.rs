@@ -11,6 +11,7 @@ use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::lists::{Item, Kept, Listed};
+use crate::report::sanitise::without_secrets;
 use crate::snapshot::{
     Condition, ContainerState, DaemonSet, Deployment, KubeNode, Lease, Leases, Pod, PodState, ServiceEndpoint,
     SigningRequest,
@@ -61,7 +62,7 @@ impl Kept for KubeNode {
                     kind: condition.type_,
                     status: condition.status,
                     reason: condition.reason.unwrap_or_default(),
-                    message: condition.message.unwrap_or_default(),
+                    message: condition.message.as_deref().map(without_secrets).unwrap_or_default(),
                 })
                 .collect(),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -140,7 +141,7 @@ fn pod_state(status: core::PodStatus) -> PodState {
             .chain(unfinished)
             .map(container)
             .collect(),
-        message,
+        message: without_secrets(&message),
     }
 }
 
@@ -155,10 +156,10 @@ fn container(status: core::ContainerStatus) -> ContainerState {
         restarts: u32::try_from(status.restart_count).unwrap_or_default(),
         running: state.running.is_some(),
         waiting_reason: waiting.reason,
-        waiting_message: waiting.message,
+        waiting_message: waiting.message.as_deref().map(without_secrets),
         exit_code: terminated.as_ref().map(|terminated| terminated.exit_code),
         termination_reason: terminated.as_ref().and_then(|terminated| terminated.reason.clone()),
-        termination_message: terminated.and_then(|terminated| terminated.message),
+        termination_message: terminated.and_then(|it| it.message).as_deref().map(without_secrets),
     }
 }
 
@@ -326,7 +327,7 @@ mod tests {
                 "containerStatuses": [{
                     "name": "kube-scheduler", "ready": false, "restartCount": 7, "image": "", "imageID": "",
                     "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
-                    "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "no such flag"}},
+                    "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "no such flag\ntoken: hunter2"}},
                 }],
                 "initContainerStatuses": [
                     {"name": "done", "ready": true, "restartCount": 0, "image": "", "imageID": ""},
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!((container.ready, container.running, container.restarts), (false, false, 7));
         assert_eq!(container.waiting_reason.as_deref(), Some("CrashLoopBackOff"));
         assert_eq!(container.exit_code, Some(1));
-        assert_eq!(container.termination_message.as_deref(), Some("no such flag"));
+        assert_eq!(container.termination_message.as_deref(), Some("no such flag\ntoken ***"));
     }
 
     #[test]

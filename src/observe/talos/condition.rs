@@ -14,6 +14,7 @@ use super::node::given;
 use super::resources::{Resource, Type};
 use crate::checks::Fact;
 use crate::observe::dial::cause::clean;
+use crate::report::sanitise::without_secrets;
 use crate::snapshot::{Adjtime, Diagnostic, Gap, GapKind, Mount, NetworkStatus, Observed, TimeStatus, Volume};
 
 const TIME_STATUSES: Type = Type { namespace: "runtime", name: "TimeStatuses.v1alpha1.talos.dev" };
@@ -155,7 +156,7 @@ fn volume(resource: &Resource) -> Observed<Volume> {
         id: resource.id.clone(),
         phase: spec.phase,
         size: Some(spec.size).filter(|size| *size > 0),
-        error: spec.error_message,
+        error: without_secrets(&spec.error_message),
     })
 }
 
@@ -180,7 +181,12 @@ fn diagnostic(resource: &Resource) -> Observed<Diagnostic> {
         details: Option<Vec<String>>,
     }
     let spec: Spec = resource.spec()?;
-    Ok(Diagnostic { id: resource.id.clone(), message: spec.message, details: spec.details.unwrap_or_default() })
+    let details = spec.details.unwrap_or_default();
+    Ok(Diagnostic {
+        id: resource.id.clone(),
+        message: without_secrets(&spec.message),
+        details: details.iter().map(|detail| without_secrets(detail)).collect(),
+    })
 }
 
 #[cfg(test)]

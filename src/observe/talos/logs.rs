@@ -26,7 +26,7 @@ impl TalosClient {
             Source::Service(id) => request("system", id.clone(), ContainerDriver::Containerd),
             Source::Container { pod, container } => {
                 let all = self.caller.containers(&to).await?;
-                let id = newest(&all, pod, container);
+                let id = running_or_first(&all, pod, container);
                 let id = id.ok_or_else(|| Gap::new(GapKind::NotAsked, "the container is not there any more"))?;
                 request(PODS, id.to_owned(), ContainerDriver::Cri)
             }
@@ -40,8 +40,9 @@ fn request(namespace: &str, id: String, driver: ContainerDriver) -> LogsRequest 
     LogsRequest { namespace: namespace.to_owned(), id, driver: driver.into(), follow: false, tail_lines }
 }
 
-/// Several of one name are the same container, started again and again: the one that runs, else the first of the list.
-fn newest<'a>(all: &'a [ContainerInfo], pod: &str, container: &str) -> Option<&'a str> {
+/// Several of one name are the same container, started again and again: the one that runs. Else Talos tells nothing of their age, and
+/// any will do.
+fn running_or_first<'a>(all: &'a [ContainerInfo], pod: &str, container: &str) -> Option<&'a str> {
     let id = format!("kube-system/{pod}:{container}");
     let is_it =
         |info: &&ContainerInfo| info.id.strip_prefix(&id).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
@@ -104,10 +105,10 @@ mod tests {
             container("kube-system/a:b:111", "CONTAINER_EXITED"),
             container("kube-system/a:b:222", "CONTAINER_EXITED"),
         ];
-        assert_eq!(newest(&all, "a", "b"), Some("kube-system/a:b:111"));
+        assert_eq!(running_or_first(&all, "a", "b"), Some("kube-system/a:b:111"));
         all.push(container("kube-system/a:b", "CONTAINER_RUNNING"));
-        assert_eq!(newest(&all, "a", "b"), Some("kube-system/a:b"));
-        assert_eq!(newest(&all, "a", "c"), None);
+        assert_eq!(running_or_first(&all, "a", "b"), Some("kube-system/a:b"));
+        assert_eq!(running_or_first(&all, "a", "c"), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tonic::Request;
 use super::call::{Caller, Failure, LARGEST, Route};
 use super::connection::Http2;
 use crate::observe::dial::cause::clean;
+use crate::report::sanitise::without_secrets;
 use crate::snapshot::{Gap, GapKind, Observed, Service, ServiceEvent, Version};
 
 /// Most entries of a directory that we take.
@@ -122,12 +123,12 @@ fn service(info: ServiceInfo) -> Observed<Service> {
     Ok(Service {
         running_since: began.and_then(|event| timestamp(event.ts)),
         last_event: events.last().map(|event| ServiceEvent {
-            message: event.msg.clone(),
+            message: without_secrets(&event.msg),
             state: event.state.clone(),
             at: timestamp(event.ts),
         }),
         healthy: health.as_ref().map(|health| health.healthy),
-        health_message: health.map(|health| health.last_message).unwrap_or_default(),
+        health_message: health.map(|health| without_secrets(&health.last_message)).unwrap_or_default(),
         id: info.id,
         state: info.state,
     })
@@ -193,6 +194,16 @@ mod tests {
         assert_eq!(healthy(Some(ServiceHealth { healthy: true, ..Default::default() })), Some(true));
         let failed = ServiceHealth { last_message: "context deadline exceeded".into(), ..Default::default() };
         assert_eq!(healthy(Some(failed)), Some(false));
+    }
+
+    #[test]
+    fn what_a_service_says_tells_no_secrets() {
+        let mut told = info("Running", &[("Running", 1)], None);
+        told.health = Some(ServiceHealth { last_message: "GET /?token=hunter2: 401".into(), ..Default::default() });
+        told.events.as_mut().unwrap().events[0].msg = "exited: --password hunter2".to_owned();
+        let told = service(told).unwrap();
+        assert_eq!(told.health_message, "GET /?token ***");
+        assert_eq!(told.last_event.unwrap().message, "exited: --password ***");
     }
 
     #[test]

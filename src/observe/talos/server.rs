@@ -12,6 +12,7 @@ use super::call::{Caller, Failure, LARGEST, Lane, Route};
 use super::machine::failed;
 use super::{TalosClient, refusal};
 use crate::observe::dial::cause::clean;
+use crate::report::sanitise::without_secrets;
 use crate::snapshot::{Gap, GapKind, Observed, ServerCheck, ServerProgress};
 
 /// Most messages, and most bytes of them, that we take. Talos sends two or three for each of some sixteen checks.
@@ -98,7 +99,7 @@ fn progress(message: &HealthCheckProgress) -> ServerProgress {
     let metadata = message.metadata.as_ref();
     ServerProgress {
         hostname: metadata.map(|metadata| clean(&metadata.hostname)).unwrap_or_default(),
-        message: clean(&message.message),
+        message: clean(&without_secrets(&message.message)),
         error: failed(metadata),
     }
 }

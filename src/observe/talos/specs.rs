@@ -8,6 +8,7 @@ use super::Member;
 use super::call::{Caller, Route};
 use super::resources::{Resource, Type};
 use crate::observe::dial::cause::clean;
+use crate::report::sanitise::without_secrets;
 use crate::snapshot::{
     BootstrapManifests, ContainerState, Gap, GapKind, MachineStatus, Observed, PodState, ReadyResource, Role,
     StaticPodStatus, UnmetCondition,
@@ -165,7 +166,10 @@ fn machine_status(resource: &Resource) -> Observed<MachineStatus> {
     Ok(MachineStatus {
         stage: spec.stage,
         ready: spec.status.ready,
-        unmet: unmet.into_iter().map(|it| UnmetCondition { name: it.name, reason: it.reason }).collect(),
+        unmet: unmet
+            .into_iter()
+            .map(|it| UnmetCondition { name: it.name, reason: without_secrets(&it.reason) })
+            .collect(),
     })
 }
 
@@ -227,11 +231,12 @@ fn static_pod_status(resource: &Resource) -> Observed<StaticPodStatus> {
     let name = resource.id.split_once('/').map_or(resource.id.as_str(), |(_, name)| name);
     let ready = spec.conditions.iter().find(|it| it.kind == "Ready").map(|it| it.status == "True");
     let told = spec.conditions.into_iter().find(|it| it.status != "True" && !it.message.is_empty());
+    let message = if spec.message.is_empty() { told.map(|it| it.message).unwrap_or_default() } else { spec.message };
     let state = PodState {
         phase: spec.phase,
         ready,
         containers: spec.container_statuses.into_iter().map(container).collect(),
-        message: if spec.message.is_empty() { told.map(|it| it.message).unwrap_or_default() } else { spec.message },
+        message: without_secrets(&message),
     };
     Ok(StaticPodStatus { name: name.to_owned(), state })
 }
@@ -303,10 +308,10 @@ fn container(status: ContainerStatus) -> ContainerState {
         restarts: status.restart_count,
         running,
         waiting_reason: waiting.reason,
-        waiting_message: waiting.message,
+        waiting_message: waiting.message.as_deref().map(without_secrets),
         exit_code: terminated.exit_code,
         termination_reason: terminated.reason,
-        termination_message: terminated.message,
+        termination_message: terminated.message.as_deref().map(without_secrets),
     }
 }
 
@@ -412,7 +417,7 @@ mod tests {
     #[test]
     fn a_crashing_static_pod() {
         let yaml = "conditions:\n    - lastProbeTime: null\n      message: 'containers with unready status: [kube-scheduler]'\n      status: \"False\"\n      type: Ready\n\
-                    containerStatuses:\n    - lastState:\n        terminated:\n            exitCode: 1\n            reason: Error\n            finishedAt: \"2026-11-21T14:04:08Z\"\n      name: kube-scheduler\n      ready: false\n      restartCount: 4\n      state:\n        waiting:\n            reason: CrashLoopBackOff\n            message: back-off 40s\nphase: Running\n";
+                    containerStatuses:\n    - lastState:\n        terminated:\n            exitCode: 1\n            reason: Error\n            message: password=hunter2\n            finishedAt: \"2026-11-21T14:04:08Z\"\n      name: kube-scheduler\n      ready: false\n      restartCount: 4\n      state:\n        waiting:\n            reason: CrashLoopBackOff\n            message: back-off 40s\nphase: Running\n";
         let status =
             static_pod_status(&Resource::literal("StaticPodStatuses", "kube-system/kube-scheduler-cp-1", yaml))
                 .unwrap();
@@ -424,6 +429,7 @@ mod tests {
         let container = &status.state.containers[0];
         assert_eq!((container.restarts, container.running, container.exit_code), (4, false, Some(1)));
         assert_eq!(container.waiting_reason.as_deref(), Some("CrashLoopBackOff"));
+        assert_eq!(container.termination_message.as_deref(), Some("password ***"));
     }
 
     #[test]
