@@ -1,15 +1,17 @@
-//! What the engine tells while it runs: the contract between it and everything that shows something.
+//! What is told while a run goes on: the contract between who works and everything that shows something.
 
 use std::time::Duration;
 
 use crate::checks::{Check, Verdict};
 use crate::diagnosis::Diagnosis;
 use crate::logs::Tail;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ServerProgress, Snapshot};
 
 /// Told synchronously, in order, by one task.
 #[derive(Debug)]
 pub(crate) enum Event<'a> {
+    /// The cluster's own health check has said something, in the middle of a round. `at`: since the start of the run.
+    ServerSaid { at: Duration, said: &'a ServerProgress },
     /// A round has ended, everything selected was judged.
     Round(&'a Round),
     /// All was fine, and now it is not: stability starts anew.

@@ -24,6 +24,7 @@ use crate::report::live::{Live, LiveStyle};
 use crate::report::text::{self, TextStyle};
 use crate::report::{Report, RunResult, Sources, style};
 use crate::signals::Signals;
+use crate::snapshot::ServerProgress;
 
 /// Checkpoints and the heartbeat are looked after this often.
 const TICK: Duration = Duration::from_secs(1);
@@ -160,7 +161,11 @@ async fn work(
         }
     }
     config_error.replace(credentials.error.clone());
-    let mut observer = Observer::new(plan, credentials);
+    let said = |said: &ServerProgress| {
+        let at = plan.pace.started.elapsed();
+        show.borrow_mut().event(&Event::ServerSaid { at, said });
+    };
+    let mut observer = Observer::new(plan, credentials, &said);
     let run = engine::run(&plan.pace, &mut observer, |event| show.borrow_mut().event(&event));
     // It holds everything that is under way; on the stack of `block_on` it would be moved around.
     let end = Box::pin(run).await;

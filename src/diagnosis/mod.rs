@@ -17,7 +17,7 @@ mod upgrade;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
-pub(crate) use symptoms::{Symptoms, same_subject};
+pub(crate) use symptoms::Symptoms;
 
 use crate::checks::{Check, Hint, Reason, Step, Target, Verdict};
 use crate::snapshot::Snapshot;

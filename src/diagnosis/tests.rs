@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::symptoms::same_subject;
 use super::*;
 use crate::checks::fixture::{CONTROL_PLANES, ago, condition, gap, healthy};
 use crate::checks::{self, Kind, Severity};

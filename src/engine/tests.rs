@@ -184,6 +184,7 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
     let mut events = Vec::new();
     let end = run(&pace, &mut observer, |event| {
         events.push(match event {
+            Event::ServerSaid { .. } => "said".to_owned(),
             Event::Round(round) => format!("round {}", round.number),
             Event::StabilityLost { .. } => "lost".to_owned(),
             Event::Stable { .. } => "stable".to_owned(),

@@ -17,7 +17,7 @@ use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, Role};
 /// Addresses of one control plane at which its API server is looked for.
 const API_ADDRESSES: usize = 3;
 
-impl Observer {
+impl Observer<'_> {
     /// The Kubernetes side: finds its credentials, asks, and probes the API servers that discovery names meanwhile.
     pub(super) async fn observe_kubernetes(
         &self,

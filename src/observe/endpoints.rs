@@ -56,7 +56,7 @@ pub(super) async fn first_endpoints(asking: Vec<AskedEndpoint<'_>>, until: Insta
     known
 }
 
-impl Observer {
+impl Observer<'_> {
     /// Asks all endpoints at once, each on its own, in the order of the configuration.
     pub(super) fn ask_endpoints(&self, until: Instant) -> Vec<AskedEndpoint<'_>> {
         let Some(TalosSide { client: Some(client), hosts, .. }) = &self.talos else { return Vec::new() };

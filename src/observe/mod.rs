@@ -37,13 +37,13 @@ use crate::engine::Observe;
 use crate::logs::{Log, Tail};
 use crate::memory::Memory;
 use crate::plan::Plan;
-use crate::snapshot::{Asked, EtcdEndpoint, Gap, Kubernetes, Node, Snapshot, Talos};
+use crate::snapshot::{Asked, EtcdEndpoint, Gap, Kubernetes, Node, ServerProgress, Snapshot, Talos};
 
 /// Port of an API server that nobody tells.
 const API_PORT: u16 = 6443;
 
 /// Asks a cluster, round after round.
-pub(crate) struct Observer {
+pub(crate) struct Observer<'a> {
     talos: Option<TalosSide>,
     kubernetes: Option<KubernetesSide>,
     external_etcd: Option<EtcdClients>,
@@ -57,12 +57,14 @@ pub(crate) struct Observer {
     /// Nodes that did not answer in the last round. They have a small budget of their own, so that they never starve the
     /// living.
     slow: BTreeSet<String>,
+    tell: &'a dyn Fn(&ServerProgress),
     #[cfg(feature = "record")]
     recording: record::Recording,
 }
 
-impl Observer {
-    pub(crate) fn new(plan: &Plan, credentials: Credentials) -> Self {
+impl<'a> Observer<'a> {
+    /// What the cluster's own health check says is told as it comes.
+    pub(crate) fn new(plan: &Plan, credentials: Credentials, tell: &'a dyn Fn(&ServerProgress)) -> Self {
         let call_timeout = plan.pace.attempt_timeout / 2;
         let Credentials { talos, kubernetes, etcd, .. } = credentials;
         let talos = match talos {
@@ -82,6 +84,7 @@ impl Observer {
             known_leases: KnownLeases::default(),
             kubernetes_host: None,
             slow: BTreeSet::new(),
+            tell,
             #[cfg(feature = "record")]
             recording: record::Recording::begin(),
         }
@@ -99,7 +102,7 @@ struct Seen {
     external_etcd: Option<Vec<EtcdEndpoint>>,
 }
 
-impl Observer {
+impl Observer<'_> {
     /// The three sides of a round at once, and then what only one of them has made known.
     async fn everything(
         &self,
@@ -151,7 +154,7 @@ impl Observer {
     }
 }
 
-impl Observe for Observer {
+impl Observe for Observer<'_> {
     fn preflight(&self, memory: &Memory) -> Snapshot {
         Snapshot {
             taken: Timestamp::now(),

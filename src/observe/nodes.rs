@@ -31,7 +31,7 @@ impl Answered {
     }
 }
 
-impl Observer {
+impl Observer<'_> {
     /// Every machine that some source names by now.
     pub(super) fn population(&self, known: &Endpoints, kube_nodes: &[KubeNode]) -> Vec<Candidate> {
         let mut members: Vec<Member> = Vec::new();

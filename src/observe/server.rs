@@ -13,7 +13,7 @@ use super::talos::ServerAsk;
 use crate::checks::Fact;
 use crate::snapshot::{Gap, GapKind, Observed, ServerCheck};
 
-impl Observer {
+impl Observer<'_> {
     pub(super) async fn server_check(
         &self,
         first: &Shared<impl Future<Output = Rc<Sighting>>>,
@@ -33,7 +33,7 @@ impl Observer {
             workers: addresses(&self.asked.worker_nodes, &seen.population)?,
             kubernetes_endpoint: self.asked.k8s_endpoint.clone(),
         };
-        client.server_check(&ask, &working, until).await
+        client.server_check(&ask, &working, until, self.tell).await
     }
 }
 

@@ -1,17 +1,19 @@
 //! The cluster's own health check, carried out by a control plane.
 
 use std::cell::RefCell;
+use std::pin::pin;
+use std::time::Duration;
 
 use talos_api::cluster::cluster_service_client::ClusterServiceClient;
 use talos_api::cluster::{ClusterInfo, HealthCheckProgress, HealthCheckRequest};
 use talos_api::google::protobuf;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tonic::Request;
 
 use super::call::{Caller, Failure, LARGEST, Lane, Route};
 use super::machine::failed;
 use super::{TalosClient, refusal};
-use crate::observe::dial::cause::clean;
+use crate::observe::dial::cause::{self, clean};
 use crate::report::sanitise::without_secrets;
 use crate::snapshot::{Gap, GapKind, Observed, ServerCheck, ServerProgress};
 
@@ -31,11 +33,23 @@ pub(crate) struct ServerAsk {
 
 impl TalosClient {
     /// Has the first of the endpoints `from` that can do so check the cluster, until `until` at the latest.
-    pub(crate) async fn server_check(&self, ask: &ServerAsk, from: &[usize], until: Instant) -> Observed<ServerCheck> {
+    /// Whatever it says is told at once.
+    pub(crate) async fn server_check(
+        &self,
+        ask: &ServerAsk,
+        from: &[usize],
+        until: Instant,
+        tell: &dyn Fn(&ServerProgress),
+    ) -> Observed<ServerCheck> {
         let mut last = None;
-        for link in from.iter().filter_map(|index| self.links.get(*index)) {
-            let (progress, end) =
-                self.caller.server_check(&Route { link, node: None, lane: Lane::Normal, until }, ask).await;
+        let links: Vec<_> = from.iter().filter_map(|index| self.links.get(*index)).collect();
+        for (asked, link) in links.iter().enumerate() {
+            let left = until.saturating_duration_since(Instant::now());
+            // It begins to speak at once. One that does not must not keep the others from being asked.
+            let share = left / u32::try_from(links.len() - asked).unwrap_or(u32::MAX);
+            let silence = if asked + 1 == links.len() { left } else { share };
+            let to = Route { link, node: None, lane: Lane::Normal, until };
+            let (progress, end) = self.caller.server_check(&to, ask, silence, tell).await;
             let check = ServerCheck { endpoint: link.address.shown.clone(), progress, end };
             // One that has begun is not begun again elsewhere: its word stands. The role is the same everywhere.
             if !check.progress.is_empty() || matches!(&check.end, Ok(()) | Err(Gap { kind: GapKind::Forbidden, .. })) {
@@ -49,7 +63,14 @@ impl TalosClient {
 
 impl Caller {
     /// Unlike other calls it has the whole round: it is a series of questions, and the server's to pace.
-    async fn server_check(&self, to: &Route<'_>, ask: &ServerAsk) -> (Vec<ServerProgress>, Observed<()>) {
+    /// It is given up if it says nothing for as long as `silence`.
+    async fn server_check(
+        &self,
+        to: &Route<'_>,
+        ask: &ServerAsk,
+        silence: Duration,
+        tell: &dyn Fn(&ServerProgress),
+    ) -> (Vec<ServerProgress>, Observed<()>) {
         // Outside of the call, so that what was heard before silence is not lost.
         let heard = RefCell::new(Vec::new());
         let left = to.until.saturating_duration_since(Instant::now());
@@ -66,7 +87,8 @@ impl Caller {
                 force_endpoint: ask.kubernetes_endpoint.clone().unwrap_or_default(),
             }),
         };
-        let end = self.call_within(to, left, request, |live, request: Request<HealthCheckRequest>| {
+        let speaks_by = Instant::now() + silence;
+        let call = self.call_within(to, left, request, |live, request: Request<HealthCheckRequest>| {
             let heard = &heard;
             async move {
                 // A second attempt begins anew.
@@ -83,6 +105,7 @@ impl Caller {
                     }
                     let said = progress(&message);
                     let refused = refusal::of_own_question(&said.message);
+                    tell(&said);
                     heard.borrow_mut().push(said);
                     // It would repeat that until its time is over.
                     refused?;
@@ -90,8 +113,13 @@ impl Caller {
                 Ok(())
             }
         });
-        let end = end.await;
-        (heard.into_inner(), end)
+        let mut call = pin!(call);
+        let end = match timeout_at(speaks_by, &mut call).await {
+            Ok(end) => end,
+            Err(_) if heard.borrow().is_empty() => Err(cause::no_answer(silence)),
+            Err(_) => call.await,
+        };
+        (heard.take(), end)
     }
 }
 

@@ -21,6 +21,7 @@ use super::text::{count, plural_kind};
 use crate::checks::{Check, Outcome, Reason, Severity, Status, Verdict};
 use crate::duration::human;
 use crate::event::Event;
+use crate::snapshot::ServerProgress;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +42,10 @@ pub(crate) struct LiveStyle {
 const LINES: usize = 6;
 /// Rows of the region.
 const ROWS: usize = 8;
+/// Whose words they are.
+const SERVER: &str = "talos.server";
+/// Things of which the cluster's own health check may say something. Talos has some sixteen.
+const SAID: usize = 200;
 /// Longest reason in a line, in characters.
 const REASON: usize = 160;
 
@@ -58,6 +63,10 @@ pub(crate) struct Live<W: Write> {
     judged_at: Duration,
     /// Since when everything has passed, and for how long it is to do so.
     stable: Option<(Duration, Duration)>,
+    /// What the cluster's own health check has said of each thing that it looks at.
+    said: BTreeMap<String, String>,
+    /// The last of it, while its round goes on.
+    saying: Option<String>,
 }
 
 #[derive(Debug)]
@@ -118,6 +127,8 @@ impl<W: Write> Live<W> {
             rounds: 0,
             judged_at: Duration::ZERO,
             stable: None,
+            said: BTreeMap::new(),
+            saying: None,
         }
     }
 
@@ -140,6 +151,7 @@ impl<W: Write> Live<W> {
 
     pub(crate) fn event(&mut self, event: &Event<'_>) {
         match event {
+            Event::ServerSaid { at, said } => self.said(*at, said),
             Event::Round(round) => self.judged(round.number, round.at, round.took, &round.verdicts),
             Event::StabilityLost { after, because } => {
                 let because = because.join(", ");
@@ -177,9 +189,33 @@ impl<W: Write> Live<W> {
         }
     }
 
+    /// A line if it says something new of a thing; that it begins to look is new once.
+    fn said(&mut self, at: Duration, said: &ServerProgress) {
+        let who = if said.hostname.is_empty() { String::new() } else { format!("{}: ", said.hostname) };
+        let text = said.error.as_ref().map_or(said.message.as_str(), |gap| gap.text.as_str());
+        let (thing, state) = text.split_once(": ").unwrap_or((text, ""));
+        let thing = brief(&format!("{who}{thing}"), REASON);
+        let state = brief(state, REASON);
+        let line = if state.is_empty() { thing.clone() } else { format!("{thing}: {state}") };
+        let is_news = match self.said.get(&thing) {
+            Some(before) => *before != state && state != "...",
+            None => self.said.len() < SAID,
+        };
+        if is_news {
+            self.said.insert(thing, state);
+        }
+        if self.region.is_some() {
+            self.saying = Some(line);
+            self.redraw(at);
+        } else if is_news {
+            self.stamped(at, "says", Some(SERVER), &line);
+        }
+    }
+
     fn judged(&mut self, number: u32, at: Duration, took: Duration, verdicts: &[(&'static Check, Verdict)]) {
         self.rounds = number;
         self.judged_at = at;
+        self.saying = None;
         let mut lines: BTreeMap<Word, Vec<(&'static str, String)>> = BTreeMap::new();
         for (n, (check, verdict)) in verdicts.iter().enumerate() {
             let next = self.judge(check.id, verdict, number);
@@ -354,6 +390,7 @@ impl<W: Write> Live<W> {
         let mut rows = vec![String::new(), state];
         let pending: Vec<_> = self.pending().collect();
         rows.extend(pending.iter().take(ROWS).map(|shown| format!("  {}  {}", shown.id, shown.because)));
+        rows.extend(self.saying.iter().map(|said| format!("  {SERVER}  {said}")));
         if pending.len() > ROWS {
             rows.push(format!("  and {} more", pending.len() - ROWS));
         }

@@ -225,3 +225,31 @@ fn the_region_is_cleared_when_a_panic_unwinds() {
     assert!(drawn.contains("wait"), "{drawn}");
     assert!(drawn.rsplit("long").next().unwrap().contains("<clear>"), "{drawn}");
 }
+
+fn says(message: &str) -> ServerProgress {
+    ServerProgress { hostname: String::new(), message: message.to_owned(), error: None }
+}
+
+#[test]
+fn what_the_server_says_is_a_line_when_it_is_news() {
+    let mut out = Vec::new();
+    let mut live = Live::lines(STYLE, &mut out);
+    let lines = [
+        "waiting for etcd to be healthy: ...",
+        "waiting for etcd to be healthy: \u{1b}[31mno\n::error::leader",
+        "waiting for etcd to be healthy: \u{1b}[31mno\n::error::leader",
+        "waiting for etcd to be healthy: OK",
+        // The next round begins anew.
+        "waiting for etcd to be healthy: ...",
+        "waiting for etcd to be healthy: OK",
+    ];
+    for (at, line) in (1..).zip(lines) {
+        live.event(&Event::ServerSaid { at: s(at), said: &says(line) });
+    }
+    drop(live);
+    insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r"
+    [    1s] says  talos.server                  waiting for etcd to be healthy: ...
+    [    2s] says  talos.server                  waiting for etcd to be healthy: no : :error::leader
+    [    4s] says  talos.server                  waiting for etcd to be healthy: OK
+    ");
+}

@@ -118,6 +118,31 @@ fn the_next_endpoint_is_asked() {
     assert_eq!((judged.status(CHECK), cluster.asked("cp-2", CALL)), ("pass", 1), "{judged}");
 }
 
+/// One that accepts the question and says nothing has had its time when others are left to ask.
+#[test]
+fn an_endpoint_that_says_nothing_is_given_up() {
+    side_by_side([Misbehaviour::Hang, Misbehaviour::Stall], 2, |does| {
+        let cluster = cluster().role("os:admin").endpoints(&["cp-1", "cp-2"]);
+        cluster.fault("cp-1", CALL, does.clone());
+        let judged = cluster.run(&["--server", "--attempt-timeout", "12s"]);
+        judged.is(0, &[]).within(Duration::from_secs(12));
+        assert_eq!((judged.status(CHECK), cluster.asked("cp-2", CALL)), ("pass", 1), "{does:?}: {judged}");
+    });
+}
+
+/// It takes minutes on a large cluster: whoever waits for it wants to see what for.
+#[test]
+fn what_it_says_is_shown_as_it_comes() {
+    let cluster = admin();
+    cluster.change(|world| world.cordon("worker-1"));
+    let ran = cluster.program().args(["--server", "--attempt-timeout", "4s"]).run();
+    let at = |what: &str| ran.stderr.find(what).unwrap_or_else(|| panic!("{what}: {}", ran.stderr));
+    assert!(at("says  talos.server") < at("pass  "), "before the round has ended: {}", ran.stderr);
+    assert!(at("etcd to be healthy: ...") < at("etcd to be healthy: OK"), "{}", ran.stderr);
+    let quiet = cluster.program().args(["--server", "-q", "--attempt-timeout", "4s"]).run();
+    assert!(!quiet.stderr.contains("says"), "{}", quiet.stderr);
+}
+
 #[test]
 fn checks_the_nodes_that_were_named() {
     let cluster = admin();
