@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::hex;
 use super::super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use super::{View, look, member_list, without_quorum};
+use super::{View, defrag, look, member_list, without_quorum};
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdStatus, Snapshot};
 
 pub(in crate::checks) const ALARMS: Check = Check {
@@ -52,8 +52,16 @@ fn alarms(snapshot: &Snapshot) -> Verdict {
         };
         verdict.push(view.target.clone(), outcome);
     }
-    for alarm in raised {
-        verdict.problem(member_target(&views, alarm.member_id), problem(&views, &alarm));
+    let of = |alarm: &EtcdAlarm| views.iter().find(|view| view.id == Some(alarm.member_id));
+    let full: Vec<&View<'_>> = raised.iter().filter(|it| it.kind == AlarmKind::NoSpace).filter_map(of).collect();
+    for alarm in &raised {
+        let problem = problem(&views, alarm);
+        // To disarm is the last step, when every member has room again, and it disarms CORRUPT, too: `explain` says when.
+        let problem = match of(alarm).filter(|_| alarm.kind == AlarmKind::NoSpace) {
+            Some(view) => defrag::proposed(problem, view, &full, &quorum),
+            None => problem,
+        };
+        verdict.problem(member_target(&views, alarm.member_id), problem);
     }
     verdict
 }
@@ -102,18 +110,12 @@ fn problem(views: &[View<'_>], alarm: &EtcdAlarm) -> Problem {
         .map_or_else(String::new, |status| {
             format!(", database {}, {} in use", human(status.db_size), human(status.db_size_in_use))
         });
-    let address = views.iter().find_map(|view| view.node.filter(|_| view.id == Some(alarm.member_id)));
-    let address = address.map(|node| node.address.as_str());
     let fail = |reason, name: &str| Problem::fail(reason, "no alarm", format!("{name}{sizes}"));
-    match (&alarm.kind, address) {
-        (AlarmKind::NoSpace, Some(address)) => fail(Reason::AlarmNospace, "NOSPACE")
-            .hint(Hint::likely("the database has reached its quota; Kubernetes cannot write"))
-            // To disarm is the last step, when every member has room again, and it disarms CORRUPT, too: `explain` says when.
-            .hint(Hint::remedy("{talosctl} -n {} etcd defrag", [address])),
-        (AlarmKind::NoSpace, None) => fail(Reason::AlarmNospace, "NOSPACE")
+    match &alarm.kind {
+        AlarmKind::NoSpace => fail(Reason::AlarmNospace, "NOSPACE")
             .hint(Hint::likely("the database has reached its quota; Kubernetes cannot write")),
-        (AlarmKind::Corrupt, _) => fail(Reason::AlarmCorrupt, "CORRUPT")
+        AlarmKind::Corrupt => fail(Reason::AlarmCorrupt, "CORRUPT")
             .hint(Hint::likely("the member's data differs from that of the others; replace the member, do not disarm")),
-        (AlarmKind::Other(number), _) => fail(Reason::AlarmUnknown, &format!("alarm of unknown kind ({number})")),
+        AlarmKind::Other(number) => fail(Reason::AlarmUnknown, &format!("alarm of unknown kind ({number})")),
     }
 }

@@ -4,6 +4,7 @@
 //! the judges need not know which it was.
 
 mod alarms;
+mod defrag;
 mod lag;
 mod members;
 mod quorum;

@@ -3,7 +3,7 @@
 use super::super::common::says_nothing;
 use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use super::alarms::{human, raised_in};
-use super::{View, look, node_gap, told};
+use super::{View, defrag, look, node_gap, told};
 use crate::snapshot::{AlarmKind, EtcdStatus, Snapshot};
 
 pub(in crate::checks) const SPACE: Check = Check {
@@ -44,6 +44,8 @@ fn space(snapshot: &Snapshot) -> Verdict {
         Err(verdict) => return verdict,
     };
     let mut verdict = Verdict::default();
+    let sparse: Vec<&View<'_>> =
+        views.iter().filter(|view| view.status.as_ref().is_ok_and(|it| is_sparse(it))).collect();
     for view in &views {
         let status = match told(snapshot, view, &quorum) {
             Ok(status) => status,
@@ -62,7 +64,8 @@ fn space(snapshot: &Snapshot) -> Verdict {
             Err(outcome) => outcome,
         };
         verdict.push(view.target.clone(), outcome);
-        if let Some(problem) = fragmented(view, status) {
+        if is_sparse(status) {
+            let problem = defrag::proposed(fragmented(status), view, &sparse, &quorum);
             verdict.problem(view.target.clone(), problem);
         }
     }
@@ -107,15 +110,12 @@ fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
 }
 
 /// A member that does not tell what is in use (etcd before 3.4) is not known to be fragmented.
-fn fragmented(view: &View<'_>, status: &EtcdStatus) -> Option<Problem> {
+fn is_sparse(status: &EtcdStatus) -> bool {
     let (size, used) = (status.db_size, status.db_size_in_use);
-    if used == 0 || size <= WORTH_DEFRAGMENTING || used >= size.div_ceil(2) {
-        return None;
-    }
-    let observed = format!("{} of {} in use", human(used), human(size));
-    let problem = Problem::warn(Reason::Fragmented, "at least half of the file in use", observed);
-    Some(match view.node {
-        Some(node) => problem.hint(Hint::remedy("{talosctl} -n {} etcd defrag", [node.address.as_str()])),
-        None => problem,
-    })
+    used > 0 && size > WORTH_DEFRAGMENTING && used < size.div_ceil(2)
+}
+
+fn fragmented(status: &EtcdStatus) -> Problem {
+    let observed = format!("{} of {} in use", human(status.db_size_in_use), human(status.db_size));
+    Problem::warn(Reason::Fragmented, "at least half of the file in use", observed)
 }

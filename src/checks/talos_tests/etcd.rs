@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::super::fixture::{CONTROL_PLANES, ago, gap, healthy, member, member_id};
-use super::super::{Hint, Status};
+use super::super::{Hint, Reason, Status};
 use super::{failing, judge, lines, observed, status, wrong};
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdEndpoint, GapKind, Snapshot};
 
@@ -213,6 +213,66 @@ fn a_learner_of_unknown_age_is_given_time_only_by_a_run_that_waits() {
         });
         assert_eq!(wrong("etcd.learners", &snapshot), [format!("cp-3: {severity} learner")]);
     }
+}
+
+/// Of each member with a sparse or full database: what is proposed, and the last likely words.
+fn defragmentations(id: &str, snapshot: &Snapshot) -> Vec<(String, Option<Hint>, String)> {
+    let verdict = judge(id, snapshot);
+    let reasons = [Reason::Fragmented, Reason::AlarmNospace];
+    let problems = verdict.problems().filter(|(_, problem)| reasons.contains(&problem.reason));
+    problems
+        .map(|(target, problem)| {
+            let remedy = problem.hints.iter().find(|hint| matches!(hint, Hint::Remedy { .. })).cloned();
+            let words = problem.hints.iter().rev().find_map(|hint| match hint {
+                Hint::Likely(words) => Some(words.clone()),
+                _ => None,
+            });
+            (target.name.clone(), remedy, words.unwrap_or_default())
+        })
+        .collect()
+}
+
+fn sparse(snapshot: &mut Snapshot, names: &[&str]) {
+    for name in names {
+        let status = snapshot.etcd_status_mut(name);
+        (status.db_size, status.db_size_in_use) = (1 << 30, 1 << 28);
+    }
+}
+
+/// A member that is being defragmented answers nobody: one at a time, and none while another is missing.
+#[test]
+fn members_are_defragmented_one_by_one_and_only_where_one_can_be_spared() {
+    let proposed = |address| Some(Hint::remedy("{talosctl} -n {} etcd defrag", [address]));
+    let seen = defragmentations("etcd.space", &with(|snapshot| sparse(snapshot, &CONTROL_PLANES)));
+    let remedies: Vec<_> = seen.iter().map(|(name, remedy, _)| (name.as_str(), remedy.clone())).collect();
+    assert_eq!(remedies, [("cp-1", None), ("cp-2", proposed("10.0.0.2")), ("cp-3", None)], "cp-1 leads");
+    assert!(seen[0].2.starts_with("defragment it after 10.0.0.2 (cp-2)"), "{seen:?}");
+
+    let leader = defragmentations("etcd.space", &with(|snapshot| sparse(snapshot, &["cp-1"])));
+    assert_eq!(leader[0].1, proposed("10.0.0.1"), "nobody is left before it");
+
+    let mut missing = with(|snapshot| sparse(snapshot, &["cp-1", "cp-2"]));
+    missing.power_off("cp-3");
+    let alarm = EtcdAlarm { member_id: member_id(1), kind: AlarmKind::NoSpace };
+    for name in ["cp-1", "cp-2"] {
+        missing.talos_of(name).etcd_alarms = Ok(vec![alarm.clone()]);
+    }
+    for id in ["etcd.space", "etcd.alarms"] {
+        let seen = defragmentations(id, &missing);
+        assert!(!seen.is_empty(), "{id}");
+        for (name, remedy, words) in seen {
+            assert_eq!(remedy, None, "{id} {name}");
+            assert!(words.contains("before all voters are up"), "{id} {name}: {words}");
+        }
+    }
+
+    let mut single = with(|snapshot| sparse(snapshot, &["cp-1"])).only(&["cp-1"]);
+    let mut members = single.talos_of("cp-1").etcd_members.clone().unwrap();
+    members.truncate(1);
+    single.talos_of("cp-1").etcd_members = Ok(members);
+    let seen = defragmentations("etcd.space", &single);
+    assert_eq!(seen[0].1, proposed("10.0.0.1"));
+    assert!(seen[0].2.contains("stands still for the seconds"), "{seen:?}");
 }
 
 #[test]

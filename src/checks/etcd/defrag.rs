@@ -1,0 +1,29 @@
+//! When a member may be defragmented, and which.
+
+use super::super::{Hint, Problem};
+use super::{Quorum, View};
+
+/// Proposes it for one of these members, the leader last. A member that is being defragmented answers nobody, so no other may be
+/// missing meanwhile; where none can be spared even if all are up, it is said what happens.
+pub(super) fn proposed(problem: Problem, view: &View<'_>, candidates: &[&View<'_>], quorum: &Quorum) -> Problem {
+    let Some(node) = view.node else { return problem };
+    let missing = quorum.voters.saturating_sub(quorum.following);
+    if !quorum.proven || (missing > 0 && quorum.tolerates(quorum.following) == 0) {
+        let wait =
+            "do not defragment it before all voters are up: it answers nobody meanwhile, and no other can be spared";
+        return problem.hint(Hint::likely(wait));
+    }
+    let is_leader = |view: &&&View<'_>| view.status.as_ref().is_ok_and(|status| status.leader == status.member_id);
+    let followers = || candidates.iter().filter(|view| !is_leader(view));
+    let next = followers().next().or_else(|| candidates.first());
+    if let Some(next) = next.filter(|next| next.target != view.target) {
+        let after = format!("defragment it after {}: one member at a time, the leader last", next.target);
+        return problem.hint(Hint::likely(after));
+    }
+    let what = if quorum.tolerates(quorum.voters) == 0 {
+        "etcd, and Kubernetes with it, stands still for the seconds that it takes: no member can be spared"
+    } else {
+        "the member answers nobody for the seconds that it takes: one at a time, the leader last"
+    };
+    problem.hint(Hint::likely(what)).hint(Hint::remedy("{talosctl} -n {} etcd defrag", [node.address.as_str()]))
+}
