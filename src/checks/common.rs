@@ -8,6 +8,9 @@ use crate::snapshot::{
 };
 
 pub(super) const NO_TALOS: &str = "Talos is not asked (`--no-talos`)";
+/// Of a Node whose machine is silent and forgotten. From here it cannot be told which, so nothing is to be deleted.
+pub(super) const OFF_OR_GONE: &str = "the machine was removed, or has been off for half an hour or more; delete its Node only if it is \
+     gone for good (`kubectl delete node`)";
 
 /// The reason that stands for a gap, whoever left it.
 pub(super) fn gap_reason(kind: GapKind) -> Reason {

@@ -50,7 +50,8 @@ fn credentials(snapshot: &Snapshot) -> Verdict {
     if let Some(ca) = ending {
         let observed = format!("the CA expires on {}", ca.not_after);
         let problem = Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).permanent();
-        verdict.problem(target.clone(), problem.hint(Hint::remedy("{talosctl} rotate-ca --dry-run=false", [])));
+        verdict
+            .problem(target.clone(), problem.hint(Hint::run("{talosctl} rotate-ca --kubernetes=false --dry-run", [])));
     }
     if problems.is_empty() && ending.is_none() {
         verdict.ok(target.clone());

@@ -1,7 +1,7 @@
 //! Are the nodes that were found the nodes there should be?
 
 use super::common::{
-    gap_problem, is_foreign, is_outside_flags, is_stale_discovery_member, no_control_plane, talos_way,
+    OFF_OR_GONE, gap_problem, is_foreign, is_outside_flags, is_stale_discovery_member, no_control_plane, talos_way,
 };
 use super::{About, Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Role, Snapshot};
@@ -181,8 +181,8 @@ fn odd_node(snapshot: &Snapshot, node: &Node) -> Option<Outcome> {
     } else if is_stale_node_object(snapshot, node) {
         let observed = "discovery does not know it, and it does not answer";
         Problem::fail(Reason::StaleNodeObject, "Kubernetes lists living nodes", observed)
+            .hint(Hint::likely(OFF_OR_GONE))
             .hint(Hint::run("{kubectl} describe node {}", [node.name.as_str()]))
-            .hint(Hint::remedy("{kubectl} delete node {}", [node.name.as_str()]))
     } else if discovery_is_on(snapshot) && node.talos.contact.is_ok() && !node.sources.discovery {
         Problem::warn(
             Reason::NodeUnexpected,

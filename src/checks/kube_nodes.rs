@@ -1,6 +1,6 @@
 //! What Kubernetes says of the nodes.
 
-use super::common::{is_outside_flags, passed_over, tells_system};
+use super::common::{OFF_OR_GONE, is_outside_flags, passed_over, tells_system};
 use super::expected::{as_stated, is_stated};
 use super::kube_common::{
     KUBELET, REACHABLE, READY as READY_ID, REGISTERED as REGISTERED_ID, RENEWAL, explained, has_kubernetes, is_alive,
@@ -155,8 +155,8 @@ fn whose(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> Outcome {
     }
     if snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0)) {
         let problem = Problem::fail(Reason::StaleNodeObject, "a machine that Talos knows", "a Node object, not ready")
-            .hint(Hint::likely("the machine was removed and its Node object was not"))
-            .hint(Hint::remedy("{kubectl} delete node {}", [&object.name]));
+            .hint(Hint::likely(OFF_OR_GONE))
+            .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
         return Outcome::Problem(problem);
     }
     Outcome::Blocked(talos_path(snapshot, node).unwrap_or(REACHABLE))
@@ -266,7 +266,7 @@ pub(super) fn unready(snapshot: &Snapshot) -> Vec<(String, Severity)> {
 }
 
 fn schedulable(snapshot: &Snapshot) -> Verdict {
-    each_object(snapshot, |_, object| scheduling(object))
+    each_object(snapshot, scheduling)
 }
 
 /// Judges the Node object of each machine.
@@ -287,16 +287,20 @@ fn each_object(snapshot: &Snapshot, judge: impl Fn(&Node, &KubeNode) -> Outcome)
     verdict
 }
 
-fn scheduling(object: &KubeNode) -> Outcome {
+fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
     let expected = "takes new pods";
     let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
     if object.unschedulable && object.cordoned_by_talos {
         let problem = Problem::warn(Reason::CordonedByTalos, expected, "cordoned by Talos")
             .hint(Hint::likely("an upgrade, a reboot or a shutdown is under way, or was interrupted"));
-        return Outcome::Problem(problem.hint(uncordon()));
+        // While it is on its way, the mark is as it should be.
+        let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
+        return Outcome::Problem(if is_up { problem.hint(uncordon()) } else { problem });
     }
     if object.unschedulable {
-        return Outcome::Problem(Problem::warn(Reason::Cordoned, expected, "cordoned by a person").hint(uncordon()));
+        let problem = Problem::warn(Reason::Cordoned, expected, "cordoned by a person")
+            .hint(Hint::likely("somebody has done that on purpose: ask first"));
+        return Outcome::Problem(problem.hint(uncordon()));
     }
     if object.taints.iter().any(|taint| taint.starts_with(UNINITIALISED)) {
         let problem = Problem::warn(Reason::Uninitialised, expected, format!("taint {UNINITIALISED}"))

@@ -41,6 +41,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 pub(crate) use common::{hex, host};
+#[cfg(test)]
+pub(crate) use reason::dares_without_a_word;
 pub(crate) use reason::{Reason, Step, sources};
 pub(crate) use verdict::{About, Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};
 

@@ -4,7 +4,7 @@ use super::symptoms::{Sign, names};
 use super::{Cause, Recognised, Symptoms};
 use crate::checks::sources::{
     ETCD_ACCESS, KUBERNETES_KUBECONFIG, KUBERNETES_RBAC, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC,
-    TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    TALOS_TROUBLESHOOTING_API,
 };
 use crate::checks::{Hint, Kind, Reason, Step};
 use crate::snapshot::{GapKind, Node, Role};
@@ -22,7 +22,7 @@ This is a matter of the file, not of the cluster, and waiting does not change it
     remedy: &[
         Look("talosctl config info"),
         Do("With an administrator's talosconfig, make a new one for this run:"),
-        Change("talosctl config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
+        Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
         Do("Without one, make an administrator's from the secrets of the cluster:"),
         Change("talosctl gen config --with-secrets secrets.yaml --output-types talosconfig NAME ENDPOINT"),
         Do("A kubeconfig is fetched anew by an administrator:"),
@@ -54,13 +54,13 @@ pub(super) const OTHER_TALOSCONFIG: Cause = Cause {
 an authority of its own, so these machines belong to another cluster than the file, or this cluster was set up anew with new \
 secrets while the file is still the old one.\n\n\
 Machines without a configuration show a certificate of their own as well; those are told apart by asking them without credentials.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("talosctl config contexts"),
         Look("talosctl config info"),
         Do("Name the context that belongs to these endpoints with `--context`, or the file with `--talosconfig`."),
         Do("If the secrets were regenerated, have an administrator of the present cluster make a new talosconfig:"),
-        Change("talosctl config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
+        Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
     ],
     recognise: other_talosconfig,
 };
@@ -166,9 +166,9 @@ What was refused is undetermined, not unhealthy.",
     remedy: &[
         Look("talosctl config info"),
         Do("Have an administrator make a talosconfig with the role that is needed:"),
-        Change("talosctl config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
+        Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
         Do("For Talos before 1.9.6, and for 1.10.0, with os:operator:"),
-        Change("talosctl config new --roles os:operator --crt-ttl 8760h new-talosconfig"),
+        Change("talosctl -n CP config new --roles os:operator --crt-ttl 8760h new-talosconfig"),
     ],
     recognise: role_insufficient,
 };
@@ -274,6 +274,17 @@ joins again.",
                 let headline = format!("{target} is in maintenance mode: it has no machine configuration");
                 let diagnosis = Recognised::new(UNCONFIGURED.id, headline).rests_on_all(signs);
                 let diagnosis = diagnosis.explains(super::nodes::consequences(symptoms, target));
+                // An old member of its own would be taken for the machine that joins: that has to go first.
+                let voter = symptoms.machine(target).filter(|node| super::nodes::is_voter(symptoms, node));
+                if voter.is_some() {
+                    let others = symptoms.snapshot.control_planes().find(|node| node.talos.etcd_members.is_ok());
+                    return match others {
+                        Some(node) => {
+                            diagnosis.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
+                        }
+                        None => diagnosis,
+                    };
+                }
                 match target.address.as_deref() {
                     Some(address) => diagnosis.then(Hint::remedy(
                         "talosctl apply-config --insecure -n {} -f {}",

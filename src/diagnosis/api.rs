@@ -2,7 +2,9 @@
 
 use super::symptoms::Sign;
 use super::{Cause, Recognised};
-use crate::checks::sources::{KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE};
+use crate::checks::sources::{
+    KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
+};
 use crate::checks::{Hint, Kind, Reason, Step};
 
 use Step::{Change, Do, Look};
@@ -14,7 +16,7 @@ pub(super) const BALANCER: Cause = Cause {
 answer: a load balancer is down or has no backends, nobody holds the virtual IP, or a DNS name leads elsewhere.\n\n\
 Kubernetes itself needs no repair, and nothing should be restarted. New nodes cannot join and clients see an outage until the \
 endpoint is back.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("kubectl get --raw '/readyz?verbose'"),
         Look("talosctl -n CP1,CP2,CP3 get addresses"),

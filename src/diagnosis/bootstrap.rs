@@ -2,7 +2,7 @@
 
 use super::symptoms::Sign;
 use super::{Cause, Recognised, Symptoms};
-use crate::checks::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_TROUBLESHOOTING};
+use crate::checks::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_EXTENSIONS};
 use crate::checks::{Hint, Reason, Step};
 
 use Step::{Change, Do, Look};
@@ -19,10 +19,9 @@ be on its way: wait a minute or two before anything else.",
     remedy: &[
         Look("talosctl -n NODE service etcd"),
         Look("talosctl -n NODE list /var/lib/etcd"),
-        Do(
-            "If this is a new cluster, bootstrap one control plane. If it held data before, restore a snapshot instead:",
-        ),
+        Do("If this is a new cluster, and only then, bootstrap one control plane, once:"),
         Change("talosctl -n CP bootstrap"),
+        Do("If it held data before, on whatever control plane, never do that: restore a snapshot instead:"),
         Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
     ],
     recognise: not_bootstrapped,
@@ -43,11 +42,15 @@ fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
         waits || is_of_kubernetes(sign)
     });
     let diagnosis = Recognised::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
-    vec![match first.target.address.as_deref() {
-        Some(address) => diagnosis
-            .then(Hint::run("{talosctl} -n {} service etcd", [address]))
-            .only_remedy(Hint::remedy("{talosctl} -n {} bootstrap", [address])),
+    // Where the judge proposes it for none, nobody knows that there is no other control plane with data.
+    let remedy = signs.iter().flat_map(|sign| &sign.problem.hints).find(|hint| matches!(hint, Hint::Remedy { .. }));
+    let diagnosis = match first.target.address.as_deref() {
+        Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} service etcd", [address])),
         None => diagnosis,
+    };
+    vec![match remedy {
+        Some(remedy) => diagnosis.only_remedy(remedy.clone()),
+        None => diagnosis.without_remedies(),
     }]
 }
 
@@ -67,7 +70,9 @@ it anew with empty data.",
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd members"),
         Look("talosctl -n CP etcd snapshot db.snapshot"),
-        Do("Wipe the data of each control plane of the cluster that you give up, one after the other:"),
+        Do(
+            "Only when both snapshots are safe, and only where the control planes that stay have a quorum of their own: wipe those of the cluster that you give up, one after the other.",
+        ),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
     recognise: |symptoms| {
@@ -102,7 +107,7 @@ pub(super) const HELD_UP: Cause = Cause {
 boot sequence waits with it, and Talos reboots a machine that has not finished after 70 minutes.\n\n\
 An extension service (`ext-…`) waits for a device or a file that this machine does not have; another one cannot pull its image, or \
 crashes. The service's last event says what it waits for.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_EXTENSIONS,
     remedy: &[
         Look("talosctl -n NODE services"),
         Look("talosctl -n NODE service SERVICE"),

@@ -21,7 +21,9 @@ one restore a snapshot.",
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
         Look("talosctl -n CP1,CP2,CP3 service etcd"),
         Do("Bring back as many of the missing control planes as it takes, with their data."),
-        Do("Only if that cannot be done: take the newest snapshot, wipe all control planes, and recover from it:"),
+        Do(
+            "Only if that cannot be done, with the newest snapshot, and by the letter of the disaster recovery guide: wipe etcd on all control planes that are left, and recover on one of them:",
+        ),
         Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
     ],
     recognise: |symptoms| {
@@ -81,10 +83,14 @@ the data itself is that large, find out what writes so much, or raise `quota-bac
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
         Look("talosctl -n CP etcd alarm list"),
-        Do("Take a snapshot, then defragment one member after the other:"),
         Look("talosctl -n CP etcd snapshot db.snapshot"),
-        Change("talosctl -n CP etcd defrag"),
-        Do("Once the database is smaller than the quota, and not before:"),
+        Do(
+            "Then defragment one member at a time, the leader last, and only while all voters are up: each answers nobody while it works. With one or two voters etcd stands still for those seconds.",
+        ),
+        Change("talosctl -n NODE etcd defrag"),
+        Do(
+            "Only when every database is smaller than its quota, and never while there is an alarm CORRUPT, which this clears as well:",
+        ),
         Change("talosctl -n CP etcd alarm disarm"),
     ],
     recognise: |symptoms| {
@@ -119,7 +125,9 @@ data and let it join anew. If you cannot tell which one is right, restore a back
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
         Look("talosctl -n CP etcd snapshot db.snapshot"),
-        Do("Remove the corrupt member by a healthy control plane, then wipe the data of its machine:"),
+        Do(
+            "Never with a single control plane, and only while the others have a quorum without it: remove the corrupt member by its id, then wipe the data of its machine.",
+        ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
@@ -137,7 +145,10 @@ Mend the network in both directions. If that does not help, remove the member, w
     remedy: &[
         Look("talosctl -n CP etcd members"),
         Look("talosctl -n NODE logs etcd"),
-        Do("Check port 2380 between all control planes. Otherwise start anew:"),
+        Do("Check port 2380 between all control planes."),
+        Do(
+            "If that does not help, remove the member that the list calls a learner, and no other, and wipe its machine, which begins anew:",
+        ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
@@ -167,7 +178,9 @@ Make sure that its machine is gone for good, then remove the member by its id. R
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("talosctl -n CP etcd members"),
-        Do("Make sure that no control plane has this member's id, then remove it:"),
+        Do(
+            "Only if its machine is gone for good, and no control plane that answers has this id. One that is merely off is to be switched on: once removed, it cannot come back without being wiped.",
+        ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
     ],
     recognise: |symptoms| {

@@ -3,8 +3,8 @@
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognised, Symptoms};
 use crate::checks::sources::{
-    KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
-    TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
+    TALOS_TROUBLESHOOTING_KUBELET,
 };
 use crate::checks::{About, Hint, Kind, Reason, Step, Target, host};
 use crate::snapshot::{EtcdMember, Node, Role};
@@ -28,7 +28,7 @@ pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> V
 }
 
 /// Some control plane's list has it as a member with a vote, which is missing while it takes part in nothing.
-fn is_voter(symptoms: &Symptoms<'_>, node: &Node) -> bool {
+pub(super) fn is_voter(symptoms: &Symptoms<'_>, node: &Node) -> bool {
     let lists = symptoms.snapshot.nodes.iter().map(|node| &node.talos.etcd_members);
     let is_it = |member: &EtcdMember| {
         let mut hosts = member.peer_urls.iter().map(|url| host(url));
@@ -104,7 +104,9 @@ back, remove it properly, etcd first.",
         Look("talosctl -n NODE version"),
         Look("kubectl describe node NODENAME"),
         Do("Look at the machine's console and power. Switch it on, or mend its network; it rejoins by itself."),
-        Do("If a control plane is lost for good, remove its etcd member first, then its Node:"),
+        Do(
+            "Only if the machine is lost for good. If it was a control plane, remove its etcd member first, by its id; then its Node:",
+        ),
         Look("talosctl -n CP etcd members"),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("kubectl delete node NODENAME"),
@@ -156,7 +158,7 @@ pub(super) const CUT_OFF: Cause = Cause {
 runs and has a network. Only the Talos API cannot be reached: a \
 firewall filters port 50000 between the endpoint and it, or its apid does not run.\n\n\
 Workloads are not affected. Everything that only Talos can tell of the machine is undetermined, and it cannot be upgraded.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_CONNECTIVITY,
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("kubectl describe node NODENAME"),
@@ -201,16 +203,18 @@ It does not heal by itself as a rule. Look at the console before you reset it: w
 
 pub(super) const REMOVED: Cause = Cause {
     id: "node-removed-but-listed",
-    title: "a machine was removed, and a list still names it",
-    explain: "A source still names a machine that the others have forgotten and that does not answer. A Node object stays until \
-somebody deletes it, and keeps pods and volumes bound to something that is gone. Talos' discovery forgets a machine by itself \
-within 30 minutes.\n\n\
-Make sure that the machine is gone before you delete its Node: one that is merely switched off would have to register anew.",
+    title: "a machine was removed or has long been off, and a list still names it",
+    explain: "A source still names a machine that the others have forgotten and that does not answer. Talos' discovery forgets a \
+machine after half an hour of silence, whether it was removed or is merely switched off; from here the two look the same. A Node \
+object stays until somebody deletes it, and keeps pods and volumes bound to the machine.\n\n\
+Find out which of the two it is before you delete anything: a machine that is switched on again is back by itself, and its pods find \
+their volumes.",
     source: TALOS_SCALE_DOWN,
     remedy: &[
         Look("kubectl describe node NODENAME"),
         Look("talosctl -n CP get members"),
-        Do("Delete the Node of a machine that is gone for good. Discovery needs nothing but time."),
+        Do("Look at its console, its hypervisor or your inventory: is it gone, or off? If it is off, switch it on."),
+        Do("Delete the Node only if the machine is gone for good. Discovery needs nothing but time."),
         Change("kubectl delete node NODENAME"),
     ],
     recognise: |symptoms| {
@@ -223,7 +227,10 @@ Make sure that the machine is gone before you delete its Node: one that is merel
                     _ => "discovery",
                 };
                 let target = signs[0].target;
-                let headline = format!("{target} is gone, and {lister} still lists it: {}", signs[0].problem.observed);
+                let headline = format!(
+                    "{target} was removed or has long been off, and {lister} still lists it: {}",
+                    signs[0].problem.observed
+                );
                 let own = symptoms.about(target).filter(|sign| sign.check != "k8s.nodes.schedulable");
                 Recognised::new(REMOVED.id, headline).rests_on_all(signs).explains(own)
             })
@@ -269,7 +276,7 @@ reported any more; Kubernetes notices after some 50 seconds and calls the node N
 API server either.\n\n\
 It crashes because of a wrong `extraArgs` or `extraConfig` in the machine configuration, cannot pull its image, or waits for \
 something that its service names.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         Look("talosctl -n NODE service kubelet"),
         Look("talosctl -n NODE logs kubelet"),

@@ -211,11 +211,11 @@ impl<'a> Symptoms<'a> {
 #[derive(Default)]
 struct Subjects {
     /// Under its own name, whatever it is.
-    by_name: HashMap<String, Vec<usize>>,
+    names: HashMap<String, Vec<usize>>,
     /// Machines, under their address.
-    by_address: HashMap<String, Vec<usize>>,
+    addresses: HashMap<String, Vec<usize>>,
     /// Pods, under the name of their node.
-    by_end: HashMap<String, Vec<usize>>,
+    pods: HashMap<String, Vec<usize>>,
     #[cfg(test)]
     compared: Cell<usize>,
 }
@@ -224,12 +224,12 @@ impl Subjects {
     fn of<'t>(targets: impl IntoIterator<Item = &'t Target>) -> Self {
         let mut subjects = Self::default();
         for (at, target) in targets.into_iter().enumerate() {
-            subjects.by_name.entry(target.name.clone()).or_default().push(at);
+            subjects.names.entry(target.name.clone()).or_default().push(at);
             if let Some(address) = address(target).filter(|_| is_machine(target)) {
-                subjects.by_address.entry(address.to_owned()).or_default().push(at);
+                subjects.addresses.entry(address.to_owned()).or_default().push(at);
             }
             if let Some(node) = &target.node {
-                subjects.by_end.entry(node.clone()).or_default().push(at);
+                subjects.pods.entry(node.clone()).or_default().push(at);
             }
         }
         subjects
@@ -241,15 +241,15 @@ impl Subjects {
             map.get(key).into_iter().flatten().copied()
         }
         let mut places = BTreeSet::new();
-        places.extend(found(&self.by_name, &target.name));
+        places.extend(found(&self.names, &target.name));
         if let Some(address) = address(target).filter(|_| is_machine(target)) {
-            places.extend(found(&self.by_address, address));
+            places.extend(found(&self.addresses, address));
         }
         if target.kind == Kind::Node {
-            places.extend(found(&self.by_end, &target.name));
+            places.extend(found(&self.pods, &target.name));
         }
         if let Some(node) = &target.node {
-            places.extend(found(&self.by_name, node));
+            places.extend(found(&self.names, node));
         }
         #[cfg(test)]
         self.compared.set(self.compared.get() + places.len());
@@ -305,7 +305,7 @@ pub(super) fn names<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String
 }
 
 /// `cp-1, cp-2, cp-3 and 37 more`, where there are more than `most`.
-pub(super) fn first_names<'a>(targets: &[&'a Target], most: usize) -> String {
+pub(super) fn first_names(targets: &[&Target], most: usize) -> String {
     if targets.len() <= most {
         return names(targets.iter().copied());
     }

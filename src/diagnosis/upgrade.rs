@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::symptoms::first_names;
 use super::{Cause, Recognised, Symptoms};
-use crate::checks::sources::{TALOS_PKI, TALOS_TROUBLESHOOTING, TALOS_UPGRADE};
+use crate::checks::sources::{TALOS_PKI, TALOS_TIME, TALOS_UPGRADE};
 use crate::checks::{About, Hint, Reason, Severity, Step, Target, host};
 use crate::snapshot::{GapKind, Node, Service};
 
@@ -22,6 +22,7 @@ for a while.",
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("talosctl -n NODE dmesg"),
+        Do("If it runs and nobody is upgrading it:"),
         Change("kubectl uncordon NODENAME"),
         Do("Then go on with the upgrade, one machine after the other."),
     ],
@@ -79,7 +80,7 @@ pub(super) const CLOCK: Cause = Cause {
 machine reaches none of its time servers, or they are too far off to be believed.\n\n\
 Time goes over UDP port 123; since Talos 1.14 the default servers are asked with authentication, over TCP port 4460 first. A firewall \
 that lets only the old way through stops exactly the machines that were upgraded.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TIME,
     remedy: &[
         Look("talosctl -n NODE get timestatus"),
         Look("talosctl -n NODE get timeservers"),

@@ -257,7 +257,10 @@ fn is_gone(snapshot: &Snapshot, member: &EtcdMember) -> bool {
     let objects = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
     let endpoints = snapshot.talos.iter().flat_map(|talos| &talos.endpoints);
     let given = &snapshot.asked.control_plane_nodes;
-    objects.is_some_and(|nodes| !nodes.is_empty() && !nodes.iter().any(|node| is_it(&node.name, &node.addresses)))
+    // Another cluster's Kubernetes knows none of our machines.
+    super::super::identity::is_proven(snapshot)
+        && objects
+            .is_some_and(|nodes| !nodes.is_empty() && !nodes.iter().any(|node| is_it(&node.name, &node.addresses)))
         && !endpoints
             .map(|endpoint| host(&endpoint.address))
             .chain(given.iter().map(String::as_str))

@@ -3,7 +3,8 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    KUBERNETES_KUBECONFIG, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC, TALOS_TROUBLESHOOTING,
+    KUBERNETES_KUBECONFIG, TALOS_CLIENT, TALOS_CONNECTIVITY, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI,
+    TALOS_RBAC, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_API, TALOS_VIP,
 };
 use super::steps::{NEW_TALOSCONFIG, NODE_VERSION};
 
@@ -32,6 +33,11 @@ pub(super) const CERTIFICATE_EXPIRES_SOON: Text = Text {
         Change("talosctl -n CP kubeconfig --force"),
         Do("Of an API server: see whether Talos fails to renew it. The server reads the new one when it is there."),
         Look("talosctl -n NODE logs controller-runtime"),
+        Do(
+            "Of the CA of Talos: see what rotating it would do, and do it only while every machine is up; one that misses it is locked out:",
+        ),
+        Look("talosctl -n CP rotate-ca --kubernetes=false"),
+        Change("talosctl -n CP rotate-ca --kubernetes=false --dry-run=false"),
     ],
 };
 
@@ -78,13 +84,13 @@ pub(super) const ROLE_TOO_LOW_FOR_THIS_VERSION: Text = Text {
     remedy: &[
         NODE_VERSION,
         Do("Use a talosconfig with os:operator until Talos is upgraded, or leave the check out with `--skip`."),
-        Change("talosctl config new --roles os:operator --crt-ttl 8760h new-talosconfig"),
+        Change("talosctl -n CP config new --roles os:operator --crt-ttl 8760h new-talosconfig"),
     ],
 };
 
 pub(super) const CONFIG_UNREADABLE: Text = Text {
     explanation: "A talosconfig, kubeconfig or certificate file is missing, cannot be opened or does not have the form it should. Nothing was asked of the cluster. In CI the usual cause is a secret that was not mounted, is empty, or was encoded twice.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_CLIENT,
     remedy: &[
         Do("Look at the path in the message: does the file exist, is it readable by this user, is it YAML?"),
         Look("talosctl config info"),
@@ -93,7 +99,7 @@ pub(super) const CONFIG_UNREADABLE: Text = Text {
 
 pub(super) const CONTEXT_UNKNOWN: Text = Text {
     explanation: "The configuration has contexts, but none with the name that was asked for or that it calls the current one.",
-    source: TALOS_ENDPOINTS,
+    source: TALOS_CLIENT,
     remedy: &[
         Look("talosctl config contexts"),
         Look("kubectl config get-contexts"),
@@ -121,7 +127,7 @@ pub(super) const KUBECONFIG_INSECURE: Text = Text {
 
 pub(super) const CONNECTION_REFUSED: Text = Text {
     explanation: "The machine answered, but nothing listens on the port, or a firewall rejects the connection. Typical while a node boots, when the service behind the port has crashed, or when the port is wrong (Talos: 50000, Kubernetes: 6443).",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         NODE_VERSION,
         Look("nc -vz NODE 50000"),
@@ -131,7 +137,7 @@ pub(super) const CONNECTION_REFUSED: Text = Text {
 
 pub(super) const NO_ROUTE: Text = Text {
     explanation: "The network has no way to the address: the host or network is down, a VPN is not up, or the address does not exist any more.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("ip route get NODE"),
         Do("From a CI runner: is it in the right network? Do other addresses of the same cluster answer?"),
@@ -140,7 +146,7 @@ pub(super) const NO_ROUTE: Text = Text {
 
 pub(super) const TIMED_OUT: Text = Text {
     explanation: "Packets were sent and nothing came back in time. A firewall that drops silently, a machine that is switched off, and an overloaded machine look the same from here.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         NODE_VERSION,
         Look("nc -vz -w 5 NODE 50000"),
@@ -152,7 +158,7 @@ pub(super) const TIMED_OUT: Text = Text {
 
 pub(super) const NAME_NOT_FOUND: Text = Text {
     explanation: "The host name of an endpoint cannot be resolved by the DNS that this machine uses. The name may be mistyped, may exist only in an internal zone, or may not have been created yet.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("getent hosts NAME"),
         Do("Correct the endpoint, or use addresses: `--endpoints 10.0.0.1,10.0.0.2`."),
@@ -212,7 +218,7 @@ pub(super) const ENDPOINT_IS_WORKER: Text = Text {
 
 pub(super) const ENDPOINT_IS_VIP: Text = Text {
     explanation: "An endpoint of the talosconfig is the virtual IP of the Kubernetes API. That address is held through etcd: when etcd has no quorum, nobody holds it, and the Talos API is out of reach just when it is needed.",
-    source: TALOS_ENDPOINTS,
+    source: TALOS_VIP,
     remedy: &[
         Look("talosctl config info"),
         Do("List the control planes' own addresses:"),
@@ -232,7 +238,7 @@ pub(super) const ENDPOINT_UNREACHABLE: Text = Text {
 
 pub(super) const PROXY_REFUSED: Text = Text {
     explanation: "A proxy was used because of a variable such as HTTPS_PROXY, and it did not let the connection through. Proxies often allow port 443 only.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("env | grep -i proxy"),
         Do("Add the cluster's addresses to NO_PROXY, or allow the ports 50000 and 6443 at the proxy."),
@@ -244,7 +250,9 @@ pub(super) const MAINTENANCE_MODE: Text = Text {
     source: TALOS_GETTING_STARTED,
     remedy: &[
         Look("talosctl -n NODE get machinestatus --insecure"),
-        Do("Give it its configuration:"),
+        Do(
+            "If it was a control plane, take its old member out of etcd before it joins again. Then give it its configuration:",
+        ),
         Change("talosctl apply-config --insecure -n NODE -f controlplane.yaml"),
     ],
 };
@@ -261,7 +269,7 @@ pub(super) const ANSWERED_BY_OTHER_NODE: Text = Text {
 
 pub(super) const NODE_UNREACHABLE: Text = Text {
     explanation: "The endpoint answers, but cannot reach this node on port 50000. So the network from here is fine: the machine is down, is rebooting, has another address now, or is cut off from the control planes.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_CONNECTIVITY,
     remedy: &[
         NODE_VERSION,
         Look("kubectl get node -o wide"),

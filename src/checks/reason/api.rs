@@ -3,13 +3,14 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    KUBERNETES_KUBECONFIG, KUBERNETES_RBAC, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    KUBERNETES_AUTHENTICATION, KUBERNETES_FAIRNESS, KUBERNETES_KUBECONFIG, KUBERNETES_RBAC,
+    TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
 use super::steps::{API_LOGS, CONTAINERS, ETCD_STATUS, NODE_DMESG};
 
 pub(super) const API_UNREACHABLE: Text = Text {
     explanation: "No connection to the Kubernetes API server comes about. It may not run, its endpoint (load balancer, virtual IP, DNS name) may lead nowhere, or the way from here may be blocked. etcd without quorum stops API servers too.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("nc -vz CP 6443"),
         CONTAINERS,
@@ -31,16 +32,18 @@ pub(super) const API_FROZEN: Text = Text {
         Look("curl -k --max-time 5 https://NODE:6443/readyz"),
         API_LOGS,
         NODE_DMESG,
-        Do(
-            "If only the API server hangs, rebooting the node restarts it; see first that etcd can do without this node:",
-        ),
+        CONTAINERS,
+        Do("If only the API server hangs, restart its container, by the id that the list shows:"),
+        Change("talosctl -n NODE restart -k CONTAINER-ID"),
+        ETCD_STATUS,
+        Do("If that does not help, reboot the node, but only while etcd can do without its member:"),
         Change("talosctl -n NODE reboot"),
     ],
 };
 
 pub(super) const ENDPOINT_DOWN_SERVERS_READY: Text = Text {
     explanation: "Every API server is ready when asked directly, but their common endpoint is not: so the fault lies between, in the load balancer, the virtual IP or the DNS name. Nodes and users come through this endpoint.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("getent hosts ENDPOINT"),
         Look("nc -vz ENDPOINT 6443"),
@@ -51,7 +54,7 @@ pub(super) const ENDPOINT_DOWN_SERVERS_READY: Text = Text {
 
 pub(super) const UNAUTHORISED: Text = Text {
     explanation: "The API server does not know who is asking: the client certificate or token is expired, was revoked, or belongs to another cluster.",
-    source: KUBERNETES_RBAC,
+    source: KUBERNETES_AUTHENTICATION,
     remedy: &[Look("kubectl auth whoami"), Do("Renew the kubeconfig:"), Change("talosctl -n CP kubeconfig --force")],
 };
 
@@ -77,7 +80,7 @@ pub(super) const FORBIDDEN_OR_STARTING: Text = Text {
 
 pub(super) const THROTTLED: Text = Text {
     explanation: "The API server has more requests than it can serve and asks to come back later. Something asks too much, or the server is too small or waits for a slow etcd.",
-    source: TALOS_TROUBLESHOOTING,
+    source: KUBERNETES_FAIRNESS,
     remedy: &[
         Look("kubectl get --raw /debug/api_priority_and_fairness/dump_priority_levels"),
         ETCD_STATUS,

@@ -3,38 +3,47 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    ETCD_ACCESS, ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_ETCD,
-    TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE,
+    ETCD_ACCESS, ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, ETCD_TUNING, TALOS_CONTROL_PLANE, TALOS_DISASTER,
+    TALOS_ETCD, TALOS_TROUBLESHOOTING_ETCD, TALOS_UPGRADE,
 };
 use super::steps::{
-    ETCD_LOGS, ETCD_MEMBERS, ETCD_SERVICE, ETCD_SNAPSHOT, ETCD_STATUS, NODE_DMESG, REMOVE_MEMBER, WIPE,
+    DEFRAGMENT, ETCD_LOGS, ETCD_MEMBERS, ETCD_SERVICE, ETCD_SNAPSHOT, ETCD_STATUS, NODE_DMESG, ONLY_WITH_QUORUM,
+    REMOVE_MEMBER, WIPE,
 };
 
 pub(super) const NEVER_BOOTSTRAPPED: Text = Text {
     explanation: "etcd waits on all control planes, its data directory is empty everywhere, and no Kubernetes answers: nobody has told the cluster to begin. Bootstrapping must be done by hand, once in the life of a cluster, on one control plane only; the others join by themselves within minutes.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[
         ETCD_SERVICE,
-        Do("On exactly one control plane:"),
+        Look("talosctl -n NODE list /var/lib/etcd"),
+        Do(
+            "Never where etcd has had data, not even on a control plane that is switched off now: restore a snapshot instead. In a new cluster, once, on exactly one control plane:",
+        ),
         Change("talosctl -n CP bootstrap"),
-        Do("Never do this where etcd has had data: restore a snapshot instead."),
     ],
 };
 
 pub(super) const ETCD_STARTING: Text = Text {
     explanation: "etcd has not started yet on this control plane. It may still be pulling its image, wait for the first member to come up, or wait for time synchronisation. A minute or two are normal; if all control planes stay like this, the cluster may never have been bootstrapped.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[ETCD_SERVICE, ETCD_LOGS, NODE_DMESG],
 };
 
 pub(super) const ETCD_UNHEALTHY: Text = Text {
     explanation: "The etcd member of this control plane is stopped, crashes or fails its health check. Frequent causes: wrong extra arguments, a data directory left from another cluster, a full or slow disk, or peers that cannot be reached on port 2380.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[
         ETCD_SERVICE,
         ETCD_LOGS,
         ETCD_STATUS,
-        Do("If this member is lost and the others have a quorum, wipe it; it joins anew:"),
+        ETCD_MEMBERS,
+        Do(
+            "Mend what the log names. If the data of this member is lost, replace it: take it out by its id, then wipe its machine (all of `/var` is lost), which joins anew.",
+        ),
+        ONLY_WITH_QUORUM,
+        ETCD_SNAPSHOT,
+        REMOVE_MEMBER,
         WIPE,
     ],
 };
@@ -65,7 +74,7 @@ pub(super) const QUORUM_LOST: Text = Text {
         Do("Secure the data of a surviving member before anything else:"),
         Look("talosctl -n CP cp /var/lib/etcd/member/snap/db ."),
         Do(
-            "Only if a majority is lost for good: follow the disaster recovery guide, which wipes etcd everywhere and restores a snapshot:",
+            "Only if a majority is lost for good: follow the disaster recovery guide to its letter. It wipes etcd on every control plane that is left, and then restores a snapshot on one (a copy of the file above takes `--recover-skip-hash-check`, too):",
         ),
         Change("talosctl -n CP bootstrap --recover-from=db.snapshot"),
     ],
@@ -73,19 +82,19 @@ pub(super) const QUORUM_LOST: Text = Text {
 
 pub(super) const QUORUM_UNPROVEN: Text = Text {
     explanation: "No member was seen to have a leader and to answer a call that needs a majority, and none was seen to lack a leader either. Usually the control planes could not be reached, so nothing is known of etcd.",
-    source: TALOS_DISASTER,
+    source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[ETCD_STATUS, ETCD_SERVICE, Do("See first why the control planes do not answer.")],
 };
 
 pub(super) const LEADERS_DIFFER: Text = Text {
     explanation: "Members name different leaders or terms, and still did when they were asked a second time. For a moment that is normal during an election. If it stays, members cannot hear each other, or there are two clusters.",
-    source: TALOS_ETCD,
+    source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[ETCD_STATUS, ETCD_LOGS, Do("Check port 2380 between all control planes, in both directions.")],
 };
 
 pub(super) const LEADER_CHANGES: Text = Text {
     explanation: "The leader was elected anew during this run. Each election stops writes for a moment. The usual cause is a disk that is too slow for etcd, or a network or processor that is overloaded: the heartbeat comes too late.",
-    source: TALOS_ETCD,
+    source: ETCD_TUNING,
     remedy: &[
         ETCD_LOGS,
         Do("Look there for `slow fdatasync`, `apply request took too long`, `failed to send out heartbeat on time`."),
@@ -101,7 +110,9 @@ pub(super) const SPLIT_CLUSTER: Text = Text {
         Look("talosctl -n CP1,CP2,CP3 etcd members"),
         Do("Decide which half has the data to be kept, and take a snapshot of both:"),
         ETCD_SNAPSHOT,
-        Do("Wipe the control planes of the other half; they join the remaining one:"),
+        Do(
+            "Only when both snapshots are safe, and only where the half that stays has a quorum of its own: wipe the control planes of the other half, one after the other (all of `/var` is lost); they join the remaining one.",
+        ),
         WIPE,
     ],
 };
@@ -115,7 +126,15 @@ pub(super) const MEMBERS_DIFFER: Text = Text {
 pub(super) const STALE_MEMBER: Text = Text {
     explanation: "etcd counts a member that belongs to no control plane: the machine is gone and was never taken out. It counts as a vote that is always absent, so fewer failures are tolerated than it seems.",
     source: ETCD_RECONFIGURATION,
-    remedy: &[ETCD_MEMBERS, ETCD_STATUS, Do("Be sure that no living control plane has this id. Then:"), REMOVE_MEMBER],
+    remedy: &[
+        ETCD_MEMBERS,
+        ETCD_STATUS,
+        Do(
+            "A machine that is merely switched off is to be switched on: once removed, it cannot come back without being wiped.",
+        ),
+        Do("Only if the machine is gone for good, and no control plane that answers has this id:"),
+        REMOVE_MEMBER,
+    ],
 };
 
 pub(super) const NOT_A_MEMBER: Text = Text {
@@ -126,8 +145,10 @@ pub(super) const NOT_A_MEMBER: Text = Text {
         ETCD_LOGS,
         ETCD_MEMBERS,
         Do(
-            "If the log says that the member was permanently removed, and etcd is healthy elsewhere, wipe this one; it joins anew:",
+            "If the log says that the member was permanently removed, wipe this machine (all of `/var` is lost); it joins anew.",
         ),
+        ONLY_WITH_QUORUM,
+        ETCD_SNAPSHOT,
         WIPE,
     ],
 };
@@ -138,7 +159,7 @@ pub(super) const MEMBER_JOINING: Text = Text {
     remedy: &[
         ETCD_MEMBERS,
         ETCD_SERVICE,
-        Do("Wait up to five minutes. If the machine will never come up, take the member out:"),
+        Do("Wait up to five minutes. Only if the machine will never come up, take this member out, and no other:"),
         REMOVE_MEMBER,
     ],
 };
@@ -149,7 +170,10 @@ pub(super) const LEARNER: Text = Text {
     remedy: &[
         ETCD_STATUS,
         ETCD_LOGS,
-        Do("Check port 2380 in both directions. If it never catches up, take it out and let it begin anew:"),
+        ETCD_MEMBERS,
+        Do(
+            "Check port 2380 in both directions. If it never catches up, take out the member that the list calls a learner, and no other, and wipe its machine, which begins anew:",
+        ),
         REMOVE_MEMBER,
         WIPE,
     ],
@@ -161,10 +185,13 @@ pub(super) const ALARM_NOSPACE: Text = Text {
     remedy: &[
         ETCD_STATUS,
         Look("talosctl -n CP etcd alarm list"),
+        ETCD_SNAPSHOT,
+        DEFRAGMENT,
+        Change("talosctl -n NODE etcd defrag"),
+        Do("If the data itself is too large, raise `quota-backend-bytes` or delete objects."),
         Do(
-            "Give back free pages, one member after the other; if the data itself is too large, raise `quota-backend-bytes` or delete objects. At the end clear the alarm:",
+            "Only when every database is smaller than its quota, and never while there is an alarm CORRUPT, which this clears as well:",
         ),
-        Change("talosctl -n CP etcd defrag"),
         Change("talosctl -n CP etcd alarm disarm"),
     ],
 };
@@ -174,8 +201,9 @@ pub(super) const SPACE_NEARLY_FULL: Text = Text {
     source: TALOS_ETCD,
     remedy: &[
         ETCD_STATUS,
-        Do("If much less is in use than the file holds, give the rest back, one member after the other:"),
-        Change("talosctl -n CP etcd defrag"),
+        Do("If much less is in use than the file holds, the rest can be given back."),
+        DEFRAGMENT,
+        Change("talosctl -n NODE etcd defrag"),
         Do("Otherwise look for what fills it; events and custom resources that nobody deletes are the usual cause:"),
         Look("kubectl get --raw /metrics | grep apiserver_storage_objects"),
         Do(
@@ -187,16 +215,12 @@ pub(super) const SPACE_NEARLY_FULL: Text = Text {
 pub(super) const FRAGMENTED: Text = Text {
     explanation: "Less than half of the file of an etcd database is in use: what was deleted left free pages behind. They count towards the quota, and make snapshots and restarts slower. Nothing is broken.",
     source: TALOS_ETCD,
-    remedy: &[
-        ETCD_STATUS,
-        Do("Defragment one member after the other, the leader last; each does not answer while it works:"),
-        Change("talosctl -n CP etcd defrag"),
-    ],
+    remedy: &[ETCD_STATUS, DEFRAGMENT, Change("talosctl -n NODE etcd defrag")],
 };
 
 pub(super) const LAGGING: Text = Text {
     explanation: "An etcd member has a thousand or more agreed entries that its database does not hold yet, and does not catch up. Whoever reads through it gets old data or no answer. Usually its disk does not keep up, or the machine is short of processor time.",
-    source: TALOS_ETCD,
+    source: ETCD_TUNING,
     remedy: &[
         ETCD_STATUS,
         ETCD_LOGS,
@@ -224,8 +248,10 @@ pub(super) const ALARM_CORRUPT: Text = Text {
         ETCD_STATUS,
         ETCD_SNAPSHOT,
         Do(
-            "Take the snapshot from a member without the alarm. Then remove the corrupt member and let it join anew with empty data:",
+            "Take the snapshot from a member without the alarm. If nobody can tell which members are sound, restore a backup instead of going on here.",
         ),
+        Do("Replace it: remove the corrupt member by its id, and wipe its machine, which joins anew with empty data."),
+        ONLY_WITH_QUORUM,
         REMOVE_MEMBER,
         WIPE,
     ],
@@ -242,7 +268,10 @@ pub(super) const EVEN_MEMBERS: Text = Text {
     source: TALOS_CONTROL_PLANE,
     remedy: &[
         ETCD_MEMBERS,
-        Do("Have three or five control planes: add one, or take one out in order (it leaves etcd by itself):"),
+        Do("Have three or five control planes: better add one."),
+        Do(
+            "To take one out instead, only while all voters are up: this makes it leave etcd, erases its disks and switches it off.",
+        ),
         Change("talosctl -n NODE reset"),
     ],
 };
@@ -259,7 +288,9 @@ pub(super) const NO_TOLERANCE: Text = Text {
     remedy: &[
         ETCD_STATUS,
         ETCD_MEMBERS,
-        Do("Bring the missing control plane back. If it is gone for good, take its member out before adding another:"),
+        Do(
+            "Bring the missing control plane back. Only if it is gone for good, take its member out, before adding another:",
+        ),
         REMOVE_MEMBER,
     ],
 };

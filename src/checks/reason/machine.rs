@@ -1,7 +1,9 @@
 //! The machines themselves: versions, clocks, network, memory, disks.
 
 use super::Step::{Change, Do, Look};
-use super::sources::{TALOS_TROUBLESHOOTING, TALOS_UPGRADE};
+use super::sources::{
+    KUBERNETES_PRESSURE, TALOS_REQUIREMENTS, TALOS_TIME, TALOS_TROUBLESHOOTING, TALOS_UPGRADE, TALOS_VOLUMES,
+};
 use super::steps::{KUBELET_LOGS, NODE_DMESG, NODE_VERSION};
 use super::{Step, Text};
 
@@ -25,16 +27,18 @@ pub(super) const NETWORK_NOT_READY: Text = Text {
 
 pub(super) const MEMORY_TOO_SMALL: Text = Text {
     explanation: "The machine has less memory than Talos asks for in its role. It may run for a while; under load the kernel ends processes, and etcd or the API server is a likely victim. Nothing but more memory helps.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_REQUIREMENTS,
     remedy: &[
         Look("talosctl -n NODE memory"),
-        Do("Give the machine more memory: 4 GiB for a control plane, 2 GiB for a worker."),
+        Do(
+            "Give the machine more memory: at least 2 GiB for a control plane and 1 GiB for a worker; twice that is recommended.",
+        ),
     ],
 };
 
 pub(super) const DISK_TOO_SMALL: Text = Text {
     explanation: "The disk on which Talos keeps its data, images and etcd (the partition EPHEMERAL, mounted at `/var`) is smaller than Talos needs. Images and logs will fill it, and the kubelet then evicts pods.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_REQUIREMENTS,
     remedy: &[
         VOLUMES,
         Look("talosctl -n NODE get disks"),
@@ -44,7 +48,7 @@ pub(super) const DISK_TOO_SMALL: Text = Text {
 
 pub(super) const DISK_NEARLY_FULL: Text = Text {
     explanation: "Less than a tenth of `/var` is free. The kubelet begins to remove images and to evict pods at about this point, and etcd, which keeps its data there too, stops when nothing is left. Usual causes: large images, logs, pods that write into emptyDir volumes.",
-    source: TALOS_TROUBLESHOOTING,
+    source: KUBERNETES_PRESSURE,
     remedy: &[
         MOUNTS,
         Look("talosctl -n NODE usage -H --depth 2 /var"),
@@ -54,7 +58,7 @@ pub(super) const DISK_NEARLY_FULL: Text = Text {
 
 pub(super) const VOLUME_FAILED: Text = Text {
     explanation: "Talos could not find, make, unlock or grow a volume of this machine. What lives on it does not start. Encrypted volumes fail when their key is out of reach (a TPM that was replaced, a KMS that does not answer), user volumes when no disk fits their selector.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_VOLUMES,
     remedy: &[
         VOLUMES,
         Look("talosctl -n NODE get discoveredvolumes"),
@@ -75,7 +79,7 @@ pub(super) const DIAGNOSTIC: Text = Text {
 
 pub(super) const TIME_NOT_SYNCED: Text = Text {
     explanation: "The machine has not set its clock by a time server. Until it has, Talos starts neither etcd nor the kubelet on it; later on, a clock that nobody corrects drifts until certificates are refused. Usually the time servers cannot be reached: UDP port 123 is filtered (TCP port 4460 where NTS is used), or their names do not resolve.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TIME,
     remedy: &[
         TIME_STATUS,
         Look("talosctl -n NODE get timeservers -o yaml"),
@@ -86,7 +90,7 @@ pub(super) const TIME_NOT_SYNCED: Text = Text {
 
 pub(super) const CLOCK_SKEW: Text = Text {
     explanation: "The clock of the machine is off. One second is enough for etcd to complain and for leases and logs to mislead; half a minute makes leases look stale, and minutes make certificates expired or not yet valid. A clock can also look wrong because the one that it is compared with, that of the API server, is.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TIME,
     remedy: &[
         TIME_STATUS,
         Look("talosctl -n NODE time"),
@@ -103,7 +107,9 @@ pub(super) const VERSION_UNEXPECTED: Text = Text {
     remedy: &[
         NODE_VERSION,
         Look("kubectl get nodes -o wide"),
-        Do("During an upgrade wait (`--wait-timeout`). Otherwise correct the expectation, or upgrade what is left:"),
+        Do(
+            "During an upgrade wait (`--wait-timeout`). Otherwise correct the expectation, or upgrade what is left: one machine after the other, and a control plane only while etcd tolerates the loss of its member.",
+        ),
         Change("talosctl -n NODE upgrade --image INSTALLER:VERSION"),
         Change("talosctl -n CP upgrade-k8s --to VERSION"),
     ],
@@ -111,6 +117,6 @@ pub(super) const VERSION_UNEXPECTED: Text = Text {
 
 pub(super) const NOT_MEASURABLE: Text = Text {
     explanation: "The check needs something that this machine does not tell, and that it is not expected to tell: in container mode a machine has neither a clock nor disks of its own, and a clock is compared with Kubernetes' only where a lease of the node is fresh. So the check is left out there.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_TIME,
     remedy: &[TIME_STATUS, KUBELET_LOGS, Do("Nothing to do, unless the lease of the node is stale.")],
 };

@@ -194,9 +194,44 @@ impl Reason {
     }
 }
 
+/// What can cost data, quorum or a machine stands behind words that say when it may be done. For the tests of all remedies.
+#[cfg(test)]
+pub(crate) fn dares_without_a_word(remedy: &[Step]) -> Option<&'static str> {
+    const DARING: [&str; 9] = [
+        " reset ",
+        " remove-member ",
+        " bootstrap",
+        " defrag",
+        " alarm disarm",
+        "delete node ",
+        " reboot",
+        " upgrade",
+        "rotate-ca",
+    ];
+    let mut condition = None;
+    remedy.iter().find_map(|step| match step {
+        Step::Do(words) => {
+            let lower = words.to_ascii_lowercase();
+            condition = ["only", "never", "if ", "once "].iter().any(|word| lower.contains(word)).then_some(());
+            None
+        }
+        Step::Look(_) => None,
+        Step::Change(command) => {
+            (condition.is_none() && DARING.iter().any(|part| command.contains(part))).then_some(*command)
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_dangerous_is_proposed_without_its_condition() {
+        for reason in Reason::ALL {
+            assert_eq!(dares_without_a_word(reason.text().remedy), None, "{}", reason.code());
+        }
+    }
 
     #[test]
     fn every_reason_has_a_text_and_a_way_on() {

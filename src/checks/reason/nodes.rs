@@ -2,7 +2,9 @@
 
 use super::Step::{Change, Do, Look};
 use super::Text;
-use super::sources::{TALOS_DISCOVERY, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_CONTROL_PLANE};
+use super::sources::{
+    TALOS_DISCOVERY, TALOS_EXTENSIONS, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_KUBELET,
+};
 use super::steps::{KUBELET_LOGS, KUBELET_SERVICE, NODE_DMESG, NODE_SERVICES};
 
 pub(super) const NODE_FROZEN: Text = Text {
@@ -38,12 +40,15 @@ pub(super) const STALE_DISCOVERY_MEMBER: Text = Text {
 };
 
 pub(super) const STALE_NODE_OBJECT: Text = Text {
-    explanation: "Kubernetes still has a Node object for a machine that is gone. Its pods are counted as if they could come back, and volumes and DaemonSets wait for it.",
+    explanation: "Kubernetes has a Node object for a machine that does not answer and that discovery has forgotten, which it does after half an hour of silence. The machine was removed, or it has merely been off for that long. As long as the Node is there, its pods are counted as if they could come back, and volumes and DaemonSets wait for it.",
     source: TALOS_SCALE_DOWN,
     remedy: &[
         Look("kubectl describe node NODENAME"),
         Look("talosctl -n CP get members"),
-        Do("When it is certain that the machine will not come back:"),
+        Do(
+            "Is it switched off, or cut off? Look at its console, its hypervisor, or your inventory; switched on, it is back by itself.",
+        ),
+        Do("Only if the machine is gone for good:"),
         Change("kubectl delete node NODENAME"),
     ],
 };
@@ -66,7 +71,9 @@ pub(super) const STAGE_NOT_RUNNING: Text = Text {
         Look("talosctl -n NODE get machinestatus -o yaml"),
         NODE_SERVICES,
         NODE_DMESG,
-        Do("A machine that hangs while shutting down can be rebooted without waiting:"),
+        Do(
+            "Only a machine that has hung for many minutes in `shutting down` or `rebooting`, and never one that installs, upgrades or is being reset, nor a control plane that etcd cannot do without:",
+        ),
         Change("talosctl -n NODE reboot --mode=force"),
     ],
 };
@@ -96,7 +103,7 @@ pub(super) const SERVICE_MISSING: Text = Text {
 
 pub(super) const SERVICE_BLOCKS_BOOT: Text = Text {
     explanation: "The machine does not finish booting, because it waits until this service is up. Often it is a system extension that waits for a device or a file that this machine does not have. After 70 minutes Talos reboots by itself and begins anew.",
-    source: TALOS_TROUBLESHOOTING,
+    source: TALOS_EXTENSIONS,
     remedy: &[
         Look("talosctl -n NODE service SERVICE"),
         Look("talosctl -n NODE logs SERVICE"),
@@ -106,6 +113,11 @@ pub(super) const SERVICE_BLOCKS_BOOT: Text = Text {
 
 pub(super) const KUBELET_UNHEALTHY: Text = Text {
     explanation: "The kubelet, which runs the pods of a node, is not running or not healthy. Without it, static pods are not started and the node drops out of Kubernetes within a minute. Common causes: an invalid kubelet configuration or argument, an image that cannot be pulled, time that is not synchronised, a control plane endpoint that cannot be reached.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
-    remedy: &[KUBELET_SERVICE, KUBELET_LOGS, Change("talosctl -n NODE service kubelet restart")],
+    source: TALOS_TROUBLESHOOTING_KUBELET,
+    remedy: &[
+        KUBELET_SERVICE,
+        KUBELET_LOGS,
+        Do("Mend what the log names; if it names nothing, start the kubelet anew, which leaves its pods running:"),
+        Change("talosctl -n NODE service kubelet restart"),
+    ],
 };

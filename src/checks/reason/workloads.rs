@@ -5,7 +5,7 @@ use super::Text;
 use super::sources::{
     KUBERNETES_DNS, KUBERNETES_DRAIN, KUBERNETES_LEASES, KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_PODS,
     KUBERNETES_PRESSURE, KUBERNETES_SKEW, KUBERNETES_TLS, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
-    TALOS_UPGRADE,
+    TALOS_TROUBLESHOOTING_KUBELET, TALOS_UPGRADE,
 };
 use super::steps::{CONTAINERS, DESCRIBE_NODE, ETCD_SERVICE, ETCD_STATUS, KUBELET_LOGS, KUBELET_SERVICE, NODE_VERSION};
 
@@ -67,7 +67,7 @@ pub(super) const VERSION_SKEW: Text = Text {
         Look("kubectl get nodes -o wide"),
         Look("talosctl -n CP get staticpods -o yaml"),
         Do(
-            "Bring all to the newest version that is there; going back to an older one is not supported. See first what would be done:",
+            "Bring all to the newest version that is there; going back to an older one is not supported. See first what would be done, and do it only while the rest of the cluster is healthy:",
         ),
         Look("talosctl -n CP upgrade-k8s --to VERSION --dry-run"),
         Change("talosctl -n CP upgrade-k8s --to VERSION"),
@@ -103,7 +103,7 @@ pub(super) const CSR_PENDING: Text = Text {
 
 pub(super) const NODE_NOT_REGISTERED: Text = Text {
     explanation: "A machine runs Talos and should be a Kubernetes node, and Kubernetes does not know it. Its kubelet has not registered: it cannot reach the control plane endpoint, waits for its certificate, or registered under another name.",
-    source: KUBERNETES_NODES,
+    source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         KUBELET_SERVICE,
         KUBELET_LOGS,
@@ -139,7 +139,12 @@ pub(super) const CNI_MISSING: Text = Text {
 pub(super) const CORDONED_BY_TALOS: Text = Text {
     explanation: "Talos has marked the node as unschedulable for an upgrade or reboot. It takes the mark away when the node is up again. If the node has long been running, that was interrupted.",
     source: TALOS_UPGRADE,
-    remedy: &[DESCRIBE_NODE, Look("talosctl -n NODE get machinestatus"), Change("kubectl uncordon NODENAME")],
+    remedy: &[
+        DESCRIBE_NODE,
+        Look("talosctl -n NODE get machinestatus"),
+        Do("If the machine is in stage running and nobody is upgrading it:"),
+        Change("kubectl uncordon NODENAME"),
+    ],
 };
 
 pub(super) const CORDONED: Text = Text {
@@ -182,11 +187,14 @@ pub(super) const DAEMONSET_INCOMPLETE: Text = Text {
 
 pub(super) const DAEMONSET_MISSING: Text = Text {
     explanation: "The machine configuration asks for this DaemonSet, and Kubernetes does not have it. It was deleted, or Talos has not applied its manifests since the cluster was bootstrapped.",
-    source: KUBERNETES_PODS,
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl -n kube-system get daemonsets"),
         Look("talosctl -n CP get manifeststatus -o yaml"),
-        Do("Say in the machine configuration if it is not wanted, or let Talos apply its manifests again:"),
+        Do(
+            "Say in the machine configuration if it is not wanted, or let Talos apply its manifests again. VERSION is the one that runs now; see first what would be done, and do it only while the rest of the cluster is healthy:",
+        ),
+        Look("talosctl -n CP upgrade-k8s --to VERSION --dry-run"),
         Change("talosctl -n CP upgrade-k8s --to VERSION"),
     ],
 };
@@ -212,7 +220,7 @@ pub(super) const DNS_NO_ENDPOINTS: Text = Text {
 
 pub(super) const DNS_MISSING: Text = Text {
     explanation: "The machine configuration asks for the cluster's own DNS, and Kubernetes has neither its Deployment nor a replacement with ready endpoints. It was deleted, or never applied.",
-    source: KUBERNETES_DNS,
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl -n kube-system get deployments"),
         Look("talosctl -n CP get manifeststatus -o yaml"),
@@ -245,7 +253,7 @@ pub(super) const STATIC_POD_FAILED: Text = Text {
 
 pub(super) const STATUS_STALE: Text = Text {
     explanation: "The statuses of the static pods on this node have not been refreshed, so they say nothing of the present. Talos asks the kubelet for them; that fails when the kubelet is down, or when its serving certificate was never approved.",
-    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         KUBELET_SERVICE,
         Do("As an administrator, which a monitoring role is not, look at the certificate requests:"),
