@@ -160,7 +160,7 @@ pub(super) const ROLE_INSUFFICIENT: Cause = Cause {
     id: "talos-role-insufficient",
     title: "the role of the talosconfig does not allow what was asked",
     explain: "Talos has refused calls because of the role in the client certificate. os:reader is enough for everything this \
-program asks of Talos 1.9.6, 1.10.1 and later; before, etcd's status and alarms need os:operator.\n\n\
+program asks of Talos 1.9.6, 1.10.1 and later, `--server` aside; before, etcd's status and alarms need os:operator.\n\n\
 What was refused is undetermined, not unhealthy.",
     source: TALOS_RBAC,
     remedy: &[

@@ -69,7 +69,7 @@ pub(super) const KEY_MISMATCH: Text = Text {
 };
 
 pub(super) const ROLE_TOO_LOW: Text = Text {
-    explanation: "The server knows who is asking and does not allow the call. The role is written into the client certificate (its organisation), so no setting on the cluster changes that. os:reader is enough for everything that is asked here.",
+    explanation: "The server knows who is asking and does not allow the call. The role is written into the client certificate (its organisation), so no setting on the cluster changes that. os:reader is enough for everything that is asked here, `--server` aside, which only os:admin may ask.",
     source: TALOS_RBAC,
     remedy: &[
         Look("talosctl config info"),
@@ -251,9 +251,9 @@ pub(super) const MAINTENANCE_MODE: Text = Text {
     remedy: &[
         Look("talosctl -n NODE get machinestatus --insecure"),
         Do(
-            "If it was a control plane, take its old member out of etcd before it joins again. Then give it its configuration:",
+            "If it was a control plane, take its old member out of etcd before it joins again. Then give it the configuration of its role, made from the secrets of this cluster:",
         ),
-        Change("talosctl apply-config --insecure -n NODE -f controlplane.yaml"),
+        Change("talosctl apply-config --insecure -n NODE -f MACHINE-CONFIG.yaml"),
     ],
 };
 

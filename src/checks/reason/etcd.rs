@@ -205,7 +205,7 @@ pub(super) const SPACE_NEARLY_FULL: Text = Text {
         DEFRAGMENT,
         Change("talosctl -n NODE etcd defrag"),
         Do("Otherwise look for what fills it; events and custom resources that nobody deletes are the usual cause:"),
-        Look("kubectl get --raw /metrics | grep apiserver_storage_objects"),
+        Look("kubectl get --raw /metrics | grep -E 'apiserver_(storage|resource)_objects'"),
         Do(
             "If all of it is wanted, raise `cluster.etcd.extraArgs.quota-backend-bytes` on every control plane (up to 8 GiB).",
         ),

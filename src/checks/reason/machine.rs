@@ -7,7 +7,8 @@ use super::sources::{
 use super::steps::{KUBELET_LOGS, NODE_DMESG, NODE_VERSION};
 use super::{Step, Text};
 
-const TIME_STATUS: Step = Look("talosctl -n NODE get timestatus,adjtimestatus -o yaml");
+const TIME_STATUS: Step = Look("talosctl -n NODE get timestatus -o yaml");
+const ADJTIME: Step = Look("talosctl -n NODE get adjtimestatus -o yaml");
 const VOLUMES: Step = Look("talosctl -n NODE get volumestatus");
 const MOUNTS: Step = Look("talosctl -n NODE mounts");
 
@@ -93,6 +94,7 @@ pub(super) const CLOCK_SKEW: Text = Text {
     source: TALOS_TIME,
     remedy: &[
         TIME_STATUS,
+        ADJTIME,
         Look("talosctl -n NODE time"),
         Do("If all machines show the same difference, look at the control plane that served the API request instead."),
         Do(
