@@ -116,8 +116,8 @@ fn misbehaviours() -> Vec<(Misbehaviour, &'static str)> {
         (fail(12), "no-answer"),
         (fail(14), "no-answer"),
         (fail(2), "no-answer"),
-        (fail(7), "role-too-low"),
-        (fail(16), "client-certificate-refused"),
+        (fail(7), "etcd-access-denied"),
+        (fail(16), "etcd-access-denied"),
     ]
 }
 
@@ -149,14 +149,12 @@ fn every_answer_of_a_member_is_missed_by_the_checks_that_need_it() {
             spoil(&cluster, target, call, does.clone());
             said.extend(checks.iter().map(|check| (*check, *reason, target)));
         }
-        let refused = |reason: &str| matches!(reason, "role-too-low" | "client-certificate-refused");
-        let refusal = ways.iter().map(|(_, reason)| *reason).filter(|reason| refused(reason)).min();
+        let refused = ways.iter().any(|(_, reason)| *reason == "etcd-access-denied");
         if *call == "Status" {
             // Who cannot be asked may be up.
-            let reason = ["role-too-low", "client-certificate-refused"].into_iter().find(|_| refusal.is_some());
-            said.push(("etcd.tolerance", reason.unwrap_or("no-answer"), "cluster"));
+            said.push(("etcd.tolerance", if refused { "etcd-access-denied" } else { "no-answer" }, "cluster"));
         }
-        run(&cluster).is(if refusal.is_some() { 77 } else { 69 }, &said);
+        run(&cluster).is(if refused { 77 } else { 69 }, &said);
     });
 }
 
