@@ -227,14 +227,15 @@ pub(super) const ETCD_RIGHTS: Cause = Cause {
     explain: "The etcd of `--etcd-endpoints` was reached through TLS, and then refused the question: its authentication is switched \
 on, and the user that the common name of the client certificate stands for is unknown to it or may not ask. This has nothing to do \
 with the roles of a talosconfig or with Kubernetes' rules.\n\n\
-What was refused is undetermined, not unhealthy. etcd counts status and alarms as maintenance, which its role `root` allows.",
+What was refused is undetermined, not unhealthy. Rights to read keys do not suffice for what concerns the cluster itself; the role \
+`root` may ask everything.",
     source: ETCD_ACCESS,
     remedy: &[
         Look("openssl x509 -noout -subject -in CLIENT.crt"),
         Do("As an administrator of that etcd:"),
         Look("etcdctl user list"),
         Look("etcdctl user get USER"),
-        Do("Give `--etcd-cert` and `--etcd-key` of a user with the role `root`."),
+        Do("Give `--etcd-cert` and `--etcd-key` of a user that may ask this, such as one with the role `root`."),
     ],
     recognise: |symptoms| {
         let signs: Vec<_> = symptoms.of(&[Reason::EtcdAccessDenied]).collect();
@@ -262,7 +263,9 @@ joins again.",
     source: TALOS_GETTING_STARTED,
     remedy: &[
         Look("talosctl -n NODE get machinestatus --insecure"),
-        Do("Apply the configuration made for it from the secrets of this cluster:"),
+        Look("talosctl -n CP etcd members"),
+        Do("If it was a control plane, and the list still has its member, take that out first, by its id."),
+        Do("Apply the configuration of its role, made from the secrets of this cluster:"),
         Change("talosctl apply-config --insecure -n NODE -f machine-config.yaml"),
     ],
     recognise: |symptoms| {

@@ -143,8 +143,8 @@ fn external(gap: &Gap, expected: &str) -> Outcome {
         // Talos has no part in it: users and roles are etcd's own, and so is who the certificate stands for.
         GapKind::Forbidden | GapKind::Unauthenticated => {
             Problem { reason: Reason::EtcdAccessDenied, ..problem }.hint(Hint::likely(
-                "etcd's own authentication is switched on: give a certificate of a user with the role `root` with `--etcd-cert` \
-                 and `--etcd-key`",
+                "etcd's own authentication is switched on: give a certificate of a user that may ask this with `--etcd-cert` and \
+                 `--etcd-key`",
             ))
         }
         GapKind::ClientCertificateRefused => problem

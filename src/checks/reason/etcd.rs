@@ -56,9 +56,7 @@ pub(super) const ETCD_ACCESS_DENIED: Text = Text {
         Do("As an administrator of that etcd, see which users there are and what this one may do:"),
         Look("etcdctl user list"),
         Look("etcdctl user get USER"),
-        Do(
-            "Give `--etcd-cert` and `--etcd-key` of a user with the role `root`: alarms and status are maintenance, which no lesser role allows.",
-        ),
+        Do("Give `--etcd-cert` and `--etcd-key` of a user that may ask this; the role `root` may ask everything."),
     ],
 };
 

@@ -99,7 +99,7 @@ reasons! {
     NodeMissing "node-missing" "a node that was asked for is not there" nodes::NODE_MISSING;
     NodeUnexpected "node-unexpected" "a node is there that was not asked for" nodes::NODE_UNEXPECTED;
     StaleDiscoveryMember "stale-discovery-member" "discovery still lists a node that is gone" nodes::STALE_DISCOVERY_MEMBER;
-    StaleNodeObject "stale-node-object" "Kubernetes still lists a node that is gone" nodes::STALE_NODE_OBJECT;
+    StaleNodeObject "stale-node-object" "Kubernetes still lists a node that is gone or has long been off" nodes::STALE_NODE_OBJECT;
     SingleSource "single-source" "only one source tells which nodes there are" nodes::SINGLE_SOURCE;
     StageNotRunning "stage-not-running" "the machine is not in stage running" nodes::STAGE_NOT_RUNNING;
     ConditionUnmet "condition-unmet" "the machine says that it is not ready" nodes::CONDITION_UNMET;

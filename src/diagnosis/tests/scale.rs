@@ -81,11 +81,18 @@ fn many_machines_that_are_down_are_one_trouble() {
 #[test]
 fn the_index_finds_all_that_is_about_the_same() {
     let mut snapshot = large(12, 4);
+    crashes(&mut snapshot);
     stale_member(&mut snapshot);
-    never_bootstrapped(&mut snapshot);
     snapshot.talos_mut().endpoints[1].version = gap(GapKind::TimedOut);
     let verdicts = verdicts(&snapshot);
     let symptoms = Symptoms::new(&snapshot, &verdicts);
+    let mut kinds: Vec<Kind> = symptoms.all().map(|sign| sign.target.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert!(
+        [Kind::Endpoint, Kind::EtcdMember, Kind::Node, Kind::Pod].iter().all(|kind| kinds.contains(kind)),
+        "{kinds:?}"
+    );
     for sign in symptoms.all() {
         let found: Vec<usize> = symptoms.about(sign.target).map(|it| it.at).collect();
         let same = symptoms.all().filter(|it| same_subject(it.target, sign.target)).map(|it| it.at);
