@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use simulator::pki::Flaw;
@@ -71,10 +71,13 @@ impl Cluster {
     }
 
     fn host(&self, name: &str) -> String {
+        if name == "balancer" {
+            return self.simulator.network().balancer().to_string();
+        }
         self.simulator.change(|world| world.machine(name).map_or_else(|| name.to_owned(), |(at, _)| at.to_string()))
     }
 
-    pub(crate) fn address(&self, name: &str) -> Ipv4Addr {
+    pub(crate) fn address(&self, name: &str) -> IpAddr {
         self.host(name).parse().unwrap()
     }
 
@@ -142,8 +145,11 @@ impl Cluster {
     /// The machine at this address, be it with a port or in a URL.
     pub(crate) fn named<'a>(&'a self, target: &'a str) -> &'a str {
         let host = target.strip_prefix("https://").unwrap_or(target);
-        let host = host.split_once(':').map_or(host, |(host, _)| host);
-        self.names.get(host).map_or(target, String::as_str)
+        let bare = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+            Some((host, _)) => host,
+            None => host.split_once(':').map_or(host, |(host, _)| host),
+        };
+        self.names.get(host).or_else(|| self.names.get(bare)).map_or(target, String::as_str)
     }
 
     /// What a run that wrote JSON to stdout has said.

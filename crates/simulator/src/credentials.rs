@@ -1,6 +1,6 @@
 //! Files with credentials, as the real tools write them.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,8 +16,8 @@ fn scalar(text: &str) -> String {
 }
 
 /// A talosconfig as `talosctl` writes it.
-pub(crate) fn talosconfig(cluster: &str, ca: &str, leaf: &Leaf, endpoints: &[Ipv4Addr], nodes: &[Ipv4Addr]) -> String {
-    let list = |addresses: &[Ipv4Addr]| {
+pub(crate) fn talosconfig(cluster: &str, ca: &str, leaf: &Leaf, endpoints: &[IpAddr], nodes: &[IpAddr]) -> String {
+    let list = |addresses: &[IpAddr]| {
         let items: Vec<_> = addresses.iter().map(|at| format!("            - {at}\n")).collect();
         items.concat()
     };
@@ -36,7 +36,7 @@ pub(crate) fn talosconfig(cluster: &str, ca: &str, leaf: &Leaf, endpoints: &[Ipv
 }
 
 /// A kubeconfig as Talos writes it.
-pub(crate) fn kubeconfig(cluster: &str, user: &str, at: SocketAddrV4, ca: &str, leaf: &Leaf) -> String {
+pub(crate) fn kubeconfig(cluster: &str, user: &str, at: SocketAddr, ca: &str, leaf: &Leaf) -> String {
     let context = scalar(&format!("{user}@{cluster}"));
     let cluster = scalar(cluster);
     format!(
@@ -57,9 +57,9 @@ mod tests {
     #[test]
     fn names_stay_names() {
         let leaf = Leaf { certificate: "c".to_owned(), key: "k".to_owned() };
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 6443);
+        let at = SocketAddr::from(([127, 0, 0, 1], 6443));
         for name in ["simulated", "1.5", "null", "a: b", "a\nusers: []", "a # b", "\"", "{}"] {
-            let talos = talosconfig(name, "ca", &leaf, &[*at.ip()], &[]);
+            let talos = talosconfig(name, "ca", &leaf, &[at.ip()], &[]);
             let talos: Value = serde_yaml::from_str(&talos).unwrap();
             assert_eq!(talos["context"], name);
             assert_eq!(talos["contexts"][name]["endpoints"][0], "127.0.0.1");

@@ -1,6 +1,6 @@
 //! The authorities of a cluster, and what they sign.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,14 +138,14 @@ impl Authority {
     pub(crate) fn server(
         &self,
         names: Vec<String>,
-        addresses: &[Ipv4Addr],
+        addresses: &[IpAddr],
         from: Timestamp,
         lifetime: Duration,
     ) -> anyhow::Result<Leaf> {
         let subject = name(&[(DnType::CommonName, names.first().map_or("", String::as_str))]);
         let mut params = CertificateParams::new(names)?;
         params.distinguished_name = subject;
-        params.subject_alt_names.extend(addresses.iter().map(|address| SanType::IpAddress(IpAddr::V4(*address))));
+        params.subject_alt_names.extend(addresses.iter().map(|address| SanType::IpAddress(*address)));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(from.as_second().try_into()?);
         params.not_after = params.not_before + lifetime;

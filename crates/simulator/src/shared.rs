@@ -1,6 +1,6 @@
 //! What all servers of a cluster share.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::watch;
@@ -23,14 +23,14 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
     pub(crate) pki: Pki,
     /// The Kubernetes endpoint.
-    balancer: Ipv4Addr,
+    balancer: IpAddr,
     /// Of Kubernetes objects, for all API servers.
     pub(crate) listings: Listings,
     pub(crate) ports: Ports,
 }
 
 impl Shared {
-    pub(crate) fn new(world: World, pki: Pki, balancer: Ipv4Addr) -> Self {
+    pub(crate) fn new(world: World, pki: Pki, balancer: IpAddr) -> Self {
         let (world, revision) = (RwLock::new(world), watch::Sender::new(0));
         let (calls, waiting) = (Calls::default(), Waiting::default());
         let (listings, ports) = (Listings::default(), Ports::default());
@@ -38,8 +38,8 @@ impl Shared {
     }
 
     /// Where Kubernetes is asked.
-    pub(crate) fn endpoint(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.balancer, API_SERVER)
+    pub(crate) fn endpoint(&self) -> SocketAddr {
+        SocketAddr::new(self.balancer, API_SERVER)
     }
 
     /// A kubeconfig through the balancer: `admin` is in the group `system:masters`.

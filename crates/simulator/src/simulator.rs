@@ -1,6 +1,6 @@
 //! A cluster that runs.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use crate::calls::Calls;
 use crate::credentials::talosconfig;
 use crate::net::network::Network;
-use crate::net::{API_SERVER, APID, ETCD, Service};
+use crate::net::{API_SERVER, APID, ETCD, Service, host};
 use crate::pki::{Flaw, Leaf, Pki};
 use crate::shared::Shared;
 use crate::timeline::{Step, play};
@@ -105,7 +105,7 @@ impl Simulator {
     /// Where etcd's members are asked: `https://127.16.0.2:2379`.
     #[must_use]
     pub fn etcd_endpoints(&self) -> Vec<String> {
-        self.shared.world().control_planes().map(|at| format!("https://{at}:{ETCD}")).collect()
+        self.shared.world().control_planes().map(|at| format!("https://{}:{ETCD}", host(at))).collect()
     }
 
     /// What etcd's members ask a client for.
@@ -140,17 +140,23 @@ fn services(shared: &Arc<Shared>, network: &Network) -> Vec<Service> {
     let mut services = Vec::new();
     let kubernetes = |server: Server, host: &str, at| {
         let handler = kubernetes::handler(Arc::clone(shared), server.clone());
-        Service::new(server, host, SocketAddrV4::new(at, API_SERVER), handler)
+        Service::new(server, host, SocketAddr::new(at, API_SERVER), handler)
     };
     let talos = talos::Talos::new(shared);
     for (&at, machine) in &shared.world().machines {
         let host = &machine.name;
-        services.push(Service::new(Server::Apid(at), host, SocketAddrV4::new(at, APID), talos.handler(at)));
+        services.push(Service::new(Server::Apid(at), host, SocketAddr::new(at, APID), talos.handler(at)));
         if machine.role == Role::ControlPlane {
             services.push(kubernetes(Server::ApiServer(at), host, at).behind(network.balancer()));
             let etcd = etcd::handler(Arc::clone(shared), at);
-            services.push(Service::new(Server::Etcd(at), host, SocketAddrV4::new(at, ETCD), etcd));
+            services.push(Service::new(Server::Etcd(at), host, SocketAddr::new(at, ETCD), etcd));
         }
+    }
+    // Bytes go where the virtual IP is; what becomes of its machine becomes of it.
+    let world = shared.world();
+    if let Some((&at, machine)) = world.virtual_ip.and_then(|at| world.machines.get_key_value(&at)) {
+        let apid = SocketAddr::new(network.balancer(), APID);
+        services.push(Service::new(Server::Apid(at), &machine.name, apid, talos.handler(at)));
     }
     services.push(kubernetes(Server::Balancer, "balancer", network.balancer()));
     services

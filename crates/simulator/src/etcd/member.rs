@@ -193,14 +193,14 @@ fn not_for_learners(member: &Member) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::IpAddr;
 
     use super::*;
     use crate::Network;
     use crate::pki::Pki;
     use crate::world::{Process, Shape, World};
 
-    fn asked<T>(at: Ipv4Addr, message: T) -> Request<T> {
+    fn asked<T>(at: IpAddr, message: T) -> Request<T> {
         let mut request = Request::new(message);
         request.extensions_mut().insert(Asked(at));
         request

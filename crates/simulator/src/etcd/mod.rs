@@ -2,7 +2,7 @@
 
 mod member;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Request;
@@ -33,10 +33,10 @@ mod api {
 
 /// The member that answers, among the extensions of a request: the machine that it runs on.
 #[derive(Clone, Copy, Debug)]
-struct Asked(Ipv4Addr);
+struct Asked(IpAddr);
 
 /// The client port of one member.
-pub(crate) fn handler(shared: Arc<Shared>, at: Ipv4Addr) -> Handler {
+pub(crate) fn handler(shared: Arc<Shared>, at: IpAddr) -> Handler {
     let routes = Members::new(Arc::clone(&shared)).routes();
     Arc::new(move |request| Box::pin(answer(Arc::clone(&shared), routes.clone(), at, request)))
 }
@@ -44,7 +44,7 @@ pub(crate) fn handler(shared: Arc<Shared>, at: Ipv4Addr) -> Handler {
 async fn answer(
     shared: Arc<Shared>,
     routes: Routes,
-    at: Ipv4Addr,
+    at: IpAddr,
     mut request: Request<Incoming>,
 ) -> http::Response<Body> {
     let call = request.uri().path().rsplit('/').next().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! One API server: from a request to its answer.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -159,7 +159,7 @@ impl Api {
     }
 
     /// The machine whose API server answers.
-    fn machine(&self, world: &World) -> Option<Ipv4Addr> {
+    fn machine(&self, world: &World) -> Option<IpAddr> {
         match self.server {
             Server::ApiServer(at) | Server::Apid(at) | Server::Etcd(at) => Some(at),
             Server::Balancer => world.control_planes().find(|at| {
@@ -173,7 +173,7 @@ impl Api {
     fn resource(
         &self,
         world: &World,
-        machine: Option<Ipv4Addr>,
+        machine: Option<IpAddr>,
         call: &Call,
         user: &User,
         target: Resource,
@@ -249,13 +249,13 @@ impl Call {
 }
 
 /// Talos's API servers ask the member of their own machine, and no other.
-fn has_etcd(world: &World, machine: Option<Ipv4Addr>) -> bool {
+fn has_etcd(world: &World, machine: Option<IpAddr>) -> bool {
     machine.and_then(|machine| world.etcd_of(machine)).is_some_and(|(cluster, member)| {
         member.process == Process::Running && !member.learner && cluster.leader().is_some()
     })
 }
 
-fn path_reply(world: &World, machine: Option<Ipv4Addr>, call: &Call, path: &str) -> Result<Decision, Failure> {
+fn path_reply(world: &World, machine: Option<IpAddr>, call: &Call, path: &str) -> Result<Decision, Failure> {
     let server = machine.and_then(|machine| world.machines.get(&machine)?.api_server.as_ref());
     let failing = server.map_or(&[][..], |server| &server.failing);
     let health = Health { etcd: has_etcd(world, machine), failing };

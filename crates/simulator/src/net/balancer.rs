@@ -1,7 +1,7 @@
 //! The balancer before the API servers. It forwards bytes, as one for TCP does; only to have a fault of TLS it speaks that itself.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::TcpStream;
@@ -12,8 +12,8 @@ use super::line::Line;
 use crate::world::{Server, World};
 
 /// The next in turn of the API servers that take connections. One that is frozen does: its kernel takes them.
-pub(super) fn backend(world: &World, turn: &AtomicUsize) -> Option<Ipv4Addr> {
-    let accepts = |at: &Ipv4Addr| Conduct::of(&Server::ApiServer(*at), world).accepts();
+pub(super) fn backend(world: &World, turn: &AtomicUsize) -> Option<IpAddr> {
+    let accepts = |at: &IpAddr| Conduct::of(&Server::ApiServer(*at), world).accepts();
     let backends: Vec<_> = world.control_planes().filter(accepts).collect();
     let turn = turn.fetch_add(1, Ordering::Relaxed).checked_rem(backends.len())?;
     backends.get(turn).copied()
@@ -23,7 +23,7 @@ pub(super) fn backend(world: &World, turn: &AtomicUsize) -> Option<Ipv4Addr> {
 ///
 /// # Errors
 /// If one side breaks off.
-pub(super) async fn forward(mut client: Line, backend: Ipv4Addr) -> io::Result<()> {
+pub(super) async fn forward(mut client: Line, backend: IpAddr) -> io::Result<()> {
     let mut server = TcpStream::connect((backend, API_SERVER)).await?;
     server.set_nodelay(true)?;
     tokio::io::copy_bidirectional(&mut client, &mut server).await?;

@@ -1,6 +1,6 @@
 //! What a client meets at a port, as the world implies it.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::world::{Machine, Power, Process, Server, Transport, World};
@@ -96,7 +96,7 @@ impl Conduct {
 
 /// The machine and the process behind a port. A port that nobody has is one whose process does not run.
 fn alive(server: &Server, world: &World) -> (Power, Process) {
-    let on = |at: &Ipv4Addr, process: &dyn Fn(&Machine) -> Option<Process>| match world.machines.get(at) {
+    let on = |at: &IpAddr, process: &dyn Fn(&Machine) -> Option<Process>| match world.machines.get(at) {
         None => (Power::Off, Process::Stopped),
         Some(machine) => (machine.power, process(machine).unwrap_or(Process::Stopped)),
     };
@@ -165,7 +165,7 @@ mod tests {
     use crate::Network;
     use crate::world::Shape;
 
-    fn conduct(server: fn(Ipv4Addr) -> Server, edit: impl FnOnce(&mut World, Ipv4Addr)) -> Conduct {
+    fn conduct(server: fn(IpAddr) -> Server, edit: impl FnOnce(&mut World, IpAddr)) -> Conduct {
         let mut world = World::healthy(&Network::claim().unwrap(), &Shape::default());
         let (at, _) = world.machine("cp-1").unwrap();
         edit(&mut world, at);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_delay_of_its_own_counts_instead_of_the_worlds() {
-        let delay = |server: fn(Ipv4Addr) -> Server, own: Option<u64>| {
+        let delay = |server: fn(IpAddr) -> Server, own: Option<u64>| {
             let conduct = conduct(server, |world, at| {
                 world.delay = Duration::from_millis(20);
                 world.transport.extend(own.map(|own| (server(at), Transport::Delay(Duration::from_millis(own)))));

@@ -22,7 +22,7 @@ mod tests;
 mod tls;
 
 use std::future::Future;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -53,20 +53,36 @@ pub(crate) type Answer = Pin<Box<dyn Future<Output = http::Response<Body>> + Sen
 /// Answers the requests of one server. The request has its [`Peer`] among its extensions.
 pub(crate) type Handler = Arc<dyn Fn(http::Request<Incoming>) -> Answer + Send + Sync>;
 
+/// The machine's own loopback address, of the same family.
+fn localhost(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    }
+}
+
+/// An address as URLs have it, and everything else that a port follows: IPv6 in brackets.
+pub(crate) fn host(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
 /// One server of the cluster.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) server: Server,
-    pub(crate) at: SocketAddrV4,
+    pub(crate) at: SocketAddr,
     pub(crate) handler: Handler,
     /// Where it is reached, as its certificate says.
     names: Vec<String>,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
 }
 
 impl Service {
     /// `host` is the name of its machine.
-    pub(crate) fn new(server: Server, host: &str, at: SocketAddrV4, handler: Handler) -> Self {
+    pub(crate) fn new(server: Server, host: &str, at: SocketAddr, handler: Handler) -> Self {
         let in_cluster: &[&str] = match server {
             Server::Apid(_) | Server::Etcd(_) => &[],
             Server::ApiServer(_) | Server::Balancer => {
@@ -74,11 +90,11 @@ impl Service {
             }
         };
         let names = [host, "localhost"].iter().chain(in_cluster).map(|&name| name.to_owned()).collect();
-        Self { server, at, handler, names, addresses: vec![*at.ip(), Ipv4Addr::LOCALHOST] }
+        Self { server, at, handler, names, addresses: vec![at.ip(), localhost(at.ip())] }
     }
 
     /// It is reached through another address, too.
-    pub(crate) fn behind(mut self, address: Ipv4Addr) -> Self {
+    pub(crate) fn behind(mut self, address: IpAddr) -> Self {
         self.addresses.push(address);
         self
     }

@@ -1,17 +1,25 @@
-//! A part of 127.0.0.0/8 for one cluster.
+//! The addresses of one cluster.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 /// 127.N.0.0/16, held by nobody else for as long as this lives: clusters on one machine do not meet, though all use the same
-/// ports.
+/// ports. Or, in a network namespace that has them, addresses of IPv6.
 #[derive(Debug)]
 pub struct Network {
-    part: u8,
+    part: Part,
     /// Whoever has it has the network; also where a running cluster is controlled.
     claim: TcpListener,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Of 127.0.0.0/8.
+    Loopback(u8),
+    /// `fd00::/64`.
+    Ipv6,
 }
 
 /// 127.0.x.x and the lower parts are where people and resolvers run things.
@@ -31,10 +39,20 @@ impl Network {
         for offset in 0..parts {
             let part = u8::try_from(first.wrapping_add(offset) % parts).unwrap_or_default() + LOWEST;
             if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, part, 255, 254), 50_000)) {
-                return Ok(Self { part, claim });
+                return Ok(Self { part: Part::Loopback(part), claim });
             }
         }
         bail!("all of 127.{LOWEST}.0.0/16 to 127.{HIGHEST}.0.0/16 are taken");
+    }
+
+    /// Addresses of IPv6 alone, each of which this machine has to have: loopback has but one, so it takes a network namespace to
+    /// which they were added.
+    ///
+    /// # Errors
+    /// If there is a cluster already.
+    pub fn ipv6() -> anyhow::Result<Self> {
+        let claim = TcpListener::bind((Ipv6Addr::LOCALHOST, 50_001)).context("one cluster has all of IPv6")?;
+        Ok(Self { part: Part::Ipv6, claim })
     }
 
     /// Address of a machine, counted from 0.
@@ -42,15 +60,22 @@ impl Network {
     /// # Panics
     /// Beyond 60,000 machines; a scenario has fewer.
     #[must_use]
-    pub fn machine(&self, index: usize) -> Ipv4Addr {
-        let [high, low] = u16::try_from(index + 2).expect("at most 60,000 machines").to_be_bytes();
-        Ipv4Addr::new(127, self.part, high, low)
+    pub fn machine(&self, index: usize) -> IpAddr {
+        let number = u16::try_from(index + 2).expect("at most 60,000 machines");
+        let [high, low] = number.to_be_bytes();
+        match self.part {
+            Part::Loopback(part) => Ipv4Addr::new(127, part, high, low).into(),
+            Part::Ipv6 => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number).into(),
+        }
     }
 
     /// The Kubernetes endpoint.
     #[must_use]
-    pub fn balancer(&self) -> Ipv4Addr {
-        Ipv4Addr::new(127, self.part, 255, 1)
+    pub fn balancer(&self) -> IpAddr {
+        match self.part {
+            Part::Loopback(part) => Ipv4Addr::new(127, part, 255, 1).into(),
+            Part::Ipv6 => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0xff01).into(),
+        }
     }
 
     /// Where a running cluster is controlled.
@@ -70,6 +95,6 @@ mod tests {
         addresses.sort_unstable();
         addresses.dedup();
         assert_eq!(addresses.len(), 20);
-        assert_eq!(addresses[0].octets()[2..], [1, 46]);
+        assert!(addresses[0].to_string().ends_with(".1.46"));
     }
 }

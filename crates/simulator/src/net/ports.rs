@@ -1,6 +1,6 @@
 //! Ports, and how they follow the world.
 
-use std::net::{SocketAddrV4, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) struct Ports(Mutex<Vec<Port>>);
 /// The port of one server. Its socket stays bound whatever happens; what changes is whether it listens.
 struct Port {
     server: Server,
-    at: SocketAddrV4,
+    at: SocketAddr,
     socket: Arc<Socket>,
     hole: Option<BlackHole>,
     state: watch::Sender<State>,
@@ -131,8 +131,8 @@ impl Port {
     }
 }
 
-fn bind(at: SocketAddrV4) -> std::io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+fn bind(at: SocketAddr) -> std::io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
     // Old connections of this address do not matter.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -149,11 +149,11 @@ struct BlackHole {
 }
 
 impl BlackHole {
-    fn dig(at: SocketAddrV4) -> std::io::Result<Self> {
+    fn dig(at: SocketAddr) -> std::io::Result<Self> {
         let listener = bind(at)?;
         listener.listen(0)?;
         // If it does not come about, somebody else's fills the queue.
-        let filling = TcpStream::connect_timeout(&at.into(), Duration::from_millis(10)).ok();
+        let filling = TcpStream::connect_timeout(&at, Duration::from_millis(10)).ok();
         Ok(Self { _listener: listener, _filling: filling })
     }
 }

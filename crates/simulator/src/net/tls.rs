@@ -1,6 +1,6 @@
 //! TLS of the servers, and who is at the other end.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const YEAR: Duration = Duration::from_secs(365 * DAY.as_secs());
 /// Nobody's.
-const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// The TLS configuration of one server, made when it is needed.
 #[derive(Default)]

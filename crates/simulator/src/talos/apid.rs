@@ -1,6 +1,6 @@
 //! apid: takes calls at one address, and forwards them.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -16,12 +16,12 @@ use crate::shared::Shared;
 
 pub(super) struct Apid {
     shared: Arc<Shared>,
-    at: Ipv4Addr,
+    at: IpAddr,
     machined: Arc<Machined>,
 }
 
 impl Apid {
-    pub(super) fn new(shared: Arc<Shared>, at: Ipv4Addr, machined: Arc<Machined>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, at: IpAddr, machined: Arc<Machined>) -> Self {
         Self { shared, at, machined }
     }
 
@@ -45,7 +45,7 @@ impl Apid {
     }
 
     /// Waits for a machine that does not answer: its packets may come through one day.
-    async fn reach(&self, target: &str) -> Result<Ipv4Addr, Status> {
+    async fn reach(&self, target: &str) -> Result<IpAddr, Status> {
         let dialled = self.shared.when(|world| match dial::dial(world, self.at, target) {
             Reached::Machine(machine, delay) => Some(Ok((machine, delay))),
             Reached::Failed(reason) => Some(Err(Status::unavailable(reason))),

@@ -1,6 +1,6 @@
 //! COSI: the resources of a machine.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -30,7 +30,7 @@ impl State {
 /// Resources of one type of one machine, as a caller named them.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    machine: Ipv4Addr,
+    machine: IpAddr,
     /// As the caller wrote them: they are told back.
     pub(super) namespace: String,
     pub(super) name: String,

@@ -1,18 +1,18 @@
 //! How apid of one machine reaches that of another.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::net::APID;
+use crate::net::{APID, host};
 use crate::world::{Power, Process, Server, Transport, World};
 
 /// What comes of dialling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     /// The machine, after so long.
-    Machine(Ipv4Addr, Duration),
+    Machine(IpAddr, Duration),
     /// Nothing, for this reason, in the words of Go's gRPC client.
     Failed(String),
     /// Nothing comes back.
@@ -20,7 +20,7 @@ pub(super) enum Reached {
 }
 
 /// The address that a target names, to the machine at `from`. Machines know each other by name.
-pub(super) fn resolve(world: &World, from: Ipv4Addr, target: &str) -> Option<Ipv4Addr> {
+pub(super) fn resolve(world: &World, from: IpAddr, target: &str) -> Option<IpAddr> {
     if ["localhost", "127.0.0.1", "::1"].contains(&target) {
         return Some(from);
     }
@@ -31,17 +31,14 @@ pub(super) fn resolve(world: &World, from: Ipv4Addr, target: &str) -> Option<Ipv
     named.next().map(|(address, _)| *address)
 }
 
-pub(super) fn dial(world: &World, from: Ipv4Addr, target: &str) -> Reached {
+pub(super) fn dial(world: &World, from: IpAddr, target: &str) -> Reached {
     let Some(address) = resolve(world, from, target) else {
-        return Reached::Failed(match target.parse::<std::net::Ipv6Addr>() {
-            Ok(address) => dialling(&format!("[{address}]"), "no route to host"),
-            Err(_) => "name resolver error: produced zero addresses".to_owned(),
-        });
+        return Reached::Failed("name resolver error: produced zero addresses".to_owned());
     };
     if address == from {
         return Reached::Machine(address, Duration::ZERO);
     }
-    let host = address.to_string();
+    let host = host(address);
     let Some(machine) = world.machines.get(&address) else {
         return Reached::Failed(dialling(&host, "no route to host"));
     };
@@ -52,19 +49,24 @@ pub(super) fn dial(world: &World, from: Ipv4Addr, target: &str) -> Reached {
         (Power::On, Process::Running) if machine.maintenance => Reached::Failed(handshake(
             "tls: failed to verify certificate: x509: certificate signed by unknown authority",
         )),
-        (Power::On, Process::Running) => match world.transport.get(&Server::Apid(address)) {
+        (Power::On, Process::Running) => match way(world, from, address) {
             Some(transport) => disturbed(world.now(), address, transport),
             None => Reached::Machine(address, Duration::ZERO),
         },
     }
 }
 
-fn disturbed(now: Timestamp, address: Ipv4Addr, transport: &Transport) -> Reached {
+/// What is in the way between two machines, else what meets everybody who calls the second one.
+fn way(world: &World, from: IpAddr, to: IpAddr) -> Option<&Transport> {
+    world.ways.get(&(from, to)).or_else(|| world.transport.get(&Server::Apid(to)))
+}
+
+fn disturbed(now: Timestamp, address: IpAddr, transport: &Transport) -> Reached {
     let unverified =
         |why: String| Reached::Failed(handshake(&format!("tls: failed to verify certificate: x509: {why}")));
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
     match transport {
-        Transport::Refuse => Reached::Failed(dialling(&address.to_string(), "connection refused")),
+        Transport::Refuse => Reached::Failed(dialling(&host(address), "connection refused")),
         Transport::Blackhole | Transport::Silent | Transport::SilentInTls => Reached::Silence,
         Transport::Close => Reached::Failed(handshake("EOF")),
         Transport::PlainHttp | Transport::Garbage => {

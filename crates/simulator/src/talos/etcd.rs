@@ -1,6 +1,6 @@
 //! What Talos asks etcd for.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 pub(super) use talos_api::machine::EtcdMembers as Members;
@@ -16,7 +16,7 @@ const ELECTION: Duration = Duration::from_secs(3);
 const STORAGE_VERSION_SINCE: TalosVersion = TalosVersion::new(11, 0);
 
 /// Of the machine's own etcd, or of any that it reaches.
-pub(super) async fn members(shared: &Shared, target: Ipv4Addr, own: bool) -> Result<Members, Status> {
+pub(super) async fn members(shared: &Shared, target: IpAddr, own: bool) -> Result<Members, Status> {
     let look = |world: &World| listed(world, target, own);
     let mut told = shared.when(look).await;
     if told.is_err() {
@@ -28,12 +28,12 @@ pub(super) async fn members(shared: &Shared, target: Ipv4Addr, own: bool) -> Res
 }
 
 /// What would be told at once; `None`: nobody answers.
-pub(super) fn listed(world: &World, target: Ipv4Addr, own: bool) -> Option<Result<Members, Status>> {
+pub(super) fn listed(world: &World, target: IpAddr, own: bool) -> Option<Result<Members, Status>> {
     asked(world, target, own).map(list)
 }
 
 /// Of the machine's own member.
-pub(super) async fn status(shared: &Shared, target: Ipv4Addr) -> EtcdStatus {
+pub(super) async fn status(shared: &Shared, target: IpAddr) -> EtcdStatus {
     shared
         .when(|world| {
             let (cluster, member) = running(world, target)?;
@@ -44,7 +44,7 @@ pub(super) async fn status(shared: &Shared, target: Ipv4Addr) -> EtcdStatus {
 }
 
 /// Of the whole cluster. Without a leader nobody answers.
-pub(super) async fn alarms(shared: &Shared, target: Ipv4Addr) -> Result<EtcdAlarm, Status> {
+pub(super) async fn alarms(shared: &Shared, target: IpAddr) -> Result<EtcdAlarm, Status> {
     shared
         .when(|world| {
             let (cluster, member) = running(world, target)?;
@@ -59,13 +59,13 @@ pub(super) async fn alarms(shared: &Shared, target: Ipv4Addr) -> Result<EtcdAlar
 }
 
 /// The member of a machine, if it answers.
-fn running(world: &World, at: Ipv4Addr) -> Option<(&EtcdCluster, &Member)> {
+fn running(world: &World, at: IpAddr) -> Option<(&EtcdCluster, &Member)> {
     world.etcd_of(at).filter(|(_, member)| member.process == Process::Running)
 }
 
 /// Who answers for the members: only a machine's own member, or the first that can be reached.
-fn asked(world: &World, target: Ipv4Addr, own: bool) -> Option<(&EtcdCluster, &Member)> {
-    let reached = |at: &Ipv4Addr| *at == target || world.machines.get(at).is_some_and(|of| of.power == Power::On);
+fn asked(world: &World, target: IpAddr, own: bool) -> Option<(&EtcdCluster, &Member)> {
+    let reached = |at: &IpAddr| *at == target || world.machines.get(at).is_some_and(|of| of.power == Power::On);
     let others = world.control_planes().filter(|at| !own && *at != target);
     std::iter::once(target).chain(others).filter(reached).find_map(|at| running(world, at))
 }

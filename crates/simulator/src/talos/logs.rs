@@ -1,6 +1,6 @@
 //! Logs of services and containers.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -16,7 +16,7 @@ use crate::shared::Shared;
 use crate::world::World;
 
 /// The lines that are there, and if they are to be followed, all that come.
-pub(super) fn stream(shared: &Arc<Shared>, target: Ipv4Addr, request: LogsRequest) -> Result<BoxStream<Data>, Status> {
+pub(super) fn stream(shared: &Arc<Shared>, target: IpAddr, request: LogsRequest) -> Result<BoxStream<Data>, Status> {
     let (shown, seen) = {
         let world = shared.world();
         let machine = world.machines.get(&target).ok_or_else(gone)?;
@@ -45,7 +45,7 @@ pub(super) fn stream(shared: &Arc<Shared>, target: Ipv4Addr, request: LogsReques
 }
 
 /// What was written after so many lines.
-fn after(world: &World, target: Ipv4Addr, id: &str, seen: usize) -> Option<Vec<Data>> {
+fn after(world: &World, target: IpAddr, id: &str, seen: usize) -> Option<Vec<Data>> {
     let lines = world.machines.get(&target)?.logs.get(id)?;
     let new = lines.get(seen..).filter(|new| !new.is_empty())?;
     Some(new.iter().map(|line| chunk(line)).collect())

@@ -1,6 +1,6 @@
 //! What machined tells of a machine.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use talos_api::common::Data;
@@ -41,7 +41,7 @@ impl Machine {
     }
 
     /// The machine that is asked, if it is a control plane.
-    fn control_plane<Q>(&self, request: &Request<Q>, api: &str) -> Result<Ipv4Addr, Status> {
+    fn control_plane<Q>(&self, request: &Request<Q>, api: &str) -> Result<IpAddr, Status> {
         let target = Call::of(request)?.target;
         match self.shared.world().machines.get(&target).ok_or_else(gone)?.role {
             Role::ControlPlane => Ok(target),

@@ -1,6 +1,6 @@
 //! machined, of all machines: where a call enters the machine that it is for.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Machined {
     }
 
     /// Counts the call, lets it misbehave or refuses it, and has it answered.
-    pub(super) async fn answer(&self, mut target: Ipv4Addr, rpc: Rpc) -> Result<http::Response<Body>, Status> {
+    pub(super) async fn answer(&self, mut target: IpAddr, rpc: Rpc) -> Result<http::Response<Body>, Status> {
         let misbehaviour = self.shared.called(&Server::Apid(target), &rpc.name());
         let (service, method) = rpc.method();
         let method = Method::find(service, method)?;
@@ -80,7 +80,7 @@ impl Machined {
         Ok(answer)
     }
 
-    fn admit(&self, target: Ipv4Addr, method: Method, rpc: &Rpc) -> Result<Call, Status> {
+    fn admit(&self, target: IpAddr, method: Method, rpc: &Rpc) -> Result<Call, Status> {
         let world = self.shared.world();
         let version = world.versions.talos;
         let mut roles = rpc.roles;

@@ -28,7 +28,7 @@ pub(crate) mod specs;
 mod watch;
 mod wire;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use self::access::Roles;
@@ -49,7 +49,7 @@ impl Talos {
     }
 
     /// What listens at one address.
-    pub(crate) fn handler(&self, at: Ipv4Addr) -> Handler {
+    pub(crate) fn handler(&self, at: IpAddr) -> Handler {
         let apid = Arc::new(Apid::new(Arc::clone(&self.shared), at, Arc::clone(&self.machined)));
         Arc::new(move |request| Box::pin(Arc::clone(&apid).answer(request)))
     }
@@ -60,7 +60,7 @@ impl Talos {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     /// The machine to answer for.
-    target: Ipv4Addr,
+    target: IpAddr,
     roles: Roles,
 }
 

@@ -1,6 +1,6 @@
 //! apid's decision: which machines a call is for.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use http::HeaderMap;
 use tonic::Status;
@@ -29,7 +29,7 @@ const AGGREGATED: [&str; 5] = [
 ];
 const AGGREGATED_SINCE: TalosVersion = TalosVersion::new(13, 0);
 
-pub(super) fn route(world: &World, at: Ipv4Addr, path: &str, headers: &HeaderMap) -> Result<Route, Status> {
+pub(super) fn route(world: &World, at: IpAddr, path: &str, headers: &HeaderMap) -> Result<Route, Status> {
     let machine = world.machines.get(&at);
     if headers.contains_key("proxyfrom") || machine.is_some_and(|machine| machine.maintenance) {
         return Ok(Route::Local);

@@ -1,5 +1,7 @@
 //! Changes as values.
 
+use std::net::IpAddr;
+
 use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,7 +11,7 @@ use super::check::has_service;
 use super::states::State;
 use super::{Kind, Span};
 use crate::world::{
-    CallFault, Member, Misbehaviour, Process, TalosVersion, Transport, UNKNOWN, World, add_event, merge,
+    CallFault, Machine, Member, Misbehaviour, Process, TalosVersion, Transport, UNKNOWN, World, add_event, merge,
 };
 
 /// One change of a world.
@@ -108,16 +110,21 @@ pub enum Edit {
         namespace: String,
         name: String,
     },
-    /// Merges into the specification of a COSI resource (RFC 7396), or creates it.
-    Resource {
+    /// The machine has another host name than the one by which its kubelet has registered.
+    Rename {
         node: String,
+        name: String,
+    },
+    /// Merges into the specification of a COSI resource (RFC 7396), or creates it; without `node`: on all machines.
+    Resource {
+        node: Option<String>,
         /// `MachineStatuses.runtime.talos.dev`
         r#type: String,
         id: String,
         merge: Value,
     },
     RemoveResource {
-        node: String,
+        node: Option<String>,
         r#type: String,
         id: String,
     },
@@ -137,15 +144,21 @@ pub enum Edit {
         namespace: Option<String>,
         name: String,
     },
-    /// Connections of a server misbehave; without `node`: of all machines.
+    /// Connections of a server misbehave; without `node`: of all machines. With `from`: only those of apid of that machine.
     Transport {
         server: Kind,
         node: Option<String>,
+        from: Option<String>,
         fault: Transport,
     },
     HealTransport {
         server: Kind,
         node: Option<String>,
+        from: Option<String>,
+    },
+    /// The Kubernetes endpoint is a virtual IP, which this machine holds from the start.
+    VirtualIp {
+        node: String,
     },
     /// Calls misbehave; without `server`: of all servers.
     CallFault {
@@ -250,14 +263,17 @@ impl Edit {
             Self::LeaseRenewed { namespace, name } => {
                 world.kubernetes.stalled_leases.remove(&format!("{namespace}/{name}"));
             }
+            Self::Rename { node, name } => world.rename(&node, &name),
             Self::Resource { node, r#type, id, merge: patch } => {
-                let resources = &mut world.machine_mut(&node).resources;
-                let mut spec = resources.get(&r#type, &id).map(|resource| resource.spec().clone()).unwrap_or_default();
-                merge(&mut spec, &patch);
-                resources.put(&r#type, &id, spec);
+                world.change_resources(node.as_deref(), &r#type, |resources| {
+                    let old = resources.get(&r#type, &id);
+                    let mut spec = old.map(|resource| resource.spec().clone()).unwrap_or_default();
+                    merge(&mut spec, &patch);
+                    resources.put(&r#type, &id, spec);
+                });
             }
             Self::RemoveResource { node, r#type, id } => {
-                world.machine_mut(&node).resources.remove(&r#type, &id);
+                world.change_resources(node.as_deref(), &r#type, |resources| resources.remove(&r#type, &id));
             }
             Self::Object { resource, namespace, name, merge: patch, remove } => {
                 let namespace = namespace.as_deref();
@@ -275,15 +291,13 @@ impl Edit {
             Self::RemoveObject { resource, namespace, name } => {
                 world.kubernetes.remove(&resource, namespace.as_deref(), &name);
             }
-            Self::Transport { server, node, fault } => {
-                let servers = server.servers(world, node.as_deref());
-                world.transport.extend(servers.into_iter().map(|server| (server, fault.clone())));
+            Self::Transport { server, node, from, fault } => {
+                disturb(world, server, node.as_deref(), from.as_deref(), Some(&fault));
             }
-            Self::HealTransport { server, node } => {
-                for server in server.servers(world, node.as_deref()) {
-                    world.transport.remove(&server);
-                }
+            Self::HealTransport { server, node, from } => {
+                disturb(world, server, node.as_deref(), from.as_deref(), None);
             }
+            Self::VirtualIp { node } => world.virtual_ip = world.machine(&node).map(|(at, _)| at),
             Self::CallFault { server, node, call, does, after, times } => {
                 let servers = match server {
                     Some(kind) => kind.servers(world, node.as_deref()).into_iter().map(Some).collect(),
@@ -296,6 +310,28 @@ impl Edit {
             Self::Clock { ahead } => world.clock_ahead = ahead.as_secs(),
         }
     }
+}
+
+/// Connections of a server misbehave, or those of one machine to another; without a fault, they do no longer.
+fn disturb(world: &mut World, server: Kind, node: Option<&str>, from: Option<&str>, fault: Option<&Transport>) {
+    if let Some(from) = from {
+        for way in ways(world, from, node) {
+            world.ways.remove(&way);
+            world.ways.extend(fault.map(|fault| (way, fault.clone())));
+        }
+        return;
+    }
+    for server in server.servers(world, node) {
+        world.transport.remove(&server);
+        world.transport.extend(fault.map(|fault| (server, fault.clone())));
+    }
+}
+
+/// The ways of one machine to another, or to all others.
+fn ways(world: &World, from: &str, to: Option<&str>) -> Vec<(IpAddr, IpAddr)> {
+    let Some((from, _)) = world.machine(from) else { return Vec::new() };
+    let meant = |machine: &Machine| to.is_none_or(|to| machine.name == to);
+    world.machines.iter().filter(|(at, machine)| **at != from && meant(machine)).map(|(at, _)| (from, *at)).collect()
 }
 
 /// What is told of a service anew.

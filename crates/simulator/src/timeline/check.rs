@@ -8,7 +8,7 @@ use super::change::Edit;
 use super::{Kind, known};
 use crate::kubernetes::namespaced;
 use crate::talos::specs;
-use crate::world::{Machine, Misbehaviour, World};
+use crate::world::{Machine, Misbehaviour, Role, World};
 
 /// The farthest that clocks are apart: dates with four digits of a year stay so.
 const FARTHEST: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
@@ -28,7 +28,7 @@ impl Edit {
                 let added = matches!(self, Self::Service { .. }) && service.starts_with("ext-");
                 ensure!(added || has_service(machine, service), "`{node}` has no service `{service}`");
             }
-            Self::Machine { node, .. } => drop(known(world, node)?),
+            Self::Machine { node, .. } | Self::Rename { node, .. } => drop(known(world, node)?),
             Self::EtcdMember { node, .. } => {
                 let (at, _) = known(world, node)?;
                 ensure!(world.etcd_of(at).is_some(), "`{node}` has no etcd member");
@@ -44,11 +44,21 @@ impl Edit {
                 ensure!(lease.is_some(), "there is no lease `{namespace}/{name}`");
             }
             Self::Resource { node, r#type, .. } | Self::RemoveResource { node, r#type, .. } => {
-                known(world, node)?;
+                if let Some(node) = node {
+                    known(world, node)?;
+                }
                 let talos = world.versions.talos;
                 ensure!(specs::types(talos).any(|of| of.name == r#type), "Talos {talos} has no type `{type}`");
             }
-            Self::Transport { server, node, .. } | Self::HealTransport { server, node } => {
+            Self::VirtualIp { node } => {
+                let (_, machine) = known(world, node)?;
+                ensure!(machine.role == Role::ControlPlane, "`{node}` is a worker: it has no virtual IP");
+            }
+            Self::Transport { server, node, from, .. } | Self::HealTransport { server, node, from } => {
+                if let Some(from) = from {
+                    known(world, from)?;
+                    ensure!(*server == Kind::Apid, "`from`: machines call no server of each other but apid");
+                }
                 check_server(world, *server, node.as_deref())?;
             }
             Self::CallFault { server, node, does, .. } => {

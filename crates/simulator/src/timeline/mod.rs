@@ -10,7 +10,7 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -100,7 +100,7 @@ impl Step {
 
 impl Kind {
     /// Of a server, and the machine that it is on.
-    fn of(server: &Server) -> (Self, Option<Ipv4Addr>) {
+    fn of(server: &Server) -> (Self, Option<IpAddr>) {
         match server {
             Server::Apid(at) => (Self::Apid, Some(*at)),
             Server::ApiServer(at) => (Self::ApiServer, Some(*at)),
@@ -111,7 +111,7 @@ impl Kind {
 
     /// The servers of this kind: that of a machine, or all.
     fn servers(self, world: &World, node: Option<&str>) -> Vec<Server> {
-        let server: fn(Ipv4Addr) -> Server = match self {
+        let server: fn(IpAddr) -> Server = match self {
             Self::Balancer => return vec![Server::Balancer],
             Self::Apid => Server::Apid,
             Self::ApiServer => Server::ApiServer,
@@ -124,6 +124,6 @@ impl Kind {
 }
 
 /// The machine that text of a user names.
-fn known<'a>(world: &'a World, node: &str) -> anyhow::Result<(Ipv4Addr, &'a Machine)> {
+fn known<'a>(world: &'a World, node: &str) -> anyhow::Result<(IpAddr, &'a Machine)> {
     world.machine(node).with_context(|| format!("there is no machine `{node}`"))
 }

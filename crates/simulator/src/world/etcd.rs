@@ -1,7 +1,7 @@
 //! etcd.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde::Deserialize;
 
@@ -26,7 +26,7 @@ pub struct Member {
     /// Empty: added, never started.
     pub name: String,
     /// The machine that it runs on; `None`: one that is no more.
-    pub machine: Option<Ipv4Addr>,
+    pub machine: Option<IpAddr>,
     pub peer_urls: Vec<String>,
     pub client_urls: Vec<String>,
     pub learner: bool,

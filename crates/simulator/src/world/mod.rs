@@ -17,7 +17,7 @@ mod static_pods;
 mod version;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,12 +42,17 @@ pub struct World {
     pub cluster: String,
     pub versions: Versions,
     /// By address.
-    pub machines: BTreeMap<Ipv4Addr, Machine>,
+    pub machines: BTreeMap<IpAddr, Machine>,
     /// One, unless the cluster was bootstrapped twice; none before bootstrap.
     pub etcd: Vec<EtcdCluster>,
     pub kubernetes: Kubernetes,
     /// Servers whose connections misbehave.
     pub transport: BTreeMap<Server, Transport>,
+    /// How apid of one machine fares that calls that of another, by their addresses, wherever that is not as for everybody.
+    pub ways: BTreeMap<(IpAddr, IpAddr), Transport>,
+    /// The control plane that holds the Kubernetes endpoint as a virtual IP, at which its apid is reached, too; none: it is a
+    /// balancer's.
+    pub virtual_ip: Option<IpAddr>,
     /// Calls that misbehave; the first that fits counts.
     pub call_faults: Vec<CallFault>,
     /// How long a round trip to any server takes, connecting included.
@@ -91,17 +96,17 @@ impl Default for Shape {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Server {
-    Apid(Ipv4Addr),
-    ApiServer(Ipv4Addr),
+    Apid(IpAddr),
+    ApiServer(IpAddr),
     /// The endpoint of the kubeconfig: forwards connections to an API server that takes them.
     Balancer,
-    Etcd(Ipv4Addr),
+    Etcd(IpAddr),
 }
 
 impl World {
     /// The machine of this name.
     #[must_use]
-    pub fn machine(&self, name: &str) -> Option<(Ipv4Addr, &Machine)> {
+    pub fn machine(&self, name: &str) -> Option<(IpAddr, &Machine)> {
         self.machines.iter().find(|(_, machine)| machine.name == name).map(|(address, machine)| (*address, machine))
     }
 
@@ -115,13 +120,13 @@ impl World {
     }
 
     /// Addresses of the control planes, lowest first.
-    pub fn control_planes(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn control_planes(&self) -> impl Iterator<Item = IpAddr> {
         self.machines.iter().filter(|(_, machine)| machine.role == Role::ControlPlane).map(|(address, _)| *address)
     }
 
     /// The etcd cluster and the member that run on a machine.
     #[must_use]
-    pub fn etcd_of(&self, machine: Ipv4Addr) -> Option<(&EtcdCluster, &Member)> {
+    pub fn etcd_of(&self, machine: IpAddr) -> Option<(&EtcdCluster, &Member)> {
         self.etcd.iter().find_map(|cluster| {
             let member = cluster.members.iter().find(|member| member.machine == Some(machine))?;
             Some((cluster, member))
@@ -141,6 +146,35 @@ impl World {
             change(&mut machine.resources);
             changed.push((before, machine.resources.of_kind(kind)));
         }
+    }
+
+    /// Changes the resources of a type on one machine, or on all.
+    pub(crate) fn change_resources(&mut self, node: Option<&str>, kind: &str, change: impl Fn(&mut Resources)) {
+        match node {
+            Some(node) => change(&mut self.machine_mut(node).resources),
+            None => self.change_everywhere(kind, change),
+        }
+    }
+
+    /// The machine calls itself otherwise, and so does discovery; its Node, its static pods and its services are as they were.
+    pub fn rename(&mut self, node: &str, name: &str) {
+        let resources = &mut self.machine_mut(node).resources;
+        resources.edit(kind::NODENAMES, "nodename", |spec| spec["nodename"] = name.into());
+        resources.edit(kind::HOSTNAME_STATUSES, "hostname", |spec| spec["hostname"] = name.into());
+        let identity = resources.get(kind::IDENTITIES, "local").map(|resource| resource.spec()["nodeId"].clone());
+        let identity = identity.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
+        self.change_everywhere(kind::AFFILIATES, |resources| {
+            resources.edit(kind::AFFILIATES, identity, |spec| {
+                (spec["nodename"], spec["hostname"]) = (name.into(), name.into());
+            });
+        });
+        self.change_everywhere(kind::MEMBERS, |resources| {
+            let Some(member) = resources.get(kind::MEMBERS, node) else { return };
+            let mut spec = member.spec().clone();
+            spec["hostname"] = name.into();
+            resources.remove(kind::MEMBERS, node);
+            resources.put(kind::MEMBERS, name, spec);
+        });
     }
 
     /// The cluster's clock.

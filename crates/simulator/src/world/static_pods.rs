@@ -1,6 +1,6 @@
 //! Static pods of a control plane: what is in them, and how the kubelet reports them while they are well.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ fn named(component: &str) -> &'static Component {
 }
 
 /// The manifest of a component's static pod. `endpoint` is that of the cluster.
-pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddrV4) -> Value {
+pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddr) -> Value {
     let Component { name, user, mounts, .. } = named(component);
     let volume = |(volume, path, _): &(&str, &str, bool)| json!({"hostPath": {"path": path}, "name": volume});
     let mut annotations = json!({"talos.dev/config-version": "1", "talos.dev/secrets-version": "1"});
@@ -132,7 +132,7 @@ pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddrV4
     })
 }
 
-fn container(component: &Component, kubernetes: &str, endpoint: SocketAddrV4) -> Value {
+fn container(component: &Component, kubernetes: &str, endpoint: SocketAddr) -> Value {
     let Component { name, cpu, memory, mounts, probes, arguments, .. } = component;
     let mut command = vec![format!("/usr/local/bin/{name}")];
     command.extend(arguments.iter().map(|&argument| argument.to_owned()));
@@ -173,7 +173,7 @@ fn image(component: &str, kubernetes: &str) -> String {
 }
 
 /// Status of a component's static pod that has been running and ready since `since`.
-pub(super) fn running(address: Ipv4Addr, node: &str, component: &str, kubernetes: &str, since: Timestamp) -> Value {
+pub(super) fn running(address: IpAddr, node: &str, component: &str, kubernetes: &str, since: Timestamp) -> Value {
     let since = seconds(since);
     let condition = |kind| json!({"lastProbeTime": null, "lastTransitionTime": since, "status": "True", "type": kind});
     let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];

@@ -1,7 +1,7 @@
 //! One connection to a simulated server, over real TLS.
 
 use std::io;
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -20,7 +20,7 @@ use tower::util::BoxCloneSyncService;
 pub(crate) type Channel = BoxCloneSyncService<http::Request<Body>, http::Response<Incoming>, hyper::Error>;
 
 /// Connects as whoever has this certificate, trusting this authority. Whatever the server is called, it has to be at its address.
-pub(crate) async fn connect(at: SocketAddrV4, trusted: &Authority, leaf: &Leaf) -> io::Result<Channel> {
+pub(crate) async fn connect(at: SocketAddr, trusted: &Authority, leaf: &Leaf) -> io::Result<Channel> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.pem().as_bytes()).unwrap()).unwrap();
     let chain = vec![CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap()];
@@ -33,7 +33,7 @@ pub(crate) async fn connect(at: SocketAddrV4, trusted: &Authority, leaf: &Leaf) 
         .unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];
     let stream = TcpStream::connect(at).await?;
-    let name = ServerName::from(IpAddr::V4(*at.ip()));
+    let name = ServerName::from(at.ip());
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
     let (sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.map_err(io::Error::other)?;

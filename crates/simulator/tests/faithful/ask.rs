@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(crate) struct Client {
     kubernetes: Leaf,
     /// Addresses and names here, and what the real ones are.
     aliases: Vec<(Regex, String)>,
-    connections: Mutex<HashMap<SocketAddrV4, Arc<Connection>>>,
+    connections: Mutex<HashMap<SocketAddr, Arc<Connection>>>,
 }
 
 type Connection = OnceCell<Result<Channel, Answer>>;
@@ -90,13 +90,13 @@ impl Client {
     }
 
     /// The address of a machine here that has this one there.
-    fn place(&self, address: &str) -> Option<Ipv4Addr> {
+    fn place(&self, address: &str) -> Option<IpAddr> {
         let index = MACHINES.iter().position(|(at, _)| *at == address)?;
         Some(self.simulator.network().machine(index))
     }
 
     async fn talos(&self, call: &TalosCall) -> Answer {
-        let at = SocketAddrV4::new(self.place(host(&call.endpoint)).unwrap(), 50_000);
+        let at = SocketAddr::new(self.place(host(&call.endpoint)).unwrap(), 50_000);
         let mut channel = match self.connect(at, &self.simulator.pki().talos, &self.talos).await {
             Ok(channel) => channel,
             Err(silence) => return silence,
@@ -130,7 +130,7 @@ impl Client {
         let at = self.place(host).unwrap_or_else(|| of.network().balancer());
         let trusted = self.foreign.as_ref().unwrap_or(&self.simulator);
         let trusted = &trusted.pki().kubernetes;
-        let mut channel = match self.connect(SocketAddrV4::new(at, 6443), trusted, &self.kubernetes).await {
+        let mut channel = match self.connect(SocketAddr::new(at, 6443), trusted, &self.kubernetes).await {
             Ok(channel) => channel,
             Err(silence) => return silence,
         };
@@ -152,7 +152,7 @@ impl Client {
     }
 
     /// One connection to each server, for all calls.
-    async fn connect(&self, at: SocketAddrV4, trusted: &Authority, leaf: &Leaf) -> Result<Channel, Answer> {
+    async fn connect(&self, at: SocketAddr, trusted: &Authority, leaf: &Leaf) -> Result<Channel, Answer> {
         let connection = Arc::clone(self.connections.lock().unwrap().entry(at).or_default());
         let connected = connection.get_or_init(|| async {
             // Whether a connection comes about is told apart from whether anything is said in it.
@@ -187,7 +187,7 @@ impl Client {
 
 fn aliases(world: &World) -> Vec<(Regex, String)> {
     let machines = world.machines.iter().zip(MACHINES);
-    let both = |((address, machine), (real, name)): ((&Ipv4Addr, &Machine), _)| {
+    let both = |((address, machine), (real, name)): ((&IpAddr, &Machine), _)| {
         [alias(&address.to_string(), real), alias(&machine.name, name)]
     };
     machines.flat_map(both).collect()

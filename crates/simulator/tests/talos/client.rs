@@ -1,7 +1,7 @@
 //! A client of one endpoint, and what all tests ask.
 
 use std::fmt::Debug;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use simulator::pki::Flaw;
@@ -25,7 +25,7 @@ pub(crate) fn cluster(edit: impl FnOnce(&mut World)) -> Simulator {
 }
 
 /// The address of `cp-1` …, `worker-1`.
-pub(crate) fn address(simulator: &Simulator, name: &str) -> Ipv4Addr {
+pub(crate) fn address(simulator: &Simulator, name: &str) -> IpAddr {
     simulator.change(|world| world.machine(name).unwrap().0)
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn connect(simulator: &Simulator, name: &str, roles: &[&str]) -
     // Without a configuration it has a certificate of its own; this client knows it.
     let maintained = simulator.change(|world| world.machine(name).unwrap().1.maintenance);
     let trusted = if maintained { &simulator.pki().maintenance } else { authority };
-    crate::connection::connect(SocketAddrV4::new(at, 50_000), trusted, &leaf).await.unwrap()
+    crate::connection::connect(SocketAddr::new(at, 50_000), trusted, &leaf).await.unwrap()
 }
 
 pub(crate) async fn machine(simulator: &Simulator, name: &str, roles: &[&str]) -> MachineServiceClient<Channel> {

@@ -1,6 +1,6 @@
 //! Which machine answers.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use simulator::world::{Power, Process, Server, TalosVersion, Transport};
@@ -150,7 +150,7 @@ async fn machines_that_cannot_be_reached_are_told_as_go_tells_them() {
         world.transport.insert(Server::Apid(worker), Transport::Close);
     });
     let mut client = admin(&simulator, "cp-1").await;
-    let dialling = |at: Ipv4Addr, why: &str| {
+    let dialling = |at: IpAddr, why: &str| {
         format!("connection error: desc = \"transport: Error while dialing: dial tcp {at}:50000: connect: {why}\"")
     };
     let handshake =

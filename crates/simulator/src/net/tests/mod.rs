@@ -7,7 +7,7 @@ mod power;
 mod trust;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Empty, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::{CertificateDer, IpAddr, ServerName, pem::PemObject as _};
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::net::TcpStream;
@@ -53,11 +53,11 @@ impl Cluster {
         let world = World::healthy(&network, &Shape { control_planes: 2, workers: 0, ..Shape::default() });
         let machines: Vec<_> = world.machines.keys().copied().collect();
         let shared = Arc::new(Shared::new(world, Pki::new().unwrap(), network.balancer()));
-        let balancer = SocketAddrV4::new(network.balancer(), API_SERVER);
+        let balancer = SocketAddr::new(network.balancer(), API_SERVER);
         let mut services = vec![Service::new(Server::Balancer, "balancer", balancer, answering("balancer"))];
         for at in machines {
-            let service = |server: fn(Ipv4Addr) -> Server, port| {
-                Service::new(server(at), "host", SocketAddrV4::new(at, port), answering(&at.to_string()))
+            let service = |server: fn(IpAddr) -> Server, port| {
+                Service::new(server(at), "host", SocketAddr::new(at, port), answering(&at.to_string()))
             };
             services.push(service(Server::Apid, APID));
             services.push(service(Server::ApiServer, API_SERVER).behind(network.balancer()));
@@ -88,12 +88,12 @@ impl Cluster {
         Server::ApiServer(self.network.machine(index))
     }
 
-    fn address(&self, server: &Server) -> SocketAddrV4 {
+    fn address(&self, server: &Server) -> SocketAddr {
         match server {
-            Server::Apid(at) => SocketAddrV4::new(*at, APID),
-            Server::ApiServer(at) => SocketAddrV4::new(*at, API_SERVER),
-            Server::Etcd(at) => SocketAddrV4::new(*at, ETCD),
-            Server::Balancer => SocketAddrV4::new(self.network.balancer(), API_SERVER),
+            Server::Apid(at) => SocketAddr::new(*at, APID),
+            Server::ApiServer(at) => SocketAddr::new(*at, API_SERVER),
+            Server::Etcd(at) => SocketAddr::new(*at, ETCD),
+            Server::Balancer => SocketAddr::new(self.network.balancer(), API_SERVER),
         }
     }
 
@@ -114,7 +114,7 @@ impl Cluster {
 
     async fn secure(&self, server: &Server, client: ClientConfig) -> io::Result<TlsStream<TcpStream>> {
         let tcp = self.dial(server).await?;
-        let name = ServerName::IpAddress(IpAddr::from(std::net::IpAddr::V4(*self.address(server).ip())));
+        let name = ServerName::from(self.address(server).ip());
         timeout(SOON, TlsConnector::from(Arc::new(client)).connect(name, tcp)).await?
     }
 

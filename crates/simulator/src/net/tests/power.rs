@@ -124,8 +124,8 @@ async fn addresses_are_free_again_when_a_cluster_has_ended() {
     let network = Network::claim().unwrap();
     let world = || World::healthy(&network, &Shape::default());
     let again = |shared: &Arc<Shared>| {
-        let at = SocketAddrV4::new(network.machine(0), APID);
-        shared.ports.open(shared, vec![Service::new(Server::Apid(*at.ip()), "host", at, answering("it"))])
+        let at = SocketAddr::new(network.machine(0), APID);
+        shared.ports.open(shared, vec![Service::new(Server::Apid(at.ip()), "host", at, answering("it"))])
     };
     let first = Arc::new(Shared::new(world(), Pki::new().unwrap(), network.balancer()));
     again(&first).unwrap();

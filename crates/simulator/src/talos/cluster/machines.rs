@@ -1,7 +1,7 @@
 //! Checks that ask the machines.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use talos_api::machine::ServiceInfo;
 
@@ -45,7 +45,7 @@ fn service_healthy(view: &View<'_>, id: &str) -> Found {
     wrong(&errors)
 }
 
-fn unhealthy(node: Ipv4Addr, service: &ServiceInfo) -> Option<String> {
+fn unhealthy(node: IpAddr, service: &ServiceInfo) -> Option<String> {
     let id = &service.id;
     let Some(last) = service.events.as_ref().and_then(|events| events.events.last()) else {
         return Some(format!("{node}: no events recorded yet for service {id:?}"));
@@ -92,7 +92,7 @@ pub(super) fn etcd_on_control_planes(view: &View<'_>) -> Found {
     let members = lists.iter().flat_map(|(_, list)| &list.members);
     let urls = members.flat_map(|member| &member.peer_urls);
     let hosts: Vec<_> = urls.filter_map(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned)).collect();
-    let expected: Vec<_> = view.nodes.control_planes.iter().map(Ipv4Addr::to_string).collect();
+    let expected: Vec<_> = view.nodes.control_planes.iter().map(IpAddr::to_string).collect();
     if hosts.iter().all(|host| expected.contains(host)) {
         return Found::Good;
     }

@@ -4,7 +4,7 @@ mod kubernetes;
 mod machines;
 mod view;
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ fn named(info: &ClusterInfo) -> Result<Nodes, Status> {
         let addresses = texts
             .iter()
             .map(|text| text.parse().map_err(|_| Status::unknown(format!("ParseAddr({text:?}): unable to parse IP"))));
-        addresses.collect::<Result<Vec<Ipv4Addr>, Status>>()
+        addresses.collect::<Result<Vec<IpAddr>, Status>>()
     };
     Ok(Nodes { control_planes: parse(&info.control_plane_nodes)?, workers: parse(&info.worker_nodes)? })
 }

@@ -1,6 +1,6 @@
 //! What a check sees of the cluster.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use serde_json::Value;
 use tonic::{Code, Status};
@@ -24,13 +24,13 @@ pub(super) enum Found {
 /// The machines that are checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Nodes {
-    pub(super) control_planes: Vec<Ipv4Addr>,
-    pub(super) workers: Vec<Ipv4Addr>,
+    pub(super) control_planes: Vec<IpAddr>,
+    pub(super) workers: Vec<IpAddr>,
 }
 
 impl Nodes {
     /// As the discovery service tells a machine, or else Kubernetes.
-    pub(super) fn discovered(world: &World, by: Ipv4Addr) -> Self {
+    pub(super) fn discovered(world: &World, by: IpAddr) -> Self {
         let members = world.machines.get(&by).into_iter();
         let members = members.flat_map(|machine| machine.resources.list("Members.cluster.talos.dev"));
         let mut nodes = Self::default();
@@ -48,16 +48,16 @@ impl Nodes {
         nodes
     }
 
-    fn add(&mut self, address: Option<Ipv4Addr>, control_plane: bool) {
+    fn add(&mut self, address: Option<IpAddr>, control_plane: bool) {
         let of_role = if control_plane { &mut self.control_planes } else { &mut self.workers };
         of_role.extend(address);
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub(super) fn all(&self) -> impl Iterator<Item = IpAddr> {
         self.control_planes.iter().chain(&self.workers).copied()
     }
 
-    pub(super) fn role(&self, node: Ipv4Addr) -> Role {
+    pub(super) fn role(&self, node: IpAddr) -> Role {
         if self.control_planes.contains(&node) { Role::ControlPlane } else { Role::Worker }
     }
 }
@@ -65,20 +65,20 @@ impl Nodes {
 /// The world as one machine sees it, with the rights of whoever called.
 pub(super) struct View<'a> {
     pub(super) world: &'a World,
-    pub(super) from: Ipv4Addr,
+    pub(super) from: IpAddr,
     pub(super) roles: Roles,
     pub(super) nodes: &'a Nodes,
     /// Of Kubernetes.
-    pub(super) endpoint: SocketAddrV4,
+    pub(super) endpoint: SocketAddr,
 }
 
 impl<'a> View<'a> {
     /// Asks some nodes by one call. If one of them fails, all that is told is which.
     pub(super) fn ask<T>(
         &self,
-        nodes: impl IntoIterator<Item = Ipv4Addr>,
-        question: impl Fn(Ipv4Addr, &'a Machine) -> Option<Result<T, Status>>,
-    ) -> Result<Vec<(Ipv4Addr, T)>, Found> {
+        nodes: impl IntoIterator<Item = IpAddr>,
+        question: impl Fn(IpAddr, &'a Machine) -> Option<Result<T, Status>>,
+    ) -> Result<Vec<(IpAddr, T)>, Found> {
         let (mut answers, mut failures) = (Vec::new(), Vec::new());
         for node in nodes {
             let answer = match dial(self.world, self.from, &node.to_string()) {
@@ -96,12 +96,12 @@ impl<'a> View<'a> {
     }
 
     /// As [`ask`](Self::ask), of what every machine can tell at once.
-    pub(super) fn ask_machines(&self, nodes: impl IntoIterator<Item = Ipv4Addr>) -> Asked<'a> {
+    pub(super) fn ask_machines(&self, nodes: impl IntoIterator<Item = IpAddr>) -> Asked<'a> {
         self.ask(nodes, |_, machine| Some(Ok(machine)))
     }
 }
 
-pub(super) type Asked<'a> = Result<Vec<(Ipv4Addr, &'a Machine)>, Found>;
+pub(super) type Asked<'a> = Result<Vec<(IpAddr, &'a Machine)>, Found>;
 
 /// Several errors as Go's `multierror` prints them, without the lines that it leaves empty; none is good.
 pub(super) fn wrong(errors: &[String]) -> Found {

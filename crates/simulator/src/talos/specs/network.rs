@@ -37,6 +37,20 @@ pub(super) const TYPES: &[Type] = &[
         ..Type::COMMON
     },
     Type {
+        name: kind::KUBE_SPAN_PEER_STATUSES,
+        display: "KubeSpanPeerStatus",
+        namespace: "kubespan",
+        columns: &[("Label", "{.label}"), ("State", "{.state}"), ("Rx", "{.receiveBytes}"), ("Tx", "{.transmitBytes}")],
+        owner: "kubespan.ManagerController",
+        form: Form::Message(&[
+            field("label", 2, Text),
+            field("state", 3, Enum(&["unknown", "up", "down"])),
+            field("receiveBytes", 4, Integer),
+            field("transmitBytes", 5, Integer),
+        ]),
+        ..Type::COMMON
+    },
+    Type {
         name: kind::NETWORK_STATUSES,
         display: "NetworkStatus",
         namespace: "network",

@@ -1,7 +1,8 @@
 //! A healthy etcd.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
+use crate::net::host;
 use crate::world::{EtcdCluster, Member, Role, World};
 
 /// One cluster with a member on every control plane.
@@ -20,15 +21,18 @@ pub(super) fn fill(world: &mut World) {
     }];
 }
 
-fn member(world: &World, at: Ipv4Addr) -> Member {
-    let [.., high, low] = at.octets();
+fn member(world: &World, at: IpAddr) -> Member {
+    let number = match at {
+        IpAddr::V4(at) => at.to_bits() & 0xffff,
+        IpAddr::V6(at) => u32::from(at.segments()[7]),
+    };
     Member {
         // Above 2^53, as real ones are: whoever reads them as floating point numbers shall fail.
-        id: 0x8e9e_05c5_2164_0000 | u64::from(u16::from_be_bytes([high, low])),
+        id: 0x8e9e_05c5_2164_0000 | u64::from(number),
         name: world.machines[&at].name.clone(),
         machine: Some(at),
-        peer_urls: vec![format!("https://{at}:2380")],
-        client_urls: vec![format!("https://{at}:2379")],
+        peer_urls: vec![format!("https://{}:2380", host(at))],
+        client_urls: vec![format!("https://{}:2379", host(at))],
         db_size: 20 << 20,
         db_size_in_use: 8 << 20,
         version: world.versions.etcd.clone(),

@@ -2,7 +2,7 @@
 
 mod etcd;
 mod kubernetes;
-mod talos;
+pub(in crate::world) mod talos;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,6 +37,8 @@ impl World {
             etcd: Vec::new(),
             kubernetes: Kubernetes::default(),
             transport: BTreeMap::new(),
+            ways: BTreeMap::new(),
+            virtual_ip: None,
             call_faults: Vec::new(),
             delay: Duration::ZERO,
             clock_ahead: 0,

@@ -1,6 +1,6 @@
 //! etcd, as its members were told of.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ pub(super) fn tell(world: &mut World, recording: &Recording) {
     world.etcd = if cluster.members.is_empty() { Vec::new() } else { vec![cluster] };
 }
 
-fn member(told: &Value, at: impl Fn(&str) -> Option<Ipv4Addr>) -> Member {
+fn member(told: &Value, at: impl Fn(&str) -> Option<IpAddr>) -> Member {
     let name = text(&told["hostname"]);
     Member {
         id: told["id"].as_u64().unwrap_or_default(),
@@ -54,15 +54,15 @@ fn member(told: &Value, at: impl Fn(&str) -> Option<Ipv4Addr>) -> Member {
 }
 
 /// The member of a machine by what Talos tells of it.
-fn own(world: &World, at: Ipv4Addr) -> Option<Member> {
+fn own(world: &World, at: IpAddr) -> Option<Member> {
     let machine = world.machines.get(&at)?;
     let id = machine.resources.get(kind::ETCD_MEMBERS, "local")?.spec()["memberID"].as_str()?;
     Some(Member {
         id: u64::from_str_radix(id, 16).ok()?,
         name: machine.name.clone(),
         machine: Some(at),
-        peer_urls: vec![format!("https://{at}:2380")],
-        client_urls: vec![format!("https://{at}:2379")],
+        peer_urls: vec![format!("https://{}:2380", crate::net::host(at))],
+        client_urls: vec![format!("https://{}:2379", crate::net::host(at))],
         version: world.versions.etcd.clone(),
         ..Member::default()
     })

@@ -1,6 +1,6 @@
 //! What was not answered, or not well.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(super) fn tell(world: &mut World, recording: &Recording) {
 }
 
 /// A machine that cannot be reached, or calls of one that can.
-fn machine(world: &mut World, recording: &Recording, at: Ipv4Addr) {
+fn machine(world: &mut World, recording: &Recording, at: IpAddr) {
     let calls: Vec<_> = recording.talos().filter(|call| call.target() == Some(at)).collect();
     let Some(machine) = world.machines.get_mut(&at) else { return };
     let directly = |silence| calls.iter().any(|call| call.asked_directly() && call.silence() == Some(silence));
@@ -46,7 +46,7 @@ fn machine(world: &mut World, recording: &Recording, at: Ipv4Addr) {
     }
 }
 
-fn fault(call: &TalosCall, at: Ipv4Addr) -> Option<CallFault> {
+fn fault(call: &TalosCall, at: IpAddr) -> Option<CallFault> {
     let does = match (&call.status, call.silence()) {
         (_, Some(Silence::TimedOut)) => Misbehaviour::Hang,
         // That there is no such resource follows from the resources.
@@ -84,7 +84,7 @@ fn code(name: &str) -> Option<u16> {
 }
 
 /// The API server of a machine, by how its own probe ended.
-fn api_server(world: &mut World, recording: &Recording, at: Ipv4Addr) {
+fn api_server(world: &mut World, recording: &Recording, at: IpAddr) {
     let Some(machine) = world.machines.get_mut(&at) else { return };
     let Some(server) = &mut machine.api_server else { return };
     let own = recording.kubernetes().filter(|call| call.host().parse() == Ok(at) && call.path() == "/readyz");
@@ -113,7 +113,7 @@ fn failed(body: &Value) -> impl Iterator<Item = String> {
 
 /// Members of etcd that do not answer: those of machines that cannot be reached, and those of whom Talos gets no answer.
 fn members(world: &mut World, recording: &Recording) {
-    let silent = |at: Ipv4Addr| {
+    let silent = |at: IpAddr| {
         recording.talos().any(|call| {
             call.target() == Some(at)
                 && call.short_method() == "EtcdStatus"

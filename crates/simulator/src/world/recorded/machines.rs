@@ -1,6 +1,6 @@
 //! Which machines there are.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use anyhow::ensure;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::world::{Role, Versions, kind};
 
 /// A machine of the real cluster.
 pub(super) struct Found {
-    pub(super) address: Ipv4Addr,
+    pub(super) address: IpAddr,
     pub(super) name: String,
     pub(super) role: Role,
 }

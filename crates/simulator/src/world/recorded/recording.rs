@@ -1,6 +1,6 @@
 //! The format of a recording.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -104,7 +104,7 @@ impl Recording {
     }
 
     /// Answers of one method, with whom they are from.
-    pub(super) fn answers<'a>(&'a self, method: &'a str) -> impl Iterator<Item = (&'a TalosCall, Ipv4Addr)> {
+    pub(super) fn answers<'a>(&'a self, method: &'a str) -> impl Iterator<Item = (&'a TalosCall, IpAddr)> {
         let answered = move |call: &&TalosCall| call.is_ok() && call.short_method() == method;
         self.talos().filter(answered).filter_map(|call| Some((call, call.target()?)))
     }
@@ -112,7 +112,7 @@ impl Recording {
 
 impl TalosCall {
     /// The machine that was asked for its own answer.
-    pub(super) fn target(&self) -> Option<Ipv4Addr> {
+    pub(super) fn target(&self) -> Option<IpAddr> {
         self.node.as_deref().unwrap_or(self.dialled()).parse().ok()
     }
 

@@ -1,6 +1,6 @@
 //! Addresses and times of another place and another day.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 use regex::{Captures, Regex};
@@ -12,7 +12,7 @@ use crate::Network;
 
 pub(super) struct Translation {
     /// Each address of the recording, and what it is here.
-    addresses: Vec<(Ipv4Addr, Ipv4Addr)>,
+    addresses: Vec<(IpAddr, IpAddr)>,
     shift: SignedDuration,
     address: Option<Regex>,
     time: Option<Regex>,
@@ -51,7 +51,7 @@ impl Translation {
     fn text(&self, text: &str) -> String {
         let (Some(address), Some(time)) = (&self.address, &self.time) else { return text.to_owned() };
         let here = address.replace_all(text, |found: &Captures<'_>| {
-            let parsed: Option<Ipv4Addr> = found[0].parse().ok();
+            let parsed: Option<IpAddr> = found[0].parse().ok();
             let known = parsed.and_then(|there| self.addresses.iter().find(|(known, _)| *known == there));
             known.map_or_else(|| found[0].to_owned(), |(_, here)| here.to_string())
         });

@@ -1,7 +1,7 @@
 //! What is shown in place of what is healthy, and how it is taken away again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -17,13 +17,13 @@ use crate::world::{Process, Resource, World, merge};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// The etcd member of a machine.
-    Member(Ipv4Addr),
+    Member(IpAddr),
     /// kube-apiserver of a machine.
-    ApiServer(Ipv4Addr),
+    ApiServer(IpAddr),
     /// A Talos service.
-    Service(Ipv4Addr, String),
+    Service(IpAddr, String),
     /// A COSI resource by type and id.
-    Resource(Ipv4Addr, String, String),
+    Resource(IpAddr, String, String),
     /// A Kubernetes object: resource, namespace (empty: none), name.
     Object(String, String, String),
     /// Whether a lease is renewed: `namespace/name`.

@@ -1,7 +1,7 @@
 //! What Talos tells of troubles: services, and the resources that follow from them.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn lost_leaders(world: &World) -> Vec<String> {
 /// One machine among what is known of all.
 struct Of<'a> {
     world: &'a World,
-    at: Ipv4Addr,
+    at: IpAddr,
     machine: &'a Machine,
     node: Option<Node>,
     lost: &'a [String],

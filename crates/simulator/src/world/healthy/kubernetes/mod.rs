@@ -8,7 +8,7 @@ mod services;
 mod templates;
 mod workloads;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const SYSTEM: &str = "kube-system";
 const NODE_LEASES: &str = "kube-node-lease";
 
 /// Nodes, pods and what else a fresh cluster has.
-pub(super) fn fill(world: &mut World, balancer: Ipv4Addr) {
+pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     let mut cluster = Cluster::of(world, balancer);
     cluster.namespaces();
     nodes::fill(&mut cluster);
@@ -55,7 +55,7 @@ fn reader() -> Vec<Rule> {
 /// What the objects are made from, and the objects.
 struct Cluster {
     machines: Vec<Machine>,
-    balancer: Ipv4Addr,
+    balancer: IpAddr,
     /// Without `v`.
     talos: String,
     /// Without `v`.
@@ -69,7 +69,7 @@ struct Cluster {
 struct Machine {
     index: u32,
     name: String,
-    address: Ipv4Addr,
+    address: IpAddr,
     controls: bool,
     /// KiB.
     memory: u64,
@@ -77,8 +77,8 @@ struct Machine {
 
 impl Machine {
     /// The `host`th address of its pods.
-    fn pod_address(&self, host: u32) -> Ipv4Addr {
-        Ipv4Addr::from_bits(Ipv4Addr::new(10, 244, 0, 0).to_bits() + self.index * 256 + host)
+    fn pod_address(&self, host: u32) -> IpAddr {
+        Ipv4Addr::from_bits(Ipv4Addr::new(10, 244, 0, 0).to_bits() + self.index * 256 + host).into()
     }
 }
 
@@ -93,7 +93,7 @@ struct Metadata {
 }
 
 impl Cluster {
-    fn of(world: &World, balancer: Ipv4Addr) -> Self {
+    fn of(world: &World, balancer: IpAddr) -> Self {
         let machines = world.machines.iter().zip(0..).map(|((address, machine), index)| Machine {
             index,
             name: machine.name.clone(),

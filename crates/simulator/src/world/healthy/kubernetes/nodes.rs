@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{AGE, Cluster, Machine, Metadata};
+use crate::world::healthy::talos::machine_id;
 use crate::world::{hash, letters, seconds, uid};
 
 const LABEL: &str = "node-role.kubernetes.io/control-plane";
@@ -78,7 +79,7 @@ fn status(cluster: &Cluster, machine: &Machine) -> Value {
     } else {
         ("3950m", memory.saturating_sub(495_616))
     };
-    let (version, id) = (format!("v{}", cluster.kubernetes), letters(&machine.name, 32, b"0123456789abcdef"));
+    let (version, id) = (format!("v{}", cluster.kubernetes), machine_id(&machine.name, machine.address));
     let amount = |cpu: &str, storage: &str, memory: u64| {
         json!({
             "cpu": cpu, "ephemeral-storage": storage, "hugepages-1Gi": "0", "hugepages-2Mi": "0",

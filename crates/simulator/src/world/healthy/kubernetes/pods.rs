@@ -1,6 +1,6 @@
 //! Pods of kube-system: static ones of the control planes, one of each `DaemonSet` on every node, and DNS.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ pub(super) fn dns_hash() -> String {
 }
 
 /// Names, nodes and addresses of the pods of `CoreDNS`.
-pub(super) fn dns_pods(cluster: &Cluster) -> Vec<(String, Machine, Ipv4Addr)> {
+pub(super) fn dns_pods(cluster: &Cluster) -> Vec<(String, Machine, IpAddr)> {
     let pod = |index: u8| {
         let machine = cluster.spread(usize::from(index));
         let address = machine.pod_address(2 + u32::from(index));
@@ -69,7 +69,7 @@ fn of_daemon_set(cluster: &mut Cluster, machine: &Machine, set: &str, app: &str,
 /// What the API server knows of a static pod: its mirror.
 fn static_pod(cluster: &mut Cluster, machine: &Machine, component: &str) {
     let name = format!("{component}-{}", machine.name);
-    let endpoint = SocketAddrV4::new(cluster.balancer, API_SERVER);
+    let endpoint = SocketAddr::new(cluster.balancer, API_SERVER);
     let mut manifest = static_pods::manifest(component, &cluster.kubernetes, endpoint);
     let hash = static_uid(&name);
     let mut annotations = manifest["metadata"]["annotations"].take();
@@ -90,7 +90,7 @@ fn static_pod(cluster: &mut Cluster, machine: &Machine, component: &str) {
 }
 
 /// Adds a pod that runs since the cluster was created.
-fn add(cluster: &mut Cluster, machine: &Machine, name: &str, metadata: Metadata, spec: Value, address: Ipv4Addr) {
+fn add(cluster: &mut Cluster, machine: &Machine, name: &str, metadata: Metadata, spec: Value, address: IpAddr) {
     let mut spec = admitted(spec, name);
     let created = cluster.created();
     // The kubelet tells of a generation only for pods that it has from the API server.

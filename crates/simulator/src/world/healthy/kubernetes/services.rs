@@ -60,7 +60,7 @@ fn dns(cluster: &mut Cluster) {
         "apiVersion": "v1", "kind": "Service", "name": "kube-dns", "uid": uid_of("services", Some(SYSTEM), "kube-dns"),
         "controller": true, "blockOwnerDeletion": true,
     });
-    let endpoint = |(name, machine, address): (String, super::Machine, std::net::Ipv4Addr)| {
+    let endpoint = |(name, machine, address): (String, super::Machine, std::net::IpAddr)| {
         json!({
             "addresses": [address.to_string()], "conditions": {"ready": true, "serving": true, "terminating": false},
             "targetRef": {

@@ -1,13 +1,13 @@
 //! Who belongs to the cluster, and etcd.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Facts, Subject, entry, node_id};
+use super::{Facts, Subject, entry, identity, node_id};
 use crate::net::API_SERVER;
 use crate::world::{Machine, Resource, Role, World, kind};
 
@@ -15,7 +15,7 @@ type Shared = BTreeMap<String, Arc<Resource>>;
 
 /// All members by name.
 pub(super) fn members(world: &World, at: Timestamp) -> Shared {
-    let member = |(address, machine): (&Ipv4Addr, &Machine)| {
+    let member = |(address, machine): (&IpAddr, &Machine)| {
         entry(machine.name.clone(), Resource::new(member(world, *address, machine), at))
     };
     world.machines.iter().map(member).collect()
@@ -23,21 +23,21 @@ pub(super) fn members(world: &World, at: Timestamp) -> Shared {
 
 /// The same by node id: where members are made from.
 pub(super) fn affiliates(world: &World, at: Timestamp) -> Shared {
-    let affiliate = |(address, machine): (&Ipv4Addr, &Machine)| {
+    let affiliate = |(address, machine): (&IpAddr, &Machine)| {
         let mut spec = member(world, *address, machine);
         spec["nodename"] = json!(machine.name);
-        entry(node_id(&machine.name), Resource::new(spec, at))
+        entry(identity(&machine.name, *address), Resource::new(spec, at))
     };
     world.machines.iter().map(affiliate).collect()
 }
 
-fn member(world: &World, address: Ipv4Addr, machine: &Machine) -> Value {
+fn member(world: &World, address: IpAddr, machine: &Machine) -> Value {
     let role = match machine.role {
         Role::ControlPlane => "controlplane",
         Role::Worker => "worker",
     };
     let mut member = json!({
-        "nodeId": node_id(&machine.name),
+        "nodeId": identity(&machine.name, address),
         "addresses": [address],
         "hostname": machine.name,
         "machineType": role,
@@ -53,7 +53,7 @@ pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     let Subject { world, address, machine, .. } = subject;
     let id = format!("{}=", node_id(&world.cluster));
     facts.put(kind::INFOS, "current", json!({"clusterId": id, "clusterName": world.cluster}));
-    facts.put(kind::IDENTITIES, "local", json!({"nodeId": node_id(&machine.name)}));
+    facts.put(kind::IDENTITIES, "local", json!({"nodeId": identity(&machine.name, *address)}));
     if let Some((_, member)) = world.etcd_of(*address) {
         facts.put(kind::ETCD_MEMBERS, "local", json!({"memberID": format!("{:016x}", member.id)}));
         let spec = json!({

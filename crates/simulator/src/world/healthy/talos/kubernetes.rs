@@ -1,6 +1,6 @@
 //! What Talos runs and knows of Kubernetes.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ fn kubelet(subject: &Subject<'_>, facts: &mut Facts) {
 
 fn endpoints(subject: &Subject<'_>, facts: &mut Facts) {
     let control_planes = subject.control_planes();
-    let mut put = |id: &str, owner: &str, version, addresses: &[Ipv4Addr]| {
+    let mut put = |id: &str, owner: &str, version, addresses: &[IpAddr]| {
         let mut resource = Resource::new(json!({"addresses": addresses, "hosts": []}), facts.booted);
         resource.version = version;
         owner.clone_into(&mut resource.owner);
@@ -101,7 +101,7 @@ fn endpoints(subject: &Subject<'_>, facts: &mut Facts) {
     put("discovery", "cluster.EndpointController", 2, &control_planes);
     put("kube-apiserver", "k8s.EndpointController", 2, &control_planes);
     facts.put_version(kind::KUBE_PRISM_STATUSES, "k8s-loadbalancer", 2, json!({"host": KUBE_PRISM, "healthy": true}));
-    let at = |host: &Ipv4Addr| json!({"host": host, "port": API_SERVER});
+    let at = |host: &IpAddr| json!({"host": host, "port": API_SERVER});
     let hosts: Vec<Value> = std::iter::once(&subject.balancer).chain(&control_planes).map(at).collect();
     facts.put_version(kind::KUBE_PRISM_ENDPOINTS, "k8s-cluster", 2, json!({"endpoints": hosts}));
 }
@@ -156,7 +156,7 @@ fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
     facts.put(kind::CONFIG_STATUSES, "static-pods", rendered.clone());
     facts.put(kind::SECRET_STATUSES, "static-pods", rendered);
     for component in static_pods::components() {
-        let endpoint = SocketAddrV4::new(subject.balancer, API_SERVER);
+        let endpoint = SocketAddr::new(subject.balancer, API_SERVER);
         let manifest = static_pods::manifest(component, &subject.world.versions.kubernetes, endpoint);
         facts.put(kind::STATIC_PODS, component, manifest);
     }
@@ -205,7 +205,7 @@ fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
 }
 
 /// What the kubelet of a control plane reports: all run since shortly after boot.
-pub(super) fn tell_static_pods(machine: &mut Machine, address: Ipv4Addr, kubernetes: &str, booted: Timestamp) {
+pub(super) fn tell_static_pods(machine: &mut Machine, address: IpAddr, kubernetes: &str, booted: Timestamp) {
     let running = booted + SignedDuration::from_secs(28);
     let pods: Vec<_> = machine.resources.list(kind::STATIC_PODS).map(|(id, _)| id.to_owned()).collect();
     for component in pods {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Facts, Subject};
+use crate::net::host;
 use crate::world::{Resource, Role, TalosVersion, World, kind};
 
 pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
@@ -37,7 +38,9 @@ fn configuration(subject: &Subject<'_>, role: &str, facts: &mut Facts) {
          network:\n        hostname: {}\ncluster:\n    controlPlane:\n        endpoint: https://{}:6443\n    clusterName: {cluster}\n    \
          network:\n        dnsDomain: cluster.local\n        podSubnets:\n            - 10.244.0.0/16\n        serviceSubnets:\n            \
          - 10.96.0.0/12\n",
-        versions.kubernetes, subject.machine.name, subject.balancer,
+        versions.kubernetes,
+        subject.machine.name,
+        host(subject.balancer),
     );
     if subject.is_control_plane() {
         text += "    etcd:\n        advertisedSubnets: []\n";

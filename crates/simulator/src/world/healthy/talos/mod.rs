@@ -9,7 +9,7 @@ mod services;
 mod tests;
 mod volumes;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +19,7 @@ use crate::talos::specs;
 use crate::world::{Machine, OfKind, Resource, Resources, Role, TalosVersion, World, kind};
 
 /// Services and resources of every machine.
-pub(super) fn fill(world: &mut World, balancer: Ipv4Addr) {
+pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     let version = world.versions.talos;
     let booted = world.now() - SignedDuration::from_hours(1);
     // All machines know the same of these.
@@ -58,10 +58,10 @@ pub(super) fn fill(world: &mut World, balancer: Ipv4Addr) {
 /// The machine that is told of.
 struct Subject<'a> {
     world: &'a World,
-    address: Ipv4Addr,
+    address: IpAddr,
     /// Its place among all machines.
     index: usize,
-    balancer: Ipv4Addr,
+    balancer: IpAddr,
     machine: &'a Machine,
 }
 
@@ -76,7 +76,7 @@ impl Subject<'_> {
         Ipv4Addr::new(10, 244_u8.saturating_add(high), low, 0)
     }
 
-    fn control_planes(&self) -> Vec<Ipv4Addr> {
+    fn control_planes(&self) -> Vec<IpAddr> {
         self.world.control_planes().collect()
     }
 }
@@ -111,9 +111,11 @@ impl Facts {
     }
 }
 
+/// What node ids are written in.
+const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
 /// Something that looks like a node id of Talos, always the same for the same name.
 fn node_id(name: &str) -> String {
-    const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut state = 0xcbf2_9ce4_8422_2325_u64;
     let digit = |_| {
         for byte in name.bytes() {
@@ -122,6 +124,35 @@ fn node_id(name: &str) -> String {
         char::from(DIGITS[usize::try_from(state >> 32).unwrap_or_default() % DIGITS.len()])
     };
     (0..43).map(digit).collect()
+}
+
+/// The node id of a machine: machines of one name are different ones in different clusters.
+fn identity(name: &str, address: IpAddr) -> String {
+    node_id(&format!("{name} at {address}"))
+}
+
+/// What Kubernetes calls the machine of this id: the first half of the id's bytes, as `/etc/machine-id` has it.
+pub(in crate::world) fn machine_id(name: &str, address: IpAddr) -> String {
+    let id = identity(name, address);
+    let digit = |byte: u8| DIGITS.iter().position(|it| *it == byte).unwrap_or_default();
+    let mut bytes = Vec::new();
+    let (mut pending, mut bits) = (0_usize, 0);
+    for (place, byte) in id.bytes().enumerate() {
+        let digit = digit(byte);
+        pending |= digit << bits;
+        bits += match digit {
+            _ if place + 1 == id.len() => 8,
+            30 | 31 => 5,
+            _ => 6,
+        };
+        if bits >= 8 {
+            bytes.push(pending & 0xff);
+            pending >>= 8;
+            bits -= 8;
+        }
+    }
+    let first = bytes.iter().rev().take(16).fold(0_u128, |number, byte| number << 8 | *byte as u128);
+    format!("{first:032x}")
 }
 
 /// Shares a resource.

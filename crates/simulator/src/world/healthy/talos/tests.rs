@@ -32,7 +32,7 @@ fn machines_say_what_real_ones_say() {
         format!(
             "nodeId: {}\naddresses:\n    - 10.55.0.2\nhostname: cp-1\nmachineType: controlplane\noperatingSystem: Talos \
              (v1.13.0)\ncontrolPlane:\n    port: 6443\n",
-            node_id("cp-1")
+            identity("cp-1", world.machine("cp-1").unwrap().0)
         )
     );
     assert_eq!(
