@@ -1,9 +1,11 @@
 //! What a run remembers from round to round.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::snapshot::{EtcdMember, GapKind, Observed, Snapshot};
+use jiff::Timestamp;
+
+use crate::snapshot::{EtcdMember, GapKind, Node, Observed, Snapshot};
 
 /// What earlier rounds of the same run left behind. The engine keeps it; judges only read it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +20,8 @@ pub(crate) struct Memory {
     pub(crate) raft_term: Option<u64>,
     /// Names of the nodes that have answered the Talos API.
     pub(crate) answered: BTreeSet<String>,
+    /// When each machine was booted, by its own clock, and how often it was booted anew since it was first seen.
+    pub(crate) boots: BTreeMap<String, (Timestamp, u32)>,
     /// Rounds in a row in which every endpoint showed an unknown CA.
     pub(crate) unknown_ca_rounds: u32,
     /// Rounds in a row with 401 at the Kubernetes endpoint.
@@ -41,6 +45,11 @@ impl Memory {
         memory
             .answered
             .extend(snapshot.nodes.iter().filter(|node| node.talos.contact.is_ok()).map(|node| node.name.clone()));
+        for node in &snapshot.nodes {
+            if let Some(boot) = self.boot(node) {
+                memory.boots.insert(node.name.clone(), boot);
+            }
+        }
         let unknown_ca = snapshot.talos.as_ref().is_some_and(|talos| {
             !talos.endpoints.is_empty()
                 && talos.endpoints.iter().all(|endpoint| is_gap(&endpoint.version, GapKind::UnknownCa))
@@ -54,6 +63,20 @@ impl Memory {
         memory.unauthenticated_rounds = if status == Some(401) { self.unauthenticated_rounds + 1 } else { 0 };
         memory.forbidden_since = (status == Some(403)).then(|| self.forbidden_since.unwrap_or(elapsed));
         memory
+    }
+}
+
+impl Memory {
+    /// When the machine was booted, and how often anew in this run; `None` if it has not told. machined begins with the machine.
+    pub(crate) fn boot(&self, node: &Node) -> Option<(Timestamp, u32)> {
+        let services = node.talos.services.as_ref().ok()?;
+        let at = services.iter().find(|service| service.id == "machined")?.running_since?;
+        Some(match self.boots.get(&node.name) {
+            // Its clock may have been wrong at either time.
+            Some((before, times)) if *before != at => (at, times + 1),
+            Some(known) => *known,
+            None => (at, 0),
+        })
     }
 }
 

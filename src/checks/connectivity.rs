@@ -14,6 +14,9 @@ When none answers, nothing is known of the cluster: this machine's network is as
 the result is an error and not a failure. Each endpoint tells its own cause: a refused connection, silence, a name that does \
 not resolve, a certificate of another authority (another cluster, or a machine in maintenance mode), a certificate that is \
 not valid for the address, a refused client certificate.\n\n\
+A warning `endpoint-cut-off` means that an endpoint does not get through to a node that answers through another one: part of the \
+network is parted. Each node is asked through one endpoint, and through the next when that fails, so this shows some of such pairs \
+and not all.\n\n\
 Endpoints must be control planes, since workers do not forward. The virtual IP of the Kubernetes API is a bad endpoint: it is \
 gone exactly when etcd is down, which is when Talos has to be asked. Set them right with `talosctl config endpoint`.",
     severity: Severity::Fail,
@@ -81,10 +84,31 @@ fn endpoints(snapshot: &Snapshot) -> Verdict {
                 let observed = "the virtual IP of the Kubernetes API, which is gone when etcd is down";
                 verdict.problem(target, Problem::warn(Reason::EndpointIsVip, expected, observed).permanent());
             }
-            Ok(_) => verdict.ok(target),
+            Ok(_) => match cut_off(snapshot, endpoint) {
+                Some(problem) => verdict.problem(target, problem),
+                None => verdict.ok(target),
+            },
         }
     }
     verdict
+}
+
+/// The endpoint does not get through to nodes that answer through another one.
+fn cut_off(snapshot: &Snapshot, endpoint: &Endpoint) -> Option<Problem> {
+    let is_it = |contact: &crate::snapshot::Contact| contact.not_through.contains(&endpoint.address);
+    let lost: Vec<&str> = snapshot
+        .nodes
+        .iter()
+        .filter(|node| !node.out_of_scope && node.talos.contact.as_ref().is_ok_and(is_it))
+        .map(|node| node.name.as_str())
+        .collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let observed = format!("not to {}, which answered through another endpoint", lost.join(", "));
+    let problem = Problem::warn(Reason::EndpointCutOff, "gets through to every node", observed)
+        .hint(Hint::likely("port 50000 is filtered between them, or the network is parted"));
+    Some(problem)
 }
 
 fn is_worker(endpoint: &Endpoint) -> bool {
@@ -195,7 +219,7 @@ fn reachable(snapshot: &Snapshot) -> Verdict {
                     }
                     _ => verdict.pass(target.clone(), format!("Node {target}: connected")),
                 },
-                Some(other) => verdict.problem(target, answered_by_other(node, other)),
+                Some(other) => verdict.problem(target, answered_by_other(snapshot, node, other)),
             },
             Err(gap) if gap.kind == GapKind::NoForwarding => verdict.block(target, "talos.endpoints"),
             Err(gap) => verdict.problem(target, unreachable(snapshot, node, from, gap)),
@@ -203,13 +227,18 @@ fn reachable(snapshot: &Snapshot) -> Verdict {
     })
 }
 
-fn answered_by_other(node: &Node, other: &str) -> Problem {
+fn answered_by_other(snapshot: &Snapshot, node: &Node, other: &str) -> Problem {
     let problem = Problem::fail(
         Reason::AnsweredByOtherNode,
         format!("`{}` answers", node.name),
         format!("`{other}` answered at {}", node.address),
     );
-    problem.hint(Hint::likely("the address is a virtual IP, or was given to another machine"))
+    if super::expected::is_stale_node_object(snapshot, node) {
+        return problem.explained_by("talos.nodes.expected");
+    }
+    problem.hint(Hint::likely(
+        "the address is a virtual IP or was given to another machine, or the machine has another host name by now",
+    ))
 }
 
 /// The node is an endpoint itself, and there it took the connection and then said nothing. Through another endpoint a frozen

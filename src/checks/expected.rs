@@ -3,6 +3,7 @@
 use super::common::{
     OFF_OR_GONE, gap_problem, is_foreign, is_outside_flags, is_stale_discovery_member, no_control_plane, talos_way,
 };
+use super::kube_common::says_ready;
 use super::{About, Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Role, Snapshot};
 
@@ -179,7 +180,11 @@ fn odd_node(snapshot: &Snapshot, node: &Node) -> Option<Outcome> {
         Problem::warn(Reason::StaleDiscoveryMember, "discovery lists living nodes", observed)
             .hint(Hint::likely("the machine was removed; discovery forgets it within 30 minutes"))
     } else if is_stale_node_object(snapshot, node) {
-        let observed = "discovery does not know it, and it does not answer";
+        let other = node.talos.contact.as_ref().ok().and_then(|contact| contact.answered_by_other.as_ref());
+        let observed = other.map_or_else(
+            || "discovery does not know it, and it does not answer".to_owned(),
+            |other| format!("discovery does not know it, and at its address is `{other}`"),
+        );
         Problem::fail(Reason::StaleNodeObject, "Kubernetes lists living nodes", observed)
             .hint(Hint::likely(OFF_OR_GONE))
             .hint(Hint::run("{kubectl} describe node {}", [node.name.as_str()]))
@@ -199,13 +204,30 @@ fn discovery_is_on(snapshot: &Snapshot) -> bool {
     snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0))
 }
 
+/// Whether anybody else than Kubernetes names it. An address of the talosconfig at which another machine answers is that one's.
+pub(super) fn is_named_elsewhere(node: &Node) -> bool {
+    let sources = node.sources;
+    let is_others = node.talos.contact.as_ref().is_ok_and(|contact| contact.answered_by_other.is_some());
+    sources.discovery || sources.etcd || sources.flags || (sources.talosconfig && !is_others)
+}
+
+/// Nobody answers at its address, or a machine that discovery knows, while Kubernetes does not call this one ready.
+fn is_gone(snapshot: &Snapshot, node: &Node) -> bool {
+    let objects = || snapshot.kubernetes.iter().filter_map(|kubernetes| kubernetes.nodes.as_ref().ok()).flatten();
+    match &node.talos.contact {
+        Err(_) => true,
+        Ok(contact) => contact.answered_by_other.as_ref().is_some_and(|other| {
+            snapshot.node(other).is_some_and(|other| other.sources.discovery)
+                && !objects().any(|object| object.name == node.name && says_ready(object))
+        }),
+    }
+}
+
 /// A Talos Node object whose machine discovery has forgotten and that does not answer.
 pub(super) fn is_stale_node_object(snapshot: &Snapshot, node: &Node) -> bool {
-    let sources = node.sources;
-    let others = sources.discovery || sources.etcd || sources.flags || sources.talosconfig;
-    sources.kubernetes
-        && !others
-        && node.talos.contact.is_err()
+    node.sources.kubernetes
+        && !is_named_elsewhere(node)
+        && is_gone(snapshot, node)
         && discovery_is_on(snapshot)
         && !is_foreign(snapshot, node)
 }

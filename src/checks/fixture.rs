@@ -195,6 +195,7 @@ pub(crate) fn talos_node(index: usize, name: &str) -> TalosNode {
             address: address(index),
             version: version(),
             answered_by_other: None,
+            not_through: Vec::new(),
         }),
         machine_type: Ok(Some(if control_plane { Role::ControlPlane } else { Role::Worker })),
         nodename: Ok(Some(name.to_owned())),
@@ -208,6 +209,8 @@ pub(crate) fn talos_node(index: usize, name: &str) -> TalosNode {
             hostname_ready: true,
             etc_files_ready: true,
         })),
+        kube_prism: Ok(Some(true)),
+        kube_span_peers: if control_plane { Ok(Vec::new()) } else { Err(Gap::not_asked()) },
         memory: Ok(4 << 30),
         volumes: Ok(vec![
             volume("/var/lib", None),
@@ -263,6 +266,9 @@ pub(crate) fn node(index: usize, name: &str) -> Node {
         name: name.to_owned(),
         address: address(index),
         addresses: vec![address(index)],
+        own_addresses: vec![address(index)],
+        // Names and addresses have to do, as they do where nobody tells it.
+        machine_id: None,
         role: if control_plane { Role::ControlPlane } else { Role::Worker },
         sources: Sources {
             discovery: true,
@@ -326,6 +332,8 @@ pub(crate) fn kube_node(index: usize, name: &str) -> KubeNode {
     KubeNode {
         name: name.to_owned(),
         addresses: vec![address(index)],
+        internal: vec![address(index)],
+        machine_id: String::new(),
         control_plane_label: control_plane,
         os_image: "Talos (v1.13.0)".to_owned(),
         kubelet_version: "v1.35.4".to_owned(),

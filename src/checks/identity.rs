@@ -1,7 +1,7 @@
 //! Do talosconfig and kubeconfig speak of the same cluster?
 
 use super::common::host;
-use super::kube_common::{ENDPOINT, IDENTITY as ID, answer, skipped, talos_closed};
+use super::kube_common::{ENDPOINT, IDENTITY as ID, answer, is_machine, skipped, talos_closed};
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{GapKind, KubeNode, Kubernetes, Node, Snapshot};
 
@@ -9,8 +9,8 @@ pub(super) const IDENTITY: Check = Check {
     id: ID,
     stage: Stage::ApiServer,
     summary: "kubeconfig and talosconfig belong to the same cluster",
-    explain: "At least one machine that answers the Talos API has to be among the Kubernetes nodes, by its name and by an \
-address that Talos itself tells. Names alone do not prove it: staging and production like to call their nodes alike.\n\n\
+    explain: "At least one machine that answers the Talos API has to be among the Kubernetes nodes, by its machine id, or by its \
+name and an address that Talos itself tells. Names alone do not prove it: staging and production like to call their nodes alike.\n\n\
 Without this, a healthy staging cluster could vouch for a broken production one. Everything that the API server lists is \
 therefore `blocked` until the clusters are known to be the same.\n\n\
 If it fails, compare the contexts in use with --context and --kube-context. A warning `endpoint-behind-proxy` means that the \
@@ -59,7 +59,7 @@ fn outcome(snapshot: &Snapshot) -> Outcome {
     if snapshot.talos.is_none() {
         return Outcome::Skip("--no-talos: nothing to compare with".to_owned());
     }
-    let expected = "a Talos node among the Kubernetes nodes, by name and address";
+    let expected = "a Talos node among the Kubernetes nodes, by machine id or by name and address";
     match likeness(snapshot) {
         Err(outcome) => outcome,
         Ok(Likeness::Same) if is_behind_proxy(snapshot, kubernetes) => Outcome::Problem(Problem::warn(
@@ -110,10 +110,11 @@ fn likeness(snapshot: &Snapshot) -> Result<Likeness, Outcome> {
         });
     }
     let same_name = |node: &&&Node| objects.iter().any(|object| object.name == node.name);
-    if seen
-        .iter()
-        .any(|node| objects.iter().any(|object| object.name == node.name && told_alike(snapshot, node, object)))
-    {
+    if seen.iter().any(|node| {
+        objects
+            .iter()
+            .any(|object| is_machine(node, object) || (object.name == node.name && told_alike(snapshot, node, object)))
+    }) {
         return Ok(Likeness::Same);
     }
     let names = |names: &mut dyn Iterator<Item = &str>| names.take(5).collect::<Vec<_>>().join(", ");

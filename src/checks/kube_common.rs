@@ -241,13 +241,20 @@ pub(super) fn reason(kind: GapKind) -> Reason {
     }
 }
 
-/// The Node object of a machine: by name, else by an address. Machines can share an address (a virtual IP, a NAT's), so an
+/// The Node object of a machine: by name, else by its id or by an address. Machines can share an address (a virtual IP, a NAT's), so an
 /// object that is another machine's by name is not this one's as well.
 pub(super) fn object_of<'a>(snapshot: &Snapshot, node: &Node, objects: &'a [KubeNode]) -> Option<&'a KubeNode> {
-    let shares = |object: &&KubeNode| {
-        object.addresses.iter().any(|address| node.addresses.contains(address)) && snapshot.node(&object.name).is_none()
-    };
-    objects.iter().find(|object| object.name == node.name).or_else(|| objects.iter().find(shares))
+    let is_free = |object: &&KubeNode| snapshot.node(&object.name).is_none();
+    let is_it = |object: &&KubeNode| is_machine(node, object) && is_free(object);
+    let shares =
+        |object: &&KubeNode| object.addresses.iter().any(|address| node.addresses.contains(address)) && is_free(object);
+    let by_name = objects.iter().find(|object| object.name == node.name);
+    by_name.or_else(|| objects.iter().find(is_it)).or_else(|| objects.iter().find(shares))
+}
+
+/// The kubelet of this machine has registered this Node: both show the identity that Talos has given to the machine.
+pub(super) fn is_machine(node: &Node, object: &KubeNode) -> bool {
+    node.machine_id.as_ref().is_some_and(|id| *id == object.machine_id)
 }
 
 /// Kubernetes says that the node is ready, without regard to how old that is.

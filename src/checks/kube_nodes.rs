@@ -1,10 +1,10 @@
 //! What Kubernetes says of the nodes.
 
 use super::common::{OFF_OR_GONE, is_outside_flags, passed_over, tells_system};
-use super::expected::{as_stated, is_stated};
+use super::expected::{as_stated, is_named_elsewhere, is_stated};
 use super::kube_common::{
     KUBELET, REACHABLE, READY as READY_ID, REGISTERED as REGISTERED_ID, RENEWAL, explained, has_kubernetes, is_alive,
-    kubelet_is_bad, listed, lost, object_of, says_ready, talos_gap, talos_path,
+    is_machine, kubelet_is_bad, listed, lost, object_of, says_ready, talos_gap, talos_path,
 };
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Condition, KubeNode, Leases, Node, Snapshot};
@@ -17,7 +17,11 @@ pub(super) const REGISTERED: Check = Check {
 missing runs no workload though it looks well to Talos; a Node object without a machine keeps pods and volumes bound to something \
 that is gone.\n\n\
 A machine is missing when its kubelet cannot register: the endpoint is not reachable from the node, its certificate request was \
-not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete node`.\n\n\
+not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete node`. \
+A machine whose host name has changed since may still be registered under the old one; its machine id tells that it is the same.\n\n\
+The InternalIP of a Node has to be the machine's and no other Node's, for that is where the API server looks for its kubelet and \
+the network plugin for its pods. One that none of the machine's addresses is, as Talos tells them, and at which the machine does \
+not answer, is a failure; where Talos tells none, nothing is said of it.\n\n\
 For a missing one look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only when \
 you are sure that the machine is gone.",
     severity: Severity::Fail,
@@ -120,7 +124,12 @@ fn registration(snapshot: &Snapshot, node: &Node, objects: &[KubeNode]) -> Outco
         return Outcome::Skip("not a Talos machine".to_owned());
     }
     if let Some(object) = object_of(snapshot, node, objects) {
-        return whose(snapshot, node, object);
+        return match whose(snapshot, node, object) {
+            Outcome::Pass(_) => {
+                odd_registration(snapshot, node, object, objects).map_or(Outcome::Pass(None), Outcome::Problem)
+            }
+            outcome => outcome,
+        };
     }
     match has_kubernetes(node) {
         Some(false) => Outcome::Skip("no Kubernetes on this machine".to_owned()),
@@ -148,8 +157,8 @@ fn registration(snapshot: &Snapshot, node: &Node, objects: &[KubeNode]) -> Outco
 /// A Node object that no Talos source knows of is stale, unless its kubelet says otherwise. Where discovery tells nothing,
 /// nobody can know.
 fn whose(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> Outcome {
-    let sources = &node.sources;
-    let known = sources.discovery || sources.etcd || sources.flags || sources.talosconfig || node.talos.contact.is_ok();
+    let answers = node.talos.contact.as_ref().is_ok_and(|contact| contact.answered_by_other.is_none());
+    let known = answers || is_named_elsewhere(node);
     if known || says_ready(object) {
         return Outcome::Pass(None);
     }
@@ -160,6 +169,75 @@ fn whose(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> Outcome {
         return Outcome::Problem(problem);
     }
     Outcome::Blocked(talos_path(snapshot, node).unwrap_or(REACHABLE))
+}
+
+/// The Node is the machine's, and says of it what is not so.
+fn odd_registration(snapshot: &Snapshot, node: &Node, object: &KubeNode, objects: &[KubeNode]) -> Option<Problem> {
+    let address = node.address.as_str();
+    if is_misnamed(node, object) {
+        let observed = format!("it has registered as `{}`", object.name);
+        let problem = Problem::fail(Reason::NodenameMismatch, format!("a Node `{}`", node.name), observed)
+            .hint(Hint::likely("its host name has changed since its kubelet registered"))
+            .hint(Hint::run("{talosctl} -n {} get nodename,hostnamestatus", [address]));
+        return Some(problem);
+    }
+    let told = node.machine_id.as_ref().filter(|_| !object.machine_id.is_empty());
+    if told.is_some_and(|id| *id != object.machine_id) {
+        let observed = format!("discovery knows another machine of this name, at {}", node.own_addresses.join(", "));
+        let problem = Problem::warn(Reason::DuplicateName, "one machine of this name", observed)
+            .hint(Hint::likely("two machines have this host name, or the machine was installed anew: then discovery forgets the former one within 30 minutes"))
+            .hint(Hint::run("{talosctl} -n {} get affiliates", [address]));
+        return Some(problem);
+    }
+    let observed =
+        foreign_address(snapshot, node, object).or_else(|| shared_address(snapshot, node, object, objects))?;
+    let problem = Problem::fail(Reason::NodeAddress, "an InternalIP that is the machine's own", observed)
+        .hint(Hint::run("{talosctl} -n {} get nodeips,addresses", [address]));
+    Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
+}
+
+fn is_misnamed(node: &Node, object: &KubeNode) -> bool {
+    is_machine(node, object) && !object.name.eq_ignore_ascii_case(&node.name)
+}
+
+/// The machine calls itself otherwise than its kubelet has registered.
+pub(super) fn has_another_name(snapshot: &Snapshot, node: &Node) -> bool {
+    let objects = listed(snapshot, |kubernetes| &kubernetes.nodes, "the list of nodes");
+    let object = objects.ok().and_then(|objects| object_of(snapshot, node, objects));
+    object.is_some_and(|object| is_misnamed(node, object))
+}
+
+/// None of the addresses by which Kubernetes looks for the machine is one that Talos tells of it, and it did not answer at any:
+/// where addresses are translated it does.
+fn foreign_address(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> Option<String> {
+    let contact = node.talos.contact.as_ref().ok().filter(|contact| contact.answered_by_other.is_none())?;
+    let is_own = |address: &String| node.own_addresses.contains(address) || contact.address == *address;
+    if node.own_addresses.is_empty() || object.internal.is_empty() || object.internal.iter().any(is_own) {
+        return None;
+    }
+    let whose = snapshot.nodes.iter().find(|other| {
+        other.name != node.name && object.internal.iter().any(|address| other.own_addresses.contains(address))
+    });
+    let whose = whose.map_or_else(String::new, |other| format!(", an address of {}", other.name));
+    let own = node.own_addresses.join(", ");
+    Some(format!("{}{whose}; the machine has {own}", object.internal.join(", ")))
+}
+
+/// Another Node has the same InternalIP. Where only one of the two machines has the address, the other one is told.
+fn shared_address(snapshot: &Snapshot, node: &Node, object: &KubeNode, objects: &[KubeNode]) -> Option<String> {
+    let others = objects.iter().filter(|other| other.name != object.name && !other.deleting);
+    let mut living = others.filter_map(|other| {
+        let machine = snapshot.nodes.iter().find(|it| it.name == other.name && it.is_talos)?;
+        matches!(whose(snapshot, machine, other), Outcome::Pass(_)).then_some((machine, other))
+    });
+    let may_have =
+        |node: &Node, address: &String| node.own_addresses.is_empty() || node.own_addresses.contains(address);
+    living.find_map(|(machine, other)| {
+        let shared = object.internal.iter().find(|address| {
+            other.internal.contains(address) && may_have(node, address) && may_have(machine, address)
+        })?;
+        Some(format!("{shared}, which is that of {} as well", other.name))
+    })
 }
 
 fn ready(snapshot: &Snapshot) -> Verdict {
@@ -190,7 +268,9 @@ fn ready(snapshot: &Snapshot) -> Verdict {
 }
 
 fn is_same(node: &Node, object: &KubeNode) -> bool {
-    node.name == object.name || object.addresses.iter().any(|address| node.addresses.contains(address))
+    node.name == object.name
+        || is_machine(node, object)
+        || object.addresses.iter().any(|address| node.addresses.contains(address))
 }
 
 pub(super) fn unregistered(node: &Node) -> Outcome {

@@ -59,7 +59,7 @@ fn removals() -> Vec<Removal> {
         of_node!(
             removals, node,
             TalosNodes machine_type, TalosNodes nodename, MachineStatus machine_status, Services services,
-            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, Memory memory, Volumes volumes,
+            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, KubePrism kube_prism, Memory memory, Volumes volumes,
             Volumes mounts,
             StaticPods static_pods, StaticPodStatuses static_pod_statuses, ConfigStatuses config_statuses,
             ComponentConfigs scheduler_enabled, ComponentConfigs controller_manager_enabled,
@@ -83,6 +83,10 @@ fn removals() -> Vec<Removal> {
                 snapshot.talos_of(node).etcd_alarms = gap(kind.unwrap_or(GapKind::NotAsked));
             }));
             of_node!(removals, node, EtcdSpecs etcd_spec);
+            // No peer is what a control plane without KubeSpan has, so only its absence is a removal.
+            removals.push(Removal::new(Fact::KubeSpan, "kube_span_peers of a control plane", move |snapshot, kind| {
+                snapshot.talos_of(node).kube_span_peers = gap(kind.unwrap_or(GapKind::NotAsked));
+            }));
             removals.push(Removal::new(Fact::ServerReadyz, "the server of a control plane", move |snapshot, kind| {
                 match kind {
                     Some(kind) => snapshot.kube().servers.insert(node.to_owned(), gap(kind)),
@@ -224,6 +228,20 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "kernel and lease vouch for each other",
     ),
     (&["talos.nodes.disk"], &["mounts of a control plane", "mounts of a worker"], "what they tell only warns"),
+    (
+        &["talos.nodes.kubelet"],
+        &["empty kube_prism of a control plane", "empty kube_prism of a worker"],
+        "KubePrism is switched off",
+    ),
+    (
+        &["talos.nodes.kubelet", "talos.nodes.network"],
+        &[
+            "refused kube_prism of a control plane",
+            "refused kube_prism of a worker",
+            "refused kube_span_peers of a control plane",
+        ],
+        "a refusal of what only warns",
+    ),
     (
         &["talos.nodes.diagnostics"],
         &["refused diagnostics of a control plane", "refused diagnostics of a worker"],
@@ -391,6 +409,15 @@ const HARMLESS: &[(&[&str], &str)] = &[
     (
         &["refused diagnostics of a control plane", "refused diagnostics of a worker"],
         "what they tell only warns, and not everybody may read them",
+    ),
+    (&["empty kube_prism of a control plane", "empty kube_prism of a worker"], "KubePrism is switched off"),
+    (
+        &[
+            "refused kube_prism of a control plane",
+            "refused kube_prism of a worker",
+            "refused kube_span_peers of a control plane",
+        ],
+        "what they tell only warns",
     ),
     (&["etcd_member_id of a control plane"], "the member's status tells its id as well"),
     (

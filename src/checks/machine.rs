@@ -11,10 +11,12 @@ pub(super) const NETWORK: Check = Check {
     explain: "Reads what each machine says of its network: whether it has an address; whether there is a way out (a default \
 route or, if probes are configured, their success); whether it has a host name; whether `/etc/hosts` and `/etc/resolv.conf` \
 are written. Services wait for these, so that a machine without one of them does not finish booting, and one that loses them \
-later goes on for a while as if nothing had happened.",
+later goes on for a while as if nothing had happened.\n\n\
+Where KubeSpan is on, each control plane says which of its peers it reaches. One that is down is a warning: the two machines, and \
+the pods on them, reach each other in other ways or not at all. Pairs of workers are not looked at.",
     severity: Severity::Fail,
     requires: &["talos.nodes.reachable"],
-    facts: &[Fact::TalosNodes, Fact::NetworkStatus],
+    facts: &[Fact::TalosNodes, Fact::NetworkStatus, Fact::KubeSpan],
     judge: network,
 };
 
@@ -62,12 +64,50 @@ fn network(snapshot: &Snapshot) -> Verdict {
     let expected = "the state of the machine's network";
     each_node(snapshot, |node, verdict| {
         let target = Target::node(node);
-        match talos_fact(snapshot, node, |talos| &talos.network_status, expected) {
-            Ok(Some(status)) => verdict.push(target, network_of(node, *status)),
-            Ok(None) => verdict.push(target, says_nothing(expected, "the machine has no NetworkStatus")),
-            Err(outcome) => verdict.push(target, outcome),
+        let outcome = match talos_fact(snapshot, node, |talos| &talos.network_status, expected) {
+            Ok(Some(status)) => network_of(node, *status),
+            Ok(None) => says_nothing(expected, "the machine has no NetworkStatus"),
+            Err(outcome) => outcome,
+        };
+        let peers = if matches!(outcome, Outcome::Blocked(_)) { None } else { peers_of(snapshot, node) };
+        match (outcome, peers) {
+            (Outcome::Pass(_), Some(problem)) => verdict.problem(target, problem),
+            (outcome, peers) => {
+                verdict.push(target.clone(), outcome);
+                if let Some(problem) = peers {
+                    verdict.problem(target, problem);
+                }
+            }
         }
     })
+}
+
+/// What is wrong with this control plane's way to its peers.
+fn peers_of(snapshot: &Snapshot, node: &Node) -> Option<Problem> {
+    if node.role != Role::ControlPlane {
+        return None;
+    }
+    let expected = "KubeSpan reaches every peer";
+    let peers = match &node.talos.kube_span_peers {
+        Ok(peers) => peers,
+        // Of what only warns.
+        Err(gap) if gap.kind == GapKind::Forbidden => return None,
+        Err(gap) => return Some(gap_problem(gap, expected)),
+    };
+    // A machine that is gone, or that does not answer, is told as such.
+    let is_well = |name: &str| snapshot.node(name).is_none_or(|peer| peer.talos.contact.is_ok());
+    let down = || peers.iter().filter(|peer| peer.state == "down");
+    let names: Vec<&str> = down().map(|peer| peer.name.as_str()).collect();
+    if let Some(odd) = peers.iter().find(|peer| !matches!(&*peer.state, "up" | "down" | "unknown")) {
+        let observed = format!("{} is `{}`", odd.name, odd.state);
+        return Some(Problem::error(Reason::UnreadableAnswer, expected, observed));
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let problem = Problem::warn(Reason::KubespanPeerDown, expected, format!("down: {}", names.join(", ")))
+        .hint(Hint::run("{talosctl} -n {} get kubespanpeerstatuses", [node.address.as_str()]));
+    Some(if names.iter().any(|name| is_well(name)) { problem } else { problem.explained_by("talos.nodes.reachable") })
 }
 
 fn network_of(node: &Node, status: NetworkStatus) -> Outcome {

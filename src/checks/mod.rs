@@ -141,6 +141,8 @@ pub(crate) enum Fact {
     /// `TimeStatuses`, `AdjtimeStatuses`.
     TimeStatus,
     NetworkStatus,
+    KubePrism,
+    KubeSpan,
     Memory,
     /// `VolumeStatuses`, `Mounts`.
     Volumes,
@@ -194,6 +196,8 @@ impl Fact {
             Self::Services => "ServiceList",
             Self::TimeStatus => "TimeStatuses, AdjtimeStatuses",
             Self::NetworkStatus => "NetworkStatuses",
+            Self::KubePrism => "KubePrismStatuses",
+            Self::KubeSpan => "KubeSpanPeerStatuses (of control planes)",
             Self::Memory => "Memory",
             Self::Volumes => "VolumeStatuses, Mounts",
             Self::Diagnostics => "Diagnostics",

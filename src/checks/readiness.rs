@@ -1,10 +1,13 @@
 //! Stage 2: has each machine booted, is it ready, and do its services run?
 
 use super::common::{
-    each_node, is_healthy, says_nothing, service_text, talos_contact, talos_fact, talos_service, version_numbers,
+    each_node, gap_problem, is_healthy, is_older, says_nothing, service_text, talos_contact, talos_fact, talos_service,
+    version_numbers,
 };
+use super::kube_common::{ENDPOINT, REGISTERED, endpoint_is_down};
+use super::kube_nodes::has_another_name;
 use super::{About, Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{MachineStatus, Node, Role, Service, Snapshot, UnmetCondition};
+use crate::snapshot::{GapKind, MachineStatus, Node, Role, Service, Snapshot, UnmetCondition};
 
 pub(super) const BOOTED: Check = Check {
     id: "talos.nodes.booted",
@@ -15,6 +18,7 @@ resetting or upgrading. Only running is a state to rest in; the others are on th
 A machine that stays in booting is held up by a service: one that is neither running and healthy, nor finished, nor skipped. \
 Those are named with their last event. Extension services are a common cause: they wait for a device or a file that this \
 machine does not have. A machine that has not finished booting after 70 minutes reboots itself and starts over.\n\n\
+A machine that is seen to reboot twice while one run waits is a warning: an upgrade needs one reboot.\n\n\
 `talosctl -n NODE services` and `talosctl -n NODE dmesg` tell more.",
     severity: Severity::Fail,
     requires: &["talos.nodes.reachable"],
@@ -62,10 +66,12 @@ seconds, so a crash shows here long before Kubernetes marks the node NotReady, w
 A kubelet that alternates between Running and Waiting crashes again and again: `talosctl -n NODE logs kubelet` has the \
 reason. One that stays in Preparing usually cannot pull its image; one in Waiting names what it waits for, such as time \
 synchronisation.\n\n\
-A machine on which no kubelet is configured is passed over.",
+A machine on which no kubelet is configured is passed over.\n\n\
+The kubelet's way to the API servers is KubePrism, unless it is switched off: a balancer on every machine. One that reaches no API \
+server is a warning, for the kubelet works on for a while, and its node turns NotReady within a minute.",
     severity: Severity::Fail,
     requires: &["talos.nodes.reachable"],
-    facts: &[Fact::TalosNodes, Fact::Services],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::KubePrism],
     judge: kubelet,
 };
 
@@ -88,11 +94,23 @@ fn booted(snapshot: &Snapshot) -> Verdict {
     each_node(snapshot, |node, verdict| {
         let target = Target::node(node);
         match machine_status(snapshot, node) {
-            Ok(status) if status.stage == "running" => verdict.ok(target),
+            Ok(status) if status.stage == "running" => match snapshot.memory.boot(node) {
+                Some((at, times)) if times >= LOOP => verdict.problem(target, rebooted(node, at, times)),
+                _ => verdict.ok(target),
+            },
             Ok(status) => verdict.problem(target, not_running(node, &status.stage)),
             Err(outcome) => verdict.push(target, outcome),
         }
     })
+}
+
+/// One reboot is an upgrade's or a person's; the second one in the same run is neither.
+const LOOP: u32 = 2;
+
+fn rebooted(node: &Node, at: jiff::Timestamp, times: u32) -> Problem {
+    let observed = format!("rebooted {times} times in this run, the last time at {at} by its clock");
+    Problem::warn(Reason::RebootLoop, "stays up", observed)
+        .hint(Hint::run("{talosctl} -n {} dmesg", [node.address.as_str()]))
 }
 
 fn not_running(node: &Node, stage: &str) -> Problem {
@@ -165,6 +183,7 @@ fn unmet(snapshot: &Snapshot, node: &Node, condition: &UnmetCondition) -> Proble
         "time" => problem.explained_by("talos.time"),
         "network" => problem.explained_by("talos.nodes.network"),
         "staticPods" => problem.explained_by("k8s.staticpods.running"),
+        "nodeReady" if has_another_name(snapshot, node) => problem.explained_by(REGISTERED),
         "nodeReady" if no_etcd(snapshot) => problem.explained_by("etcd.service"),
         "nodeReady" if kubernetes => problem.explained_by("k8s.nodes.ready"),
         _ => problem,
@@ -267,13 +286,31 @@ fn kubelet(snapshot: &Snapshot) -> Verdict {
     each_node(snapshot, |node, verdict| {
         let target = Target::node(node);
         let outcome = match talos_service(snapshot, node, "kubelet") {
-            Ok(Some(service)) if is_healthy(service) => Outcome::Pass(None),
+            Ok(Some(service)) if is_healthy(service) => kube_prism(snapshot, node),
             Ok(Some(service)) => Outcome::Problem(kubelet_unhealthy(node, service)),
             Ok(None) => kubelet_absent(snapshot, node),
             Err(outcome) => outcome,
         };
         verdict.push(target, outcome);
     })
+}
+
+/// Whether the kubelet reaches an API server. What is not there is switched off, or not known yet to this release.
+fn kube_prism(snapshot: &Snapshot, node: &Node) -> Outcome {
+    let expected = "KubePrism reaches an API server";
+    match &node.talos.kube_prism {
+        Ok(Some(false)) => {
+            let problem = Problem::warn(Reason::KubeprismUnhealthy, expected, "it reaches none")
+                .hint(Hint::run("{talosctl} -n {} get kubeprismstatuses,kubeprismendpoints", [node.address.as_str()]));
+            let is_down = snapshot.kubernetes.as_ref().is_some_and(|kubernetes| endpoint_is_down(snapshot, kubernetes));
+            Outcome::Problem(if is_down { problem.explained_by(ENDPOINT) } else { problem })
+        }
+        Ok(_) => Outcome::Pass(None),
+        Err(gap) if gap.kind == GapKind::Unsupported && is_older(snapshot, node, (1, 5, 0)) => Outcome::Pass(None),
+        // Of what only warns.
+        Err(gap) if gap.kind == GapKind::Forbidden => Outcome::Pass(None),
+        Err(gap) => Outcome::Problem(gap_problem(gap, expected)),
+    }
 }
 
 fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {

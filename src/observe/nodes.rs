@@ -46,12 +46,14 @@ impl Observer<'_> {
             .filter_map(|(host, answer)| {
                 let endpoint = &answer.as_ref()?.endpoint;
                 endpoint.version.as_ref().ok()?;
-                let mut addresses = answer.as_ref()?.addresses.clone().unwrap_or_default();
+                let own_addresses = answer.as_ref()?.addresses.clone().unwrap_or_default();
+                let mut addresses = own_addresses.clone();
                 if !addresses.contains(host) {
                     addresses.push(host.clone());
                 }
                 Some(KnownEndpoint {
                     addresses,
+                    own_addresses,
                     name: endpoint.nodename.clone().ok().flatten(),
                     role: endpoint.role.clone().ok().flatten(),
                 })
@@ -180,6 +182,8 @@ impl Observer<'_> {
                 out_of_scope: !self.in_scope(&name, &candidate.addresses),
                 api_port: candidate.api_port.unwrap_or(API_PORT),
                 addresses: candidate.addresses,
+                own_addresses: candidate.own_addresses,
+                machine_id: candidate.machine_id,
                 name,
                 talos,
             };
@@ -248,6 +252,8 @@ fn merge(known: &mut Node, other: Node) {
             known.addresses.push(address);
         }
     }
+    known.own_addresses.extend(other.own_addresses);
+    known.machine_id = known.machine_id.take().or(other.machine_id);
     known.sources.discovery |= other.sources.discovery;
     known.sources.kubernetes |= other.sources.kubernetes;
     known.sources.flags |= other.sources.flags;
@@ -281,12 +287,19 @@ mod tests {
 
     fn machine(name: &str, address: &str, known: &[&str]) -> Machine {
         let version = Version { tag: "v1.13.0".into(), mode: "metal".into() };
-        let contact =
-            Contact { endpoint: "10.0.0.1".into(), address: address.into(), version, answered_by_other: None };
+        let contact = Contact {
+            endpoint: "10.0.0.1".into(),
+            address: address.into(),
+            version,
+            answered_by_other: None,
+            not_through: Vec::new(),
+        };
         let node = Node {
             name: name.into(),
             address: address.into(),
             addresses: vec![address.into()],
+            own_addresses: Vec::new(),
+            machine_id: None,
             role: Role::Worker,
             sources: Sources::default(),
             is_talos: true,

@@ -1,11 +1,11 @@
 //! Which machines there are: every source's word, merged by identity.
 //!
-//! A node is its name. Addresses only help to find out that two sources mean the same machine, and a suspected virtual IP
+//! A node is its name, as the machine itself has it; what has registered under another one is told by its machine id. Addresses only help to find out that two sources mean the same machine, and a suspected virtual IP
 //! does not even do that, because it is held by one control plane today and by another tomorrow.
 
 use std::collections::BTreeSet;
 
-use super::talos::Member;
+use super::talos::{Member, machine_id};
 use crate::snapshot::{KubeNode, Role, Sources};
 
 /// A machine that some source names, before it was asked.
@@ -15,6 +15,10 @@ pub(crate) struct Candidate {
     pub(crate) name: Option<String>,
     /// Where it can be asked, most promising first. Names only if nothing else is known.
     pub(crate) addresses: Vec<String>,
+    /// Those of them that Talos tells.
+    pub(crate) own_addresses: Vec<String>,
+    /// What Kubernetes has to show as its `machineID`, by its id in discovery.
+    pub(crate) machine_id: Option<String>,
     pub(crate) role: Option<Role>,
     /// Somebody has said so. Kubernetes' label is a guess, and its absence is none at all.
     pub(crate) role_told: bool,
@@ -44,6 +48,8 @@ pub(crate) struct Said<'a> {
 pub(crate) struct KnownEndpoint {
     /// Addresses that it has, and last the host under which it was asked: that may be a balancer's.
     pub(crate) addresses: Vec<String>,
+    /// Those that it has by its own word.
+    pub(crate) own_addresses: Vec<String>,
     pub(crate) name: Option<String>,
     pub(crate) role: Option<Role>,
 }
@@ -73,7 +79,7 @@ pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
 /// with a public or virtual address.
 fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
     let kubernetes = said.kube_nodes.iter().map(|node| Candidate {
-        name: Some(node.name.clone()),
+        name: Some(own_name(said, node).unwrap_or(&node.name).to_owned()),
         addresses: node.addresses.clone(),
         // The label is a hint only; machine types overrule it.
         role: Some(if node.control_plane_label { Role::ControlPlane } else { Role::Worker }),
@@ -85,6 +91,8 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
     let discovery = said.members.iter().map(|member| Candidate {
         name: Some(member.name.clone()),
         addresses: member.addresses.clone(),
+        own_addresses: member.addresses.clone(),
+        machine_id: machine_id(&member.node_id),
         role: Some(member.role),
         role_told: member.role != Role::Unknown,
         sources: Sources { discovery: true, ..Sources::default() },
@@ -95,6 +103,7 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
     let endpoints = said.endpoints.iter().map(|endpoint| Candidate {
         name: endpoint.name.clone(),
         addresses: endpoint.addresses.clone(),
+        own_addresses: endpoint.own_addresses.clone(),
         role: endpoint.role,
         role_told: endpoint.role.is_some_and(|role| role != Role::Unknown),
         sources: Sources { talosconfig: true, ..Sources::default() },
@@ -111,6 +120,20 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
         flags.map(|candidate| Candidate { sources: Sources { flags: true, ..Sources::default() }, ..candidate });
     // Discovery overrules Kubernetes' label, so its role is merged later (see `merge`).
     kubernetes.chain(discovery).chain(flags).chain(context).chain(endpoints)
+}
+
+/// What a machine that has registered under another name calls itself. It takes proof: the same machine id, which no other Node
+/// shows, and neither of the two names is somebody else's in the other list.
+fn own_name<'a>(said: &Said<'a>, node: &KubeNode) -> Option<&'a str> {
+    let alike = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+    let is_it = |member: &&Member| machine_id(&member.node_id).is_some_and(|id| id == node.machine_id);
+    if said.members.iter().any(|member| alike(&member.name, &node.name)) {
+        return None;
+    }
+    let member = said.members.iter().find(is_it)?;
+    let is_alone = said.kube_nodes.iter().filter(|other| other.machine_id == node.machine_id).count() == 1;
+    let is_free = !said.kube_nodes.iter().any(|other| alike(&other.name, &member.name));
+    (is_alone && is_free).then_some(&member.name)
 }
 
 /// A person may have written an address or a node name. What is not an address is both tried as one and matched as a name.
@@ -149,6 +172,12 @@ fn merge(known: &mut Candidate, new: Candidate) {
             known.addresses.push(address);
         }
     }
+    for address in new.own_addresses {
+        if !known.own_addresses.contains(&address) {
+            known.own_addresses.push(address);
+        }
+    }
+    known.machine_id = known.machine_id.take().or(new.machine_id);
     known.sources = Sources {
         discovery: known.sources.discovery || new.sources.discovery,
         kubernetes: known.sources.kubernetes || new.sources.kubernetes,
@@ -178,8 +207,8 @@ fn virtual_ip(said: &Said<'_>) -> Option<String> {
     (!owned && control_planes.len() > 1).then(|| host.to_owned())
 }
 
-/// Whether these Kubernetes nodes are of the cluster whose Talos nodes these are: one of them is the same machine, by name and
-/// address. Nothing is known to the contrary while either side is empty.
+/// Whether these Kubernetes nodes are of the cluster whose Talos nodes these are: one of them is the same machine, by its id or by
+/// name and address. Nothing is known to the contrary while either side is empty.
 pub(crate) fn same_cluster(talos: &[Candidate], kube_nodes: &[KubeNode]) -> bool {
     let named = || talos.iter().filter_map(|candidate| Some((candidate.name.as_ref()?, &candidate.addresses)));
     let is_address = |address: &&String| address.parse::<std::net::IpAddr>().is_ok();
@@ -193,7 +222,13 @@ pub(crate) fn same_cluster(talos: &[Candidate], kube_nodes: &[KubeNode]) -> bool
                     || known.any(|address| node.addresses.contains(address)))
         })
     };
-    kube_nodes.is_empty() || named().next().is_none() || named().any(|(name, addresses)| same(name, addresses))
+    let is_one = |candidate: &Candidate| {
+        kube_nodes.iter().any(|node| candidate.machine_id.as_ref().is_some_and(|id| *id == node.machine_id))
+    };
+    talos.iter().any(is_one)
+        || kube_nodes.is_empty()
+        || named().next().is_none()
+        || named().any(|(name, addresses)| same(name, addresses))
 }
 
 /// The Kubernetes endpoint's host where several control planes exist and none of them has it as its first address.
@@ -222,6 +257,10 @@ pub(crate) fn label(candidate: &Candidate) -> String {
 mod tests {
     use super::*;
 
+    /// Of a real machine, and what it is in Kubernetes.
+    const NODE_ID: &str = "Htf36ewvueIqlPLjHRUWIQgoSe46lSoJgkXqW6tf4XOA";
+    const MACHINE_ID: &str = "072fc7ede96a979202684a5eb8f25440";
+
     fn member(name: &str, addresses: &[&str], role: Role) -> Member {
         Member {
             name: name.to_owned(),
@@ -239,6 +278,8 @@ mod tests {
             kubelet_version: String::new(),
             name: name.to_owned(),
             addresses: vec![address.to_owned()],
+            internal: vec![address.to_owned()],
+            machine_id: String::new(),
             control_plane_label: false,
             os_image: "Talos (v1.13.0)".to_owned(),
             unschedulable: false,
@@ -264,6 +305,34 @@ mod tests {
         assert!(all[0].role_told);
         assert!(!population(&Said { kube_nodes: &nodes, ..Said::default() })[0].role_told, "a label is a guess");
         assert!(all[0].sources.discovery && all[0].sources.kubernetes);
+    }
+
+    #[test]
+    fn a_machine_that_has_registered_under_another_name_is_one_machine() {
+        let renamed = Member { node_id: NODE_ID.into(), ..member("w-one", &["10.0.0.4"], Role::Worker) };
+        let node = KubeNode { machine_id: MACHINE_ID.into(), ..kube_node("w-1", "10.0.0.4") };
+        let names = |members: Vec<Member>, nodes: Vec<KubeNode>| {
+            names(&Said { members: &members, kube_nodes: &nodes, ..Said::default() })
+        };
+        assert_eq!(names(vec![renamed.clone()], vec![node.clone()]), ["w-one"]);
+        let members = [renamed.clone()];
+        let talos = population(&Said { members: &members, ..Said::default() });
+        assert!(same_cluster(&talos, std::slice::from_ref(&node)));
+        // Whoever is not proven to be the same is another, at whatever address.
+        let other = KubeNode { machine_id: "e875c2372e92f08f61556762349ae4a4".into(), ..node.clone() };
+        let untold = KubeNode { machine_id: String::new(), ..node.clone() };
+        for stranger in [other, untold.clone()] {
+            assert_eq!(names(vec![renamed.clone()], vec![stranger]), ["w-1", "w-one"]);
+        }
+        let unknown = Member { node_id: String::new(), ..renamed.clone() };
+        assert_eq!(names(vec![unknown], vec![untold]), ["w-1", "w-one"]);
+        // What has a Node of its own name has not registered under another; and of two who say the same, neither is believed.
+        let anew = kube_node("w-one", "10.0.0.4");
+        assert_eq!(names(vec![renamed.clone()], vec![node.clone(), anew]), ["w-1", "w-one"]);
+        let again = KubeNode { name: "w-2".into(), ..node.clone() };
+        assert_eq!(names(vec![renamed.clone()], vec![node.clone(), again]), ["w-1", "w-2", "w-one"]);
+        let namesake = member("w-1", &["10.0.0.5"], Role::Worker);
+        assert_eq!(names(vec![renamed, namesake], vec![node]), ["w-1", "w-one"]);
     }
 
     #[test]
@@ -306,6 +375,7 @@ mod tests {
         let nodes = [kube_node("w-1", "10.0.0.9")];
         let endpoints = [KnownEndpoint {
             addresses: vec!["10.0.0.1".to_owned()],
+            own_addresses: Vec::new(),
             name: Some("cp-1".to_owned()),
             role: Some(Role::ControlPlane),
         }];

@@ -73,6 +73,10 @@ pub(crate) struct KubeNode {
     pub(crate) name: String,
     /// InternalIP and ExternalIP values.
     pub(crate) addresses: Vec<String>,
+    /// Those of them that are InternalIP.
+    pub(crate) internal: Vec<String>,
+    /// `nodeInfo.machineID`; on Talos it is made from the machine's identity. Empty if not told.
+    pub(crate) machine_id: String,
     /// `node-role.kubernetes.io/control-plane` is present.
     pub(crate) control_plane_label: bool,
     pub(crate) os_image: String,

@@ -20,8 +20,8 @@ pub(crate) use kubernetes::{
 };
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, MachineStatus, Mount, NetworkStatus,
-    Node, PodState, ReadyResource, Role, ServerCheck, ServerProgress, Service, ServiceEvent, Sources, StaticPodStatus,
-    Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, Version, Volume,
+    Node, Peer, PodState, ReadyResource, Role, ServerCheck, ServerProgress, Service, ServiceEvent, Sources,
+    StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, Version, Volume,
 };
 
 /// A fact that was asked for: the value, or why there is none.

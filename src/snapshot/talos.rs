@@ -106,6 +106,10 @@ pub(crate) struct Node {
     pub(crate) address: String,
     /// All addresses that any source tells, without port.
     pub(crate) addresses: Vec<String>,
+    /// Those of them that Talos tells: discovery, or the machine itself. Empty: nobody has.
+    pub(crate) own_addresses: Vec<String>,
+    /// What Kubernetes has to show as its `machineID`, if discovery knows the machine.
+    pub(crate) machine_id: Option<String>,
     /// By machine type, else by source.
     pub(crate) role: Role,
     pub(crate) sources: Sources,
@@ -134,6 +138,10 @@ pub(crate) struct TalosNode {
     /// What the kernel says of its clock. There is none in container mode.
     pub(crate) adjtime: Observed<Option<Adjtime>>,
     pub(crate) network_status: Observed<Option<NetworkStatus>>,
+    /// Whether KubePrism reaches an API server. There is none where it is switched off, and before Talos 1.5.
+    pub(crate) kube_prism: Observed<Option<bool>>,
+    /// Of KubeSpan; none where it is switched off. Asked of control planes only: each of them is everybody's peer.
+    pub(crate) kube_span_peers: Observed<Vec<Peer>>,
     /// All of it, bytes.
     pub(crate) memory: Observed<u64>,
     /// Since Talos 1.8.
@@ -175,6 +183,8 @@ impl TalosNode {
             time_status: gap(),
             adjtime: gap(),
             network_status: gap(),
+            kube_prism: gap(),
+            kube_span_peers: gap(),
             memory: gap(),
             volumes: gap(),
             mounts: gap(),
@@ -204,6 +214,8 @@ pub(crate) struct Contact {
     pub(crate) version: Version,
     /// The answer came from a node that calls itself differently than every source does: its name.
     pub(crate) answered_by_other: Option<String>,
+    /// Endpoints that were tried before this one and do not get through to that address.
+    pub(crate) not_through: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,6 +279,15 @@ pub(crate) struct NetworkStatus {
     pub(crate) hostname_ready: bool,
     /// `/etc/hosts` and `/etc/resolv.conf` are written.
     pub(crate) etc_files_ready: bool,
+}
+
+/// How KubeSpan reaches another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Peer {
+    /// Node name.
+    pub(crate) name: String,
+    /// `up`, `down`, or `unknown` while there is nothing to tell it by.
+    pub(crate) state: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -209,3 +209,83 @@ fn what_a_node_runs_has_to_be_told_before_it_counts_for_less() {
         assert_eq!(said(&snapshot, "k8s.nodes.ready"), [expected]);
     }
 }
+
+/// `w-1` has another name by now; the fixture's machines show no ids, so this one gets some.
+fn renamed() -> Snapshot {
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("w-1").machine_id = "072f".to_owned();
+    let node = snapshot.node_mut("w-1");
+    (node.machine_id, node.name) = (Some("072f".to_owned()), "w-one".to_owned());
+    snapshot
+}
+
+#[test]
+fn a_machine_that_has_registered_under_another_name_is_told_as_such() {
+    let mut snapshot = renamed();
+    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["fail nodename-mismatch w-one"]);
+    assert_eq!(status(&snapshot, "k8s.nodes.ready"), Status::Pass, "its Node is judged as its own");
+    // Capital letters are no other name.
+    snapshot.node_mut("w-one").name = "W-1".to_owned();
+    assert_eq!(status(&snapshot, "k8s.nodes.registered"), Status::Pass);
+    // Who shows another id is another machine, though it is at the same address.
+    let mut other = renamed();
+    other.kube_node_mut("w-1").machine_id = "e875".to_owned();
+    let mut own = node(3, "w-1");
+    own.sources = Sources { kubernetes: true, ..Sources::default() };
+    own.talos.contact.as_mut().unwrap().answered_by_other = Some("w-one".to_owned());
+    other.nodes.push(own);
+    assert_eq!(said(&other, "k8s.nodes.registered"), ["fail node-not-registered w-one"]);
+    set_ready(&mut other, "w-1", "Unknown", "");
+    assert_eq!(said(&other, "k8s.nodes.registered"), ["fail node-not-registered w-one", "fail stale-node-object w-1"]);
+}
+
+#[test]
+fn an_internal_address_is_the_machines_and_nobody_elses() {
+    let id = "k8s.nodes.registered";
+    let set = |snapshot: &mut Snapshot, name: &str, address: &str| {
+        let node = snapshot.kube_node_mut(name);
+        (node.internal, node.addresses) = (vec![address.to_owned()], vec![address.to_owned()]);
+    };
+    let mut foreign = healthy();
+    set(&mut foreign, "w-1", "10.0.9.9");
+    assert_eq!(said(&foreign, id), ["fail node-address w-1"]);
+    // The machine answers there: addresses are translated on the way.
+    let contact = foreign.talos_of("w-1").contact.as_mut().unwrap();
+    contact.address = "10.0.9.9".to_owned();
+    assert_eq!(status(&foreign, id), Status::Pass);
+    // Nobody tells what it has, or it has told nothing itself.
+    let mut untold = healthy();
+    set(&mut untold, "w-1", "10.0.9.9");
+    untold.node_mut("w-1").own_addresses.clear();
+    assert_eq!(status(&untold, id), Status::Pass);
+    untold.node_mut("w-1").own_addresses = vec!["10.0.0.4".to_owned()];
+    untold.talos_of("w-1").contact = no(GapKind::NodeUnreachable);
+    assert_eq!(status(&untold, id), Status::Pass, "`talos.nodes.reachable` tells it");
+
+    // One address of two Nodes: whoever has it is right.
+    let mut shared = healthy();
+    set(&mut shared, "w-1", "10.0.0.3");
+    assert_eq!(said(&shared, id), ["fail node-address w-1"]);
+    shared.node_mut("w-1").own_addresses.push("10.0.0.3".to_owned());
+    assert_eq!(said(&shared, id), ["fail node-address cp-3", "fail node-address w-1"]);
+    // Guests may pose as many nodes at one address.
+    shared.node_mut("w-1").is_talos = false;
+    assert_eq!(status(&shared, id), Status::Pass);
+
+    // Two families, several networks and an external address.
+    let mut several = healthy();
+    several.kube_node_mut("w-1").internal = vec!["2001:db8::4".to_owned(), "10.0.0.4".to_owned()];
+    several.node_mut("w-1").own_addresses.insert(0, "192.168.7.4".to_owned());
+    several.kube_node_mut("cp-1").internal.clear();
+    assert_eq!(status(&several, id), Status::Pass);
+}
+
+#[test]
+fn two_machines_of_one_name_are_a_warning() {
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("w-1").machine_id = "072f".to_owned();
+    snapshot.node_mut("w-1").machine_id = Some("e875".to_owned());
+    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["warn duplicate-name w-1"]);
+    snapshot.kube_node_mut("w-1").machine_id.clear();
+    assert_eq!(status(&snapshot, "k8s.nodes.registered"), Status::Pass, "Kubernetes does not tell");
+}

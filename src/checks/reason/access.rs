@@ -226,6 +226,17 @@ pub(super) const ENDPOINT_IS_VIP: Text = Text {
     ],
 };
 
+pub(super) const ENDPOINT_CUT_OFF: Text = Text {
+    explanation: "This control plane answers, and does not get through to a node that answers through another control plane. So the network is parted somewhere between the two, or a firewall lets only some of the machines through. The API server on this control plane has the same trouble with logs and exec on that node, and whoever asks Talos through this endpoint does not see it.",
+    source: TALOS_ENDPOINTS,
+    remedy: &[
+        Look("talosctl -e CP -n NODE version"),
+        Do(
+            "Compare the ways from both control planes to the node: port 50000 has to be open from every control plane.",
+        ),
+    ],
+};
+
 pub(super) const ENDPOINT_UNREACHABLE: Text = Text {
     explanation: "An endpoint of the talosconfig does not answer on the Talos API. If others do, the cluster can still be judged through them; if none does, nothing is known of it, and the network of this machine is as likely the cause as the cluster.",
     source: TALOS_ENDPOINTS,

@@ -2,7 +2,8 @@
 
 use super::Step::{Change, Do, Look};
 use super::sources::{
-    KUBERNETES_PRESSURE, TALOS_REQUIREMENTS, TALOS_TIME, TALOS_TROUBLESHOOTING, TALOS_UPGRADE, TALOS_VOLUMES,
+    KUBERNETES_PRESSURE, TALOS_KUBEPRISM, TALOS_KUBESPAN, TALOS_REQUIREMENTS, TALOS_TIME, TALOS_TROUBLESHOOTING,
+    TALOS_UPGRADE, TALOS_VOLUMES,
 };
 use super::steps::{KUBELET_LOGS, NODE_DMESG, NODE_VERSION};
 use super::{Step, Text};
@@ -23,6 +24,27 @@ pub(super) const NETWORK_NOT_READY: Text = Text {
         Do("No connectivity: is there a default route, and do the configured probes succeed?"),
         Look("talosctl -n NODE get routes"),
         Look("talosctl -n NODE get probestatus"),
+    ],
+};
+
+pub(super) const KUBESPAN_PEER_DOWN: Text = Text {
+    explanation: "KubeSpan keeps an encrypted way from each machine to each other one, and has heard nothing from this peer for some minutes. Where all traffic has to take it, the two machines and the pods on them do not reach each other. Usually UDP port 51820 is filtered between them, or none of the addresses at which a machine can be found leads to it.",
+    source: TALOS_KUBESPAN,
+    remedy: &[
+        Look("talosctl -n NODE get kubespanpeerstatuses"),
+        Look("talosctl -n NODE get kubespanpeerspecs -o yaml"),
+        Do("Open UDP port 51820 between the machines; one side that can be reached from the other is enough."),
+        Do("Leave out addresses that lead nowhere, with `filters.endpoints` of KubeSpan's configuration."),
+    ],
+};
+
+pub(super) const KUBEPRISM_UNHEALTHY: Text = Text {
+    explanation: "KubePrism is the balancer on each machine through which its kubelet and its host network reach the API servers. It reaches none of them: not one control plane takes connections from this machine. The kubelet cannot renew its lease then, and within a minute the node is NotReady.",
+    source: TALOS_KUBEPRISM,
+    remedy: &[
+        Look("talosctl -n NODE get kubeprismstatuses,kubeprismendpoints"),
+        Look("talosctl -n NODE logs controller-runtime"),
+        Do("Look for a firewall between this machine and port 6443 of the control planes."),
     ],
 };
 

@@ -90,6 +90,7 @@ reasons! {
     ClientCertificateRefused "client-certificate-refused" "the server refused the client certificate" access::CLIENT_CERTIFICATE_REFUSED;
     EndpointIsWorker "endpoint-is-worker" "the endpoint is a worker, and workers do not forward" access::ENDPOINT_IS_WORKER;
     EndpointIsVip "endpoint-is-vip" "the endpoint is the virtual IP of the Kubernetes API" access::ENDPOINT_IS_VIP;
+    EndpointCutOff "endpoint-cut-off" "the endpoint does not reach a node that another one reaches" access::ENDPOINT_CUT_OFF;
     EndpointUnreachable "endpoint-unreachable" "the endpoint does not answer" access::ENDPOINT_UNREACHABLE;
     ProxyRefused "proxy-refused" "a proxy on the way refused the connection" access::PROXY_REFUSED;
     MaintenanceMode "maintenance-mode" "the node has no machine configuration" access::MAINTENANCE_MODE;
@@ -102,12 +103,15 @@ reasons! {
     StaleNodeObject "stale-node-object" "Kubernetes still lists a node that is gone or has long been off" nodes::STALE_NODE_OBJECT;
     SingleSource "single-source" "only one source tells which nodes there are" nodes::SINGLE_SOURCE;
     StageNotRunning "stage-not-running" "the machine is not in stage running" nodes::STAGE_NOT_RUNNING;
+    RebootLoop "reboot-loop" "the machine reboots again and again" nodes::REBOOT_LOOP;
     ConditionUnmet "condition-unmet" "the machine says that it is not ready" nodes::CONDITION_UNMET;
     ServiceFailed "service-failed" "a Talos service is not running or not healthy" nodes::SERVICE_FAILED;
     ServiceMissing "service-missing" "a Talos service that the node needs is not there" nodes::SERVICE_MISSING;
     ServiceBlocksBoot "service-blocks-boot" "a service holds up the boot sequence" nodes::SERVICE_BLOCKS_BOOT;
     KubeletUnhealthy "kubelet-unhealthy" "the kubelet is not running or not healthy" nodes::KUBELET_UNHEALTHY;
     NetworkNotReady "network-not-ready" "the machine's network is not ready" machine::NETWORK_NOT_READY;
+    KubespanPeerDown "kubespan-peer-down" "KubeSpan does not reach another machine" machine::KUBESPAN_PEER_DOWN;
+    KubeprismUnhealthy "kubeprism-unhealthy" "KubePrism of the machine reaches no API server" machine::KUBEPRISM_UNHEALTHY;
     MemoryTooSmall "memory-too-small" "the machine has less memory than Talos needs" machine::MEMORY_TOO_SMALL;
     DiskTooSmall "disk-too-small" "the machine's disk is smaller than Talos needs" machine::DISK_TOO_SMALL;
     DiskNearlyFull "disk-nearly-full" "the machine's disk is nearly full" machine::DISK_NEARLY_FULL;
@@ -159,6 +163,9 @@ reasons! {
     ElectionOff "election-off" "an instance acts beside others without being elected" workloads::ELECTION_OFF;
     VersionSkew "version-skew" "versions differ more than Kubernetes supports" workloads::VERSION_SKEW;
     NodeNotRegistered "node-not-registered" "a Talos node is not a Kubernetes node" workloads::NODE_NOT_REGISTERED;
+    NodenameMismatch "nodename-mismatch" "the machine has registered under another name than its own" workloads::NODENAME_MISMATCH;
+    DuplicateName "duplicate-name" "two machines have the same name" workloads::DUPLICATE_NAME;
+    NodeAddress "node-address" "Kubernetes looks for the machine at an address that is not its own" workloads::NODE_ADDRESS;
     NodeNotReady "node-not-ready" "Kubernetes says that the node is not ready" workloads::NODE_NOT_READY;
     NodeLeaseStale "node-lease-stale" "the kubelet has stopped renewing the node's lease" workloads::NODE_LEASE_STALE;
     CniMissing "cni-missing" "no network plugin is installed" workloads::CNI_MISSING;

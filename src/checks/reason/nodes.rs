@@ -78,6 +78,16 @@ pub(super) const STAGE_NOT_RUNNING: Text = Text {
     ],
 };
 
+pub(super) const REBOOT_LOOP: Text = Text {
+    explanation: "The machine was up, rebooted and came up again, and that more than once while it was looked at; an upgrade needs one reboot. Whatever runs on it is moved or restarted each time. Usually it is out of memory, a watchdog or the hypervisor resets it, or its hardware fails.",
+    source: TALOS_TROUBLESHOOTING,
+    remedy: &[
+        NODE_DMESG,
+        NODE_SERVICES,
+        Do("Look at the console while it goes down, and at the hypervisor or the log of the board."),
+    ],
+};
+
 pub(super) const CONDITION_UNMET: Text = Text {
     explanation: "Talos runs, and says itself what keeps the node from being ready; the conditions are in the message. Common ones are time that is not synchronised, services that are not healthy, static pods that do not run, and a Kubernetes node that is not Ready.",
     source: TALOS_TROUBLESHOOTING,

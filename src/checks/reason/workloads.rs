@@ -4,8 +4,8 @@ use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
     KUBERNETES_DNS, KUBERNETES_DRAIN, KUBERNETES_LEASES, KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_PODS,
-    KUBERNETES_PRESSURE, KUBERNETES_SKEW, KUBERNETES_TLS, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
-    TALOS_TROUBLESHOOTING_KUBELET, TALOS_UPGRADE,
+    KUBERNETES_PRESSURE, KUBERNETES_SKEW, KUBERNETES_TLS, TALOS_DISCOVERY, TALOS_TROUBLESHOOTING,
+    TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBELET, TALOS_UPGRADE,
 };
 use super::steps::{CONTAINERS, DESCRIBE_NODE, ETCD_SERVICE, ETCD_STATUS, KUBELET_LOGS, KUBELET_SERVICE, NODE_VERSION};
 
@@ -111,6 +111,41 @@ pub(super) const NODE_NOT_REGISTERED: Text = Text {
         Look("kubectl get csr"),
         Look("talosctl -n NODE get nodename"),
         Change("talosctl -n NODE service kubelet restart"),
+    ],
+};
+
+pub(super) const NODENAME_MISMATCH: Text = Text {
+    explanation: "The machine calls itself one name, and its kubelet has registered under another; the machine id shows that it is the same machine. Its host name has changed since, mostly because DHCP or the platform gives it. Talos then waits for a Node that does not exist, and drains and cordons nothing.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("talosctl -n NODE get nodename,hostnamestatus"),
+        Look("kubectl get nodes -o wide"),
+        KUBELET_LOGS,
+        Do("Give the machine its name in the machine configuration, so that nothing else changes it."),
+        Do("If the new name is meant: drain the Node, let the kubelet register anew, and delete the old Node."),
+        Change("talosctl -n NODE service kubelet restart"),
+    ],
+};
+
+pub(super) const DUPLICATE_NAME: Text = Text {
+    explanation: "The machine that discovery knows by this name is not the one whose kubelet has registered it: their machine ids differ. Two machines with one host name share one Node, whose addresses and pods change from one to the other. A machine that was wiped and installed anew looks the same for up to 30 minutes, until discovery has forgotten what it was before.",
+    source: TALOS_DISCOVERY,
+    remedy: &[
+        Look("talosctl -n CP get affiliates -o yaml"),
+        Look("kubectl get nodes -o wide"),
+        Do("Give each machine a host name of its own, and delete the Node; the kubelets then register anew."),
+    ],
+};
+
+pub(super) const NODE_ADDRESS: Text = Text {
+    explanation: "The InternalIP of a Node is none of its machine's addresses, or is that of another Node as well. There the API server looks for the kubelet (logs, exec, metrics) and the network plugin for the pods, and finds nobody, or somebody else. Usually a machine has several networks and the kubelet has taken the wrong one: one that is the same on all machines, as that of a hypervisor's NAT, or one that is gone since.",
+    source: KUBERNETES_NODES,
+    remedy: &[
+        Look("kubectl get nodes -o wide"),
+        Look("talosctl -n NODE get nodeips,addresses"),
+        Do(
+            "Say in the machine configuration which subnet is meant (`machine.kubelet.nodeIP.validSubnets`); the kubelet then registers anew.",
+        ),
     ],
 };
 

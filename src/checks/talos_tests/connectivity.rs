@@ -385,3 +385,14 @@ fn an_answer_without_a_name_is_nobodys() {
     node.name = node.address.clone();
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), [""; 0]);
 }
+
+#[test]
+fn an_endpoint_that_is_cut_off_from_a_node_is_a_warning() {
+    let mut snapshot = healthy();
+    let endpoint = snapshot.talos_mut().endpoints[1].address.clone();
+    snapshot.talos_of("w-1").contact.as_mut().unwrap().not_through = vec![endpoint.clone()];
+    assert_eq!(wrong("talos.endpoints", &snapshot), [format!("{endpoint}: warn endpoint-cut-off")]);
+    assert_eq!(status("talos.nodes.reachable", &snapshot), Status::Pass);
+    snapshot.node_mut("w-1").out_of_scope = true;
+    assert_eq!(status("talos.endpoints", &snapshot), Status::Pass);
+}

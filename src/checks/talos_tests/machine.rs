@@ -3,7 +3,7 @@
 use super::super::fixture::{gap, healthy, mount, volume};
 use super::super::{Outcome, Status};
 use super::{judge, observed, status, wrong};
-use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Role, Snapshot};
+use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Peer, Role, Snapshot};
 
 type Change = fn(&mut Snapshot);
 
@@ -241,4 +241,30 @@ fn who_has_no_diagnostics_is_passed_over() {
     assert_eq!(wrong("talos.nodes.diagnostics", &of("v1.13.0", GapKind::Forbidden)), Vec::<String>::new());
     let expected = ["w-1: error not-supported-by-version, for ever"];
     assert_eq!(wrong("talos.nodes.diagnostics", &of("v1.8.0", GapKind::Unsupported)), expected);
+}
+
+#[test]
+fn a_peer_of_kubespan_that_is_down_is_a_warning() {
+    let id = "talos.nodes.network";
+    let peers = |states: &[(&str, &str)]| {
+        with(|snapshot| {
+            let peer = |(name, state): &(&str, &str)| Peer { name: (*name).to_owned(), state: (*state).to_owned() };
+            snapshot.talos_of("cp-1").kube_span_peers = Ok(states.iter().map(peer).collect());
+        })
+    };
+    assert_eq!(status(id, &peers(&[("cp-2", "up"), ("cp-3", "unknown"), ("w-1", "up")])), Status::Pass);
+    let down = peers(&[("cp-2", "up"), ("cp-3", "down"), ("w-1", "down")]);
+    assert_eq!(wrong(id, &down), ["cp-1: warn kubespan-peer-down"]);
+    assert_eq!(observed(id, &down), ["down: cp-3, w-1"]);
+    assert_eq!(wrong(id, &peers(&[("cp-2", "asleep"), ("cp-3", "down")])), ["cp-1: error unreadable-answer"]);
+    // Who does not answer at all is told as such.
+    let mut off = peers(&[("w-1", "down")]);
+    off.power_off("w-1");
+    assert_eq!(
+        wrong(id, &off),
+        ["cp-1: warn kubespan-peer-down, see talos.nodes.reachable", "w-1: blocked talos.nodes.reachable"]
+    );
+    // Workers are not asked.
+    let worker = with(|snapshot| snapshot.talos_of("w-1").kube_span_peers = gap(GapKind::TimedOut));
+    assert_eq!(status(id, &worker), Status::Pass);
 }

@@ -1,6 +1,9 @@
+use std::time::Duration;
+
 use super::super::Status;
-use super::super::fixture::{gap, healthy, service};
+use super::super::fixture::{ago, gap, healthy, service};
 use super::{judge, lines, observed, status, wrong};
+use crate::memory::Memory;
 use crate::snapshot::{GapKind, Role, ServiceEvent, Snapshot, UnmetCondition};
 
 fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
@@ -194,4 +197,36 @@ fn services_of_a_machine_on_its_way_are_explained_by_its_stage() {
     "Stopping".clone_into(&mut snapshot.service_mut("w-1", "cri").state);
     assert_eq!(wrong("talos.nodes.services", &snapshot), ["w-1: fail service-failed, see talos.nodes.booted"]);
     assert!(judge("talos.nodes.services", &snapshot).problems().all(|(_, problem)| problem.waiting_helps));
+}
+
+#[test]
+fn kube_prism_without_a_server_is_a_warning() {
+    let id = "talos.nodes.kubelet";
+    let says = |healthy| with(|snapshot| snapshot.talos_of("w-1").kube_prism = healthy);
+    assert_eq!(status(id, &says(Ok(None))), Status::Pass, "it is switched off");
+    let mut unhealthy = says(Ok(Some(false)));
+    assert_eq!(wrong(id, &unhealthy), ["w-1: warn kubeprism-unhealthy"]);
+    unhealthy.kube().endpoint = gap(GapKind::ConnectionRefused);
+    assert_eq!(wrong(id, &unhealthy), ["w-1: warn kubeprism-unhealthy, see k8s.api.endpoint"]);
+    let mut unknown = says(gap(GapKind::Unsupported));
+    assert_eq!(wrong(id, &unknown), ["w-1: error not-supported-by-version, for ever"]);
+    unknown.talos_of("w-1").contact.as_mut().unwrap().version.tag = "v1.4.8".to_owned();
+    assert_eq!(status(id, &unknown), Status::Pass);
+}
+
+#[test]
+fn the_second_reboot_of_a_run_is_a_warning() {
+    let id = "talos.nodes.booted";
+    let at = |seconds| with(|snapshot| snapshot.service_mut("w-1", "machined").running_since = Some(ago(seconds)));
+    let mut memory = Memory::default();
+    for (seconds, expected) in [(900, None), (900, None), (60, None), (60, None), (5, Some("w-1: warn reboot-loop"))] {
+        let mut round = at(seconds);
+        round.memory = memory.clone();
+        assert_eq!(wrong(id, &round), Vec::from_iter(expected.map(str::to_owned)), "{seconds}");
+        memory = memory.after(&round, Duration::from_secs(seconds));
+    }
+    // Who does not tell has not been booted anew.
+    let mut silent = with(|snapshot| snapshot.talos_of("w-1").services = gap(GapKind::TimedOut));
+    silent.memory = memory;
+    assert_eq!(status(id, &silent), Status::Pass);
 }

@@ -39,15 +39,16 @@ impl Kept for KubeNode {
         let status = node.status.unwrap_or_default();
         let info = status.node_info.unwrap_or_default();
         let label = |key: &str| metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
+        let addresses = status.addresses.unwrap_or_default();
+        let of = |types: &[&str]| {
+            let told = addresses.iter().filter(|address| types.contains(&address.type_.as_str()));
+            told.map(|address| address.address.clone()).collect()
+        };
         Self {
             name: name(&metadata),
-            addresses: status
-                .addresses
-                .unwrap_or_default()
-                .into_iter()
-                .filter(|address| matches!(address.type_.as_str(), "InternalIP" | "ExternalIP"))
-                .map(|address| address.address)
-                .collect(),
+            addresses: of(&["InternalIP", "ExternalIP"]),
+            internal: of(&["InternalIP"]),
+            machine_id: info.machine_id,
             control_plane_label: label("node-role.kubernetes.io/control-plane"),
             os_image: info.os_image,
             kubelet_version: info.kubelet_version,
@@ -294,6 +295,7 @@ mod tests {
             },
         })));
         assert_eq!(node.addresses, ["10.0.0.1", "192.0.2.1"]);
+        assert_eq!(node.internal, ["10.0.0.1"]);
         assert!(node.control_plane_label && node.unschedulable && node.cordoned_by_talos && !node.deleting);
         assert_eq!(node.taints, ["node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable"]);
         assert_eq!((node.os_image.as_str(), node.kubelet_version.as_str()), ("Talos (v1.13.0)", "v1.35.4"));

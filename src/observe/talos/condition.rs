@@ -1,4 +1,4 @@
-//! What a machine says of its clock, its network, its memory and its disks.
+//! What a machine says of its clock, its network, its ways into the cluster, its memory and its disks.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,15 @@ use super::resources::{Resource, Type};
 use crate::checks::Fact;
 use crate::observe::dial::cause::clean;
 use crate::report::sanitise::without_secrets;
-use crate::snapshot::{Adjtime, Diagnostic, Gap, GapKind, Mount, NetworkStatus, Observed, TimeStatus, Volume};
+use crate::snapshot::{
+    Adjtime, Diagnostic, Gap, GapKind, Mount, NetworkStatus, Observed, Peer, Role, TimeStatus, Volume,
+};
 
 const TIME_STATUSES: Type = Type { namespace: "runtime", name: "TimeStatuses.v1alpha1.talos.dev" };
 const ADJTIME_STATUSES: Type = Type { namespace: "runtime", name: "AdjtimeStatuses.v1alpha1.talos.dev" };
 const NETWORK_STATUSES: Type = Type { namespace: "network", name: "NetworkStatuses.net.talos.dev" };
+const KUBE_PRISM_STATUSES: Type = Type { namespace: "k8s", name: "KubePrismStatuses.kubernetes.talos.dev" };
+const KUBE_SPAN_PEERS: Type = Type { namespace: "kubespan", name: "KubeSpanPeerStatuses.kubespan.talos.dev" };
 const VOLUME_STATUSES: Type = Type { namespace: "runtime", name: "VolumeStatuses.block.talos.dev" };
 const DIAGNOSTICS: Type = Type { namespace: "runtime", name: "Diagnostics.runtime.talos.dev" };
 
@@ -28,6 +32,8 @@ pub(super) struct Condition {
     pub(super) time_status: Observed<Option<TimeStatus>>,
     pub(super) adjtime: Observed<Option<Adjtime>>,
     pub(super) network_status: Observed<Option<NetworkStatus>>,
+    pub(super) kube_prism: Observed<Option<bool>>,
+    pub(super) kube_span_peers: Observed<Vec<Peer>>,
     pub(super) memory: Observed<u64>,
     pub(super) volumes: Observed<Vec<Volume>>,
     pub(super) mounts: Observed<Vec<Mount>>,
@@ -35,18 +41,32 @@ pub(super) struct Condition {
 }
 
 impl Caller {
-    pub(super) async fn condition(&self, to: &Route<'_>, facts: &BTreeSet<Fact>) -> Condition {
+    pub(super) async fn condition(&self, to: &Route<'_>, facts: &BTreeSet<Fact>, role: Role) -> Condition {
         let wants = |fact: Fact| facts.contains(&fact);
-        let (time_status, adjtime, network_status, memory, volumes, mounts, diagnostics) = tokio::join!(
+        // A peer of everybody's on every machine would be as many answers as there are pairs of machines.
+        let wants_peers = wants(Fact::KubeSpan) && role == Role::ControlPlane;
+        let (time_status, adjtime, network_status, kube_prism, kube_span_peers, memory, volumes, mounts, diagnostics) = tokio::join!(
             given(wants(Fact::TimeStatus), self.time_status(to)),
             given(wants(Fact::TimeStatus), self.adjtime(to)),
             given(wants(Fact::NetworkStatus), self.network_status(to)),
+            given(wants(Fact::KubePrism), self.kube_prism(to)),
+            given(wants_peers, self.kube_span_peers(to)),
             given(wants(Fact::Memory), self.memory(to)),
             given(wants(Fact::Volumes), self.volumes(to)),
             given(wants(Fact::Volumes), self.mounts(to)),
             given(wants(Fact::Diagnostics), self.diagnostics(to)),
         );
-        Condition { time_status, adjtime, network_status, memory, volumes, mounts, diagnostics }
+        Condition {
+            time_status,
+            adjtime,
+            network_status,
+            kube_prism,
+            kube_span_peers,
+            memory,
+            volumes,
+            mounts,
+            diagnostics,
+        }
     }
 
     async fn time_status(&self, to: &Route<'_>) -> Observed<Option<TimeStatus>> {
@@ -62,6 +82,15 @@ impl Caller {
     async fn network_status(&self, to: &Route<'_>) -> Observed<Option<NetworkStatus>> {
         let found = self.get(to, NETWORK_STATUSES, "status").await?;
         found.map(|resource| network_status(&resource)).transpose()
+    }
+
+    async fn kube_prism(&self, to: &Route<'_>) -> Observed<Option<bool>> {
+        let found = self.get(to, KUBE_PRISM_STATUSES, "k8s-loadbalancer").await?;
+        found.map(|resource| kube_prism(&resource)).transpose()
+    }
+
+    async fn kube_span_peers(&self, to: &Route<'_>) -> Observed<Vec<Peer>> {
+        self.list(to, KUBE_SPAN_PEERS).await?.iter().map(kube_span_peer).collect()
     }
 
     async fn memory(&self, to: &Route<'_>) -> Observed<u64> {
@@ -129,6 +158,25 @@ fn network_status(resource: &Resource) -> Observed<NetworkStatus> {
         hostname_ready: spec.hostname_ready,
         etc_files_ready: spec.etc_files_ready,
     })
+}
+
+fn kube_prism(resource: &Resource) -> Observed<bool> {
+    #[derive(Deserialize)]
+    struct Spec {
+        healthy: bool,
+    }
+    Ok(resource.spec::<Spec>()?.healthy)
+}
+
+/// Its id is a public key; whose, the label says.
+fn kube_span_peer(resource: &Resource) -> Observed<Peer> {
+    #[derive(Deserialize)]
+    struct Spec {
+        label: String,
+        state: String,
+    }
+    let spec: Spec = resource.spec()?;
+    Ok(Peer { name: spec.label, state: spec.state })
 }
 
 fn memory(reply: MemoryResponse) -> Observed<u64> {
@@ -235,6 +283,16 @@ mod tests {
         for line in all.lines() {
             is_malformed(network_status(&literal(&all.replace(line, ""))));
         }
+    }
+
+    #[test]
+    fn ways_into_the_cluster_have_no_defaults() {
+        assert_eq!(kube_prism(&literal("host: 127.0.0.1:7445\nhealthy: false\n")), Ok(false));
+        is_malformed(kube_prism(&literal("host: 127.0.0.1:7445\n")));
+        let peer = "endpoint: 10.0.0.4:51820\nlabel: w-1\nstate: down\nlastHandshakeTime: 2026-11-21T13:33:57Z\n";
+        assert_eq!(kube_span_peer(&literal(peer)), Ok(Peer { name: "w-1".into(), state: "down".into() }));
+        is_malformed(kube_span_peer(&literal("label: w-1\n")));
+        is_malformed(kube_span_peer(&literal("state: up\n")));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod etcd;
 mod kubeconfig;
 mod logs;
 mod machine;
+mod machine_id;
 mod maintenance;
 mod node;
 mod refusal;
@@ -37,6 +38,7 @@ use crate::snapshot::{Gap, GapKind, Observed, Role};
 
 pub(crate) use self::call::Lane;
 pub(crate) use self::endpoint::EndpointAnswer;
+pub(crate) use self::machine_id::machine_id;
 pub(crate) use self::node::NodeAsk;
 pub(crate) use self::server::ServerAsk;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -42,6 +42,8 @@ struct First<'a> {
     nodename: Observed<Option<String>>,
     /// It calls itself like this, and nobody expects that name.
     stranger: Option<String>,
+    /// The endpoints that were tried before, and what became of that; `None`: no answer yet.
+    before: Vec<(usize, Option<GapKind>)>,
 }
 
 impl TalosClient {
@@ -59,11 +61,12 @@ impl TalosClient {
             Err(gap) => return TalosNode::unasked(&gap),
         };
         let to = Route { link: &self.links[first.endpoint], node: Some(first.address), lane: ask.lane, until };
-        let contact = Contact {
+        let mut contact = Contact {
             endpoint: to.link.address.shown.clone(),
             address: first.address.to_owned(),
             version: first.version,
             answered_by_other: first.stranger,
+            not_through: Vec::new(),
         };
         if contact.answered_by_other.is_some() {
             // What a stranger says of itself, its role above all, is nothing that this node has said.
@@ -93,7 +96,18 @@ impl TalosClient {
             etcd_members,
             etcd_alarms,
             etcd_spec,
-            Condition { time_status, adjtime, network_status, memory, volumes, mounts, diagnostics },
+            not_through,
+            Condition {
+                time_status,
+                adjtime,
+                network_status,
+                kube_prism,
+                kube_span_peers,
+                memory,
+                volumes,
+                mounts,
+                diagnostics,
+            },
         ) = Box::pin(async {
             tokio::join!(
                 given(wants(Fact::MachineStatus), caller.machine_status(&to)),
@@ -109,10 +123,12 @@ impl TalosClient {
                 given(etcd(Fact::EtcdMembership), caller.etcd_members(&to)),
                 given(etcd(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
                 given(etcd(Fact::EtcdSpecs), caller.etcd_spec(&to)),
-                caller.condition(&to, facts),
+                self.not_through(&first.before, &to),
+                caller.condition(&to, facts, role),
             )
         })
         .await;
+        contact.not_through = not_through;
         TalosNode {
             contact: Ok(contact),
             machine_type: first.machine_type,
@@ -122,6 +138,8 @@ impl TalosClient {
             time_status,
             adjtime,
             network_status,
+            kube_prism,
+            kube_span_peers,
             memory,
             volumes,
             mounts,
@@ -139,6 +157,22 @@ impl TalosClient {
             etcd_spec,
             etcd_data_absent,
         }
+    }
+
+    /// Of the endpoints that were tried before, those that do not reach the address at which the node has answered. Of one that had
+    /// said nothing yet it takes until the deadline of a call; it may only be slow.
+    async fn not_through(&self, before: &[(usize, Option<GapKind>)], to: &Route<'_>) -> Vec<String> {
+        let tried = before.iter().map(|(endpoint, failed)| async move {
+            let link = &self.links[*endpoint];
+            let kind = match failed {
+                Some(kind) => Some(*kind),
+                None => self.caller.version(&Route { link, ..*to }).await.err().map(|gap| gap.kind),
+            };
+            let lost =
+                matches!(kind, Some(GapKind::NodeUnreachable)) || (failed.is_none() && kind == Some(GapKind::TimedOut));
+            lost.then(|| link.address.shown.clone())
+        });
+        join_all(tried).await.into_iter().flatten().collect()
     }
 
     /// A folder without data means something only while etcd does not run.
@@ -200,11 +234,22 @@ impl TalosClient {
         strangers: &Mutex<Vec<First<'a>>>,
         until: Instant,
     ) -> Observed<First<'a>> {
+        let failed = Mutex::new(Vec::new());
         let mut ways: Vec<BoxFuture<'_, Observed<First<'a>>>> = Vec::new();
         for endpoint in endpoints {
-            ways.push(Box::pin(self.introduction(ask, *endpoint, address, until)));
+            ways.push(Box::pin(async {
+                let first = self.introduction(ask, *endpoint, address, until).await;
+                if let Err(gap) = &first {
+                    failed.lock().await.push((*endpoint, gap.kind));
+                }
+                first
+            }));
         }
-        let first = staggered(ways, NEXT_ENDPOINT).await.map_err(most_telling)?;
+        let mut first = staggered(ways, NEXT_ENDPOINT).await.map_err(most_telling)?;
+        let failed = failed.into_inner();
+        let before = endpoints.iter().take_while(|endpoint| **endpoint != first.endpoint);
+        let became = |endpoint| failed.iter().find(|(it, _)| *it == endpoint).map(|(_, kind)| *kind);
+        first.before = before.map(|endpoint| (*endpoint, became(*endpoint))).collect();
         match &first.stranger {
             None => Ok(first),
             Some(name) => {
@@ -240,7 +285,7 @@ impl TalosClient {
             }
             _ => None,
         };
-        Ok(First { endpoint, address, version, machine_type, nodename, stranger })
+        Ok(First { endpoint, address, version, machine_type, nodename, stranger, before: Vec::new() })
     }
 
     /// The working endpoints, the one first that this node is always asked through (rendezvous hashing): nodes are spread over

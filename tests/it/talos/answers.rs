@@ -80,11 +80,16 @@ fn harmless(machine: &str, call: &str, does: &Misbehaviour) -> Option<&'static s
     let stranger = matches!(does, Misbehaviour::From(_));
     let empty = *does == Misbehaviour::Empty;
     let refused = matches!(does, Misbehaviour::Fail { code: 7, .. });
+    let absent = matches!(does, Misbehaviour::Fail { code: 5, .. });
     Some(match call {
         "Get NodeAddresses" => "it tells machines from addresses, and nothing is judged by it",
         "Get AdjtimeStatuses" => "the lease of the node tells how far its clock is off, too",
         "Mounts" => "what it tells only warns",
         "List Diagnostics" if empty || refused => "what it tells only warns, and no diagnostic is a good one",
+        "List KubeSpanPeerStatuses" if empty || refused => {
+            "what it tells only warns, and without KubeSpan there is no peer"
+        }
+        "Get KubePrismStatuses" if absent || refused => "what it tells only warns, and KubePrism may be switched off",
         "Get EtcdMembers" => "EtcdStatus has the id of the member, too",
         "Get MachineTypes" if !(stranger && worker) => "discovery has the role, too",
         "List SchedulerConfigs" | "List ControllerManagerConfigs" => "it only excuses a component that is not there",
@@ -99,6 +104,8 @@ fn harmless(machine: &str, call: &str, does: &Misbehaviour) -> Option<&'static s
         | "Get EtcdSpecs"
         | "Get NetworkStatuses"
         | "Get TimeStatuses"
+        | "Get KubePrismStatuses"
+        | "List KubeSpanPeerStatuses"
         | "List Diagnostics"
         | "List VolumeStatuses"
         | "Memory"
