@@ -22,7 +22,7 @@ const FAILURES: [(&str, usize); 10] = [
 ];
 
 /// Clusters that are healthy, however unusual they look.
-const SHAPES: [&str; 20] = [
+const SHAPES: [&str; 23] = [
     "SHAPE-usual",
     "SHAPE-single-node",
     "SHAPE-control-planes-only",
@@ -43,6 +43,9 @@ const SHAPES: [&str; 20] = [
     "SHAPE-autoscaled",
     "SHAPE-without-kubernetes",
     "SHAPE-siderolink",
+    "SHAPE-kube-prism-off",
+    "SHAPE-kubespan",
+    "SHAPE-translated-addresses",
 ];
 
 /// Releases and roles as which a cluster and its credentials pose; os:reader on a present release is what all other rows do.

@@ -14,6 +14,7 @@ mod cluster;
 #[path = "../it/harness.rs"]
 #[expect(dead_code, reason = "shared with the tests of single states, which ask more of it")]
 mod harness;
+mod namespace;
 mod row;
 mod run;
 mod table;
@@ -64,13 +65,19 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if let Some(code) = namespace::of_a_row(&rows) {
+        return code;
+    }
+    let namespaces = rows.iter().any(|row| row.ipv6) && namespace::can_be_made();
     let judge = Arc::new(Judge::default());
     let talosctl = talosctl.map(|path| Arc::new(Talosctl::new(path)));
     let measured = Arc::new(Mutex::new(Vec::new()));
     let mut trials = catalogue::trials(&rows);
     for row in &rows {
         let (row, judge, measured) = (Arc::clone(row), Arc::clone(&judge), Arc::clone(&measured));
-        let (name, kind, cannot) = (row.name.clone(), row.kind(), row.cannot.is_some());
+        let without_network = row.ipv6 && !namespaces;
+        let kind = if without_network { "needs root" } else { row.kind() };
+        let (name, left_out) = (row.name.clone(), row.cannot.is_some() || without_network);
         let talosctl = talosctl.clone();
         let trial = move || {
             let (seen, said) = both(&row, talosctl.as_deref());
@@ -84,7 +91,7 @@ fn main() -> ExitCode {
             });
             verdict.map_err(Failed::from)
         };
-        trials.push(Trial::test(name, trial).with_kind(kind).with_ignored_flag(cannot));
+        trials.push(Trial::test(name, trial).with_kind(kind).with_ignored_flag(left_out));
     }
     let conclusion = libtest_mimic::run(&harness, trials);
     if let Some(path) = write {

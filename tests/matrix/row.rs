@@ -9,6 +9,8 @@ use simulator::Network;
 use simulator::scenario::Scenario;
 use simulator::world::{Shape, World};
 
+use crate::namespace::WITHOUT_TROUBLE;
+
 /// A trouble, and what has to be said of it.
 pub(crate) struct Row {
     /// Name of the file: `etcd-1-quorum-lost`.
@@ -25,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) expect: Expect,
     pub(crate) known_wrong: Option<KnownWrong>,
     pub(crate) cannot: Option<String>,
+    /// The cluster has addresses of IPv6 alone, and so a network namespace of its own.
+    pub(crate) ipv6: bool,
 }
 
 #[derive(Deserialize)]
@@ -40,6 +44,8 @@ struct File {
     expect: Option<Expect>,
     known_wrong: Option<KnownWrong>,
     cannot: Option<String>,
+    #[serde(default)]
+    ipv6: bool,
     /// As in a scenario of the simulator, which reads it.
     #[serde(rename = "cluster")]
     _cluster: Option<toml::Table>,
@@ -81,6 +87,8 @@ pub(crate) enum Quality {
     OfAnotherCluster,
     /// For a kubeconfig: the same server, the CA and the certificate of a cluster that is no more.
     OfAnEarlierCluster,
+    /// For a talosconfig: one that logs in through Omni.
+    OfOmni,
 }
 
 #[derive(Clone, Default, Deserialize)]
@@ -171,6 +179,7 @@ impl Row {
             expect,
             known_wrong: file.known_wrong,
             cannot: file.cannot,
+            ipv6: file.ipv6,
         })
     }
 
@@ -196,6 +205,7 @@ impl Row {
     pub(crate) fn ours_alone(&self) -> Option<&'static str> {
         let own_kubeconfig = [Quality::Good, Quality::Absent, Quality::ShortLived];
         match () {
+            () if self.ipv6 => Some("its cluster is in a network namespace of its own"),
             () if !own_kubeconfig.contains(&self.credentials.kubeconfig) => Some("it takes no kubeconfig"),
             () if self.is_of_trouble() && self.is_made_by_arguments() => Some("it has no such option"),
             () => None,
@@ -227,7 +237,7 @@ impl Row {
         // Where the role makes it, another one does not.
         let role = self.credentials.role.as_ref().map(|_| "os:admin".to_owned());
         Self {
-            name: format!("{} without its trouble", self.name),
+            name: format!("{}{WITHOUT_TROUBLE}", self.name),
             ids: self.ids.clone(),
             text: self.text.clone(),
             folder: self.folder.clone(),
@@ -237,6 +247,7 @@ impl Row {
             expect: self.expect.clone(),
             known_wrong: None,
             cannot: None,
+            ipv6: self.ipv6,
         }
     }
 }

@@ -5,18 +5,20 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use simulator::Network;
 use simulator::pki::Flaw;
 
 use crate::cluster::{Cluster, Judgement};
+use crate::namespace;
 use crate::row::{Credentials, Quality, Row, fill_in};
 
 /// Of a round, if the row says nothing else: a call may take half of it, and none that is answered takes a tenth.
 const ATTEMPT: &str = "8s";
 
 /// What a run has said.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) exit: i32,
     /// `CHECK REASON TARGET`
@@ -88,6 +90,11 @@ fn sets(what: &str, expected: &BTreeSet<String>, seen: &BTreeSet<String>, differ
 
 /// Runs the program against the cluster of a row.
 pub(crate) fn run(row: &Row) -> Ran {
+    if row.ipv6 { namespace::run(row) } else { run_here(row) }
+}
+
+/// The same in the network of this process.
+pub(crate) fn run_here(row: &Row) -> Ran {
     try_run(row).map_err(|error| format!("{error:#}"))
 }
 
@@ -116,7 +123,7 @@ fn try_run(row: &Row) -> anyhow::Result<Seen> {
 
 /// The cluster of a row, in its trouble.
 pub(crate) fn start(row: &Row) -> anyhow::Result<Cluster> {
-    let network = Network::claim()?;
+    let network = if row.ipv6 { Network::ipv6() } else { Network::claim() }?;
     let (world, later) = row.scenario(&network)?.begin(&network)?;
     let cluster = Cluster::begin(network, world);
     cluster.simulator().play(later)?;
@@ -141,6 +148,13 @@ impl Cluster {
                 let own = self.simulator().talosconfig(role, Flaw::None)?;
                 let ca = self.simulator().pki().talos.ending_soon()?;
                 graft(&own, &format!("ca: {}", STANDARD.encode(ca)), &["ca: "])
+            }
+            Quality::OfOmni => {
+                let own = self.simulator().talosconfig(role, Flaw::None)?;
+                let (before, _) = own.split_once("        crt: ").unwrap_or((&own, ""));
+                format!(
+                    "{before}        auth:\n            siderov1:\n                identity: somebody@example.org\n"
+                )
             }
             quality => self.simulator().talosconfig(role, quality.flaw()?)?,
         };
@@ -172,7 +186,7 @@ impl Quality {
             Self::NotYetValid => Flaw::NotYetValid,
             Self::ShortLived => Flaw::ShortLived,
             Self::WithoutClientAuth => Flaw::WithoutClientAuth,
-            Self::CaExpiresSoon | Self::Absent | Self::OfAnotherCluster | Self::OfAnEarlierCluster => {
+            Self::CaExpiresSoon | Self::Absent | Self::OfAnotherCluster | Self::OfAnEarlierCluster | Self::OfOmni => {
                 anyhow::bail!("there is no such file of this kind")
             }
         })
@@ -190,6 +204,15 @@ fn graft(own: &str, other: &str, keys: &[&str]) -> String {
     lines.collect()
 }
 
+/// The second of two machines of one name is called by that and its address.
+fn called(cluster: &Cluster, target: &str) -> String {
+    let second = target.strip_suffix(')').and_then(|target| target.split_once(" ("));
+    second.map_or_else(
+        || cluster.named(target).to_owned(),
+        |(name, address)| format!("{name} ({})", cluster.named(address)),
+    )
+}
+
 impl Seen {
     fn of(cluster: &Cluster, judged: &Judgement) -> Self {
         let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
@@ -198,7 +221,7 @@ impl Seen {
         for check in list(&judged.report, "checks") {
             for problem in list(&check, "problems") {
                 let (target, reason) = (text(&problem["target"]["name"]), text(&problem["reason"]));
-                let line = format!("{} {reason} {}", text(&check["id"]), cluster.named(&target));
+                let line = format!("{} {reason} {}", text(&check["id"]), called(cluster, &target));
                 if problem["explainedBy"].is_null() { &mut problems } else { &mut explained }.insert(line);
             }
         }
