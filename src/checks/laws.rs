@@ -343,7 +343,7 @@ const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&["k8s.api.certificates"], &["the server of a control plane"], "out of reach from here, its lease is renewed"),
     (&["k8s.staticpods.rendered"], &["services of a control plane"], "only explains"),
     (&["k8s.staticpods.running"], &["services of a worker"], "the kubelet's health is judged by `talos.nodes.kubelet`"),
-    (&["k8s.staticpods.running"], &["pods"], "mirror pods count only without Talos"),
+    (&["k8s.staticpods.running"], &["pods"], "mirror pods count only without Talos, and for static pods of workers"),
     (
         &["k8s.staticpods.running"],
         &["empty static_pods of a worker", "empty static_pod_statuses of a worker"],

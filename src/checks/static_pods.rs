@@ -8,7 +8,7 @@ use super::kube_common::{
     talos_path, trouble,
 };
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
-use crate::snapshot::{GapKind, Node, Pod, PodState, Role, Snapshot, StaticPodStatus};
+use crate::snapshot::{GapKind, Node, Pod, PodState, Role, Snapshot};
 
 pub(super) const RUNNING_ID: &str = "k8s.staticpods.running";
 
@@ -32,7 +32,8 @@ pub(super) const RUNNING: Check = Check {
     stage: Stage::StaticPods,
     summary: "every static pod runs and is ready",
     explain: "Every static pod that Talos has rendered, on workers and of your own too, has a status from the node's kubelet, and \
-that says ready. etcd is a Talos service and no pod; it is shown here beside the others as etcd-NODE.\n\n\
+that says ready. On workers Talos tells no status of them; there the pods of kube-system that Kubernetes shows in their place \
+are judged, and pods of other namespaces are passed over. etcd is a Talos service and no pod; it is shown here beside the others as etcd-NODE.\n\n\
 Talos refreshes the statuses through the kubelet's API. If that fails, typically because the kubelet's serving certificate was \
 never approved, all statuses of the node are missing while the pods run: then nothing can be said, which is an error, not a \
 failure.\n\n\
@@ -163,6 +164,9 @@ fn pods_of(snapshot: &Snapshot, node: &Node, verdict: &mut Verdict) {
             _ => verdict.block(target, RENDERED_ID),
         };
     }
+    if statuses.is_empty() && node.role == Role::Worker {
+        return on_worker(snapshot, node, ids, verdict);
+    }
     if statuses.is_empty() {
         let problem = Problem::error(Reason::StatusStale, format!("statuses of {} static pods", ids.len()), "none")
             .hint(Hint::likely(
@@ -172,7 +176,7 @@ fn pods_of(snapshot: &Snapshot, node: &Node, verdict: &mut Verdict) {
     }
     // A control plane always has these; an empty list of static pods beside some statuses must not hide one.
     for id in ids {
-        if !statuses.iter().any(|status| is_status_of(status, id, node)) {
+        if !statuses.iter().any(|status| is_id_of(id, &status.name, node)) {
             let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "the kubelet knows no such pod");
             let problem = explained(problem, component(id, node).map(Component::check));
             verdict.problem(Target::pod(pod_name(id, node), Some(&node.name)), problem);
@@ -188,6 +192,31 @@ fn pods_of(snapshot: &Snapshot, node: &Node, verdict: &mut Verdict) {
     }
 }
 
+/// Talos asks kubelets with a certificate that control planes alone have, so a worker has static pods and never a status. What
+/// runs there is seen in Kubernetes.
+fn on_worker(snapshot: &Snapshot, node: &Node, ids: &[String], verdict: &mut Verdict) {
+    let pods = match listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
+        Ok(pods) => pods,
+        Err(outcome) => return verdict.push(Target::node(node), outcome),
+    };
+    for id in ids {
+        let target = Target::pod(pod_name(id, node), Some(&node.name));
+        let shows = |pod: &&Pod| pod.mirror && pod.node.as_ref() == Some(&node.name) && is_id_of(id, &pod.name, node);
+        if let Some(found) = pods.iter().find(shows) {
+            let outcome = mirror(snapshot, found);
+            if matches!(&outcome, Outcome::Blocked(by) if *by == READY) {
+                verdict.resample_after = Some(RENEWAL);
+            }
+            verdict.push(Target::pod(found.name.as_str(), Some(&node.name)), outcome);
+        } else if id.starts_with("kube-system-") {
+            let observed = "Kubernetes shows no mirror pod of it";
+            verdict.problem(target, Problem::fail(Reason::StaticPodMissing, "running and ready", observed));
+        } else {
+            verdict.skip(target, "Talos tells no status of static pods on workers, and only the pods of kube-system are read");
+        }
+    }
+}
+
 fn pod(snapshot: &Snapshot, name: &str, state: &PodState, by: Option<&'static str>) -> Outcome {
     match trouble(state) {
         None => Outcome::Pass(Some(format!("{name}: Running"))),
@@ -199,11 +228,11 @@ fn pod(snapshot: &Snapshot, name: &str, state: &PodState, by: Option<&'static st
 }
 
 /// The id is `kube-apiserver`, on older Talos with the node's name, and for pods of the user's own with the namespace before.
-fn is_status_of(status: &StaticPodStatus, id: &str, node: &Node) -> bool {
-    let Some(base) = status.name.strip_suffix(&node.name).and_then(|rest| rest.strip_suffix('-')) else {
+fn is_id_of(id: &str, pod: &str, node: &Node) -> bool {
+    let Some(base) = pod.strip_suffix(&node.name).and_then(|rest| rest.strip_suffix('-')) else {
         return false;
     };
-    id == base || id == status.name || id.strip_suffix(base).is_some_and(|namespace| namespace.ends_with('-'))
+    id == base || id == pod || id.strip_suffix(base).is_some_and(|namespace| namespace.ends_with('-'))
 }
 
 fn pod_name(id: &str, node: &Node) -> String {

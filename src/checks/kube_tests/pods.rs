@@ -119,10 +119,38 @@ fn pods_of_the_users_own_count() {
     let mut snapshot = healthy();
     let node = snapshot.talos_of("w-1");
     node.static_pods = Ok(vec!["default-cache".to_owned()]);
-    assert_eq!(said(&snapshot, id), ["error status-stale w-1"]);
     let state = crashing("cache");
     snapshot.talos_of("w-1").static_pod_statuses = Ok(vec![StaticPodStatus { name: "cache-w-1".to_owned(), state }]);
     assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
+}
+
+/// Talos 1.13 has a StaticPod and no StaticPodStatus on workers, however well the pod is.
+#[test]
+fn on_workers_kubernetes_tells_of_static_pods() {
+    let id = "k8s.staticpods.running";
+    let mut snapshot = healthy();
+    snapshot.talos_of("w-1").static_pods = Ok(vec!["kube-system-cache".to_owned()]);
+    assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-system-cache-w-1"]);
+    let pods = snapshot.kube().pods.as_mut().unwrap();
+    let mut mirror = pods.iter().find(|pod| pod.mirror).unwrap().clone();
+    (mirror.name, mirror.node) = ("cache-w-1".to_owned(), Some("w-1".to_owned()));
+    pods.push(mirror);
+    assert_eq!(status(&snapshot, id), Status::Pass, "{:?}", said(&snapshot, id));
+    snapshot.kube().pods.as_mut().unwrap().last_mut().unwrap().state = crashing("cache");
+    assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
+    // A pod that only calls itself so is none.
+    snapshot.kube().pods.as_mut().unwrap().last_mut().unwrap().mirror = false;
+    assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-system-cache-w-1"]);
+    snapshot.kube().pods = no(GapKind::TimedOut);
+    assert_eq!(said(&snapshot, id), ["error timed-out w-1"]);
+    // Other namespaces are not read.
+    let mut snapshot = healthy();
+    snapshot.talos_of("w-1").static_pods = Ok(vec!["default-cache".to_owned()]);
+    let shown = judge(&snapshot, id).findings.into_iter().find(|it| it.target.name == "default-cache-w-1");
+    assert_eq!(shown.unwrap().outcome.status(), Status::Skip);
+    // Without a kubelet nothing moves, whatever Kubernetes still shows.
+    snapshot.service_mut("w-1", "kubelet").healthy = Some(false);
+    assert!(said(&snapshot, id).iter().any(|it| it == "blocked w-1 < talos.nodes.kubelet"));
 }
 
 #[test]
