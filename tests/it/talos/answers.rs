@@ -210,3 +210,14 @@ fn an_answer_that_comes_too_late_is_none() {
         .is(69, &[("talos.nodes.services", "timed-out", "worker-1"), ("talos.nodes.kubelet", "timed-out", "worker-1")]);
     judged.within(ATTEMPT + SLACK);
 }
+
+/// As many peers as there are machines, on each of them, would be as many answers as there are pairs.
+#[test]
+fn peers_are_asked_of_control_planes_alone() {
+    let cluster = cluster();
+    cluster.run(&[]).is(0, &[]);
+    for (machine, peers) in [("cp-1", 1), ("cp-3", 1), ("worker-1", 0)] {
+        assert_eq!(cluster.asked(machine, "List KubeSpanPeerStatuses"), peers, "{machine}");
+        assert_eq!(cluster.asked(machine, "Get KubePrismStatuses"), 1, "{machine}");
+    }
+}

@@ -217,7 +217,13 @@ fn all_that_a_healthy_machine_has_is_encoded() {
         shape.versions.talos = TalosVersion::new(minor, 0);
         let world = World::healthy(&network, &shape);
         // What a healthy machine has none of.
-        let absent = [kind::DIAGNOSTICS, kind::EXTENSION_STATUSES, kind::SWAP_STATUSES, kind::ZSWAP_STATUSES];
+        let absent = [
+            kind::DIAGNOSTICS,
+            kind::EXTENSION_STATUSES,
+            kind::KUBE_SPAN_PEER_STATUSES,
+            kind::SWAP_STATUSES,
+            kind::ZSWAP_STATUSES,
+        ];
         let machine = &world.machines[&network.machine(0)];
         for of in types(shape.versions.talos) {
             let all: Vec<_> = machine.resources.list(of.name).collect();
