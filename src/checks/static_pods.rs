@@ -208,11 +208,14 @@ fn on_worker(snapshot: &Snapshot, node: &Node, ids: &[String], verdict: &mut Ver
                 verdict.resample_after = Some(RENEWAL);
             }
             verdict.push(Target::pod(found.name.as_str(), Some(&node.name)), outcome);
-        } else if id.starts_with("kube-system-") {
+        } else if id.starts_with("kube-system-") || component(id, node).is_some() {
             let observed = "Kubernetes shows no mirror pod of it";
             verdict.problem(target, Problem::fail(Reason::StaticPodMissing, "running and ready", observed));
         } else {
-            verdict.skip(target, "Talos tells no status of static pods on workers, and only the pods of kube-system are read");
+            verdict.skip(
+                target,
+                "Talos tells no status of static pods on workers, and only the pods of kube-system are read",
+            );
         }
     }
 }

@@ -143,6 +143,10 @@ fn on_workers_kubernetes_tells_of_static_pods() {
     assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-system-cache-w-1"]);
     snapshot.kube().pods = no(GapKind::TimedOut);
     assert_eq!(said(&snapshot, id), ["error timed-out w-1"]);
+    // The list of a control plane, which nobody else has.
+    let mut snapshot = healthy();
+    snapshot.talos_of("w-1").static_pods = Ok(vec!["kube-scheduler".to_owned()]);
+    assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-scheduler-w-1"]);
     // Other namespaces are not read.
     let mut snapshot = healthy();
     snapshot.talos_of("w-1").static_pods = Ok(vec!["default-cache".to_owned()]);

@@ -36,6 +36,8 @@ fn renewed(world: &World, lease: &Value, now: Timestamp) -> Value {
     let since = (alive_until.as_millisecond() - moment).rem_euclid(period);
     let renewal = alive_until - SignedDuration::from_millis(since);
     let renewal = Timestamp::from_millisecond(renewal.as_millisecond()).unwrap_or(renewal);
+    let resumed = world.kubernetes.resumed_leases.get(&id).map(|since| *since - ahead).filter(|it| *it <= alive_until);
+    let renewal = resumed.map_or(renewal, |resumed| renewal.max(resumed));
     // A kubelet writes what its own machine takes for the time.
     let more = world.machine_clocks.get(name).filter(|_| namespace == "kube-node-lease");
     let written = renewal + ahead + SignedDuration::from_secs(more.copied().unwrap_or_default());
@@ -93,6 +95,8 @@ mod tests {
         let day_after = at + SignedDuration::from_hours(24);
         assert_eq!(sample(&world, "kube-scheduler", day_after).0, renewal);
         assert!(sample(&world, "kube-controller-manager", day_after).0 > at + ahead);
+        world.kubernetes.resume_lease("kube-system/kube-scheduler", day_after + ahead);
+        assert_eq!(sample(&world, "kube-scheduler", day_after).0, day_after + ahead, "at once");
         world.machine_clocks.insert("worker-1".to_owned(), -60);
         let written = |namespace: &str| {
             let lease = json!({"metadata": {"name": "worker-1", "namespace": namespace}, "spec": {}});

@@ -261,7 +261,8 @@ impl Edit {
                 world.kubernetes.stalled_leases.insert(format!("{namespace}/{name}"), at);
             }
             Self::LeaseRenewed { namespace, name } => {
-                world.kubernetes.stalled_leases.remove(&format!("{namespace}/{name}"));
+                let now = world.now();
+                world.kubernetes.resume_lease(&format!("{namespace}/{name}"), now);
             }
             Self::Rename { node, name } => world.rename(&node, &name),
             Self::Resource { node, r#type, id, merge: patch } => {

@@ -13,6 +13,8 @@ pub struct Kubernetes {
     /// Leases, as `namespace/name`, that nobody renews any more since then, by the cluster's clock. All others are renewed in
     /// time.
     pub stalled_leases: BTreeMap<String, Timestamp>,
+    /// Leases that were stalled, and when somebody renewed them for the first time again.
+    pub resumed_leases: BTreeMap<String, Timestamp>,
     /// What the reader's kubeconfig may do, and everybody else's who is not in `system:masters`.
     pub reader: Vec<Rule>,
     /// Who comes with a bearer token.
@@ -21,6 +23,15 @@ pub struct Kubernetes {
     pub anonymous: bool,
     /// Most objects of one page, whatever the client asks for.
     pub page: Option<usize>,
+}
+
+impl Kubernetes {
+    /// Whoever comes back renews its lease at once, and not at the next of its moments.
+    pub(crate) fn resume_lease(&mut self, lease: &str, at: Timestamp) {
+        if self.stalled_leases.remove(lease).is_some() {
+            self.resumed_leases.insert(lease.to_owned(), at);
+        }
+    }
 }
 
 /// Who asks, as Kubernetes knows them.

@@ -207,7 +207,8 @@ impl World {
             }
             (Subject::Object(resource, ..), Original::Object(value)) => self.kubernetes.put(resource, value),
             (Subject::Renewal(lease), _) => {
-                self.kubernetes.stalled_leases.remove(lease);
+                let now = self.now();
+                self.kubernetes.resume_lease(lease, now);
             }
             _ => {}
         }
