@@ -1,7 +1,7 @@
-use super::{judge, lines, no, roots, said, status};
+use super::{find, judge, lines, no, roots, said, status};
 use crate::checks::fixture::{CONTROL_PLANES, ago, healthy};
-use crate::checks::{Hint, Status};
-use crate::snapshot::{ContainerState, GapKind, PodState, Snapshot, StaticPodStatus};
+use crate::checks::{Hint, Status, allowance};
+use crate::snapshot::{Allowance, ContainerState, GapKind, PodState, Snapshot, StaticPodStatus};
 
 /// As Talos showed a scheduler with a wrong flag.
 fn crashing(container: &str) -> PodState {
@@ -218,6 +218,23 @@ fn kube_proxy_covers_nodes_or_is_not_wanted() {
         disabled.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().proxy_enabled = false;
     }
     assert_eq!(status(&disabled, id), Status::Skip);
+}
+
+/// One worker is gone, which is allowed; that explains one pod of those that are missing.
+#[test]
+fn what_the_missing_workers_do_not_account_for_is_not_allowed() {
+    let id = "k8s.kube-proxy";
+    let mut snapshot = healthy();
+    snapshot.power_off("w-1");
+    snapshot.asked.max_unready_workers = Allowance::Count(1);
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1 < k8s.nodes.ready"]);
+    snapshot.kube().daemon_sets.as_mut().unwrap()[1].available = 1;
+    let expected =
+        ["fail daemonset-incomplete kube-system/kube-proxy", "fail daemonset-incomplete w-1 < k8s.nodes.ready"];
+    assert_eq!(said(&snapshot, id), expected);
+    let mut verdicts = vec![(find(id).unwrap(), judge(&snapshot, id))];
+    allowance::apply(&snapshot, &mut verdicts);
+    assert_eq!(verdicts[0].1.status(), Status::Fail);
 }
 
 #[test]
