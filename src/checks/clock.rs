@@ -1,5 +1,7 @@
 //! Stage 1: is each machine's clock synchronised, and right?
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 
 use super::common::{each_node, gap_problem, says_nothing, talos_fact};
@@ -88,31 +90,33 @@ fn of_node(snapshot: &Snapshot, node: &Node, by_lease: &ByLease) -> Outcome {
 /// The kernel knows no more than its time server does, and is corrected long before it is noticeably off. So it never
 /// outweighs what a lease shows: the worse of both decides.
 fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Problem> {
+    // Unsigned: the least of all signed durations has no positive counterpart.
+    let noticeable = NOTICEABLE.unsigned_abs();
     let kernel = by_kernel.map(|off| {
         let words = match off.is_negative() {
-            _ if off.abs() <= NOTICEABLE => "right to a second".to_owned(),
+            _ if off.unsigned_abs() <= noticeable => "right to a second".to_owned(),
             true => format!("{} behind", human(off.unsigned_abs())),
             false => format!("{} ahead", human(off.unsigned_abs())),
         };
-        (off.abs(), format!("{words}, says its kernel"))
+        (off.unsigned_abs(), format!("{words}, says its kernel"))
     });
     let lease = match by_lease {
         ByLease::AtLeast(off) => {
             let direction = if off.is_negative() { "behind" } else { "ahead of" };
-            Some((off.abs(), format!("at least {} {direction} the API server's", human(off.unsigned_abs()))))
+            Some((off.unsigned_abs(), format!("at least {} {direction} the API server's", human(off.unsigned_abs()))))
         }
         ByLease::Small | ByLease::Unknown(_) => None,
     };
-    let vouched_for = kernel.as_ref().is_some_and(|(off, _)| *off <= NOTICEABLE);
-    let mut said: Vec<(SignedDuration, String)> = lease.into_iter().chain(kernel).collect();
+    let vouched_for = kernel.as_ref().is_some_and(|(off, _)| *off <= noticeable);
+    let mut said: Vec<(Duration, String)> = lease.into_iter().chain(kernel).collect();
     said.sort_by_key(|(off, _)| std::cmp::Reverse(*off));
     let off = said.first()?.0;
-    if off <= NOTICEABLE {
+    if off <= noticeable {
         return None;
     }
     let observed = said.into_iter().map(|(_, words)| words).collect::<Vec<_>>().join("; ");
     let expected = "a clock that is right to a second";
-    let problem = if off > HARMFUL {
+    let problem = if off > HARMFUL.unsigned_abs() {
         Problem::fail(Reason::ClockSkew, expected, observed)
     } else {
         Problem::warn(Reason::ClockSkew, expected, observed)

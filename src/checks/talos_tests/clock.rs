@@ -55,6 +55,14 @@ fn a_clock_that_is_not_synchronised() {
 }
 
 #[test]
+fn no_offset_is_too_large_to_be_noticed() {
+    for offset in [SignedDuration::MIN, SignedDuration::MAX] {
+        let snapshot = with(|snapshot| snapshot.talos_of("w-1").adjtime = Ok(Some(Adjtime { offset, synced: true })));
+        assert_eq!(wrong(ID, &snapshot), ["w-1: fail clock-skew"], "{offset:?}");
+    }
+}
+
+#[test]
 fn the_kernel_tells_how_far_it_is_off() {
     for (milliseconds, expected) in [
         (0, None),
