@@ -1,6 +1,6 @@
 //! Stage 1: do the endpoints answer, and does each node behind them?
 
-use super::common::{NO_TALOS, each_node, gap_problem, host, is_unusable, says_nothing};
+use super::common::{NO_TALOS, each_node, gap_problem, host, is_older, is_unusable, says_nothing};
 use super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Endpoint, Gap, GapKind, Node, Role, Snapshot, Talos};
 
@@ -213,7 +213,11 @@ fn reachable(snapshot: &Snapshot) -> Verdict {
                         let problem = gap_problem(gap, format!("an answer that is `{}`'s own", node.name));
                         verdict.problem(target, problem);
                     }
-                    Ok(None) if node.sources.kubernetes => {
+                    // Before Talos 1.14, every machine has one.
+                    Ok(None)
+                        if node.sources.kubernetes
+                            || (node.name != node.address && is_older(snapshot, node, (1, 14, 0))) =>
+                    {
                         let expected = format!("an answer that is `{}`'s own", node.name);
                         verdict.push(target, says_nothing(&expected, "it has no node name"));
                     }

@@ -62,6 +62,22 @@ fn dead_endpoints_warn_while_one_works() {
     assert_eq!(wrong("talos.endpoints", &vip), ["10.0.0.1:50000: warn endpoint-is-vip, for ever"]);
 }
 
+#[test]
+fn only_a_machine_without_kubernetes_may_have_no_name() {
+    let nameless = |tag: &str| {
+        let mut snapshot = healthy().without_kubernetes();
+        let talos = snapshot.talos_of("w-1");
+        talos.nodename = Ok(None);
+        tag.clone_into(&mut talos.contact.as_mut().unwrap().version.tag);
+        snapshot
+    };
+    assert_eq!(wrong("talos.nodes.reachable", &nameless("v1.13.0")), ["w-1: error no-answer"]);
+    assert_eq!(wrong("talos.nodes.reachable", &nameless("v1.14.0")), [""; 0]);
+    let mut unnamed = nameless("v1.13.0");
+    unnamed.node_mut("w-1").name = "10.0.0.4".to_owned();
+    assert_eq!(wrong("talos.nodes.reachable", &unnamed), [""; 0], "nobody else names it either");
+}
+
 /// No endpoint answers, each with the same cause, and so no node was asked.
 fn cut_off(kind: GapKind) -> Snapshot {
     with(|snapshot| {
