@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::apiserver;
+use super::super::common::says_nothing;
 use super::super::hex;
 use super::super::kube_common::endpoint_is_down;
 use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
@@ -198,9 +199,16 @@ fn leader(snapshot: &Snapshot) -> Verdict {
     let mut answers = Vec::new();
     for view in &views {
         match &view.status {
+            // A member that has ever had a leader is in a term.
+            Ok(status) if status.leader != 0 && status.raft_term == 0 => {
+                verdict.push(view.target.clone(), says_nothing("the member's term", "a status without one"));
+            }
             Ok(status) => answers.push((view, *status)),
             Err(outcome) => verdict.push(view.target.clone(), outcome.clone()),
         }
+    }
+    if answers.is_empty() {
+        return verdict;
     }
     let leaders: BTreeSet<u64> = answers.iter().map(|(_, status)| status.leader).collect();
     let terms: BTreeSet<u64> = answers.iter().map(|(_, status)| status.raft_term).collect();

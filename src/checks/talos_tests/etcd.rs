@@ -410,6 +410,13 @@ fn without_talos_a_list_of_nodes_proves_the_quorum() {
 }
 
 #[test]
+fn a_member_that_tells_no_term_agrees_with_nobody() {
+    let mut snapshot = healthy().only(&["cp-1"]);
+    snapshot.etcd_status_mut("cp-1").raft_term = 0;
+    assert_eq!(wrong("etcd.leader", &snapshot), ["cp-1: error no-answer"]);
+}
+
+#[test]
 fn a_voter_that_nobody_named_is_not_down() {
     let mut snapshot = healthy().without_talos();
     snapshot.external_etcd = Some(vec![EtcdEndpoint {
