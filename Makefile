@@ -42,6 +42,11 @@ lint: setup ## Formatting and lints, as CI asks for them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
+.PHONY: mutants
+mutants: setup ## Run the tests of the judges once for each mutant of cargo-mutants; name what nobody notices (half an hour)
+	@command -v cargo-mutants >/dev/null || $(CARGO) install --quiet --locked cargo-mutants
+	nice $(CARGO) run --quiet --locked --package mutants -- $(MUTANTS)
+
 .PHONY: deny
 deny: setup ## Licences, sources and banned crates of all dependencies
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
