@@ -169,4 +169,44 @@ mod tests {
         snapshot.talos_of("w-1").services = Err(Gap::new(GapKind::Malformed, "?"));
         assert!(!is_fine(&snapshot));
     }
+
+    /// What two checks say of four workers.
+    fn judged(allowance: Allowance, problems: &[(&str, Problem)]) -> Vec<String> {
+        let mut snapshot = fixture::healthy();
+        for index in 4..7 {
+            snapshot.nodes.push(fixture::node(index, &format!("w-{}", index - 2)));
+        }
+        snapshot.asked.max_unready_workers = allowance;
+        let mut verdict = Verdict::default();
+        for (name, problem) in problems {
+            verdict.problem(Target::new(Kind::Node, *name), problem.clone());
+        }
+        let check = super::super::find(READY).unwrap();
+        let mut verdicts = vec![(check, verdict)];
+        apply(&snapshot, &mut verdicts);
+        let problems = verdicts[0].1.problems();
+        problems.map(|(target, it)| format!("{} {} {:?}", target.name, it.reason.code(), it.severity)).collect()
+    }
+
+    #[test]
+    fn a_share_of_the_workers_is_rounded_down() {
+        let dead = || Problem::fail(Reason::NodeNotReady, "ready", "not");
+        let half = |names: &[&'static str]| {
+            let problems: Vec<_> = names.iter().map(|name| (*name, dead())).collect();
+            judged(Allowance::Percent(50), &problems)
+        };
+        assert_eq!(half(&["w-1", "w-2"]), ["w-1 node-not-ready Warn", "w-2 node-not-ready Warn"]);
+        assert_eq!(half(&["w-1", "w-2", "w-3"])[3], "cluster too-many-unready Fail");
+    }
+
+    #[test]
+    fn only_workers_that_are_seen_to_be_missing_count() {
+        let dead = || Problem::fail(Reason::NodeNotReady, "ready", "not");
+        let unknown = Problem::error(Reason::NoAnswer, "ready", "nobody knows");
+        let late = || Problem::fail(Reason::ClockSkew, "a right clock", "a wrong one");
+        assert_eq!(
+            judged(Allowance::Count(1), &[("w-1", unknown), ("w-2", dead()), ("w-3", late()), ("w-2", late())]),
+            ["w-1 no-answer Error", "w-2 node-not-ready Warn", "w-3 clock-skew Fail", "w-2 clock-skew Fail"]
+        );
+    }
 }

@@ -52,7 +52,7 @@ fn endpoints(snapshot: &Snapshot) -> Verdict {
         return Verdict::whole(Outcome::Problem(problem.permanent()));
     }
     let some_forwards = talos.endpoints.iter().any(|endpoint| endpoint.version.is_ok() && !is_worker(endpoint));
-    let all_workers = talos.endpoints.iter().all(|endpoint| endpoint.version.is_ok() && is_worker(endpoint));
+    let all_workers = talos.endpoints.iter().all(is_worker);
     let lost = lost_nodes(snapshot);
     let mut verdict = Verdict::default();
     for endpoint in &talos.endpoints {

@@ -1,5 +1,7 @@
 //! Are the nodes that were found the nodes there should be?
 
+use std::cmp::Ordering;
+
 use super::common::{
     OFF_OR_GONE, gap_problem, is_foreign, is_outside_flags, is_stale_discovery_member, no_control_plane, talos_way,
 };
@@ -124,10 +126,11 @@ fn numbers(snapshot: &Snapshot, verdict: &mut Verdict) {
             .filter(|node| node.role == role)
             .map(|node| node.name.as_str())
             .collect();
-        if names.len() == expected {
-            continue;
-        }
-        let reason = if names.len() < expected { Reason::NodeMissing } else { Reason::NodeUnexpected };
+        let reason = match names.len().cmp(&expected) {
+            Ordering::Equal => continue,
+            Ordering::Less => Reason::NodeMissing,
+            Ordering::Greater => Reason::NodeUnexpected,
+        };
         let mut observed = format!("{}, {expected} expected", counted(names.len(), role));
         if !names.is_empty() {
             observed = format!("{observed}: {}", names.join(", "));

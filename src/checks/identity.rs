@@ -120,9 +120,8 @@ fn likeness(snapshot: &Snapshot) -> Result<Likeness, Outcome> {
     let names = |names: &mut dyn Iterator<Item = &str>| names.take(5).collect::<Vec<_>>().join(", ");
     let alike = names(&mut seen.iter().filter(same_name).map(|node| node.name.as_str()));
     // Nodes that no longer answer can be the common ones, and etcd may know the addresses that Kubernetes uses.
-    let silent = snapshot.nodes.iter().any(|node| node.sources.discovery && node.talos.contact.is_err());
     let both = |node: &Node| node.sources.discovery && node.sources.kubernetes;
-    if silent && snapshot.nodes.iter().any(|node| both(node) && node.talos.contact.is_err()) && alike.is_empty() {
+    if snapshot.nodes.iter().any(|node| both(node) && node.talos.contact.is_err()) && alike.is_empty() {
         return Ok(Likeness::Undecided("the nodes that both name do not answer the Talos API".to_owned()));
     }
     // An external cloud provider writes the addresses of a Node some time after its kubelet has registered it.

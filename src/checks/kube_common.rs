@@ -1,6 +1,6 @@
 //! What the Kubernetes judges share: the path that a fact takes, words for gaps, and how a pod is read.
 
-use crate::checks::{Hint, Outcome, Problem, Reason, Severity, Target, Verdict, apiserver, identity};
+use crate::checks::{Hint, Outcome, Problem, Reason, Target, Verdict, apiserver, identity};
 use jiff::Timestamp;
 
 pub(super) use super::common::is_healthy;
@@ -350,7 +350,7 @@ impl Verdict {
 /// `explained_by` where there is something that explains.
 pub(super) fn explained(problem: Problem, by: Option<&'static str>) -> Problem {
     match by {
-        Some(check) if problem.severity > Severity::Warn => problem.explained_by(check),
-        _ => problem,
+        Some(check) => problem.explained_by(check),
+        None => problem,
     }
 }

@@ -6,6 +6,8 @@
 pub(crate) mod allowance;
 mod api_servers;
 mod apiserver;
+#[cfg(test)]
+mod catalogue;
 mod certificates;
 mod clock;
 mod common;

@@ -7,7 +7,7 @@ use super::kube_common::{
     has_kubernetes, is_healthy, kubelet_path, listed, object_of, says_ready, service, talos_closed, talos_gap,
     talos_path, trouble,
 };
-use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState, Role, Snapshot};
 
 pub(super) const RUNNING_ID: &str = "k8s.staticpods.running";
@@ -290,7 +290,7 @@ fn mirrors(snapshot: &Snapshot) -> Verdict {
             let name = component.pod_name(node);
             let shown = verdict.findings.iter().any(|finding| finding.target.name == name);
             let missed = components::not_missed(snapshot, component).is_none();
-            if !shown && missed && components::on_node(snapshot, node, component).status() > Status::Warn {
+            if !shown && missed && !components::on_node(snapshot, node, component).status().is_fine() {
                 let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "there is no mirror pod");
                 verdict.problem(Target::pod(name, Some(&node.name)), problem.explained_by(component.check()));
             }

@@ -1,6 +1,7 @@
 //! Each cause in its own trouble, not without the facts that it rests on, and never in health.
 
 mod proposals;
+mod rules;
 mod scale;
 
 use std::collections::BTreeSet;

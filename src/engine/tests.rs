@@ -1,5 +1,7 @@
 //! The waiting rules, on a paused clock: minutes of simulated time cost nothing.
 
+mod verdicts;
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 
@@ -389,4 +391,32 @@ async fn what_a_problem_weighs_changes_no_diagnosis() {
     let judged = diagnosed(&allowed, false, &[]).0;
     allowed.asked.max_unready_workers = crate::snapshot::Allowance::Count(1);
     assert_eq!(diagnosed(&allowed, false, &[]), (judged, Vec::new()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_pass_has_time_for_two_samples_and_no_more() {
+    let outcome = run_with(Setup { round_takes: &[10_000_000], ..ONE_PASS }, &script(&[Said::Fine])).await;
+    assert_eq!(outcome.took, Duration::from_secs(10 * 2 + 15));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_round_begins_at_the_deadline() {
+    let outcome = run_with(Setup { wait: Some(5), ..WAITING }, &script(&[Said::Bad])).await;
+    assert_eq!((outcome.end, outcome.rounds, outcome.took), (End::Deadline, 1, Duration::from_millis(100)));
+}
+
+/// After a second, and the 11 that the judge asks for: half of a call's ten have to be left.
+#[tokio::test(start_paused = true)]
+async fn a_second_sample_needs_the_time_for_an_answer() {
+    for (wait, again) in [(17, 0), (18, 1)] {
+        let setup = Setup { wait: Some(wait), round_takes: &[1_000], ..WAITING };
+        assert_eq!(run_with(setup, &script(&[Said::Doubtful, Said::Fine])).await.again, again, "{wait}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stability_is_reached_at_its_very_end() {
+    let setup = Setup { stable_for: Some(12), round_takes: &[0], ..WAITING };
+    let outcome = run_with(setup, &script(&[Said::Fine])).await;
+    assert_eq!((outcome.end, outcome.took), (End::Healthy, Duration::from_secs(12)));
 }

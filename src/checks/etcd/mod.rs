@@ -28,7 +28,7 @@ use super::common::{
 };
 use super::connectivity::is_seen_lost;
 use super::{Hint, Kind, Outcome, Problem, Reason, Target, Verdict};
-use crate::snapshot::{EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Role, Snapshot};
+use crate::snapshot::{EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Snapshot};
 
 /// etcd as one member sees it. What is missing says why.
 struct View<'a> {
@@ -239,7 +239,7 @@ impl Quorum {
                 Some(_) => voters.saturating_sub(up),
                 None => ids(&|view| view.status.is_err() && !view.is_down).min(voters.saturating_sub(up)),
             },
-            proven: following > 0 && linearizable && voters > 0,
+            proven: following > 0 && linearizable,
             leaderless: views.iter().any(|view| answered(view) && !view.sees_leader()),
         }
     }
@@ -300,13 +300,8 @@ fn told<'a>(snapshot: &Snapshot, view: &View<'a>, quorum: &Quorum) -> Result<&'a
     })
 }
 
-/// Does a node have the role or evidence of a control plane beyond an etcd member list that names it?
+/// Is there evidence of this control plane beyond an etcd member list that names it?
 fn is_named_beyond_etcd(node: &Node) -> bool {
     let sources = node.sources;
-    node.role == Role::ControlPlane
-        && (node.talos.contact.is_ok()
-            || sources.discovery
-            || sources.kubernetes
-            || sources.flags
-            || sources.talosconfig)
+    node.talos.contact.is_ok() || sources.discovery || sources.kubernetes || sources.flags || sources.talosconfig
 }

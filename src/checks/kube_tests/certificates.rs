@@ -3,8 +3,8 @@
 use jiff::SignedDuration;
 
 use super::{judge, no, said, status};
-use crate::checks::Status;
 use crate::checks::fixture::{healthy, now};
+use crate::checks::{Hint, Status};
 use crate::snapshot::{GapKind, SigningRequest, Snapshot, Validity};
 
 const SERVING: &str = "k8s.api.certificates";
@@ -118,4 +118,22 @@ fn a_refusal_of_the_list_alone_is_skipped() {
     assert_eq!(status(&snapshot, REQUESTS), Status::Pass);
     snapshot.kube().nodes = no(GapKind::Forbidden);
     assert_eq!(said(&snapshot, REQUESTS), ["blocked cluster < k8s.api.identity"]);
+}
+
+/// Which of several requests the kubelet still waits for is not told, and who a new machine is, somebody has to know.
+#[test]
+fn only_the_one_request_of_a_known_kubelet_is_proposed_for_approval() {
+    let proposed = |requests: Vec<SigningRequest>| {
+        let mut snapshot = healthy();
+        snapshot.kube().signing_requests = Ok(requests);
+        let verdict = judge(&snapshot, REQUESTS);
+        let hints: Vec<Hint> = verdict.problems().flat_map(|(_, problem)| problem.hints.clone()).collect();
+        hints.contains(&Hint::remedy("{kubectl} certificate approve {}", ["csr-1"]))
+    };
+    let serving = || request("csr-1", "system:node:w-1");
+    assert!(proposed(vec![serving()]));
+    assert!(!proposed(vec![serving(), request("csr-2", "system:node:w-1")]));
+    let signer = |signer: &str| SigningRequest { signer: signer.to_owned(), ..serving() };
+    assert!(!proposed(vec![signer("kubernetes.io/kube-apiserver-client-kubelet")]));
+    assert!(!proposed(vec![signer("")]));
 }

@@ -4,9 +4,13 @@ mod api;
 mod certificates;
 mod laws;
 mod leadership;
+mod node_objects;
 mod nodes;
+mod paths;
 mod pods;
+mod servers;
 mod versions;
+mod workloads;
 
 use super::{Outcome, Status, Verdict, find};
 use crate::snapshot::{Gap, GapKind, Observed, Snapshot};

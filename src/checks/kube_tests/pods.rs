@@ -390,3 +390,65 @@ fn a_control_plane_that_lost_its_labels_does_not_run_elsewhere() {
     snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
     assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Skip));
 }
+
+/// What is said of a scheduler in this state: why, and in which words.
+fn trouble(state: PodState) -> (&'static str, String) {
+    let mut snapshot = healthy();
+    *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = state;
+    let verdict = judge(&snapshot, "k8s.controlplane.scheduler");
+    let (_, problem) = verdict.problems().next().unwrap();
+    (problem.reason.code(), problem.observed.clone())
+}
+
+fn container(ready: bool, exit_code: Option<i32>, restarts: u32, running: bool) -> ContainerState {
+    ContainerState { name: "it".to_owned(), ready, exit_code, restarts, running, ..ContainerState::default() }
+}
+
+fn pod_of(containers: Vec<ContainerState>) -> PodState {
+    PodState { phase: "Running".to_owned(), ready: Some(false), containers, message: String::new() }
+}
+
+/// One that failed and was started again is, unless it runs for the first time since.
+#[test]
+fn crash_looping_is_told_from_a_single_crash() {
+    let (crashing, not_ready) = ("crash-looping", "component-not-ready");
+    for (ready, exit_code, restarts, running, expected) in [
+        (false, Some(1), 2, true, crashing),
+        (false, Some(1), 2, false, crashing),
+        (false, Some(1), 1, false, crashing),
+        (false, Some(1), 1, true, not_ready),
+        (false, Some(1), 0, false, not_ready),
+        (false, Some(0), 5, false, not_ready),
+        (false, None, 5, false, not_ready),
+        (true, Some(1), 5, false, not_ready),
+    ] {
+        let state = pod_of(vec![container(ready, exit_code, restarts, running)]);
+        assert_eq!(trouble(state).0, expected, "{ready} {exit_code:?} {restarts} {running}");
+    }
+    let waiting = |reason: &str| {
+        pod_of(vec![ContainerState { waiting_reason: Some(reason.to_owned()), ..container(false, None, 0, false) }])
+    };
+    assert_eq!(trouble(waiting("CrashLoopBackOff")).0, crashing);
+    assert_eq!(trouble(waiting("ImagePullBackOff")).0, not_ready);
+}
+
+#[test]
+fn a_pod_that_is_not_ready_says_what_it_does() {
+    let words = |state: PodState| trouble(state).1;
+    let well = ContainerState { name: "beside".to_owned(), ..container(true, None, 3, true) };
+    assert_eq!(words(pod_of(vec![well, container(false, None, 0, true)])), "container it: running, not ready");
+    assert_eq!(words(pod_of(vec![container(false, None, 0, false)])), "container it: not running");
+    let killed =
+        ContainerState { termination_reason: Some("OOMKilled".to_owned()), ..container(false, Some(137), 1, false) };
+    assert_eq!(words(pod_of(vec![killed])), "container it: OOMKilled, exit code 137, 1 restarts");
+    let pulled = ContainerState {
+        waiting_reason: Some("ErrImagePull".to_owned()),
+        waiting_message: Some("not found".to_owned()),
+        ..container(false, None, 0, false)
+    };
+    let with_message = PodState { message: "on its own".to_owned(), ..pod_of(vec![pulled]) };
+    assert_eq!(words(with_message), "container it: ErrImagePull, not found, on its own");
+    assert_eq!(words(PodState::default()), "no phase, no Ready condition");
+    let evicted = PodState { phase: "Failed".to_owned(), message: "evicted".to_owned(), ..pod_of(Vec::new()) };
+    assert_eq!(words(evicted), "Failed, not ready, evicted");
+}

@@ -230,3 +230,72 @@ fn nodes_outside_of_the_scope_are_compared_with_and_not_judged() {
     kubelet(&mut snapshot, "w-1", "v1.36.0");
     assert_eq!(said(&snapshot, ID), ["fail version-skew w-1"]);
 }
+
+#[test]
+fn kubelets_may_be_three_minor_versions_older_from_1_25_on() {
+    for (kubelet_version, fine) in [("v1.25.0", true), ("v1.24.17", false)] {
+        let mut snapshot = healthy();
+        for node in ["cp-1", "cp-2", "cp-3"] {
+            for component in ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
+                version(&mut snapshot, node, component, "v1.28.0");
+            }
+            kubelet(&mut snapshot, node, "v1.28.0");
+        }
+        kubelet(&mut snapshot, "w-1", kubelet_version);
+        assert_eq!(status(&snapshot, ID), if fine { Status::Warn } else { Status::Fail }, "{kubelet_version}");
+    }
+}
+
+#[test]
+fn what_the_policy_allows_is_told_with_the_skew() {
+    let expected = |snapshot: &Snapshot| judge(snapshot, ID).problems().next().unwrap().1.expected.clone();
+    let mut old = healthy();
+    version(&mut old, "cp-2", "kube-scheduler", "v1.33.1");
+    assert_eq!(expected(&old), "at most 1 minor version older than the newest API server (v1.35.4)");
+    let mut old = healthy();
+    kubelet(&mut old, "w-1", "v1.31.9");
+    assert_eq!(expected(&old), "at most 3 minor versions older than the newest API server (v1.35.4)");
+}
+
+#[test]
+fn a_mixture_names_three_of_each_version() {
+    let mixed = |nodes: &[&str]| {
+        let mut snapshot = healthy();
+        for node in nodes {
+            kubelet(&mut snapshot, node, "v1.35.3");
+        }
+        judge(&snapshot, ID).problems().next().unwrap().1.observed.clone()
+    };
+    let rest = "kube-controller-manager-cp-1, kube-controller-manager-cp-2";
+    assert_eq!(
+        mixed(&["w-1"]),
+        format!(
+            "v1.35.3: kubelet of w-1; v1.35.4: kube-apiserver-cp-1, kube-apiserver-cp-2, kube-apiserver-cp-3 and 9 more"
+        )
+    );
+    assert!(mixed(&["w-1", "cp-1", "cp-2"]).starts_with("v1.35.3: kubelet of cp-1, kubelet of cp-2, kubelet of w-1; "));
+    assert!(!mixed(&["w-1"]).contains(rest));
+}
+
+#[test]
+fn a_kubelet_that_has_not_reported_is_not_judged_yet() {
+    let mut snapshot = healthy();
+    kubelet(&mut snapshot, "w-1", "");
+    for condition in &mut snapshot.kube_node_mut("w-1").conditions {
+        "Unknown".clone_into(&mut condition.status);
+    }
+    assert_eq!(said(&snapshot, ID), ["blocked w-1 < k8s.nodes.ready"]);
+    kubelet(&mut snapshot, "w-1", "latest");
+    assert_eq!(said(&snapshot, ID), ["error unreadable-answer w-1"]);
+}
+
+#[test]
+fn nobody_listed_is_no_answer_and_nobody_asked_for_is_no_matter() {
+    let mut empty = healthy().without_talos();
+    empty.kube().nodes = Ok(Vec::new());
+    assert_eq!(said(&empty, ID), ["error no-answer cluster"]);
+    let mut narrowed = healthy();
+    narrowed.node_mut("cp-3").out_of_scope = true;
+    narrowed.talos_of("cp-3").static_pod_statuses.as_mut().unwrap().retain(|it| it.name != "kube-scheduler-cp-3");
+    assert_eq!(said(&narrowed, ID), [""; 0]);
+}

@@ -237,3 +237,26 @@ fn a_kubelet_that_is_dead_is_no_clock_that_is_behind() {
     snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("w-1").unwrap().renewed = Some(ago(90));
     assert_eq!(wrong(ID, &snapshot), Vec::<String>::new());
 }
+
+#[test]
+fn what_is_not_told_for_good_is_no_error() {
+    for (kind, expected) in [
+        (GapKind::Forbidden, Vec::new()),
+        (GapKind::Unsupported, Vec::new()),
+        (GapKind::TimedOut, vec!["w-1: error timed-out".to_owned()]),
+    ] {
+        let snapshot = with(|snapshot| {
+            snapshot.talos_of("w-1").adjtime = gap(kind);
+            snapshot.kube().node_leases = gap(GapKind::Forbidden);
+        });
+        assert_eq!(wrong(ID, &snapshot), expected, "{kind:?}");
+    }
+}
+
+/// A lease that moves was renewed 40 seconds ago at most; a second more is nothing that anybody notices.
+#[test]
+fn a_clock_that_is_a_second_behind_is_no_finding() {
+    let why = skipped(&with(|snapshot| lease(snapshot, 41, true)));
+    assert_eq!(why.as_deref(), Some("not-measurable: its lease in Kubernetes is 41s old"));
+    assert_eq!(observed(ID, &with(|snapshot| lease(snapshot, 42, true))).len(), 1);
+}

@@ -1,15 +1,21 @@
 //! Judges of Talos and etcd over the healthy fixture with one thing broken.
 
+mod boots;
 mod clock;
+mod common;
 mod connectivity;
 mod etcd;
+mod etcd_lists;
 mod etcd_members;
+mod etcd_service;
+mod etcd_votes;
 mod gaps;
 mod machine;
 mod readiness;
 mod server;
+mod ways;
 
-use super::{Outcome, Status, Target, Verdict, find};
+use super::{Hint, Outcome, Status, Target, Verdict, find};
 use crate::snapshot::Snapshot;
 
 const IDS: [&str; 25] = [
@@ -84,6 +90,11 @@ fn lines(id: &str, snapshot: &Snapshot) -> Vec<String> {
 
 fn observed(id: &str, snapshot: &Snapshot) -> Vec<String> {
     judge(id, snapshot).problems().map(|(_, problem)| problem.observed.clone()).collect()
+}
+
+/// What a check proposes, over all that it finds wrong.
+fn hints(id: &str, snapshot: &Snapshot) -> Vec<Hint> {
+    judge(id, snapshot).problems().flat_map(|(_, problem)| problem.hints.clone()).collect()
 }
 
 /// Ids of the checks that fail outright.

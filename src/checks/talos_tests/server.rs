@@ -1,8 +1,8 @@
 //! The second opinion.
 
-use super::super::Status;
 use super::super::fixture::{certificate, gap, healthy, said};
-use super::{judge, lines, observed, status, wrong};
+use super::super::{Hint, Status};
+use super::{hints, judge, lines, observed, status, wrong};
 use crate::snapshot::{Gap, GapKind, Observed, ServerProgress, Snapshot};
 
 const SERVER: &str = "talos.server";
@@ -113,4 +113,35 @@ fn nobody_to_ask() {
     }
     assert_eq!(wrong(SERVER, &snapshot), ["cluster: blocked talos.endpoints"]);
     assert_eq!(status(SERVER, &healthy().without_talos()), Status::Skip);
+}
+
+#[test]
+fn who_may_not_ask_and_who_cannot_be_asked() {
+    let asked = |kind| {
+        let mut snapshot = healthy();
+        snapshot.talos_mut().server = gap(kind);
+        snapshot
+    };
+    assert_eq!(status(SERVER, &asked(GapKind::Forbidden)), Status::Skip);
+    assert_eq!(wrong(SERVER, &asked(GapKind::NoForwarding)), ["cluster: blocked talos.endpoints"]);
+    assert_eq!(wrong(SERVER, &asked(GapKind::TimedOut)), ["cluster: error timed-out"]);
+}
+
+#[test]
+fn what_went_wrong_is_not_called_well_at_the_end() {
+    assert_eq!(lines(SERVER, &messages(&WRONG, Ok(()))), ["etcd to be healthy: OK"]);
+}
+
+#[test]
+fn only_a_check_that_had_begun_is_unfinished() {
+    let end = |messages_: &[&str], kind| wrong(SERVER, &messages(messages_, gap(kind)));
+    let unfinished = ["10.0.0.1:50000: error server-check-unfinished"];
+    assert_eq!(end(&WRONG[..2], GapKind::TimedOut), unfinished);
+    assert_eq!(end(&WRONG[..2], GapKind::ServerError), unfinished);
+    assert_eq!(end(&[], GapKind::TimedOut), unfinished);
+    assert_ne!(end(&[], GapKind::ServerError), unfinished, "it refused at once");
+    assert_ne!(end(&WRONG[..2], GapKind::Broken), unfinished, "the way to it broke off");
+    let longer = Hint::likely("it takes longer on a large cluster: raise `--attempt-timeout`");
+    assert!(hints(SERVER, &messages(&WRONG[..2], gap(GapKind::TimedOut))).contains(&longer));
+    assert!(!hints(SERVER, &messages(&WRONG[..2], gap(GapKind::ServerError))).contains(&longer));
 }

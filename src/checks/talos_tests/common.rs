@@ -1,0 +1,171 @@
+//! Rules that many checks share.
+
+use jiff::SignedDuration;
+
+use super::super::fixture::{gap, healthy, kube_node, node, now};
+use super::super::{Status, host};
+use super::{status, wrong};
+use crate::snapshot::{EtcdMember, Gap, GapKind, Snapshot, Sources, TalosNode};
+
+fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    let mut snapshot = healthy();
+    change(&mut snapshot);
+    snapshot
+}
+
+#[test]
+fn hosts_of_addresses() {
+    for (address, expected) in [
+        ("https://cp-1.example:2380", "cp-1.example"),
+        ("https://[fd00::1]:2380/path", "fd00::1"),
+        ("10.0.0.1:50000", "10.0.0.1"),
+        ("10.0.0.1", "10.0.0.1"),
+        ("[fd00::1]:50000", "fd00::1"),
+        ("fd00::1", "fd00::1"),
+    ] {
+        assert_eq!(host(address), expected);
+    }
+}
+
+#[test]
+fn certificates_last_to_the_second() {
+    let certificate = |not_before: SignedDuration, not_after: SignedDuration| {
+        with(|snapshot| {
+            let credentials = snapshot.talos_mut().credentials.as_mut().unwrap();
+            let certificate = credentials.certificate.as_mut().unwrap();
+            (certificate.not_before, certificate.not_after) = (now() + not_before, now() + not_after);
+        })
+    };
+    let day = SignedDuration::from_hours(24);
+    let second = SignedDuration::from_secs(1);
+    let of = |not_before, not_after| status("talos.credentials", &certificate(not_before, not_after));
+    assert_eq!(of(-day * 400, day * 30), Status::Pass);
+    assert_eq!(of(-day * 400, day * 30 - second), Status::Warn);
+    assert_eq!(of(-day * 9, day), Status::Pass, "a tenth of its life is left");
+    assert_eq!(of(-day * 9, day - second), Status::Warn);
+    assert_eq!(of(SignedDuration::ZERO, day), Status::Pass, "it is valid from now on");
+    assert_eq!(of(-day, SignedDuration::ZERO), Status::Fail);
+    for (deadline, expected) in [(day, Status::Pass), (day + second, Status::Fail)] {
+        let mut snapshot = certificate(-day, day);
+        snapshot.asked.deadline = Some(now() + deadline);
+        assert_eq!(status("talos.credentials", &snapshot), expected);
+    }
+    // Of a certificate that nobody accepts, nothing can be expected.
+    let silent = |mut snapshot: Snapshot| {
+        for node in &mut snapshot.nodes {
+            node.talos = TalosNode::unasked(&Gap::not_asked());
+        }
+        wrong("talos.nodes.kubelet", &snapshot)
+    };
+    assert_eq!(silent(certificate(SignedDuration::ZERO, day))[0], "cp-1: blocked talos.nodes.reachable");
+    assert_eq!(silent(certificate(second, day)), ["cluster: blocked talos.credentials"]);
+    assert_eq!(silent(certificate(-day, SignedDuration::ZERO)), ["cluster: blocked talos.credentials"]);
+}
+
+#[test]
+fn an_endpoint_that_does_not_forward_blocks_the_node_behind_it() {
+    let snapshot = with(|snapshot| snapshot.talos_of("w-1").contact = gap(GapKind::NoForwarding));
+    for check in ["talos.nodes.kubelet", "talos.nodes.booted", "talos.time"] {
+        assert_eq!(wrong(check, &snapshot), ["w-1: blocked talos.endpoints"]);
+    }
+}
+
+/// A machine at 10.0.0.9 that only these sources name and that does not answer.
+fn ghost(sources: Sources) -> Snapshot {
+    with(|snapshot| {
+        let mut machine = node(8, "w-9");
+        machine.sources = sources;
+        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
+        snapshot.nodes.push(machine);
+    })
+}
+
+#[test]
+fn a_node_is_foreign_only_if_its_own_object_says_so() {
+    let mut snapshot = ghost(Sources { kubernetes: true, ..Sources::default() });
+    snapshot.node_mut("w-9").is_talos = false;
+    let mut object = kube_node(8, "w-9");
+    "Debian GNU/Linux 13".clone_into(&mut object.os_image);
+    snapshot.kube().nodes.as_mut().unwrap().push(object);
+    assert_eq!(wrong("talos.nodes.reachable", &snapshot), [""; 0]);
+    // Not told yet: it may well run Talos.
+    snapshot.kube_node_mut("w-9").os_image.clear();
+    assert_eq!(wrong("talos.nodes.reachable", &snapshot), ["w-9: fail node-unreachable, see talos.nodes.expected"]);
+}
+
+#[test]
+fn whoever_is_known_by_name_or_address_is_no_stale_member() {
+    let discovery = || ghost(Sources { discovery: true, ..Sources::default() });
+    let is_stale = |snapshot: &Snapshot| wrong("talos.nodes.reachable", snapshot).is_empty();
+    assert!(is_stale(&discovery()));
+    let object = |index: usize, name: &str| {
+        let mut snapshot = discovery();
+        snapshot.kube().nodes.as_mut().unwrap().push(kube_node(index, name));
+        snapshot
+    };
+    assert!(is_stale(&object(18, "other")));
+    assert!(!is_stale(&object(18, "w-9")), "by its name");
+    assert!(!is_stale(&object(8, "other")), "by its address");
+    let member = |name: &str, host: &str| {
+        let mut snapshot = discovery();
+        let peer_urls = vec![format!("https://{host}:2380")];
+        let extra = EtcdMember { id: 9, name: name.to_owned(), peer_urls, ..super::super::fixture::member(0) };
+        snapshot.talos_of("cp-1").etcd_members.as_mut().unwrap().push(extra);
+        snapshot
+    };
+    assert!(is_stale(&member("other", "10.0.0.19")));
+    assert!(!is_stale(&member("w-9", "10.0.0.19")));
+    assert!(!is_stale(&member("other", "10.0.0.9")));
+}
+
+#[test]
+fn a_stale_member_is_not_one_that_is_expected() {
+    let mut snapshot = ghost(Sources { discovery: true, ..Sources::default() });
+    let is_stale = |snapshot: &Snapshot| wrong("talos.nodes.reachable", snapshot).is_empty();
+    for (control_planes, workers, stale) in
+        [(Some(3), Some(1), true), (Some(4), None, false), (None, Some(2), false), (None, Some(0), false)]
+    {
+        (snapshot.asked.expect_control_planes, snapshot.asked.expect_workers) = (control_planes, workers);
+        assert_eq!(is_stale(&snapshot), stale, "{control_planes:?} {workers:?}");
+    }
+    // Who leaves is no longer counted.
+    snapshot.asked.expect_workers = Some(1);
+    let mut leaving = node(7, "w-8");
+    leaving.leaving = true;
+    snapshot.nodes.push(leaving);
+    assert!(is_stale(&snapshot));
+}
+
+#[test]
+fn a_talosconfig_that_cannot_be_used_says_why() {
+    let broken = |kind| with(|snapshot| snapshot.talos_mut().credentials = gap(kind));
+    let said = |kind| wrong("talos.credentials", &broken(kind));
+    assert_eq!(said(GapKind::ContextUnknown), ["talosconfig: fail context-unknown, for ever"]);
+    assert_eq!(said(GapKind::Malformed), ["talosconfig: fail config-unreadable, for ever"]);
+    assert_eq!(said(GapKind::TimedOut), ["talosconfig: error timed-out"]);
+}
+
+#[test]
+fn a_ca_that_ends_is_no_pass_beside_its_warning() {
+    let ending = with(|snapshot| {
+        let ca = snapshot.talos_mut().credentials.as_mut().unwrap().ca.as_mut().unwrap();
+        (ca.not_before, ca.not_after) =
+            (now() - SignedDuration::from_hours(24 * 3650), now() + SignedDuration::from_hours(24));
+    });
+    let verdict = super::judge("talos.credentials", &ending);
+    assert_eq!((verdict.status(), verdict.findings.len()), (Status::Warn, 1));
+}
+
+#[test]
+fn a_kubelet_without_a_certificate_is_looked_for_among_the_requests() {
+    let diagnosed = |id: &str| {
+        let found = crate::snapshot::Diagnostic { id: id.to_owned(), message: "it".to_owned(), details: Vec::new() };
+        super::hints(
+            "talos.nodes.diagnostics",
+            &with(|snapshot| snapshot.talos_of("w-1").diagnostics = Ok(vec![found])),
+        )
+    };
+    let requests = crate::checks::Hint::run("{kubectl} get csr", []);
+    assert!(diagnosed("kubelet-csr").contains(&requests));
+    assert!(!diagnosed("address-overlap").contains(&requests));
+}

@@ -1,0 +1,173 @@
+//! How a diagnosis is put together, and a golden of all that is said.
+
+use std::fmt::Write as _;
+
+use super::*;
+use crate::diagnosis::symptoms::{Symptoms, names};
+
+fn hint(hint: &Hint) -> String {
+    let filled = |command: &str, arguments: &[String]| {
+        arguments.iter().fold(command.to_owned(), |command, it| command.replacen("{}", it, 1))
+    };
+    match hint {
+        Hint::Likely(text) => format!("likely: {text}"),
+        Hint::Try { command, arguments } => format!("look: {}", filled(command, arguments)),
+        Hint::Remedy { command, arguments } => format!("change: {}", filled(command, arguments)),
+    }
+}
+
+fn told(title: &str, snapshot: &Snapshot) -> String {
+    let mut text = format!("# {title}\n");
+    for it in diagnosed(snapshot) {
+        writeln!(text, "{}: {}", it.id, it.headline).unwrap();
+        for seen in &it.seen {
+            writeln!(text, "  seen: {}: {}", seen.target, seen.observed).unwrap();
+        }
+        for next in &it.next {
+            writeln!(text, "  {}", hint(next)).unwrap();
+        }
+        for it in &it.explains {
+            writeln!(text, "  explains: {} {} {}", it.check, it.target, it.reason.code()).unwrap();
+        }
+    }
+    text
+}
+
+const MORE: &[(&str, Break)] = &[
+    ("a control plane is off", |snapshot| snapshot.power_off("cp-3")),
+    ("a worker is off", |snapshot| snapshot.power_off("w-1")),
+    ("two control planes are off", |snapshot| {
+        snapshot.power_off("cp-2");
+        snapshot.power_off("cp-3");
+    }),
+    ("the kubeconfig has expired", |snapshot| {
+        let credentials = snapshot.kube().credentials.as_mut().unwrap();
+        credentials.certificate.as_mut().unwrap().not_after = ago(1);
+    }),
+    ("all endpoints are workers", |snapshot| {
+        for endpoint in &mut snapshot.talos_mut().endpoints {
+            endpoint.role = Ok(Some(Role::Worker));
+        }
+    }),
+    ("an old Talos asks for os:operator", |snapshot| {
+        let talos = snapshot.talos_of("cp-1");
+        "v1.9.0".clone_into(&mut talos.contact.as_mut().unwrap().version.tag);
+        talos.etcd_alarms = gap(GapKind::Forbidden);
+        talos.etcd_status = gap(GapKind::Forbidden);
+    }),
+    ("every API server is frozen", |snapshot| {
+        for name in CONTROL_PLANES {
+            snapshot.kube().servers.insert(name.to_owned(), gap(GapKind::TimedOut));
+        }
+        snapshot.kube().endpoint = gap(GapKind::TimedOut);
+        lists(snapshot, GapKind::TimedOut);
+    }),
+    ("a machine boots with a failed extension", |snapshot| {
+        stage(snapshot, "cp-2", "booting");
+        service(snapshot, "cp-2", "cri", "Failed");
+        service(snapshot, "cp-2", "etcd", "Waiting");
+    }),
+    ("a worker is off, and a member has no machine", |snapshot| {
+        snapshot.power_off("w-1");
+        stale_member(snapshot);
+    }),
+    ("only etcd names the machine of a member", |snapshot| {
+        stale_member(snapshot);
+        let mut machine = checks::fixture::node(98, "cp-old");
+        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
+        machine.sources = crate::snapshot::Sources { etcd: true, ..Default::default() };
+        snapshot.nodes.push(machine);
+    }),
+    ("before the bootstrap, a small worker, and a kubeconfig that ends soon", |snapshot| {
+        never_bootstrapped(snapshot);
+        snapshot.talos_of("w-1").memory = Ok(1 << 20);
+        let credentials = snapshot.kube().credentials.as_mut().unwrap();
+        credentials.certificate.as_mut().unwrap().not_after = ago(0) + jiff::SignedDuration::from_hours(1);
+    }),
+    ("a control plane is being upgraded", |snapshot| {
+        "v1.12.4".clone_into(&mut snapshot.talos_of("cp-2").contact.as_mut().unwrap().version.tag);
+        let node = snapshot.kube_node_mut("cp-2");
+        (node.unschedulable, node.cordoned_by_talos) = (true, true);
+        stage(snapshot, "cp-2", "upgrading");
+    }),
+];
+
+#[test]
+fn all_that_is_said() {
+    let cases = CASES.iter().map(|case| told(case.cause, &broken(case.trouble)));
+    let more = MORE.iter().map(|(title, trouble)| told(title, &broken(*trouble)));
+    insta::assert_snapshot!(cases.chain(more).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn commands_are_told_once_and_those_that_change_something_last() {
+    let (look, other) = (Hint::run("look", []), Hint::run("other", []));
+    let (change, right) = (Hint::remedy("change", []), Hint::remedy("right", []));
+    let recognised = Recognised::new("it", "it")
+        .then(change.clone())
+        .then(Hint::likely("the cause"))
+        .then(look.clone())
+        .then(look.clone())
+        .then(other.clone());
+    let next = |recognised: Recognised| recognised.diagnosis(Vec::new()).next;
+    assert_eq!(next(recognised.clone()), [look.clone(), other.clone(), change]);
+    assert_eq!(next(recognised.clone().without_remedies()), [look.clone(), other.clone()]);
+    assert_eq!(next(recognised.only_remedy(right.clone())), [look, other, right]);
+}
+
+#[test]
+fn a_diagnosis_is_about_the_problems_that_it_explains() {
+    let target = Target::new(Kind::Node, "w-1");
+    let explained =
+        Explained { check: "a", target: target.clone(), reason: Reason::NodeUnreachable, observed: "x".to_owned() };
+    let diagnosis = Recognised::new("it", "it").diagnosis(vec![explained]);
+    assert!(diagnosis.is_about("a", &target, Reason::NodeUnreachable, "x"));
+    assert!(!diagnosis.is_about("b", &target, Reason::NodeUnreachable, "x"));
+    assert!(!diagnosis.is_about("a", &Target::new(Kind::Node, "w-2"), Reason::NodeUnreachable, "x"));
+    assert!(!diagnosis.is_about("a", &target, Reason::NodeFrozen, "x"));
+    assert!(!diagnosis.is_about("a", &target, Reason::NodeUnreachable, "y"));
+}
+
+#[test]
+fn names_are_told_as_people_do() {
+    let target = |name: &str| Target::new(Kind::Node, name);
+    assert_eq!(names(&[]), "");
+    assert_eq!(names(&[target("a")]), "a");
+    assert_eq!(names(&[target("a"), target("b"), target("a")]), "a and b");
+    assert_eq!(names(&[target("a"), target("b"), target("c")]), "a, b and c");
+}
+
+#[test]
+fn only_what_a_check_saw_of_this_machine_shows_that_it_is_well() {
+    let mut snapshot = healthy();
+    snapshot.power_off("w-1");
+    let verdicts = verdicts(&snapshot);
+    let [up, off] = ["cp-1", "w-1"].map(|name| Target::node(snapshot.node(name).unwrap()));
+    let symptoms = Symptoms::new(&snapshot, &verdicts);
+    assert!(symptoms.passed("talos.nodes.reachable", &up));
+    assert!(!symptoms.passed("talos.nodes.reachable", &off), "it failed");
+    assert!(!symptoms.passed("etcd.service", &off), "it is no control plane");
+    assert!(!symptoms.passed("talos.nodes.booted", &off), "nobody could see it");
+}
+
+/// An address makes two targets one machine where a name cannot: of an endpoint, which has none.
+#[test]
+fn machines_are_the_same_by_name_or_address() {
+    let at = |kind, name: &str, address: &str| Target::new(kind, name).with_address(address);
+    let node = at(Kind::Node, "cp-1", "10.0.0.1");
+    for (other, same) in [
+        (at(Kind::EtcdMember, "cp-1", "10.0.0.9"), true),
+        (at(Kind::EtcdMember, "other", "10.0.0.1"), true),
+        (at(Kind::EtcdMember, "other", "10.0.0.9"), false),
+        (Target::new(Kind::Endpoint, "cp-1:50000"), false),
+        (Target::new(Kind::Endpoint, "cp-1"), false),
+        (Target::new(Kind::Endpoint, "[10.0.0.1]:50000"), true),
+        (at(Kind::Workload, "cp-1", "10.0.0.1"), false),
+    ] {
+        assert_eq!(same_subject(&node, &other), same, "{other:?}");
+        assert_eq!(same_subject(&other, &node), same, "{other:?}");
+    }
+    let bare = |kind, name: &str| Target::new(kind, name);
+    assert!(!same_subject(&bare(Kind::Node, "a"), &bare(Kind::EtcdMember, "b")), "no address is no common address");
+    assert!(!same_subject(&bare(Kind::Pod, "-cp-1"), &node), "a pod has a name of its own");
+}

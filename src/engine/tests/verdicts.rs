@@ -1,0 +1,118 @@
+//! What is decided about verdicts, without a run.
+
+use super::*;
+use crate::checks::Status;
+
+fn pace(waits: bool) -> Pace {
+    let started = Instant::now();
+    Pace {
+        started,
+        deadline: waits.then(|| started + Duration::from_secs(60)),
+        interval: Duration::from_secs(5),
+        attempt_timeout: Duration::from_secs(10),
+        stable_for: None,
+        fail_fast: false,
+        retry_all: false,
+        strict: false,
+        logs: false,
+        warn_only: BTreeSet::new(),
+        checks: vec![&CREDENTIALS, &OTHER_CREDENTIALS, &CHECK],
+    }
+}
+
+static OTHER_CREDENTIALS: Check = Check { id: "k8s.credentials", judge, ..CHECK };
+
+fn observer(broken: GapKind) -> Scripted {
+    Scripted { round_takes: VecDeque::new(), rounds: 0, again: 0, broken_credentials: Some(broken) }
+}
+
+fn said_of_credentials(pace: &Pace, broken: GapKind, script: &[Said]) -> Option<Vec<(Status, bool)>> {
+    SCRIPT.set(script.iter().copied().collect());
+    let round = unusable_credentials(pace, &observer(broken), &Memory::default())?;
+    let is_blocked = |verdict: &Verdict| {
+        verdict.findings.iter().any(|it| matches!(it.outcome, Outcome::Blocked("talos.credentials")))
+    };
+    Some(round.verdicts.iter().map(|(_, verdict)| (verdict.status(), is_blocked(verdict))).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_unusable_credentials_nobody_was_asked() {
+    let failed = (Status::Fail, false);
+    let blocked = (Status::Blocked, true);
+    // Other credentials that are fine are told as they are; whatever else is not known.
+    for (other, expected) in [
+        (Said::Fine, (Status::Pass, false)),
+        (Said::Warns, (Status::Warn, false)),
+        (Said::Bad, blocked),
+        (Said::Hopeless, failed),
+    ] {
+        let said = said_of_credentials(&pace(true), GapKind::Malformed, &[other]);
+        assert_eq!(said, Some(vec![failed, expected, blocked]), "{other:?}");
+    }
+    // The certificate will be valid in time, and what only warns stops nobody.
+    assert_eq!(said_of_credentials(&pace(true), GapKind::PeerCertificateExpired, &[Said::Fine]), None);
+    assert_eq!(said_of_credentials(&pace(true), GapKind::NotAsked, &[Said::Fine]), None);
+    assert_eq!(said_of_credentials(&pace(false), GapKind::NotAsked, &[Said::Fine]), None);
+    // Health is no matter of credentials.
+    let healthy_credentials = Pace { checks: vec![&CHECK], ..pace(false) };
+    assert_eq!(said_of_credentials(&healthy_credentials, GapKind::Malformed, &[Said::Hopeless]), None);
+}
+
+fn verdict(problems: &[Problem]) -> Verdict {
+    let mut verdict = Verdict::default();
+    for problem in problems {
+        verdict.problem(Target::cluster(), problem.clone());
+    }
+    verdict
+}
+
+#[tokio::test(start_paused = true)]
+async fn strictness_makes_failures_of_warnings_alone() {
+    let severities = |pace: &Pace| -> Vec<Severity> {
+        let problems = [
+            Problem::warn(Reason::Cordoned, "yes", "no"),
+            Problem::error(Reason::NoAnswer, "yes", "no"),
+            Problem::fail(Reason::NodeUnreachable, "yes", "no"),
+        ];
+        let mut verdicts = [(&CHECK, verdict(&problems))];
+        weigh(pace, &Snapshot::empty(), &mut verdicts);
+        verdicts[0].1.problems().map(|(_, problem)| problem.severity).collect()
+    };
+    assert_eq!(severities(&pace(false)), [Severity::Warn, Severity::Error, Severity::Fail]);
+    let strict = Pace { strict: true, ..pace(false) };
+    assert_eq!(severities(&strict), [Severity::Fail, Severity::Error, Severity::Fail]);
+    let warn_only = BTreeSet::from(["test.check"]);
+    assert_eq!(severities(&Pace { warn_only, ..strict }), [Severity::Warn; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_judge_that_says_nothing_is_told_of() {
+    SCRIPT.set([Said::Nothing].into());
+    let verdicts = judge_all(&Pace { checks: vec![&CHECK], ..pace(false) }, &Snapshot::empty());
+    let (target, problem) = verdicts[0].1.problems().next().unwrap();
+    assert_eq!((target, problem.reason, problem.severity), (&Target::cluster(), Reason::NoAnswer, Severity::Error));
+}
+
+/// Only what stands in the way counts, so that a warning keeps nobody waiting.
+#[tokio::test(start_paused = true)]
+async fn waiting_is_in_vain_if_nothing_in_the_way_can_heal() {
+    let warns = || Problem::warn(Reason::Cordoned, "yes", "no");
+    let heals = || Problem::fail(Reason::NodeUnreachable, "yes", "no");
+    let stays = || heals().permanent();
+    let is_final = |problems: &[Problem], any| {
+        let verdicts = vec![(&CHECK, verdict(problems))];
+        let (at, took) = (Duration::ZERO, Duration::ZERO);
+        Round { number: 1, at, took, snapshot: Snapshot::empty(), verdicts, diagnoses: Vec::new() }.is_final(any)
+    };
+    for (problems, of_all, of_any) in [
+        (vec![], false, false),
+        (vec![warns().permanent()], false, false),
+        (vec![heals()], false, false),
+        (vec![stays()], true, true),
+        (vec![stays(), warns()], true, true),
+        (vec![stays(), heals()], false, true),
+        (vec![heals(), warns().permanent()], false, false),
+    ] {
+        assert_eq!((is_final(&problems, false), is_final(&problems, true)), (of_all, of_any), "{problems:?}");
+    }
+}
