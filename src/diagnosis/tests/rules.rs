@@ -7,7 +7,9 @@ use crate::diagnosis::symptoms::{Symptoms, names};
 
 fn hint(hint: &Hint) -> String {
     let filled = |command: &str, arguments: &[String]| {
-        arguments.iter().fold(command.to_owned(), |command, it| command.replacen("{}", it, 1))
+        let (ones, rest) = arguments.split_at(command.matches("{}").count());
+        let command = ones.iter().fold(command.to_owned(), |command, it| command.replacen("{}", it, 1));
+        command.replace("{*}", &rest.join(" "))
     };
     match hint {
         Hint::Likely(text) => format!("likely: {text}"),
@@ -31,6 +33,13 @@ fn told(title: &str, snapshot: &Snapshot) -> String {
         }
     }
     text
+}
+
+fn crash(state: &mut crate::snapshot::PodState) {
+    state.ready = Some(false);
+    let container = &mut state.containers[0];
+    (container.ready, container.running) = (false, false);
+    (container.restarts, container.exit_code) = (7, Some(1));
 }
 
 const MORE: &[(&str, Break)] = &[
@@ -83,6 +92,75 @@ const MORE: &[(&str, Break)] = &[
         snapshot.talos_of("w-1").memory = Ok(1 << 20);
         let credentials = snapshot.kube().credentials.as_mut().unwrap();
         credentials.certificate.as_mut().unwrap().not_after = ago(0) + jiff::SignedDuration::from_hours(1);
+    }),
+    ("a worker is off, and Kubernetes has not missed it", |snapshot| unreached(snapshot, GapKind::NodeUnreachable)),
+    ("discovery alone still lists a machine", |snapshot| {
+        let mut machine = checks::fixture::node(98, "w-9");
+        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
+        machine.sources = crate::snapshot::Sources { discovery: true, ..Default::default() };
+        snapshot.nodes.push(machine);
+    }),
+    ("two of the components of a control plane crash", |snapshot| {
+        for name in ["kube-apiserver-cp-2", "kube-controller-manager-cp-2"] {
+            crash(
+                &mut snapshot
+                    .talos_of("cp-2")
+                    .static_pod_statuses
+                    .as_mut()
+                    .unwrap()
+                    .iter_mut()
+                    .find(|it| it.name == name)
+                    .unwrap()
+                    .state,
+            );
+        }
+    }),
+    ("without Talos, a component crashes", |snapshot| {
+        let pods = snapshot.kube().pods.as_mut().unwrap();
+        crash(&mut pods.iter_mut().find(|it| it.name == "kube-scheduler-cp-2").unwrap().state);
+        *snapshot = snapshot.clone().without_talos();
+    }),
+    ("without Talos, a static pod of the user's own crashes", |snapshot| {
+        let pods = snapshot.kube().pods.as_mut().unwrap();
+        let mut own = pods.iter().find(|it| it.name == "kube-scheduler-cp-2").unwrap().clone();
+        (own.name, own.node) = ("own-w-1".to_owned(), Some("w-1".to_owned()));
+        own.labels.clear();
+        crash(&mut own.state);
+        pods.push(own);
+        *snapshot = snapshot.clone().without_talos();
+    }),
+    ("a static pod of the user's own crashes", |snapshot| {
+        let talos = snapshot.talos_of("w-1");
+        talos.static_pods.as_mut().unwrap().push("own".to_owned());
+        let mut state = checks::fixture::running_pod("own");
+        crash(&mut state);
+        talos
+            .static_pod_statuses
+            .as_mut()
+            .unwrap()
+            .push(crate::snapshot::StaticPodStatus { name: "own-w-1".to_owned(), state });
+    }),
+    ("a cordoned worker is held up at its boot", |snapshot| {
+        stage(snapshot, "w-1", "booting");
+        service(snapshot, "w-1", "cri", "Waiting");
+        snapshot.kube_node_mut("w-1").unschedulable = true;
+    }),
+    ("a learner whose etcd is not healthy", |snapshot| {
+        snapshot.etcd_status_mut("cp-3").is_learner = true;
+        let etcd = snapshot.service_mut("cp-3", "etcd");
+        (etcd.healthy, etcd.health_message) = (Some(false), "not supported for learner".to_owned());
+    }),
+    ("a machine cannot boot for its clock", |snapshot| {
+        stage(snapshot, "cp-2", "booting");
+        snapshot.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
+    }),
+    ("a clock is not corrected", |snapshot| {
+        snapshot.talos_of("cp-2").adjtime.as_mut().unwrap().as_mut().unwrap().synced = false;
+    }),
+    ("a worker is missing, and none is being removed", |snapshot| snapshot.asked.expect_workers = Some(2)),
+    ("a worker too many, and one that is being removed", |snapshot| {
+        snapshot.asked.expect_workers = Some(0);
+        snapshot.node_mut("w-1").leaving = true;
     }),
     ("a control plane is being upgraded", |snapshot| {
         "v1.12.4".clone_into(&mut snapshot.talos_of("cp-2").contact.as_mut().unwrap().version.tag);
