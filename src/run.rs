@@ -217,7 +217,7 @@ impl Show {
 }
 
 /// The report before anything was seen. It is what a run leaves behind that is killed at once, so it is no success.
-fn unbegun(args: &RunArgs, plan: &Plan, start: Start) -> Report {
+pub(crate) fn unbegun(args: &RunArgs, plan: &Plan, start: Start) -> Report {
     Report {
         started_at: start.wall,
         finished_at: start.wall,
