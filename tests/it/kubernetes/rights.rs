@@ -1,5 +1,7 @@
 //! Credentials that allow less than is needed, and the rights that are needed.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use simulator::pki::{Flaw, Leaf};
 use simulator::world::{Rule, User};
@@ -19,14 +21,41 @@ fn the_reader_of_the_simulated_cluster_has_the_rights_that_the_program_asks_for(
     assert_eq!(cluster().change(|world| world.kubernetes.reader.clone()), role.rules);
 }
 
-/// Each right, and the checks that say so if it is missing: with Talos, and without.
+/// Each right, and all checks that say so if it is missing: with Talos, and without.
 const RIGHTS: [(&str, &[&str], &[&str]); 7] = [
-    ("nodes", &["k8s.api.identity"], &["etcd.quorum", "k8s.nodes.ready", "k8s.api.servers"]),
-    ("leases", &["k8s.nodes.ready", "k8s.controlplane.leases"], &["k8s.nodes.ready", "k8s.controlplane.leases"]),
+    (
+        "nodes",
+        &["k8s.api.identity"],
+        &[
+            "etcd.quorum",
+            "k8s.api.servers",
+            "k8s.api.certificates",
+            "k8s.controlplane.apiserver",
+            "k8s.controlplane.controller-manager",
+            "k8s.controlplane.scheduler",
+            "k8s.controlplane.leases",
+            "k8s.controlplane.versions",
+            "k8s.nodes.ready",
+            "k8s.nodes.pressure",
+            "k8s.nodes.schedulable",
+            "k8s.staticpods.running",
+        ],
+    ),
+    ("leases", &["k8s.controlplane.leases", "k8s.nodes.ready"], &["k8s.controlplane.leases", "k8s.nodes.ready"]),
     ("daemonsets", &["k8s.kube-proxy", "k8s.cni"], &["k8s.kube-proxy", "k8s.cni"]),
     ("endpointslices", &["k8s.dns"], &["k8s.dns"]),
     // Talos tells what runs on the nodes.
-    ("pods", &[], &["k8s.controlplane.apiserver", "k8s.controlplane.scheduler", "k8s.staticpods.running"]),
+    (
+        "pods",
+        &[],
+        &[
+            "k8s.controlplane.apiserver",
+            "k8s.controlplane.controller-manager",
+            "k8s.controlplane.scheduler",
+            "k8s.controlplane.versions",
+            "k8s.staticpods.running",
+        ],
+    ),
     // They only explain why DNS has no endpoint.
     ("deployments", &[], &[]),
     // It concerns a warning alone, which is skipped.
@@ -34,7 +63,10 @@ const RIGHTS: [(&str, &[&str], &[&str]); 7] = [
 ];
 
 #[test]
-fn every_right_is_missed_by_the_checks_that_need_it() {
+fn every_right_is_missed_by_the_checks_that_need_it_and_by_no_other() {
+    let role: ClusterRole = serde_yaml::from_str(&program().args(["rbac"]).run().stdout).unwrap();
+    let resources: BTreeSet<_> = role.rules.into_iter().flat_map(|rule| rule.resources).collect();
+    assert_eq!(resources, RIGHTS.iter().map(|(resource, ..)| (*resource).to_owned()).collect());
     let cases =
         RIGHTS.iter().flat_map(|(resource, with, without)| [(resource, with, true), (resource, without, false)]);
     side_by_side(cases, 3, |(resource, checks, talos)| {
@@ -46,10 +78,14 @@ fn every_right_is_missed_by_the_checks_that_need_it() {
         });
         let judged = cluster.run(if talos { &[] } else { &["--no-talos"] });
         assert_eq!(judged.outcome.code, if checks.is_empty() { 0 } else { 77 }, "{resource}: {judged}");
+        let all = judged.report["checks"].as_array().unwrap();
+        let errors: Vec<_> = all.iter().filter(|check| check["status"] == "error").map(|check| &check["id"]).collect();
+        assert_eq!(errors, *checks, "{resource}: {judged}");
         for check in *checks {
-            assert_eq!(judged.status(check), "error", "{resource}: {judged}");
             assert!(judged.of(check).iter().all(|(reason, _)| reason.starts_with("forbidden")), "{resource}: {judged}");
         }
+        let is_skipped = judged.status("k8s.nodes.csrs") == "skip";
+        assert_eq!(is_skipped, *resource == "certificatesigningrequests", "{resource}: {judged}");
     });
 }
 

@@ -52,7 +52,14 @@ fn a_healthy_cluster_of_any_release_is_healthy() {
 fn a_role_that_may_not_even_ask_for_the_version() {
     for (talos, role) in [("1.13.0", "os:etcd:backup"), ("1.5.0", "os:nobody")] {
         let expected = CONTROL_PLANES.map(|machine| ("talos.endpoints", "role-too-low", machine));
-        judged(talos, role).is(77, &expected);
+        let judged = judged(talos, role);
+        judged.is(77, &expected);
+        let checks = judged.report["checks"].as_array().unwrap();
+        let passed: Vec<_> = checks.iter().filter(|it| it["status"] == "pass").map(|it| &it["id"]).collect();
+        // What files tell, and what API servers say of themselves.
+        let told =
+            ["talos.credentials", "k8s.credentials", "k8s.api.endpoint", "k8s.api.servers", "k8s.api.certificates"];
+        assert_eq!(passed, told, "{judged}");
     }
 }
 
