@@ -212,7 +212,10 @@ fn on_worker(snapshot: &Snapshot, node: &Node, ids: &[String], verdict: &mut Ver
             let observed = "Kubernetes shows no mirror pod of it";
             verdict.problem(target, Problem::fail(Reason::StaticPodMissing, "running and ready", observed));
         } else {
-            verdict.skip(target, "Talos tells no status of static pods on workers, and only the pods of kube-system are read");
+            verdict.skip(
+                target,
+                "Talos tells no status of static pods on workers, and only the pods of kube-system are read",
+            );
         }
     }
 }

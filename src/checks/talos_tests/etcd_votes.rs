@@ -150,7 +150,7 @@ fn a_refused_member_list_is_final_everywhere_only() {
 fn without_talos_whoever_may_not_read_is_told_so() {
     let mut snapshot = healthy().without_talos();
     snapshot.kube().nodes = gap(GapKind::Forbidden);
-    assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error forbidden"]);
+    assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error forbidden-or-starting"]);
     snapshot.kube().credentials.as_mut().unwrap().certificate.as_mut().unwrap().matches_key = false;
     assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: blocked k8s.credentials"]);
 }

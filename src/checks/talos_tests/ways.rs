@@ -81,6 +81,12 @@ fn only_a_machine_in_kubernetes_needs_a_name() {
     let mut nameless = with(|snapshot| snapshot.talos_of("w-1").nodename = Ok(None));
     assert_eq!(wrong("talos.nodes.reachable", &nameless), ["w-1: error no-answer"]);
     nameless.node_mut("w-1").sources.kubernetes = false;
+    assert_eq!(
+        wrong("talos.nodes.reachable", &nameless),
+        ["w-1: error no-answer"],
+        "every machine has one until Talos 1.14"
+    );
+    "v1.14.0".clone_into(&mut nameless.talos_of("w-1").contact.as_mut().unwrap().version.tag);
     assert_eq!(wrong("talos.nodes.reachable", &nameless), [""; 0]);
 }
 
