@@ -124,7 +124,7 @@ fn pods_of_the_users_own_count() {
     assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
 }
 
-/// Talos 1.13 has a StaticPod and no StaticPodStatus on workers, however well the pod is.
+/// Talos 1.13 has a `StaticPod` and no `StaticPodStatus` on workers, however well the pod is.
 #[test]
 fn on_workers_kubernetes_tells_of_static_pods() {
     let id = "k8s.staticpods.running";

@@ -207,6 +207,7 @@ impl Change {
 }
 
 impl Edit {
+    #[allow(clippy::too_many_lines, reason = "a table")]
     fn make(self, world: &mut World) {
         match self {
             Self::StopService { node, service } => world.stop_service(&node, &service),
