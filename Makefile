@@ -70,6 +70,19 @@ e2e: build ## Run against a real Talos cluster, and compare the simulator with i
 	$(CARGO) build --locked --package simulator
 	e2e/run --simulator $(BUILT)/debug/simulator $(E2E_BINARY)
 
+.PHONY: e2e-full
+e2e-full: release ## All real states, talosctl health beside each; resumes, and rewrites e2e/results.json and docs/e2e.md (2 hours)
+	@tools/setup e2e
+	e2e/rig/rig.sh setup
+	e2e/rig/build.sh etcdctl
+	TALOS=1.12.6 e2e/rig/build.sh
+	e2e/run --full --resume $(BINARY)
+	e2e/run --table docs/e2e.md
+
+.PHONY: coverage-real
+coverage-real: build ## For each check a real state in which it passed and one in which it failed, from what e2e-full has kept
+	e2e/run --coverage $(BUILT)/debug/cluster-health
+
 .PHONY: e2e-record
 e2e-record: setup ## Store the real cluster's raw answers to every call of ours, per state, in e2e/recordings
 	@tools/setup e2e

@@ -26,6 +26,19 @@ apiserver-frozen|cp3|kube-apiserver is stopped by SIGSTOP: port 6443 connects, n
 etcd-removed|cp3|member is removed by `talosctl etcd remove-member`. off wipes the node and boots it: joins anew
 nospace-alarm|cp1|NOSPACE alarm for this node's member through etcd's API: real answers, the disk is not full
 corrupt-alarm|cp1|CORRUPT alarm, likewise
+controller-manager-disabled|cp3|by machine configuration, on this node alone: no fault
+scheduler-disabled|cp3|the same for the scheduler
+custom-pod|w1|a static pod of the user's own, healthy: no fault
+custom-pod-broken|w1|the same with a program that does not exist: CrashLoopBackOff after about 20 s
+kubelet-image|w1|kubelet of a version that does not exist: Talos cannot pull it, the service stays in Preparing
+kubelet-csr|cp3|kubelet asks for a serving certificate that nobody approves: Talos reads no static pod statuses any more
+etcd-broken|cp3|etcd gets an unknown flag: the service restarts for ever
+learner|cp1|a learner is added that never starts
+unstarted-member|cp1|a voter is added that never starts
+dns-scaled-to-zero|-|coredns is scaled to no replica
+dns-broken|-|coredns gets an unknown flag, old pods go first
+cni-missing|w1|CNI=none alone: the node's network configuration is taken away, NotReady within seconds
+api-filtered|cp2|port 6443 of the node swallows what comes from the switch, where the binary runs; nodes reach it
 maintenance|m1|one more node boots without a machine config: apid without mTLS, few calls work
 E
 }
@@ -71,6 +84,33 @@ etcd_removed_on() { # NODE: asked of another one, since a member does not remove
   on_node "$other" etcd remove-member "$(member "$1")"
 }
 
+etcdctl_on() { # NODE ARG...
+  local secrets
+  secrets=/proc/$(init "$1")/root/system/secrets/etcd
+  LIMIT=20 in_rig etcdctl --endpoints "$(node_ip "$1"):2379" --cacert "$secrets/ca.crt" --cert "$secrets/admin.crt" \
+    --key "$secrets/admin.key" "${@:2}"
+}
+ghost_on() { # NODE [OPTION]: a member for an address where nobody is
+  etcdctl_on "$1" member add ghost "${@:2}" --peer-urls "https://$E2E_SUBNET.9:2380"
+}
+ghost_off() { # NODE
+  etcdctl_on "$1" member remove "$(etcdctl_on "$1" member list | awk -F', ' -v ip="$E2E_SUBNET.9" '$4 ~ ip { print $1 }')"
+}
+
+custom_pod() { # NODE COMMAND
+  patch "$1" "$(cat << J
+{"machine": {"pods": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "custom", "namespace": "kube-system"},
+  "spec": {"hostNetwork": true, "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10", "command": ["$2"]}]}}]}}
+J
+)"
+}
+cni_file() { # NODE
+  echo "$disks/$1/volumes/etc-cni/net.d/10-rig.conflist"
+}
+filter() { # -I|-D NODE
+  in_rig iptables "$1" OUTPUT -p tcp -d "$(node_ip "$2")" --dport 6443 -j DROP
+}
+
 name=${1:-}
 case $name in
   list)
@@ -87,14 +127,43 @@ line=$(grep "^$name|" < <(faults)) || die "no fault '$name'; '$0 list' shows the
 switch=${2:-}
 node=${3:-$(cut -d'|' -f2 <<< "$line")}
 [[ $switch =~ ^(on|off)$ ]] || die "usage: faults.sh $name on|off [NODE]"
-[[ " $nodes m1 " == *" $node "* ]] || die "no node '$node' in this rig; there are $nodes"
+[[ $node = - || " $nodes m1 " == *" $node "* ]] || die "no node '$node' in this rig; there are $nodes"
 
 case $name:$switch in
   scheduler-broken:on) bogus_flag "$node" scheduler ;;
   controller-manager-broken:on) bogus_flag "$node" controllerManager ;;
   apiserver-broken:on) bogus_flag "$node" apiServer ;;
   kubelet-crash:on) patch "$node" '{"machine": {"kubelet": {"extraArgs": {"bogus-flag": "1"}}}}' ;;
-  scheduler-broken:off | controller-manager-broken:off | apiserver-broken:off | kubelet-crash:off) restore "$node" ;;
+  controller-manager-disabled:on) patch "$node" '{"machine": {"controlPlane": {"controllerManager": {"disabled": true}}}}' ;;
+  scheduler-disabled:on) patch "$node" '{"machine": {"controlPlane": {"scheduler": {"disabled": true}}}}' ;;
+  custom-pod:on) custom_pod "$node" /pause ;;
+  custom-pod-broken:on) custom_pod "$node" /not-there ;;
+  kubelet-image:on) patch "$node" "{\"machine\": {\"kubelet\": {\"image\": \"ghcr.io/siderolabs/kubelet:v${KUBERNETES%.*}.99\"}}}" ;;
+  kubelet-csr:on) patch "$node" '{"machine": {"kubelet": {"extraArgs": {"rotate-server-certificates": "true"}}}}' ;;
+  etcd-broken:on) patch "$node" '{"cluster": {"etcd": {"extraArgs": {"bogus-flag": "1"}}}}' ;;
+  *-broken:off | *-disabled:off | custom-pod:off | kubelet-crash:off | kubelet-image:off | kubelet-csr:off)
+    case $name in
+      dns-broken) kubectl -n kube-system rollout undo deployment coredns ;;
+      kubelet-csr)
+        restore "$node"
+        kubectl delete csr --field-selector spec.signerName=kubernetes.io/kubelet-serving ;;
+      *) restore "$node" ;;
+    esac ;;
+  learner:on) ghost_on "$node" --learner ;;
+  unstarted-member:on) ghost_on "$node" ;;
+  learner:off | unstarted-member:off) ghost_off "$node" ;;
+  dns-scaled-to-zero:on) kubectl -n kube-system scale deployment coredns --replicas 0 ;;
+  dns-scaled-to-zero:off) kubectl -n kube-system scale deployment coredns --replicas 2 ;;
+  dns-broken:on)
+    kubectl -n kube-system patch deployment coredns --type json -p "$(cat << 'J'
+[{"op": "replace", "path": "/spec/strategy", "value": {"type": "Recreate"}},
+ {"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["-bogus-flag"]}]
+J
+)" ;;
+  cni-missing:on) mv "$(cni_file "$node")" "$disks/$node/cni" ;;
+  cni-missing:off) mv "$disks/$node/cni" "$(cni_file "$node")" ;;
+  api-filtered:on) filter -I "$node" ;;
+  api-filtered:off) filter -D "$node" ;;
   cordon:on) kubectl cordon "$node" ;;
   cordon:off) kubectl uncordon "$node" ;;
   node-down:on) rig_node down "$node" ;;

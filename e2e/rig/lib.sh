@@ -32,7 +32,7 @@ pinned() { # NAME: a version at the top of build.sh
 }
 defaults() {
   local name
-  : "${MODE:=ha}"             # single (cp1) or ha (cp1 cp2 cp3 w1)
+  : "${MODE:=ha}"             # single (cp1), pair (cp1 cp2 w1) or ha (cp1 cp2 cp3 w1)
   : "${TALOS:=$(pinned TALOS_DEFAULT)}" # version of machined and talosctl
   TALOS=${TALOS#v}
   : "${E2E_SUBNET:=10.55.0}"  # first three octets; inside the rig's namespaces only
@@ -40,7 +40,7 @@ defaults() {
   : "${NOPROXY:=false}"       # true: no kube-proxy
   : "${NODNS:=false}"         # true: no coredns
   : "${NODISC:=false}"        # true: no discovery service
-  [[ $MODE =~ ^(single|ha)$ ]] || die "mode $MODE: wanted is single or ha"
+  [[ $MODE =~ ^(single|pair|ha)$ ]] || die "mode $MODE: wanted is single, pair or ha"
   [[ $CNI =~ ^(flannel|none)$ ]] || die "CNI=$CNI: wanted is flannel or none"
   [[ $E2E_SUBNET =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "E2E_SUBNET=$E2E_SUBNET: wanted are three octets"
   for name in NOPROXY NODNS NODISC; do
@@ -50,8 +50,11 @@ defaults() {
       *) die "$name=${!name}: wanted is true or false" ;;
     esac
   done
-  nodes=cp1
-  [ "$MODE" = single ] || nodes="cp1 cp2 cp3 w1"
+  case $MODE in
+    single) nodes=cp1 ;;
+    pair) nodes="cp1 cp2 w1" ;;
+    ha) nodes="cp1 cp2 cp3 w1" ;;
+  esac
   suffix='' # of the programs that belong to this version
   [ "$TALOS" = "$(pinned TALOS_DEFAULT)" ] || suffix=-$TALOS
   KUBERNETES=$(pinned KUBERNETES)

@@ -3,7 +3,7 @@
 # flannel, coredns. No container engine, no VM, nothing outside of the rig's network namespaces. Root.
 #
 #   rig.sh setup               installs the Debian packages that are missing and builds what is missing
-#   rig.sh up [single|ha]      one control plane, or (default) three and a worker. Idempotent. Environment:
+#   rig.sh up [single|pair|ha] one control plane; two and a worker; (default) three and a worker. Idempotent. Environment:
 #                              TALOS=1.13.0 version, CNI=flannel|none, NOPROXY=true NODNS=true NODISC=true leave out
 #                              kube-proxy, coredns, discovery service; BOOTSTRAP=0 leaves etcd unbootstrapped,
 #                              WAIT=0 does not wait for `talosctl health`, HEALTH_TIMEOUT=10m
@@ -11,7 +11,8 @@
 #   rig.sh talosctl ARG...     talosctl of the rig's version, as os:admin
 #   rig.sh kubectl ARG...      as cluster-admin
 #   rig.sh exec CMD...         any command inside the rig's network, with TALOSCONFIG and KUBECONFIG set (the same rights)
-#   rig.sh talosconfig ROLE    prints a talosconfig with that role: os:reader, os:operator, os:admin
+#   rig.sh talosconfig ROLE    prints a talosconfig with that role: os:reader, os:operator, os:admin; or, as os:reader, one
+#                              that is of no use: expired, no-client-auth
 #   rig.sh kubeconfig NAME MANIFEST  prints a kubeconfig of ServiceAccount NAME in kube-system with no other rights than the
 #                              ClusterRoles and Roles of MANIFEST, which it applies
 #   rig.sh foreign up|down     a second Kubernetes cluster (an API server and an etcd, CA and Nodes of its own) on the
@@ -261,14 +262,57 @@ J
 }
 
 # ---- credentials -----------------------------------------------------------------------------------------------------
-talosconfig() { # ROLE
+talosconfig() { # ROLE, or a kind of broken one
   local file
+  case $1 in
+    expired | no-client-auth)
+      bad_talosconfig "$1"
+      return ;;
+  esac
   file=$(mktemp -u "$cfg/role.XXXXXX")
   on_node cp1 config new --roles "$1" --crt-ttl 24h "$file" 1>&2
   talosctl --talosconfig "$file" config endpoint $(for node in $(control_planes); do node_ip "$node"; done) 1>&2
   talosctl --talosconfig "$file" config node "$(node_ip cp1)" 1>&2
   cat "$file"
   rm -f "$file"
+}
+
+# Signed by the cluster's own CA, for os:reader.
+bad_talosconfig() { # expired|no-client-auth
+  local dir=$state/bad-talosconfig usage=clientAuth start=20200101000000Z end=20360101000000Z
+  case $1 in
+    expired) end=20210101000000Z ;;
+    no-client-auth) usage=serverAuth ;;
+  esac
+  rm -rf "$dir"
+  (
+    umask 077
+    mkdir -p "$dir/new"
+    cd "$dir"
+    python3 - "$cfg/secrets.yaml" << 'P'
+import base64, re, sys
+os_ca = re.search(r"^ +os:\n +crt: (\S+)\n +key: (\S+)", open(sys.argv[1]).read(), re.MULTILINE)
+open("ca.crt", "wb").write(base64.b64decode(os_ca[1]))
+# Talos names the algorithm in the PEM label, openssl does not.
+open("ca.key", "wb").write(base64.b64decode(os_ca[2]).replace(b"ED25519 PRIVATE", b"PRIVATE"))
+P
+    openssl genpkey -algorithm ed25519 -out client.key
+    openssl req -new -key client.key -subj /O=os:reader/CN=reader -out client.csr
+    : > index
+    printf '[ca]\ndefault_ca=c\n[c]\ndatabase=index\nnew_certs_dir=new\nrand_serial=yes\ndefault_md=default\npolicy=p\n[p]\nO=supplied\nCN=supplied\n[e]\nextendedKeyUsage=%s\nkeyUsage=digitalSignature\n' $usage > ca.conf
+    openssl ca -batch -config ca.conf -cert ca.crt -keyfile ca.key -in client.csr -out client.crt -notext -extensions e \
+      -startdate $start -enddate $end
+  ) > "$run/bad-talosconfig.log" 2>&1 || die "openssl: $(tail -n 3 "$run/bad-talosconfig.log")"
+  cat << Y
+context: $1
+contexts:
+  $1:
+    endpoints: [$(ips $(control_planes))]
+    ca: $(base64 -w0 "$dir/ca.crt")
+    crt: $(base64 -w0 "$dir/client.crt")
+    key: $(sed 's/PRIVATE/ED25519 PRIVATE/' "$dir/client.key" | base64 -w0)
+Y
+  rm -rf "$dir"
 }
 
 print_kubeconfig() { # NAME SERVER CA-BASE64 USER: a kubeconfig; USER is the one line that proves who it is
@@ -493,7 +537,7 @@ command=${1:-}
 case $command in
   up | down | setup | status | talosctl | kubectl | exec | talosconfig | kubeconfig | foreign | node) need_machine ;;
   *)
-    sed -n '2,23p' "$0"
+    sed -n '2,24p' "$0"
     exit 2 ;;
 esac
 case $command in

@@ -1,0 +1,175 @@
+"""Runs scenarios, cluster by cluster: fault, run of the binary beside talosctl, comparison, healing."""
+import json
+import shutil
+import time
+
+from cluster import Broken, Cluster
+from scenario import compare, execute, read_json, switch_faults, waits
+
+
+def say(text):
+    print(text, flush=True)
+
+
+class Runner:
+    def __init__(self, binary, record=None, simulator=None, keeper=None):
+        self.binary, self.record = binary, record
+        self.simulator = simulator  # function that compares a simulated cluster with the healthy one
+        self.keeper = keeper  # of the results; with it talosctl is asked, too
+        self.cluster, self.simulator_differs = None, False
+        self.results = {}
+        self.healthy_runs = {}
+
+    def report(self, scenario, differences, run, begin, extra=""):
+        name = scenario["name"]
+        self.results[name] = self.results.get(name, True) and not differences
+        took = f"{time.monotonic() - begin:6.1f}s"
+        say(f"{'FAIL' if differences else 'ok':4}  {name:28} {took}  {extra or scenario['title']}")
+        if not differences:
+            return
+        for line in differences:
+            say(f"      | {line}")
+        if run:
+            say(f"      command: {' '.join(map(str, run.command))}")
+            say(f"      exit code {run.code} after {run.seconds:.2f} s")
+            for title, text in (("text report", run.text()), ("stderr, its end", run.stderr[-2000:])):
+                say(f"      ---- {title} ----")
+                for line in text.splitlines():
+                    say(f"      {line}")
+            say("      ----")
+
+    def healthy(self, scenario):
+        """A run with the same options on the healthy cluster. One for all scenarios that have them in common."""
+        key = json.dumps({k: v for k, v in scenario.get("run", {}).items() if not k.startswith("fault_")}, sort_keys=True)
+        if key not in self.healthy_runs:
+            self.healthy_runs[key] = execute(scenario, self.cluster, self.binary, with_fault=False)
+        return self.healthy_runs[key]
+
+    def keep_recording(self, scenario, run):
+        """Of a state that is what it was meant to be."""
+        if "could not record" in run.stderr or read_json(run.recording) is None:
+            raise Broken(f"no recording; is the binary built with the feature `record`? {run.stderr[-300:]}")
+        self.record.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(run.recording, self.record / f"{scenario['name']}.json")
+
+    def against_healthy(self, scenario):
+        """An expectation that the healthy cluster meets, too, would prove nothing."""
+        if scenario["expect"]["exit"] == 0:
+            return
+        run = self.healthy(scenario)
+        if not compare(scenario["expect"], run):
+            self.report(scenario, ["the healthy cluster meets the same expectation"], run, time.monotonic())
+        elif run.code != 0:
+            self.report(scenario, ["the same options on the healthy cluster: not exit code 0"], run, time.monotonic())
+
+    def scenario(self, scenario, heal=True):
+        begin, run, differences, times = time.monotonic(), None, [], []
+        try:
+            if scenario.get("phase") != "not-bootstrapped":
+                self.against_healthy(scenario)
+            mark = time.monotonic()
+            switch_faults(scenario, "on")
+            if "until" in scenario:
+                self.cluster.wait_until(scenario["until"])
+            times.append(f"fault {time.monotonic() - mark:.1f}s")
+            # A scenario about waiting shows a state that another one shows, too.
+            record = self.record and not waits(scenario)
+            run = execute(scenario, self.cluster, self.binary, record=record, beside=self.keeper is not None)
+            times.append(f"run {run.seconds:.1f}s")
+            if run.ended_after is not None:
+                times.append(f"ended {run.ended_after:.1f}s after `{scenario['during']['do']}`")
+            if run.beside:
+                times.append(f"talosctl health: {run.beside.code} after {run.beside.seconds:.1f}s")
+            differences = compare(scenario["expect"], run)
+            if record and not differences:
+                self.keep_recording(scenario, run)
+        except Broken as e:
+            differences = [f"rig: {e}"]
+        if scenario.get("run", {}).get("fault_kube") == "foreign":
+            self.cluster.end_foreign()
+        broken = None
+        if scenario.get("faults") and not scenario.get("ruins"):
+            broken = self.heal(scenario, differences, heal, times)
+        self.report(scenario, differences, run, begin, extra=f"{scenario['title']} ({', '.join(times)})")
+        if self.keeper and run and not differences:
+            self.keeper.keep(scenario, self.binary, run)
+        if broken:
+            raise broken
+
+    def heal(self, scenario, differences, heal, times):
+        """Undoes the faults. What it could not undo is returned; it says nothing about the binary."""
+        try:
+            if scenario.get("during", {}).get("do") != "heal" or differences:
+                switch_faults(scenario, "off")
+            if heal:
+                times.append(f"heal {self.cluster.wait_healthy():.1f}s")
+        except Broken as e:
+            times.append("not healed")
+            return e
+        return None
+
+    def all(self, scenarios):
+        """Scenarios that share a kind of cluster share the cluster."""
+        for kind in dict.fromkeys(s["cluster"] for s in scenarios):
+            self.cluster, self.healthy_runs = Cluster(kind), {}
+            try:
+                self.of_kind([s for s in scenarios if s["cluster"] == kind])
+            except Broken as e:
+                # The scenarios that were not run have not passed; the other clusters can tell about theirs.
+                say(f"FAIL  the cluster `{kind}`: {e}")
+                self.cluster.down()
+
+    def of_kind(self, scenarios):
+        early = [s for s in scenarios if s.get("phase") == "not-bootstrapped"]
+        late = [s for s in scenarios if s not in early]
+        begin = time.monotonic()
+        self.take_over(early)
+        if not self.cluster.is_up():
+            self.cluster.up(bootstrap=False)
+            say(f"{self.cluster.kind.what}: the nodes run after {time.monotonic() - begin:.0f} s, etcd is not bootstrapped")
+        for s in early:
+            self.scenario(s, heal=False)
+            if s.get("ruins"):
+                self.cluster.down()
+                if s is not early[-1] or late:
+                    self.cluster.up(bootstrap=False)
+        if early and not late:
+            say("not bootstrapped, because no other scenario was asked for; no comparison with a healthy cluster")
+            return
+        self.make_healthy()
+        if self.simulator:  # before any fault leaves traces
+            self.simulator_differs = not self.simulator(self.cluster)
+            self.simulator = None
+        for s in early:
+            self.against_healthy(s)
+        for n, s in enumerate(late):
+            try:
+                self.scenario(s)
+            except Broken as e:
+                say(f"the cluster did not heal, and is made anew: {e}")
+                self.cluster.down()
+            if s.get("ruins"):
+                self.cluster.down()
+            if not self.cluster.is_up() and n + 1 < len(late):
+                self.cluster.up(bootstrap=False)
+                self.make_healthy()
+
+    def take_over(self, early):
+        """Uses what an earlier --keep left, if it is such a cluster and well; else ends it."""
+        if not self.cluster.is_up():
+            return
+        if early or not self.cluster.is_of_this_kind():
+            self.cluster.down()
+            return
+        try:
+            self.cluster.up(bootstrap=True)
+            self.cluster.wait_healthy(60)
+        except Broken as e:
+            say(f"a cluster is there, but cannot be used: {e}")
+            self.cluster.down()
+
+    def make_healthy(self):
+        begin = time.monotonic()
+        self.cluster.up(bootstrap=True)
+        self.cluster.wait_healthy()
+        say(f"{self.cluster.kind.what}: healthy after another {time.monotonic() - begin:.0f} s")

@@ -1,0 +1,319 @@
+"""A scenario: its file, the run of the binary, and what of it is not as expected."""
+import dataclasses
+import fnmatch
+import json
+import pathlib
+import re
+import shutil
+import signal
+import string
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+import xml.etree.ElementTree
+
+from cluster import KINDS, rig
+from processes import end, output, start
+
+HERE = pathlib.Path(__file__).resolve().parent
+RUN_LIMIT = 180  # seconds after which a binary that does not end is killed
+TALOSCTL_WAITS = "12s"
+TOP = {"title", "cluster", "phase", "only", "ruins", "faults", "until", "run", "during", "expect"}
+RUN = {"talos", "kube", "args", "fault_talos", "fault_kube", "fault_args"}
+EXPECT = {
+    "exit", "result", "complete", "deadline_reached", "problems", "may", "explained", "warnings", "blocked", "diagnoses",
+    "text", "seconds", "ends_within",
+}
+
+
+def load(only, full):
+    """Those of these names, or all; without `full` only what every change is tested with."""
+    scenarios = []
+    for path in sorted((HERE / "scenarios").glob("*.toml")):
+        s = tomllib.loads(path.read_text())
+        s["name"], s["file"] = path.stem.split("-", 1)[1], path
+        unknown = (s.keys() - TOP - {"name", "file"}) | (s.get("run", {}).keys() - RUN) | (s["expect"].keys() - EXPECT)
+        if unknown:
+            sys.exit(f"{path}: unknown: {', '.join(sorted(unknown))}")
+        if s.setdefault("cluster", "ha") not in KINDS or s.get("only", "full") != "full":
+            sys.exit(f"{path}: clusters are {', '.join(KINDS)}; `only` can be \"full\"")
+        scenarios.append(s)
+    names = [s["name"] for s in scenarios]
+    for name in only or []:
+        if name not in names:
+            sys.exit(f"no scenario `{name}`; --list shows them")
+    return [s for s in scenarios if (s["name"] in only if only else full or "only" not in s)]
+
+
+def switch_faults(scenario, switch):
+    faults = scenario.get("faults", [])
+    for fault in faults if switch == "on" else reversed(faults):
+        name, *node = fault.split()
+        rig(name, switch, *node, program="faults.sh", limit=120)
+
+
+@dataclasses.dataclass
+class Beside:
+    """What `talosctl health` says of the same state at the same time."""
+
+    code: int
+    seconds: float
+    last: str
+
+
+class Talosctl(threading.Thread):
+    """Asks it while the binary runs. As the administrator, since others may not, unless the talosconfig is the fault."""
+
+    def __init__(self, cluster, talosconfig):
+        super().__init__()
+        self.cluster, self.talosconfig, self.beside = cluster, talosconfig, None
+
+    def run(self):
+        c = self.cluster
+        command = ["talosctl", "--talosconfig", self.talosconfig, "-n", c.env["CP1"], "health", "--wait-timeout", TALOSCTL_WAITS]
+        begin = time.monotonic()
+        code, out, err = output(c.enter(command), 60, env=c.env)
+        lines = [line.strip() for line in (out + "\n" + err).splitlines() if line.strip()]
+        # It names what it waits for again and again, and in the end an error that only says that time is over.
+        waiting = [line for line in lines if line.startswith("waiting for") and not line.endswith(("...", ": OK"))]
+        last = (waiting or lines or ["(nothing)"])[-1]
+        self.beside = Beside(code, time.monotonic() - begin, last[:300])
+
+
+def ask_talosctl(scenario, cluster, binary):
+    """Not where other options of ours are the fault: it has no such options."""
+    run = scenario.get("run", {})
+    if "fault_kube" in run or "fault_args" in run:
+        return None
+    asked = Talosctl(cluster, cluster.credentials("talos", run.get("fault_talos", "os:admin"), binary))
+    asked.start()
+    return asked
+
+
+class Run:
+    """One run of the binary and all that it left behind."""
+
+    def __init__(self, command, code, seconds, stdout, stderr, reports, variables):
+        self.command, self.code, self.seconds = command, code, seconds
+        self.stdout, self.stderr, self.reports = stdout, stderr, reports
+        self.variables = variables  # CP1 and so on
+        self.notes = []  # what was wrong before any comparison
+        self.document = None
+        self.ended_after = None
+        self.recording = None
+        self.beside = None
+
+    def text(self):
+        path = self.reports["text"]
+        return path.read_text(errors="replace") if path.exists() else "(no text report)"
+
+
+def waits(scenario):
+    return "--wait-timeout" in scenario.get("run", {}).get("args", [])
+
+
+def options(scenario, env, with_fault):
+    """Role of the talosconfig, kind of kubeconfig, arguments."""
+    run = scenario.get("run", {})
+    talos, kube, args = run.get("talos", "os:reader"), run.get("kube", "rbac"), list(run.get("args", []))
+    if with_fault:
+        talos, kube = run.get("fault_talos", talos), run.get("fault_kube", kube)
+        args += run.get("fault_args", [])
+    return talos, kube, [string.Template(a).substitute(env) for a in args]
+
+
+def command_line(scenario, cluster, binary, with_fault, reports, variables):
+    talos, kube, args = options(scenario, cluster.env, with_fault)
+    if talos != "none":
+        args += ["--talosconfig", cluster.credentials("talos", talos, binary)]
+    if kube != "none":
+        args += ["--kubeconfig", cluster.credentials("kube", kube, binary)]
+    args += ["-o", "json"]
+    for form, path in reports.items():
+        args += ["--report", f"{form}={path}"]
+    # Nothing of the caller's environment: no CI variable, no kubeconfig in a home folder.
+    variables = ["PATH=/usr/bin:/bin", f"HOME={cluster.work / 'home'}", "LANG=C.UTF-8", *variables]
+    return cluster.enter(["env", "-i", *variables, binary, *args])
+
+
+def read_json(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def problems_of(document, severities):
+    """Three columns a problem: check, reason, target."""
+    found = {}
+    for check in document["checks"]:
+        for p in check["problems"]:
+            if p["severity"] in severities:
+                target = p.get("target") or {}
+                name = target.get("name") or target.get("address") or "-"
+                found[check["id"], p["reason"], name] = p
+    return found
+
+
+def state(scenario, env):
+    """What a recording is told about itself."""
+    talos, kube, args = options(scenario, env, with_fault=True)
+    return {
+        "name": scenario["name"],
+        "title": scenario["title"],
+        "phase": scenario.get("phase", "bootstrapped"),
+        "faults": [" ".join(fault.split()) for fault in scenario.get("faults", [])],
+        "talos": talos,
+        "kube": kube,
+        "args": args,
+    }
+
+
+def execute(scenario, cluster, binary, with_fault=True, record=False, beside=False):
+    folder = cluster.work / f"{scenario['name']}{'' if with_fault else '-healthy'}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    reports = {"json": folder / "report.json", "junit": folder / "report.xml", "text": folder / "report.txt"}
+    recording, variables = folder / "recording.json", []
+    if record:
+        told = json.dumps(state(scenario, cluster.env))
+        variables = [f"CLUSTER_HEALTH_RECORD={recording}", f"CLUSTER_HEALTH_RECORD_STATE={told}"]
+    command = command_line(scenario, cluster, binary, with_fault, reports, variables)
+    during = scenario.get("during", {}).get("do") if with_fault else None
+    notes, acted = [], None
+    talosctl = ask_talosctl(scenario, cluster, binary) if beside else None
+    with open(folder / "stdout", "w+") as out, open(folder / "stderr", "w+") as err:
+        begin = time.monotonic()
+        child = start(command, stdout=out, stderr=err)
+        try:
+            if during:
+                wait_for_problem(child, reports["json"], notes)
+            if during == "heal":
+                switch_faults(scenario, "off")
+                acted = time.monotonic()
+            elif during == "bootstrap":
+                rig("up", env={"WAIT": "0"})
+                acted = time.monotonic()
+            elif during and child.poll() is None:
+                child.send_signal(getattr(signal, during))
+                acted = time.monotonic()
+            try:
+                child.wait(scenario.get("expect", {}).get("seconds", 0) + RUN_LIMIT)
+            except subprocess.TimeoutExpired:
+                notes.append(f"did not end within {RUN_LIMIT} s")
+        finally:
+            end(child)
+        over = time.monotonic()
+        out.seek(0), err.seek(0)
+        run = Run(command, child.returncode, over - begin, out.read(), err.read(), reports, cluster.env)
+    if talosctl:
+        talosctl.join()
+        run.beside = talosctl.beside
+    run.notes = notes
+    run.recording = recording
+    run.ended_after = over - acted if acted else None
+    # A killed process leaves nothing on stdout; its reports have to stand for it.
+    if during == "SIGKILL":
+        run.document = read_json(reports["json"])
+    else:
+        try:
+            run.document = json.loads(run.stdout)
+        except ValueError as e:
+            run.notes.append(f"stdout is not one JSON document: {e}")
+    check_reports(run)
+    return run
+
+
+def wait_for_problem(child, path, notes):
+    """The report file is replaced while the binary waits: the first round is over when it shows a problem."""
+    limit = time.monotonic() + 40
+    while child.poll() is None and time.monotonic() < limit:
+        document = read_json(path)
+        if document and any(p["severity"] in ("fail", "error") for c in document["checks"] for p in c["problems"]):
+            return
+        time.sleep(0.05)
+    notes.append("the JSON report showed no problem while the binary was waiting")
+
+
+def check_reports(run):
+    document = read_json(run.reports["json"])
+    if document is None:
+        run.notes.append("--report json=...: no valid JSON document")
+    elif run.document is not None and document != run.document:
+        run.notes.append("--report json=... differs from stdout")
+    try:
+        cases = list(xml.etree.ElementTree.parse(run.reports["junit"]).getroot().iter("testcase"))
+    except (OSError, xml.etree.ElementTree.ParseError) as e:
+        run.notes.append(f"--report junit=...: {e}")
+        return
+    bad = [c for c in cases if c.find("failure") is not None or c.find("error") is not None]
+    if not cases:
+        run.notes.append("--report junit=...: no test case")
+    if bool(bad) != (run.code != 0):
+        run.notes.append(f"--report junit=...: {len(bad)} of {len(cases)} cases failed, exit code {run.code}")
+
+
+def compare(expect, run):
+    """The differences between what was expected and what was seen, a line each."""
+    lines = list(run.notes)
+
+    def same(what, wanted, seen):
+        if wanted is not None and wanted != seen:
+            lines.append(f"{what}: expected {wanted}, got {seen}")
+
+    same("exit code", expect["exit"], run.code)
+    if run.seconds > expect.get("seconds", RUN_LIMIT):
+        lines.append(f"took {run.seconds:.2f} s, {expect['seconds']} s are allowed")
+    if run.ended_after is not None and run.ended_after > expect.get("ends_within", RUN_LIMIT):
+        lines.append(f"ended {run.ended_after:.1f} s after the fault or the signal, {expect['ends_within']} s are allowed")
+    text, at = run.text(), 0
+    for pattern in expect.get("text", []):
+        pattern = string.Template(pattern).safe_substitute({k: re.escape(v) for k, v in run.variables.items()})
+        found = re.compile(pattern, re.MULTILINE).search(text, at)
+        if not found:
+            lines.append(f"text report: no /{pattern}/{' after the one before' if at else ''}")
+        else:
+            at = found.end()
+    d = run.document
+    if d is None:
+        return lines
+    same("result", expect.get("result"), d.get("result"))
+    same("complete", expect.get("complete", True), d.get("complete"))
+    same("deadlineReached", expect.get("deadline_reached"), d.get("deadlineReached"))
+    if run.code >= 0:
+        same("exitCode in the report", run.code, d.get("exitCode"))
+    try:
+        bad = problems_of(d, ("fail", "error"))
+        roots = {k for k, p in bad.items() if not p.get("explainedBy")}
+        if "problems" in expect:
+            lines += unequal("problem", expect["problems"], roots, expect.get("may", []))
+        if "explained" in expect:
+            lines += unequal("explained problem", expect["explained"], bad.keys() - roots, expect.get("may", []))
+        if "warnings" in expect:
+            lines += unequal("warning", expect["warnings"], problems_of(d, ("warn",)).keys(), expect.get("may", []))
+        if "blocked" in expect:
+            blocked = {c["id"] for c in d["checks"] if c["status"] == "blocked"}
+            lines += [f"not blocked: {i}" for i in expect["blocked"] if i not in blocked]
+            lines += [f"blocked, unexpectedly: {i}" for i in blocked - set(expect["blocked"])]
+        if "diagnoses" in expect:
+            lines += unequal("diagnosis", expect["diagnoses"], {(x["id"],) for x in d["diagnoses"]}, [])
+    except (KeyError, TypeError, AttributeError) as e:
+        lines.append(f"the JSON document is not of the agreed shape: {type(e).__name__} {e}")
+    return lines
+
+
+def unequal(what, wanted, seen, may):
+    """Each wanted line must be seen and each seen one wanted. `a|b` in a column is either,
+    `*` anything; what fits a line of `may` does not count."""
+
+    def fits(line, found):
+        columns = line.split()
+        return len(columns) == len(found) and all(
+            any(fnmatch.fnmatchcase(f, one) for one in c.split("|")) for c, f in zip(columns, found)
+        )
+
+    missing = [w for w in wanted if not any(fits(w, s) for s in seen)]
+    extra = [s for s in sorted(seen) if not any(fits(w, s) for w in [*wanted, *may])]
+    return [f"missing {what}: {' '.join(m.split())}" for m in missing] + [f"unexpected {what}: {' '.join(e)}" for e in extra]
