@@ -307,17 +307,22 @@ pub(super) fn trouble(state: &PodState) -> Option<Trouble> {
         };
         words.push(format!("container {}: {doing}", container.name));
         words.extend(container.exit_code.map(|code| format!("exit code {code}")));
-        if container.restarts > 0 {
-            words.push(format!("{} restarts", container.restarts));
+        match container.restarts {
+            0 => {}
+            1 => words.push("1 restart".to_owned()),
+            n => words.push(format!("{n} restarts")),
         }
-        words
-            .extend([&container.termination_message, &container.waiting_message].into_iter().flatten().next().cloned());
+        // How long the kubelet waits until it tries again says nothing more.
+        let waits = container.waiting_message.as_ref().filter(|_| crashing.is_none());
+        words.extend(container.termination_message.as_ref().or(waits).cloned());
     } else {
         let phase = if state.phase.is_empty() { "no phase" } else { state.phase.as_str() };
         let ready = if state.ready.is_none() { "no Ready condition" } else { "not ready" };
         words.push(format!("{phase}, {ready}"));
     }
-    if !state.message.is_empty() {
+    // The kubelet's summary names the container that is named already.
+    let repeats = shown.is_some() && state.message.starts_with("containers with unready status");
+    if !state.message.is_empty() && !repeats {
         words.push(state.message.clone());
     }
     Some(Trouble { crash_looping: crashing.is_some(), words: words.join(", ") })

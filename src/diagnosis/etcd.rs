@@ -134,6 +134,9 @@ data and let it join anew. If you cannot tell which one is right, restore a back
     recognise: |symptoms| alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "corrupt"),
 };
 
+/// How a member shows that it does not take part yet.
+const JOINING: &[Reason] = &[Reason::Learner, Reason::MemberJoining];
+
 pub(super) const LEARNER: Cause = Cause {
     id: "etcd-member-stuck-joining",
     title: "an etcd member does not get beyond joining",
@@ -153,9 +156,13 @@ Mend the network in both directions. If that does not help, remove the member, w
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
     recognise: |symptoms| {
-        let stuck = symptoms.of(&[Reason::Learner, Reason::MemberJoining]);
-        // A young one is only warned of, and on its way.
-        let groups = symptoms.by_subject(stuck.filter(|sign| sign.problem.severity == Severity::Fail));
+        let stuck = symptoms.of(JOINING);
+        // A young one is only warned of, and on its way. One that no machine is behind will never come.
+        let is_stuck = |sign: &Sign<'_>| {
+            sign.problem.severity == Severity::Fail
+                && !symptoms.about(sign.target).any(|it| it.problem.reason == Reason::StaleMember)
+        };
+        let groups = symptoms.by_subject(stuck.filter(is_stuck));
         groups
             .iter()
             .map(|signs| {
@@ -190,19 +197,93 @@ Make sure that its machine is gone for good, then remove the member by its id. R
 };
 
 fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognised {
-    let id = sign.target.id.as_deref().map(|id| format!(" ({id})")).unwrap_or_default();
-    let voters = views(symptoms).count();
+    // A member that has never started has no name but its id.
+    let id = sign.target.id.as_deref().filter(|id| *id != sign.target.name);
+    let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
+    let answering = views(symptoms).count();
+    let learner = symptoms.about(sign.target).any(|it| it.problem.reason == Reason::Learner);
+    let counts = if learner { "and takes the place of the next learner" } else { "and still counts" };
     let headline = format!(
-        "etcd member {}{id} belongs to none of the {voters} control planes that answer, and still counts",
+        "etcd member {}{id} belongs to none of the {answering} control planes that answer, {counts}",
         sign.target
     );
     let margin = symptoms.of_check(
         "etcd.tolerance",
         &[Reason::NoTolerance, Reason::EvenMembers, Reason::MarginUnmet, Reason::TwoMembers],
     );
-    let diagnosis = Recognised::new(STALE.id, headline).rests_on(sign).explains(margin);
+    let joining = symptoms.about(sign.target).filter(|it| JOINING.contains(&it.problem.reason));
+    let margin = margin.filter(|_| !learner);
+    let diagnosis = Recognised::new(STALE.id, headline).rests_on(sign).explains(margin).explains(joining);
     match symptoms.snapshot.control_planes().find(|node| node.talos.etcd_members.is_ok()) {
         Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()])),
         None => diagnosis,
     }
 }
+
+pub(super) const REMOVED: Cause = Cause {
+    id: "etcd-member-removed",
+    title: "a control plane is no member of etcd any more",
+    explain: "The machine is configured as a control plane and answers, and etcd's list has no member of its own: it was removed, by \
+hand or by an upgrade or reset that did not come to its end. Its etcd cannot start with the data of its former membership, so its \
+API server, if it still runs, has no database, and etcd tolerates one loss less than you planned for.\n\n\
+It does not come back by itself. Wipe its data and let it join anew; that needs a quorum of the others.",
+    source: ETCD_RECONFIGURATION,
+    remedy: &[
+        Look("talosctl -n CP etcd members"),
+        Look("talosctl -n NODE logs etcd"),
+        Do(
+            "Only while the others have a quorum without it. What only this machine holds on its disk is lost, its etcd's data among it:",
+        ),
+        Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
+    ],
+    recognise: |symptoms| {
+        let signs = symptoms.of_check("etcd.members.nodes", &[Reason::NotAMember]);
+        let removed = signs.filter(|sign| {
+            let is_out = |it: &Sign<'_>| it.check == "etcd.service" && it.problem.severity == Severity::Fail;
+            symptoms.passed_on_the_whole("etcd.quorum") && symptoms.about(sign.target).any(|it| is_out(&it))
+        });
+        removed
+            .map(|sign| {
+                let headline = format!("control plane {} is no member of etcd", sign.target);
+                let own = symptoms.about(sign.target).filter(|it| it.check == "etcd.service");
+                let margin = symptoms.of_check("etcd.tolerance", &[Reason::TwoMembers, Reason::MarginUnmet]);
+                Recognised::new(REMOVED.id, headline).rests_on(&sign).explains(own).explains(margin)
+            })
+            .collect()
+    },
+};
+
+pub(super) const DOWN: Cause = Cause {
+    id: "etcd-member-down",
+    title: "etcd does not work on one control plane, and the others go on without it",
+    explain: "The machine answers, its etcd does not, and the other members have a quorum without it. The cluster works, with less \
+or nothing to spare: the next loss may stop it. The API server of that machine has no database, so a load balancer has to leave it \
+out.\n\n\
+The log of the service says why: a disk that is full or too slow, an argument that etcd does not know, data that is damaged, or no \
+way to the others on port 2380. Mend this before any upgrade or reboot of another control plane.",
+    source: TALOS_ETCD,
+    remedy: &[
+        Look("talosctl -n NODE service etcd"),
+        Look("talosctl -n NODE logs etcd"),
+        Look("talosctl -n CP etcd status"),
+        Do("Leave the other control planes alone until it is back."),
+    ],
+    recognise: |symptoms| {
+        if !symptoms.passed_on_the_whole("etcd.quorum") {
+            return Vec::new();
+        }
+        let signs = symptoms.of_check("etcd.service", &[Reason::EtcdUnhealthy, Reason::EtcdStarting]);
+        signs
+            .filter(|sign| sign.is_root() && symptoms.is_open(sign))
+            .map(|sign| {
+                let headline = format!(
+                    "etcd does not work on {}, and the others go on without it: {}",
+                    sign.target, sign.problem.observed
+                );
+                let own = symptoms.about(sign.target).filter(|it| it.check == "etcd.lag");
+                let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet]);
+                Recognised::new(DOWN.id, headline).rests_on(&sign).explains(margin).explains(own)
+            })
+            .collect()
+    },
+};

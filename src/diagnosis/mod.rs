@@ -178,6 +178,8 @@ pub(crate) const ALL: &[&Cause] = &[
     &etcd::QUORUM,
     &etcd::LEARNER,
     &etcd::STALE,
+    &etcd::REMOVED,
+    &etcd::DOWN,
     &nodes::KUBELET,
     &nodes::UNAPPROVED,
     &api::CRASHES,

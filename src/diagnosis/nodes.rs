@@ -12,13 +12,19 @@ use crate::snapshot::{EtcdMember, Node, Role};
 use Step::{Change, Do, Look};
 
 /// All that is found wrong with a machine that takes part in nothing, and the margin that etcd lacks without it. What people
-/// have decided about it is no consequence.
+/// have decided about it, or have yet to decide, is no consequence.
 pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> Vec<Sign<'a>> {
     let decided = |reason| {
-        use Reason::{Cordoned, CordonedByTalos, StaleDiscoveryMember, StaleMember, StaleNodeObject, Uninitialised};
+        use Reason::{Cordoned, CordonedByTalos, CsrPending, StaleDiscoveryMember, StaleMember, StaleNodeObject};
         matches!(
             reason,
-            Cordoned | CordonedByTalos | StaleDiscoveryMember | StaleMember | StaleNodeObject | Uninitialised
+            Cordoned
+                | CordonedByTalos
+                | CsrPending
+                | StaleDiscoveryMember
+                | StaleMember
+                | StaleNodeObject
+                | Reason::Uninitialised
         )
     };
     let own = symptoms.about(target).filter(|sign| !decided(sign.problem.reason));

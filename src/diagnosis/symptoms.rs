@@ -121,6 +121,11 @@ impl<'a> Symptoms<'a> {
         self.passed.contains(&(check, target))
     }
 
+    /// The same of a check that has the whole cluster for its target.
+    pub(super) fn passed_on_the_whole(&self, check: &str) -> bool {
+        self.passed.iter().any(|(it, target)| *it == check && target.kind == Kind::Cluster)
+    }
+
     pub(super) fn node(&self, target: &Target) -> Option<&'a Node> {
         (target.kind == Kind::Node).then(|| self.nodes.get(target.name.as_str()).copied()).flatten()
     }

@@ -401,6 +401,23 @@ const CASES: &[Case] = &[
     },
     Case { cause: "etcd-member-without-machine", trouble: stale_member, needs: &[no_lists] },
     Case {
+        cause: "etcd-member-removed",
+        trouble: |snapshot| {
+            let mut left = members(snapshot);
+            left.retain(|member| member.name != "cp-3");
+            snapshot.set_members(&left);
+            service(snapshot, "cp-3", "etcd", "Preparing");
+            snapshot.talos_of("cp-3").etcd_members = gap(GapKind::ConnectionRefused);
+            snapshot.talos_of("cp-3").etcd_status = gap(GapKind::ConnectionRefused);
+        },
+        needs: &[no_lists, no_statuses, |snapshot| snapshot.talos_of("cp-3").services = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "etcd-member-down",
+        trouble: |snapshot| service(snapshot, "cp-3", "etcd", "Waiting"),
+        needs: &[no_lists, no_statuses, |snapshot| snapshot.talos_of("cp-3").services = gap(GapKind::TimedOut)],
+    },
+    Case {
         cause: "kubelet-not-running",
         trouble: |snapshot| service(snapshot, "w-1", "kubelet", "Waiting"),
         needs: &[|snapshot| snapshot.talos_of("w-1").services = gap(GapKind::TimedOut)],

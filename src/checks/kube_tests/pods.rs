@@ -440,7 +440,7 @@ fn a_pod_that_is_not_ready_says_what_it_does() {
     assert_eq!(words(pod_of(vec![container(false, None, 0, false)])), "container it: not running");
     let killed =
         ContainerState { termination_reason: Some("OOMKilled".to_owned()), ..container(false, Some(137), 1, false) };
-    assert_eq!(words(pod_of(vec![killed])), "container it: OOMKilled, exit code 137, 1 restarts");
+    assert_eq!(words(pod_of(vec![killed])), "container it: OOMKilled, exit code 137, 1 restart");
     let pulled = ContainerState {
         waiting_reason: Some("ErrImagePull".to_owned()),
         waiting_message: Some("not found".to_owned()),
