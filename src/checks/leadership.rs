@@ -90,7 +90,7 @@ fn cause(snapshot: &Snapshot, nodes: &[&Node], component: Component) -> Option<&
     }
     // A lease is everybody's, so those outside of `--nodes` count; but their check says nothing that could explain it.
     let runs = |node: &&Node| components::fares(snapshot, node, component).status() == Status::Pass;
-    let is_judged = |node: &&Node| components::on_node(snapshot, node, component).status() > Status::Warn;
+    let is_judged = |node: &&Node| !components::on_node(snapshot, node, component).status().is_fine();
     (!nodes.iter().any(runs) && nodes.iter().any(is_judged)).then(|| component.check())
 }
 

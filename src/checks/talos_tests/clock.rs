@@ -260,3 +260,26 @@ fn a_clock_that_is_a_second_behind_is_no_finding() {
     assert_eq!(why.as_deref(), Some("not-measurable: its lease in Kubernetes is 41s old"));
     assert_eq!(observed(ID, &with(|snapshot| lease(snapshot, 42, true))).len(), 1);
 }
+
+#[test]
+fn a_lease_of_thirty_seconds_is_not_old() {
+    let again = |age| judge(ID, &with(|snapshot| lease(snapshot, age, false))).resample_after;
+    assert_eq!(again(30), None);
+    assert!(again(31).is_some());
+}
+
+/// Then one of the two clocks that it is compared with is wrong, and not its own.
+#[test]
+fn a_clock_that_its_kernel_vouches_for_may_be_right() {
+    let hinted = |milliseconds| {
+        let snapshot = with(|snapshot| {
+            lease(snapshot, -60, false);
+            kernel(snapshot, milliseconds, true);
+        });
+        let verdict = judge(ID, &snapshot);
+        let likely = "the time server that it follows is wrong, or the API server's clock is";
+        verdict.problems().any(|(_, problem)| problem.hints.contains(&crate::checks::Hint::likely(likely)))
+    };
+    assert!(hinted(0) && hinted(1000));
+    assert!(!hinted(1001));
+}

@@ -179,3 +179,19 @@ fn an_alarm_names_the_machine_of_its_member() {
     });
     assert_eq!(observed("etcd.alarms", &unknown), ["alarm of unknown kind (-1), database 4.0 MiB, 3.0 MiB in use"]);
 }
+
+/// Defragmentation stops a member for its time.
+#[test]
+fn one_full_member_at_a_time_is_proposed_for_defragmentation() {
+    let proposed = |kinds: &[(usize, AlarmKind)]| {
+        let alarms: Vec<_> =
+            kinds.iter().map(|(index, kind)| EtcdAlarm { member_id: member(*index).id, kind: kind.clone() }).collect();
+        let snapshot = with(|snapshot| snapshot.talos_of("cp-1").etcd_alarms = Ok(alarms));
+        let hints = hints("etcd.alarms", &snapshot);
+        hints.iter().filter(|hint| matches!(hint, Hint::Remedy { .. })).count()
+    };
+    assert_eq!(proposed(&[(1, AlarmKind::NoSpace)]), 1);
+    assert_eq!(proposed(&[(1, AlarmKind::NoSpace), (2, AlarmKind::NoSpace)]), 1);
+    assert_eq!(proposed(&[(0, AlarmKind::Corrupt), (1, AlarmKind::NoSpace)]), 1);
+    assert_eq!(proposed(&[(0, AlarmKind::Corrupt)]), 0);
+}

@@ -85,7 +85,7 @@ fn fragmentation() {
     let sizes = |size, used| with(|status| (status.db_size, status.db_size_in_use) = (size, used));
     assert_eq!(wrong("etcd.space", &sizes(GIB, GIB / 4)), ["cp-2: warn fragmented"]);
     assert_eq!(observed("etcd.space", &sizes(GIB, GIB / 4)), ["256.0 MiB of 1.0 GiB in use"]);
-    for (size, used) in [(GIB, GIB / 2), (90_000_000, 1), (GIB, 0)] {
+    for (size, used) in [(GIB, GIB / 2), (90_000_000, 1), (100_000_000, 1), (GIB, 0)] {
         assert_eq!(status("etcd.space", &sizes(size, used)), Status::Pass, "{size} {used}");
     }
     let nearly_full = sizes(2 * GIB * 96 / 100, GIB / 4);

@@ -136,3 +136,16 @@ fn a_member_that_is_not_healthy_is_explained_by_what_is_known() {
         assert_eq!(wrong("etcd.service", &snapshot), [format!("{expected}{by}")]);
     }
 }
+
+#[test]
+fn external_etcd_that_refuses_a_certificate_wants_another() {
+    let mut snapshot = healthy().without_talos();
+    snapshot.external_etcd = Some(vec![crate::snapshot::EtcdEndpoint {
+        address: "10.0.1.0:2379".to_owned(),
+        status: gap(GapKind::ClientCertificateRefused),
+        members: gap(GapKind::ClientCertificateRefused),
+        alarms: gap(GapKind::ClientCertificateRefused),
+    }]);
+    let likely = "etcd wants a client certificate of its own CA: give `--etcd-cert` and `--etcd-key`";
+    assert_eq!(hints("etcd.quorum", &snapshot), [Hint::likely(likely)]);
+}

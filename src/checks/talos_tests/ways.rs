@@ -1,9 +1,9 @@
 //! The ways to endpoints and nodes, and what is said of those that are closed.
 
 use super::super::Hint;
-use super::super::fixture::{gap, healthy, node};
+use super::super::fixture::{condition, gap, healthy, kube_node, node};
 use super::{hints, observed, wrong};
-use crate::snapshot::{Gap, GapKind, Snapshot, Sources, TalosNode};
+use crate::snapshot::{Gap, GapKind, Snapshot, Sources, TalosNode, UnmetCondition};
 
 fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     let mut snapshot = healthy();
@@ -205,4 +205,54 @@ fn the_only_source_of_nodes_is_named() {
     assert_eq!(named(false, false, true), ["only etcd names nodes, and it knows no workers"]);
     let none = "only the talosconfig names nodes; neither discovery nor Kubernetes names any";
     assert_eq!(named(false, false, false), [none]);
+}
+
+/// A Node object whose address another machine has now.
+#[test]
+fn a_node_object_at_anothers_address_is_stale_only_with_proof() {
+    let taken_over = |change: fn(&mut Snapshot)| {
+        let mut snapshot = ghost(Sources { kubernetes: true, ..Sources::default() });
+        let mut contact = healthy().nodes[3].talos.contact.clone();
+        contact.as_mut().unwrap().answered_by_other = Some("cp-1".to_owned());
+        snapshot.talos_of("w-9").contact = contact;
+        let mut object = kube_node(8, "w-9");
+        object.conditions = vec![condition("Ready", "Unknown", "NodeStatusUnknown", "")];
+        snapshot.kube().nodes.as_mut().unwrap().push(object);
+        change(&mut snapshot);
+        wrong("talos.nodes.expected", &snapshot)
+    };
+    let stale = ["w-9: fail stale-node-object"];
+    assert_eq!(taken_over(|_| {}), stale);
+    assert_eq!(taken_over(|it| it.node_mut("w-9").sources.talosconfig = true), stale, "that address is the other's");
+    let alive: [fn(&mut Snapshot); 4] = [
+        |it| it.kube_node_mut("w-9").conditions = vec![condition("Ready", "True", "KubeletReady", "")],
+        |it| it.node_mut("cp-1").sources.discovery = false,
+        |it| it.talos_of("w-9").contact.as_mut().unwrap().answered_by_other = Some("nobody".to_owned()),
+        |it| it.node_mut("w-9").sources.flags = true,
+    ];
+    for (case, change) in alive.into_iter().enumerate() {
+        assert!(!taken_over(change).contains(&stale[0].to_owned()), "{case}");
+    }
+}
+
+#[test]
+fn what_only_warns_stops_nobody_whose_role_does_not_tell_it() {
+    let prism = |kind| wrong("talos.nodes.kubelet", &with(|it| it.talos_of("w-1").kube_prism = gap(kind)));
+    let peers = |kind| wrong("talos.nodes.network", &with(|it| it.talos_of("cp-1").kube_span_peers = gap(kind)));
+    assert_eq!((prism(GapKind::Forbidden), peers(GapKind::Forbidden)), (Vec::new(), Vec::new()));
+    assert_eq!(prism(GapKind::TimedOut), ["w-1: error timed-out"]);
+    assert_eq!(peers(GapKind::TimedOut), ["cp-1: error timed-out"]);
+}
+
+#[test]
+fn a_node_under_a_former_name_explains_that_its_machine_waits() {
+    let snapshot = with(|snapshot| {
+        snapshot.node_mut("w-1").machine_id = Some("m".to_owned());
+        let object = snapshot.kube_node_mut("w-1");
+        (object.name, object.machine_id) = ("former".to_owned(), "m".to_owned());
+        let status = snapshot.machine_status_mut("w-1");
+        status.ready = false;
+        status.unmet = vec![UnmetCondition { name: "nodeReady".to_owned(), reason: "not ready".to_owned() }];
+    });
+    assert_eq!(wrong("talos.nodes.ready", &snapshot), ["w-1: fail condition-unmet, see k8s.nodes.registered"]);
 }

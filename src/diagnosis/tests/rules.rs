@@ -154,6 +154,20 @@ const MORE: &[(&str, Break)] = &[
         stage(snapshot, "cp-2", "booting");
         snapshot.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
     }),
+    ("etcd waits for the clock of its machine", |snapshot| {
+        stage(snapshot, "cp-2", "booting");
+        snapshot.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
+        service(snapshot, "cp-2", "trustd", "Failed");
+        service(snapshot, "cp-2", "etcd", "Waiting");
+        let etcd = snapshot.service_mut("cp-2", "etcd");
+        "Waiting for time sync".clone_into(&mut etcd.last_event.as_mut().unwrap().message);
+    }),
+    ("a machine was removed, and was cordoned before", |snapshot| {
+        unreached(snapshot, GapKind::NodeUnreachable);
+        snapshot.node_mut("w-1").sources.discovery = false;
+        silent(snapshot);
+        snapshot.kube_node_mut("w-1").unschedulable = true;
+    }),
     ("a clock is not corrected", |snapshot| {
         snapshot.talos_of("cp-2").adjtime.as_mut().unwrap().as_mut().unwrap().synced = false;
     }),
