@@ -178,7 +178,8 @@ fn odd_registration(snapshot: &Snapshot, node: &Node, object: &KubeNode, objects
         let observed = format!("it has registered as `{}`", object.name);
         let problem = Problem::fail(Reason::NodenameMismatch, format!("a Node `{}`", node.name), observed)
             .hint(Hint::likely("its host name has changed since its kubelet registered"))
-            .hint(Hint::run("{talosctl} -n {} get nodename,hostnamestatus", [address]));
+            .hint(Hint::run("{talosctl} -n {} get nodename", [address]))
+            .hint(Hint::run("{talosctl} -n {} get hostnamestatus", [address]));
         return Some(problem);
     }
     let told = node.machine_id.as_ref().filter(|_| !object.machine_id.is_empty());
@@ -192,7 +193,8 @@ fn odd_registration(snapshot: &Snapshot, node: &Node, object: &KubeNode, objects
     let observed =
         foreign_address(snapshot, node, object).or_else(|| shared_address(snapshot, node, object, objects))?;
     let problem = Problem::fail(Reason::NodeAddress, "an InternalIP that is the machine's own", observed)
-        .hint(Hint::run("{talosctl} -n {} get nodeips,addresses", [address]));
+        .hint(Hint::run("{talosctl} -n {} get nodeips", [address]))
+        .hint(Hint::run("{talosctl} -n {} get addresses", [address]));
     Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
 }
 

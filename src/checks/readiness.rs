@@ -4,7 +4,7 @@ use super::common::{
     each_node, gap_problem, is_healthy, is_older, says_nothing, service_text, talos_contact, talos_fact, talos_service,
     version_numbers,
 };
-use super::kube_common::{ENDPOINT, REGISTERED, endpoint_is_down};
+use super::kube_common::{ENDPOINT, REGISTERED, endpoint_is_down, etcd_trouble, explained};
 use super::kube_nodes::has_another_name;
 use super::{About, Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, MachineStatus, Node, Role, Service, Snapshot, UnmetCondition};
@@ -301,9 +301,11 @@ fn kube_prism(snapshot: &Snapshot, node: &Node) -> Outcome {
     match &node.talos.kube_prism {
         Ok(Some(false)) => {
             let problem = Problem::warn(Reason::KubeprismUnhealthy, expected, "it reaches none")
-                .hint(Hint::run("{talosctl} -n {} get kubeprismstatuses,kubeprismendpoints", [node.address.as_str()]));
+                .hint(Hint::run("{talosctl} -n {} get kubeprismstatuses", [node.address.as_str()]));
             let is_down = snapshot.kubernetes.as_ref().is_some_and(|kubernetes| endpoint_is_down(snapshot, kubernetes));
-            Outcome::Problem(if is_down { problem.explained_by(ENDPOINT) } else { problem })
+            // Without a database there is no API server to be reached, before the bootstrap for one.
+            let by = etcd_trouble(snapshot).or_else(|| is_down.then_some(ENDPOINT));
+            Outcome::Problem(explained(problem, by))
         }
         Ok(_) => Outcome::Pass(None),
         Err(gap) if gap.kind == GapKind::Unsupported && is_older(snapshot, node, (1, 5, 0)) => Outcome::Pass(None),

@@ -263,7 +263,8 @@ With an autoscaler the number of workers is not constant: expect the least numbe
         let Some(expected) = symptoms.snapshot.asked.expect_workers else { return Vec::new() };
         let signs = symptoms.of(&[Reason::NodeMissing]).filter(|sign| sign.target.kind == Kind::Cluster);
         let signs: Vec<_> = signs.filter(|sign| sign.problem.about == Some(About::Role(Role::Worker))).collect();
-        if signs.is_empty() || staying >= expected || staying + leaving.len() < expected {
+        // Where nobody misses a worker there is nothing to explain, and nothing is said.
+        if staying + leaving.len() < expected {
             return Vec::new();
         }
         let names = first_names(&leaving.iter().collect::<Vec<_>>(), NAMES);

@@ -3,6 +3,7 @@
 mod proposals;
 mod rules;
 mod scale;
+mod whom;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

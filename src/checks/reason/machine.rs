@@ -42,7 +42,8 @@ pub(super) const KUBEPRISM_UNHEALTHY: Text = Text {
     explanation: "KubePrism is the balancer on each machine through which its kubelet and its host network reach the API servers. It reaches none of them: not one control plane takes connections from this machine. The kubelet cannot renew its lease then, and within a minute the node is NotReady.",
     source: TALOS_KUBEPRISM,
     remedy: &[
-        Look("talosctl -n NODE get kubeprismstatuses,kubeprismendpoints"),
+        Look("talosctl -n NODE get kubeprismstatuses"),
+        Look("talosctl -n NODE get kubeprismendpoints"),
         Look("talosctl -n NODE logs controller-runtime"),
         Do("Look for a firewall between this machine and port 6443 of the control planes."),
     ],

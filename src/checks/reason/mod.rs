@@ -247,6 +247,13 @@ mod tests {
             assert!(explanation.len() > 80 && explanation.ends_with('.'), "{}: {explanation}", reason.code());
             assert!(source.contains(" documentation, `"), "{}: {source}", reason.code());
             assert!(!remedy.is_empty(), "{}", reason.code());
+            // talosctl reads one type at a time.
+            let several = |step: &Step| {
+                matches!(step, Step::Look(it) if it.split(" get ").nth(1).is_some_and(|it| {
+                    it.split(' ').next().is_some_and(|types| types.contains(','))
+                }))
+            };
+            assert!(!remedy.iter().any(several), "{}", reason.code());
             let first_change = remedy.iter().position(|step| matches!(step, Step::Change(_)));
             let first_look = remedy.iter().position(|step| !matches!(step, Step::Change(_)));
             assert!(first_change.is_none_or(|at| first_look.is_some_and(|look| look < at)), "{}", reason.code());

@@ -118,7 +118,8 @@ pub(super) const NODENAME_MISMATCH: Text = Text {
     explanation: "The machine calls itself one name, and its kubelet has registered under another; the machine id shows that it is the same machine. Its host name has changed since, mostly because DHCP or the platform gives it. Talos then waits for a Node that does not exist, and drains and cordons nothing.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
-        Look("talosctl -n NODE get nodename,hostnamestatus"),
+        Look("talosctl -n NODE get nodename"),
+        Look("talosctl -n NODE get hostnamestatus"),
         Look("kubectl get nodes -o wide"),
         KUBELET_LOGS,
         Do("Give the machine its name in the machine configuration, so that nothing else changes it."),
@@ -142,7 +143,8 @@ pub(super) const NODE_ADDRESS: Text = Text {
     source: KUBERNETES_NODES,
     remedy: &[
         Look("kubectl get nodes -o wide"),
-        Look("talosctl -n NODE get nodeips,addresses"),
+        Look("talosctl -n NODE get nodeips"),
+        Look("talosctl -n NODE get addresses"),
         Do(
             "Say in the machine configuration which subnet is meant (`machine.kubelet.nodeIP.validSubnets`); the kubelet then registers anew.",
         ),

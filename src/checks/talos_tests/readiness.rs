@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::super::Status;
-use super::super::fixture::{ago, gap, healthy, service};
+use super::super::fixture::{CONTROL_PLANES, ago, gap, healthy, service};
 use super::{judge, lines, observed, status, wrong};
 use crate::memory::Memory;
 use crate::snapshot::{GapKind, Role, ServiceEvent, Snapshot, UnmetCondition};
@@ -208,6 +208,16 @@ fn kube_prism_without_a_server_is_a_warning() {
     assert_eq!(wrong(id, &unhealthy), ["w-1: warn kubeprism-unhealthy"]);
     unhealthy.kube().endpoint = gap(GapKind::ConnectionRefused);
     assert_eq!(wrong(id, &unhealthy), ["w-1: warn kubeprism-unhealthy, see k8s.api.endpoint"]);
+    // Before the bootstrap.
+    let mut early = healthy().without_kubernetes();
+    early.talos_of("w-1").kube_prism = Ok(Some(false));
+    for name in CONTROL_PLANES {
+        let etcd = early.service_mut(name, "etcd");
+        (etcd.state, etcd.healthy) = ("Preparing".to_owned(), None);
+        early.talos_of(name).etcd_members = gap(GapKind::ConnectionRefused);
+        early.talos_of(name).etcd_status = gap(GapKind::ConnectionRefused);
+    }
+    assert_eq!(wrong(id, &early), ["w-1: warn kubeprism-unhealthy, see etcd.service"]);
     let mut unknown = says(gap(GapKind::Unsupported));
     assert_eq!(wrong(id, &unknown), ["w-1: error not-supported-by-version, for ever"]);
     unknown.talos_of("w-1").contact.as_mut().unwrap().version.tag = "v1.4.8".to_owned();

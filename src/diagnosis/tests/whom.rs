@@ -1,0 +1,103 @@
+//! Whom a cause is about, and what of a machine's problems follows from it.
+
+use super::*;
+use crate::checks::fixture::Shape;
+
+/// `CHECK TARGET` of all that this cause explains; nothing if it was not recognised.
+fn explained(snapshot: &Snapshot, cause: &str) -> Vec<String> {
+    let made = diagnosed(snapshot).into_iter().find(|it| it.id == cause);
+    made.iter().flat_map(|it| &it.explains).map(|it| format!("{} {}", it.check, it.target.name)).collect()
+}
+
+#[test]
+fn a_machine_without_configuration_is_named_by_its_name() {
+    let snapshot = broken(|snapshot| {
+        snapshot.talos_mut().endpoints[1].version = gap(GapKind::Maintenance);
+        snapshot.node_mut("cp-2").talos.contact = gap(GapKind::Maintenance);
+    });
+    let made = diagnosed(&snapshot);
+    assert!(made[0].headline.starts_with("10.0.0.2 (cp-2) is in maintenance mode"), "{}", made[0].headline);
+}
+
+#[test]
+fn a_learner_explains_that_its_etcd_is_not_well() {
+    let snapshot = broken(|snapshot| {
+        snapshot.etcd_status_mut("cp-3").is_learner = true;
+        let mut members = members(snapshot);
+        members[2].is_learner = true;
+        snapshot.set_members(&members);
+        snapshot.service_mut("cp-3", "etcd").healthy = Some(false);
+        snapshot.talos_of("cp-3").memory = Ok(1 << 20);
+    });
+    let explained = explained(&snapshot, "etcd-member-stuck-joining");
+    assert!(explained.contains(&"etcd.service cp-3".to_owned()), "{explained:?}");
+    assert!(!explained.contains(&"talos.nodes.memory cp-3".to_owned()), "{explained:?}");
+    assert!(!ids(&snapshot).contains(&"etcd-member-down"));
+}
+
+#[test]
+fn a_voter_is_known_by_its_name_or_by_its_address() {
+    for (name, url) in [("cp-3", "https://10.9.9.9:2380"), ("", "https://10.0.0.3:2380")] {
+        let mut snapshot = healthy();
+        let mut members = members(&snapshot);
+        (members[2].name, members[2].peer_urls) = (name.to_owned(), vec![url.to_owned()]);
+        snapshot.set_members(&members);
+        let node = snapshot.node_mut("cp-3");
+        node.talos = TalosNode::unasked(&Gap::not_asked());
+        node.talos.contact = gap(GapKind::NodeUnreachable);
+        snapshot.kube().servers.insert("cp-3".to_owned(), gap(GapKind::NoRoute));
+        let explained = explained(&snapshot, "node-down");
+        assert!(explained.contains(&"etcd.tolerance cluster".to_owned()), "{name}: {explained:?}");
+    }
+}
+
+/// Not synchronised, so that this service of w-1 waits, as Talos says in its event.
+fn waits_for(id: &str, condition: &str) -> Snapshot {
+    let mut snapshot = healthy();
+    stage(&mut snapshot, "w-1", "booting");
+    snapshot.talos_of("w-1").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
+    service(&mut snapshot, "w-1", id, "Waiting");
+    let event = snapshot.service_mut("w-1", id).last_event.as_mut().unwrap();
+    event.message = format!("Waiting for {condition}");
+    snapshot.talos_of("w-1").memory = Ok(1 << 20);
+    snapshot
+}
+
+#[test]
+fn a_clock_explains_what_waits_for_it_and_no_more() {
+    let cause = "clock-not-synchronised";
+    let waits = explained(&waits_for("kubelet", "time sync"), cause);
+    assert!(waits.contains(&"talos.time w-1".to_owned()), "{waits:?}");
+    assert!(waits.contains(&"talos.nodes.kubelet w-1".to_owned()), "{waits:?}");
+    assert!(!waits.contains(&"talos.nodes.memory w-1".to_owned()), "{waits:?}");
+    let other = explained(&waits_for("kubelet", "network"), cause);
+    assert_eq!(other, ["talos.time w-1"]);
+    // What runs waits for nothing, whatever its last event was.
+    let mut running = waits_for("kubelet", "time sync");
+    let kubelet = running.service_mut("w-1", "kubelet");
+    (kubelet.state, kubelet.healthy) = ("Running".to_owned(), Some(false));
+    assert_eq!(explained(&running, cause), ["talos.time w-1"]);
+}
+
+#[test]
+fn a_clock_that_is_only_uncorrected_is_no_cause() {
+    let mut snapshot = healthy();
+    snapshot.talos_of("w-1").adjtime.as_mut().unwrap().as_mut().unwrap().synced = false;
+    assert_eq!(ids(&snapshot), [""; 0]);
+}
+
+/// One machine more that an earlier cause explains would make them so many that they are told together.
+#[test]
+fn machines_that_are_gone_are_not_counted_among_those_that_are_down() {
+    let mut snapshot = Shape { workers: 5, ..Shape::default() }.world();
+    let workers: Vec<String> =
+        snapshot.nodes.iter().filter(|node| node.role == Role::Worker).map(|node| node.name.clone()).take(4).collect();
+    for name in &workers {
+        snapshot.node_mut(name).talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "rpc error"));
+    }
+    let gone = &workers[0];
+    snapshot.node_mut(gone).sources.discovery = false;
+    let ready = condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
+    snapshot.kube_node_mut(gone).conditions = vec![ready];
+    assert_eq!(ids(&snapshot), ["node-removed-but-listed", "node-down", "node-down", "node-down"]);
+}
