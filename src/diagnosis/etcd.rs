@@ -280,9 +280,8 @@ way to the others on port 2380. Mend this before any upgrade or reboot of anothe
                     "etcd does not work on {}, and the others go on without it: {}",
                     sign.target, sign.problem.observed
                 );
-                let own = symptoms.about(sign.target).filter(|it| it.check == "etcd.lag");
                 let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet]);
-                Recognised::new(DOWN.id, headline).rests_on(&sign).explains(margin).explains(own)
+                Recognised::new(DOWN.id, headline).rests_on(&sign).explains(margin)
             })
             .collect()
     },
