@@ -2,8 +2,8 @@
 
 use super::common::passed_over;
 use super::kube_common::{
-    ETCD_SERVICE, READY, RENDERED, RENEWAL, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes,
-    is_alive, kubelet_path, listed, mirror_pod, object_of, says_ready, skipped, talos_gap, talos_path, trouble,
+    ETCD_SERVICE, READY, RENDERED, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes, is_alive,
+    kubelet_path, listed, mirror_pod, object_of, says_ready, skipped, talos_gap, talos_path, trouble,
 };
 use super::kube_nodes;
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -147,12 +147,7 @@ fn judge(snapshot: &Snapshot, component: Component) -> Verdict {
         return verdict;
     }
     for node in nodes {
-        let outcome = on_node(snapshot, node, component);
-        if matches!(&outcome, Outcome::Blocked(by) if *by == READY) {
-            // Its lease may have been read just before it was renewed.
-            verdict.resample_after = Some(RENEWAL);
-        }
-        verdict.push(Target::node(node), outcome);
+        verdict.push_or_look_again(Target::node(node), on_node(snapshot, node, component));
     }
     verdict.sum_up(&format!("{}: running", component.name()));
     verdict

@@ -342,6 +342,14 @@ impl Trouble {
 }
 
 impl Verdict {
+    /// With a second look where a machine counts as silent: its lease may have been read just before it was renewed.
+    pub(super) fn push_or_look_again(&mut self, target: Target, outcome: Outcome) {
+        if matches!(&outcome, Outcome::Blocked(by) if *by == READY) {
+            self.resample_after = Some(RENEWAL);
+        }
+        self.push(target, outcome);
+    }
+
     /// The line for the cluster, once nothing about any target stands against it and something was seen.
     pub(super) fn sum_up(&mut self, line: &str) {
         let clean = |outcome: &Outcome| matches!(outcome, Outcome::Pass(_) | Outcome::Skip(_));

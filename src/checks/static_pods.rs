@@ -3,9 +3,8 @@
 use super::common::passed_over;
 use super::components::{self, Component};
 use super::kube_common::{
-    ETCD_SERVICE, READY, RENDERED as RENDERED_ID, RENEWAL, control_planes, etcd_is_bad, etcd_trouble, explained,
-    has_kubernetes, is_healthy, kubelet_path, listed, object_of, says_ready, service, talos_closed, talos_gap,
-    talos_path, trouble,
+    ETCD_SERVICE, READY, RENDERED as RENDERED_ID, control_planes, etcd_is_bad, etcd_trouble, explained, has_kubernetes,
+    is_healthy, kubelet_path, listed, object_of, says_ready, service, talos_closed, talos_gap, talos_path, trouble,
 };
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState, Role, Snapshot};
@@ -203,11 +202,7 @@ fn on_worker(snapshot: &Snapshot, node: &Node, ids: &[String], verdict: &mut Ver
         let target = Target::pod(pod_name(id, node), Some(&node.name));
         let shows = |pod: &&Pod| pod.mirror && pod.node.as_ref() == Some(&node.name) && is_id_of(id, &pod.name, node);
         if let Some(found) = pods.iter().find(shows) {
-            let outcome = mirror(snapshot, found);
-            if matches!(&outcome, Outcome::Blocked(by) if *by == READY) {
-                verdict.resample_after = Some(RENEWAL);
-            }
-            verdict.push(Target::pod(found.name.as_str(), Some(&node.name)), outcome);
+            verdict.push_or_look_again(Target::pod(found.name.as_str(), Some(&node.name)), mirror(snapshot, found));
         } else if id.starts_with("kube-system-") || component(id, node).is_some() {
             let observed = "Kubernetes shows no mirror pod of it";
             verdict.problem(target, Problem::fail(Reason::StaticPodMissing, "running and ready", observed));
@@ -279,11 +274,7 @@ fn mirrors(snapshot: &Snapshot) -> Verdict {
     };
     let mut verdict = Verdict::default();
     for pod in pods.iter().filter(|pod| pod.mirror) {
-        let outcome = mirror(snapshot, pod);
-        if matches!(&outcome, Outcome::Blocked(by) if *by == READY) {
-            verdict.resample_after = Some(RENEWAL);
-        }
-        verdict.push(Target::pod(pod.name.as_str(), pod.node.as_deref()), outcome);
+        verdict.push_or_look_again(Target::pod(pod.name.as_str(), pod.node.as_deref()), mirror(snapshot, pod));
     }
     for node in nodes {
         for component in Component::ALL {
