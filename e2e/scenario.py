@@ -20,7 +20,7 @@ from processes import end, output, start
 HERE = pathlib.Path(__file__).resolve().parent
 RUN_LIMIT = 180  # seconds after which a binary that does not end is killed
 TALOSCTL_WAITS = "12s"
-TOP = {"title", "cluster", "phase", "only", "ruins", "faults", "until", "run", "during", "expect"}
+TOP = {"title", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect"}
 RUN = {"talos", "kube", "args", "fault_talos", "fault_kube", "fault_args"}
 EXPECT = {
     "exit", "result", "complete", "deadline_reached", "problems", "may", "explained", "warnings", "blocked", "diagnoses",
@@ -40,6 +40,11 @@ def load(only, full):
         if s.setdefault("cluster", "ha") not in KINDS or s.get("only", "full") != "full":
             sys.exit(f"{path}: clusters are {', '.join(KINDS)}; `only` can be \"full\"")
         scenarios.append(s)
+        for kind in s.get("also", []):
+            if kind not in KINDS:
+                sys.exit(f"{path}: clusters are {', '.join(KINDS)}")
+            title = f"{s['title']}, {KINDS[kind].what}"
+            scenarios.append({**s, "name": f"{s['name']}-{kind}", "title": title, "cluster": kind, "only": "full"})
     names = [s["name"] for s in scenarios]
     for name in only or []:
         if name not in names:

@@ -32,12 +32,17 @@ custom-pod|w1|a static pod of the user's own, healthy: no fault
 custom-pod-broken|w1|the same with a program that does not exist: CrashLoopBackOff after about 20 s
 kubelet-image|w1|kubelet of a version that does not exist: Talos cannot pull it, the service stays in Preparing
 kubelet-csr|cp3|kubelet asks for a serving certificate that nobody approves: Talos reads no static pod statuses any more
-etcd-broken|cp3|etcd gets an unknown flag: the service restarts for ever
+etcd-broken|cp3|etcd gets an unknown flag, and the node is rebooted, since Talos leaves a running etcd alone: it restarts for ever
 learner|cp1|a learner is added that never starts
 unstarted-member|cp1|a voter is added that never starts
 dns-scaled-to-zero|-|coredns is scaled to no replica
 dns-broken|-|coredns gets an unknown flag, old pods go first
 cni-missing|w1|CNI=none alone: the node's network configuration is taken away, NotReady within seconds
+node-deleted|w1|its Node object is deleted; a kubelet registers once, when it starts. off restarts it
+no-gateway|w1|the default route is gone: Talos says that there is no connectivity; nodes reach each other as before
+trustd-filtered|cp2|port 50001 swallows what the node itself sends: Talos's own check of trustd fails
+boot-blocked|w1|reboots with a kubelet that cannot be pulled: the boot waits for it for ever
+older-talos|w1|reboots with Talos 1.12, as in the middle of an upgrade: no fault
 api-filtered|cp2|port 6443 of the node swallows what comes from the switch, where the binary runs; nodes reach it
 maintenance|m1|one more node boots without a machine config: apid without mTLS, few calls work
 E
@@ -107,6 +112,13 @@ J
 cni_file() { # NODE
   echo "$disks/$1/volumes/etc-cni/net.d/10-rig.conflist"
 }
+reboot() { # NODE: as if the power went for a moment
+  rig_node down "$1"
+  rig_node up "$1"
+}
+local_filter() { # -I|-D NODE PORT: of what the node sends to itself
+  ip netns exec "$E2E_NAME-$2" iptables "$1" INPUT -i lo -p tcp --dport "$3" -j DROP
+}
 filter() { # -I|-D NODE
   in_rig iptables "$1" OUTPUT -p tcp -d "$(node_ip "$2")" --dport 6443 -j DROP
 }
@@ -129,6 +141,8 @@ node=${3:-$(cut -d'|' -f2 <<< "$line")}
 [[ $switch =~ ^(on|off)$ ]] || die "usage: faults.sh $name on|off [NODE]"
 [[ $node = - || " $nodes m1 " == *" $node "* ]] || die "no node '$node' in this rig; there are $nodes"
 
+no_kubelet=ghcr.io/siderolabs/kubelet:v${KUBERNETES%.*}.99 # a version that nobody has
+
 case $name:$switch in
   scheduler-broken:on) bogus_flag "$node" scheduler ;;
   controller-manager-broken:on) bogus_flag "$node" controllerManager ;;
@@ -138,12 +152,25 @@ case $name:$switch in
   scheduler-disabled:on) patch "$node" '{"machine": {"controlPlane": {"scheduler": {"disabled": true}}}}' ;;
   custom-pod:on) custom_pod "$node" /pause ;;
   custom-pod-broken:on) custom_pod "$node" /not-there ;;
-  kubelet-image:on) patch "$node" "{\"machine\": {\"kubelet\": {\"image\": \"ghcr.io/siderolabs/kubelet:v${KUBERNETES%.*}.99\"}}}" ;;
+  kubelet-image:on) patch "$node" "{\"machine\": {\"kubelet\": {\"image\": \"$no_kubelet\"}}}" ;;
   kubelet-csr:on) patch "$node" '{"machine": {"kubelet": {"extraArgs": {"rotate-server-certificates": "true"}}}}' ;;
-  etcd-broken:on) patch "$node" '{"cluster": {"etcd": {"extraArgs": {"bogus-flag": "1"}}}}' ;;
+  etcd-broken:on)
+    patch "$node" '{"cluster": {"etcd": {"extraArgs": {"bogus-flag": "1"}}}}'
+    reboot "$node" ;;
+  older-talos:on)
+    rig_node down "$node"
+    rig_node up "$node" 1.12.6 ;;
+  older-talos:off) reboot "$node" ;;
+  boot-blocked:on)
+    patch "$node" "{\"machine\": {\"kubelet\": {\"image\": \"$no_kubelet\"}}}"
+    reboot "$node" ;;
+  boot-blocked:off) restore "$node" ;;
   *-broken:off | *-disabled:off | custom-pod:off | kubelet-crash:off | kubelet-image:off | kubelet-csr:off)
     case $name in
       dns-broken) kubectl -n kube-system rollout undo deployment coredns ;;
+      etcd-broken)
+        restore "$node"
+        reboot "$node" ;;
       kubelet-csr)
         restore "$node"
         kubectl delete csr --field-selector spec.signerName=kubernetes.io/kubelet-serving ;;
@@ -162,6 +189,12 @@ J
 )" ;;
   cni-missing:on) mv "$(cni_file "$node")" "$disks/$node/cni" ;;
   cni-missing:off) mv "$disks/$node/cni" "$(cni_file "$node")" ;;
+  node-deleted:on) kubectl delete node "$node" --wait=false ;;
+  node-deleted:off) on_node "$node" service kubelet restart ;;
+  no-gateway:on) ip -n "$E2E_NAME-$node" route del default ;;
+  no-gateway:off) ip -n "$E2E_NAME-$node" route replace default via "$E2E_SUBNET.1" ;;
+  trustd-filtered:on) local_filter -I "$node" 50001 ;;
+  trustd-filtered:off) local_filter -D "$node" 50001 ;;
   api-filtered:on) filter -I "$node" ;;
   api-filtered:off) filter -D "$node" ;;
   cordon:on) kubectl cordon "$node" ;;

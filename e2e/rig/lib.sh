@@ -55,10 +55,15 @@ defaults() {
     pair) nodes="cp1 cp2 w1" ;;
     ha) nodes="cp1 cp2 cp3 w1" ;;
   esac
-  suffix='' # of the programs that belong to this version
-  [ "$TALOS" = "$(pinned TALOS_DEFAULT)" ] || suffix=-$TALOS
+  suffix=$(suffix_of "$TALOS")
   KUBERNETES=$(pinned KUBERNETES)
   ETCD=$(pinned ETCD)
+}
+suffix_of() { # VERSION: of the programs that belong to this version of Talos
+  [ "$1" = "$(pinned TALOS_DEFAULT)" ] || echo "-$1"
+}
+rootfs_of() { # VERSION
+  echo "$state/rootfs-$1"
 }
 settings_text() {
   local name
@@ -206,7 +211,7 @@ netns_down() { # NETNS: its interfaces go with it
 }
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
-node_up() { # NODE: boots it, unless it runs
+node_up() { # NODE VERSION: boots it with this version of Talos, unless it runs
   local node=$1 ip disk=$disks/$1 userdata=()
   ip=$(node_ip "$node")
   ! alive "$node" || return 0
@@ -217,7 +222,7 @@ node_up() { # NODE: boots it, unless it runs
   echo "nameserver $E2E_SUBNET.1" > "$disk/resolv.conf"
   [ "$node" = m1 ] || userdata=(-userdata "$cfg/$node.yaml")
   launch "$node" "$E2E_NAME-$node" "$bin/talosnode" run -parent "$cgroup" -name "$node" \
-    -rootfs "$state/rootfs" -state "$disk" -pidfile "$run/$node.init" "${userdata[@]}"
+    -rootfs "$(rootfs_of "$2")" -state "$disk" -pidfile "$run/$node.init" "${userdata[@]}"
 }
 node_down() { # NODE: as if the power went; the disk stays
   stop "$1"

@@ -12,12 +12,13 @@
 #   rig.sh kubectl ARG...      as cluster-admin
 #   rig.sh exec CMD...         any command inside the rig's network, with TALOSCONFIG and KUBECONFIG set (the same rights)
 #   rig.sh talosconfig ROLE    prints a talosconfig with that role: os:reader, os:operator, os:admin; or, as os:reader, one
-#                              that is of no use: expired, no-client-auth
+#                              that is of no use: expired, no-client-auth, other-ca
 #   rig.sh kubeconfig NAME MANIFEST  prints a kubeconfig of ServiceAccount NAME in kube-system with no other rights than the
 #                              ClusterRoles and Roles of MANIFEST, which it applies
 #   rig.sh foreign up|down     a second Kubernetes cluster (an API server and an etcd, CA and Nodes of its own) on the
 #                              switch's address; up prints its kubeconfig
 #   rig.sh node up|down|wipe NAME    boots a node; cuts its power; cuts its power and deletes its disk
+#   rig.sh node up NAME VERSION      boots it with another version of Talos than the others have
 #   rig.sh down [keep]         stops everything and deletes the cluster (keep: the next `up` boots the same cluster)
 #
 # Programs: $E2E_CACHE/bin, state: $E2E_CACHE/rig/$E2E_NAME; E2E_CACHE is ${XDG_CACHE_HOME:-~/.cache}/cluster-health by
@@ -99,9 +100,10 @@ sysctls_restore() {
 }
 
 # ---- root file system ------------------------------------------------------------------------------------------------
-# What Talos's own image holds, as far as container mode needs it. All nodes have it in common, read-only.
-rootfs() {
-  local r=$state/rootfs source=$E2E_CACHE/src/talos-$TALOS d l
+# What Talos's own image holds, as far as container mode needs it. All nodes of a version have it in common, read-only.
+rootfs() { # VERSION
+  local r source=$E2E_CACHE/src/talos-$1 d l
+  r=$(rootfs_of "$1")
   [ -d "$source/hack" ] || die "no Talos sources in $source; delete $E2E_CACHE/stamps/machined* and run '$0 setup'"
   rm -rf "$r"
   mkdir -p "$r"/{dev,proc,sys,run,tmp,var,root,mnt,system,opt,.extra,home,media,srv,boot/EFI}
@@ -118,7 +120,7 @@ rootfs() {
   ln -s usr/bin "$r/sbin"
   ln -s usr/lib "$r/lib64"
 
-  install -m 0755 "$bin/machined$suffix" "$r/usr/bin/init"
+  install -m 0755 "$bin/machined$(suffix_of "$1")" "$r/usr/bin/init"
   for l in poweroff shutdown dashboard; do
     ln "$r/usr/bin/init" "$r/usr/bin/$l"
   done
@@ -153,7 +155,7 @@ rootfs() {
 # ---- images and discovery --------------------------------------------------------------------------------------------
 services_up() {
   local i
-  python3 "$here/images.py" "$bin" "$state/rootfs" "$KUBERNETES" "$ETCD" "$(pinned COREDNS)" > "$run/images.json"
+  python3 "$here/images.py" "$bin" "$(rootfs_of "$TALOS")" "$KUBERNETES" "$ETCD" "$(pinned COREDNS)" > "$run/images.json"
   launch registry "$net" "$bin/ociserve" -addr "$E2E_SUBNET.1:5000" -specs "$run/images.json" -dir "$state/registry"
   [ "$NODISC" = true ] || launch discovery "$net" "$bin/labdiscovery" "$E2E_SUBNET.1:3000"
   for i in $(seq 240); do
@@ -265,7 +267,7 @@ J
 talosconfig() { # ROLE, or a kind of broken one
   local file
   case $1 in
-    expired | no-client-auth)
+    expired | no-client-auth | other-ca)
       bad_talosconfig "$1"
       return ;;
   esac
@@ -277,8 +279,8 @@ talosconfig() { # ROLE, or a kind of broken one
   rm -f "$file"
 }
 
-# Signed by the cluster's own CA, for os:reader.
-bad_talosconfig() { # expired|no-client-auth
+# For os:reader, signed by the cluster's own CA or, as another cluster's is, by one that it does not know.
+bad_talosconfig() { # expired|no-client-auth|other-ca
   local dir=$state/bad-talosconfig usage=clientAuth start=20200101000000Z end=20360101000000Z
   case $1 in
     expired) end=20210101000000Z ;;
@@ -296,6 +298,8 @@ open("ca.crt", "wb").write(base64.b64decode(os_ca[1]))
 # Talos names the algorithm in the PEM label, openssl does not.
 open("ca.key", "wb").write(base64.b64decode(os_ca[2]).replace(b"ED25519 PRIVATE", b"PRIVATE"))
 P
+    [ "$1" != other-ca ] ||
+      openssl req -x509 -newkey ed25519 -nodes -days 365 -subj /O=talos -keyout ca.key -out ca.crt
     openssl genpkey -algorithm ed25519 -out client.key
     openssl req -new -key client.key -subj /O=os:reader/CN=reader -out client.csr
     : > index
@@ -451,13 +455,13 @@ $(settings_text | diff "$state/settings" - | grep '^[<>]')"
   ln -sfn "$bin/kubectl" "$state/bin/kubectl"
   sysctls_save
   # A root file system in use must stay: deleting a folder detaches what is mounted on it, in every namespace.
-  any_node_alive || rootfs
+  any_node_alive || rootfs "$TALOS"
   net_up
   services_up
   log "image registry is ready"
   [ -f "$cfg/talosconfig" ] || configs
   for node in $nodes; do
-    node_up "$node"
+    node_up "$node" "$TALOS"
   done
   for node in $nodes; do
     wait_apid "$node"
@@ -491,7 +495,7 @@ down() { # [keep]
   sysctls_restore
   [ -z "$failed" ] || die "could not stop:$failed"
   if [ "${1:-}" != keep ]; then
-    rm -rf "$cfg" "$disks" "$state/rootfs" "$state/registry" "$state/bin" "$state/settings" "$run"/*.json \
+    rm -rf "$cfg" "$disks" "$state"/rootfs* "$state/registry" "$state/bin" "$state/settings" "$run"/*.json \
       "$run/kube-cache" "$state/work" # e2e/run keeps credentials there
   fi
 }
@@ -579,12 +583,13 @@ case $command in
     esac ;;
   node)
     lock
-    [ $# = 2 ] || die "usage: rig.sh node up|down|wipe NAME"
+    [ $# = 2 ] || [ $# = 3 -a "$1" = up ] || die "usage: rig.sh node up|down|wipe NAME"
     node_ip "$2" > /dev/null
     [[ " $nodes m1 " == *" $2 "* ]] || die "no node '$2' in this rig; there are $nodes"
     case $1 in
       up)
-        node_up "$2"
+        [ $# = 2 ] || [ -d "$(rootfs_of "$3")" ] || rootfs "$3"
+        node_up "$2" "${3:-$TALOS}"
         wait_apid "$2" ;;
       down) node_down "$2" ;;
       wipe)
