@@ -23,7 +23,7 @@ TALOSCTL_WAITS = "12s"
 TOP = {"title", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect"}
 RUN = {"talos", "kube", "args", "fault_talos", "fault_kube", "fault_args"}
 EXPECT = {
-    "exit", "result", "complete", "deadline_reached", "problems", "may", "explained", "warnings", "blocked", "diagnoses",
+    "exit", "result", "complete", "deadline_reached", "problems", "may", "explained", "warnings", "blocked", "skipped", "diagnoses",
     "text", "seconds", "ends_within",
 }
 
@@ -176,7 +176,7 @@ def state(scenario, env):
     }
 
 
-def execute(scenario, cluster, binary, with_fault=True, record=False, beside=False):
+def execute(scenario, cluster, binary, with_fault=True, record=False, beside=False, blind=None):
     folder = cluster.work / f"{scenario['name']}{'' if with_fault else '-healthy'}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -185,6 +185,8 @@ def execute(scenario, cluster, binary, with_fault=True, record=False, beside=Fal
     if record:
         told = json.dumps(state(scenario, cluster.env))
         variables = [f"CLUSTER_HEALTH_RECORD={recording}", f"CLUSTER_HEALTH_RECORD_STATE={told}"]
+    if blind:
+        variables.append(f"CLUSTER_HEALTH_BLIND={blind}")
     command = command_line(scenario, cluster, binary, with_fault, reports, variables)
     during = scenario.get("during", {}).get("do") if with_fault else None
     notes, acted = [], None
@@ -298,10 +300,11 @@ def compare(expect, run):
             lines += unequal("explained problem", expect["explained"], bad.keys() - roots, expect.get("may", []))
         if "warnings" in expect:
             lines += unequal("warning", expect["warnings"], problems_of(d, ("warn",)).keys(), expect.get("may", []))
-        if "blocked" in expect:
-            blocked = {c["id"] for c in d["checks"] if c["status"] == "blocked"}
-            lines += [f"not blocked: {i}" for i in expect["blocked"] if i not in blocked]
-            lines += [f"blocked, unexpectedly: {i}" for i in blocked - set(expect["blocked"])]
+        for key, status in (("blocked", "blocked"), ("skipped", "skip")):
+            if key in expect:
+                found = {c["id"] for c in d["checks"] if c["status"] == status}
+                lines += [f"not {key}: {i}" for i in expect[key] if i not in found]
+                lines += [f"{key}, unexpectedly: {i}" for i in sorted(found - set(expect[key]))]
         if "diagnoses" in expect:
             lines += unequal("diagnosis", expect["diagnoses"], {(x["id"],) for x in d["diagnoses"]}, [])
     except (KeyError, TypeError, AttributeError) as e:

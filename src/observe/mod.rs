@@ -78,7 +78,10 @@ impl<'a> Observer<'a> {
             kubernetes: kubernetes.map(|access| KubernetesSide::new(access, call_timeout)),
             external_etcd,
             asked: plan.asked.clone(),
+            #[cfg(not(feature = "record"))]
             facts: plan.facts.clone(),
+            #[cfg(feature = "record")]
+            facts: record::blind::seen(&plan.facts),
             scope: plan.scope.clone(),
             attempt_timeout: plan.pace.attempt_timeout,
             known_leases: KnownLeases::default(),

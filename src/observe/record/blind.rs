@@ -1,0 +1,30 @@
+//! A round that leaves something out: would anybody notice? `e2e/run --blind` asks so of a real cluster.
+
+use std::collections::BTreeSet;
+
+use crate::checks::Fact;
+
+/// Names what is not asked, in the words of `cluster-health list`.
+const BLIND: &str = "CLUSTER_HEALTH_BLIND";
+
+/// All that is to be asked, but what `$CLUSTER_HEALTH_BLIND` names.
+pub(in crate::observe) fn seen(facts: &BTreeSet<Fact>) -> BTreeSet<Fact> {
+    without(facts, std::env::var(BLIND).ok().as_deref())
+}
+
+fn without(facts: &BTreeSet<Fact>, blind: Option<&str>) -> BTreeSet<Fact> {
+    facts.iter().copied().filter(|fact| blind != Some(fact.reads())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_out_what_is_named() {
+        let facts = BTreeSet::from([Fact::Services, Fact::Pods]);
+        assert_eq!(without(&facts, None), facts);
+        assert_eq!(without(&facts, Some("ServiceList")), BTreeSet::from([Fact::Pods]));
+        assert_eq!(without(&facts, Some("something else")), facts);
+    }
+}
