@@ -26,8 +26,10 @@ pub(crate) struct Memory {
     pub(crate) unknown_ca_rounds: u32,
     /// Rounds in a row with 401 at the Kubernetes endpoint.
     pub(crate) unauthenticated_rounds: u32,
-    /// Since when, without a break, Kubernetes has answered 403.
-    pub(crate) forbidden_since: Option<Duration>,
+    /// Since when, without a break, Kubernetes has refused each of these questions (403): [`Kubernetes::refusals`].
+    ///
+    /// [`Kubernetes::refusals`]: crate::snapshot::Kubernetes::refusals
+    pub(crate) forbidden_since: BTreeMap<String, Duration>,
 }
 
 impl Memory {
@@ -61,7 +63,13 @@ impl Memory {
             .and_then(|kubernetes| kubernetes.endpoint.as_ref().ok())
             .map(|readyz| readyz.status);
         memory.unauthenticated_rounds = if status == Some(401) { self.unauthenticated_rounds + 1 } else { 0 };
-        memory.forbidden_since = (status == Some(403)).then(|| self.forbidden_since.unwrap_or(elapsed));
+        let refused = snapshot.kubernetes.iter().flat_map(|kubernetes| kubernetes.refusals().into_keys());
+        memory.forbidden_since = refused
+            .map(|question| {
+                let since = self.forbidden_since.get(&question).copied().unwrap_or(elapsed);
+                (question, since)
+            })
+            .collect();
         memory
     }
 }

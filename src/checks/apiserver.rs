@@ -179,7 +179,7 @@ pub(super) fn not_ready(snapshot: &Snapshot, readyz: &Readyz) -> Problem {
     let observed = if said.is_empty() { readyz.status.to_string() } else { format!("{}: {said}", readyz.status) };
     match readyz.status {
         401 => unauthorised(snapshot, READY, &observed),
-        403 => forbidden(snapshot, READY, &observed),
+        403 => forbidden(snapshot, READY, &observed, &readyz.text),
         429 => Problem::error(Reason::Throttled, READY, observed),
         // A 200 with failing lines contradicts itself.
         200 | 500..=599 => Problem::fail(Reason::ApiNotReady, READY, observed),

@@ -1,5 +1,7 @@
 //! What the Kubernetes judges share: the path that a fact takes, words for gaps, and how a pod is read.
 
+use std::time::Duration;
+
 use crate::checks::{Hint, Outcome, Problem, Reason, Target, Verdict, apiserver, identity};
 use jiff::Timestamp;
 
@@ -21,13 +23,13 @@ pub(super) const ETCD_SERVICE: &str = "etcd.service";
 pub(super) const QUORUM: &str = "etcd.quorum";
 
 /// Time after which an unrenewed lease no longer shows that its holder lives. Holders renew every 10 s.
-const LEASE_ALIVE: std::time::Duration = std::time::Duration::from_secs(40);
+const LEASE_ALIVE: Duration = Duration::from_secs(40);
 
 /// For a lease that looks stale: long enough for a live holder to renew it.
-pub(super) const RENEWAL: std::time::Duration = std::time::Duration::from_secs(11);
+pub(super) const RENEWAL: Duration = Duration::from_secs(11);
 
 /// A 403 that has lasted this long is final: a restarting API server has loaded its rules, or given up, after a minute.
-const FORBIDDEN_FOR_GOOD: std::time::Duration = std::time::Duration::from_secs(90);
+const FORBIDDEN_FOR_GOOD: Duration = Duration::from_secs(90);
 
 /// The Kubernetes side, if there is one and its credentials can be used.
 pub(super) fn kubernetes(snapshot: &Snapshot) -> Result<&Kubernetes, Outcome> {
@@ -194,16 +196,24 @@ pub(super) fn own_etcd_trouble(snapshot: &Snapshot, node: &Node) -> Option<&'sta
     etcd_trouble(snapshot).or_else(|| own.then_some(ETCD_SERVICE))
 }
 
-/// 403, which a restarting API server also says to those who are allowed.
-pub(super) fn forbidden(snapshot: &Snapshot, expected: &str, observed: &str) -> Problem {
-    let memory = &snapshot.memory;
-    let lasted = memory.forbidden_since.is_some_and(|since| memory.elapsed.saturating_sub(since) >= FORBIDDEN_FOR_GOOD);
+/// 403 in these words, which a restarting API server also says to those who are allowed.
+pub(super) fn forbidden(snapshot: &Snapshot, expected: &str, observed: &str, words: &str) -> Problem {
     let hint = Hint::likely("a ClusterRole with these rights is missing; `cluster-health rbac` prints it");
-    if lasted || etcd::standing(snapshot) == Standing::Proven {
+    if has_lasted(snapshot, words) || etcd::standing(snapshot) == Standing::Proven {
         Problem::error(Reason::Forbidden, expected, observed).permanent().hint(hint)
     } else {
         Problem::error(Reason::ForbiddenOrStarting, expected, observed).hint(hint)
     }
+}
+
+/// Every question that is refused in these words has been refused for so long that it is final. That another one has says
+/// nothing: behind a balancer, one API server may start while the others know the rights.
+fn has_lasted(snapshot: &Snapshot, words: &str) -> bool {
+    let memory = &snapshot.memory;
+    let refusals = snapshot.kubernetes.iter().flat_map(Kubernetes::refusals);
+    let mut questions = refusals.filter(|(_, refusal)| *refusal == words).map(|(question, _)| question).peekable();
+    let is_final = |since: &Duration| memory.elapsed.saturating_sub(*since) >= FORBIDDEN_FOR_GOOD;
+    questions.peek().is_some() && questions.all(|it| memory.forbidden_since.get(&it).is_some_and(is_final))
 }
 
 /// 401. An API server that starts may say it once.
@@ -215,7 +225,7 @@ pub(super) fn unauthorised(snapshot: &Snapshot, expected: &str, observed: &str) 
 /// Why a Kubernetes answer is missing.
 pub(super) fn kubernetes_gap(snapshot: &Snapshot, gap: &Gap, expected: &str) -> Problem {
     match gap.kind {
-        GapKind::Forbidden => forbidden(snapshot, expected, &gap.text),
+        GapKind::Forbidden => forbidden(snapshot, expected, &gap.text, &gap.text),
         GapKind::Unauthenticated => unauthorised(snapshot, expected, &gap.text),
         kind => Problem::error(reason(kind), expected, gap.text.as_str()),
     }

@@ -256,9 +256,9 @@ const CASES: &[Case] = &[
     Case {
         cause: "kubernetes-rights-missing",
         trouble: |snapshot| {
-            snapshot.memory.forbidden_since = Some(Duration::ZERO);
-            snapshot.memory.elapsed = Duration::from_secs(100);
             snapshot.kube().daemon_sets = gap(GapKind::Forbidden);
+            snapshot.memory = snapshot.memory.after(snapshot, Duration::ZERO);
+            snapshot.memory.elapsed = Duration::from_secs(100);
         },
         needs: &[|snapshot| snapshot.kube().daemon_sets = gap(GapKind::ServerError)],
     },

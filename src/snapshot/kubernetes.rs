@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Certificate, Observed, PodState, Validity};
+use super::{Certificate, GapKind, Observed, PodState, Validity};
 
 /// The Kubernetes side of a round.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,34 @@ pub(crate) struct Kubernetes {
     pub(crate) api_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// All requests for certificates, whoever asks and whatever has become of them.
     pub(crate) signing_requests: Observed<Vec<SigningRequest>>,
+}
+
+impl Kubernetes {
+    /// The questions that were refused (403), each with the words of its refusal.
+    pub(crate) fn refusals(&self) -> BTreeMap<String, &str> {
+        let servers = self.servers.iter().map(|(node, server)| (format!("/readyz of {node}"), server));
+        let readyz =
+            [("/readyz".to_owned(), &self.endpoint)].into_iter().chain(servers).filter_map(|(what, answer)| {
+                let refusal = answer.as_ref().ok().filter(|readyz| readyz.status == 403)?;
+                Some((what, refusal.text.as_str()))
+            });
+        let lists = [
+            ("nodes", self.nodes.as_ref().err()),
+            ("leases of kube-node-lease", self.node_leases.as_ref().err()),
+            ("leases of kube-system", self.system_leases.as_ref().err()),
+            ("pods", self.pods.as_ref().err()),
+            ("daemonsets", self.daemon_sets.as_ref().err()),
+            ("deployments", self.deployments.as_ref().err()),
+            ("endpointslices of kube-dns", self.dns_endpoints.as_ref().err()),
+            ("endpointslices of kubernetes", self.api_endpoints.as_ref().err()),
+            ("certificatesigningrequests", self.signing_requests.as_ref().err()),
+        ];
+        let lists = lists.into_iter().filter_map(|(what, gap)| {
+            let refusal = gap.filter(|gap| gap.kind == GapKind::Forbidden)?;
+            Some((what.to_owned(), refusal.text.as_str()))
+        });
+        readyz.chain(lists).collect()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

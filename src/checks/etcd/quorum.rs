@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::apiserver;
 use super::super::common::says_nothing;
 use super::super::hex;
-use super::super::kube_common::{endpoint_is_down, forbidden};
+use super::super::kube_common::{endpoint_is_down, kubernetes_gap};
 use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use super::members::{MEMBERS_CONSISTENT, are_split, could_be};
 use super::{Quorum, View, VoterSource, look, member_list};
@@ -176,7 +176,7 @@ fn quorum_by_kubernetes(snapshot: &Snapshot) -> Verdict {
         Err(_) if !apiserver::usable(snapshot, kubernetes) => Verdict::blocked("k8s.credentials"),
         Err(_) if endpoint_is_down(snapshot, kubernetes) => Verdict::blocked("k8s.api.endpoint"),
         Err(gap) if gap.kind == GapKind::Forbidden => {
-            Verdict::whole(Outcome::Problem(forbidden(snapshot, expected, &gap.text)))
+            Verdict::whole(Outcome::Problem(kubernetes_gap(snapshot, gap, expected)))
         }
         Err(gap) => {
             let problem = Problem::error(Reason::QuorumUnproven, expected, gap.text.as_str());

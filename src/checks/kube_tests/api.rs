@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use super::{IDS, judge, lines, no, roots, said, status};
 use crate::checks::fixture::{ago, healthy, now, readyz};
 use crate::checks::{Hint, Status};
-use crate::snapshot::{Certificate, Gap, GapKind, KubernetesCredentials, Readyz, Role, Snapshot, TalosNode};
+use crate::snapshot::{Certificate, Gap, GapKind, KubernetesCredentials, Observed, Readyz, Role, Snapshot, TalosNode};
 
 fn credentials(snapshot: &mut Snapshot) -> &mut KubernetesCredentials {
     snapshot.kube().credentials.as_mut().unwrap()
@@ -164,7 +164,7 @@ fn a_403_is_final_with_quorum_or_after_90_seconds() {
     assert_eq!(said(&learner, id), ["error forbidden-or-starting https://k8s.example:6443"]);
     let mut blind = snapshot.without_talos();
     assert_eq!(said(&blind, id), ["error forbidden-or-starting https://k8s.example:6443"]);
-    blind.memory.forbidden_since = Some(Duration::from_secs(5));
+    blind.memory = blind.memory.after(&blind, Duration::from_secs(5));
     blind.memory.elapsed = Duration::from_secs(94);
     assert_eq!(said(&blind, id), ["error forbidden-or-starting https://k8s.example:6443"]);
     blind.memory.elapsed = Duration::from_secs(95);
@@ -172,6 +172,46 @@ fn a_403_is_final_with_quorum_or_after_90_seconds() {
     blind.kube().endpoint = Ok(answered(401, &[]));
     blind.memory.unauthenticated_rounds = 1;
     assert_eq!(said(&blind, id), ["error unauthorised https://k8s.example:6443 !"]);
+}
+
+/// Which also holds where `/readyz` answers all the time.
+#[test]
+fn each_refusal_lasts_by_itself() {
+    fn refused<T>(what: &str) -> Observed<T> {
+        Err(Gap::new(GapKind::Forbidden, format!("403: {what} is forbidden")))
+    }
+    let at = |snapshot: &Snapshot, seconds| {
+        let mut snapshot = snapshot.clone();
+        snapshot.memory.elapsed = Duration::from_secs(seconds);
+        ["k8s.dns", "k8s.kube-proxy", "k8s.api.servers"].map(|id| said(&snapshot, id).join(", "))
+    };
+    let mut snapshot = healthy().without_talos();
+    snapshot.kube().dns_endpoints = refused("endpointslices");
+    assert_eq!(at(&snapshot, 0), ["error forbidden-or-starting cluster", "", ""]);
+    snapshot.memory = snapshot.memory.after(&snapshot, Duration::from_secs(5));
+    assert_eq!(at(&snapshot, 94), ["error forbidden-or-starting cluster", "", ""]);
+    assert_eq!(at(&snapshot, 95), ["error forbidden cluster !", "", ""]);
+    // Behind a balancer, one server may start while the others know the rights.
+    snapshot.kube().daemon_sets = refused("daemonsets");
+    snapshot.kube().servers.insert("cp-2".to_owned(), Ok(answered(403, &[])));
+    let starting = ["error forbidden-or-starting cluster", "error forbidden-or-starting cp-2"];
+    assert_eq!(at(&snapshot, 95), ["error forbidden cluster !", starting[0], starting[1]]);
+    snapshot.memory = snapshot.memory.after(&snapshot, Duration::from_secs(100));
+    assert_eq!(at(&snapshot, 189), ["error forbidden cluster !", starting[0], starting[1]]);
+    assert_eq!(
+        at(&snapshot, 190),
+        ["error forbidden cluster !", "error forbidden cluster !", "error forbidden cp-2 !"]
+    );
+    // A refusal that does not say what it is about lasts no longer than the youngest of its kind.
+    let mut mute = snapshot.clone();
+    mute.kube().dns_endpoints = refused("this");
+    mute.kube().daemon_sets = refused("this");
+    assert_eq!(at(&mute, 95)[..2], [starting[0]; 2]);
+    assert_eq!(at(&mute, 190)[..2], ["error forbidden cluster !"; 2]);
+    // Once it was granted, it begins anew.
+    let granted = healthy().without_talos();
+    snapshot.memory = snapshot.memory.after(&granted, Duration::from_secs(195));
+    assert_eq!(at(&snapshot, 200), [starting[0], starting[0], starting[1]]);
 }
 
 #[test]

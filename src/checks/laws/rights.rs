@@ -1,6 +1,7 @@
 //! Credentials that allow less than is asked: the checks concerned cannot tell, and none passes for it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::super::fixture::{Shape, Sides};
 use super::super::{ALL, Fact, Reason, Right, Severity, Status, facts, find};
@@ -289,6 +290,28 @@ fn a_refusal_is_an_error_and_no_verdict() {
                 }
             }
         }
+    }
+}
+
+/// Without Talos nothing proves etcd's quorum: only time tells a right that is missing from an API server that starts.
+#[test]
+fn a_refusal_that_lasts_ends_the_waiting() {
+    let before = Shape { sides: Sides::NoTalos, ..Shape::default() }.world();
+    for fact in facts(ALL) {
+        let mut snapshot = before.clone();
+        refuse_fact(&mut snapshot, fact);
+        let unsettled = |snapshot: &Snapshot| {
+            let verdicts = verdicts(snapshot);
+            let unsettled = verdicts.iter().flat_map(|(check, verdict)| {
+                let problems = verdict.problems().filter(|(_, it)| it.severity > Severity::Warn && it.waiting_helps);
+                problems.map(|(target, problem)| format!("{} {target} {}", check.id, problem.reason.code()))
+            });
+            unsettled.collect::<Vec<_>>()
+        };
+        let first = unsettled(&snapshot);
+        snapshot.memory = snapshot.memory.after(&snapshot, Duration::from_secs(1));
+        snapshot.memory.elapsed = Duration::from_secs(91);
+        assert_eq!(unsettled(&snapshot), [""; 0], "{fact:?}, at first {first:?}");
     }
 }
 

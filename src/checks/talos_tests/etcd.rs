@@ -407,7 +407,7 @@ fn without_talos_a_list_of_nodes_proves_the_quorum() {
     assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error quorum-unproven"]);
     snapshot.kube().nodes = gap(GapKind::Forbidden);
     assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error forbidden-or-starting"]);
-    snapshot.memory.forbidden_since = Some(Duration::ZERO);
+    snapshot.memory = snapshot.memory.after(&snapshot, Duration::ZERO);
     snapshot.memory.elapsed = Duration::from_secs(90);
     assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error forbidden, for ever"]);
     snapshot.kube().endpoint = gap(GapKind::TimedOut);
