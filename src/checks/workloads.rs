@@ -57,7 +57,8 @@ pub(super) const DNS: Check = Check {
 replaced CoreDNS passes like Talos's own.\n\n\
 Without an endpoint no pod resolves a name. The usual reasons: no node is ready yet, the pods cannot be scheduled, they crash \
 because of a forwarding loop, or somebody has scaled the deployment to zero.\n\n\
-Skipped where the cluster's configuration disables DNS and nothing serves it. Otherwise look at `kubectl -n kube-system describe \
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos nothing tells that: where no part \
+of it is there, whether it was deleted cannot be determined, and `--skip k8s.dns` says that it is not wanted. Otherwise look at `kubectl -n kube-system describe \
 pods -l k8s-app=kube-dns`.",
     severity: Severity::Fail,
     requires: &["k8s.credentials", "k8s.api.endpoint", "k8s.api.identity"],
@@ -254,20 +255,24 @@ fn without_dns(snapshot: &Snapshot, endpoints: &[ServiceEndpoint], wanted: Wante
     let deployment = deployments.as_ref().map(|list| list.iter().find(is_dns));
     let pods = listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system");
     let pods: Vec<&Pod> = pods.iter().flat_map(|pods| labelled(pods, "kube-dns")).collect();
+    let chosen = || Hint::likely("where the cluster does without it on purpose, say so: `--skip k8s.dns`");
     match deployment {
         Ok(Some(deployment)) if deployment.replicas == 0 => {
             let observed = format!("Deployment {} has 0 replicas", deployment.name);
-            return Problem::fail(Reason::DnsScaledToZero, expected, observed)
+            let problem = Problem::fail(Reason::DnsScaledToZero, expected, observed)
                 .hint(Hint::remedy("{kubectl} -n kube-system scale deployment {} --replicas 2", [&deployment.name]));
+            return if wanted == Wanted::NoTalos { problem.hint(chosen()) } else { problem };
         }
         Ok(None) if endpoints.is_empty() && pods.is_empty() => {
+            let nothing = "neither endpoints, Deployment nor pods";
+            let untold = |who: &str| {
+                let observed = format!("{nothing}, and {who} whether DNS is wanted");
+                Problem::error(Reason::DnsMissing, expected, observed)
+            };
             return match wanted {
-                Wanted::Yes => Problem::fail(Reason::DnsMissing, expected, "neither endpoints, Deployment nor pods"),
-                _ => Problem::error(
-                    Reason::DnsMissing,
-                    expected,
-                    "neither endpoints, Deployment nor pods, and nothing tells whether DNS is wanted",
-                ),
+                Wanted::NoTalos => untold("without Talos nothing tells").hint(chosen()),
+                Wanted::Unknown => untold("no control plane told"),
+                Wanted::Yes | Wanted::No => Problem::fail(Reason::DnsMissing, expected, nothing),
             };
         }
         _ => {}

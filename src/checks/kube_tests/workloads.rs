@@ -170,6 +170,33 @@ fn dns_is_missing_only_where_no_part_of_it_is_there() {
     assert_eq!(endpoints, silent, "its endpoints are there");
 }
 
+/// Of Kubernetes alone nobody learns what is switched off.
+#[test]
+fn without_talos_dns_that_is_nowhere_is_undetermined_and_can_be_left_out() {
+    let mut snapshot = without_dns(|snapshot| {
+        snapshot.kube().deployments = Ok(Vec::new());
+        no_dns_pods(snapshot);
+    });
+    let first = |snapshot: &Snapshot| judge(snapshot, DNS).problems().next().unwrap().1.clone();
+    let left_out = Hint::likely("where the cluster does without it on purpose, say so: `--skip k8s.dns`");
+    assert!(!first(&snapshot).hints.contains(&left_out), "Talos says that it is wanted");
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);
+    }
+    assert_eq!(said(&snapshot, DNS), ["error dns-missing kube-system/kube-dns"]);
+    assert!(first(&snapshot).observed.ends_with("and no control plane told whether DNS is wanted"));
+    assert!(!first(&snapshot).hints.contains(&left_out), "Talos will say");
+    let mut blind = snapshot.without_talos();
+    assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);
+    assert!(first(&blind).observed.ends_with("and without Talos nothing tells whether DNS is wanted"));
+    assert!(first(&blind).hints.contains(&left_out));
+    // Somebody did that, and nobody says why.
+    blind.kube().deployments = healthy().kube().deployments.clone();
+    coredns(&mut blind).replicas = 0;
+    assert_eq!(said(&blind, DNS), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
+    assert!(first(&blind).hints.contains(&left_out));
+}
+
 #[test]
 fn dns_that_has_nowhere_to_run_waits_for_nodes() {
     let names = ["cp-1", "cp-2", "cp-3", "w-1"];

@@ -180,7 +180,7 @@ reasons! {
     DaemonsetMissing "daemonset-missing" "a DaemonSet that the configuration asks for is not there" workloads::DAEMONSET_MISSING;
     DnsScaledToZero "dns-scaled-to-zero" "cluster DNS is scaled to zero" workloads::DNS_SCALED_TO_ZERO;
     DnsNoEndpoints "dns-no-endpoints" "cluster DNS has no ready endpoint" workloads::DNS_NO_ENDPOINTS;
-    DnsMissing "dns-missing" "cluster DNS is not installed though the configuration asks for it" workloads::DNS_MISSING;
+    DnsMissing "dns-missing" "cluster DNS is not installed" workloads::DNS_MISSING;
     StaticPodMissing "static-pod-missing" "a static pod is not there" workloads::STATIC_POD_MISSING;
     StaticPodNotRendered "static-pod-not-rendered" "Talos has not rendered a static pod" workloads::STATIC_POD_NOT_RENDERED;
     StaticPodFailed "static-pod-failed" "a static pod is not ready" workloads::STATIC_POD_FAILED;

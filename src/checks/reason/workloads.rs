@@ -256,12 +256,14 @@ pub(super) const DNS_NO_ENDPOINTS: Text = Text {
 };
 
 pub(super) const DNS_MISSING: Text = Text {
-    explanation: "The machine configuration asks for the cluster's own DNS, and Kubernetes has neither its Deployment nor a replacement with ready endpoints. It was deleted, or never applied.",
+    explanation: "The machine configuration asks for the cluster's own DNS, and Kubernetes has neither its Deployment nor a replacement with ready endpoints. It was deleted, or never applied. Where the configuration cannot be read, as with `--no-talos`, it may as well be switched off: that is undetermined, and no failure.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl -n kube-system get deployments"),
         Look("talosctl -n CP get manifeststatus -o yaml"),
-        Do("Say so in the machine configuration if another DNS is used (`cluster.coreDNS.disabled`)."),
+        Do(
+            "Say so in the machine configuration if another DNS is used (`cluster.coreDNS.disabled`), or with `--skip k8s.dns` where Talos is not asked.",
+        ),
     ],
 };
 
