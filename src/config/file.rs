@@ -152,13 +152,13 @@ mod tests {
     fn a_pipe_is_read_and_a_silent_or_endless_one_does_not_hold_us() {
         use std::os::fd::AsRawFd as _;
 
-        let (reader, mut writer) = std::io::pipe().unwrap();
-        let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
-        writer.write_all(b"context: a\n").unwrap();
-        let silent = contents_within(&path, Duration::from_millis(20)).unwrap_err();
-        assert!(silent.contains("nothing came to its end"), "{silent}");
-        drop(writer);
-        drop(reader);
+        // Both ends stay open to the end of the test. The thread that is left behind may open the path late, and would find the
+        // next pipe under a number that was given back.
+        let (silent, mut silent_writer) = std::io::pipe().unwrap();
+        let path = PathBuf::from(format!("/dev/fd/{}", silent.as_raw_fd()));
+        silent_writer.write_all(b"context: a\n").unwrap();
+        let error = contents_within(&path, Duration::from_millis(20)).unwrap_err();
+        assert!(error.contains("nothing came to its end"), "{error}");
 
         let (reader, mut writer) = std::io::pipe().unwrap();
         let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
@@ -172,5 +172,6 @@ mod tests {
         assert!(read(&path, "talosconfig").unwrap_err().message.ends_with("is larger than 4 MiB"));
         drop(reader);
         endless.join().unwrap();
+        drop((silent, silent_writer));
     }
 }
