@@ -209,6 +209,7 @@ mod tests {
 
     use super::*;
     use crate::observe::kubernetes::testing::{Clients, Pki};
+    use crate::observe::testing::{refusing, unanswered};
 
     /// Enough for a handshake on a busy machine.
     const CALL: Duration = Duration::from_secs(10);
@@ -426,13 +427,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_port_is_not_a_silent_one() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let silent = observe(address.clone(), EtcdCredentials::default(), SHORT).await;
-        assert_eq!(kinds(&silent), [Some(GapKind::TimedOut); 3]);
-        drop(listener);
-        let refused = observe(address, EtcdCredentials::default(), CALL).await;
-        assert_eq!(kinds(&refused), [Some(GapKind::ConnectionRefused); 3]);
+        let ask = |at| observe(format!("http://{at}"), EtcdCredentials::default(), CALL);
+        assert_eq!(kinds(&unanswered(CALL, ask).await), [Some(GapKind::TimedOut); 3]);
+        let (_socket, refusing) = refusing();
+        assert_eq!(kinds(&ask(refusing).await), [Some(GapKind::ConnectionRefused); 3]);
     }
 
     #[tokio::test]

@@ -15,6 +15,8 @@ mod population;
 mod record;
 mod server;
 mod talos;
+#[cfg(test)]
+mod testing;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -11,6 +11,7 @@ use super::*;
 use crate::checks::Fact;
 use crate::config::Environment;
 use crate::config::proxy::Setting;
+use crate::observe::testing::{refusing, unanswered};
 use crate::snapshot::GapKind;
 
 /// Enough for a handshake on a busy machine.
@@ -290,15 +291,13 @@ async fn a_demanded_client_certificate_that_is_missing_is_told() {
 #[tokio::test]
 async fn a_refused_port_is_not_a_silent_one() {
     let pki = Pki::new();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let config = pki.config(&format!("https://127.0.0.1:{port}"));
+    let config = |at| pki.config(&format!("https://{at}"));
     // Accepted by the kernel, answered by nobody: a stopped process.
-    assert_eq!(both(config.clone(), SHORT).await, GapKind::TimedOut);
-    let gap = readyz(config.clone(), SHORT).await.unwrap_err();
-    assert_eq!(gap.text, "connected, but the TLS handshake was not answered");
-    drop(listener);
-    assert_eq!(both(config, CALL).await, GapKind::ConnectionRefused);
+    let silent = Gap::new(GapKind::TimedOut, "connected, but the TLS handshake was not answered");
+    assert_eq!(unanswered(CALL, |at| readyz(config(at), CALL)).await.unwrap_err(), silent);
+    assert_eq!(unanswered(CALL, |at| nodes(config(at), CALL)).await.unwrap_err(), silent);
+    let (_socket, refusing) = refusing();
+    assert_eq!(both(config(refusing), CALL).await, GapKind::ConnectionRefused);
 }
 
 #[cfg(target_os = "linux")]

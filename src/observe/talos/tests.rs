@@ -14,6 +14,7 @@ use tonic::Code;
 use self::fake::{Authority, Fake, Machine, address, garbage, tls};
 use super::{ClientCertificate, Config, EndpointAddress, Lane, NodeAsk, Proxy, TalosClient};
 use crate::checks::Fact;
+use crate::observe::testing::{refusing, unanswered};
 use crate::snapshot::{AlarmKind, Gap, GapKind, Role, TalosNode};
 
 /// For what must answer; a busy machine may need a while.
@@ -177,22 +178,22 @@ async fn maintenance_mode() {
 async fn broken_servers() {
     let authority = Authority::new();
 
+    let ask = async |at| version_gap(&client(&authority, vec![address(at)], LONG)).await;
+    assert_eq!(
+        unanswered(LONG, ask).await,
+        Gap::new(GapKind::TimedOut, "connected, but the TLS handshake was not answered")
+    );
+
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = address(listener.local_addr().unwrap());
-    let silent = version_gap(&client(&authority, vec![at.clone()], SHORT)).await;
-    assert_eq!(silent, Gap::new(GapKind::TimedOut, "connected, but the TLS handshake was not answered"));
-
     let closes = client(&authority, vec![at.clone()], LONG);
     let (gap, ()) = tokio::join!(version_gap(&closes), async {
-        // The backlog holds the connection of the silent one, too.
-        for _ in 0..2 {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let _ = stream.read(&mut [0; 4096]).await;
-        }
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await;
     });
     assert_eq!(gap.kind, GapKind::Broken);
 
-    let speaks_http = client(&authority, vec![at.clone()], LONG);
+    let speaks_http = client(&authority, vec![at], LONG);
     let (gap, ()) = tokio::join!(version_gap(&speaks_http), async {
         let (mut stream, _) = listener.accept().await.unwrap();
         let _ = stream.read(&mut [0; 4096]).await;
@@ -201,9 +202,8 @@ async fn broken_servers() {
     });
     assert_eq!(gap, Gap::new(GapKind::Broken, "the answer is not TLS"));
 
-    drop(listener);
-    let gap = version_gap(&client(&authority, vec![at], LONG)).await;
-    assert_eq!(gap, Gap::new(GapKind::ConnectionRefused, "connection refused"));
+    let (_socket, refusing) = refusing();
+    assert_eq!(ask(refusing).await, Gap::new(GapKind::ConnectionRefused, "connection refused"));
 
     let nowhere =
         EndpointAddress { host: "cp-1.invalid".into(), port: 50000, shown: "cp-1".into(), via: Proxy::Direct };
