@@ -12,9 +12,9 @@ import sys
 
 BIN, ROOTFS, KUBERNETES, ETCD, COREDNS = sys.argv[1:]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-# Tags that Talos asks for by itself: 1.13, 1.12 and 1.14. All of them hold the same binary.
-FLANNEL_TAGS = ("v0.28.4", "v0.27.4", "0.28.9")
-PAUSE_TAGS = ("3.10", "3.10.1", "3.10.2")
+# Tags that Talos asks for by itself: 1.13 and 1.12. All of them hold the same binary.
+FLANNEL_TAGS = ("v0.28.4", "v0.27.4")
+PAUSE_TAGS = ("3.10", "3.10.1")
 
 certificates = {"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt"}
 users = {"/etc/passwd": f"{ROOTFS}/etc/passwd", "/etc/group": f"{ROOTFS}/etc/group"}
