@@ -117,6 +117,20 @@ impl Stage {
         }
     }
 
+    /// One short word: the column of a grid.
+    pub(crate) fn column(self) -> &'static str {
+        match self {
+            Self::Connectivity => "connect",
+            Self::Readiness => "ready",
+            Self::Etcd => "etcd",
+            Self::ApiServer => "api",
+            Self::ControlPlane => "control",
+            Self::Nodes => "nodes",
+            Self::StaticPods => "pods",
+            Self::Server => "server",
+        }
+    }
+
     /// Heading of the text report.
     pub(crate) fn heading(self) -> &'static str {
         match self {

@@ -8,6 +8,7 @@ pub(crate) mod fixture;
 
 mod diagnoses;
 pub(crate) mod files;
+pub(crate) mod grid;
 mod hints;
 pub(crate) mod json;
 pub(crate) mod junit;
@@ -176,6 +177,11 @@ impl CheckReport {
 }
 
 impl Report {
+    /// Node × stage, made anew from what the checks found.
+    pub(crate) fn grid(&self) -> grid::Grid {
+        grid::Grid::of(self)
+    }
+
     pub(crate) fn summary(&self) -> Summary {
         let mut summary = Summary { total: self.checks.len(), ..Summary::default() };
         for check in &self.checks {

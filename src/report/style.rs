@@ -1,5 +1,6 @@
 //! Colour: one pure decision, made once for each stream.
 
+use crate::checks::Status;
 use crate::cli::Color;
 
 /// Whether a stream gets colour. The flag beats `NO_COLOR`, which beats `CLICOLOR_FORCE` and `FORCE_COLOR`, which beat
@@ -54,6 +55,27 @@ pub(crate) fn paint(on: bool, paint: Paint, text: &str) -> String {
         Paint::Heading => "1",
     };
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// One character for a status in a grid. What is not known looks like neither a pass nor a failure.
+pub(crate) fn mark(status: Option<Status>, ascii: bool) -> char {
+    let (mark, plain) = match status {
+        None | Some(Status::Skip) => ('·', '.'),
+        Some(Status::Pass) => ('✓', '+'),
+        Some(Status::Warn) => ('!', '!'),
+        Some(Status::Blocked | Status::Error) => ('?', '?'),
+        Some(Status::Fail) => ('✗', 'x'),
+    };
+    if ascii { plain } else { mark }
+}
+
+/// The colour of a status.
+pub(crate) fn paint_of(status: Status) -> Paint {
+    match status {
+        Status::Skip | Status::Pass => Paint::Good,
+        Status::Warn | Status::Blocked => Paint::Caution,
+        Status::Error | Status::Fail => Paint::Bad,
+    }
 }
 
 #[cfg(test)]

@@ -338,8 +338,9 @@ fn checks_that_only_files_have_judged_are_one_block() {
 fn verdict_lines() {
     let verdict = |report: &Report| {
         let text = shown(Format::Text, report);
-        let at = text.find("\n\n").map_or(0, |at| at + 2);
-        text[at..].lines().next().unwrap_or_default().to_owned()
+        let first = text.lines().next().unwrap_or_default().to_owned();
+        assert_eq!(text.lines().filter(|line| *line == first).count(), 2, "at the top and before the details: {text}");
+        first
     };
     let mut report = fixture::healthy();
     assert_eq!(verdict(&report), "healthy: 9 passed, 1 skipped in 0.4s (1 round)");

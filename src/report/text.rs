@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::sanitise::{ascii, clean, log_lines};
-use super::style::{Paint, paint};
+use super::grid::Band;
+use super::sanitise::{ascii, brief, clean, log_lines};
+use super::style::{Paint, mark, paint, paint_of};
 use super::{CheckReport, Report, RunResult, Selection, Summary, diagnoses, problems};
 use crate::checks::{Finding, Kind, Outcome, Severity, Stage, Status, Target};
 use crate::duration::human;
@@ -36,6 +37,10 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     let mut lines = Vec::new();
     // Before anybody was asked, empty stages would only bury the reason.
     if judged(report) {
+        // Once more at the end, where the reader of a long log looks.
+        lines.push(verdict(report, style));
+        grid(report, style, &mut lines);
+        lines.push(String::new());
         for stage in Stage::ALL {
             let checks: Vec<_> = report.checks.iter().filter(|check| check.check.stage == stage).collect();
             if !checks.is_empty() {
@@ -57,6 +62,54 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
         writeln!(out, "{}", line.trim_end())?;
     }
     out.flush()
+}
+
+/// Nodes that are named of those that share a line of the grid.
+const NAMED: usize = 2;
+/// Longest name in the grid, in characters.
+const LABEL: usize = 60;
+
+/// A line for each node with a mark for each stage; what the marks mean, unless all is well.
+fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    let grid = report.grid();
+    let bands = grid.bands(!style.verbose);
+    let labels: Vec<_> = bands.iter().map(label).collect();
+    let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or_default();
+    let columns: Vec<_> = grid.stages.iter().map(|stage| stage.column()).collect();
+    lines.push(format!("{:width$}  {}", "", columns.join("  ")));
+    for (band, label) in bands.iter().zip(labels) {
+        let mut line = format!("{label:width$}");
+        for (cell, column) in band.cells().iter().zip(&columns) {
+            let mark = mark(*cell, style.ascii).to_string();
+            let mark = cell.map_or(mark.clone(), |status| paint(style.colour, paint_of(status), &mark));
+            // The width of a painted mark is not that of what is seen.
+            line.push_str("  ");
+            line.push_str(&mark);
+            line.push_str(&" ".repeat(column.len() - 1));
+        }
+        lines.push(line);
+    }
+    if grid.rows.iter().any(|row| row.worst() > Some(Status::Pass)) {
+        let meanings = LEGEND.map(|(status, meaning)| format!("{} {meaning}", mark(status, style.ascii)));
+        lines.push(format!("({})", meanings.join("  ")));
+    }
+}
+
+/// What the marks of a grid mean.
+pub(super) const LEGEND: [(Option<Status>, &str); 5] = [
+    (Some(Status::Pass), "pass"),
+    (Some(Status::Warn), "warning"),
+    (Some(Status::Fail), "failed"),
+    (Some(Status::Error), "not known"),
+    (None, "nothing to check"),
+];
+
+fn label(band: &Band<'_>) -> String {
+    let names: Vec<_> = band.rows.iter().take(NAMED).map(|row| brief(&row.target.to_string(), LABEL)).collect();
+    match band.rows.len() - names.len() {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 /// Before the verdict: the end of the report is for what is wrong, and for what to do.
