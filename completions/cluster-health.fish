@@ -55,10 +55,14 @@ complete -c cluster-health -n "__fish_cluster_health_needs_command" -l attempt-t
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l stable-for -d 'Succeed only when everything has passed for so long; needs a longer --wait-timeout' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l warn-only -d 'Failures of these checks only warn' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l require-quorum-margin -d 'Fail unless etcd can lose so many members' -r
-complete -c cluster-health -n "__fish_cluster_health_needs_command" -s o -l output -d 'Form of the result on stdout' -r -f -a "text\t''
-json\t''
-junit\t''"
-complete -c cluster-health -n "__fish_cluster_health_needs_command" -l report -d 'Also write a report to a file, as FORMAT=PATH; repeatable' -r
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -s o -l output -d 'Form of the result on stdout' -r -f -a "text\t'For people: the verdict, each stage, and at the end what is wrong'
+json\t'One document with everything, as `cluster-health schema` describes it'
+ndjson\t'One event a line, as it happens; the last has the JSON document'
+junit\t'XML for test viewers: GitLab, Jenkins, GitHub actions'
+tap\t'TAP 14 for test harnesses'
+markdown\t'For step summaries, merge requests and issues'
+prometheus\t'Metrics for node-exporter\'s textfile collector'"
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -l report -d 'Also write a report to a file, in a format of --output; repeatable' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l junit-file -d 'The same as --report junit=PATH' -r -F
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l evidence -d 'Read what may tell why: the last lines of the logs of failed services and static pods' -r -f -a "logs\t'Files with it are readable by their owner alone'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l color -d 'Colour of text' -r -f -a "auto\t''
@@ -82,7 +86,7 @@ complete -c cluster-health -n "__fish_cluster_health_needs_command" -s h -l help
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s V -l version -d 'Print version'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "list" -d 'Every check: id, stage, severity, prerequisites, what it reads'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "explain" -d 'What a check measures, what a reason code or a diagnosis means, why, and what to do; works offline'
-complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "schema" -d 'The JSON schema of the report'
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "schema" -d 'The JSON schema of the report and of NDJSON events'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "completions" -d 'A completion script for a shell'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "man" -d 'The manual page (roff)'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "version" -d 'Version and build of this program'

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::duration::GoDuration;
+use crate::report::format::{self, Format};
 
 /// Is this Talos Linux and Kubernetes cluster healthy, all of it, now, and if not, what exactly is wrong?
 #[derive(Debug, Parser)]
@@ -32,7 +33,7 @@ pub(crate) enum Command {
         #[arg(value_name = "ID|REASON|DIAGNOSIS")]
         topic: String,
     },
-    /// The JSON schema of the report
+    /// The JSON schema of the report and of NDJSON events
     Schema,
     /// A completion script for a shell
     Completions { shell: clap_complete::Shell },
@@ -224,9 +225,9 @@ pub(crate) struct RunArgs {
     pub(crate) simple_exit_codes: bool,
 
     /// Form of the result on stdout
-    #[arg(short, long, value_enum, env = "CLUSTER_HEALTH_OUTPUT", default_value_t = Format::Text, help_heading = "Output")]
-    pub(crate) output: Format,
-    /// Also write a report to a file, as FORMAT=PATH; repeatable
+    #[arg(short, long, value_name = "FORMAT", value_parser = format(), env = "CLUSTER_HEALTH_OUTPUT", default_value = format::TEXT.name, help_heading = "Output")]
+    pub(crate) output: &'static Format,
+    /// Also write a report to a file, in a format of --output; repeatable
     #[arg(
         long,
         value_name = "FORMAT=PATH",
@@ -273,14 +274,6 @@ pub(crate) enum Level {
     Full,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
-pub(crate) enum Format {
-    #[default]
-    Text,
-    Json,
-    Junit,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     #[default]
@@ -289,8 +282,14 @@ pub(crate) enum Color {
     Never,
 }
 
+/// A format of the table, by its name.
+fn format() -> impl TypedValueParser<Value = &'static Format> {
+    let values = format::ALL.map(|format| PossibleValue::new(format.name).help(format.about));
+    PossibleValuesParser::new(values).try_map(|name| format::find(&name).ok_or("no format is called so"))
+}
+
 /// A switch whose variable may be empty, `0`, `false`, `no` or `off` for "not set".
-fn switch() -> impl clap::builder::TypedValueParser<Value = bool> {
+fn switch() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(["true", "1", "yes", "on", "false", "0", "no", "off", ""])
         .map(|value| matches!(value.as_str(), "true" | "1" | "yes" | "on"))
 }

@@ -9,6 +9,7 @@ use crate::checks::{Check, Outcome, Reason, Severity, Status, Verdict};
 use crate::engine::End;
 use crate::event::{Event, Round};
 use crate::exit::Exit;
+use crate::report::history::{self, Happened};
 use crate::report::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources};
 use crate::snapshot::{Role, Snapshot};
 
@@ -48,8 +49,12 @@ impl Ledger {
             self.report.sources = sources(&self.report.sources, &round.snapshot);
             self.report.targeted = targeted(&round.snapshot);
             for (check, verdict) in &round.verdicts {
-                if let Some(entry) = self.report.checks.iter_mut().find(|entry| entry.check.id == check.id) {
-                    enter(entry, verdict, round);
+                let entry = self.report.checks.iter_mut().find(|entry| entry.check.id == check.id);
+                let Some(entry) = entry else { continue };
+                let change = history::change(entry, verdict.status(), &verdict.findings);
+                enter(entry, verdict, round);
+                if let Some(change) = change {
+                    self.report.happened(round.at, change);
                 }
             }
             self.report.not_observed = not_observed(&self.report.checks);
@@ -57,7 +62,14 @@ impl Ledger {
             self.report.logs.clear();
         } else if let Event::Logs(logs) = event {
             self.report.logs = logs.to_vec();
+        } else if let Event::StabilityLost { because, .. } = event {
+            self.report.happened(self.report.took, Happened::StabilityLost(because.clone()));
         }
+    }
+
+    /// Notes that nothing has happened for as long as `every`. Returns whether it has been that long.
+    pub(crate) fn heartbeat(&mut self, at: Duration, every: Duration) -> bool {
+        self.report.heartbeat(at, every)
     }
 
     /// The last word. `took` is measured on the monotonic clock.
@@ -71,6 +83,7 @@ impl Ledger {
         }
         self.report.exit = exit(ending, &self.report.checks, self.allow_empty);
         self.report.result = result(self.report.exit);
+        self.report.happened(took, Happened::Finished);
         self.report
     }
 }

@@ -11,7 +11,7 @@ use indicatif::ProgressDrawTarget;
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
-use crate::cli::{Format, RunArgs};
+use crate::cli::RunArgs;
 use crate::config::{ConfigError, Environment};
 use crate::engine::{self, End};
 use crate::event::Event;
@@ -20,8 +20,9 @@ use crate::ledger::{Ending, Ledger, unjudged};
 use crate::observe::{Credentials, Observer};
 use crate::plan::{Plan, Start, Usage};
 use crate::report::files::{self, Files, Wanted};
+use crate::report::format::Format;
 use crate::report::live::{Live, LiveStyle};
-use crate::report::text::{self, TextStyle};
+use crate::report::text::TextStyle;
 use crate::report::{Report, RunResult, Sources, style};
 use crate::signals::Signals;
 use crate::snapshot::ServerProgress;
@@ -66,7 +67,8 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
         complain("could not listen for signals", None);
         return Exit::Internal;
     };
-    let report = unbegun(args, plan, start);
+    let mut report = unbegun(args, plan, start);
+    report.last_success = files::last_success(wanted);
     let files = match Files::create(wanted, &report, plan.pace.logs) {
         Ok(files) => files,
         Err(error) => {
@@ -80,7 +82,10 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
         live: live(args, plan, &environment),
         files,
         stale: false,
+        output: Output::new(args, &environment),
+        heartbeat: args.heartbeat.0,
     });
+    show.borrow_mut().follow();
     let config_error = RefCell::new(None);
     let ending = {
         let mut work =
@@ -101,7 +106,7 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
         leave(exit);
     });
 
-    let Show { ledger, live, files, .. } = show.into_inner();
+    let Show { ledger, live, files, output, .. } = show.into_inner();
     // The region goes before the report comes.
     drop(live);
     let mut report = ledger.conclude(&ending, Timestamp::now(), start.instant.elapsed());
@@ -122,7 +127,7 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
             report.error = Some(error);
         }
     }
-    match print(args, &report, &environment) {
+    match output.finish(&report) {
         // A reader that has gone away changes nothing: the verdict is the exit code.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             complain(&format!("could not write the result to stdout: {error}"), None);
@@ -188,6 +193,9 @@ struct Show {
     files: Files,
     /// Something has changed since the files were written.
     stale: bool,
+    output: Output,
+    /// How long nothing may happen until that is told.
+    heartbeat: Duration,
 }
 
 impl Show {
@@ -201,11 +209,20 @@ impl Show {
                 self.save();
             }
         }
+        self.follow();
     }
 
     fn tick(&mut self, elapsed: Duration) {
         self.live.tick(elapsed);
+        if self.ledger.heartbeat(elapsed, self.heartbeat) {
+            self.stale = true;
+            self.follow();
+        }
         self.save();
+    }
+
+    fn follow(&mut self) {
+        self.output.follow(self.ledger.report());
     }
 
     fn save(&mut self) {
@@ -241,6 +258,8 @@ pub(crate) fn unbegun(args: &RunArgs, plan: &Plan, start: Start) -> Report {
             ..Sources::default()
         },
         logs: Vec::new(),
+        history: Vec::new(),
+        last_success: None,
         checks: plan.selection.iter().map(|(check, selection)| unjudged(check, *selection)).collect(),
     }
 }
@@ -282,29 +301,64 @@ fn live(args: &RunArgs, plan: &Plan, environment: &Environment) -> Live<io::Stde
         heartbeat: args.heartbeat.0,
         wait_timeout: plan.wait_timeout,
     };
-    if style::redraws(terminal, variable) {
+    // What is written to the same terminal while the run goes on would tear the region apart.
+    let shares = args.output.grows && io::stdout().is_terminal();
+    if style::redraws(terminal && !shares, variable) {
         Live::region(live, io::stderr(), ProgressDrawTarget::stderr())
     } else {
         Live::lines(live, io::stderr())
     }
 }
 
-fn print(args: &RunArgs, report: &Report, environment: &Environment) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    if args.output == Format::Text {
+/// The result on stdout: one document, at the end or as it grows.
+struct Output {
+    format: &'static Format,
+    style: TextStyle,
+    /// Bytes of the document that are written.
+    written: usize,
+    /// What went wrong first; nothing is written after it.
+    error: Option<io::Error>,
+}
+
+impl Output {
+    fn new(args: &RunArgs, environment: &Environment) -> Self {
         let style = TextStyle {
             colour: style::colour(args.color, io::stdout().is_terminal(), |name| environment.get(name)),
             ascii: args.ascii,
             width: style::columns(&io::stdout()),
             verbose: args.verbose,
         };
-        let mut bytes = Vec::new();
-        text::write(report, &style, &mut bytes)?;
-        stdout.write_all(&bytes)?;
-    } else {
-        stdout.write_all(&files::render(args.output, report)?)?;
+        Self { format: args.output, style, written: 0, error: None }
     }
-    stdout.flush()
+
+    /// Writes what is new of a document that grows.
+    fn follow(&mut self, report: &Report) {
+        if self.format.grows {
+            self.write(report);
+        }
+    }
+
+    /// Writes what is missing. The error is the first that came up.
+    fn finish(mut self, report: &Report) -> io::Result<()> {
+        self.write(report);
+        self.error.map_or(Ok(()), Err)
+    }
+
+    fn write(&mut self, report: &Report) {
+        if self.error.is_some() {
+            return;
+        }
+        let written = self.format.render(report, &self.style).and_then(|document| {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(document.get(self.written..).unwrap_or_default())?;
+            stdout.flush()?;
+            Ok(document.len())
+        });
+        match written {
+            Ok(written) => self.written = written,
+            Err(error) => self.error = Some(error),
+        }
+    }
 }
 
 /// `error: …`, and what to do about it.

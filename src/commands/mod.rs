@@ -13,7 +13,7 @@ use clap::CommandFactory as _;
 use crate::checks::{self, Check};
 use crate::cli::{Cli, Command, ListOutput};
 use crate::exit::Exit;
-use crate::report::json;
+use crate::report::{format, json};
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
@@ -80,7 +80,16 @@ fn version(output: ListOutput, out: &mut impl Write) -> io::Result<()> {
         (ListOutput::Text, Some(commit)) => writeln!(out, "{name} {version} ({commit})"),
         (ListOutput::Text, None) => writeln!(out, "{name} {version}"),
         (ListOutput::Json, commit) => {
-            let document = serde_json::json!({ "name": name, "version": version, "commit": commit });
+            let formats = format::ALL.map(
+                |it| serde_json::json!({ "name": it.name, "mediaType": it.media_type, "extension": it.extension }),
+            );
+            let document = serde_json::json!({
+                "name": name,
+                "version": version,
+                "commit": commit,
+                "schemaVersion": json::SCHEMA_VERSION,
+                "formats": formats,
+            });
             writeln!(out, "{document:#}")
         }
     }

@@ -7,49 +7,37 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
+use super::format::{self, Format};
 use super::text::TextStyle;
-use super::{Report, json, junit, text};
-use crate::cli::Format;
+use super::{Report, prometheus};
 
 /// A pipe that nobody reads must not hold up the end of the process for longer.
 const PIPE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The report in `format`, as bytes, without colour.
-pub(crate) fn render(format: Format, report: &Report) -> io::Result<Vec<u8>> {
-    let mut out = Vec::new();
-    match format {
-        Format::Text => text::write(report, &TextStyle::default(), &mut out)?,
-        Format::Json => json::write(report, &mut out)?,
-        Format::Junit => junit::write(report, &mut out)?,
-    }
-    Ok(out)
-}
-
 /// A file that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    pub(crate) format: Format,
+    pub(crate) format: &'static Format,
     pub(crate) path: PathBuf,
 }
 
 /// Reads `--report FORMAT=PATH` and `--junit-file PATH`. The error is a usage error.
 ///
 /// `-` is stdout, which has one document: the format of `--output`, and nothing is added by asking for it twice.
-pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: Format) -> Result<Vec<Wanted>, String> {
+pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Format) -> Result<Vec<Wanted>, String> {
     let mut wanted: Vec<Wanted> = Vec::new();
-    let mut add = |format: Format, path: &Path| {
+    let mut add = |format: &'static Format, path: &Path| {
         if path.as_os_str().is_empty() {
-            return Err(format!("the path of the {} report is empty", name(format)));
+            return Err(format!("the path of the {} report is empty", format.name));
         }
         if path.as_os_str() == "-" {
             return if format == output {
                 Ok(())
             } else {
-                Err(format!(
-                    "`{0}=-` and `--output {1}` both write to stdout; use `--output {0}`",
-                    name(format),
-                    name(output)
-                ))
+                let (name, other) = (format.name, output.name);
+                Err(format!("`{name}=-` and `--output {other}` both write to stdout; use `--output {name}`"))
             };
         }
         let identity = identity(path);
@@ -63,24 +51,22 @@ pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: Forma
         let Some((format, path)) = argument.split_once('=') else {
             return Err(format!("`{argument}` is not FORMAT=PATH, such as `json=report.json`"));
         };
-        let known = [Format::Text, Format::Json, Format::Junit];
-        let Some(format) = known.into_iter().find(|known| name(*known) == format) else {
-            return Err(format!("`{format}` is no format of a report: `text`, `json` or `junit`"));
+        let Some(known) = format::find(format) else {
+            let names: Vec<_> = format::ALL.iter().map(|known| format!("`{}`", known.name)).collect();
+            return Err(format!("`{format}` is no format of a report; it is one of {}", names.join(", ")));
         };
-        add(format, Path::new(path))?;
+        add(known, Path::new(path))?;
     }
     if let Some(path) = junit_file {
-        add(Format::Junit, path)?;
+        add(&format::JUNIT, path)?;
     }
     Ok(wanted)
 }
 
-fn name(format: Format) -> &'static str {
-    match format {
-        Format::Text => "text",
-        Format::Json => "json",
-        Format::Junit => "junit",
-    }
+/// When an earlier run was healthy, as far as one of the files knows that are about to be replaced.
+pub(crate) fn last_success(wanted: &[Wanted]) -> Option<Timestamp> {
+    let metrics = wanted.iter().filter(|wanted| *wanted.format == format::PROMETHEUS);
+    metrics.filter_map(|wanted| prometheus::last_success(&wanted.path)).max()
 }
 
 /// The same for two paths that are the same file: links resolved as far as the path exists.
@@ -120,7 +106,7 @@ pub(crate) struct Files {
 
 #[derive(Debug)]
 struct Open {
-    format: Format,
+    format: &'static Format,
     /// As typed, for messages.
     shown: PathBuf,
     place: Place,
@@ -142,7 +128,7 @@ impl Files {
     pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool) -> Result<Self, String> {
         let mut files = Vec::new();
         for Wanted { format, path } in wanted {
-            let open = Open::new(*format, path).map_err(|error| failure(path, &error))?;
+            let open = Open::new(format, path).map_err(|error| failure(path, &error))?;
             open.checkpoint(report, private).map_err(|error| failure(path, &error))?;
             files.push(open);
         }
@@ -173,7 +159,7 @@ fn failure(path: &Path, error: &io::Error) -> String {
 }
 
 impl Open {
-    fn new(format: Format, path: &Path) -> io::Result<Self> {
+    fn new(format: &'static Format, path: &Path) -> io::Result<Self> {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent)?;
         }
@@ -187,9 +173,14 @@ impl Open {
         Ok(Self { format, shown: path.to_owned(), place })
     }
 
+    /// Without colour, whatever the terminal can do.
+    fn render(&self, report: &Report) -> io::Result<Vec<u8>> {
+        self.format.render(report, &TextStyle::default())
+    }
+
     fn checkpoint(&self, report: &Report, private: bool) -> io::Result<()> {
         match &self.place {
-            Place::Regular(path) => replace(path, &render(self.format, report)?, private),
+            Place::Regular(path) => replace(path, &self.render(report)?, private),
             Place::Special(_) => Ok(()),
         }
     }
@@ -197,7 +188,7 @@ impl Open {
     fn last(&self, report: &Report, private: bool) -> io::Result<()> {
         match &self.place {
             Place::Regular(_) => self.checkpoint(report, private),
-            Place::Special(path) => write_special(path.clone(), render(self.format, report)?),
+            Place::Special(path) => write_special(path.clone(), self.render(report)?),
         }
     }
 }
@@ -283,13 +274,13 @@ mod tests {
             (&["json=a.json", "junit=./a.json"], "two reports to one file"),
             (&["json=none/x/../a.json", "junit=none/a.json"], "two reports to one file"),
         ] {
-            let error = parse(&strings(arguments), None, Format::Text).unwrap_err();
+            let error = parse(&strings(arguments), None, &format::TEXT).unwrap_err();
             assert!(error.contains(part), "{arguments:?}: {error}");
         }
-        let error = parse(&strings(&["json=a.json"]), Some(Path::new("a.json")), Format::Text).unwrap_err();
+        let error = parse(&strings(&["json=a.json"]), Some(Path::new("a.json")), &format::TEXT).unwrap_err();
         assert!(error.contains("two reports"), "{error}");
-        assert_eq!(parse(&strings(&["json=-"]), None, Format::Json), Ok(vec![]));
-        assert_eq!(parse(&strings(&["json=a=b"]), None, Format::Text).unwrap()[0].path, Path::new("a=b"));
+        assert_eq!(parse(&strings(&["json=-"]), None, &format::JSON), Ok(vec![]));
+        assert_eq!(parse(&strings(&["json=a=b"]), None, &format::TEXT).unwrap()[0].path, Path::new("a=b"));
     }
 
     #[test]
@@ -299,11 +290,11 @@ mod tests {
         fs::write(&file, "").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let arguments = [format!("json={}", file.display()), format!("junit={}", link.display())];
-        assert!(parse(&arguments, None, Format::Text).is_err());
+        assert!(parse(&arguments, None, &format::TEXT).is_err());
     }
 
     fn wanted(path: &Path) -> Vec<Wanted> {
-        vec![Wanted { format: Format::Json, path: path.to_owned() }]
+        vec![Wanted { format: &format::JSON, path: path.to_owned() }]
     }
 
     fn complete(path: &Path) -> bool {

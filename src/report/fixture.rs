@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::history::{self, Happened};
 use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources, Weakening};
 use crate::checks::{
     Check, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict,
@@ -143,6 +144,8 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         },
         logs: Vec::new(),
         checks,
+        history: Vec::new(),
+        last_success: None,
     }
 }
 
@@ -264,6 +267,23 @@ pub(crate) fn diagnosed() -> Report {
             explained(&NODES, node(3), Reason::NodeLeaseStale, "last renewed 4m59s ago"),
         ],
     }];
+    report
+}
+
+/// As [`unhealthy`], with what happened on the way: it was nearly healthy once.
+pub(crate) fn followed() -> Report {
+    let mut report = unhealthy();
+    let changed = |check: usize, before, report: &Report| {
+        let before = CheckReport { status: before, findings: Vec::new(), ..report.checks[check].clone() };
+        let now = &report.checks[check];
+        history::change(&before, now.shown_status(), &now.findings).unwrap()
+    };
+    let (first, second) = (changed(0, Some(Status::Pass), &report), changed(1, None, &report));
+    report.happened(Duration::from_secs(2), first);
+    report.happened(Duration::from_secs(2), second);
+    report.happened(Duration::from_secs(2), Happened::StabilityLost(vec!["talos.nodes.reachable"]));
+    report.heartbeat(Duration::from_secs(32), Duration::from_secs(30));
+    report.happened(report.took, Happened::Finished);
     report
 }
 

@@ -14,10 +14,11 @@ use crate::checks::{Finding, Outcome, Problem, Status, Target};
 use crate::diagnosis;
 use crate::logs::Tail;
 
-/// The schema of the document, as shipped.
+/// The schema of the document and of NDJSON's events, as shipped.
 pub(crate) const SCHEMA: &str = include_str!("../../schema/cluster-health.v1.json");
 
-const SCHEMA_VERSION: &str = "1.0";
+/// Of the documents and events.
+pub(crate) const SCHEMA_VERSION: &str = "1.0";
 
 /// Writes one document and a line feed.
 pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
@@ -212,17 +213,25 @@ struct Hint {
     command: Option<String>,
 }
 
-fn document(report: &Report) -> Document {
+/// What made the report.
+pub(super) fn tool() -> impl Serialize {
+    TOOL
+}
+
+const TOOL: Tool = Tool {
+    name: env!("CARGO_PKG_NAME"),
+    version: env!("CARGO_PKG_VERSION"),
+    commit: option_env!("CLUSTER_HEALTH_COMMIT"),
+};
+
+/// The document as a value.
+pub(super) fn document(report: &Report) -> impl Serialize {
     let sources = &report.sources;
     let summary = report.summary();
     Document {
         schema_version: SCHEMA_VERSION,
         kind: "ClusterHealthReport",
-        tool: Tool {
-            name: env!("CARGO_PKG_NAME"),
-            version: env!("CARGO_PKG_VERSION"),
-            commit: option_env!("CLUSTER_HEALTH_COMMIT"),
-        },
+        tool: TOOL,
         complete: report.complete,
         result: report.result.name(),
         exit_code: report.exit.code(),
@@ -299,14 +308,6 @@ fn entry(check: &CheckReport, report: &Report) -> Check {
     let reason = reason
         .or_else(|| (!judged).then(|| "no complete round has judged it".to_owned()))
         .or_else(|| skip_reason(check));
-    let mut blocked_by = Vec::new();
-    for finding in &check.findings {
-        if let Outcome::Blocked(by) = finding.outcome
-            && !blocked_by.contains(&by)
-        {
-            blocked_by.push(by);
-        }
-    }
     Check {
         id: check.check.id,
         stage: check.check.stage.number(),
@@ -322,7 +323,7 @@ fn entry(check: &CheckReport, report: &Report) -> Check {
         since_ms: check.since.map(milliseconds),
         first_passed_ms: check.first_passed.map(milliseconds),
         flapped: check.flapped,
-        blocked_by,
+        blocked_by: check.blocked_by(),
         targets: check.findings.iter().map(target_status).collect(),
         problems: check
             .findings
@@ -420,6 +421,6 @@ fn cleaned(texts: &[String]) -> Vec<String> {
     texts.iter().map(|text| clean(text)).collect()
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+pub(super) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

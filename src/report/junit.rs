@@ -12,9 +12,8 @@ use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseS
 use super::json::skip_reason;
 use super::sanitise::clean;
 use super::text::tally;
-use super::{CheckReport, Report, RunResult, Selection, diagnoses, problems};
-use crate::checks::{Outcome, Severity, Stage, Status};
-use crate::exit::Exit;
+use super::{CheckReport, Report, RunResult, Selection, Trouble, diagnoses, problems};
+use crate::checks::{Severity, Stage, Status};
 
 /// Longest body of one test case, in bytes: GitLab reads 30 MB a file at most.
 const BODY: usize = 64 * 1024;
@@ -67,25 +66,12 @@ fn run_suite(report: &Report) -> TestSuite {
     for weak in &report.weakened {
         suite.add_property(Property::new("weakened", clean(&format!("{} ({})", weak.option, weak.origin))));
     }
-    let summary = report.summary();
-    let shown_by_checks = match report.exit {
-        Exit::Healthy => report.result == RunResult::Healthy && summary.failed + summary.errored == 0,
-        _ => {
-            summary.failed + summary.errored > 0 && !matches!(report.result, RunResult::Interrupted | RunResult::Error)
+    let status = match report.trouble() {
+        None => TestCaseStatus::success(),
+        Some(Trouble { kind, text }) => {
+            let body = format!("{text}\nexit code {}; {}", report.exit.code(), tally(&report.summary()));
+            non_success(NonSuccessKind::Error, kind, &text, &body)
         }
-    };
-    let status = if report.complete && shown_by_checks {
-        TestCaseStatus::success()
-    } else {
-        let because = report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean);
-        let (kind, text) = match report.result {
-            RunResult::Interrupted => ("interrupted", format!("the run was interrupted: {because}")),
-            _ if !report.complete => ("incomplete", format!("the run did not complete: {because}")),
-            RunResult::Error => ("error", because),
-            _ => ("undetermined", because),
-        };
-        let body = format!("{text}\nexit code {}; {}", report.exit.code(), tally(&summary));
-        non_success(NonSuccessKind::Error, kind, &text, &body)
     };
     let mut case = TestCase::new("run", status);
     case.set_classname("cluster-health.run");
@@ -129,17 +115,7 @@ fn case_status(check: &CheckReport, report: &Report) -> TestCaseStatus {
     match check.shown_status() {
         Status::Pass | Status::Warn => TestCaseStatus::success(),
         Status::Skip => skipped(&skip_reason(check).unwrap_or_else(|| "not applicable".to_owned())),
-        Status::Blocked => {
-            let mut causes: Vec<&str> = Vec::new();
-            for finding in &check.findings {
-                if let Outcome::Blocked(by) = finding.outcome
-                    && !causes.contains(&by)
-                {
-                    causes.push(by);
-                }
-            }
-            skipped(&format!("not run: blocked by {}", causes.join(", ")))
-        }
+        Status::Blocked => skipped(&format!("not run: blocked by {}", check.blocked_by().join(", "))),
         Status::Error => non_success(
             NonSuccessKind::Error,
             "undetermined",

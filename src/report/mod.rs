@@ -8,14 +8,20 @@ pub(crate) mod fixture;
 
 mod diagnoses;
 pub(crate) mod files;
-pub(crate) mod grid;
+pub(crate) mod format;
+mod grid;
 mod hints;
+pub(crate) mod history;
 pub(crate) mod json;
-pub(crate) mod junit;
+mod junit;
 pub(crate) mod live;
+mod markdown;
+mod ndjson;
 mod problems;
+pub(crate) mod prometheus;
 pub(crate) mod sanitise;
 pub(crate) mod style;
+mod tap;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
@@ -24,7 +30,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::checks::{Check, Finding, Status};
+use crate::checks::{Check, Finding, Outcome, Status};
 use crate::diagnosis::Diagnosis;
 use crate::exit::Exit;
 use crate::logs::Tail;
@@ -62,6 +68,10 @@ pub(crate) struct Report {
     pub(crate) logs: Vec<Tail>,
     /// Every check of the catalogue, in its order.
     pub(crate) checks: Vec<CheckReport>,
+    /// What happened on the way, in order.
+    pub(crate) history: Vec<history::Entry>,
+    /// When an earlier run was healthy, as far as one of the files knew that this run replaces.
+    pub(crate) last_success: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +84,9 @@ pub(crate) enum RunResult {
 }
 
 impl RunResult {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Healthy, Self::Unhealthy, Self::Undetermined, Self::Interrupted, Self::Error];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -174,9 +187,61 @@ impl CheckReport {
             (_, None) => Status::Error,
         }
     }
+
+    /// The checks that did not pass, so that this one could not look; each once.
+    pub(crate) fn blocked_by(&self) -> Vec<&'static str> {
+        let mut causes = Vec::new();
+        for finding in &self.findings {
+            if let Outcome::Blocked(by) = finding.outcome
+                && !causes.contains(&by)
+            {
+                causes.push(by);
+            }
+        }
+        causes
+    }
+}
+
+/// Why a run is no success, where its checks do not say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// `interrupted`, `incomplete`, `error` or `undetermined`.
+    pub(crate) kind: &'static str,
+    pub(crate) text: String,
 }
 
 impl Report {
+    /// For formats that show each check by itself and leave the verdict to their readers. `None`: what the checks say is the
+    /// result. A report of a run that did not end always has one, whatever the checks say.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        let summary = self.summary();
+        let is_bad = summary.failed + summary.errored > 0;
+        let is_shown = match self.exit {
+            Exit::Healthy => self.result == RunResult::Healthy && !is_bad,
+            _ => is_bad && !matches!(self.result, RunResult::Interrupted | RunResult::Error),
+        };
+        if self.complete && is_shown {
+            return None;
+        }
+        let because = self.error.as_deref().map_or_else(|| self.exit.meaning().to_owned(), sanitise::clean);
+        let (kind, text) = match self.result {
+            RunResult::Interrupted => ("interrupted", format!("the run was interrupted: {because}")),
+            _ if !self.complete => ("incomplete", format!("the run did not complete: {because}")),
+            RunResult::Error => ("error", because),
+            _ => ("undetermined", because),
+        };
+        Some(Trouble { kind, text })
+    }
+
+    /// The result as a status, for its mark.
+    pub(crate) fn status(&self) -> Status {
+        match self.result {
+            RunResult::Healthy => Status::Pass,
+            RunResult::Undetermined | RunResult::Interrupted => Status::Error,
+            RunResult::Unhealthy | RunResult::Error => Status::Fail,
+        }
+    }
+
     /// Node × stage, made anew from what the checks found.
     pub(crate) fn grid(&self) -> grid::Grid {
         grid::Grid::of(self)

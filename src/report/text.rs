@@ -53,9 +53,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     logs(report, style, &mut lines);
     lines.push(verdict(report, style));
     notes(report, style, &mut lines);
-    diagnoses::write(report, style, &mut lines);
-    problems::write(report, style, &mut lines);
-    diagnoses::write_explained(report, style, &mut lines);
+    details(report, style, &mut lines);
     for line in lines {
         // Colour codes are ASCII already.
         let line = if style.ascii { ascii(&line) } else { line };
@@ -64,10 +62,17 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     out.flush()
 }
 
+/// What is wrong, and what to do.
+pub(super) fn details(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    diagnoses::write(report, style, lines);
+    problems::write(report, style, lines);
+    diagnoses::write_explained(report, style, lines);
+}
+
 /// Nodes that are named of those that share a line of the grid.
-const NAMED: usize = 2;
+pub(super) const NAMED: usize = 2;
 /// Longest name in the grid, in characters.
-const LABEL: usize = 60;
+pub(super) const LABEL: usize = 60;
 
 /// A line for each node with a mark for each stage; what the marks mean, unless all is well.
 fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
@@ -113,7 +118,7 @@ fn label(band: &Band<'_>) -> String {
 }
 
 /// Before the verdict: the end of the report is for what is wrong, and for what to do.
-fn logs(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+pub(super) fn logs(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     for Tail { log, lines: tail } in &report.logs {
         let title = format!("Last log lines of {} on {}:", clean(&log.of.to_string()), clean(&log.node));
         lines.push(paint(style.colour, Paint::Heading, &title));
@@ -128,7 +133,7 @@ fn logs(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
 }
 
 /// By a round, that is: not by looking at files alone.
-fn judged(report: &Report) -> bool {
+pub(super) fn judged(report: &Report) -> bool {
     report.rounds > 0 && report.checks.iter().any(|check| check.status.is_some())
 }
 
@@ -333,7 +338,7 @@ pub(super) fn tally(summary: &Summary) -> String {
 }
 
 /// The line that people grep for.
-fn verdict(report: &Report, style: &TextStyle) -> String {
+pub(super) fn verdict(report: &Report, style: &TextStyle) -> String {
     let colour = match report.result {
         RunResult::Healthy => Paint::Good,
         RunResult::Interrupted => Paint::Caution,
@@ -378,7 +383,7 @@ fn verdict(report: &Report, style: &TextStyle) -> String {
     }
 }
 
-fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+pub(super) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     let judged = judged(report);
     if let Some(error) = report.error.as_deref().filter(|_| judged || report.result != RunResult::Error) {
         lines.push(format!("because: {}", clean(error)));

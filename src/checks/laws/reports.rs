@@ -14,14 +14,15 @@ use super::super::{ALL, Stage};
 use super::monotony::{fail, failure};
 use super::worlds::any_world;
 use super::{config, judged};
-use crate::cli::{Cli, Format};
+use crate::cli::Cli;
 use crate::diagnosis::diagnose;
 use crate::engine::End;
 use crate::event::{Event, Round};
 use crate::exit::Exit;
 use crate::ledger::{Ending, Ledger};
 use crate::plan::{Plan, Start};
-use crate::report::files::render;
+use crate::report::format::{self, Format};
+use crate::report::text::TextStyle;
 use crate::report::{Report, Selection};
 use crate::run::unbegun;
 use crate::snapshot::Snapshot;
@@ -82,13 +83,13 @@ fn round(plan: &Plan, number: u32, snapshot: Snapshot) -> Round {
     Round { number, at, took, snapshot, verdicts, diagnoses }
 }
 
-fn of_format(format: Format, report: &Report) -> String {
-    String::from_utf8(render(format, report).unwrap()).unwrap()
+fn of_format(format: &Format, report: &Report) -> String {
+    String::from_utf8(format.render(report, &TextStyle::default()).unwrap()).unwrap()
 }
 
 /// The statuses in the document, as `id status selected`, sorted.
 fn in_json(report: &Report) -> Vec<String> {
-    let document: Value = serde_json::from_str(&of_format(Format::Json, report)).unwrap();
+    let document: Value = serde_json::from_str(&of_format(&format::JSON, report)).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let checks = document["checks"].as_array().unwrap().iter();
     let mut checks: Vec<String> = checks
@@ -100,7 +101,7 @@ fn in_json(report: &Report) -> Vec<String> {
 
 /// The cases of the document, by check, and whether it is skipped as not selected.
 fn in_junit(report: &Report) -> Vec<(String, bool)> {
-    let document = quick_junit::Report::deserialize_from_str(&of_format(Format::Junit, report)).unwrap();
+    let document = quick_junit::Report::deserialize_from_str(&of_format(&format::JUNIT, report)).unwrap();
     let cases = document.test_suites.iter().flat_map(|suite| &suite.test_cases);
     let cases = cases.filter(|case| case.classname.as_ref().is_none_or(|it| it.as_str() != "cluster-health.run"));
     let is_left_out = |status: &quick_junit::TestCaseStatus| match status {

@@ -1,0 +1,138 @@
+//! The one table of formats: the command line, its help, `version -o json` and the documentation are made from it.
+
+use std::fmt;
+use std::io;
+
+use super::text::{self, TextStyle};
+use super::{Report, json, junit, markdown, ndjson, prometheus, tap};
+
+/// A form in which a report can be written.
+pub(crate) struct Format {
+    /// As typed.
+    pub(crate) name: &'static str,
+    /// For whom, in a few words.
+    pub(crate) about: &'static str,
+    /// For an HTTP header or an index of artefacts.
+    pub(crate) media_type: &'static str,
+    /// What such files are usually called, without the dot.
+    pub(crate) extension: &'static str,
+    /// A later document begins with all of an earlier one, so that it can be written as it comes about.
+    pub(crate) grows: bool,
+    write: fn(&Report, &TextStyle, &mut Vec<u8>) -> io::Result<()>,
+}
+
+pub(crate) static TEXT: Format = Format {
+    name: "text",
+    about: "For people: the verdict, each stage, and at the end what is wrong",
+    media_type: "text/plain",
+    extension: "txt",
+    grows: false,
+    write: |report, style, out| text::write(report, style, out),
+};
+
+pub(crate) static JSON: Format = Format {
+    name: "json",
+    about: "One document with everything, as `cluster-health schema` describes it",
+    media_type: "application/json",
+    extension: "json",
+    grows: false,
+    write: |report, _, out| json::write(report, out),
+};
+
+pub(crate) static NDJSON: Format = Format {
+    name: "ndjson",
+    about: "One event a line, as it happens; the last has the JSON document",
+    media_type: "application/x-ndjson",
+    extension: "ndjson",
+    grows: true,
+    write: |report, _, out| ndjson::write(report, out),
+};
+
+pub(crate) static JUNIT: Format = Format {
+    name: "junit",
+    about: "XML for test viewers: GitLab, Jenkins, GitHub actions",
+    media_type: "application/xml",
+    extension: "xml",
+    grows: false,
+    write: |report, _, out| junit::write(report, out),
+};
+
+pub(crate) static TAP: Format = Format {
+    name: "tap",
+    about: "TAP 14 for test harnesses",
+    media_type: "text/x-tap",
+    extension: "tap",
+    grows: false,
+    write: |report, _, out| tap::write(report, out),
+};
+
+pub(crate) static MARKDOWN: Format = Format {
+    name: "markdown",
+    about: "For step summaries, merge requests and issues",
+    media_type: "text/markdown",
+    extension: "md",
+    grows: false,
+    write: |report, style, out| markdown::write(report, style, out),
+};
+
+pub(crate) static PROMETHEUS: Format = Format {
+    name: "prometheus",
+    about: "Metrics for node-exporter's textfile collector",
+    media_type: "text/plain; version=0.0.4",
+    extension: "prom",
+    grows: false,
+    write: |report, _, out| prometheus::write(report, out),
+};
+
+/// All, in the order in which they are listed.
+pub(crate) static ALL: [&Format; 7] = [&TEXT, &JSON, &NDJSON, &JUNIT, &TAP, &MARKDOWN, &PROMETHEUS];
+
+/// The format of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Format> {
+    ALL.into_iter().find(|format| format.name == name)
+}
+
+impl Format {
+    /// The report as bytes. `style` matters to the formats for people alone.
+    pub(crate) fn render(&self, report: &Report, style: &TextStyle) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        (self.write)(report, style, &mut out)?;
+        Ok(out)
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Format {}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Default for &'static Format {
+    fn default() -> Self {
+        &TEXT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_name_and_known_by_its_extension() {
+        for format in ALL {
+            assert_eq!(find(format.name), Some(format));
+        }
+        assert_eq!(ALL.map(|format| format.extension).into_iter().collect::<BTreeSet<_>>().len(), ALL.len());
+        assert_eq!(find("xml"), None);
+    }
+}

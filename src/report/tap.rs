@@ -1,0 +1,122 @@
+//! TAP 14: a test point for each check, with a YAML block of what is wrong.
+//!
+//! As in JUnit the run itself is the first point, so that a run that did not come to its end fails whatever the checks say. The
+//! plan comes first: a file that was cut off is noticed. Warnings are `TODO`, which harnesses show and do not fail for.
+
+use std::io::{self, Write as _};
+
+use super::hints;
+use super::json::skip_reason;
+use super::sanitise::clean;
+use super::text::{TextStyle, shown, verdict};
+use super::{CheckReport, Report, Selection, diagnoses};
+use crate::checks::{Finding, Outcome, Problem, Severity, Status, Target};
+
+/// Problems of one check that are shown; the JSON report has all.
+const PROBLEMS: usize = 50;
+
+/// Writes the document.
+pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
+    writeln!(out, "TAP version 14")?;
+    writeln!(out, "1..{}", report.checks.len() + 1)?;
+    writeln!(out, "# {}", verdict(report, &TextStyle::default()))?;
+    match report.trouble() {
+        None => writeln!(out, "ok 1 - run")?,
+        Some(trouble) => {
+            writeln!(out, "not ok 1 - run")?;
+            let code = report.exit.code().to_string();
+            yaml(out, &[("severity", trouble.kind), ("message", &trouble.text), ("exitCode", &code)], &[])?;
+        }
+    }
+    for (number, check) in (2..).zip(&report.checks) {
+        point(number, check, report, out)?;
+    }
+    Ok(())
+}
+
+fn point(number: usize, check: &CheckReport, report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
+    let status = check.shown_status();
+    let name = escaped(&format!("{}: {}", check.check.id, check.check.summary));
+    let directive = match (check.selection, status) {
+        (Selection::NotSelected(reason), _) => format!(" # SKIP not selected ({reason})"),
+        (_, Status::Skip) => format!(" # SKIP {}", skip_reason(check).unwrap_or_else(|| "not applicable".to_owned())),
+        // The check that failed is the one to show.
+        (_, Status::Blocked) => format!(" # SKIP not run: blocked by {}", check.blocked_by().join(", ")),
+        (_, Status::Warn) => " # TODO a warning".to_owned(),
+        (_, Status::Pass | Status::Error | Status::Fail) => String::new(),
+    };
+    let is_ok = matches!(status, Status::Pass | Status::Skip | Status::Blocked);
+    writeln!(out, "{} {number} - {name}{directive}", if is_ok { "ok" } else { "not ok" })?;
+    if is_ok {
+        return Ok(());
+    }
+    let mut fields = vec![("severity", status.name()), ("stage", check.check.stage.name())];
+    if check.status.is_none() {
+        fields.push(("message", "no complete round judged it"));
+    } else if check.findings.is_empty() {
+        fields.push(("message", "nothing was found out, which is not a pass"));
+    }
+    let mut entries = Vec::new();
+    for severity in [Severity::Fail, Severity::Error, Severity::Warn] {
+        for Finding { target, outcome } in &check.findings {
+            if let Outcome::Problem(problem) = outcome
+                && problem.severity == severity
+            {
+                entries.push(entry(check, target, problem, report));
+            }
+        }
+    }
+    let more = entries.len().saturating_sub(PROBLEMS).to_string();
+    entries.truncate(PROBLEMS);
+    if more != "0" {
+        fields.push(("problemsLeftOut", &more));
+    }
+    yaml(out, &fields, &entries)
+}
+
+/// One problem as fields of a YAML mapping.
+type Fields = Vec<(&'static str, String)>;
+
+fn entry(check: &CheckReport, target: &Target, problem: &Problem, report: &Report) -> Fields {
+    let mut fields = vec![
+        ("target", shown(target)),
+        ("reason", problem.reason.code().to_owned()),
+        ("expected", clean(&problem.expected)),
+        ("observed", clean(&problem.observed)),
+    ];
+    if let Some(diagnosis) = diagnoses::of(report, check.check.id, target, problem) {
+        fields.push(("because", clean(&diagnosis.headline)));
+    }
+    let hints = problem.hints.iter().filter_map(|hint| hints::render(hint, &report.sources));
+    for hint in hints {
+        if let Some(text) = hint.command.or(hint.text) {
+            // A key may stand in a mapping once.
+            if !fields.iter().any(|(key, _)| *key == hint.kind) {
+                fields.push((hint.kind, text));
+            }
+        }
+    }
+    fields
+}
+
+/// Every value is a string of JSON, which YAML reads as the same string: nothing in it can end the block.
+fn yaml(out: &mut Vec<u8>, fields: &[(&str, &str)], problems: &[Fields]) -> io::Result<()> {
+    writeln!(out, "  ---")?;
+    for (key, value) in fields {
+        writeln!(out, "  {key}: {}", serde_json::to_string(value)?)?;
+    }
+    if !problems.is_empty() {
+        writeln!(out, "  problems:")?;
+    }
+    for problem in problems {
+        for (n, (key, value)) in problem.iter().enumerate() {
+            writeln!(out, "    {} {key}: {}", if n == 0 { "-" } else { " " }, serde_json::to_string(value)?)?;
+        }
+    }
+    writeln!(out, "  ...")
+}
+
+/// `#` begins a directive.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('#', "\\#")
+}
