@@ -4,7 +4,9 @@
 #![expect(clippy::disallowed_types, reason = "real processes take real time")]
 
 mod cluster;
+mod documents;
 mod etcd;
+mod formats;
 mod harness;
 mod inputs;
 mod kubernetes;

@@ -1,5 +1,6 @@
 //! Streams and files: one document on stdout, valid reports whatever happens, the same code for every format.
 
+use crate::documents::{FORMATS, is_success};
 use crate::harness::{code, program};
 use crate::pki::{authority, reader};
 
@@ -15,9 +16,9 @@ fn schema() -> jsonschema::Validator {
 
 #[test]
 fn the_code_is_the_same_for_every_format_and_verbosity() {
-    for arguments in
-        [&["-o", "text"][..], &["-o", "json"], &["-o", "junit"], &["-q"], &["-v"], &["--color", "never", "--ascii"]]
-    {
+    let formats = FORMATS.map(|format| vec!["-o", format]);
+    let others = [vec!["-q"], vec!["-v"], vec!["--color", "never", "--ascii"]];
+    for arguments in formats.iter().chain(&others) {
         let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes"]).args(arguments).run();
         assert_eq!(outcome.code, 69, "{arguments:?}: {outcome}");
     }
@@ -63,6 +64,37 @@ fn files_are_written_beside_stdout() {
 }
 
 #[test]
+fn several_reports_are_written_at_once() {
+    for (arguments, success) in [(&["--skip", "*", "--allow-empty"][..], true), (&["--no-kubernetes"], false)] {
+        let files = FORMATS.map(|format| format!("--report={format}=reports/{format}"));
+        let (mut child, home) = program().talosconfig(unreachable()).args(arguments).args(files).spawn();
+        assert_eq!(code(child.wait().unwrap()) == 0, success);
+        for format in FORMATS {
+            let text = std::fs::read_to_string(home.path().join("reports").join(format)).unwrap();
+            assert_eq!(is_success(format, &text), success, "{format}: {text}");
+        }
+    }
+}
+
+#[test]
+fn metrics_remember_the_last_success() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("health.prom");
+    let last = |arguments: &[&str]| {
+        let report = format!("--report=prometheus={}", file.display());
+        let outcome = program().talosconfig(unreachable()).args(arguments).args([report]).run();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let last = text.lines().find_map(|line| line.strip_prefix("cluster_health_last_success_timestamp_seconds "));
+        (outcome.code, last.unwrap().to_owned())
+    };
+    let (bad, good) = (&["--no-kubernetes"][..], &["--skip", "*", "--allow-empty"][..]);
+    assert_eq!(last(bad), (69, "0".to_owned()));
+    let (code, healthy) = last(good);
+    assert!(code == 0 && healthy != "0", "{healthy}");
+    assert_eq!(last(bad), (69, healthy));
+}
+
+#[test]
 fn an_unwritable_path_is_found_before_anything_is_checked() {
     for path in ["json=/proc/no/such/r.json", "json=/dev/null/r.json"] {
         let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes", "--report", path]).run();
@@ -73,7 +105,7 @@ fn an_unwritable_path_is_found_before_anything_is_checked() {
 
 #[test]
 fn a_closed_stdout_changes_nothing() {
-    for format in ["text", "json", "junit"] {
+    for format in FORMATS {
         let (mut child, _keep) = program().talosconfig(unreachable()).args(["--no-kubernetes", "-o", format]).spawn();
         drop(child.stdout.take());
         let mut stderr = String::new();
@@ -85,7 +117,7 @@ fn a_closed_stdout_changes_nothing() {
 
 #[test]
 fn a_result_that_is_lost_is_no_success() {
-    for format in ["text", "json", "junit"] {
+    for format in FORMATS {
         let healthy = &["--skip", "*", "--allow-empty"][..];
         for (arguments, expected) in [(healthy, 74), (&["--no-kubernetes"], 69)] {
             let program = program().talosconfig(unreachable()).args(["-o", format]).args(arguments);

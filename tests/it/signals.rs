@@ -1,12 +1,14 @@
 //! SIGINT, SIGTERM, SIGHUP and SIGKILL at every phase: the code is the signal's, and the reports are valid.
 
 use std::net::TcpListener;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::harness::{code, program};
+use crate::documents::{FORMATS, is_success};
+use crate::formats::small;
+use crate::harness::{code, program, side_by_side};
 use crate::pki::{authority, reader};
 
 /// A run that waits for an endpoint which accepts and never answers; returns once it has connected there.
@@ -15,7 +17,8 @@ fn waiting(arguments: &[&str]) -> (Child, TempDir) {
     let config = reader(&authority(), &[listener.local_addr().unwrap()]);
     let (child, home) = program()
         .talosconfig(config)
-        .args(["--no-kubernetes", "--wait-timeout", "1h", "--report", "json=r.json", "--report", "junit=r.xml"])
+        .args(["--no-kubernetes", "--wait-timeout", "1h"])
+        .args(reports())
         .args(arguments)
         .spawn();
     let stream = listener.accept().unwrap();
@@ -28,14 +31,28 @@ fn waiting(arguments: &[&str]) -> (Child, TempDir) {
 fn between_rounds() -> (Child, TempDir) {
     let (child, home) = program()
         .talosconfig(reader(&authority(), &[([127, 0, 0, 9], 1).into()]))
-        .args(["--no-kubernetes", "--wait-timeout", "1h", "--report", "json=r.json", "--report", "junit=r.xml"])
+        .args(["--no-kubernetes", "--wait-timeout", "1h"])
+        .args(reports())
         .spawn();
     // The checkpoint of the first round shows that it is over.
     until(|| report(&home).is_some_and(|report| report["rounds"] == 1));
     (child, home)
 }
 
-fn until(condition: impl Fn() -> bool) {
+/// A file of each format, called as its format.
+fn reports() -> impl Iterator<Item = String> {
+    // Whoever reads one of them may take the others for written: JSON comes last.
+    let others = FORMATS.into_iter().filter(|format| *format != "json");
+    others.chain(["json"]).flat_map(|format| ["--report".to_owned(), format!("{format}={format}")])
+}
+
+/// Whether each file that is there tells of success.
+fn successes(home: &TempDir) -> Vec<(&'static str, bool)> {
+    let read = |format: &'static str| Some((format, std::fs::read_to_string(home.path().join(format)).ok()?));
+    FORMATS.into_iter().filter_map(read).map(|(format, text)| (format, is_success(format, &text))).collect()
+}
+
+pub(crate) fn until(condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < Duration::from_secs(20), "it never came");
@@ -44,10 +61,10 @@ fn until(condition: impl Fn() -> bool) {
 }
 
 fn report(home: &TempDir) -> Option<serde_json::Value> {
-    serde_json::from_slice(&std::fs::read(home.path().join("r.json")).ok()?).ok()
+    serde_json::from_slice(&std::fs::read(home.path().join("json")).ok()?).ok()
 }
 
-fn send(child: &Child, signal: &str) {
+pub(crate) fn send(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap().success());
 }
 
@@ -59,7 +76,7 @@ fn ends(mut child: Child, home: &TempDir, expected: i32) {
     assert_eq!(report["result"], "interrupted");
     assert_eq!(report["complete"], false);
     assert_eq!(report["exitCode"], expected);
-    assert!(std::fs::read_to_string(home.path().join("r.xml")).unwrap().contains("</testsuites>"));
+    assert_eq!(successes(home), FORMATS.map(|format| (format, false)));
 }
 
 #[test]
@@ -89,9 +106,36 @@ fn a_killed_run_leaves_failing_reports() {
         let report = report(&home).unwrap();
         assert_eq!(report["complete"], false);
         assert_ne!(report["result"], "healthy");
-        let junit = std::fs::read_to_string(home.path().join("r.xml")).unwrap();
-        assert!(junit.contains("<error"), "{junit}");
+        assert_eq!(successes(&home), FORMATS.map(|format| (format, false)));
     }
+}
+
+/// Whenever it is killed, each file is as a whole what was last written, and only the last word can be a success.
+#[test]
+fn a_run_killed_at_any_moment_leaves_whole_files() {
+    let cluster = small();
+    let program = || cluster.program().args(reports());
+    let begun = Instant::now();
+    let (mut child, home) = program().spawn_into(Stdio::null());
+    assert_eq!(code(child.wait().unwrap()), 0);
+    let took = begun.elapsed();
+    assert_eq!(successes(&home), FORMATS.map(|format| (format, true)));
+    // Moments without a pattern, the same in each run of the test: from before the start to after the end.
+    let moments = (1..=50_u32).map(|n| took.mul_f64(f64::from(n.wrapping_mul(2_654_435_769) >> 16) / 65_536.0 * 1.2));
+    side_by_side(moments, 2, |moment| {
+        let (mut child, home) = program().spawn_into(Stdio::null());
+        std::thread::sleep(moment);
+        child.kill().unwrap();
+        let ended = code(child.wait().unwrap());
+        let successes = successes(&home);
+        assert!(ended == 137 || ended == 0, "{ended}");
+        assert!(ended == 137 || successes == FORMATS.map(|format| (format, true)), "{moment:?}: {successes:?}");
+        if let Some(report) = report(&home) {
+            // JSON is written last, so it is complete only if all others are.
+            let is_complete = report["complete"] == true;
+            assert!(!is_complete || successes.iter().all(|(_, success)| *success), "{moment:?}: {successes:?}");
+        }
+    });
 }
 
 #[test]

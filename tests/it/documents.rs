@@ -1,0 +1,48 @@
+//! What a document of each format says, read as strictly as its readers may.
+
+use serde_json::Value;
+
+/// All formats of `--output` and `--report`; a test compares them with the program's own list.
+pub(crate) const FORMATS: [&str; 7] = ["text", "json", "ndjson", "junit", "tap", "markdown", "prometheus"];
+
+/// Whether this document tells of a run that came to its end and saw a healthy cluster. Panics if it is not a whole document.
+#[track_caller]
+pub(crate) fn is_success(format: &str, text: &str) -> bool {
+    assert!(text.ends_with('\n'), "{format} is cut off: {text}");
+    match format {
+        "text" => text.starts_with("healthy: "),
+        "json" => is_healthy(&serde_json::from_str(text).unwrap()),
+        "ndjson" => {
+            let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!(events[0]["type"], "runStarted");
+            let last = events.last().unwrap();
+            last["type"] == "runFinished" && is_healthy(&last["report"])
+        }
+        "junit" => {
+            let report = quick_junit::Report::deserialize_from_str(text).unwrap();
+            assert!(report.tests > 0);
+            report.failures + report.errors == 0
+        }
+        "tap" => {
+            let plan = text.lines().nth(1).unwrap().strip_prefix("1..").unwrap().parse().unwrap();
+            let points = || text.lines().filter(|line| line.starts_with("ok ") || line.starts_with("not ok "));
+            assert_eq!(points().count(), plan, "{text}");
+            points().all(|point| point.starts_with("ok ") || point.contains(" # TODO "))
+        }
+        "markdown" => {
+            assert!(text.starts_with("## ") && text.ends_with("</details>\n"), "{text}");
+            text.starts_with("## ✓ healthy: ")
+        }
+        "prometheus" => {
+            let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+            // The last metrics are there, too.
+            assert!(text.contains("cluster_health_check_status{"), "{text}");
+            value("cluster_health_healthy ") == "1" && value("cluster_health_complete ") == "1"
+        }
+        other => panic!("nobody can read {other}"),
+    }
+}
+
+fn is_healthy(report: &Value) -> bool {
+    report["complete"] == true && report["result"] == "healthy" && report["exitCode"] == 0
+}

@@ -1,0 +1,134 @@
+//! Every format for every way in which a run can end: what it looks like, and that the exit code is the same.
+
+use std::time::Duration;
+
+use regex::Regex;
+use serde_json::Value;
+use simulator::world::{Shape, Transport};
+
+use crate::cluster::Cluster;
+use crate::documents::FORMATS;
+use crate::harness::{Outcome, Program, program};
+
+/// The smallest cluster that has nodes of both roles.
+pub(crate) fn small() -> Cluster {
+    Cluster::of(&Shape { control_planes: 1, workers: 1, ..Shape::default() })
+}
+
+/// Compares what each format has on stdout with its golden.
+#[track_caller]
+fn goldens(state: &str, code: i32, run: impl Fn(&str) -> Outcome) {
+    for format in FORMATS {
+        let outcome = run(format);
+        assert_eq!(outcome.code, code, "{state} as {format}: {outcome}");
+        insta::assert_snapshot!(format!("{state}_{format}"), stable(format, &outcome.stdout));
+    }
+}
+
+/// Without what differs from run to run.
+fn stable(format: &str, text: &str) -> String {
+    let text = match format {
+        "json" => lines(&serde_json::from_str(text).unwrap()),
+        // The document has a golden of its own.
+        "ndjson" => {
+            let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let last = lines.last_mut().unwrap();
+            assert_eq!(last["report"]["kind"].take(), "ClusterHealthReport");
+            last["report"] = "the JSON document".into();
+            lines.iter().map(|line| format!("{line}\n")).collect()
+        }
+        _ => text.to_owned(),
+    };
+    let replaced = [
+        (r"127\.[0-9]+\.[0-9]+\.([0-9]+)", "10.0.0.$1"),
+        (r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|\+00:00)", "TIME"),
+        (r#""([a-zA-Z]*Ms)":[0-9]+"#, r#""$1":0"#),
+        (r#" time="[0-9.]+""#, r#" time="0""#),
+        (r"\b(in|after|for) ([0-9]+[hm])*[0-9.]+s\b", "$1 0s"),
+        (r"(?m)(_seconds) [0-9]+\.[0-9]+$", "$1 0.0"),
+        (r"/tmp/\.tmp[A-Za-z0-9]+", "/home/ci"),
+    ];
+    let text = text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+    replaced
+        .iter()
+        .fold(text, |text, (pattern, with)| Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned())
+}
+
+/// A field a line, and a check a line, so that a difference can be seen.
+fn lines(document: &Value) -> String {
+    let mut out = String::new();
+    for (key, value) in document.as_object().unwrap() {
+        match value.as_array().filter(|_| key == "checks") {
+            Some(checks) => checks.iter().for_each(|check| out.push_str(&format!("{key}: {check}\n"))),
+            None => out.push_str(&format!("\"{key}\":{value}\n")),
+        }
+    }
+    out
+}
+
+fn of(program: Program, format: &str) -> Outcome {
+    // A busy machine is no sick cluster.
+    program.args(["-o", format, "--attempt-timeout", "60s"]).run()
+}
+
+#[test]
+fn healthy() {
+    let cluster = small();
+    goldens("healthy", 0, |format| of(cluster.program(), format));
+}
+
+#[test]
+fn failing() {
+    let cluster = small();
+    cluster.change(|world| {
+        let now = world.now();
+        world.machine_mut("worker-1").set_service_health("kubelet", false, "connection refused", now);
+    });
+    goldens("failing", 1, |format| of(cluster.program(), format));
+}
+
+#[test]
+fn timeout() {
+    let cluster = small();
+    cluster.transport("control-plane-1", Transport::Silent);
+    goldens("timeout", 124, |format| cluster.program().args(["-o", format, "--wait-timeout", "500ms"]).run());
+}
+
+#[test]
+fn interrupted() {
+    let cluster = small();
+    cluster.transport("control-plane-1", Transport::Silent);
+    goldens("interrupted", 130, |format| {
+        let program = cluster.program().args(["-o", format, "--wait-timeout", "1h", "--report", "json=r.json"]);
+        let (child, home) = program.spawn();
+        // Signals are listened for before the first report is written.
+        crate::signals::until(|| home.path().join("r.json").exists());
+        crate::signals::send(&child, "INT");
+        let output = child.wait_with_output().unwrap();
+        Outcome {
+            code: crate::harness::code(output.status),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            took: Duration::ZERO,
+        }
+    });
+}
+
+#[test]
+fn refused() {
+    let cluster = small().role("os:etcd:backup");
+    goldens("refused", 77, |format| of(cluster.program(), format));
+}
+
+#[test]
+fn configuration() {
+    goldens("configuration", 78, |format| of(program().args(["--talosconfig", "none.yaml"]), format));
+}
+
+#[test]
+fn the_formats_are_those_of_the_program() {
+    let version = program().args(["version", "-o", "json"]).run().json();
+    let names: Vec<_> =
+        version["formats"].as_array().unwrap().iter().map(|format| format["name"].as_str().unwrap()).collect();
+    assert_eq!(names, FORMATS);
+}
