@@ -1,0 +1,54 @@
+//! `docs/reports.md` shows what the program writes.
+
+use std::path::Path;
+
+use super::super::format::{self, Format};
+use super::super::{Report, fixture};
+use super::versionless;
+
+/// A run that lost a control plane, short enough to be read.
+fn sample() -> Report {
+    let mut report = fixture::followed();
+    report.diagnoses = fixture::diagnosed().diagnoses;
+    report.weakened.clear();
+    report.not_observed.clear();
+    report.checks.retain(|entry| ["talos.nodes.reachable", "etcd.service", "etcd.tolerance"].contains(&entry.check.id));
+    report.diagnoses[0].explains.retain(|it| report.checks.iter().any(|entry| entry.check.id == it.check));
+    report
+}
+
+fn table() -> String {
+    let rows = format::ALL.map(|it| {
+        format!("| [`{0}`](#{0}) | {1} | `{2}` | `.{3}` |\n", it.name, it.about, it.media_type, it.extension)
+    });
+    format!("| format | what for | media type | file |\n| --- | --- | --- | --- |\n{}", rows.concat())
+}
+
+/// With a fence that nothing in it can end.
+fn shown(format: &Format) -> String {
+    let text = versionless(format, &sample());
+    format!("````{}\n{text}````\n", if format.name == "markdown" { "markdown" } else { format.extension })
+}
+
+/// `text` with `content` between the lines that begin with `<!-- MARK` and with `<!-- end`.
+fn filled(text: &str, mark: &str, content: &str) -> String {
+    let at = text.find(&format!("<!-- {mark}")).unwrap_or_else(|| panic!("no place for {mark}"));
+    let begin = at + text[at..].find('\n').unwrap() + 1;
+    let end = begin + text[begin..].find("<!-- end -->").unwrap();
+    format!("{}{content}{}", &text[..begin], &text[end..])
+}
+
+/// `UPDATE=1` rewrites them.
+#[test]
+fn committed_files_show_every_format() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reports.md");
+    let committed = std::fs::read_to_string(&path).unwrap();
+    let made = format::ALL.iter().fold(filled(&committed, "formats:", &table()), |text, format| {
+        filled(&text, &format!("sample: {} -->", format.name), &shown(format))
+    });
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert!(committed == made, "`docs/reports.md` is old: run the tests with UPDATE=1");
+}
