@@ -56,12 +56,12 @@ complete -c cluster-health -n "__fish_cluster_health_needs_command" -l stable-fo
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l warn-only -d 'Failures of these checks only warn' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l require-quorum-margin -d 'Fail unless etcd can lose so many members' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s o -l output -d 'Form of the result on stdout' -r -f -a "text\t'For people: the verdict, each stage, and at the end what is wrong'
-json\t'One document with everything, as `cluster-health schema` describes it'
+json\t'One document with everything, described by a schema'
 ndjson\t'One event a line, as it happens; the last has the JSON document'
 junit\t'XML for test viewers: GitLab, Jenkins, GitHub actions'
 tap\t'TAP 14 for test harnesses'
 markdown\t'For step summaries, merge requests and issues'
-prometheus\t'Metrics for node-exporter\'s textfile collector'"
+prometheus\t'Metrics for the textfile collector of node-exporter'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l report -d 'Also write a report to a file, in a format of --output; repeatable' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l junit-file -d 'The same as --report junit=PATH' -r -F
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l evidence -d 'Read what may tell why: the last lines of the logs of failed services and static pods' -r -f -a "logs\t'Files with it are readable by their owner alone'"

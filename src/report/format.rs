@@ -32,7 +32,7 @@ pub(crate) static TEXT: Format = Format {
 
 pub(crate) static JSON: Format = Format {
     name: "json",
-    about: "One document with everything, as `cluster-health schema` describes it",
+    about: "One document with everything, described by a schema",
     media_type: "application/json",
     extension: "json",
     grows: false,
@@ -77,7 +77,7 @@ pub(crate) static MARKDOWN: Format = Format {
 
 pub(crate) static PROMETHEUS: Format = Format {
     name: "prometheus",
-    about: "Metrics for node-exporter's textfile collector",
+    about: "Metrics for the textfile collector of node-exporter",
     media_type: "text/plain; version=0.0.4",
     extension: "prom",
     grows: false,

@@ -24,7 +24,7 @@ pub(crate) fn is_success(format: &str, text: &str) -> bool {
             report.failures + report.errors == 0
         }
         "tap" => {
-            let plan = text.lines().nth(1).unwrap().strip_prefix("1..").unwrap().parse().unwrap();
+            let plan: usize = text.lines().nth(1).unwrap().strip_prefix("1..").unwrap().parse().unwrap();
             let points = || text.lines().filter(|line| line.starts_with("ok ") || line.starts_with("not ok "));
             assert_eq!(points().count(), plan, "{text}");
             points().all(|point| point.starts_with("ok ") || point.contains(" # TODO "))
