@@ -18,7 +18,7 @@ fn waiting(arguments: &[&str]) -> (Child, TempDir) {
     let (child, home) = program()
         .talosconfig(config)
         .args(["--no-kubernetes", "--wait-timeout", "1h"])
-        .args(reports())
+        .args(reports(&TWO))
         .args(arguments)
         .spawn();
     let stream = listener.accept().unwrap();
@@ -32,18 +32,19 @@ fn between_rounds() -> (Child, TempDir) {
     let (child, home) = program()
         .talosconfig(reader(&authority(), &[([127, 0, 0, 9], 1).into()]))
         .args(["--no-kubernetes", "--wait-timeout", "1h"])
-        .args(reports())
+        .args(reports(&TWO))
         .spawn();
     // The checkpoint of the first round shows that it is over.
     until(|| report(&home).is_some_and(|report| report["rounds"] == 1));
     (child, home)
 }
 
-/// A file of each format, called as its format.
-fn reports() -> impl Iterator<Item = String> {
-    // Whoever reads one of them may take the others for written: JSON comes last.
-    let others = FORMATS.into_iter().filter(|format| *format != "json");
-    others.chain(["json"]).flat_map(|format| ["--report".to_owned(), format!("{format}={format}")])
+/// What CI usually asks for. Each file is flushed to the disk, which other tests keep busy.
+const TWO: [&str; 2] = ["junit", "json"];
+
+/// Files in these formats, called as their formats.
+fn reports(formats: &[&str]) -> impl Iterator<Item = String> {
+    formats.iter().flat_map(|format| ["--report".to_owned(), format!("{format}={format}")])
 }
 
 /// Whether each file that is there tells of success.
@@ -76,7 +77,7 @@ fn ends(mut child: Child, home: &TempDir, expected: i32) {
     assert_eq!(report["result"], "interrupted");
     assert_eq!(report["complete"], false);
     assert_eq!(report["exitCode"], expected);
-    assert_eq!(successes(home), FORMATS.map(|format| (format, false)));
+    assert!(successes(home).iter().all(|(_, success)| !success));
 }
 
 #[test]
@@ -106,7 +107,8 @@ fn a_killed_run_leaves_failing_reports() {
         let report = report(&home).unwrap();
         assert_eq!(report["complete"], false);
         assert_ne!(report["result"], "healthy");
-        assert_eq!(successes(&home), FORMATS.map(|format| (format, false)));
+        assert_eq!(successes(&home).len(), TWO.len());
+        assert!(successes(&home).iter().all(|(_, success)| !success));
     }
 }
 
@@ -114,7 +116,11 @@ fn a_killed_run_leaves_failing_reports() {
 #[test]
 fn a_run_killed_at_any_moment_leaves_whole_files() {
     let cluster = small();
-    let program = || cluster.program().args(reports());
+    // Whoever reads one of them may take the others for written: JSON comes last.
+    let others = FORMATS.into_iter().filter(|format| *format != "json");
+    let formats: Vec<_> = others.chain(["json"]).collect();
+    // A busy machine is no sick cluster.
+    let program = || cluster.program().args(["--attempt-timeout", "60s"]).args(reports(&formats));
     let begun = Instant::now();
     let (mut child, home) = program().spawn_into(Stdio::null());
     assert_eq!(code(child.wait().unwrap()), 0);
