@@ -27,8 +27,13 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn program() -> Program {
+    tool(env!("CARGO_BIN_EXE_cluster-health"))
+}
+
+/// Another program in the same clean environment.
+pub(crate) fn tool(path: impl AsRef<OsStr>) -> Program {
     let home = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cluster-health"));
+    let mut command = Command::new(path);
     command.env_clear().env("HOME", home.path()).current_dir(home.path()).stdin(Stdio::null());
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
@@ -69,6 +74,11 @@ impl Program {
     }
 
     pub(crate) fn run(self) -> Outcome {
+        self.run_and_keep().0
+    }
+
+    /// The home folder, with what the run left in it, lives as long as the second value.
+    pub(crate) fn run_and_keep(self) -> (Outcome, TempDir) {
         let started = Instant::now();
         let output = assert_cmd::Command::from_std(self.command).timeout(HUNG).output().unwrap();
         let outcome = Outcome {
@@ -78,7 +88,7 @@ impl Program {
             took: started.elapsed(),
         };
         outcome.keeps_its_promises();
-        outcome
+        (outcome, self.home)
     }
 
     /// For tests that talk to the running process. The home folder lives as long as the second value.

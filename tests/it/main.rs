@@ -9,6 +9,7 @@ mod etcd;
 mod formats;
 mod harness;
 mod inputs;
+mod integrations;
 mod kubernetes;
 mod pki;
 mod record;

@@ -1,0 +1,90 @@
+//! The pieces of `integrations/`, run as the systems run them for which they are made: by the same shell, with the same variables,
+//! against a simulated cluster. What needs foreign tools is in `tools/lint-integrations`.
+
+mod github;
+mod gitlab;
+mod kubernetes;
+mod systemd;
+mod upgrade;
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize as _;
+use serde_yaml::Value;
+
+use crate::cluster::Cluster;
+use crate::harness::{Program, tool};
+
+/// A file below `integrations/`.
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations").join(name)
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(path(name)).unwrap()
+}
+
+/// The documents of a YAML file below `integrations/`.
+fn yaml(name: &str) -> Vec<Value> {
+    let text = text(name);
+    serde_yaml::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap()).collect()
+}
+
+/// A script to be, with the real program in its PATH and credentials of the cluster where only it knows: in variables.
+fn script(path: impl AsRef<Path>, cluster: &Cluster) -> Program {
+    let script =
+        without_cluster(path).file("talosconfig", &cluster.talosconfig).file("kubeconfig", cluster.kubeconfig());
+    let (talosconfig, kubeconfig) = (script.path("talosconfig"), script.path("kubeconfig"));
+    let attempt = ("CLUSTER_HEALTH_ATTEMPT_TIMEOUT", "60s");
+    script.env("TALOSCONFIG", talosconfig).env("KUBECONFIG", kubeconfig).env(attempt.0, attempt.1)
+}
+
+/// The same where no cluster is asked.
+fn without_cluster(path: impl AsRef<Path>) -> Program {
+    let script = tool(path.as_ref()).file("bin/README", "programs that the script finds first");
+    let folder = script.path("bin");
+    symlink(env!("CARGO_BIN_EXE_cluster-health"), folder.join("cluster-health")).unwrap();
+    let inherited = std::env::var("PATH").unwrap();
+    script.env("PATH", format!("{}:{inherited}", folder.display()))
+}
+
+/// Puts a program into the PATH of a script, in the place of one that may be there.
+fn with_program(script: Program, name: &str, text: &str) -> Program {
+    let place = script.path("bin").join(name);
+    let _ = std::fs::remove_file(&place);
+    std::fs::write(&place, text).unwrap();
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
+    script
+}
+
+/// A duration as YAML and options say it: `15m`, `1h 30m`, `10 minutes` or a number of seconds.
+fn duration(said: &str) -> Duration {
+    let seconds = said.parse().map(Duration::from_secs);
+    seconds.unwrap_or_else(|_| said.parse::<jiff::SignedDuration>().unwrap().unsigned_abs())
+}
+
+#[test]
+fn nothing_weakens_the_verdict_by_itself() {
+    let weakening =
+        ["warn-only", "skip", "allow-empty", "max-unready-workers", "simple-exit-codes", "no-talos", "no-kubernetes"];
+    let mut folders = vec![path("")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_none_or(|it| it != "md") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                for option in weakening {
+                    let variable = format!("CLUSTER_HEALTH_{}", option.to_uppercase().replace('-', "_"));
+                    let used = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+                    let mut used =
+                        used.filter(|line| line.contains(&format!("--{option}")) || line.contains(&variable));
+                    assert_eq!(used.next(), None, "{}", path.display());
+                }
+            }
+        }
+    }
+}
