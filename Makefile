@@ -7,6 +7,8 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(BUILT)/$(TARGET)/release/cluster-health
 # Where e2e/rig/build.sh puts what it builds.
 E2E_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cluster-health
+# Where tools/setup puts the linters of integrations/.
+INTEGRATIONS_TOOLS ?= $(E2E_CACHE)/integrations
 # What the end-to-end suite drives.
 E2E_BINARY ?= $(BUILT)/debug/cluster-health
 
@@ -41,6 +43,11 @@ matrix: setup ## Hold every failure of the matrix before the program and the rea
 lint: setup ## Formatting and lints, as CI asks for them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+.PHONY: integrations
+integrations: ## Hold integrations/ before shellcheck, GitLab's and GitHub's schemas, kustomize, Jenkins's Groovy, systemd
+	@TOOLS=$(INTEGRATIONS_TOOLS) tools/setup integrations
+	tools/lint-integrations $(INTEGRATIONS_TOOLS)
 
 .PHONY: mutants
 mutants: setup ## Run the tests of the judges once for each mutant of cargo-mutants; name what nobody notices (half an hour)
