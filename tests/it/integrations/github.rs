@@ -91,7 +91,6 @@ fn look(outcome: &Outcome, home: &TempDir, healthy: bool) {
 }
 
 #[test]
-#[ignore = "no report is written as Markdown yet"]
 fn the_step_has_the_exit_code_of_the_gate_and_its_reports_whatever_that_is() {
     let cluster = cluster();
     let (outcome, home) = check(&cluster).run_and_keep();
@@ -102,7 +101,6 @@ fn the_step_has_the_exit_code_of_the_gate_and_its_reports_whatever_that_is() {
 }
 
 #[test]
-#[ignore = "no report is written as Markdown yet"]
 fn a_cancelled_workflow_has_reports_and_keeps_no_credentials() {
     for (signal, expected) in [("INT", 130), ("TERM", 143)] {
         let cluster = cluster();

@@ -45,7 +45,6 @@ fn node_exporter_sees_what_the_service_writes() {
 }
 
 #[test]
-#[ignore = "no report is written for Prometheus yet"]
 fn it_writes_the_metrics_that_the_alerts_ask_for() {
     let cluster = cluster();
     let options = options().into_iter().map(|option| option.replace("/var/lib/cluster-health/", ""));
