@@ -228,6 +228,8 @@ node_down() { # NODE: as if the power went; the disk stays
   stop "$1"
   [ ! -x "$bin/talosnode" ] || "$bin/talosnode" clean -parent "$cgroup" -name "$1"
   rm -f "$run/$1.init"
+  # The kernel takes its time with a namespace; the cable has to be gone before the node boots again.
+  ip -n "$net" link del "$E2E_NAME-$1" 2> /dev/null || true
   netns_down "$E2E_NAME-$1"
 }
 node_wipe() { # NODE

@@ -57,7 +57,7 @@ impl Grid {
         let nodes = Nodes::of(report);
         let empty = vec![None; stages.len()];
         let mut rows = vec![Row { target: Target::cluster(), role: None, cells: empty.clone() }];
-        rows.extend(nodes.nodes.iter().map(|(target, role)| Row {
+        rows.extend(nodes.all.iter().map(|(target, role)| Row {
             target: target.clone(),
             role: Some(role),
             cells: empty.clone(),
@@ -104,14 +104,14 @@ impl Grid {
 #[derive(Debug)]
 pub(super) struct Nodes {
     /// With their roles, in the order of the population; last those that only a check names.
-    pub(super) nodes: Vec<(Target, &'static str)>,
+    pub(super) all: Vec<(Target, &'static str)>,
     by_both: HashMap<(String, String), usize>,
     by_either: HashMap<String, usize>,
 }
 
 impl Nodes {
     pub(super) fn of(report: &Report) -> Self {
-        let mut nodes = Self { nodes: Vec::new(), by_both: HashMap::new(), by_either: HashMap::new() };
+        let mut nodes = Self { all: Vec::new(), by_both: HashMap::new(), by_either: HashMap::new() };
         for node in &report.sources.nodes {
             nodes.add(Target::new(Kind::Node, node.name.as_str()).with_address(node.address.as_str()), node.role);
         }
@@ -125,13 +125,13 @@ impl Nodes {
     }
 
     fn add(&mut self, target: Target, role: &'static str) {
-        let index = self.nodes.len();
+        let index = self.all.len();
         if let Some(address) = &target.address {
             self.by_both.entry((target.name.clone(), address.clone())).or_insert(index);
             self.by_either.entry(address.clone()).or_insert(index);
         }
         self.by_either.entry(target.name.clone()).or_insert(index);
-        self.nodes.push((target, role));
+        self.all.push((target, role));
     }
 
     /// Index of the node that this is about, or `None` for the cluster as a whole.

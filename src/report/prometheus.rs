@@ -24,25 +24,25 @@ pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
     let last_success = if healthy { Some(report.finished_at) } else { report.last_success };
     let sources = &report.sources;
     let mut metrics = Metrics { out };
-    metrics.one("healthy", "1 if the cluster was seen to be healthy, 0 for everything else.", u8::from(healthy))?;
+    metrics.one("healthy", "1 if the cluster was seen to be healthy, 0 for everything else.", &u8::from(healthy))?;
     metrics.one(
         "complete",
         "1 if the run came to its end, 0 while it goes on or if it was cut off.",
-        u8::from(report.complete),
+        &u8::from(report.complete),
     )?;
     metrics.many(
         "result",
         "1 for the result of the run.",
         RunResult::ALL.map(|it| (vec![("result", it.name().to_owned())], u8::from(it == report.result).to_string())),
     )?;
-    metrics.one("exit_code", "Exit code of the process, as far as known.", report.exit.code())?;
-    metrics.one("duration_seconds", "How long the run took.", format!("{:.3}", report.took.as_secs_f64()))?;
-    metrics.one("rounds", "Complete rounds of observation.", report.rounds)?;
-    metrics.one("finished_timestamp_seconds", "When this was written.", seconds(report.finished_at))?;
+    metrics.one("exit_code", "Exit code of the process, as far as known.", &report.exit.code())?;
+    metrics.one("duration_seconds", "How long the run took.", &format!("{:.3}", report.took.as_secs_f64()))?;
+    metrics.one("rounds", "Complete rounds of observation.", &report.rounds)?;
+    metrics.one("finished_timestamp_seconds", "When this was written.", &seconds(report.finished_at))?;
     metrics.one(
         "last_success_timestamp_seconds",
         "When a run last saw a healthy cluster; 0 if none is known of.",
-        last_success.map_or_else(|| "0".to_owned(), seconds),
+        &last_success.map_or_else(|| "0".to_owned(), seconds),
     )?;
     let text = |text: &Option<String>| clean(text.as_deref().unwrap_or_default());
     let about = vec![
@@ -81,7 +81,7 @@ pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
     for (n, check) in report.checks.iter().enumerate() {
         for finding in &check.findings {
             if let Some(node) = nodes.find(&finding.target) {
-                let target = &nodes.nodes[node].0;
+                let target = &nodes.all[node].0;
                 let address = target.address.as_deref().unwrap_or_default();
                 let status = finding.outcome.status();
                 let known = worst.entry((n, clean(&target.name), clean(address))).or_insert(status);
@@ -138,7 +138,7 @@ struct Metrics<'a> {
 type Labels = Vec<(&'static str, String)>;
 
 impl Metrics<'_> {
-    fn one(&mut self, name: &str, help: &str, value: impl ToString) -> io::Result<()> {
+    fn one(&mut self, name: &str, help: &str, value: &impl ToString) -> io::Result<()> {
         self.many(name, help, [(Labels::new(), value.to_string())])
     }
 

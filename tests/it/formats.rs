@@ -35,7 +35,7 @@ fn stable(format: &str, text: &str) -> String {
             let last = lines.last_mut().unwrap();
             assert_eq!(last["report"]["kind"].take(), "ClusterHealthReport");
             last["report"] = "the JSON document".into();
-            lines.iter().map(|line| format!("{line}\n")).collect()
+            lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
         }
         // The columns are as wide as the addresses, which differ.
         "text" => Regex::new(" {2,}").unwrap().replace_all(text, "  ").into_owned(),
@@ -58,14 +58,11 @@ fn stable(format: &str, text: &str) -> String {
 
 /// A field a line, and a check a line, so that a difference can be seen.
 fn lines(document: &Value) -> String {
-    let mut out = String::new();
-    for (key, value) in document.as_object().unwrap() {
-        match value.as_array().filter(|_| key == "checks") {
-            Some(checks) => checks.iter().for_each(|check| out.push_str(&format!("{key}: {check}\n"))),
-            None => out.push_str(&format!("\"{key}\":{value}\n")),
-        }
-    }
-    out
+    let line = |(key, value): (&String, &Value)| match value.as_array().filter(|_| key == "checks") {
+        Some(checks) => checks.iter().map(|check| format!("{key}: {check}")).collect(),
+        None => vec![format!("\"{key}\":{value}")],
+    };
+    document.as_object().unwrap().iter().flat_map(line).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 fn of(program: Program, format: &str) -> Outcome {
