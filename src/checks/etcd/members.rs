@@ -280,7 +280,7 @@ fn learners(snapshot: &Snapshot) -> Verdict {
             (Ok(status), _) if status.is_learner || listed(status.member_id) => {
                 Outcome::Problem(learner(snapshot, view.node))
             }
-            (Err(outcome), _) | (_, Err(outcome)) => without_quorum(&quorum, outcome.clone()),
+            (_, Err(outcome)) | (Err(outcome), _) => without_quorum(&quorum, outcome.clone()),
             (Ok(_), Ok(_)) => Outcome::Pass(None),
         };
         verdict.push(view.target.clone(), outcome);

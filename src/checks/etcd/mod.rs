@@ -27,8 +27,8 @@ use super::common::{
     version_numbers,
 };
 use super::connectivity::is_seen_lost;
-use super::{Hint, Kind, Outcome, Problem, Reason, Target, Verdict};
-use crate::snapshot::{EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Snapshot};
+use super::{Hint, Kind, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::snapshot::{EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Snapshot};
 
 /// etcd as one member sees it. What is missing says why.
 struct View<'a> {
@@ -38,7 +38,7 @@ struct View<'a> {
     /// Its own id, as far as anybody knows it.
     id: Option<u64>,
     status: Result<&'a EtcdStatus, Outcome>,
-    /// It has no status because it is seen to be down: its machine is lost, or says that etcd does not run.
+    /// It has no status because it is seen to be down: its machine is lost, or says that etcd does not run, or nothing listens.
     is_down: bool,
     members: Result<&'a [EtcdMember], Outcome>,
     alarms: Result<&'a [EtcdAlarm], Outcome>,
@@ -71,18 +71,7 @@ fn views(snapshot: &Snapshot) -> Result<Vec<View<'_>>, Verdict> {
             let problem = Problem::error(Reason::NoAnswer, "at least one etcd endpoint", "none was given");
             return Err(Verdict::whole(Outcome::Problem(problem.permanent())));
         }
-        return Ok(endpoints
-            .iter()
-            .map(|endpoint| View {
-                target: Target::new(Kind::Endpoint, endpoint.address.as_str()),
-                node: None,
-                id: endpoint.status.as_ref().ok().map(|status| status.member_id),
-                status: endpoint.status.as_ref().map_err(|gap| external(gap, "etcd's status")),
-                is_down: false,
-                members: nonempty(&endpoint.members).map_err(|gap| external(&gap, "etcd's member list")),
-                alarms: endpoint.alarms.as_deref().map_err(|gap| external(gap, "etcd's alarms")),
-            })
-            .collect());
+        return Ok(endpoints.iter().map(|endpoint| external_view(snapshot, endpoints, endpoint)).collect());
     }
     if snapshot.talos.is_none() {
         return Err(Verdict::skipped("etcd is not asked (`--no-talos` without `--etcd-endpoints`)"));
@@ -90,6 +79,52 @@ fn views(snapshot: &Snapshot) -> Result<Vec<View<'_>>, Verdict> {
     talos_way(snapshot).map_err(Verdict::whole)?;
     let views: Vec<View<'_>> = control_planes(snapshot).map(|node| node_view(snapshot, node)).collect();
     if views.is_empty() { Err(Verdict::whole(Outcome::Problem(no_control_plane()))) } else { Ok(views) }
+}
+
+/// One of `--etcd-endpoints`. Where another one answers and lists this address as a member's, address and credentials are right:
+/// a refused connection or a wrong certificate is then the member's own fault, which `etcd.leader` tells, once.
+fn external_view<'a>(snapshot: &'a Snapshot, endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) -> View<'a> {
+    let member = listed_at(endpoints, &endpoint.address);
+    let fault = endpoint.status.as_ref().err().map(|gap| gap.kind);
+    let fault = fault.filter(|kind| member.is_some() && is_own_fault(*kind));
+    let told_by_leader = fault.is_some() && !snapshot.asked.skipped.contains("etcd.leader");
+    let missing = |gap: &Gap, expected| match fault {
+        Some(kind) if told_by_leader && gap.kind == kind => Outcome::Blocked("etcd.leader"),
+        _ => external(gap, expected),
+    };
+    let status = endpoint.status.as_ref();
+    View {
+        target: Target::new(Kind::Endpoint, endpoint.address.as_str()),
+        node: None,
+        id: status.ok().map(|status| status.member_id).or(member.filter(|_| fault.is_some())),
+        status: status.map_err(|gap| match fault {
+            Some(_) => Outcome::Problem(Problem { severity: Severity::Fail, ..gap_problem(gap, "etcd's status") }),
+            None => external(gap, "etcd's status"),
+        }),
+        is_down: fault == Some(GapKind::ConnectionRefused),
+        members: nonempty(&endpoint.members).map_err(|gap| missing(&gap, "etcd's member list")),
+        alarms: endpoint.alarms.as_deref().map_err(|gap| missing(gap, "etcd's alarms")),
+    }
+}
+
+/// Seen of the server itself, where silence may be the network's.
+fn is_own_fault(kind: GapKind) -> bool {
+    use GapKind::{ConnectionRefused, NameNotInCertificate, PeerCertificateExpired, UnknownCa};
+    matches!(kind, ConnectionRefused | NameNotInCertificate | PeerCertificateExpired | UnknownCa)
+}
+
+/// The member that the others list with this address for clients.
+fn listed_at(endpoints: &[EtcdEndpoint], address: &str) -> Option<u64> {
+    let host =
+        |url: &str| url.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let members = endpoints.iter().filter_map(|endpoint| endpoint.members.as_ref().ok()).flatten();
+    let serves = |member: &&EtcdMember| member.client_urls.iter().any(|url| host(url) == host(address));
+    members.into_iter().find(serves).map(|member| member.id)
+}
+
+/// A member publishes its name and where clients find it as soon as it runs.
+fn has_never_started(member: &EtcdMember) -> bool {
+    member.name.is_empty() && member.client_urls.is_empty()
 }
 
 fn node_view<'a>(snapshot: &Snapshot, node: &'a Node) -> View<'a> {
@@ -236,7 +271,7 @@ impl Quorum {
             following,
             // Behind `--etcd-endpoints` there can be voters that nobody named.
             untold: match snapshot.external_etcd {
-                Some(_) => voters.saturating_sub(up),
+                Some(_) => voters.saturating_sub(up + seen_down(views, members)),
                 None => ids(&|view| view.status.is_err() && !view.is_down).min(voters.saturating_sub(up)),
             },
             proven: following > 0 && linearizable,
@@ -258,6 +293,13 @@ impl Quorum {
     fn lost(&self) -> bool {
         !self.proven && self.leaderless
     }
+}
+
+/// Voters behind `--etcd-endpoints` that cannot be up.
+fn seen_down(views: &[View<'_>], members: Option<&[EtcdMember]>) -> usize {
+    let is_down = |id: u64| views.iter().any(|view| view.is_down && view.id == Some(id));
+    let voters = members.unwrap_or_default().iter().filter(|member| !member.is_learner);
+    voters.filter(|member| has_never_started(member) || is_down(member.id)).count()
 }
 
 /// What most judges of etcd begin with: the views, and the quorum they amount to.

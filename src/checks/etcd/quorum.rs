@@ -9,7 +9,7 @@ use super::super::hex;
 use super::super::kube_common::{endpoint_is_down, kubernetes_gap};
 use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use super::members::{MEMBERS_CONSISTENT, are_split, could_be};
-use super::{Quorum, View, VoterSource, look, member_list};
+use super::{Quorum, View, VoterSource, has_never_started, look, member_list};
 use crate::snapshot::{EtcdMember, GapKind, Snapshot};
 
 pub(in crate::checks) const QUORUM: Check = Check {
@@ -38,7 +38,9 @@ pub(in crate::checks) const LEADER: Check = Check {
 Members are asked at slightly different moments, so a difference is looked at again a second later before it counts.\n\n\
 Members that keep disagreeing belong to different clusters or cannot reach each other on port 2380. A term that grows during \
 the run means that leaders are elected again and again: usually a slow disk or a lossy network. etcd's log tells: look for \
-`apply request took too long`, `slow fdatasync` and `leader failed to send out heartbeat on time`.",
+`apply request took too long`, `slow fdatasync` and `leader failed to send out heartbeat on time`.\n\n\
+Of `--etcd-endpoints`, one that refuses the connection or shows a wrong certificate fails here if the other members list its \
+address: then it is the member's own fault. One that is merely silent may be up, and one that nobody lists may be a mistake.",
     severity: Severity::Fail,
     requires: &["etcd.quorum"],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
@@ -250,7 +252,7 @@ fn down(views: &[View<'_>]) -> Vec<String> {
         match by_id.or_else(by_name) {
             Some(view) => view.is_down || (view.status.is_ok() && !view.sees_leader()),
             // Behind `--etcd-endpoints` there can be voters that nobody named.
-            None => views.iter().any(|view| view.node.is_some()),
+            None => has_never_started(member) || views.iter().any(|view| view.node.is_some()),
         }
     };
     let voters = member_list(views).into_iter().flatten().filter(|member| !member.is_learner);

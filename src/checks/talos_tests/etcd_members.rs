@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::Status;
 use super::super::fixture::{CONTROL_PLANES, etcd_status, gap, healthy, member};
 use super::{judge, observed, status, wrong};
-use crate::snapshot::{EtcdEndpoint, EtcdSpec, EtcdStatus, GapKind, RaftProgress, Snapshot};
+use crate::snapshot::{EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, GapKind, RaftProgress, Snapshot};
 
 const GIB: u64 = 1 << 30;
 
@@ -36,6 +36,63 @@ fn external(change: impl Fn(&mut EtcdStatus)) -> Snapshot {
     };
     snapshot.external_etcd = Some((0..3).map(endpoint).collect());
     snapshot
+}
+
+/// As above, and nobody asks Talos; the last endpoint shows this.
+fn external_without_the_last(kind: GapKind) -> Snapshot {
+    let mut snapshot = external(|_| {}).without_talos();
+    let last = snapshot.external_etcd.as_mut().unwrap().last_mut().unwrap();
+    (last.status, last.members, last.alarms) = (gap(kind), gap(kind), gap(kind));
+    snapshot
+}
+
+#[test]
+fn an_endpoint_that_shows_its_own_fault_fails_once() {
+    for (kind, reason, tolerance) in [
+        (GapKind::ConnectionRefused, "connection-refused", "fail no-tolerance"),
+        (GapKind::PeerCertificateExpired, "server-certificate-expired", "error no-answer"),
+        (GapKind::UnknownCa, "unknown-ca", "error no-answer"),
+        (GapKind::NameNotInCertificate, "name-not-in-certificate", "error no-answer"),
+    ] {
+        let snapshot = external_without_the_last(kind);
+        let last = "https://10.0.0.3:2379";
+        assert_eq!(wrong("etcd.leader", &snapshot), [format!("{last}: fail {reason}")]);
+        assert_eq!(wrong("etcd.tolerance", &snapshot), [format!("cluster: {tolerance}")]);
+        for id in ["etcd.members.consistent", "etcd.learners", "etcd.alarms", "etcd.space", "etcd.lag", "etcd.versions"]
+        {
+            assert_eq!(wrong(id, &snapshot), [format!("{last}: blocked etcd.leader")], "{id}");
+        }
+        // Nobody says it for a check that was left out.
+        let mut skipped = snapshot.clone();
+        skipped.asked.skipped.insert("etcd.leader");
+        assert_eq!(wrong("etcd.members.consistent", &skipped), [format!("{last}: error {reason}")]);
+    }
+    let seen = observed("etcd.tolerance", &external_without_the_last(GapKind::ConnectionRefused));
+    assert_eq!(seen, ["2 of 3 voters up (cp-3 is not), tolerates 0"]);
+}
+
+#[test]
+fn an_endpoint_that_is_silent_or_the_only_one_may_be_up() {
+    for kind in [GapKind::TimedOut, GapKind::ConnectTimedOut, GapKind::NoRoute, GapKind::ClientCertificateRefused] {
+        assert!(wrong("etcd.leader", &external_without_the_last(kind))[0].contains(": error "), "{kind:?}");
+    }
+    let mut unlisted = external_without_the_last(GapKind::ConnectionRefused);
+    unlisted.external_etcd.as_mut().unwrap()[2].address = "https://10.0.0.9:2379".to_owned();
+    assert_eq!(wrong("etcd.leader", &unlisted), ["https://10.0.0.9:2379: error connection-refused"]);
+    let mut alone = external_without_the_last(GapKind::ConnectionRefused);
+    alone.external_etcd.as_mut().unwrap().drain(..2);
+    assert_eq!(wrong("etcd.quorum", &alone), ["cluster: error quorum-unproven"]);
+}
+
+#[test]
+fn a_voter_that_never_started_is_down_for_everybody() {
+    let mut snapshot = external(|_| {}).without_talos();
+    for endpoint in snapshot.external_etcd.as_mut().unwrap() {
+        let added = EtcdMember { id: 77, name: String::new(), client_urls: Vec::new(), ..member(0) };
+        endpoint.members.as_mut().unwrap().push(added);
+    }
+    assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: fail no-tolerance"]);
+    assert_eq!(observed("etcd.tolerance", &snapshot), ["3 of 4 voters up (000000000000004d is not), tolerates 0"]);
 }
 
 #[test]
