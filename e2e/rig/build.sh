@@ -2,8 +2,9 @@
 # Builds the real programs that the rig runs, from the Go module proxy through the ordinary `go` client.
 #
 #   build.sh [COMPONENT...]     no argument: everything; COMPONENT is a program (etcd, kubelet, ...)
-#   build.sh list               what can be built, with versions
-#   build.sh missing            what is not built yet
+#   build.sh k8s                what the rig without Talos (k8s/rig.sh) needs
+#   build.sh list               what is built without an argument, with versions
+#   build.sh missing            what of it is not built yet
 #
 # TALOS=1.12.6 build.sh builds for another version of Talos: machined-1.12.6, talosctl-1.12.6.
 #
@@ -15,6 +16,7 @@ set -euo pipefail
 GO_MIN=1.26.1        # asked for by Talos 1.13 (etcd 3.6.16 asks for 1.26.0)
 ETCD=3.6.16
 KUBERNETES=1.35.4    # before a change: all staging modules must be published as v0.35.4
+KWOK=0.7.0
 CNI=1.9.1
 RUNC=1.3.6
 CONTAINERD=2.2.9
@@ -31,6 +33,7 @@ own="talosnode runcwrap ociserve pause labdiscovery etcdalarm flannel-cni"
 talos="machined talosctl"
 [ "$TALOS" = "$TALOS_DEFAULT" ] || talos="machined-$TALOS talosctl-$TALOS"
 all="etcd etcdctl $kubernetes $runtime $own $talos"
+k8s="etcd etcdctl kube-apiserver kube-controller-manager kube-scheduler kubectl kwok balancer"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 E2E_CACHE=${E2E_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cluster-health}
@@ -59,6 +62,9 @@ recipe() {
     kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kubectl | kube-proxy)
       wrapper=kubernetes version=$KUBERNETES package=k8s.io/kubernetes/cmd/$1
       flags=$(kubernetes_flags) ;;
+    kwok)
+      how=build_kwok wrapper=kwok version=$KWOK package=sigs.k8s.io/kwok/cmd/kwok
+      flags="-X sigs.k8s.io/kwok/pkg/consts.Version=v$KWOK" ;;
     bridge | loopback | ptp)
       wrapper=cni version=$CNI package=github.com/containernetworking/plugins/plugins/main/$1 ;;
     host-local)
@@ -80,7 +86,7 @@ recipe() {
     flanneld)
       how=build_source version=$FLANNEL package=github.com/flannel-io/flannel
       flags="-X github.com/flannel-io/flannel/pkg/version.Version=v$FLANNEL" ;;
-    talosnode | runcwrap | ociserve | pause | labdiscovery | etcdalarm | flannel-cni)
+    talosnode | runcwrap | ociserve | pause | labdiscovery | etcdalarm | flannel-cni | balancer)
       how=build_own package=$here/src/$1 ;; # our own: the version is the checksum of the source
     *)
       die "no component '$1'; build.sh list shows them" ;;
@@ -134,6 +140,21 @@ wrapper_kubernetes() {
   grep -E '^(go|godebug) ' "$gomod"
   echo "require k8s.io/kubernetes v$version"
   sed -nE "s|^[[:space:]]+(k8s.io/[a-z-]+) => \./staging.*|replace \1 => \1 v0.${version#1.}|p" "$gomod"
+}
+
+# kwok plays nodes and pods by stages, which its module has as files. A guard is added, so that it leaves alone what a fault
+# has written: nodes and pods with the annotation rig/hold.
+build_kwok() { # NAME
+  local dir stage
+  dir=$(module_field "${package%/cmd/*}@v$version" Dir)
+  for stage in node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready pod/fast/pod-complete; do
+    sed '0,/^    matchExpressions:$/s||&\n    - {key: '\''.metadata.annotations["rig/hold"]'\'', operator: DoesNotExist}|' \
+      "$dir/kustomize/stage/$stage.yaml"
+    echo ---
+  done > "$bin/.kwok-stages.new"
+  cat "$dir/kustomize/stage/pod/fast/pod-delete.yaml" >> "$bin/.kwok-stages.new"
+  build_wrapped "$1"
+  mv "$bin/.kwok-stages.new" "$bin/kwok-stages.yaml"
 }
 
 build_runc() { # NAME
@@ -262,11 +283,14 @@ case ${1:-} in
     done
     exit ;;
   -*)
-    sed -n '2,11p' "$0"
+    sed -n '2,12p' "$0"
     exit 2 ;;
 esac
-names=("$@")
-[ $# -gt 0 ] || names=($all)
+case $* in
+  '') names=($all) ;;
+  k8s) names=($k8s) ;;
+  *) names=("$@") ;;
+esac
 for name in "${names[@]}"; do
   recipe "$name" # an unknown name ends the script before anything is built
 done

@@ -1,4 +1,4 @@
-# lib.sh: what rig.sh and faults.sh share. To be sourced; it starts nothing by itself.
+# lib.sh: what rig.sh, faults.sh and the rig in k8s/ share. To be sourced; it starts nothing by itself.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -130,13 +130,26 @@ on_node() { # NODE ARG...: talosctl through this node's own apid
   talosctl -n "$ip" -e "$ip" "$@"
 }
 
+print_kubeconfig() { # NAME SERVER CA-BASE64 USER: a kubeconfig; USER is the one line that proves who it is
+  cat << Y
+apiVersion: v1
+kind: Config
+current-context: $1
+contexts: [{name: $1, context: {cluster: $1, user: $1}}]
+clusters: [{name: $1, cluster: {server: "$2", certificate-authority-data: $3}}]
+users: [{name: $1, user: {$4}}]
+Y
+}
+
 # ---- processes -------------------------------------------------------------------------------------------------------
 # A pid file holds "PID STARTTIME". Both must match, so a recycled pid is never taken for ours and never killed.
-started() { # PID: its start time in clock ticks; nothing for a zombie or no process
-  local stat
+started() { # PID: its start time in clock ticks; nothing once it and all its threads have ended
+  local stat threads
   stat=$(cat "/proc/$1/stat" 2> /dev/null) || return 0
+  threads=("/proc/$1/task/"*)
   set -- ${stat##*) }
-  [ "$1" = Z ] || echo "${20}"
+  # A zombie with threads left still holds its sockets: the next process could not bind the port.
+  [ "$1" = Z ] && [ ${#threads[@]} -le 1 ] || echo "${20}"
 }
 alive() { # NAME
   local pid start

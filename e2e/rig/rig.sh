@@ -319,17 +319,6 @@ Y
   rm -rf "$dir"
 }
 
-print_kubeconfig() { # NAME SERVER CA-BASE64 USER: a kubeconfig; USER is the one line that proves who it is
-  cat << Y
-apiVersion: v1
-kind: Config
-current-context: $1
-contexts: [{name: $1, context: {cluster: $1, user: $1}}]
-clusters: [{name: $1, cluster: {server: "$2", certificate-authority-data: $3}}]
-users: [{name: $1, user: {$4}}]
-Y
-}
-
 kubeconfig() { # NAME MANIFEST
   local kind name namespace token field='{.clusters[0].cluster'
   kubectl apply -f "$2" 1>&2

@@ -1,0 +1,85 @@
+#!/bin/bash
+# A real etcd and Kubernetes control plane, three of each, without Talos; nodes and pods are played by kwok. All addresses
+# are loopback, in a network namespace that has nothing else. Root.
+#
+#   rig.sh up                  starts what does not run; idempotent
+#   rig.sh rights MANIFEST     gives the user cluster-health the rights of this ClusterRole and no other
+#   rig.sh exec CMD...         any command inside the rig's network, as the administrator
+#   rig.sh status              processes, memory, /readyz, etcd, nodes and pods
+#   rig.sh down                stops everything and deletes the cluster
+#
+# Programs: $E2E_CACHE/bin, made by `../build.sh k8s`; state: $E2E_CACHE/rig/$E2E_NAME-k8s.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+need_programs() {
+  local p missing=''
+  for p in etcd etcdctl kube-apiserver kube-controller-manager kube-scheduler kubectl kwok balancer; do
+    [ -x "$bin/$p" ] || missing+=" $p"
+  done
+  [ -z "$missing" ] || die "not built:$missing. '$here/build.sh k8s' builds them"
+  for p in curl openssl python3 setsid nsenter unshare hostname; do
+    command -v $p > /dev/null || die "$p is not in PATH"
+  done
+}
+
+network_up() {
+  [ -e "/run/netns/$net" ] || ip netns add "$net" || die "root is needed (network namespaces)"
+  ip -n "$net" link set lo up
+}
+
+up() {
+  need_programs
+  (umask 077 && mkdir -p "$run" "$data")
+  "$own/pki.sh" || die "pki.sh failed"
+  bring_up || die "the control plane did not come up; logs are in $run"
+  repeat 50 0.2 kubectl get namespace kube-system > /dev/null 2>&1 # its controller needs a moment
+  kubectl apply -f "$own/base.yaml" > "$run/apply.log" 2>&1 || die "$(cat "$run/apply.log")"
+  objects || die "nodes and pods did not get ready"
+}
+
+rights() { # MANIFEST
+  cp "$1" "$run/rights.yaml" && # what a fault takes away is given back from there
+    kubectl apply -f "$1" &&
+    kubectl create clusterrolebinding cluster-health --clusterrole cluster-health --user cluster-health \
+      --dry-run=client -o yaml | kubectl apply -f -
+}
+
+down() {
+  local pids
+  # Whatever runs in the namespace is the rig's, also what no pid file names because `up` was cut short.
+  while pids=$(ip netns pids "$net" 2> /dev/null) && [ -n "$pids" ]; do
+    kill -KILL $pids 2> /dev/null
+    sleep 0.05
+  done
+  netns_down "$net"
+  rm -rf "${state:?}/pki" "$state/run" "$state/data"
+}
+
+status() {
+  local file name i
+  for file in "$run"/*.pid; do
+    name=$(basename "$file" .pid)
+    alive "$name" || continue
+    printf '%-18s pid %-7s rss %4d MiB\n' "$name" "$(pid "$name")" $(($(awk '/^VmRSS/ { print $2 }' "/proc/$(pid "$name")/status") / 1024))
+  done
+  for i in 1 2 3; do
+    echo "API server $i, /readyz: $(readyz "$subnet.$i")"
+  done
+  etcd_do endpoint status -w table
+  kubectl get nodes --no-headers | awk '{ print "nodes", $2 }' | sort | uniq -c
+  kubectl get pods -A --no-headers | awk '{ print "pods", $4 }' | sort | uniq -c
+}
+
+case ${1:-} in
+  up)
+    network_up
+    enter_rig "$@"
+    up ;;
+  down) down ;;
+  rights | status | exec)
+    enter_rig "$@"
+    "$@" ;;
+  *)
+    sed -n '2,11p' "$0"
+    exit 2 ;;
+esac

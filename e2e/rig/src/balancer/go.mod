@@ -1,0 +1,3 @@
+module rig/balancer
+
+go 1.25
