@@ -71,9 +71,10 @@ release: setup ## Build the static binary and show that it is one
 	@tools/static $(BINARY)
 
 .PHONY: e2e
-e2e: build ## Run against a real Talos cluster, and compare the simulator with it (root, Go; 12 minutes once built)
+e2e: build ## Run against real clusters, and compare the simulator with Talos's (root, Go; 13 minutes once built)
 	@tools/setup e2e
 	e2e/rig/rig.sh setup
+	e2e/rig/build.sh k8s
 	$(CARGO) build --locked --package simulator
 	e2e/run --simulator $(BUILT)/debug/simulator $(E2E_BINARY)
 
@@ -81,7 +82,7 @@ e2e: build ## Run against a real Talos cluster, and compare the simulator with i
 e2e-full: release ## All real states, talosctl health beside each; resumes, and rewrites e2e/results.json and docs/e2e.md (2 hours)
 	@tools/setup e2e
 	e2e/rig/rig.sh setup
-	e2e/rig/build.sh etcdctl
+	e2e/rig/build.sh k8s
 	TALOS=1.12.6 e2e/rig/build.sh machined-1.12.6 talosctl-1.12.6
 	e2e/run --full --resume $(BINARY)
 	e2e/run --table docs/e2e.md

@@ -1,6 +1,5 @@
-"""The real cluster: up and down, its credentials, and whether it is well, asked by its own tools."""
+"""A real cluster, whatever its rig: what scenarios and the runner need of it, and when it is well."""
 import concurrent.futures
-import dataclasses
 import datetime
 import json
 import os
@@ -15,63 +14,89 @@ RIG = pathlib.Path(__file__).resolve().parent / "rig"
 NAME = os.environ.get("E2E_NAME") or "ch"
 STATE = CACHE / "rig" / NAME
 HEAL_LIMIT = 240
-
-
-# A role with nothing in it.
-NO_RIGHTS = """apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: nothing}
-rules: []
-"""
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"  # label of a node, and its taint
 
 
 class Broken(Exception):
     """The rig, not the binary, does not do what it should."""
 
 
-def rig(*args, limit=900, env=None, program="rig.sh"):
-    code, out, err = output([RIG / program, *args], limit, env={**os.environ, **(env or {})})
-    if code:
-        raise Broken(f"{program} {' '.join(map(str, args))}: exit {code}\n{out[-1000:]}{err[-2000:]}")
-    return out
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """A cluster as `rig.sh up MODE` makes it with these settings."""
-
-    what: str
-    mode: str = "ha"
-    nodes: tuple = ("cp1", "cp2", "cp3", "w1")
-    settings: dict = dataclasses.field(default_factory=dict)
-
-    @property
-    def control_planes(self):
-        return tuple(n for n in self.nodes if n.startswith("cp"))
-
-
-KINDS = {
-    "ha": Kind("three control planes and a worker"),
-    "single": Kind("one node", "single", ("cp1",)),
-    "pair": Kind("two control planes and a worker", "pair", ("cp1", "cp2", "w1")),
-    "own-cni": Kind("`cni: none`, with a network plugin of the users' own", settings={"CNI": "none"}),
-    "bare": Kind(
-        "one node without kube-proxy, coredns and discovery", "single", ("cp1",),
-        {"NOPROXY": "true", "NODNS": "true", "NODISC": "true"},
-    ),
-    "talos-1.12": Kind("Talos 1.12", settings={"TALOS": "1.12.6"}),
-}
+def variable(node):
+    """What commands inside a rig call the address of a node: CP1, W1."""
+    return node.upper().replace("-", "")
 
 
 class Cluster:
-    def __init__(self, kind="ha"):
-        self.kind = KINDS[kind]
-        self.env = {}
+    """One of a rig, or none yet. A subclass a rig."""
+
+    rig: pathlib.Path  # folder of rig.sh and faults.sh
+    network: str  # network namespace in which the binary runs
+    state: pathlib.Path
+    talos: bool  # whether there is a Talos API
+    defaults: dict  # what a scenario's `[run]` means where it says nothing
+    users = ("rbac",)  # kinds of kubeconfig: where a scenario names none, the binary runs once as each
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.env = {}  # of commands inside the rig
+        self.files = {}  # credentials that were made already
+        self.work = self.state / "work"
+
+    # ---- what a rig has to say -------------------------------------------------------------------------------------
+    def is_of_this_kind(self):
+        """Of a cluster that is up."""
+        raise NotImplementedError
+
+    def up(self, bootstrap):
+        """Idempotent. Without `bootstrap` no more than the machines, where a rig knows the difference."""
+        raise NotImplementedError
+
+    def learn(self):
+        """The environment of commands inside the rig."""
+        raise NotImplementedError
+
+    def arguments(self, run, binary):
+        """Options of the binary that say where the cluster is and as whom it is asked. `run` is a scenario's, complete."""
+        raise NotImplementedError
+
+    def looks(self):
+        """Functions that say what is wrong, or None. They may raise Broken."""
+        raise NotImplementedError
+
+    def after(self, scenario):
+        """Ends what a scenario's credentials have needed."""
+
+    # ---- the same for all ------------------------------------------------------------------------------------------
+    def call(self, program, *args, limit=900, env=None):
+        """A command of the rig; what it prints."""
+        code, out, err = output([self.rig / program, *args], limit, env={**os.environ, **(env or {})})
+        if code:
+            raise Broken(f"{program} {' '.join(map(str, args))}: exit {code}\n{out[-1000:]}{err[-2000:]}")
+        return out
+
+    def environment(self):
+        """As commands find it inside the rig; and a home for the binary, with nothing of the caller's."""
+        (self.work / "home").mkdir(parents=True, exist_ok=True, mode=0o700)
+        entries = self.call("rig.sh", "exec", "env", "-0").split("\0")
+        return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+    def switch(self, faults, how):
+        """Lines `NAME OF-WHAT` of a scenario, `on`, or `off` in reverse order."""
+        for fault in faults if how == "on" else reversed(faults):
+            name, *of = fault.split()
+            self.call("faults.sh", name, how, *of, limit=120)
+
+    def is_up(self):
+        """Of any kind: one of another kind has to go first."""
+        return (self.state / "settings").exists()
+
+    def down(self):
+        shutil.rmtree(self.work, ignore_errors=True)
         self.files = {}
-        self.work = STATE / "work"
+        self.call("rig.sh", "down")
 
     def enter(self, command):
-        return ["nsenter", f"--net=/run/netns/{NAME}-net", *map(str, command)]
+        return ["nsenter", f"--net=/run/netns/{self.network}", *map(str, command)]
 
     def ask(self, *command, limit=6):
         """What a command inside the rig's network answers; Broken if it fails."""
@@ -80,120 +105,17 @@ class Cluster:
             raise Broken(f"{' '.join(command)}: exit {code}: {err.strip()[-300:]}")
         return out
 
-    def is_up(self):
-        """Of any kind: one of another kind has to go first."""
-        return (STATE / "settings").exists()
+    @property
+    def nodes(self):
+        return self.kind.nodes
 
-    def is_of_this_kind(self):
-        wanted = {"CNI": "flannel", "NOPROXY": "false", "NODNS": "false", "NODISC": "false", **self.kind.settings}
-        settings = (STATE / "settings").read_text()
-        return all(f":={value}}}" in line for name, value in {"MODE": self.kind.mode, **wanted}.items()
-                   for line in settings.splitlines() if f"${{{name}:=" in line)
-
-    def up(self, bootstrap):
-        shutil.rmtree(self.work, ignore_errors=True)
-        rig("up", self.kind.mode, env={**self.kind.settings, "BOOTSTRAP": "1" if bootstrap else "0"})
-        self.learn()
-
-    def learn(self):
-        """The environment of commands inside the rig."""
-        entries = rig("exec", "env", "-0").split("\0")
-        self.env = dict(entry.split("=", 1) for entry in entries if "=" in entry)
-        (self.work / "home").mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.files = {"talos os:admin": self.env["TALOSCONFIG"], "kube admin": self.env["KUBECONFIG"]}
-
-    def down(self):
-        shutil.rmtree(self.work, ignore_errors=True)
-        rig("down")
-
-    def credentials(self, kind, name, binary):
-        """The path of a talosconfig (kind `talos`, name a role) or kubeconfig (kind `kube`), made on first use."""
-        key = f"{kind} {name}"
-        if key not in self.files:
-            path = self.work / key.replace(" ", "-").replace(":", "-")
-            if kind == "talos":
-                text = rig("talosconfig", name)
-            elif name == "foreign":
-                text = rig("foreign", "up")
-            elif name == "no-rights":  # a ServiceAccount that may do nothing
-                manifest = self.work / "no-rights.yaml"
-                manifest.write_text(NO_RIGHTS)
-                text = rig("kubeconfig", "nobody", manifest)
-            else:  # rbac: no right more than what the binary itself says it needs
-                manifest = self.work / "rbac.yaml"
-                code, out, err = output([binary, "rbac"], 20)
-                if code:
-                    raise Broken(f"`{binary.name} rbac`: exit {code}: {err.strip()}")
-                manifest.write_text(out)
-                text = rig("kubeconfig", "cluster-health", manifest)
-            path.write_text(text)
-            path.chmod(0o600)
-            self.files[key] = path
-        return self.files[key]
-
-    def end_foreign(self):
-        rig("foreign", "down")
-        self.files.pop("kube foreign", None)
-
-    # What must hold for all nodes, pods and members before the next fault. Asked of Talos and Kubernetes by their own tools.
-    def resources(self, kind, nodes=None):
-        nodes = ",".join(self.env[n.upper()] for n in nodes or self.kind.nodes)
-        answer = self.ask("talosctl", "-n", nodes, "get", kind, "-o", "json")
-        decoder, at, found = json.JSONDecoder(), 0, []
-        while answer[at:].strip():
-            at += len(answer[at:]) - len(answer[at:].lstrip())
-            value, at = decoder.raw_decode(answer, at)
-            found.append(value)
-        return found
-
-    def talos_fine(self):
-        machines = self.resources("machinestatus")
-        for m in machines:
-            if m["spec"]["stage"] != "running" or not m["spec"]["status"]["ready"]:
-                return f"{m['node']}: stage {m['spec']['stage']}, ready {m['spec']['status']['ready']}"
-        if len(machines) != len(self.kind.nodes):
-            return f"{len(machines)} machines"
-        return None
-
-    def services_fine(self):
-        services = self.resources("services")
-        for s in services:
-            if not s["spec"]["running"] or not (s["spec"]["healthy"] or s["spec"]["unknown"]):
-                return f"{s['node']}: service {s['metadata']['id']} {s['spec']}"
-        for service, nodes in (("kubelet", self.kind.nodes), ("etcd", self.kind.control_planes), ("apid", self.kind.nodes)):
-            if sum(s["metadata"]["id"] == service for s in services) != len(nodes):
-                return f"service {service} is missing on some node"
-        return None
-
-    def static_pods_fine(self):
-        pods = self.resources("staticpodstatus", self.kind.control_planes)
-        for p in pods:
-            ready = [c["status"] for c in p["spec"].get("conditions", []) if c["type"] == "Ready"]
-            if ready != ["True"]:
-                return f"{p['node']}: static pod {p['metadata']['id']} Ready {ready}"
-        if len(pods) != 3 * len(self.kind.control_planes):
-            return f"{len(pods)} static pods"
-        for n in self.resources("nodestatus"):
-            if not n["spec"]["nodeReady"] or n["spec"]["unschedulable"]:
-                return f"{n['node']}: node status {n['spec']}"
-        return None
-
-    def etcd_fine(self):
-        cps = ",".join(self.env[n.upper()] for n in self.kind.control_planes)
-        header, *rows = self.ask("talosctl", "-n", cps, "etcd", "status").splitlines()
-        column = {name: header.index(name) for name in ("LEADER", "RAFT INDEX", "LEARNER", "PROTOCOL", "ERRORS")}
-        leaders = {row[column["LEADER"]:column["RAFT INDEX"]].strip() for row in rows}
-        if len(rows) != len(self.kind.control_planes) or len(leaders) != 1 or leaders & {"", "0000000000000000"}:
-            return f"etcd: {len(rows)} members, leaders {leaders}"
-        for row in rows:
-            if "true" in row[column["LEARNER"]:column["PROTOCOL"]] or row[column["ERRORS"]:].strip():
-                return f"etcd: {row}"
-        alarms = self.ask("talosctl", "-n", self.env["CP1"], "etcd", "alarm", "list").splitlines()[1:]
-        return f"etcd: {alarms}" if alarms else None
+    @property
+    def control_planes(self):
+        return tuple(node for node in self.nodes if node.startswith("cp"))
 
     def api_fine(self):
-        for node in self.kind.control_planes:
-            self.ask("kubectl", "--server", f"https://{self.env[node.upper()]}:6443", "get", "--raw", "/readyz")
+        for node in self.control_planes:
+            self.ask("kubectl", "--server", f"https://{self.env[variable(node)]}:6443", "get", "--raw", "/readyz")
         return None
 
     def kubernetes_fine(self):
@@ -207,8 +129,9 @@ class Cluster:
             ready = [c["status"] for c in item.get("status", {}).get("conditions", []) if c["type"] == "Ready"]
             if item["kind"] == "Node":
                 nodes += 1
-                if ready != ["True"] or item["spec"].get("unschedulable") or item["spec"].get("taints"):
-                    return f"node {name}: Ready {ready}, taints {item['spec'].get('taints')}"
+                taints = [t["key"] for t in item["spec"].get("taints", []) if t["key"] != CONTROL_PLANE]
+                if ready != ["True"] or taints or item["spec"].get("unschedulable"):
+                    return f"node {name}: Ready {ready}, taints {taints}"
             elif item["kind"] == "Pod" and (ready != ["True"] or item["metadata"].get("deletionTimestamp")):
                 return f"pod {name}: Ready {ready}"
             elif item["kind"] == "Lease":
@@ -216,13 +139,13 @@ class Cluster:
                 if age.total_seconds() > 20:
                     return f"lease {name}: renewed {age.total_seconds():.0f} s ago"
             elif item["kind"] == "EndpointSlice" and name == "kubernetes":
-                if len(item["endpoints"][0]["addresses"]) * len(item["endpoints"]) != len(self.kind.control_planes):
+                if len(item["endpoints"][0]["addresses"]) * len(item["endpoints"]) != len(self.control_planes):
                     return f"endpoints of the API server: {item['endpoints']}"
-        return None if nodes == len(self.kind.nodes) else f"{nodes} nodes"
+        return None if nodes == len(self.nodes) else f"{nodes} nodes"
 
     def complaint(self):
         """Why the cluster is not healthy, or None."""
-        looks = (self.talos_fine, self.services_fine, self.static_pods_fine, self.etcd_fine, self.api_fine, self.kubernetes_fine)
+        looks = self.looks()
 
         def look(f):
             try:
@@ -254,5 +177,3 @@ class Cluster:
             if time.monotonic() - begin > limit:
                 raise Broken(f"not within {limit} s: {until['sh']}")
             time.sleep(0.5)
-
-

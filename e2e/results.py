@@ -3,6 +3,7 @@ import datetime
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 
 from scenario import problems_of
@@ -97,7 +98,8 @@ def table(results, scenarios):
         "Written by `e2e/run --table docs/e2e.md` from `e2e/results.json`, which `make e2e-full` keeps. Each row: a real cluster is",
         "brought into the state, `cluster-health` and `talosctl health --wait-timeout 12s` are asked at the same time, and the answer",
         "of `cluster-health` is compared with `e2e/scenarios`: exit code, checks, reasons and targets, exactly. Times are in seconds;",
-        "`cluster-health` runs without `--wait-timeout` unless the row is about waiting.",
+        "`cluster-health` runs without `--wait-timeout` unless the row is about waiting. Rows named `k8s-…` are of a cluster without",
+        "Talos, which `talosctl` cannot be asked about.",
         "",
         f"{len(seen)} of {len(rows)} rows have been seen. `talosctl health` has the right verdict in {right} of {len(beside)}.",
         "",
@@ -140,3 +142,12 @@ def coverage(results, ids, excused):
         lines.append(f"{check:32} {passed[0] if passed else '-':24} {failed[0] if failed else '-':48} {note}".rstrip())
     stale = [check for check in excused if check not in ids]
     return lines, uncovered, stale
+
+
+def rights_coverage(results, scenarios, role):
+    """For each right of the ClusterRole that `cluster-health rbac` prints the row in which it was missing. Lines, and what is open."""
+    granted = [right for line in re.findall(r"(?:resources|nonResourceURLs): \[(.*)\]", role) for right in re.findall(r'"(.+?)"', line)]
+    rows = {fault.split()[1]: s["name"] for s in scenarios for fault in s.get("faults", []) if fault.startswith("right-removed ")}
+    seen = {right: rows[right] for right in granted if rows.get(right) in results.rows}
+    lines = [f"without the right to read {right:32} {seen.get(right, '-')}" for right in granted]
+    return lines, [right for right in granted if right not in seen]

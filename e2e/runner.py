@@ -3,8 +3,9 @@ import json
 import shutil
 import time
 
-from cluster import Broken, Cluster
-from scenario import compare, execute, read_json, switch_faults, waits
+from cluster import Broken
+from kinds import cluster_of
+from scenario import as_each_user, compare, execute, read_json, waits
 
 
 def say(text):
@@ -56,6 +57,10 @@ class Runner:
         """An expectation that the healthy cluster meets, too, would prove nothing."""
         if scenario["expect"]["exit"] == 0:
             return
+        for one in as_each_user(scenario, self.cluster):
+            self.against_healthy_as(one)
+
+    def against_healthy_as(self, scenario):
         run = self.healthy(scenario)
         if not compare(scenario["expect"], run):
             self.report(scenario, ["the healthy cluster meets the same expectation"], run, time.monotonic())
@@ -63,44 +68,51 @@ class Runner:
             self.report(scenario, ["the same options on the healthy cluster: not exit code 0"], run, time.monotonic())
 
     def scenario(self, scenario, heal=True):
-        begin, run, differences, times = time.monotonic(), None, [], []
+        begin, runs, differences, times = time.monotonic(), [], [], []
         try:
             if scenario.get("phase") != "not-bootstrapped":
                 self.against_healthy(scenario)
             mark = time.monotonic()
-            switch_faults(scenario, "on")
+            self.cluster.switch(scenario.get("faults", []), "on")
             if "until" in scenario:
                 self.cluster.wait_until(scenario["until"])
             times.append(f"fault {time.monotonic() - mark:.1f}s")
-            # A scenario about waiting shows a state that another one shows, too.
-            record = self.record and not waits(scenario)
-            run = execute(scenario, self.cluster, self.binary, record=record, beside=self.keeper is not None)
-            times.append(f"run {run.seconds:.1f}s")
-            if run.ended_after is not None:
-                times.append(f"ended {run.ended_after:.1f}s after `{scenario['during']['do']}`")
-            if run.beside:
-                times.append(f"talosctl health: {run.beside.code} after {run.beside.seconds:.1f}s")
-            differences = compare(scenario["expect"], run)
-            if record and not differences:
-                self.keep_recording(scenario, run)
+            for one in as_each_user(scenario, self.cluster):
+                runs.append(self.run(one, times))
+                differences = compare(scenario["expect"], runs[-1])
+                if differences:
+                    break
         except Broken as e:
             differences = [f"rig: {e}"]
-        if scenario.get("run", {}).get("fault_kube") == "foreign":
-            self.cluster.end_foreign()
+        self.cluster.after(scenario)
         broken = None
         if scenario.get("faults") and not scenario.get("ruins"):
             broken = self.heal(scenario, differences, heal, times)
-        self.report(scenario, differences, run, begin, extra=f"{scenario['title']} ({', '.join(times)})")
-        if self.keeper and run and not differences:
-            self.keeper.keep(scenario, self.binary, run)
+        last = runs[-1] if runs else None
+        self.report(scenario, differences, last, begin, extra=f"{scenario['title']} ({', '.join(times)})")
+        if self.keeper and runs and not differences:
+            self.keeper.keep(scenario, self.binary, runs[0])
         if broken:
             raise broken
+
+    def run(self, scenario, times):
+        # A scenario about waiting shows a state that another one shows, too.
+        record = self.record and not waits(scenario)
+        run = execute(scenario, self.cluster, self.binary, record=record, beside=self.keeper is not None)
+        times.append(f"run {run.seconds:.1f}s")
+        if run.ended_after is not None:
+            times.append(f"ended {run.ended_after:.1f}s after `{scenario['during']['do']}`")
+        if run.beside:
+            times.append(f"talosctl health: {run.beside.code} after {run.beside.seconds:.1f}s")
+        if record and not compare(scenario["expect"], run):
+            self.keep_recording(scenario, run)
+        return run
 
     def heal(self, scenario, differences, heal, times):
         """Undoes the faults. What it could not undo is returned; it says nothing about the binary."""
         try:
             if scenario.get("during", {}).get("do") != "heal" or differences:
-                switch_faults(scenario, "off")
+                self.cluster.switch(scenario["faults"], "off")
             if heal:
                 times.append(f"heal {self.cluster.wait_healthy():.1f}s")
         except Broken as e:
@@ -111,7 +123,10 @@ class Runner:
     def all(self, scenarios):
         """Scenarios that share a kind of cluster share the cluster."""
         for kind in dict.fromkeys(s["cluster"] for s in scenarios):
-            self.cluster, self.healthy_runs = Cluster(kind), {}
+            cluster = cluster_of(kind)
+            if self.cluster and self.cluster.rig != cluster.rig:
+                self.cluster.down()  # one at a time: they share the machine
+            self.cluster, self.healthy_runs = cluster, {}
             try:
                 self.of_kind([s for s in scenarios if s["cluster"] == kind])
             except Broken as e:
@@ -126,7 +141,7 @@ class Runner:
         self.take_over(early)
         if not self.cluster.is_up():
             self.cluster.up(bootstrap=False)
-            say(f"{self.cluster.kind.what}: the nodes run after {time.monotonic() - begin:.0f} s, etcd is not bootstrapped")
+            say(f"{self.cluster.kind.what}: up after {time.monotonic() - begin:.0f} s")
         for s in early:
             self.scenario(s, heal=False)
             if s.get("ruins"):
@@ -137,7 +152,7 @@ class Runner:
             say("not bootstrapped, because no other scenario was asked for; no comparison with a healthy cluster")
             return
         self.make_healthy()
-        if self.simulator:  # before any fault leaves traces
+        if self.simulator and self.cluster.talos:  # before any fault leaves traces
             self.simulator_differs = not self.simulator(self.cluster)
             self.simulator = None
         for s in early:

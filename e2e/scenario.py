@@ -14,14 +14,14 @@ import time
 import tomllib
 import xml.etree.ElementTree
 
-from cluster import KINDS, rig
+from kinds import KINDS
 from processes import end, output, start
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUN_LIMIT = 180  # seconds after which a binary that does not end is killed
 TALOSCTL_WAITS = "12s"
-TOP = {"title", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect"}
-RUN = {"talos", "kube", "args", "fault_talos", "fault_kube", "fault_args"}
+TOP = {"title", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect", "rows"}
+RUN = {"talos", "kube", "etcd", "args", "fault_talos", "fault_kube", "fault_args"}
 EXPECT = {
     "exit", "result", "complete", "deadline_reached", "problems", "may", "explained", "warnings", "blocked", "skipped", "diagnoses",
     "text", "seconds", "ends_within",
@@ -39,7 +39,7 @@ def load(only, full):
             sys.exit(f"{path}: unknown: {', '.join(sorted(unknown))}")
         if s.setdefault("cluster", "ha") not in KINDS or s.get("only", "full") != "full":
             sys.exit(f"{path}: clusters are {', '.join(KINDS)}; `only` can be \"full\"")
-        scenarios.append(s)
+        scenarios += rows(s)
         for kind in s.get("also", []):
             if kind not in KINDS:
                 sys.exit(f"{path}: clusters are {', '.join(KINDS)}")
@@ -52,11 +52,28 @@ def load(only, full):
     return [s for s in scenarios if (s["name"] in only if only else full or "only" not in s)]
 
 
-def switch_faults(scenario, switch):
-    faults = scenario.get("faults", [])
-    for fault in faults if switch == "on" else reversed(faults):
-        name, *node = fault.split()
-        rig(name, switch, *node, program="faults.sh", limit=120)
+def rows(scenario):
+    """A file of several scenarios: `$KEY` in title and faults is the row's, and so are its expectations."""
+    if "rows" not in scenario:
+        return [scenario]
+    common = {key: value for key, value in scenario.items() if key != "rows"}
+    return [
+        {
+            **common,
+            "name": row["name"],
+            "title": string.Template(scenario["title"]).substitute(row),
+            "faults": [string.Template(fault).substitute(row) for fault in scenario["faults"]],
+            "expect": {**scenario["expect"], **{key: value for key, value in row.items() if key in EXPECT}},
+        }
+        for row in scenario["rows"]
+    ]
+
+
+def as_each_user(scenario, cluster):
+    """The binary runs once as each user of the kubeconfig that the scenario names, or that the rig has by default."""
+    run = scenario.get("run", {})
+    users = [run["kube"]] if "kube" in run else cluster.users
+    return [{**scenario, "run": {**run, "kube": user}} for user in users]
 
 
 @dataclasses.dataclass
@@ -88,9 +105,9 @@ class Talosctl(threading.Thread):
 
 
 def ask_talosctl(scenario, cluster, binary):
-    """Not where other options of ours are the fault: it has no such options."""
+    """Not without Talos, and not where other options of ours are the fault: it has no such options."""
     run = scenario.get("run", {})
-    if "fault_kube" in run or "fault_args" in run:
+    if not cluster.talos or "fault_kube" in run or "fault_args" in run:
         return None
     asked = Talosctl(cluster, cluster.credentials("talos", run.get("fault_talos", "os:admin"), binary))
     asked.start()
@@ -119,23 +136,19 @@ def waits(scenario):
     return "--wait-timeout" in scenario.get("run", {}).get("args", [])
 
 
-def options(scenario, env, with_fault):
-    """Role of the talosconfig, kind of kubeconfig, arguments."""
-    run = scenario.get("run", {})
-    talos, kube, args = run.get("talos", "os:reader"), run.get("kube", "rbac"), list(run.get("args", []))
+def options(scenario, cluster, with_fault):
+    """`[run]` with all its keys: as whom each side is asked, and other arguments."""
+    run = {**cluster.defaults, "args": [], **scenario.get("run", {})}
+    faults = {key.removeprefix("fault_"): run.pop(key) for key in list(run) if key.startswith("fault_")}
     if with_fault:
-        talos, kube = run.get("fault_talos", talos), run.get("fault_kube", kube)
-        args += run.get("fault_args", [])
-    return talos, kube, [string.Template(a).substitute(env) for a in args]
+        run.update(faults, args=run["args"] + faults.get("args", []))
+    run["args"] = [string.Template(a).substitute(cluster.env) for a in run["args"]]
+    return run
 
 
 def command_line(scenario, cluster, binary, with_fault, reports, variables):
-    talos, kube, args = options(scenario, cluster.env, with_fault)
-    if talos != "none":
-        args += ["--talosconfig", cluster.credentials("talos", talos, binary)]
-    if kube != "none":
-        args += ["--kubeconfig", cluster.credentials("kube", kube, binary)]
-    args += ["-o", "json"]
+    run = options(scenario, cluster, with_fault)
+    args = [*run["args"], *cluster.arguments(run, binary), "-o", "json"]
     for form, path in reports.items():
         args += ["--report", f"{form}={path}"]
     # Nothing of the caller's environment: no CI variable, no kubeconfig in a home folder.
@@ -162,28 +175,29 @@ def problems_of(document, severities):
     return found
 
 
-def state(scenario, env):
+def state(scenario, cluster):
     """What a recording is told about itself."""
-    talos, kube, args = options(scenario, env, with_fault=True)
+    run = options(scenario, cluster, with_fault=True)
     return {
         "name": scenario["name"],
         "title": scenario["title"],
         "phase": scenario.get("phase", "bootstrapped"),
         "faults": [" ".join(fault.split()) for fault in scenario.get("faults", [])],
-        "talos": talos,
-        "kube": kube,
-        "args": args,
+        "talos": run["talos"],
+        "kube": run["kube"],
+        "args": run["args"],
     }
 
 
 def execute(scenario, cluster, binary, with_fault=True, record=False, beside=False, blind=None):
-    folder = cluster.work / f"{scenario['name']}{'' if with_fault else '-healthy'}"
+    user = options(scenario, cluster, with_fault)["kube"]
+    folder = cluster.work / "-".join([scenario["name"], user, *([] if with_fault else ["healthy"])])
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     reports = {"json": folder / "report.json", "junit": folder / "report.xml", "text": folder / "report.txt"}
     recording, variables = folder / "recording.json", []
     if record:
-        told = json.dumps(state(scenario, cluster.env))
+        told = json.dumps(state(scenario, cluster))
         variables = [f"CLUSTER_HEALTH_RECORD={recording}", f"CLUSTER_HEALTH_RECORD_STATE={told}"]
     if blind:
         variables.append(f"CLUSTER_HEALTH_BLIND={blind}")
@@ -198,10 +212,10 @@ def execute(scenario, cluster, binary, with_fault=True, record=False, beside=Fal
             if during:
                 wait_for_problem(child, reports["json"], notes)
             if during == "heal":
-                switch_faults(scenario, "off")
+                cluster.switch(scenario["faults"], "off")
                 acted = time.monotonic()
             elif during == "bootstrap":
-                rig("up", env={"WAIT": "0"})
+                cluster.call("rig.sh", "up", env={"WAIT": "0"})
                 acted = time.monotonic()
             elif during and child.poll() is None:
                 child.send_signal(getattr(signal, during))

@@ -1,0 +1,88 @@
+"""The rig without Talos: etcd and Kubernetes control planes on loopback, nodes played by kwok."""
+import dataclasses
+import json
+
+from cluster import NAME, RIG, STATE, Broken, Cluster
+from processes import output
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    what: str
+    nodes: tuple
+
+
+WORKERS = 5
+KINDS = {
+    "k8s": Kind(
+        "no Talos: three etcd members, three API servers behind a balancer, nodes by kwok",
+        ("cp-1", "cp-2", "cp-3", *(f"worker-{n:04d}" for n in range(1, WORKERS + 1))),
+    ),
+}
+# What `[run]` calls them, and the rig's names of their certificates.
+USERS = {"admin": "admin", "rbac": "reader", "no-rights": "nobody", "expired": "reader-expired", "foreign-ca": "reader-foreign"}
+
+
+class KubernetesCluster(Cluster):
+    rig, network, state = RIG / "k8s", f"{NAME}-k8s", STATE.with_name(f"{NAME}-k8s")
+    talos = False
+    defaults = {"talos": "none", "kube": "rbac", "etcd": "root"}
+    users = ("rbac", "admin")
+
+    def is_up(self):
+        return (self.state / "pki").exists()
+
+    def is_of_this_kind(self):
+        return True  # there is one
+
+    def up(self, bootstrap):
+        self.call("rig.sh", "up")
+        self.learn()
+
+    def learn(self):
+        self.env = self.environment()
+
+    def pki(self, name):
+        return self.state / "pki" / name
+
+    def arguments(self, run, binary):
+        arguments = ["--no-talos"]
+        if run["kube"] != "none":
+            if run["kube"] == "rbac":
+                self.grant(binary)
+            arguments += ["--kubeconfig", self.pki(f"{USERS[run['kube']]}.kubeconfig")]
+        if run["etcd"] != "none":
+            arguments += ["--etcd-endpoints", self.env["ETCD_ENDPOINTS"], "--etcd-cacert", self.pki("etcd-ca.crt")]
+            arguments += ["--etcd-cert", self.pki("etcd-root.crt"), "--etcd-key", self.pki("etcd-root.key")]
+        return arguments
+
+    def grant(self, binary):
+        """No right more than what the binary itself says it needs. Once: a fault may have taken some away since."""
+        if "rights" in self.files:
+            return
+        code, out, err = output([binary, "rbac"], 20)
+        if code:
+            raise Broken(f"`{binary.name} rbac`: exit {code}: {err.strip()}")
+        self.files["rights"] = self.work / "rights.yaml"
+        self.files["rights"].write_text(out)
+        self.call("rig.sh", "rights", self.files["rights"])
+
+    def complaint(self):
+        """Nothing supervises the rig, and who loses its lease on a busy machine ends by design: it is started again."""
+        why = super().complaint()
+        if why:
+            self.call("rig.sh", "up")
+        return why
+
+    def looks(self):
+        return self.etcd_fine, self.api_fine, self.kubernetes_fine
+
+    def etcd_fine(self):
+        etcdctl = ("etcdctl", "--endpoints", self.env["ETCD_ENDPOINTS"], "--command-timeout", "5s", "-w", "json")
+        members = json.loads(self.ask(*etcdctl, "endpoint", "status"))
+        leaders = {m["Status"].get("leader") for m in members}
+        errors = [e for m in members for e in m["Status"].get("errors", [])]
+        listed = json.loads(self.ask(*etcdctl, "member", "list"))["members"]
+        if not len(members) == len(listed) == len(self.control_planes) or len(leaders) != 1 or None in leaders or errors:
+            return f"etcd: {len(members)} of {len(listed)} members answer, leaders {leaders}, {errors}"
+        return None
