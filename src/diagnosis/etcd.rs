@@ -95,19 +95,17 @@ the data itself is that large, find out what writes so much, or raise `quota-bac
     ],
     recognise: |symptoms| {
         alarm(symptoms, &OUT_OF_SPACE, &[Reason::AlarmNospace], "out of space and refuses every write")
-            .into_iter()
-            .map(|it| it.explains(symptoms.of(&[Reason::NodeLeaseStale])))
-            .collect()
     },
 };
 
-/// One diagnosis for all members that have raised the alarm.
+/// One diagnosis for all members that have raised the alarm, which ends every write: no lease is renewed any more.
 fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognised> {
     let signs: Vec<_> = symptoms.of_check("etcd.alarms", reasons).collect();
     let Some(first) = signs.first() else { return Vec::new() };
     let seen: Vec<String> = signs.iter().map(|sign| format!("{}: {}", sign.target, sign.problem.observed)).collect();
     let headline = format!("etcd is {what} ({})", seen.join("; "));
-    let diagnosis = Recognised::new(cause.id, headline).rests_on_all(&signs);
+    let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]);
+    let diagnosis = Recognised::new(cause.id, headline).rests_on_all(&signs).explains(leases);
     vec![match first.target.address.as_deref() {
         Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} etcd status", [address])),
         None => diagnosis,

@@ -42,7 +42,25 @@ fn crash(state: &mut crate::snapshot::PodState) {
     (container.restarts, container.exit_code) = (7, Some(1));
 }
 
+/// Nothing was written for a minute.
+fn no_lease_is_renewed(snapshot: &mut Snapshot) {
+    let kube = snapshot.kube();
+    for leases in [&mut kube.node_leases, &mut kube.system_leases] {
+        for lease in leases.as_mut().unwrap().by_name.values_mut() {
+            lease.renewed = Some(ago(60));
+        }
+    }
+}
+
 const MORE: &[(&str, Break)] = &[
+    ("etcd has been out of space for a while", |snapshot| {
+        raise(snapshot, &AlarmKind::NoSpace);
+        no_lease_is_renewed(snapshot);
+    }),
+    ("etcd has been corrupt for a while", |snapshot| {
+        raise(snapshot, &AlarmKind::Corrupt);
+        no_lease_is_renewed(snapshot);
+    }),
     ("a control plane is off", |snapshot| snapshot.power_off("cp-3")),
     ("a worker is off", |snapshot| snapshot.power_off("w-1")),
     ("two control planes are off", |snapshot| {

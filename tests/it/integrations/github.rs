@@ -86,7 +86,7 @@ fn look(outcome: &Outcome, home: &TempDir, healthy: bool) {
     assert_eq!(output(home, "exit-code").unwrap(), outcome.code.to_string());
     assert_eq!(left(home), REPORTS, "the credentials are gone");
     let summary = std::fs::read_to_string(home.path().join("GITHUB_STEP_SUMMARY")).unwrap();
-    assert_eq!(summary.contains("alarm-nospace"), !healthy, "{summary}");
+    assert_eq!(summary.contains("etcd-out-of-space"), !healthy, "{summary}");
     assert!(!summary.contains("PRIVATE KEY"));
 }
 
@@ -96,7 +96,7 @@ fn the_step_has_the_exit_code_of_the_gate_and_its_reports_whatever_that_is() {
     let (outcome, home) = check(&cluster).run_and_keep();
     look(&outcome, &home, true);
     cluster.change(|world| world.etcd_alarm("cp-2", AlarmKind::NoSpace));
-    let (outcome, home) = check(&cluster).run_and_keep();
+    let (outcome, home) = check(&cluster).env("CLUSTER_HEALTH_WAIT_TIMEOUT", "10s").run_and_keep();
     look(&outcome, &home, false);
 }
 
