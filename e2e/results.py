@@ -1,5 +1,6 @@
 """What the rows said: kept from run to run, as a table, and as the proof that every check was seen to pass and to fail."""
 import datetime
+import fcntl
 import hashlib
 import json
 import pathlib
@@ -7,6 +8,7 @@ import re
 import subprocess
 
 from scenario import problems_of
+from simulated import CACHE
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = HERE / "results.json"
@@ -47,7 +49,10 @@ class Results:
 
     def __init__(self, path=KEPT):
         self.path = path
-        self.rows = json.loads(path.read_text()) if path.exists() else {}
+        self.rows = self.read()
+
+    def read(self):
+        return json.loads(self.path.read_text()) if self.path.exists() else {}
 
     def has(self, scenario, binary):
         row = self.rows.get(scenario["name"])
@@ -65,8 +70,10 @@ class Results:
         }
         if run.beside:
             row["talosctl"] = {"exit": run.beside.code, "seconds": round(run.beside.seconds, 1), "last": run.beside.last}
-        self.rows[scenario["name"]] = row
-        self.write()
+        with open(CACHE / "results.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # two rigs may be at work
+            self.rows = self.read() | {scenario["name"]: row}
+            self.write()
 
     def write(self):
         rows = {name: self.rows[name] for name in sorted(self.rows)}
