@@ -7,10 +7,10 @@ use super::style::{Paint, paint};
 use super::text::{TextStyle, count, shown, wrap};
 use super::{CheckReport, Report};
 use crate::checks::{Finding, Outcome, Problem, Target};
-use crate::diagnosis::Diagnosis;
+use crate::diagnosis::{Diagnosis, Seen};
 
 /// Facts of one diagnosis that are shown; the JSON report has all.
-const FACTS: usize = 8;
+pub(super) const FACTS: usize = 8;
 
 /// Diagnoses at the very end, so that the last ten lines of a log name machine, cause and next command.
 const LAST: usize = 3;
@@ -27,8 +27,7 @@ pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
     for diagnosis in &report.diagnoses {
         lines.push(String::new());
         lines.push(headline("diagnosis", &clean(&diagnosis.headline), style));
-        // What the headline says already is not said again.
-        let facts: Vec<_> = diagnosis.seen.iter().filter(|seen| !diagnosis.headline.contains(&seen.observed)).collect();
+        let facts = facts(diagnosis);
         for (n, seen) in facts.iter().take(FACTS).enumerate() {
             let fact = format!("{}: {}", shown(&seen.target), clean(&seen.observed));
             lines.push(field(if n == 0 { "seen" } else { "" }, &fact));
@@ -38,17 +37,23 @@ pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
         }
         let next = next(diagnosis, report);
         for kind in ["try", "remedy"] {
-            hint_lines(kind, next.iter().filter(|hint| hint.kind == kind), lines);
+            hint_lines(kind, &next, lines);
         }
         lines.push(field("more", &format!("cluster-health explain {}", diagnosis.id)));
     }
+}
+
+/// What the headline says already is not said again.
+pub(super) fn facts(diagnosis: &Diagnosis) -> Vec<&Seen> {
+    diagnosis.seen.iter().filter(|seen| !diagnosis.headline.contains(&seen.observed)).collect()
 }
 
 fn headline(word: &str, text: &str, style: &TextStyle) -> String {
     format!("{}: {text}", paint(style.colour, Paint::Bad, word))
 }
 
-fn next(diagnosis: &Diagnosis, report: &Report) -> Vec<Rendered> {
+/// Its commands, rendered.
+pub(super) fn next(diagnosis: &Diagnosis, report: &Report) -> Vec<Rendered> {
     diagnosis.next.iter().filter_map(|hint| hints::render(hint, &report.sources)).collect()
 }
 
@@ -79,12 +84,18 @@ pub(super) fn write_explained(report: &Report, style: &TextStyle, lines: &mut Ve
         lines.push(headline("begin with", &brief(&diagnosis.headline, BRIEF), style));
         // Looking comes before changing, and is enough for the last lines.
         let next = next(diagnosis, report);
-        hint_lines("try", next.iter().filter(|hint| hint.kind == "try").take(1), lines);
-        hint_lines("remedy", next.iter().filter(|hint| hint.kind == "remedy").take(1), lines);
+        for kind in ["try", "remedy"] {
+            let first: Vec<_> = next.iter().find(|hint| hint.kind == kind).cloned().into_iter().collect();
+            hint_lines(kind, &first, lines);
+        }
     }
 }
 
-fn explained<'a>(check: &'a CheckReport, diagnosis: &'a Diagnosis) -> impl Iterator<Item = (&'a Target, &'a Problem)> {
+/// The problems of a check that this explains.
+pub(super) fn explained<'a>(
+    check: &'a CheckReport,
+    diagnosis: &'a Diagnosis,
+) -> impl Iterator<Item = (&'a Target, &'a Problem)> {
     check.findings.iter().filter_map(|Finding { target, outcome }| match outcome {
         Outcome::Problem(problem) if diagnosis.is_about(check.check.id, target, problem.reason, &problem.observed) => {
             Some((target, problem))
@@ -94,7 +105,7 @@ fn explained<'a>(check: &'a CheckReport, diagnosis: &'a Diagnosis) -> impl Itera
 }
 
 /// Checks that could not look, because of a check that this explains.
-fn blocked(report: &Report, diagnosis: &Diagnosis) -> Vec<String> {
+pub(super) fn blocked(report: &Report, diagnosis: &Diagnosis) -> Vec<String> {
     let by = |finding: &Finding| match finding.outcome {
         Outcome::Blocked(by) => diagnosis.explains.iter().any(|it| it.check == by),
         _ => false,

@@ -12,22 +12,41 @@ use super::sanitise::clean;
 use super::style::{Paint, paint};
 use super::text::{TextStyle, count, is_unjudged, of_severity, shown, wrap};
 use super::{CheckReport, Report, diagnoses};
-use crate::checks::{Kind, Outcome, Problem, Reason, Severity, Status, Target};
+use crate::checks::{Finding, Kind, Outcome, Problem, Reason, Severity, Status, Target};
 use crate::diagnosis::Diagnosis;
 use crate::duration::human;
 
 /// Commands of one kind that differ only in their arguments: so many are shown.
 const COMMANDS: usize = 3;
 
+/// Said of a block whose problems are [permanent](Block::is_permanent).
+pub(super) const PERMANENT: &str = "waiting will not change it";
+
 /// All problems of one check that have the same reason and severity.
-struct Block<'a> {
-    check: &'a CheckReport,
-    reason: Reason,
-    severity: Severity,
-    problems: Vec<(&'a Target, &'a Problem)>,
+pub(super) struct Block<'a> {
+    pub(super) check: &'a CheckReport,
+    pub(super) reason: Reason,
+    pub(super) severity: Severity,
+    /// Never empty.
+    pub(super) problems: Vec<(&'a Target, &'a Problem)>,
 }
 
-pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+/// What follows from the problems of a block.
+pub(super) struct Consequences<'a> {
+    /// Checks that only repeat it: what each observed, and of whom.
+    pub(super) also: Vec<(&'static str, Vec<Repeated<'a>>)>,
+    /// Checks that could not look because of it.
+    pub(super) blocked: BTreeSet<&'static str>,
+}
+
+/// One observation, and whom it was made of.
+pub(super) struct Repeated<'a> {
+    pub(super) observed: &'a str,
+    pub(super) targets: Vec<&'a Target>,
+}
+
+/// The blocks of a report in the order of the text report: the one to begin with comes last.
+pub(super) fn blocks(report: &Report) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
     for severity in [Severity::Warn, Severity::Error, Severity::Fail] {
         for check in report.checks.iter().rev() {
@@ -37,8 +56,12 @@ pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
     // A symptom whose cause has no block of its own stands before those that nothing explains: the end is for causes.
     let is_symptom = |block: &Block<'_>| block.problems.iter().all(|(_, problem)| problem.explained_by.is_some());
     blocks.sort_by_key(|block| (block.severity, !is_symptom(block)));
+    blocks
+}
+
+pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     unjudged(report, style, lines);
-    for block in &blocks {
+    for block in blocks(report) {
         lines.push(String::new());
         block.write(report, style, lines);
     }
@@ -137,25 +160,33 @@ impl Block<'_> {
     fn write(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
         lines.push(self.heading(report, style));
         self.targets(style, lines);
-        let hints: Vec<_> = self.hints(report);
+        let hints = self.hints(report);
         for kind in ["likely", "try", "remedy"] {
-            hint_lines(kind, hints.iter().filter(|hint| hint.kind == kind), lines);
+            hint_lines(kind, &hints, lines);
         }
-        if self.problems.iter().all(|(_, problem)| !problem.waiting_helps) && self.severity != Severity::Warn {
-            lines.push(field("note", "waiting will not change it"));
+        if self.is_permanent() {
+            lines.push(field("note", PERMANENT));
         }
-        if self.carries(report) {
-            self.consequences(report, style, lines);
-        }
+        self.consequence_lines(report, style, lines);
         lines.push(field("more", &format!("cluster-health explain {}", self.reason.code())));
     }
 
     fn heading(&self, report: &Report, style: &TextStyle) -> String {
-        let (word, colour) = match self.severity {
-            Severity::Fail => ("failed", Paint::Bad),
-            Severity::Error => ("could not be determined", Paint::Bad),
-            Severity::Warn => ("warned", Paint::Caution),
-        };
+        let colour = if self.severity == Severity::Warn { Paint::Caution } else { Paint::Bad };
+        format!("{}  {}{}", self.check.check.id, paint(style.colour, colour, self.word()), self.duration(report))
+    }
+
+    /// What is said of a check with such problems.
+    pub(super) fn word(&self) -> &'static str {
+        match self.severity {
+            Severity::Fail => "failed",
+            Severity::Error => "could not be determined",
+            Severity::Warn => "warned",
+        }
+    }
+
+    /// Follows the word: ` for 4m58s (60 rounds), passed before`.
+    pub(super) fn duration(&self, report: &Report) -> String {
         let rounds = match self.check.bad_rounds {
             0 => String::new(),
             n => format!(" ({})", count(n as usize, "round")),
@@ -165,7 +196,12 @@ impl Block<'_> {
             _ => String::new(),
         };
         let flapped = if self.check.flapped { ", passed before" } else { "" };
-        format!("{}  {}{since}{rounds}{flapped}", self.check.check.id, paint(style.colour, colour, word))
+        format!("{since}{rounds}{flapped}")
+    }
+
+    /// Waiting longer would have been in vain.
+    pub(super) fn is_permanent(&self) -> bool {
+        self.severity != Severity::Warn && self.problems.iter().all(|(_, problem)| !problem.waiting_helps)
     }
 
     /// Who, what should be, what is. What is the same for all is said once; nobody is left out.
@@ -203,7 +239,7 @@ impl Block<'_> {
     }
 
     /// Each hint once.
-    fn hints(&self, report: &Report) -> Vec<Rendered> {
+    pub(super) fn hints(&self, report: &Report) -> Vec<Rendered> {
         let mut hints = Vec::new();
         for (_, problem) in &self.problems {
             for rendered in problem.hints.iter().filter_map(|hint| hints::render(hint, &report.sources)) {
@@ -224,38 +260,49 @@ impl Block<'_> {
         blocks.last().is_some_and(|last| (last.reason, last.severity) == (self.reason, self.severity))
     }
 
-    fn consequences(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    /// `None` where another block of the same check says it.
+    pub(super) fn consequences<'r>(&self, report: &'r Report) -> Option<Consequences<'r>> {
+        if !self.carries(report) {
+            return None;
+        }
         let id = self.check.check.id;
-        let mut also = Vec::new();
-        let mut blocked = BTreeSet::new();
+        let mut consequences = Consequences { also: Vec::new(), blocked: BTreeSet::new() };
         for check in &report.checks {
-            let mut repeated: Vec<(String, Vec<String>)> = Vec::new();
+            let mut repeated: Vec<Repeated<'_>> = Vec::new();
             let is_root = |problem: &Problem, target: &Target| {
                 diagnoses::of(report, check.check.id, target, problem).is_none()
                     && problem.explained_by.and_then(|cause| root(report, cause, target)) == Some(id)
             };
-            for finding in &check.findings {
-                match &finding.outcome {
-                    Outcome::Problem(problem) if check.check.id != id && is_root(problem, &finding.target) => {
-                        let (target, observed) = (shown(&finding.target), clean(&problem.observed));
-                        match repeated.iter_mut().find(|(known, _)| *known == observed) {
-                            Some((_, targets)) => targets.push(target),
-                            None => repeated.push((observed, vec![target])),
+            for Finding { target, outcome } in &check.findings {
+                match outcome {
+                    Outcome::Problem(problem) if check.check.id != id && is_root(problem, target) => {
+                        match repeated.iter_mut().find(|known| known.observed == problem.observed) {
+                            Some(known) => known.targets.push(target),
+                            None => repeated.push(Repeated { observed: &problem.observed, targets: vec![target] }),
                         }
                     }
                     Outcome::Blocked(by) if *by == id => {
-                        blocked.insert(check.check.id);
+                        consequences.blocked.insert(check.check.id);
                     }
                     _ => {}
                 }
             }
             if !repeated.is_empty() {
-                let each = repeated.iter().map(|(observed, targets)| format!("{}: {observed}", targets.join(", ")));
-                also.push(format!("{} ({})", check.check.id, each.collect::<Vec<_>>().join("; ")));
+                consequences.also.push((check.check.id, repeated));
             }
         }
-        for (n, line) in also.iter().enumerate() {
-            lines.push(field(if n == 0 { "also" } else { "" }, line));
+        Some(consequences)
+    }
+
+    fn consequence_lines(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+        let Some(Consequences { also, blocked }) = self.consequences(report) else { return };
+        for (n, (id, repeated)) in also.iter().enumerate() {
+            let each = repeated.iter().map(|Repeated { observed, targets }| {
+                let targets: Vec<_> = targets.iter().map(|target| shown(target)).collect();
+                format!("{}: {}", targets.join(", "), clean(observed))
+            });
+            let line = format!("{id} ({})", each.collect::<Vec<_>>().join("; "));
+            lines.push(field(if n == 0 { "also" } else { "" }, &line));
         }
         if !blocked.is_empty() {
             let ids = blocked.into_iter().map(str::to_owned).collect();
@@ -264,22 +311,30 @@ impl Block<'_> {
     }
 }
 
-pub(super) fn hint_lines<'a>(kind: &str, hints: impl Iterator<Item = &'a Rendered>, lines: &mut Vec<String>) {
-    let mut shown: Vec<(Option<&str>, usize)> = Vec::new();
-    let mut label = kind;
+/// The hints of one kind that are shown, and how many more there are that differ from these only in their arguments.
+pub(super) fn selected<'a>(kind: &str, hints: &'a [Rendered]) -> (Vec<&'a Rendered>, usize) {
+    let mut seen: Vec<(Option<&str>, usize)> = Vec::new();
+    let mut shown = Vec::new();
     let mut more = 0;
-    for hint in hints {
-        let seen = if let Some((_, seen)) = shown.iter_mut().find(|(template, _)| *template == hint.template) {
-            *seen += 1;
-            *seen
-        } else {
-            shown.push((hint.template, 1));
-            1
-        };
-        if hint.template.is_some() && seen > COMMANDS {
+    for hint in hints.iter().filter(|hint| hint.kind == kind) {
+        let known = seen.iter().position(|(template, _)| *template == hint.template).unwrap_or_else(|| {
+            seen.push((hint.template, 0));
+            seen.len() - 1
+        });
+        seen[known].1 += 1;
+        if hint.template.is_some() && seen[known].1 > COMMANDS {
             more += 1;
-            continue;
+        } else {
+            shown.push(hint);
         }
+    }
+    (shown, more)
+}
+
+pub(super) fn hint_lines(kind: &str, hints: &[Rendered], lines: &mut Vec<String>) {
+    let (shown, more) = selected(kind, hints);
+    let mut label = kind;
+    for hint in shown {
         let text = match (&hint.command, &hint.text) {
             (Some(command), Some(text)) => format!("{command}   ({text})"),
             (Some(text), None) | (None, Some(text)) => text.clone(),
@@ -297,7 +352,7 @@ pub(super) fn field(name: &str, text: &str) -> String {
     format!("  {name:<9} {text}")
 }
 
-fn label(kind: Kind, many: bool) -> &'static str {
+pub(super) fn label(kind: Kind, many: bool) -> &'static str {
     match (kind, many) {
         (Kind::Cluster, _) => "cluster",
         (Kind::Credentials, _) => "source",
@@ -317,7 +372,7 @@ fn label(kind: Kind, many: bool) -> &'static str {
 }
 
 /// `cp-3 (10.0.0.3)`, `cp-3 (10.0.0.3, id 8e9e05c52164694d)`.
-fn named(target: &Target) -> String {
+pub(super) fn named(target: &Target) -> String {
     let mut details = Vec::new();
     if let Some(address) = target.address.as_ref().filter(|address| **address != target.name) {
         details.push(clean(address));

@@ -384,31 +384,37 @@ pub(super) fn verdict(report: &Report, style: &TextStyle) -> String {
 }
 
 pub(super) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    for (name, items) in remarks(report) {
+        let lead = format!("{name}: ");
+        match name {
+            // Sentences, each on a line of its own.
+            UNSEEN => lines.extend(items.iter().map(|item| format!("{lead}{item}"))),
+            _ => lines.extend(wrap(&lead, items, style.columns())),
+        }
+    }
+}
+
+const UNSEEN: &str = "could not see";
+
+/// What the verdict does not say, and what makes it weaker: a name, and one or more items.
+pub(super) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     let judged = judged(report);
+    let mut remarks = Vec::new();
     if let Some(error) = report.error.as_deref().filter(|_| judged || report.result != RunResult::Error) {
-        lines.push(format!("because: {}", clean(error)));
+        remarks.push(("because", vec![clean(error)]));
     } else if judged && matches!(report.exit, Exit::Deadline | Exit::NothingChecked | Exit::Internal) {
-        lines.push(format!("because: {}", report.exit.meaning()));
+        remarks.push(("because", vec![report.exit.meaning().to_owned()]));
     }
-    if let Some(hint) = &report.hint {
-        lines.push(format!("hint: {}", clean(hint)));
+    remarks.extend(report.hint.as_deref().map(|hint| ("hint", vec![clean(hint)])));
+    let weakened = report.weakened.iter().map(|weak| format!("{} ({})", clean(&weak.option), clean(&weak.origin)));
+    remarks.push(("weakened by", weakened.collect()));
+    if judged {
+        let needed = report.checks.iter().filter(|check| check.selection == Selection::Prerequisite);
+        remarks.push(("also run, because needed", needed.map(|check| check.check.id.to_owned()).collect()));
+        remarks.push((UNSEEN, report.not_observed.iter().map(|what| clean(what)).collect()));
     }
-    if !report.weakened.is_empty() {
-        let options =
-            report.weakened.iter().map(|weak| format!("{} ({})", clean(&weak.option), clean(&weak.origin))).collect();
-        lines.extend(wrap("weakened by: ", options, style.columns()));
-    }
-    if !judged {
-        return;
-    }
-    let needed = report.checks.iter().filter(|check| check.selection == Selection::Prerequisite);
-    let needed: Vec<_> = needed.map(|check| check.check.id.to_owned()).collect();
-    if !needed.is_empty() {
-        lines.extend(wrap("also run, because needed: ", needed, style.columns()));
-    }
-    for what in &report.not_observed {
-        lines.push(format!("could not see: {}", clean(what)));
-    }
+    remarks.retain(|(_, items)| !items.is_empty());
+    remarks
 }
 
 /// `lead` and the items, separated by commas, on lines that are not longer than `columns` unless an item is.
