@@ -226,11 +226,11 @@ _cluster__health() {
                     return 0
                     ;;
                 --output)
-                    COMPREPLY=($(compgen -W "text json ndjson junit tap markdown prometheus" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json ndjson junit tap markdown html prometheus" -- "${cur}"))
                     return 0
                     ;;
                 -o)
-                    COMPREPLY=($(compgen -W "text json ndjson junit tap markdown prometheus" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "text json ndjson junit tap markdown html prometheus" -- "${cur}"))
                     return 0
                     ;;
                 --report)

@@ -61,6 +61,7 @@ ndjson\t'One event a line, as it happens; the last has the JSON document'
 junit\t'XML for test viewers: GitLab, Jenkins, GitHub actions'
 tap\t'TAP 14 for test harnesses'
 markdown\t'For step summaries, merge requests and issues'
+html\t'One page with everything, for a browser: artefacts of CI jobs, tickets'
 prometheus\t'Metrics for the textfile collector of node-exporter'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l report -d 'Also write a report to a file, in a format of --output; repeatable' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l junit-file -d 'The same as --report junit=PATH' -r -F

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::text::{self, TextStyle};
-use super::{Report, json, junit, markdown, ndjson, prometheus, tap};
+use super::{Report, html, json, junit, markdown, ndjson, prometheus, tap};
 
 /// A form in which a report can be written.
 pub(crate) struct Format {
@@ -75,6 +75,15 @@ pub(crate) static MARKDOWN: Format = Format {
     write: |report, style, out| markdown::write(report, style, out),
 };
 
+pub(crate) static HTML: Format = Format {
+    name: "html",
+    about: "One page with everything, for a browser: artefacts of CI jobs, tickets",
+    media_type: "text/html",
+    extension: "html",
+    grows: false,
+    write: |report, _, out| html::write(report, out),
+};
+
 pub(crate) static PROMETHEUS: Format = Format {
     name: "prometheus",
     about: "Metrics for the textfile collector of node-exporter",
@@ -85,7 +94,7 @@ pub(crate) static PROMETHEUS: Format = Format {
 };
 
 /// All, in the order in which they are listed.
-pub(crate) static ALL: [&Format; 7] = [&TEXT, &JSON, &NDJSON, &JUNIT, &TAP, &MARKDOWN, &PROMETHEUS];
+pub(crate) static ALL: [&Format; 8] = [&TEXT, &JSON, &NDJSON, &JUNIT, &TAP, &MARKDOWN, &HTML, &PROMETHEUS];
 
 /// The format of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Format> {

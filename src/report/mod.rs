@@ -12,6 +12,7 @@ pub(crate) mod format;
 mod grid;
 mod hints;
 pub(crate) mod history;
+mod html;
 pub(crate) mod json;
 mod junit;
 pub(crate) mod live;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// All formats of `--output` and `--report`; a test compares them with the program's own list.
-pub(crate) const FORMATS: [&str; 7] = ["text", "json", "ndjson", "junit", "tap", "markdown", "prometheus"];
+pub(crate) const FORMATS: [&str; 8] = ["text", "json", "ndjson", "junit", "tap", "markdown", "html", "prometheus"];
 
 /// Whether this document tells of a run that came to its end and saw a healthy cluster. Panics if it is not a whole document.
 #[track_caller]
@@ -32,6 +32,10 @@ pub(crate) fn is_success(format: &str, text: &str) -> bool {
         "markdown" => {
             assert!(text.starts_with("## ") && text.ends_with("</details>\n"), "{text}");
             text.starts_with("## ✓ healthy: ")
+        }
+        "html" => {
+            assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"), "{text}");
+            text.contains("<h1>healthy ") && !text.contains("The run has not come to its end")
         }
         "prometheus" => {
             let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();

@@ -43,7 +43,9 @@ fn filled(text: &str, mark: &str, content: &str) -> String {
 fn committed_files_show_every_format() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reports.md");
     let committed = std::fs::read_to_string(&path).unwrap();
-    let made = format::ALL.iter().fold(filled(&committed, "formats:", &table()), |text, format| {
+    // A page is shown by a picture of it.
+    let texts = format::ALL.iter().filter(|format| format.name != "html");
+    let made = texts.fold(filled(&committed, "formats:", &table()), |text, format| {
         filled(&text, &format!("sample: {} -->", format.name), &shown(format))
     });
     if std::env::var_os("UPDATE").is_some() {

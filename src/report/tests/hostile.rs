@@ -163,6 +163,7 @@ fn form(format: &Format, text: &str) -> Vec<String> {
         "junit" => junit(text),
         "tap" => tap(text),
         "markdown" => markdown(text),
+        "html" => html(text),
         "prometheus" => prometheus(text),
         other => panic!("nobody knows the form of {other}"),
     }
@@ -220,6 +221,12 @@ fn tap(text: &str) -> Vec<String> {
     }
     assert_eq!(form.len(), plan);
     form
+}
+
+/// All that stands in tags, which is nothing that others write. How often it does depends on which commands may be pasted.
+fn html(text: &str) -> Vec<String> {
+    let tags: BTreeSet<_> = text.split('<').skip(1).map(|rest| rest[..rest.find('>').unwrap()].to_owned()).collect();
+    tags.into_iter().collect()
 }
 
 /// What stands outside of code.

@@ -1,0 +1,138 @@
+//! Every check, to be unfolded.
+
+use maud::{Markup, html};
+
+use super::super::json::skip_reason;
+use super::super::{CheckReport, Report, Selection};
+use super::parts::{Foreign, Named, badge, check_anchor, check_link, field, more, names};
+use crate::checks::{Finding, Kind, Outcome, Stage, Status, Target};
+use crate::duration::human;
+
+/// Rows of one check: what is healthy or repeated is cut, and problems stand further up in full.
+const ROWS: usize = 60;
+
+pub(super) fn stage_anchor(stage: Stage) -> String {
+    format!("stage-{}", stage.name())
+}
+
+pub(super) fn checks(report: &Report) -> Markup {
+    html! {
+        @for stage in Stage::ALL {
+            @let of_stage: Vec<_> = report.checks.iter().filter(|check| check.check.stage == stage).collect();
+            @if !of_stage.is_empty() {
+                section .stage aria-labelledby=(stage_anchor(stage)) {
+                    h3 id=(stage_anchor(stage)) { (stage.name()) }
+                    @for check in of_stage { (self::check(check, report)) }
+                }
+            }
+        }
+    }
+}
+
+fn check(check: &CheckReport, report: &Report) -> Markup {
+    let id = check.check.id;
+    html! {
+        details .check id=(check_anchor(id)) {
+            summary { (badge(check.shown_status())) " " code { (id) } " " span .note { (check.check.summary) } }
+            dl .fields {
+                @if let Some(why) = why(check) { (field("why", &html! { (Foreign(&why)) })) }
+                @if let Some(since) = check.since {
+                    (field("since", &html! {
+                        (human(since)) " into the run"
+                        @if check.flapped { "; it passed before, and later did not" }
+                    }))
+                }
+                @if !check.check.requires.is_empty() {
+                    (field("requires", &html! {
+                        @for (n, id) in check.check.requires.iter().enumerate() {
+                            @if n > 0 { ", " }
+                            // A selection may have left it out of the report.
+                            @if report.checks.iter().any(|other| other.check.id == *id) { (check_link(id)) }
+                            @else { code { (id) } }
+                        }
+                    }))
+                }
+                (more(id))
+            }
+            (findings(check))
+        }
+    }
+}
+
+/// What its findings do not say.
+fn why(check: &CheckReport) -> Option<String> {
+    match (check.selection, check.status) {
+        (Selection::NotSelected(reason), _) => Some(format!("not selected ({reason})")),
+        (_, None) => Some("no complete round has judged it".to_owned()),
+        (Selection::Prerequisite, _) => Some("runs because a selected check needs it".to_owned()),
+        _ => skip_reason(check),
+    }
+}
+
+/// The same said of several targets.
+struct Said<'a> {
+    status: Status,
+    kind: Kind,
+    text: String,
+    targets: Vec<&'a Target>,
+}
+
+/// Worst first; the same of many is said once.
+fn findings(check: &CheckReport) -> Markup {
+    let mut rows: Vec<Said<'_>> = Vec::new();
+    for Finding { target, outcome } in &check.findings {
+        let (status, text) = (outcome.status(), said(target, outcome));
+        // From the end: what is alike usually comes together.
+        let known = rows
+            .iter_mut()
+            .rev()
+            .take(ROWS)
+            .find(|row| (row.status, row.kind) == (status, target.kind) && row.text == text);
+        match known {
+            Some(row) => row.targets.push(target),
+            None => rows.push(Said { status, kind: target.kind, text, targets: vec![target] }),
+        }
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.status));
+    let more = rows.len().saturating_sub(ROWS);
+    html! {
+        @if !rows.is_empty() {
+            table .list {
+                thead { tr { th scope="col" { "status" } th scope="col" { "of" } th scope="col" { "observed" } } }
+                tbody {
+                    @for row in rows.iter().take(ROWS) {
+                        tr {
+                            td { (badge(row.status)) }
+                            td { (of(row)) }
+                            td { (Foreign(&row.text)) }
+                        }
+                    }
+                }
+            }
+            @if more > 0 { p .note { "and " (more) " more, which the JSON report has" } }
+        }
+    }
+}
+
+/// Names of those that are healthy, as far as they are few.
+fn of(row: &Said<'_>) -> Markup {
+    match row.targets.as_slice() {
+        [one] => html! { (Named(one)) },
+        many if many.len() <= ROWS => names(many),
+        many => html! { (many.len()) " " (super::super::text::plural_kind(row.kind)) "s" },
+    }
+}
+
+fn said(target: &Target, outcome: &Outcome) -> String {
+    match outcome {
+        // `Node 10.0.0.1 (cp-1): connected` says `connected` of a node.
+        Outcome::Pass(Some(line)) => match line.rsplit_once(": ") {
+            Some((_, said)) if target.kind != Kind::Cluster => said.to_owned(),
+            _ => line.clone(),
+        },
+        Outcome::Pass(None) => String::new(),
+        Outcome::Skip(reason) => reason.clone(),
+        Outcome::Blocked(by) => format!("not checked, blocked by {by}"),
+        Outcome::Problem(problem) => problem.observed.clone(),
+    }
+}

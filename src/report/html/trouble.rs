@@ -1,0 +1,190 @@
+//! What is wrong, and what to do: diagnoses, the problems that none explains, and what logs say.
+
+use maud::{Markup, html};
+
+use super::super::diagnoses::{self, FACTS};
+use super::super::problems::{self, Block, Consequences, PERMANENT, Repeated};
+use super::super::sanitise::log_lines;
+use super::super::text::{count, is_unjudged};
+use super::super::{CheckReport, Report};
+use super::parts::{Foreign, Named, badge, check_link, field, hints, more, names};
+use crate::checks::{Problem, Status, Target};
+use crate::diagnosis::{self, Diagnosis};
+
+/// From root to symptom, with what each rests on and explains.
+pub(super) fn diagnoses(report: &Report) -> Option<Markup> {
+    if report.diagnoses.is_empty() {
+        return None;
+    }
+    Some(html! { @for it in &report.diagnoses { (diagnosis(it, report)) } })
+}
+
+fn diagnosis(it: &Diagnosis, report: &Report) -> Markup {
+    let facts = diagnoses::facts(it);
+    let explained: Vec<_> = report
+        .checks
+        .iter()
+        .flat_map(|check| diagnoses::explained(check, it).map(move |(target, problem)| (check, target, problem)))
+        .collect();
+    let blocked = diagnoses::blocked(report, it);
+    html! {
+        article .card.fail-edge {
+            h3 { (Foreign(&it.headline)) }
+            @if let Some(cause) = diagnosis::find(it.id) { p .note { (cause.title) } }
+            dl .fields {
+                @if !facts.is_empty() {
+                    (field("seen", &html! {
+                        ul {
+                            @for seen in facts.iter().take(FACTS) {
+                                li { (Named(&seen.target)) ": " (Foreign(&seen.observed)) }
+                            }
+                            @if facts.len() > FACTS { li { "and " (facts.len() - FACTS) " more" } }
+                        }
+                    }))
+                }
+                (hints(&diagnoses::next(it, report)))
+                @if !blocked.is_empty() { (field("blocks", &check_links(blocked.iter().map(String::as_str)))) }
+                (more(it.id))
+            }
+            @if !explained.is_empty() {
+                details {
+                    summary { "explains " (count(explained.len(), "problem")) }
+                    (problem_table(&explained))
+                }
+            }
+        }
+    }
+}
+
+fn problem_table(problems: &[(&CheckReport, &Target, &Problem)]) -> Markup {
+    html! {
+        table .list {
+            thead { tr { th scope="col" { "check" } th scope="col" { "of" } th scope="col" { "observed" } } }
+            tbody {
+                @for (check, target, problem) in problems {
+                    tr {
+                        td { (check_link(check.check.id)) }
+                        td { (Named(target)) }
+                        td { (Foreign(&problem.observed)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check_links<'a>(ids: impl Iterator<Item = &'a str>) -> Markup {
+    html! { @for (n, id) in ids.enumerate() { @if n > 0 { ", " } (check_link(id)) } }
+}
+
+/// The worst first, and among equals the one that others are most likely to follow from.
+pub(super) fn problems(report: &Report) -> Option<Markup> {
+    let mut blocks = problems::blocks(report);
+    blocks.reverse();
+    // Where nothing was judged, the verdict says so already.
+    let some_judged = report.checks.iter().any(|check| check.status.is_some());
+    let unjudged: Vec<_> = report.checks.iter().filter(|check| some_judged && is_unjudged(check)).collect();
+    let silent: Vec<_> =
+        report.checks.iter().filter(|check| check.status == Some(Status::Error) && check.findings.is_empty()).collect();
+    if blocks.is_empty() && unjudged.is_empty() && silent.is_empty() {
+        return None;
+    }
+    let ids = |checks: &[&CheckReport]| check_links(checks.iter().map(|check| check.check.id));
+    Some(html! {
+        @for block in &blocks { (self::block(block, report)) }
+        @if !silent.is_empty() { p { "Said nothing, which is not a pass: " (ids(&silent)) } }
+        @if !unjudged.is_empty() { p { "Not judged: " (ids(&unjudged)) } }
+    })
+}
+
+fn block(block: &Block<'_>, report: &Report) -> Markup {
+    let status = block.severity.status();
+    html! {
+        article .card.{ (status.name()) "-edge" } {
+            h3 { (badge(status)) " " (check_link(block.check.check.id)) }
+            p .note { (block.word()) (block.duration(report)) ": " (block.check.check.summary) }
+            dl .fields {
+                (observations(block))
+                (hints(&block.hints(report)))
+                @if block.is_permanent() { (field("note", &html! { (PERMANENT) })) }
+                (consequences(block, report))
+                (more(block.reason.code()))
+            }
+        }
+    }
+}
+
+/// Who, what should be, what is. What is the same for all is said once; nobody is left out.
+fn observations(block: &Block<'_>) -> Markup {
+    let (first, problem) = block.problems[0];
+    let label = problems::label(first.kind, block.problems.len() > 1);
+    let alike = block.problems.iter().all(|(_, other)| other.observed == problem.observed);
+    let same_expectation = block.problems.iter().all(|(_, other)| other.expected == problem.expected);
+    if alike && same_expectation {
+        let targets: Vec<_> = block.problems.iter().map(|(target, _)| *target).collect();
+        return html! {
+            (field(label, &names(&targets)))
+            (field("expected", &html! { (Foreign(&problem.expected)) }))
+            (field("observed", &html! { strong { (Foreign(&problem.observed)) } }))
+        };
+    }
+    html! {
+        @if same_expectation { (field("expected", &html! { (Foreign(&problem.expected)) })) }
+        (field(label, &html! {
+            table .list {
+                thead {
+                    tr {
+                        th scope="col" { "of" }
+                        th scope="col" { "observed" }
+                        @if !same_expectation { th scope="col" { "expected" } }
+                    }
+                }
+                tbody {
+                    @for (target, problem) in &block.problems {
+                        tr {
+                            td { (Foreign(&problems::named(target))) }
+                            td { (Foreign(&problem.observed)) }
+                            @if !same_expectation { td { (Foreign(&problem.expected)) } }
+                        }
+                    }
+                }
+            }
+        }))
+    }
+}
+
+fn consequences(block: &Block<'_>, report: &Report) -> Markup {
+    let Some(Consequences { also, blocked }) = block.consequences(report) else { return html! {} };
+    html! {
+        @if !also.is_empty() {
+            (field("also", &html! {
+                ul {
+                    @for (id, repeated) in also {
+                        @for Repeated { observed, targets } in repeated {
+                            li { (check_link(id)) " " (names(&targets)) ": " (Foreign(observed)) }
+                        }
+                    }
+                }
+            }))
+        }
+        @if !blocked.is_empty() { (field("blocks", &check_links(blocked.into_iter()))) }
+    }
+}
+
+/// With `--evidence logs`.
+pub(super) fn logs(report: &Report) -> Option<Markup> {
+    if report.logs.is_empty() {
+        return None;
+    }
+    Some(html! {
+        @for tail in &report.logs {
+            details .card open {
+                summary { (Foreign(&tail.log.of.to_string())) " on " (Foreign(&tail.log.node)) }
+                @match &tail.lines {
+                    Ok(lines) => ol .log { @for line in log_lines(lines) { li { (Foreign(&line)) } } },
+                    Err(gap) => p { "none: " (Foreign(&gap.text)) },
+                }
+            }
+        }
+    })
+}
