@@ -39,6 +39,11 @@ matrix: setup ## Hold every failure of the matrix before the program and the rea
 	e2e/rig/build.sh talosctl
 	$(CARGO) test --locked --test matrix -- --talosctl "$(E2E_CACHE)/bin/talosctl" --write docs/matrix.md
 
+.PHONY: html
+html: setup ## Open the HTML report in a real browser: looks, keyboard, screen readers, injections (Chromium, Node)
+	@tools/setup browser
+	tests/html/run $(SHOTS)
+
 .PHONY: lint
 lint: setup ## Formatting and lints, as CI asks for them
 	$(CARGO) fmt --all --check

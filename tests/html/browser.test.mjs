@@ -1,0 +1,261 @@
+// The HTML report in a real browser: what it looks like, what it lets happen, and who can use it.
+//
+//   PAGES=folder with the pages   SHOTS=folder for screenshots   CHROMIUM=the browser   MODULES=where npm has installed
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+
+const { PAGES, SHOTS, CHROMIUM, MODULES } = process.env;
+const installed = createRequire(join(MODULES, "node_modules", "x.js"));
+const { chromium } = installed("playwright-core");
+const axe = readFileSync(installed.resolve("axe-core/axe.min.js"), "utf8");
+
+const WIDTHS = [360, 768, 1280];
+const SCHEMES = ["light", "dark"];
+const names = readdirSync(PAGES).filter((name) => name.endsWith(".html")).map((name) => name.replace(".html", ""));
+const hostile = names.filter((name) => name.startsWith("hostile"));
+const large = names.filter((name) => name.startsWith("large"));
+const small = names.filter((name) => !hostile.includes(name) && !large.includes(name));
+
+let browser;
+let server;
+const asked = [];
+before(async () => {
+  // A loopback address is as secure a context as a file, and has an origin that permissions can be given to.
+  server = createServer((request, response) => {
+    const name = request.url.slice(1);
+    if (!names.includes(name)) asked.push(request.url);
+    response.setHeader("content-type", "text/html; charset=utf-8");
+    response.statusCode = names.includes(name) ? 200 : 404;
+    response.end(response.statusCode === 200 ? readFileSync(join(PAGES, `${name}.html`)) : "");
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  browser = await chromium.launch({
+    executablePath: CHROMIUM,
+    args: ["--no-sandbox", "--disable-gpu"],
+    // Whatever the browser itself may want to know, it gets no further than this machine, where nobody listens.
+    proxy: { server: "127.0.0.1:1", bypass: "127.0.0.1" },
+  });
+});
+after(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+const address = (name) => `http://127.0.0.1:${server.address().port}/${name}`;
+
+/// Opens a page and keeps account of everything that it tries.
+async function open(name, { width = 1280, scheme = "light", intercept = true, ...options } = {}) {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme, ...options });
+  const page = await context.newPage();
+  const tried = [];
+  page.on("request", (request) => request.url() === address(name) || tried.push(`request ${request.url()}`));
+  page.on("dialog", (dialog) => (tried.push(`dialog ${dialog.message()}`), dialog.dismiss()));
+  page.on("pageerror", (error) => tried.push(`error ${error}`));
+  page.on("console", (message) => tried.push(`console ${message.text()}`));
+  page.on("popup", () => tried.push("popup"));
+  page.on("download", () => tried.push("download"));
+  if (intercept) await context.route("**/*", (route) => (route.request().url() === address(name) ? route.continue() : route.abort()));
+  await page.goto(address(name));
+  return { page, context, tried, close: () => context.close() };
+}
+
+const unfold = (page) => page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+
+for (const name of [...small, hostile[0], large[1]]) {
+  test(`${name}: no finding of axe-core, nothing wider than the window`, async () => {
+    for (const scheme of SCHEMES) {
+      const { page, tried, close } = await open(name, { scheme });
+      await page.evaluate(axe);
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
+        const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok((await overflow()) <= 0, `${scheme} ${width}: wider by ${await overflow()}`);
+        const path = SHOTS && join(SHOTS, `${name}-${scheme}-${width}.png`);
+        if (path) await page.screenshot({ path, fullPage: !large.includes(name) });
+      }
+      // A thousand nodes are looked at once: their rows are all alike.
+      const rounds = large.includes(name) ? (scheme === "light" ? [false] : []) : [false, true];
+      for (const unfolded of rounds) {
+        if (unfolded) await unfold(page);
+        const { violations } = await page.evaluate(() => globalThis.axe.run({ resultTypes: ["violations"] }));
+        const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`);
+        assert.deepEqual(found, [], `${scheme}, ${unfolded ? "unfolded" : "folded"}`);
+      }
+      await page.setViewportSize({ width: 360, height: 900 });
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, "unfolded");
+      if (SHOTS && !large.includes(name)) {
+        await page.screenshot({ path: join(SHOTS, `${name}-${scheme}-360-unfolded.png`), fullPage: true });
+      }
+      assert.deepEqual(tried, []);
+      await close();
+    }
+  });
+}
+
+for (const name of hostile) {
+  test(`${name}: what others have written does nothing`, async () => {
+    const { page, tried, close } = await open(name);
+    await unfold(page);
+    const seen = await page.evaluate(async () => {
+      // Whatever waits for being pointed at or focused.
+      for (const one of document.querySelectorAll("*")) {
+        one.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
+        one.focus?.();
+      }
+      await new Promise((next) => requestAnimationFrame(next));
+      return {
+      ran: globalThis.ran,
+      scripts: document.scripts.length,
+      foreign: document.querySelectorAll("img, iframe, object, embed, link, base, form, input, audio, video, template").length,
+      handlers: [...document.querySelectorAll("*")].filter((one) =>
+        [...one.attributes].some(({ name }) => name.startsWith("on") || name === "style" || name === "src")).length,
+      links: [...document.links].filter((link) => !link.getAttribute("href").startsWith("#")).length,
+      };
+    });
+    assert.deepEqual(seen, { ran: undefined, scripts: 1, foreign: 0, handlers: 0, links: 0 });
+    assert.deepEqual(tried, []);
+    await close();
+  });
+}
+
+test("if something got in all the same, the policy would stop it", async () => {
+  const { page, tried, close } = await open("late", { intercept: false });
+  const refused = await page.evaluate(async () => {
+    const refused = [];
+    document.addEventListener("securitypolicyviolation", (event) => refused.push(event.effectiveDirective));
+    const script = document.createElement("script");
+    script.textContent = "globalThis.ran = 1";
+    document.body.append(script);
+    const holder = document.createElement("div");
+    holder.innerHTML = `<img src="/x.png" onerror="globalThis.ran = 1"><i style="color: red" onclick="globalThis.ran = 1">x</i>
+      <form action="/x"><button></button></form><iframe src="/x"></iframe><link rel="stylesheet" href="/x.css">`;
+    document.body.append(holder);
+    holder.querySelector("i").click();
+    holder.querySelector("form").submit();
+    await fetch("/x").catch(() => {});
+    navigator.sendBeacon("/x");
+    for (let turn = 0; turn < 50 && new Set(refused).size < 8; turn += 1) {
+      await new Promise((next) => requestAnimationFrame(next));
+    }
+    return { ran: globalThis.ran, refused: [...new Set(refused)].sort() };
+  });
+  assert.equal(refused.ran, undefined);
+  for (const directive of ["connect-src", "form-action", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr", "style-src-elem"]) {
+    assert.ok(refused.refused.includes(directive), `${directive} in ${refused.refused}`);
+  }
+  // What is refused is told as a request that failed; nobody was asked.
+  assert.deepEqual(tried.filter((what) => !/^(console|request) /.test(what)), []);
+  assert.deepEqual(asked, []);
+  await close();
+});
+
+test("it can be used with a keyboard alone", async () => {
+  let { page, close } = await open("late");
+  const focused = () => page.evaluate(() => document.activeElement.outerHTML.slice(0, 200));
+  await page.keyboard.press("Tab");
+  assert.match(await focused(), /to-main/);
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await close();
+  ({ page, close } = await open("late"));
+  const all = await page.evaluate(() => [...document.querySelectorAll("a, button, summary, [tabindex='0']")].filter((one) => one.checkVisibility()).length);
+  for (let n = 0; n < all; n += 1) {
+    await page.keyboard.press("Tab");
+    const shown = await page.evaluate(() => {
+      const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
+      return document.activeElement !== document.body && outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
+    });
+    assert.ok(shown, `the focus is seen on ${await focused()}`);
+  }
+  const check = page.locator("#checks details").first();
+  await check.locator("summary").focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await check.getAttribute("open"), "");
+  await close();
+});
+
+test("a command is copied as it is", async () => {
+  const { page, context, tried, close } = await open("late");
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const command = page.locator(".command").first();
+  const button = command.locator("button");
+  assert.match(await button.getAttribute("aria-label"), /^copy talosctl --context prod/);
+  await button.focus();
+  await page.keyboard.press("Enter");
+  await page.locator("footer [role=status]", { hasText: "Copied." }).waitFor({ state: "attached" });
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await command.locator("code").textContent());
+  assert.deepEqual(tried, []);
+  await close();
+});
+
+test("a page without a clipboard selects the command", async () => {
+  const { page, context, close } = await open("late");
+  await context.addInitScript(() => {
+    Object.defineProperty(Navigator.prototype, "clipboard", { get: () => undefined });
+    document.execCommand = (what) => ((globalThis.executed = `${what} ${getSelection()}`), true);
+  });
+  await page.reload();
+  const command = page.locator(".command").first();
+  await command.locator("button").click();
+  await page.locator("footer [role=status]", { hasText: "Copied." }).waitFor({ state: "attached" });
+  assert.equal(await page.evaluate(() => globalThis.executed), `copy ${await command.locator("code").textContent()}`);
+  await close();
+});
+
+test("it works without a script", async () => {
+  const { page, close } = await open("late", { javaScriptEnabled: false });
+  assert.equal(await page.locator("button").count(), 0);
+  const check = page.locator("#checks details").first();
+  assert.equal(await check.locator("dl").isVisible(), false);
+  await check.locator("summary").click();
+  assert.equal(await check.locator("dl").isVisible(), true);
+  await close();
+});
+
+test("without the style sheet every mark is a word", async () => {
+  const { page, close } = await open("late");
+  await page.evaluate(() => document.querySelector("style").remove());
+  const row = await page.locator("#nodes tbody tr").first().innerText();
+  assert.match(row, /cp-3/);
+  assert.match(row, /failed/);
+  await close();
+});
+
+test("it prints with its problems, and without what paper cannot do", async () => {
+  const { page, close } = await open("late", { scheme: "dark" });
+  await page.emulateMedia({ media: "print" });
+  assert.equal(await page.locator("nav").isVisible(), false);
+  assert.equal(await page.locator(".command button").first().isVisible(), false);
+  for (const card of await page.locator(".card").all()) assert.ok(await card.isVisible());
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
+  if (SHOTS) await page.pdf({ path: join(SHOTS, "late.pdf"), format: "A4", printBackground: false });
+  await close();
+});
+
+for (const name of large) {
+  test(`${name}: a thousand nodes are shown at once and scroll smoothly`, async (context) => {
+    const { page, close } = await open("late");
+    const client = await page.context().newCDPSession(page);
+    // Time of the processor, which other work on this machine does not lengthen.
+    await client.send("Performance.enable", { timeDomain: "threadTicks" });
+    await page.context().unroute("**/*");
+    await page.goto(address(name));
+    await page.evaluate(async () => {
+      for (let y = 0; y < document.body.scrollHeight; y += innerHeight * 4) {
+        scrollTo(0, y);
+        await new Promise((next) => requestAnimationFrame(next));
+      }
+    });
+    const { metrics } = await client.send("Performance.getMetrics");
+    const of = (name) => metrics.find((metric) => metric.name === name).value;
+    const figures = Object.fromEntries(["TaskDuration", "ScriptDuration", "LayoutDuration", "RecalcStyleDuration", "Nodes"].map((name) => [name, of(name)]));
+    context.diagnostic(JSON.stringify(figures));
+    assert.ok(figures.TaskDuration < 2, `${figures.TaskDuration} s of work`);
+    assert.ok(figures.Nodes < 60_000, `${figures.Nodes} nodes of the document`);
+    await close();
+  });
+}
