@@ -41,12 +41,12 @@ fn runner(script: Program, job: &Value) -> Program {
 
 #[test]
 fn the_job_has_the_exit_code_of_the_gate_and_its_reports_whatever_that_is() {
-    for (healthy, code) in [(true, 0), (false, 1)] {
+    for (healthy, code, wait) in [(true, 0, "1m"), (false, 1, "10s")] {
         let cluster = cluster();
         if !healthy {
             cluster.change(|world| world.etcd_alarm("cp-2", simulator::world::AlarmKind::NoSpace));
         }
-        let (_, job) = job(&[IMAGE, ("wait-timeout", "1m")]);
+        let (_, job) = job(&[IMAGE, ("wait-timeout", wait)]);
         let (outcome, home) = runner(script("/bin/sh", &cluster), &job).run_and_keep();
         outcome.is(code, &[]);
         let artifacts = &job["artifacts"];
