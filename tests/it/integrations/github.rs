@@ -26,6 +26,8 @@ fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> Program {
     assert_eq!(wanted.len(), variables.len(), "{wanted:?}");
     let mut script = script
         .file("step.sh", step["run"].as_str().unwrap())
+        // A shell does not trap what was ignored when it began, as it is in a job in the background.
+        .args(["--default-signal=INT", "bash"])
         .args(["--noprofile", "--norc", "-e", "-o", "pipefail", "step.sh"])
         .env("GITHUB_ACTION_PATH", path("github"))
         .env("RUNNER_OS", "Linux")
@@ -58,7 +60,7 @@ fn check(cluster: &Cluster) -> Program {
         ("CLUSTER_HEALTH_WAIT_TIMEOUT", "1m"),
     ];
     // What the secrets say counts, not what the machine has.
-    runner(script("/bin/bash", cluster), "check", &variables).env("TALOSCONFIG", "/none").env("KUBECONFIG", "/none")
+    runner(script("/usr/bin/env", cluster), "check", &variables).env("TALOSCONFIG", "/none").env("KUBECONFIG", "/none")
 }
 
 /// Files that are left below the runner's temporary folder.
@@ -140,7 +142,7 @@ const NAME: &str = "cluster-health-v0.1.0-x86_64-unknown-linux-musl";
 
 /// A runner with a `gh` whose release has this archive, and the archive's checksum.
 fn with_release() -> (Program, String) {
-    let script = with_program(without_cluster("/bin/bash"), "gh", GH).env("NAME", NAME);
+    let script = with_program(without_cluster("/usr/bin/env"), "gh", GH).env("NAME", NAME);
     let script = script.file(&format!("{NAME}/cluster-health"), "#!/bin/sh\necho cluster-health 0.1.0\n");
     let pack = format!("chmod +x {NAME}/cluster-health && tar -czf {NAME}.tar.gz {NAME} && sha256sum {NAME}.tar.gz");
     let packed = Command::new("sh").args(["-c", &pack]).current_dir(script.home()).output().unwrap();
@@ -165,13 +167,13 @@ fn a_release_is_taken_only_with_its_checksum() {
 #[test]
 fn the_program_may_be_there_already() {
     let binary = env!("CARGO_BIN_EXE_cluster-health");
-    let (outcome, home) = install(without_cluster("/bin/bash"), "", "", binary);
+    let (outcome, home) = install(without_cluster("/usr/bin/env"), "", "", binary);
     outcome.is(0, &[]);
     assert_eq!(output(&home, "binary").unwrap(), binary);
     for (version, path, word) in
         [("", "", "are needed"), ("v0.1.0", binary, "either"), ("", "/none", "names no program")]
     {
-        install(without_cluster("/bin/bash"), version, "", path).0.is(1, &[word]);
+        install(without_cluster("/usr/bin/env"), version, "", path).0.is(1, &[word]);
     }
 }
 
