@@ -380,7 +380,7 @@ print(json.dumps(role))
 P
   [ "${PIPESTATUS[0]}" = 0 ] || return 1
   # What everybody may read by default would still be granted.
-  case $1 in /*) public_urls '[]' ;; esac
+  case $1 in /*) public_urls ;; esac
   for i in 1 2 3; do # each watches these objects
     repeat 100 0.2 allowed no "$i" "$1"
   done
@@ -388,14 +388,19 @@ P
 right_removed_off() { # RIGHT
   local i
   kubectl apply -f "$run/rights.yaml"
-  case $1 in /*) public_urls '[{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"},
-    {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:unauthenticated"}]' ;; esac
+  case $1 in /*) public_urls authenticated unauthenticated ;; esac
   for i in 1 2 3; do
     repeat 100 0.2 allowed yes "$i" "$1"
   done
 }
-public_urls() { # SUBJECTS of the role that lets everybody read /readyz and a few others
-  kubectl patch clusterrolebinding system:public-info-viewer --type merge -p "{\"subjects\": $1}"
+public_urls() { # [GROUP...]: those who may read /readyz and a few others by the two roles that Kubernetes begins with
+  local group subjects=()
+  for group in "$@"; do
+    subjects+=("{\"apiGroup\": \"rbac.authorization.k8s.io\", \"kind\": \"Group\", \"name\": \"system:$group\"}")
+  done
+  kubectl patch clusterrolebinding system:public-info-viewer --type merge -p "{\"subjects\": [$(IFS=,; echo "${subjects[*]}")]}"
+  # This one is for the authenticated alone.
+  kubectl patch clusterrolebinding system:discovery --type merge -p "{\"subjects\": [${subjects[0]:-}]}"
 }
 allowed() { # yes|no I RIGHT
   local ask="list $3 --all-namespaces"
