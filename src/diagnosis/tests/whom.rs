@@ -35,6 +35,17 @@ fn a_learner_explains_that_its_etcd_is_not_well() {
     assert!(!ids(&snapshot).contains(&"etcd-member-down"));
 }
 
+/// A moment before its machine says so, too, or a moment after it was promoted.
+#[test]
+fn who_speaks_of_learners_is_not_down() {
+    let snapshot = broken(|snapshot| {
+        let etcd = snapshot.service_mut("cp-3", "etcd");
+        etcd.healthy = Some(false);
+        etcd.health_message = "etcdserver: rpc not supported for learner".to_owned();
+    });
+    assert!(!ids(&snapshot).contains(&"etcd-member-down"));
+}
+
 #[test]
 fn a_voter_is_known_by_its_name_or_by_its_address() {
     for (name, url) in [("cp-3", "https://10.9.9.9:2380"), ("", "https://10.0.0.3:2380")] {
