@@ -64,14 +64,27 @@ fn a_voter_is_known_by_its_name_or_by_its_address() {
 
 /// Not synchronised, so that this service of w-1 waits, as Talos says in its event.
 fn waits_for(id: &str, condition: &str) -> Snapshot {
+    waits_on("w-1", id, condition)
+}
+
+fn waits_on(name: &str, id: &str, condition: &str) -> Snapshot {
     let mut snapshot = healthy();
-    stage(&mut snapshot, "w-1", "booting");
-    snapshot.talos_of("w-1").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
-    service(&mut snapshot, "w-1", id, "Waiting");
-    let event = snapshot.service_mut("w-1", id).last_event.as_mut().unwrap();
+    stage(&mut snapshot, name, "booting");
+    snapshot.talos_of(name).time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
+    service(&mut snapshot, name, id, "Waiting");
+    let event = snapshot.service_mut(name, id).last_event.as_mut().unwrap();
     event.message = format!("Waiting for {condition}");
-    snapshot.talos_of("w-1").memory = Ok(1 << 20);
+    snapshot.talos_of(name).memory = Ok(1 << 20);
     snapshot
+}
+
+#[test]
+fn etcd_that_waits_for_the_clock_is_told_of_once() {
+    let mut snapshot = waits_on("cp-3", "etcd", "time sync");
+    snapshot.talos_of("cp-3").etcd_status = gap(GapKind::NotAsked);
+    let explained = explained(&snapshot, "clock-not-synchronised");
+    assert!(explained.contains(&"etcd.service cp-3".to_owned()), "{explained:?}");
+    assert!(!ids(&snapshot).contains(&"etcd-member-down"), "{:?}", ids(&snapshot));
 }
 
 #[test]
