@@ -93,6 +93,11 @@ fn a_voter_that_never_started_is_down_for_everybody() {
     }
     assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: fail no-tolerance"]);
     assert_eq!(observed("etcd.tolerance", &snapshot), ["3 of 4 voters up (000000000000004d is not), tolerates 0"]);
+    // Who has said its name has started.
+    for endpoint in snapshot.external_etcd.as_mut().unwrap() {
+        "cp-4".clone_into(&mut endpoint.members.as_mut().unwrap()[3].name);
+    }
+    assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: error no-answer"]);
 }
 
 #[test]
