@@ -302,7 +302,7 @@ fn live(args: &RunArgs, plan: &Plan, environment: &Environment) -> Live<io::Stde
         wait_timeout: plan.wait_timeout,
     };
     // What is written to the same terminal while the run goes on would tear the region apart.
-    let shares = args.output.grows && io::stdout().is_terminal();
+    let shares = args.output.grows() && io::stdout().is_terminal();
     if style::redraws(terminal && !shares, variable) {
         Live::region(live, io::stderr(), ProgressDrawTarget::stderr())
     } else {
@@ -314,8 +314,8 @@ fn live(args: &RunArgs, plan: &Plan, environment: &Environment) -> Live<io::Stde
 struct Output {
     format: &'static Format,
     style: TextStyle,
-    /// Bytes of the document that are written.
-    written: usize,
+    /// Events that the part says that is written.
+    told: usize,
     /// What went wrong first; nothing is written after it.
     error: Option<io::Error>,
 }
@@ -328,12 +328,12 @@ impl Output {
             width: style::columns(&io::stdout()),
             verbose: args.verbose,
         };
-        Self { format: args.output, style, written: 0, error: None }
+        Self { format: args.output, style, told: 0, error: None }
     }
 
     /// Writes what is new of a document that grows.
     fn follow(&mut self, report: &Report) {
-        if self.format.grows {
+        if self.format.grows() {
             self.write(report);
         }
     }
@@ -348,16 +348,13 @@ impl Output {
         if self.error.is_some() {
             return;
         }
-        let written = self.format.render(report, &self.style).and_then(|document| {
+        let written = self.format.render_after(self.told, report, &self.style).and_then(|rest| {
             let mut stdout = io::stdout().lock();
-            stdout.write_all(document.get(self.written..).unwrap_or_default())?;
-            stdout.flush()?;
-            Ok(document.len())
+            stdout.write_all(&rest)?;
+            stdout.flush()
         });
-        match written {
-            Ok(written) => self.written = written,
-            Err(error) => self.error = Some(error),
-        }
+        self.told = report.events();
+        self.error = written.err();
     }
 }
 

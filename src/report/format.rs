@@ -6,6 +6,8 @@ use std::io;
 use super::text::{self, TextStyle};
 use super::{Report, html, json, junit, markdown, ndjson, prometheus, tap};
 
+type Grow = fn(&Report, usize, &mut Vec<u8>) -> io::Result<()>;
+
 /// A form in which a report can be written.
 pub(crate) struct Format {
     /// As typed.
@@ -16,8 +18,9 @@ pub(crate) struct Format {
     pub(crate) media_type: &'static str,
     /// What such files are usually called, without the dot.
     pub(crate) extension: &'static str,
-    /// A later document begins with all of an earlier one, so that it can be written as it comes about.
-    pub(crate) grows: bool,
+    /// Of a document that can be written as it comes about: all but what so many events have said already. A later document
+    /// begins with all of an earlier one.
+    grow: Option<Grow>,
     write: fn(&Report, &TextStyle, &mut Vec<u8>) -> io::Result<()>,
 }
 
@@ -26,7 +29,7 @@ pub(crate) static TEXT: Format = Format {
     about: "For people: the verdict, each stage, and at the end what is wrong",
     media_type: "text/plain",
     extension: "txt",
-    grows: false,
+    grow: None,
     write: |report, style, out| text::write(report, style, out),
 };
 
@@ -35,7 +38,7 @@ pub(crate) static JSON: Format = Format {
     about: "One document with everything, described by a schema",
     media_type: "application/json",
     extension: "json",
-    grows: false,
+    grow: None,
     write: |report, _, out| json::write(report, out),
 };
 
@@ -44,8 +47,8 @@ pub(crate) static NDJSON: Format = Format {
     about: "One event a line, as it happens; the last has the JSON document",
     media_type: "application/x-ndjson",
     extension: "ndjson",
-    grows: true,
-    write: |report, _, out| ndjson::write(report, out),
+    grow: Some(ndjson::write),
+    write: |report, _, out| ndjson::write(report, 0, out),
 };
 
 pub(crate) static JUNIT: Format = Format {
@@ -53,7 +56,7 @@ pub(crate) static JUNIT: Format = Format {
     about: "XML for test viewers: GitLab, Jenkins, GitHub actions",
     media_type: "application/xml",
     extension: "xml",
-    grows: false,
+    grow: None,
     write: |report, _, out| junit::write(report, out),
 };
 
@@ -62,7 +65,7 @@ pub(crate) static TAP: Format = Format {
     about: "TAP 14 for test harnesses",
     media_type: "text/x-tap",
     extension: "tap",
-    grows: false,
+    grow: None,
     write: |report, _, out| tap::write(report, out),
 };
 
@@ -71,7 +74,7 @@ pub(crate) static MARKDOWN: Format = Format {
     about: "For step summaries, merge requests and issues",
     media_type: "text/markdown",
     extension: "md",
-    grows: false,
+    grow: None,
     write: |report, style, out| markdown::write(report, style, out),
 };
 
@@ -80,7 +83,7 @@ pub(crate) static HTML: Format = Format {
     about: "One page with everything, for a browser: artefacts of CI jobs, tickets",
     media_type: "text/html",
     extension: "html",
-    grows: false,
+    grow: None,
     write: |report, _, out| html::write(report, out),
 };
 
@@ -89,7 +92,7 @@ pub(crate) static PROMETHEUS: Format = Format {
     about: "Metrics for the textfile collector of node-exporter",
     media_type: "text/plain; version=0.0.4",
     extension: "prom",
-    grows: false,
+    grow: None,
     write: |report, _, out| prometheus::write(report, out),
 };
 
@@ -106,6 +109,18 @@ impl Format {
     pub(crate) fn render(&self, report: &Report, style: &TextStyle) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         (self.write)(report, style, &mut out)?;
+        Ok(out)
+    }
+
+    pub(crate) fn grows(&self) -> bool {
+        self.grow.is_some()
+    }
+
+    /// As [`Format::render`], without what the first `told` events have said, where the document grows with them.
+    pub(crate) fn render_after(&self, told: usize, report: &Report, style: &TextStyle) -> io::Result<Vec<u8>> {
+        let Some(grow) = self.grow else { return self.render(report, style) };
+        let mut out = Vec::new();
+        grow(report, told, &mut out)?;
         Ok(out)
     }
 }

@@ -29,6 +29,11 @@ pub(crate) enum Happened {
 }
 
 impl Report {
+    /// How much has happened; the start of the run is the first.
+    pub(crate) fn events(&self) -> usize {
+        self.history.len() + 1
+    }
+
     /// Notes that something happened.
     pub(crate) fn happened(&mut self, at: Duration, happened: Happened) {
         self.history.push(Entry { at, round: self.rounds, happened });

@@ -13,16 +13,18 @@ use super::history::{Entry, Happened};
 use super::json;
 use super::sanitise::clean;
 
-/// Writes all events so far, each as one line.
-pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
-    let started = Body::RunStarted {
-        tool: serde_json::to_value(json::tool())?,
-        wait_timeout_ms: report.wait_timeout.map(json::milliseconds),
-        stable_for_ms: report.stable_for.map(json::milliseconds),
-        checks: report.checks.iter().map(|check| check.check.id).collect(),
-    };
-    line(report, 0, std::time::Duration::ZERO, started, out)?;
-    for (number, Entry { at, round, happened }) in (1..).zip(&report.history) {
+/// Writes the events so far but the first `told`, each as one line.
+pub(crate) fn write(report: &Report, told: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    if told == 0 {
+        let started = Body::RunStarted {
+            tool: serde_json::to_value(json::tool())?,
+            wait_timeout_ms: report.wait_timeout.map(json::milliseconds),
+            stable_for_ms: report.stable_for.map(json::milliseconds),
+            checks: report.checks.iter().map(|check| check.check.id).collect(),
+        };
+        line(report, 0, std::time::Duration::ZERO, started, out)?;
+    }
+    for (number, Entry { at, round, happened }) in (1..).zip(&report.history).skip(told.saturating_sub(1)) {
         line(report, number, *at, body(report, *round, happened)?, out)?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::super::text::TextStyle;
 use super::super::{Report, fixture, format, json};
 use super::hostile::hostile;
 use super::{json_of, shown};
@@ -66,12 +67,14 @@ fn events_are_numbered_and_end_with_the_report() {
 #[test]
 fn a_document_that_grows_is_never_changed() {
     let mut report = fixture::followed();
-    for format in format::ALL.into_iter().filter(|format| format.grows) {
+    for format in format::ALL.into_iter().filter(|format| format.grows()) {
         let whole = shown(format, &report);
         while report.history.pop().is_some() {
             report.sources = fixture::nothing_judged().sources;
             let before = shown(format, &report);
             assert!(whole.starts_with(&before) && whole.len() > before.len(), "{before}");
+            let rest = format.render_after(report.events(), &fixture::followed(), &TextStyle::default()).unwrap();
+            assert_eq!(before + &String::from_utf8(rest).unwrap(), whole);
         }
     }
 }
