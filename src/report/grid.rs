@@ -5,11 +5,36 @@
 
 use std::collections::HashMap;
 
+use super::sanitise::brief;
+use super::style::mark;
 use super::{Report, Selection};
 use crate::checks::{Kind, Stage, Status, Target};
 
 /// Rows up to which each node has a row of its own.
 const ROWS: usize = 40;
+/// Nodes that are named of those that share a row.
+const NAMED: usize = 2;
+/// Longest name, in characters.
+const LABEL: usize = 60;
+
+/// What the marks mean.
+pub(super) const LEGEND: [(Option<Status>, &str); 5] = [
+    (Some(Status::Pass), "pass"),
+    (Some(Status::Warn), "warning"),
+    (Some(Status::Fail), "failed"),
+    (Some(Status::Error), "not known"),
+    (None, "nothing to check"),
+];
+
+/// The [`LEGEND`] in words, each after its mark.
+pub(super) fn legend(ascii: bool) -> [String; 5] {
+    LEGEND.map(|(status, meaning)| format!("{} {meaning}", mark(status, ascii)))
+}
+
+/// A node's name, as far as a grid has room for it.
+pub(super) fn label(target: &Target) -> String {
+    brief(&target.to_string(), LABEL)
+}
 
 /// Node × stage, the worst rows first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +71,15 @@ impl Band<'_> {
     /// One for each stage.
     pub(crate) fn cells(&self) -> &[Option<Status>] {
         &self.rows[0].cells
+    }
+
+    /// `cp-1, cp-2 and 3 more`, each name as `show` writes it.
+    pub(super) fn label(&self, show: fn(&str) -> String) -> String {
+        let names: Vec<_> = self.rows.iter().take(NAMED).map(|row| show(&label(&row.target))).collect();
+        match self.rows.len() - names.len() {
+            0 => names.join(", "),
+            more => format!("{} and {more} more", names.join(", ")),
+        }
     }
 }
 
@@ -172,8 +206,7 @@ mod tests {
     /// `cp-3 ✗··`, a line for each row.
     fn drawn(report: &Report) -> Vec<String> {
         let grid = report.grid();
-        let marks =
-            |row: &Row| row.cells.iter().map(|cell| super::super::style::mark(*cell, false)).collect::<String>();
+        let marks = |row: &Row| row.cells.iter().map(|cell| mark(*cell, false)).collect::<String>();
         grid.rows.iter().map(|row| format!("{} {}", row.target.name, marks(row))).collect()
     }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::hints;
 use super::sanitise::{clean, log_lines};
+use super::text::is_unjudged;
 use super::{CheckReport, Report, Selection};
 use crate::checks::{Finding, Outcome, Problem, Status, Target};
 use crate::diagnosis;
@@ -299,15 +300,12 @@ fn log_entry(tail: &Tail) -> LogEntry {
 }
 
 fn entry(check: &CheckReport, report: &Report) -> Check {
-    let (selected, reason) = match check.selection {
-        Selection::Selected => ("selected", None),
-        Selection::Prerequisite => ("prerequisite", None),
-        Selection::NotSelected(reason) => ("not-selected", Some(format!("not selected ({reason})"))),
+    let selected = match check.selection {
+        Selection::Selected => "selected",
+        Selection::Prerequisite => "prerequisite",
+        Selection::NotSelected(_) => "not-selected",
     };
-    let judged = check.status.is_some();
-    let reason = reason
-        .or_else(|| (!judged).then(|| "no complete round has judged it".to_owned()))
-        .or_else(|| skip_reason(check));
+    let unjudged = is_unjudged(check).then(|| "no complete round has judged it".to_owned());
     Check {
         id: check.check.id,
         stage: check.check.stage.number(),
@@ -316,8 +314,8 @@ fn entry(check: &CheckReport, report: &Report) -> Check {
         status: check.shown_status().name(),
         severity: check.check.severity.status().name(),
         selected,
-        reason,
-        judged,
+        reason: unjudged.or_else(|| skip_reason(check)),
+        judged: check.status.is_some(),
         attempts: check.rounds,
         failing_attempts: check.bad_rounds,
         since_ms: check.since.map(milliseconds),
@@ -336,8 +334,11 @@ fn entry(check: &CheckReport, report: &Report) -> Check {
     }
 }
 
-/// Why a check as a whole was skipped.
+/// Why a check as a whole was skipped, or was not run at all.
 pub(super) fn skip_reason(check: &CheckReport) -> Option<String> {
+    if let Selection::NotSelected(reason) = check.selection {
+        return Some(format!("not selected ({reason})"));
+    }
     let mut reasons: Vec<String> = Vec::new();
     if check.shown_status() == Status::Skip {
         for finding in &check.findings {

@@ -11,8 +11,8 @@ use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseS
 
 use super::json::skip_reason;
 use super::sanitise::clean;
-use super::text::tally;
-use super::{CheckReport, Report, RunResult, Selection, Trouble, diagnoses, problems};
+use super::text::{is_unjudged, tally};
+use super::{CheckReport, Report, RunResult, Trouble, diagnoses, problems};
 use crate::checks::{Severity, Stage, Status};
 
 /// Longest body of one test case, in bytes: GitLab reads 30 MB a file at most.
@@ -101,10 +101,7 @@ fn test_case(check: &CheckReport, report: &Report) -> TestCase {
 }
 
 fn case_status(check: &CheckReport, report: &Report) -> TestCaseStatus {
-    if let Selection::NotSelected(reason) = check.selection {
-        return skipped(&format!("not selected ({reason})"));
-    }
-    if check.status.is_none() {
+    if is_unjudged(check) {
         let (kind, text) = match report.result {
             RunResult::Interrupted => ("interrupted", "the run was interrupted before a complete round judged it"),
             _ if !report.complete => ("incomplete", "the run did not complete, and no complete round judged it"),

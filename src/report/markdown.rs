@@ -5,12 +5,12 @@
 
 use std::io::{self, Write as _};
 
-use super::grid::Band;
+use super::grid::legend;
 use super::json::skip_reason;
-use super::sanitise::{ascii, brief};
+use super::sanitise::ascii;
 use super::style::mark;
-use super::text::{self, LABEL, LEGEND, NAMED, TextStyle};
-use super::{CheckReport, Report, Selection};
+use super::text::{self, TextStyle};
+use super::{CheckReport, Report};
 use crate::checks::Status;
 
 /// Longest document, in bytes. GitHub takes 1 MiB for the summaries of a step.
@@ -60,18 +60,9 @@ fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     lines.push(format!("| --- |{}", " :-: |".repeat(columns.len())));
     for band in grid.bands(!style.verbose) {
         let marks: Vec<_> = band.cells().iter().map(|cell| mark(*cell, style.ascii).to_string()).collect();
-        lines.push(format!("| {} | {} |", label(&band), marks.join(" | ")));
+        lines.push(format!("| {} | {} |", band.label(cell), marks.join(" | ")));
     }
-    let meanings = LEGEND.map(|(status, meaning)| format!("{} {meaning}", mark(status, style.ascii)));
-    lines.extend([String::new(), meanings.join(", ")]);
-}
-
-fn label(band: &Band<'_>) -> String {
-    let names: Vec<_> = band.rows.iter().take(NAMED).map(|row| cell(&brief(&row.target.to_string(), LABEL))).collect();
-    match band.rows.len() - names.len() {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
-    }
+    lines.extend([String::new(), legend(style.ascii).join(", ")]);
 }
 
 /// Lines of the text report, as they are there.
@@ -115,10 +106,9 @@ fn checks(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
 
 /// Why a check says nothing of the cluster.
 fn reason(check: &CheckReport) -> Option<String> {
-    match (check.selection, check.shown_status()) {
-        (Selection::NotSelected(reason), _) => Some(format!("not selected ({reason})")),
-        (_, Status::Skip) => skip_reason(check),
-        (_, Status::Blocked) => Some(format!("blocked by {}", check.blocked_by().join(", "))),
+    match check.shown_status() {
+        Status::Skip => skip_reason(check),
+        Status::Blocked => Some(format!("blocked by {}", check.blocked_by().join(", "))),
         _ if check.status.is_none() => Some("no complete round judged it".to_owned()),
         _ => None,
     }

@@ -8,9 +8,9 @@ use std::io::{self, Write as _};
 use super::hints;
 use super::json::skip_reason;
 use super::sanitise::clean;
-use super::text::{TextStyle, shown, verdict};
-use super::{CheckReport, Report, Selection, diagnoses};
-use crate::checks::{Finding, Outcome, Problem, Severity, Status, Target};
+use super::text::{TextStyle, of_severity, shown, verdict};
+use super::{CheckReport, Report, diagnoses};
+use crate::checks::{Problem, Severity, Status, Target};
 
 /// Problems of one check that are shown; the JSON report has all.
 const PROBLEMS: usize = 50;
@@ -37,13 +37,12 @@ pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
 fn point(number: usize, check: &CheckReport, report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
     let status = check.shown_status();
     let name = escaped(&format!("{}: {}", check.check.id, check.check.summary));
-    let directive = match (check.selection, status) {
-        (Selection::NotSelected(reason), _) => format!(" # SKIP not selected ({reason})"),
-        (_, Status::Skip) => format!(" # SKIP {}", skip_reason(check).unwrap_or_else(|| "not applicable".to_owned())),
+    let directive = match status {
+        Status::Skip => format!(" # SKIP {}", skip_reason(check).unwrap_or_else(|| "not applicable".to_owned())),
         // The check that failed is the one to show.
-        (_, Status::Blocked) => format!(" # SKIP not run: blocked by {}", check.blocked_by().join(", ")),
-        (_, Status::Warn) => " # TODO a warning".to_owned(),
-        (_, Status::Pass | Status::Error | Status::Fail) => String::new(),
+        Status::Blocked => format!(" # SKIP not run: blocked by {}", check.blocked_by().join(", ")),
+        Status::Warn => " # TODO a warning".to_owned(),
+        Status::Pass | Status::Error | Status::Fail => String::new(),
     };
     let is_ok = matches!(status, Status::Pass | Status::Skip | Status::Blocked);
     writeln!(out, "{} {number} - {name}{directive}", if is_ok { "ok" } else { "not ok" })?;
@@ -56,21 +55,16 @@ fn point(number: usize, check: &CheckReport, report: &Report, out: &mut Vec<u8>)
     } else if check.findings.is_empty() {
         fields.push(("message", "nothing was found out, which is not a pass"));
     }
-    let mut entries = Vec::new();
-    for severity in [Severity::Fail, Severity::Error, Severity::Warn] {
-        for Finding { target, outcome } in &check.findings {
-            if let Outcome::Problem(problem) = outcome
-                && problem.severity == severity
-            {
-                entries.push(entry(check, target, problem, report));
-            }
-        }
-    }
-    let more = entries.len().saturating_sub(PROBLEMS).to_string();
-    entries.truncate(PROBLEMS);
+    let problems: Vec<_> = [Severity::Fail, Severity::Error, Severity::Warn]
+        .into_iter()
+        .flat_map(|severity| of_severity(&check.findings, severity))
+        .collect();
+    let more = problems.len().saturating_sub(PROBLEMS).to_string();
     if more != "0" {
         fields.push(("problemsLeftOut", &more));
     }
+    let shown = problems.into_iter().take(PROBLEMS);
+    let entries: Vec<_> = shown.map(|(target, problem)| entry(check, target, problem, report)).collect();
     yaml(out, &fields, &entries)
 }
 

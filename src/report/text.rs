@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use super::grid::Band;
-use super::sanitise::{ascii, brief, clean, log_lines};
+use super::grid::legend;
+use super::sanitise::{ascii, clean, log_lines};
 use super::style::{Paint, mark, paint, paint_of};
 use super::{CheckReport, Report, RunResult, Selection, Summary, diagnoses, problems};
 use crate::checks::{Finding, Kind, Outcome, Severity, Stage, Status, Target};
@@ -69,16 +69,11 @@ pub(super) fn details(report: &Report, style: &TextStyle, lines: &mut Vec<String
     diagnoses::write_explained(report, style, lines);
 }
 
-/// Nodes that are named of those that share a line of the grid.
-pub(super) const NAMED: usize = 2;
-/// Longest name in the grid, in characters.
-pub(super) const LABEL: usize = 60;
-
 /// A line for each node with a mark for each stage; what the marks mean, unless all is well.
 fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     let grid = report.grid();
     let bands = grid.bands(!style.verbose);
-    let labels: Vec<_> = bands.iter().map(label).collect();
+    let labels: Vec<_> = bands.iter().map(|band| band.label(str::to_owned)).collect();
     let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or_default();
     let columns: Vec<_> = grid.stages.iter().map(|stage| stage.column()).collect();
     lines.push(format!("{:width$}  {}", "", columns.join("  ")));
@@ -95,25 +90,7 @@ fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
         lines.push(line);
     }
     if grid.rows.iter().any(|row| row.worst() > Some(Status::Pass)) {
-        let meanings = LEGEND.map(|(status, meaning)| format!("{} {meaning}", mark(status, style.ascii)));
-        lines.push(format!("({})", meanings.join("  ")));
-    }
-}
-
-/// What the marks of a grid mean.
-pub(super) const LEGEND: [(Option<Status>, &str); 5] = [
-    (Some(Status::Pass), "pass"),
-    (Some(Status::Warn), "warning"),
-    (Some(Status::Fail), "failed"),
-    (Some(Status::Error), "not known"),
-    (None, "nothing to check"),
-];
-
-fn label(band: &Band<'_>) -> String {
-    let names: Vec<_> = band.rows.iter().take(NAMED).map(|row| brief(&row.target.to_string(), LABEL)).collect();
-    match band.rows.len() - names.len() {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
+        lines.push(format!("({})", legend(style.ascii).join("  ")));
     }
 }
 
@@ -185,13 +162,10 @@ fn healthy_lines(check: &CheckReport, fold: bool, lines: &mut Vec<String>) {
         lines.extend(passed.map(|(_, line)| line));
         return;
     }
-    // `Node 10.0.0.1 (cp-1): connected` says `connected` of a node: the same of many is said once.
+    // The same of many is said once.
     let mut folded: Vec<(Kind, String, Vec<String>)> = Vec::new();
     for (target, line) in passed {
-        let said = match line.rsplit_once(": ") {
-            Some((_, said)) if target.kind != Kind::Cluster => said.to_owned(),
-            _ => line.clone(),
-        };
+        let said = said_of(target, &line).to_owned();
         match folded.iter_mut().find(|(kind, known, _)| *kind == target.kind && *known == said) {
             Some((_, _, of)) => of.push(line),
             None => folded.push((target.kind, said, vec![line])),
@@ -208,6 +182,14 @@ fn healthy_lines(check: &CheckReport, fold: bool, lines: &mut Vec<String>) {
             [line] => lines.push(line.clone()),
             many => lines.push(format!("{}: {said}", count(many.len(), plural_kind(kind)))),
         }
+    }
+}
+
+/// `Node 10.0.0.1 (cp-1): connected` says `connected` of a node.
+pub(super) fn said_of<'a>(target: &Target, line: &'a str) -> &'a str {
+    match line.rsplit_once(": ") {
+        Some((_, said)) if target.kind != Kind::Cluster => said,
+        _ => line,
     }
 }
 

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::super::json::skip_reason;
+use super::super::text::{is_unjudged, plural_kind, said_of};
 use super::super::{CheckReport, Report, Selection};
 use super::parts::{Foreign, Named, badge, check_anchor, check_link, field, more, names};
 use crate::checks::{Finding, Kind, Outcome, Stage, Status, Target};
@@ -61,11 +62,10 @@ fn check(check: &CheckReport, report: &Report) -> Markup {
 
 /// What its findings do not say.
 fn why(check: &CheckReport) -> Option<String> {
-    match (check.selection, check.status) {
-        (Selection::NotSelected(reason), _) => Some(format!("not selected ({reason})")),
-        (_, None) => Some("no complete round has judged it".to_owned()),
-        (Selection::Prerequisite, _) => Some("runs because a selected check needs it".to_owned()),
-        _ => skip_reason(check),
+    match check.selection {
+        _ if is_unjudged(check) => Some("no complete round has judged it".to_owned()),
+        Selection::Prerequisite => Some("runs because a selected check needs it".to_owned()),
+        Selection::Selected | Selection::NotSelected(_) => skip_reason(check),
     }
 }
 
@@ -119,17 +119,13 @@ fn of(row: &Said<'_>) -> Markup {
     match row.targets.as_slice() {
         [one] => html! { (Named(one)) },
         many if many.len() <= ROWS => names(many),
-        many => html! { (many.len()) " " (super::super::text::plural_kind(row.kind)) "s" },
+        many => html! { (many.len()) " " (plural_kind(row.kind)) "s" },
     }
 }
 
 fn said(target: &Target, outcome: &Outcome) -> String {
     match outcome {
-        // `Node 10.0.0.1 (cp-1): connected` says `connected` of a node.
-        Outcome::Pass(Some(line)) => match line.rsplit_once(": ") {
-            Some((_, said)) if target.kind != Kind::Cluster => said.to_owned(),
-            _ => line.clone(),
-        },
+        Outcome::Pass(Some(line)) => said_of(target, line).to_owned(),
         Outcome::Pass(None) => String::new(),
         Outcome::Skip(reason) => reason.clone(),
         Outcome::Blocked(by) => format!("not checked, blocked by {by}"),

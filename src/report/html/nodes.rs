@@ -3,9 +3,8 @@
 use maud::{Markup, html};
 
 use super::super::Report;
-use super::super::grid::Band;
-use super::super::sanitise::brief;
-use super::super::text::{LABEL, LEGEND, judged};
+use super::super::grid::{self, Band, LEGEND};
+use super::super::text::judged;
 use super::checks::stage_anchor;
 use super::parts::{Foreign, status_word};
 use crate::checks::{Status, Target};
@@ -37,7 +36,7 @@ pub(super) fn grid(report: &Report) -> Option<Markup> {
 }
 
 fn label(target: &Target) -> Markup {
-    html! { (Foreign(&brief(&target.to_string(), LABEL))) }
+    html! { (Foreign(&grid::label(target))) }
 }
 
 /// What the cells of a row say, in the words of the legend.
