@@ -1,8 +1,7 @@
 """Each observer removed in turn: the row that rests on it must notice."""
 import json
 
-from cluster import Broken
-from processes import output
+from cluster import Broken, told_by
 from runner import say
 from scenario import compare, execute
 
@@ -12,10 +11,8 @@ ROWS = {"List /var/lib/etcd": "not-bootstrapped-reader", "HealthCheck": "healthy
 
 def observers(binary):
     """What the checks read, in the words of `cluster-health list`."""
-    code, said, _ = output([binary, "list", "-o", "json"], 20)
-    if code:
-        raise Broken(f"`{binary.name} list`: exit code {code}")
-    return sorted({read for check in json.loads(said) for read in check["reads"]})
+    checks = json.loads(told_by(binary, "list", "-o", "json"))
+    return sorted({read for check in checks for read in check["reads"]})
 
 
 def try_each(binary, cluster, scenarios, excused):

@@ -21,6 +21,14 @@ class Broken(Exception):
     """The rig, not the binary, does not do what it should."""
 
 
+def told_by(binary, *command):
+    """What the binary prints of itself: commands that ask no cluster."""
+    code, out, err = output([binary, *command], 20)
+    if code:
+        raise Broken(f"`{binary.name} {' '.join(command)}`: exit {code}: {err.strip()}")
+    return out
+
+
 def variable(node):
     """What commands inside a rig call the address of a node: CP1, W1."""
     return node.upper().replace("-", "")

@@ -2,8 +2,7 @@
 import dataclasses
 import json
 
-from cluster import NAME, RIG, STATE, Broken, Cluster
-from processes import output
+from cluster import NAME, RIG, STATE, Cluster, told_by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,11 +59,9 @@ class KubernetesCluster(Cluster):
         """No right more than what the binary itself says it needs. Once: a fault may have taken some away since."""
         if "rights" in self.files:
             return
-        code, out, err = output([binary, "rbac"], 20)
-        if code:
-            raise Broken(f"`{binary.name} rbac`: exit {code}: {err.strip()}")
+        role = told_by(binary, "rbac")
         self.files["rights"] = self.work / "rights.yaml"
-        self.files["rights"].write_text(out)
+        self.files["rights"].write_text(role)
         self.call("rig.sh", "rights", self.files["rights"])
 
     def complaint(self):

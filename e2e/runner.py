@@ -78,8 +78,8 @@ class Runner:
                 self.cluster.wait_until(scenario["until"])
             times.append(f"fault {time.monotonic() - mark:.1f}s")
             for one in as_each_user(scenario, self.cluster):
-                runs.append(self.run(one, times))
-                differences = compare(scenario["expect"], runs[-1])
+                run, differences = self.run(one, times)
+                runs.append(run)
                 if differences:
                     break
         except Broken as e:
@@ -96,6 +96,7 @@ class Runner:
             raise broken
 
     def run(self, scenario, times):
+        """The run, and what of it is not as expected."""
         # A scenario about waiting shows a state that another one shows, too.
         record = self.record and not waits(scenario)
         run = execute(scenario, self.cluster, self.binary, record=record, beside=self.keeper is not None)
@@ -104,9 +105,10 @@ class Runner:
             times.append(f"ended {run.ended_after:.1f}s after `{scenario['during']['do']}`")
         if run.beside:
             times.append(f"talosctl health: {run.beside.code} after {run.beside.seconds:.1f}s")
-        if record and not compare(scenario["expect"], run):
+        differences = compare(scenario["expect"], run)
+        if record and not differences:
             self.keep_recording(scenario, run)
-        return run
+        return run, differences
 
     def heal(self, scenario, differences, heal, times):
         """Undoes the faults. What it could not undo is returned; it says nothing about the binary."""

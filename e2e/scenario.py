@@ -37,12 +37,11 @@ def load(only, full):
         unknown = (s.keys() - TOP - {"name", "file"}) | (s.get("run", {}).keys() - RUN) | (s["expect"].keys() - EXPECT)
         if unknown:
             sys.exit(f"{path}: unknown: {', '.join(sorted(unknown))}")
-        if s.setdefault("cluster", "ha") not in KINDS or s.get("only", "full") != "full":
+        kinds = {s.setdefault("cluster", "ha"), *s.get("also", [])}
+        if not kinds <= KINDS.keys() or s.get("only", "full") != "full":
             sys.exit(f"{path}: clusters are {', '.join(KINDS)}; `only` can be \"full\"")
         scenarios += rows(s)
         for kind in s.get("also", []):
-            if kind not in KINDS:
-                sys.exit(f"{path}: clusters are {', '.join(KINDS)}")
             title = f"{s['title']}, {KINDS[kind].what}"
             scenarios.append({**s, "name": f"{s['name']}-{kind}", "title": title, "cluster": kind, "only": "full"})
     names = [s["name"] for s in scenarios]

@@ -3,8 +3,7 @@ import dataclasses
 import json
 import shutil
 
-from cluster import NAME, RIG, STATE, Broken, Cluster
-from processes import output
+from cluster import NAME, RIG, STATE, Cluster, told_by
 
 # A role with nothing in it.
 NO_RIGHTS = """apiVersion: rbac.authorization.k8s.io/v1
@@ -80,10 +79,7 @@ class TalosCluster(Cluster):
                 text = self.call("rig.sh", "kubeconfig", "nobody", manifest)
             else:  # rbac: no right more than what the binary itself says it needs
                 manifest = self.work / "rbac.yaml"
-                code, out, err = output([binary, "rbac"], 20)
-                if code:
-                    raise Broken(f"`{binary.name} rbac`: exit {code}: {err.strip()}")
-                manifest.write_text(out)
+                manifest.write_text(told_by(binary, "rbac"))
                 text = self.call("rig.sh", "kubeconfig", "cluster-health", manifest)
             path.write_text(text)
             path.chmod(0o600)

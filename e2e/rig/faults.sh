@@ -112,9 +112,12 @@ J
 cni_file() { # NODE
   echo "$disks/$1/volumes/etc-cni/net.d/10-rig.conflist"
 }
-reboot() { # NODE: as if the power went for a moment
+reboot() { # NODE [VERSION]: as if the power went for a moment; with this version of Talos
   rig_node down "$1"
-  rig_node up "$1"
+  rig_node up "$@"
+}
+no_kubelet() { # NODE: one of a version that nobody has
+  patch "$1" "{\"machine\": {\"kubelet\": {\"image\": \"ghcr.io/siderolabs/kubelet:v${KUBERNETES%.*}.99\"}}}"
 }
 local_filter() { # -I|-D NODE PORT: of what the node sends to itself
   ip netns exec "$E2E_NAME-$2" iptables "$1" INPUT -i lo -p tcp --dport "$3" -j DROP
@@ -141,8 +144,6 @@ node=${3:-$(cut -d'|' -f2 <<< "$line")}
 [[ $switch =~ ^(on|off)$ ]] || die "usage: faults.sh $name on|off [NODE]"
 [[ $node = - || " $nodes m1 " == *" $node "* ]] || die "no node '$node' in this rig; there are $nodes"
 
-no_kubelet=ghcr.io/siderolabs/kubelet:v${KUBERNETES%.*}.99 # a version that nobody has
-
 case $name:$switch in
   scheduler-broken:on) bogus_flag "$node" scheduler ;;
   controller-manager-broken:on) bogus_flag "$node" controllerManager ;;
@@ -152,17 +153,15 @@ case $name:$switch in
   scheduler-disabled:on) patch "$node" '{"machine": {"controlPlane": {"scheduler": {"disabled": true}}}}' ;;
   custom-pod:on) custom_pod "$node" /pause ;;
   custom-pod-broken:on) custom_pod "$node" /not-there ;;
-  kubelet-image:on) patch "$node" "{\"machine\": {\"kubelet\": {\"image\": \"$no_kubelet\"}}}" ;;
+  kubelet-image:on) no_kubelet "$node" ;;
   kubelet-csr:on) patch "$node" '{"machine": {"kubelet": {"extraArgs": {"rotate-server-certificates": "true"}}}}' ;;
   etcd-broken:on)
     patch "$node" '{"cluster": {"etcd": {"extraArgs": {"bogus-flag": "1"}}}}'
     reboot "$node" ;;
-  older-talos:on)
-    rig_node down "$node"
-    rig_node up "$node" 1.12.6 ;;
+  older-talos:on) reboot "$node" 1.12.6 ;;
   older-talos:off) reboot "$node" ;;
   boot-blocked:on)
-    patch "$node" "{\"machine\": {\"kubelet\": {\"image\": \"$no_kubelet\"}}}"
+    no_kubelet "$node"
     reboot "$node" ;;
   boot-blocked:off) restore "$node" ;;
   *-broken:off | *-disabled:off | custom-pod:off | kubelet-crash:off | kubelet-image:off | kubelet-csr:off)
