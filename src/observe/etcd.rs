@@ -8,11 +8,13 @@ use etcd_client::{
     TlsOptions,
 };
 use futures::future::join_all;
+use http::Uri;
 use tokio::time::timeout;
 use tonic::Code;
 
-use super::dial::cause;
+use super::dial::{self, cause};
 use super::kubernetes::short;
+use crate::config::proxy::Proxy;
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Observed};
 
 /// `--etcd-cacert`, `--etcd-cert`, `--etcd-key`: PEM.
@@ -46,27 +48,40 @@ impl EtcdClients {
     }
 
     async fn endpoint(&self, address: &str) -> EtcdEndpoint {
+        let unasked = |gap: Gap| (Err(gap.clone()), Err(gap.clone()), Err(gap));
         let (status, members, alarms) = match self.client(address).await {
-            Err(gap) => (Err(gap.clone()), Err(gap.clone()), Err(gap)),
+            Err(gap) => unasked(gap),
             Ok(client) => tokio::join!(
                 self.bounded(status(client.clone())),
                 self.bounded(members(client.clone())),
                 self.bounded(alarms(client.clone())),
             ),
         };
+        // They share the connection, and the second attempt at one takes the others past their deadline.
+        let (status, members, alarms) = match status {
+            Err(gap) if gap.kind == GapKind::ConnectTimedOut => {
+                unasked(if self.is_open(address).await { cause::no_handshake() } else { gap })
+            }
+            status => (status, members, alarms),
+        };
         EtcdEndpoint { address: address.to_owned(), status, members, alarms }
+    }
+
+    /// Takes connections. etcd-client bounds connection and TLS handshake together, so its error does not tell which of them
+    /// was silent.
+    async fn is_open(&self, address: &str) -> bool {
+        let Ok(url) = url(address).parse::<Uri>() else { return false };
+        let (Some(host), Some(port)) = (url.host(), url.port_u16()) else { return false };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        timeout(self.timeout / 5, dial::connect(&Proxy::Direct, host, port)).await.is_ok_and(|opened| opened.is_ok())
     }
 
     /// Dials nothing yet: what fails here is the address or a PEM file.
     async fn client(&self, address: &str) -> Observed<Client> {
         // Less than the whole call, so that a silent host is seen as one that cannot be connected to.
         let options = ConnectOptions::new().with_connect_timeout(self.timeout * 4 / 5);
-        let (url, options) = if address.starts_with("http://") {
-            (address.to_owned(), options)
-        } else {
-            let host = address.strip_prefix("https://").unwrap_or(address);
-            (format!("https://{host}"), options.with_tls(self.tls()))
-        };
+        let url = url(address);
+        let options = if url.starts_with("https://") { options.with_tls(self.tls()) } else { options };
         Client::connect([url], Some(options)).await.map_err(|error| Gap::new(GapKind::Malformed, gap(&error).text))
     }
 
@@ -83,6 +98,15 @@ impl EtcdClients {
 
     async fn bounded<T>(&self, call: impl Future<Output = Observed<T>>) -> Observed<T> {
         timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))
+    }
+}
+
+/// As etcd-client wants it: an address without a scheme is asked through TLS.
+fn url(address: &str) -> String {
+    if address.starts_with("http://") || address.starts_with("https://") {
+        address.to_owned()
+    } else {
+        format!("https://{address}")
     }
 }
 
@@ -423,6 +447,19 @@ mod tests {
         let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
         let gap = seen.alarms.unwrap_err();
         assert_eq!((gap.kind, gap.text.contains("unknown kind")), (GapKind::Malformed, true));
+    }
+
+    #[tokio::test]
+    async fn a_frozen_server_is_not_a_silent_network() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let frozen = format!("https://{}", listener.local_addr().unwrap());
+        let seen = observe(frozen, credentials(&Pki::new()), SHORT).await;
+        assert_eq!(kinds(&seen), [Some(GapKind::TimedOut); 3], "{seen:?}");
+        let clients = EtcdClients::new(Vec::new(), EtcdCredentials::default(), CALL);
+        let (_socket, refusing) = refusing();
+        for closed in [refusing.to_string().as_str(), "https://127.0.0.1", "a b"] {
+            assert!(!clients.is_open(closed).await, "{closed}");
+        }
     }
 
     #[tokio::test]

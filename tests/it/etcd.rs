@@ -39,36 +39,30 @@ fn healthy() {
     run(&cluster()).is(0, &[]);
 }
 
-/// Every transport fault, and what is said of a member that has it. `None`: nothing is wrong with it.
-fn transports() -> Vec<(Transport, Option<&'static str>)> {
+/// Every transport fault, and the exit code and reason of a member that has it. `None`: nothing is wrong with it.
+fn transports() -> Vec<(Transport, Option<(i32, &'static str)>)> {
     vec![
-        (Transport::Refuse, Some("connection-refused")),
-        (Transport::Blackhole, Some("timed-out")),
-        (Transport::Silent, Some("timed-out")),
-        (Transport::Close, Some("no-answer")),
-        (Transport::PlainHttp, Some("no-answer")),
-        (Transport::Garbage, Some("no-answer")),
-        (Transport::SilentInTls, Some("timed-out")),
-        (Transport::WrongCa, Some("unknown-ca")),
-        (Transport::Expired, Some("server-certificate-expired")),
-        (Transport::NotYetValid, Some("server-certificate-expired")),
-        (Transport::WrongName, Some("name-not-in-certificate")),
+        (Transport::Refuse, Some((1, "connection-refused"))),
+        (Transport::Blackhole, Some((69, "timed-out"))),
+        (Transport::Silent, Some((1, "timed-out"))),
+        (Transport::Close, Some((69, "no-answer"))),
+        (Transport::PlainHttp, Some((69, "no-answer"))),
+        (Transport::Garbage, Some((69, "no-answer"))),
+        (Transport::SilentInTls, Some((1, "timed-out"))),
+        (Transport::WrongCa, Some((1, "unknown-ca"))),
+        (Transport::Expired, Some((1, "server-certificate-expired"))),
+        (Transport::NotYetValid, Some((1, "server-certificate-expired"))),
+        (Transport::WrongName, Some((1, "name-not-in-certificate"))),
         // gRPC is not spoken without it.
-        (Transport::NoAlpn, Some("no-answer")),
+        (Transport::NoAlpn, Some((69, "no-answer"))),
         (Transport::Delay(Duration::from_millis(20)), None),
-        (Transport::Drip(Duration::from_millis(50)), Some("timed-out")),
+        (Transport::Drip(Duration::from_millis(50)), Some((1, "timed-out"))),
     ]
 }
 
-/// A member that says nothing may be up, so nothing fails; whether another one may be lost is not known.
-fn silent(reason: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
-    let of_member = ["etcd.alarms", "etcd.leader", "etcd.learners", "etcd.members.consistent"];
-    let of_member = of_member.map(|check| (check, reason, "cp-1"));
-    of_member.into_iter().chain([("etcd.tolerance", "no-answer", "cluster")]).collect()
-}
-
-/// A member that shows while others answer that it is its own fault: it fails, once. Who refuses is down, too.
-fn at_fault(reason: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
+/// A member that cannot be asked, while others answer: it is said once, and whether another one may be lost is not known. Who
+/// refuses is down, too.
+fn mute(reason: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
     let tolerance = if reason == "connection-refused" { "no-tolerance" } else { "no-answer" };
     vec![("etcd.leader", reason, "cp-1"), ("etcd.tolerance", tolerance, "cluster")]
 }
@@ -81,8 +75,7 @@ fn one_member_of_three() {
         cluster.change(|world| world.transport.insert(member, transport));
         let judged = run(&cluster);
         match reason {
-            Some("timed-out" | "no-answer") => judged.is(69, &silent(reason.unwrap())),
-            Some(reason) => judged.is(1, &at_fault(reason)),
+            Some((code, reason)) => judged.is(code, &mute(reason)),
             None => judged.is(0, &[]),
         };
     });
@@ -215,8 +208,8 @@ type Case = (fn(&mut World), i32, Vec<(&'static str, &'static str, &'static str)
 
 fn states() -> Vec<Case> {
     vec![
-        (|world| world.etcd_stop("cp-1"), 1, at_fault("connection-refused")),
-        (|world| world.etcd_freeze("cp-1"), 69, silent("timed-out")),
+        (|world| world.etcd_stop("cp-1"), 1, mute("connection-refused")),
+        (|world| world.etcd_freeze("cp-1"), 1, mute("timed-out")),
         (
             |world| {
                 world.etcd_stop("cp-2");
@@ -323,5 +316,5 @@ fn endpoints_that_are_not_the_members() {
     // Another cluster's has another authority.
     let strange = [&own[..2], &other.simulator().etcd_endpoints()[..1]].concat();
     let judged = asked(&ours, &strange, &credentials);
-    assert_eq!((judged.outcome.code, judged.status("etcd.members.consistent")), (69, "error"), "{judged}");
+    assert_eq!((judged.outcome.code, judged.status("etcd.leader")), (69, "error"), "{judged}");
 }

@@ -81,36 +81,45 @@ fn views(snapshot: &Snapshot) -> Result<Vec<View<'_>>, Verdict> {
     if views.is_empty() { Err(Verdict::whole(Outcome::Problem(no_control_plane()))) } else { Ok(views) }
 }
 
-/// One of `--etcd-endpoints`. Where another one answers and lists this address as a member's, address and credentials are right:
-/// a refused connection or a wrong certificate is then the member's own fault, which `etcd.leader` tells, once.
+/// One of `--etcd-endpoints`. Where no question has an answer, for one reason, `etcd.leader` tells it, once.
+///
+/// Where another one answers and lists this address as a member's, address and credentials are right: a refused connection, a
+/// frozen server or a wrong certificate is then the member's own fault.
 fn external_view<'a>(snapshot: &'a Snapshot, endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) -> View<'a> {
     let member = listed_at(endpoints, &endpoint.address);
-    let fault = endpoint.status.as_ref().err().map(|gap| gap.kind);
-    let fault = fault.filter(|kind| member.is_some() && is_own_fault(*kind));
-    let told_by_leader = fault.is_some() && !snapshot.asked.skipped.contains("etcd.leader");
-    let missing = |gap: &Gap, expected| match fault {
-        Some(kind) if told_by_leader && gap.kind == kind => Outcome::Blocked("etcd.leader"),
-        _ => external(gap, expected),
+    let mute = mute(endpoint);
+    let own = mute.filter(|kind| member.is_some() && is_own_fault(*kind));
+    let told_by_leader = mute.is_some() && !snapshot.asked.skipped.contains("etcd.leader");
+    let missing = |gap: &Gap, expected| match told_by_leader {
+        true => Outcome::Blocked("etcd.leader"),
+        false => external(gap, expected),
     };
     let status = endpoint.status.as_ref();
     View {
         target: Target::new(Kind::Endpoint, endpoint.address.as_str()),
         node: None,
-        id: status.ok().map(|status| status.member_id).or(member.filter(|_| fault.is_some())),
-        status: status.map_err(|gap| match fault {
+        id: status.ok().map(|status| status.member_id).or(member.filter(|_| own.is_some())),
+        status: status.map_err(|gap| match own {
             Some(_) => Outcome::Problem(Problem { severity: Severity::Fail, ..gap_problem(gap, "etcd's status") }),
             None => external(gap, "etcd's status"),
         }),
-        is_down: fault == Some(GapKind::ConnectionRefused),
+        is_down: own == Some(GapKind::ConnectionRefused),
         members: nonempty(&endpoint.members).map_err(|gap| missing(&gap, "etcd's member list")),
         alarms: endpoint.alarms.as_deref().map_err(|gap| missing(gap, "etcd's alarms")),
     }
 }
 
+/// Why it answers nothing at all.
+fn mute(endpoint: &EtcdEndpoint) -> Option<GapKind> {
+    let EtcdEndpoint { address: _, status, members, alarms } = endpoint;
+    let (status, members, alarms) = (status.as_ref().err()?, members.as_ref().err()?, alarms.as_ref().err()?);
+    (status.kind == members.kind && status.kind == alarms.kind).then_some(status.kind)
+}
+
 /// Seen of the server itself, where silence may be the network's.
 fn is_own_fault(kind: GapKind) -> bool {
-    use GapKind::{ConnectionRefused, NameNotInCertificate, PeerCertificateExpired, UnknownCa};
-    matches!(kind, ConnectionRefused | NameNotInCertificate | PeerCertificateExpired | UnknownCa)
+    use GapKind::{ConnectionRefused, NameNotInCertificate, PeerCertificateExpired, TimedOut, UnknownCa};
+    matches!(kind, ConnectionRefused | NameNotInCertificate | PeerCertificateExpired | TimedOut | UnknownCa)
 }
 
 /// The member that the others list with this address for clients.

@@ -39,8 +39,9 @@ Members are asked at slightly different moments, so a difference is looked at ag
 Members that keep disagreeing belong to different clusters or cannot reach each other on port 2380. A term that grows during \
 the run means that leaders are elected again and again: usually a slow disk or a lossy network. etcd's log tells: look for \
 `apply request took too long`, `slow fdatasync` and `leader failed to send out heartbeat on time`.\n\n\
-Of `--etcd-endpoints`, one that refuses the connection or shows a wrong certificate fails here if the other members list its \
-address: then it is the member's own fault. One that is merely silent may be up, and one that nobody lists may be a mistake.",
+Of `--etcd-endpoints`, one that refuses the connection, takes it and does not answer, or shows a wrong certificate fails here if \
+the other members list its address: then it is the member's own fault. One that cannot be connected to may be up behind a \
+broken network, and one that nobody lists may be a mistake.",
     severity: Severity::Fail,
     requires: &["etcd.quorum"],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],

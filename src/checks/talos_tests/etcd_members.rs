@@ -53,6 +53,7 @@ fn an_endpoint_that_shows_its_own_fault_fails_once() {
         (GapKind::PeerCertificateExpired, "server-certificate-expired", "error no-answer"),
         (GapKind::UnknownCa, "unknown-ca", "error no-answer"),
         (GapKind::NameNotInCertificate, "name-not-in-certificate", "error no-answer"),
+        (GapKind::TimedOut, "timed-out", "error no-answer"),
     ] {
         let snapshot = external_without_the_last(kind);
         let last = "https://10.0.0.3:2379";
@@ -72,10 +73,17 @@ fn an_endpoint_that_shows_its_own_fault_fails_once() {
 }
 
 #[test]
-fn an_endpoint_that_is_silent_or_the_only_one_may_be_up() {
-    for kind in [GapKind::TimedOut, GapKind::ConnectTimedOut, GapKind::NoRoute, GapKind::ClientCertificateRefused] {
-        assert!(wrong("etcd.leader", &external_without_the_last(kind))[0].contains(": error "), "{kind:?}");
+fn an_endpoint_out_of_reach_or_the_only_one_may_be_up() {
+    for kind in [GapKind::ConnectTimedOut, GapKind::NoRoute, GapKind::NameNotFound, GapKind::ClientCertificateRefused] {
+        let snapshot = external_without_the_last(kind);
+        assert!(wrong("etcd.leader", &snapshot)[0].contains(": error "), "{kind:?}");
+        assert_eq!(wrong("etcd.alarms", &snapshot), ["https://10.0.0.3:2379: blocked etcd.leader"], "{kind:?}");
     }
+    // One question without an answer is no frozen server.
+    let mut slow = external_without_the_last(GapKind::TimedOut);
+    slow.external_etcd.as_mut().unwrap()[2].alarms = Ok(Vec::new());
+    assert_eq!(wrong("etcd.leader", &slow), ["https://10.0.0.3:2379: error timed-out"]);
+    assert_eq!(wrong("etcd.members.consistent", &slow), ["https://10.0.0.3:2379: error timed-out"]);
     let mut unlisted = external_without_the_last(GapKind::ConnectionRefused);
     unlisted.external_etcd.as_mut().unwrap()[2].address = "https://10.0.0.9:2379".to_owned();
     assert_eq!(wrong("etcd.leader", &unlisted), ["https://10.0.0.9:2379: error connection-refused"]);
