@@ -17,7 +17,7 @@ use crate::ledger::{self, Ledger};
 use crate::report::text::TextStyle;
 use crate::report::{self, RunResult, Selection};
 use crate::snapshot::{
-    AlarmKind, ContainerState, EtcdAlarm, EtcdEndpoint, EtcdMember, Gap, GapKind, Readyz, Role, TalosNode,
+    AlarmKind, ContainerState, Diagnostic, EtcdAlarm, EtcdEndpoint, EtcdMember, Gap, GapKind, Readyz, Role, TalosNode,
     UnmetCondition,
 };
 

@@ -35,6 +35,21 @@ fn a_learner_explains_that_its_etcd_is_not_well() {
     assert!(!ids(&snapshot).contains(&"etcd-member-down"));
 }
 
+#[test]
+fn a_request_that_waits_explains_what_talos_says_of_it_and_no_other_diagnostic() {
+    let snapshot = broken(|snapshot| {
+        let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
+        request.pending = true;
+        "system:node:cp-2".clone_into(&mut request.user);
+        let node = snapshot.talos_of("cp-2");
+        node.static_pod_statuses = Ok(Vec::new());
+        let diagnostic = |id: &str| Diagnostic { id: id.to_owned(), message: "so".to_owned(), details: Vec::new() };
+        node.diagnostics = Ok(vec![diagnostic("kubelet-csr"), diagnostic("address-overlap")]);
+    });
+    let explained = explained(&snapshot, "kubelet-certificate-unapproved");
+    assert_eq!(explained.iter().filter(|it| *it == "talos.nodes.diagnostics cp-2").count(), 1, "{explained:?}");
+}
+
 /// A moment before its machine says so, too, or a moment after it was promoted.
 #[test]
 fn who_speaks_of_learners_is_not_down() {
