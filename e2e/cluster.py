@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shutil
 import time
 
@@ -27,6 +28,11 @@ def told_by(binary, *command):
     if code:
         raise Broken(f"`{binary.name} {' '.join(command)}`: exit {code}: {err.strip()}")
     return out
+
+
+def pinned(name):
+    """A version at the top of build.sh."""
+    return re.search(rf"^{name}=([0-9.]+)", (RIG / "build.sh").read_text(), re.MULTILINE)[1]
 
 
 def variable(node):

@@ -2,21 +2,24 @@
 import dataclasses
 import json
 
-from cluster import NAME, RIG, STATE, Cluster, told_by
+from cluster import NAME, RIG, STATE, Cluster, pinned, told_by
+
+
+WORKERS = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
+    """A cluster as `rig.sh up` makes it with these settings."""
+
     what: str
-    nodes: tuple
+    settings: dict = dataclasses.field(default_factory=dict)
+    nodes: tuple = ("cp-1", "cp-2", "cp-3", *(f"worker-{n:04d}" for n in range(1, WORKERS + 1)))
 
 
-WORKERS = 5
 KINDS = {
-    "k8s": Kind(
-        "no Talos: three etcd members, three API servers behind a balancer, nodes by kwok",
-        ("cp-1", "cp-2", "cp-3", *(f"worker-{n:04d}" for n in range(1, WORKERS + 1))),
-    ),
+    "k8s": Kind("no Talos: three etcd members, three API servers behind a balancer, nodes by kwok"),
+    "kubernetes-1.34": Kind("Kubernetes 1.34", {"KUBERNETES": "1.34.4"}),
 }
 # What `[run]` calls them, and the rig's names of their certificates.
 USERS = {"admin": "admin", "rbac": "reader", "no-rights": "nobody", "expired": "reader-expired", "foreign-ca": "reader-foreign"}
@@ -32,10 +35,11 @@ class KubernetesCluster(Cluster):
         return (self.state / "pki").exists()
 
     def is_of_this_kind(self):
-        return True  # there is one
+        wanted = self.kind.settings.get("KUBERNETES") or pinned("KUBERNETES_DEFAULT")
+        return (self.state / "kubernetes").read_text().strip() == wanted
 
     def up(self, bootstrap):
-        self.call("rig.sh", "up")
+        self.call("rig.sh", "up", env=self.kind.settings)
         self.learn()
 
     def learn(self):

@@ -3,9 +3,14 @@ import json
 import shutil
 import time
 
-from cluster import Broken
+from cluster import RIG, Broken
 from kinds import cluster_of
+from processes import output
 from scenario import as_each_user, compare, execute, read_json, waits
+
+
+REPOSITORY = RIG.parent.parent
+SCRIPTS_OWN = {"talos": "none", "kube": "none", "etcd": "root"}  # what a script is not given, it has of its own
 
 
 def say(text):
@@ -67,7 +72,17 @@ class Runner:
         elif run.code != 0:
             self.report(scenario, ["the same options on the healthy cluster: not exit code 0"], run, time.monotonic())
 
+    def script(self, scenario):
+        """One that drives the binary itself, as the administrator and inside the rig's network; it tells by its exit code."""
+        begin = time.monotonic()
+        command = [REPOSITORY / scenario["script"], self.binary, *self.cluster.arguments(SCRIPTS_OWN, self.binary)]
+        code, out, err = output(self.cluster.enter(command), 120, env=self.cluster.env)
+        last = (out + err).strip().splitlines()[-10:]
+        self.report(scenario, [f"exit code {code}", *last] if code else [], None, begin)
+
     def scenario(self, scenario, heal=True):
+        if "script" in scenario:
+            return self.script(scenario)
         begin, runs, differences, times = time.monotonic(), [], [], []
         try:
             if scenario.get("phase") != "not-bootstrapped":

@@ -20,7 +20,7 @@ from processes import end, output, start
 HERE = pathlib.Path(__file__).resolve().parent
 RUN_LIMIT = 180  # seconds after which a binary that does not end is killed
 TALOSCTL_WAITS = "12s"
-TOP = {"title", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect", "rows"}
+TOP = {"title", "script", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect", "rows"}
 RUN = {"talos", "kube", "etcd", "args", "fault_talos", "fault_kube", "fault_args"}
 EXPECT = {
     "exit", "result", "complete", "deadline_reached", "problems", "may", "explained", "warnings", "blocked", "skipped", "diagnoses",
@@ -34,9 +34,11 @@ def load(only, full):
     for path in sorted((HERE / "scenarios").glob("*.toml")):
         s = tomllib.loads(path.read_text())
         s["name"], s["file"] = path.stem.split("-", 1)[1], path
-        unknown = (s.keys() - TOP - {"name", "file"}) | (s.get("run", {}).keys() - RUN) | (s["expect"].keys() - EXPECT)
+        unknown = (s.keys() - TOP - {"name", "file"}) | (s.get("run", {}).keys() - RUN) | (s.get("expect", {}).keys() - EXPECT)
         if unknown:
             sys.exit(f"{path}: unknown: {', '.join(sorted(unknown))}")
+        if ("script" in s) == ("expect" in s):
+            sys.exit(f"{path}: either `script` or `[expect]`")
         kinds = {s.setdefault("cluster", "ha"), *s.get("also", [])}
         if not kinds <= KINDS.keys() or s.get("only", "full") != "full":
             sys.exit(f"{path}: clusters are {', '.join(KINDS)}; `only` can be \"full\"")

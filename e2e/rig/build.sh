@@ -7,6 +7,7 @@
 #   build.sh missing            what of it is not built yet
 #
 # TALOS=1.12.6 build.sh builds for another version of Talos: machined-1.12.6, talosctl-1.12.6.
+# KUBERNETES=1.34.4 build.sh k8s does the same for a control plane of Kubernetes: kube-apiserver-1.34.4, ...
 #
 # Programs go to $E2E_CACHE/bin (default ${XDG_CACHE_HOME:-~/.cache}/cluster-health/bin). A stamp NAME-VERSION in
 # $E2E_CACHE/stamps marks a finished build; the same version is not built twice.
@@ -15,7 +16,7 @@ set -euo pipefail
 # ---- versions --------------------------------------------------------------------------------------------------------
 GO_MIN=1.26.1        # asked for by Talos 1.13 (etcd 3.6.16 asks for 1.26.0)
 ETCD=3.6.16
-KUBERNETES=1.35.4    # before a change: all staging modules must be published as v0.35.4
+KUBERNETES_DEFAULT=1.35.4 # before a change: all staging modules must be published as v0.35.4
 KWOK=0.7.0
 CNI=1.9.1
 RUNC=1.3.6
@@ -25,6 +26,8 @@ COREDNS=1.14.6
 FLANNEL=0.28.4
 TALOS=${TALOS:-$TALOS_DEFAULT}
 TALOS=${TALOS#v}
+KUBERNETES=${KUBERNETES:-$KUBERNETES_DEFAULT}
+KUBERNETES=${KUBERNETES#v}
 
 # ---- what is built ---------------------------------------------------------------------------------------------------
 kubernetes="kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl kube-proxy"
@@ -33,7 +36,9 @@ own="talosnode runcwrap ociserve pause labdiscovery etcdalarm flannel-cni"
 talos="machined talosctl"
 [ "$TALOS" = "$TALOS_DEFAULT" ] || talos="machined-$TALOS talosctl-$TALOS"
 all="etcd etcdctl $kubernetes $runtime $own $talos"
-k8s="etcd etcdctl kube-apiserver kube-controller-manager kube-scheduler kubectl kwok balancer"
+control_plane="kube-apiserver kube-controller-manager kube-scheduler"
+[ "$KUBERNETES" = "$KUBERNETES_DEFAULT" ] || control_plane=$(printf "%s-$KUBERNETES " $control_plane)
+k8s="etcd etcdctl $control_plane kubectl kwok balancer"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 E2E_CACHE=${E2E_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cluster-health}
@@ -60,7 +65,10 @@ recipe() {
     etcdctl) # asked for by name: the rig itself does without it
       wrapper=etcd version=$ETCD package=go.etcd.io/etcd/etcdctl/v3 ;;
     kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | kubectl | kube-proxy)
-      wrapper=kubernetes version=$KUBERNETES package=k8s.io/kubernetes/cmd/$1
+      wrapper=kubernetes version=$KUBERNETES_DEFAULT package=k8s.io/kubernetes/cmd/$1
+      flags=$(kubernetes_flags) ;;
+    kube-apiserver-[0-9]* | kube-controller-manager-[0-9]* | kube-scheduler-[0-9]*)
+      wrapper=kubernetes version=${1##*-} package=k8s.io/kubernetes/cmd/${1%-*}
       flags=$(kubernetes_flags) ;;
     kwok)
       how=build_kwok wrapper=kwok version=$KWOK package=sigs.k8s.io/kwok/cmd/kwok
@@ -101,10 +109,10 @@ recipe() {
 
 # What /version of the API server answers. buildDate only has to be well formed.
 kubernetes_flags() {
-  local p minor=${KUBERNETES#1.}
+  local p minor=${version#1.}
   for p in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
     printf -- '-X %s.%s ' \
-      $p "gitVersion=v$KUBERNETES" $p gitMajor=1 $p "gitMinor=${minor%%.*}" \
+      $p "gitVersion=v$version" $p gitMajor=1 $p "gitMinor=${minor%%.*}" \
       $p gitCommit=goproxy $p gitTreeState=clean $p buildDate=2026-04-15T18:01:22Z
   done
 }
@@ -283,7 +291,7 @@ case ${1:-} in
     done
     exit ;;
   -*)
-    sed -n '2,12p' "$0"
+    sed -n '2,13p' "$0"
     exit 2 ;;
 esac
 case $* in

@@ -55,12 +55,12 @@ defaults() {
     pair) nodes="cp1 cp2 w1" ;;
     ha) nodes="cp1 cp2 cp3 w1" ;;
   esac
-  suffix=$(suffix_of "$TALOS")
-  KUBERNETES=$(pinned KUBERNETES)
+  suffix=$(suffix_of TALOS "$TALOS")
+  KUBERNETES=$(pinned KUBERNETES_DEFAULT)
   ETCD=$(pinned ETCD)
 }
-suffix_of() { # VERSION: of the programs that belong to this version of Talos
-  [ "$1" = "$(pinned TALOS_DEFAULT)" ] || echo "-$1"
+suffix_of() { # TALOS|KUBERNETES VERSION: of the programs that belong to this version of it
+  [ "$2" = "$(pinned "$1_DEFAULT")" ] || echo "-$2"
 }
 rootfs_of() { # VERSION
   echo "$state/rootfs-$1"

@@ -120,7 +120,7 @@ rootfs() { # VERSION
   ln -s usr/bin "$r/sbin"
   ln -s usr/lib "$r/lib64"
 
-  install -m 0755 "$bin/machined$(suffix_of "$1")" "$r/usr/bin/init"
+  install -m 0755 "$bin/machined$(suffix_of TALOS "$1")" "$r/usr/bin/init"
   for l in poweroff shutdown dashboard; do
     ln "$r/usr/bin/init" "$r/usr/bin/$l"
   done

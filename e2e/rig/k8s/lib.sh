@@ -11,6 +11,11 @@ data=$state/data # of etcd
 net=$E2E_NAME-k8s # network namespace: loopback and nothing else, so that nothing leaves it
 PATH=$bin:$PATH
 
+# `rig.sh up` takes the version from the environment and writes it down; every other command uses that of the last `up`.
+[ ! -f "$state/kubernetes" ] || KUBERNETES=$(< "$state/kubernetes")
+: "${KUBERNETES:=$(pinned KUBERNETES_DEFAULT)}"
+suffix=$(suffix_of KUBERNETES "$KUBERNETES")
+
 # Members .1 .2 .3 (.4 for faults), balancer .100, a slow server's own address .50; workers from the third octet + 10 on.
 subnet=127.0.10
 vip=$subnet.100
@@ -94,7 +99,7 @@ start_etcd() { # I
 # `kubernetes` Service names. Environment: api_cert (serving certificate), api_address, anonymous (--anonymous-auth)
 start_api() { # I
   local i=$1 cert=${api_cert:-apiserver$1}
-  start "api$i" "cp-$i" kube-apiserver --bind-address "${api_address:-$subnet.$i}" --secure-port 6443 \
+  start "api$i" "cp-$i" "kube-apiserver$suffix" --bind-address "${api_address:-$subnet.$i}" --secure-port 6443 \
     --advertise-address "192.0.2.1$i" \
     --etcd-servers "$ETCD_ENDPOINTS" --etcd-cafile "$pki/etcd-ca.crt" \
     --etcd-certfile "$pki/etcd-client.crt" --etcd-keyfile "$pki/etcd-client.key" \
@@ -108,7 +113,7 @@ start_api() { # I
 
 start_controller_manager() {
   local config=$pki/kube-controller-manager.kubeconfig
-  start controller-manager cp-1 kube-controller-manager --bind-address "$subnet.1" --kubeconfig "$config" \
+  start controller-manager cp-1 "kube-controller-manager$suffix" --bind-address "$subnet.1" --kubeconfig "$config" \
     --authentication-kubeconfig "$config" --authorization-kubeconfig "$config" --leader-elect \
     --allocate-node-cidrs --cluster-cidr 10.64.0.0/10 \
     --service-cluster-ip-range 10.96.0.0/12 --root-ca-file "$pki/kube-ca.crt" \
@@ -117,7 +122,7 @@ start_controller_manager() {
 }
 start_scheduler() {
   local config=$pki/kube-scheduler.kubeconfig
-  start scheduler cp-1 kube-scheduler --bind-address "$subnet.1" --kubeconfig "$config" \
+  start scheduler cp-1 "kube-scheduler$suffix" --bind-address "$subnet.1" --kubeconfig "$config" \
     --authentication-kubeconfig "$config" --authorization-kubeconfig "$config" --leader-elect --profiling=false
 }
 start_kwok() { # plays the kubelets: heartbeats, leases, pod status
@@ -168,5 +173,5 @@ wait_ready() { # I
 
 # Nodes and pods: three control planes, workers, mirror pods. Makes what is missing and waits until all are ready.
 objects() {
-  python3 "$own/objects.py" "$workers" "v$(pinned KUBERNETES)" "$pki" "$subnet"
+  python3 "$own/objects.py" "$workers" "v$KUBERNETES" "$pki" "$subnet"
 }

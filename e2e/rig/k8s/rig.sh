@@ -2,7 +2,7 @@
 # A real etcd and Kubernetes control plane, three of each, without Talos; nodes and pods are played by kwok. All addresses
 # are loopback, in a network namespace that has nothing else. Root.
 #
-#   rig.sh up                  starts what does not run; idempotent
+#   rig.sh up                  starts what does not run; idempotent. KUBERNETES=1.35.4 version
 #   rig.sh rights MANIFEST     gives the user cluster-health the rights of this ClusterRole and no other
 #   rig.sh exec CMD...         any command inside the rig's network, as the administrator
 #   rig.sh status              processes, memory, /readyz, etcd, nodes and pods
@@ -13,10 +13,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_programs() {
   local p missing=''
-  for p in etcd etcdctl kube-apiserver kube-controller-manager kube-scheduler kubectl kwok balancer; do
+  for p in etcd etcdctl kube-{apiserver,controller-manager,scheduler}"$suffix" kubectl kwok balancer; do
     [ -x "$bin/$p" ] || missing+=" $p"
   done
-  [ -z "$missing" ] || die "not built:$missing. '$here/build.sh k8s' builds them"
+  [ -z "$missing" ] || die "not built:$missing. 'KUBERNETES=$KUBERNETES $here/build.sh k8s' builds them"
   for p in curl openssl python3 setsid nsenter unshare hostname; do
     command -v $p > /dev/null || die "$p is not in PATH"
   done
@@ -30,6 +30,7 @@ network_up() {
 up() {
   need_programs
   (umask 077 && mkdir -p "$run" "$data")
+  echo "$KUBERNETES" > "$state/kubernetes"
   "$own/pki.sh" || die "pki.sh failed"
   bring_up || die "the control plane did not come up; logs are in $run"
   repeat 50 0.2 kubectl get namespace kube-system > /dev/null 2>&1 # its controller needs a moment
@@ -52,7 +53,7 @@ down() {
     sleep 0.05
   done
   netns_down "$net"
-  rm -rf "${state:?}/pki" "$state/run" "$state/data"
+  rm -rf "${state:?}/pki" "$state/run" "$state/data" "$state/kubernetes"
 }
 
 status() {
