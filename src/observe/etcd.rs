@@ -57,23 +57,23 @@ impl EtcdClients {
                 self.bounded(alarms(client.clone())),
             ),
         };
-        // They share the connection, and the second attempt at one takes the others past their deadline.
-        let (status, members, alarms) = match status {
-            Err(gap) if gap.kind == GapKind::ConnectTimedOut => {
-                unasked(if self.is_open(address).await { cause::no_handshake() } else { gap })
+        let (status, members, alarms) = match (&status, &members, &alarms) {
+            (Err(one), Err(two), Err(three)) if [one, two, three].into_iter().all(is_silence) => {
+                unasked(self.silence(address).await)
             }
-            status => (status, members, alarms),
+            _ => (status, members, alarms),
         };
         EtcdEndpoint { address: address.to_owned(), status, members, alarms }
     }
 
-    /// Takes connections. etcd-client bounds connection and TLS handshake together, so its error does not tell which of them
-    /// was silent.
-    async fn is_open(&self, address: &str) -> bool {
-        let Ok(url) = url(address).parse::<Uri>() else { return false };
-        let (Some(host), Some(port)) = (url.host(), url.port_u16()) else { return false };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        timeout(self.timeout / 5, dial::connect(&Proxy::Direct, host, port)).await.is_ok_and(|opened| opened.is_ok())
+    /// A server that is frozen, or nobody there. etcd-client bounds connection and TLS handshake together, and tells one of the
+    /// calls that wait for them: who takes connections is asked for here.
+    async fn silence(&self, address: &str) -> Gap {
+        let limit = self.timeout / 5;
+        match timeout(limit, open(&url(address))).await {
+            Ok(true) => cause::no_answer(self.timeout),
+            _ => cause::no_connection(self.timeout + limit),
+        }
     }
 
     /// Dials nothing yet: what fails here is the address or a PEM file.
@@ -108,6 +108,17 @@ fn url(address: &str) -> String {
     } else {
         format!("https://{address}")
     }
+}
+
+/// Takes connections.
+async fn open(url: &str) -> bool {
+    let Ok(url) = url.parse::<Uri>() else { return false };
+    let (Some(host), Some(port)) = (url.host(), url.port_u16()) else { return false };
+    dial::connect(&Proxy::Direct, host.trim_matches(['[', ']']), port).await.is_ok()
+}
+
+fn is_silence(gap: &Gap) -> bool {
+    matches!(gap.kind, GapKind::ConnectTimedOut | GapKind::TimedOut)
 }
 
 /// Every answer of etcd names the member that gave it. One that names none is an empty message, which would otherwise read as
@@ -451,14 +462,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_frozen_server_is_not_a_silent_network() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let frozen = format!("https://{}", listener.local_addr().unwrap());
-        let seen = observe(frozen, credentials(&Pki::new()), SHORT).await;
+        let pki = Pki::new();
+        let ask = |at| observe(format!("https://{at}"), credentials(&pki), CALL);
+        let seen = unanswered(CALL, ask).await;
         assert_eq!(kinds(&seen), [Some(GapKind::TimedOut); 3], "{seen:?}");
-        let clients = EtcdClients::new(Vec::new(), EtcdCredentials::default(), CALL);
         let (_socket, refusing) = refusing();
-        for closed in [refusing.to_string().as_str(), "https://127.0.0.1", "a b"] {
-            assert!(!clients.is_open(closed).await, "{closed}");
+        for closed in [&format!("https://{refusing}"), "https://127.0.0.1", "a b"] {
+            assert!(!open(closed).await, "{closed}");
         }
     }
 
