@@ -93,8 +93,8 @@ def is_comparable(scenario):
     return scenario.get("during", {}).get("do") not in ("heal", "bootstrap")
 
 
-def table(results, scenarios):
-    """docs/e2e.md. Rows that have no result say so."""
+def table(results, scenarios, missing):
+    """docs/e2e.md. Rows that have no result say so; `missing` are states without a row, and checks, with the reasons."""
     rows = [(s, results.rows.get(s["name"])) for s in scenarios if "expect" in s]
     seen = [row for _, row in rows if row]
     beside = [(s, row) for s, row in rows if row and "talosctl" in row and is_comparable(s)]
@@ -125,6 +125,8 @@ def table(results, scenarios):
             mark = " (wrong)" if wrong else ""
             theirs = f"**{theirs['exit']}**{mark} in {theirs['seconds']}: {cell(theirs['last'])}"
         lines.append(f"| `{s['name']}` | {cell(s['title'])} | {told} | {theirs or ''} | {row['date']}, {row['commit']} |")
+    lines += ["", "## What cannot be had here", "", "| what | why |", "| --- | --- |"]
+    lines += [f"| {cell(what)} | {cell(why)} |" for what, why in missing.items()]
     return "\n".join(lines) + "\n"
 
 
