@@ -92,6 +92,26 @@ fn an_endpoint_out_of_reach_or_the_only_one_may_be_up() {
     assert_eq!(wrong("etcd.quorum", &alone), ["cluster: error quorum-unproven"]);
 }
 
+/// Three of five answer, the fourth refuses, and nobody named the fifth.
+#[test]
+fn who_refuses_speaks_for_no_other_voter() {
+    let mut snapshot = external(|_| {}).without_talos();
+    let endpoints = snapshot.external_etcd.as_mut().unwrap();
+    for endpoint in &mut *endpoints {
+        for (id, name) in [(77, "cp-4"), (78, "cp-5")] {
+            let client_urls = vec![format!("https://{name}:2379")];
+            let added = EtcdMember { id, name: name.to_owned(), client_urls, ..member(0) };
+            endpoint.members.as_mut().unwrap().push(added);
+        }
+    }
+    let refused = GapKind::ConnectionRefused;
+    let (address, status) = ("https://cp-4:2379".to_owned(), gap(refused));
+    endpoints.push(EtcdEndpoint { address, status, members: gap(refused), alarms: gap(refused) });
+    assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: error no-answer"]);
+    let seen = observed("etcd.tolerance", &snapshot);
+    assert_eq!(seen, ["3 of 5 voters up (cp-4 is not), tolerates 0; 1 more could not be asked"]);
+}
+
 #[test]
 fn a_voter_that_never_started_is_down_for_everybody() {
     let mut snapshot = external(|_| {}).without_talos();
