@@ -57,6 +57,7 @@ impl Ledger {
                     self.report.happened(round.at, change);
                 }
             }
+            self.report.round_ended(round.at);
             self.report.not_observed = not_observed(&self.report.checks);
             self.report.diagnoses.clone_from(&round.diagnoses);
             self.report.logs.clear();
@@ -271,6 +272,7 @@ pub(crate) fn unjudged(check: &'static Check, selection: Selection) -> CheckRepo
 mod tests {
     use super::*;
     use crate::checks::{self, Finding, Kind, Problem, Target};
+    use crate::report::fixture;
 
     fn entry(id: &str, selection: Selection, findings: Vec<(&str, Outcome)>) -> CheckReport {
         let findings: Vec<Finding> = findings
@@ -317,6 +319,23 @@ mod tests {
         round.number = 1;
         enter(&mut entry, &verdict, &round);
         assert_eq!((entry.rounds, entry.bad_rounds), (1, 1));
+    }
+
+    /// A check that has changed with every round for a while, and then no longer does.
+    #[test]
+    fn a_round_without_news_tells_what_was_held_back() {
+        let mut ledger = Ledger::new(fixture::healthy(), false);
+        let mut record = |number: u32, at: Duration, outcome| {
+            let verdicts = vec![(&fixture::REACHABLE, Verdict::whole(outcome))];
+            let (snapshot, diagnoses) = (Snapshot::empty(), Vec::new());
+            ledger.record(&Event::Round(&Round { number, at, took: Duration::ZERO, snapshot, verdicts, diagnoses }));
+            ledger.report().events()
+        };
+        let outcome = |n| if n % 2 == 0 { Outcome::Pass(None) } else { Outcome::Blocked("talos.credentials") };
+        let told: Vec<_> = (1..=200).map(|n| record(n, Duration::from_secs(n.into()), outcome(n))).collect();
+        assert_eq!(told[199], told[198], "it is told no more");
+        assert_eq!(record(201, Duration::from_secs(3600), outcome(200)), told[199] + 1);
+        assert_eq!(record(202, Duration::from_secs(7200), outcome(200)), told[199] + 1, "and once");
     }
 
     /// signal > 70 > 78 > 1 > 77 > 69 > 124 > 4 > 0.

@@ -21,6 +21,7 @@ use crate::observe::{Credentials, Observer};
 use crate::plan::{Plan, Start, Usage};
 use crate::report::files::{self, Files, Wanted};
 use crate::report::format::Format;
+use crate::report::history::History;
 use crate::report::live::{Live, LiveStyle};
 use crate::report::text::TextStyle;
 use crate::report::{Report, RunResult, Sources, style};
@@ -258,7 +259,7 @@ pub(crate) fn unbegun(args: &RunArgs, plan: &Plan, start: Start) -> Report {
             ..Sources::default()
         },
         logs: Vec::new(),
-        history: Vec::new(),
+        history: History::default(),
         last_success: None,
         checks: plan.selection.iter().map(|(check, selection)| unjudged(check, *selection)).collect(),
     }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::history::{self, Happened};
+use super::history::{self, Happened, History};
 use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources, Weakening};
 use crate::checks::{
-    Check, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict,
+    self, Check, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict,
 };
 use crate::diagnosis::{Diagnosis, Explained, Seen};
 use crate::exit::Exit;
+use crate::ledger::unjudged;
 
 const fn check(id: &'static str, stage: Stage, summary: &'static str, requires: &'static [&'static str]) -> Check {
     Check {
@@ -144,7 +145,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         },
         logs: Vec::new(),
         checks,
-        history: Vec::new(),
+        history: History::default(),
         last_success: None,
     }
 }
@@ -284,6 +285,42 @@ pub(crate) fn followed() -> Report {
     report.happened(Duration::from_secs(2), Happened::StabilityLost(vec!["talos.nodes.reachable"]));
     report.heartbeat(Duration::from_secs(32), Duration::from_secs(30));
     report.happened(report.took, Happened::Finished);
+    report
+}
+
+/// Every check there is, on so many nodes with long names, each with a text of its own; `bad` of them do not answer.
+pub(crate) fn large(nodes: usize, bad: usize) -> Report {
+    let name = |n: usize| format!("ip-10-1-{}-{}.eu-central-1.compute.internal", n / 250, n % 250);
+    let target = |n: usize| Target::new(Kind::Node, name(n)).with_address(format!("10.1.{}.{}", n / 250, n % 250));
+    let mut report = unhealthy();
+    report.sources.nodes = (0..nodes)
+        .map(|n| NodeInfo {
+            name: name(n),
+            address: format!("10.1.{}.{}", n / 250, n % 250),
+            role: "worker",
+            leaving: false,
+        })
+        .collect();
+    let finding = |check: &Check, n: usize| {
+        let outcome = match check.id {
+            _ if n >= bad => Outcome::Pass(Some(format!("Node {}: fine, {n} MiB used", target(n)))),
+            "talos.nodes.reachable" | "k8s.nodes.ready" => Outcome::Problem(
+                Problem::fail(Reason::NodeUnreachable, "answers", format!("no answer in {n} ms"))
+                    .hint(Hint::likely("the machine is down"))
+                    .hint(Hint::run("{talosctl} -n {} version", [&name(n)])),
+            ),
+            _ => Outcome::Blocked("talos.nodes.reachable"),
+        };
+        Finding { target: target(n), outcome }
+    };
+    report.checks = checks::ALL
+        .iter()
+        .map(|check| {
+            let findings: Vec<_> = (0..nodes).map(|n| finding(check, n)).collect();
+            let status = findings.iter().map(|finding| finding.outcome.status()).max();
+            CheckReport { status, findings, rounds: 60, bad_rounds: 60, ..unjudged(check, Selection::Selected) }
+        })
+        .collect();
     report
 }
 

@@ -1,10 +1,26 @@
 //! What happened on the way to a report, for formats that tell of a run event by event.
+//!
+//! A run can wait for days, for a check that changes with every round. So that neither memory nor files grow with that, what
+//! happens again and again is told at once only so often; after that from time to time, and with what was left out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{CheckReport, Report};
 use crate::checks::{Check, Finding, Outcome, Reason, Status};
+
+/// So often in a row is the same thing told as it happens; a relapse of a cluster in an upgrade comes nowhere near.
+const BURST: u32 = 100;
+/// After that, once in so long. Each of these that nothing happens in earns one of the burst back.
+const PACE: Duration = Duration::from_secs(600);
+
+/// What happened, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    entries: Vec<Entry>,
+    /// What happens again and again, by [what it is](Happened::recurring).
+    recurring: BTreeMap<&'static str, Recurring>,
+}
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -14,6 +30,37 @@ pub(crate) struct Entry {
     /// The last complete round.
     pub(crate) round: u32,
     pub(crate) happened: Happened,
+    pub(crate) omitted: Option<Omitted>,
+}
+
+/// What happened of the same kind since the entry before, and is not told by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Omitted {
+    pub(crate) times: u32,
+    /// When the first of them happened, since the start of the run.
+    pub(crate) since: Duration,
+    /// The worst status that the check had in between; `None` for what is no check's.
+    pub(crate) worst: Option<Status>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Recurring {
+    /// Each telling costs a [`PACE`]; this is when all are paid for.
+    paid: Duration,
+    /// The last that happened and was not told.
+    held: Option<Entry>,
+}
+
+impl Recurring {
+    /// Whether one more may be told now; it then counts as told.
+    fn admits(&mut self, at: Duration) -> bool {
+        let paid = self.paid.max(at) + PACE;
+        let admits = paid <= at + PACE * BURST;
+        if admits {
+            self.paid = paid;
+        }
+        admits
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -28,20 +75,91 @@ pub(crate) enum Happened {
     Finished,
 }
 
+impl Happened {
+    /// The name of what may happen again and again: the check that changes, or `stability`. What has none is always told.
+    fn recurring(&self) -> Option<&'static str> {
+        match self {
+            Self::Check { check, .. } => Some(check.id),
+            Self::StabilityLost(_) => Some("stability"),
+            Self::Heartbeat(_) | Self::Finished => None,
+        }
+    }
+}
+
+impl Entry {
+    /// Takes the place of one that was not told.
+    fn follow(&mut self, earlier: Self) {
+        let worst = match (&mut self.happened, earlier.happened) {
+            (Happened::Check { before, .. }, Happened::Check { before: told, now, .. }) => {
+                *before = told;
+                Some(now)
+            }
+            _ => None,
+        };
+        let omitted = earlier.omitted.unwrap_or(Omitted { times: 0, since: earlier.at, worst });
+        self.omitted =
+            Some(Omitted { times: omitted.times + 1, since: omitted.since, worst: omitted.worst.max(worst) });
+    }
+}
+
+impl History {
+    /// What is told of.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn add(&mut self, mut entry: Entry) {
+        if let Some(name) = entry.happened.recurring() {
+            let recurring = self.recurring.entry(name).or_default();
+            if let Some(earlier) = recurring.held.take() {
+                entry.follow(earlier);
+            }
+            if !recurring.admits(entry.at) {
+                recurring.held = Some(entry);
+                return;
+            }
+        }
+        self.entries.push(entry);
+    }
+
+    /// Tells what was held back and may be told now, `at` the end of this round; all of it if nothing comes after.
+    fn release(&mut self, at: Duration, round: u32, all: bool) {
+        for recurring in self.recurring.values_mut() {
+            if recurring.held.is_some() && (recurring.admits(at) || all) {
+                // As late as it is told, so that the times of the entries are in order.
+                self.entries.extend(recurring.held.take().map(|held| Entry { at, round, ..held }));
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
+        &mut self.entries
+    }
+}
+
 impl Report {
-    /// How much has happened; the start of the run is the first.
+    /// How much has been told; the start of the run is the first.
     pub(crate) fn events(&self) -> usize {
-        self.history.len() + 1
+        self.history.entries.len() + 1
     }
 
     /// Notes that something happened.
     pub(crate) fn happened(&mut self, at: Duration, happened: Happened) {
-        self.history.push(Entry { at, round: self.rounds, happened });
+        if matches!(happened, Happened::Finished) {
+            self.history.release(at, self.rounds, true);
+        }
+        self.history.add(Entry { at, round: self.rounds, happened, omitted: None });
+    }
+
+    /// Notes that a round has ended, and all that was new in it.
+    pub(crate) fn round_ended(&mut self, at: Duration) {
+        self.history.release(at, self.rounds, false);
     }
 
     /// Notes that nothing else has happened for as long as `every`. Returns whether it has been that long.
     pub(crate) fn heartbeat(&mut self, at: Duration, every: Duration) -> bool {
-        let last = self.history.last().map_or(Duration::ZERO, |entry| entry.at);
+        let last = self.history.entries.last().map_or(Duration::ZERO, |entry| entry.at);
         let is_due = !every.is_zero() && at.saturating_sub(last) >= every;
         if is_due {
             let pending = self.checks.iter().filter(|check| !check.shown_status().is_fine());
@@ -110,14 +228,114 @@ mod tests {
     #[test]
     fn a_heartbeat_comes_only_when_nothing_else_does() {
         let mut report = fixture::unhealthy();
-        let (begun, every) = (report.history.len(), Duration::from_secs(30));
+        let (begun, every) = (report.events(), Duration::from_secs(30));
         report.happened(Duration::from_secs(310), Happened::StabilityLost(vec!["etcd.quorum"]));
         assert!(!report.heartbeat(Duration::from_secs(339), every));
         assert!(report.heartbeat(Duration::from_secs(340), every));
         assert!(!report.heartbeat(Duration::from_secs(341), every));
         assert!(!report.heartbeat(Duration::from_secs(999), Duration::ZERO), "0s means never");
-        assert_eq!(report.history.len(), begun + 2);
-        let Happened::Heartbeat(pending) = &report.history.last().unwrap().happened else { panic!("a heartbeat") };
+        assert_eq!(report.events(), begun + 2);
+        let Happened::Heartbeat(pending) = &report.history.entries.last().unwrap().happened else {
+            panic!("a heartbeat")
+        };
         assert_eq!(pending.len(), 6);
+    }
+
+    /// The first check changes with every round, from a round after `from` on.
+    fn flap(report: &mut Report, from: Duration, rounds: u32) {
+        let check = fixture::healthy().checks.remove(0).check;
+        for round in 1..=rounds {
+            let (before, now) =
+                if round % 2 == 0 { (Status::Fail, Status::Pass) } else { (Status::Pass, Status::Fail) };
+            let at = from + Duration::from_secs(5) * round;
+            report.rounds += 1;
+            let change = Happened::Check { check, before: Some(before), now, reasons: Vec::new(), message: None };
+            report.happened(at, change);
+            report.round_ended(at);
+        }
+    }
+
+    /// What it was and what it became, and how often it changed in between.
+    fn told(report: &Report) -> Vec<(Status, Status, u32)> {
+        let told = report.history.entries().iter().filter_map(|entry| match entry.happened {
+            Happened::Check { before, now, .. } => {
+                Some((before?, now, entry.omitted.map_or(0, |omitted| omitted.times)))
+            }
+            _ => None,
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn what_happens_again_and_again_is_told_now_and_then_and_no_change_is_uncounted() {
+        let mut report = fixture::healthy();
+        flap(&mut report, Duration::ZERO, 17_280);
+        report.happened(Duration::from_secs(86_400), Happened::Finished);
+        let told = told(&report);
+        let day = 86_400 / u32::try_from(PACE.as_secs()).unwrap();
+        assert!(told.len() <= usize::try_from(BURST + day + 2).unwrap(), "{}", told.len());
+        let burst = usize::try_from(BURST).unwrap();
+        assert!(told[..burst].iter().all(|(_, _, omitted)| *omitted == 0));
+        assert_eq!(told.iter().map(|(_, _, omitted)| omitted + 1).sum::<u32>(), 17_280);
+        assert!(told.windows(2).all(|pair| pair[0].1 == pair[1].0), "each begins where the one before has ended");
+        assert_eq!(told.last().unwrap().1, Status::Pass, "the last word is what is true at the end");
+        let times: Vec<_> = report.history.entries().iter().map(|entry| entry.at).collect();
+        assert!(times.is_sorted());
+    }
+
+    #[test]
+    fn what_is_left_out_is_told_as_its_worst() {
+        let mut report = fixture::healthy();
+        flap(&mut report, Duration::ZERO, 17_280);
+        let omitted: Vec<_> =
+            report.history.entries().iter().filter_map(|entry| Some((entry.at, entry.omitted?))).collect();
+        assert!(omitted.len() > 100);
+        for (at, Omitted { times, since, worst }) in omitted {
+            assert_eq!(worst, Some(Status::Fail));
+            assert_eq!(at.checked_sub(since), Some(Duration::from_secs(5) * times));
+        }
+    }
+
+    #[test]
+    fn what_was_held_back_is_told_when_nothing_more_happens() {
+        let mut report = fixture::healthy();
+        flap(&mut report, Duration::ZERO, BURST + 10);
+        assert_eq!(told(&report).len(), usize::try_from(BURST).unwrap());
+        // The burst began five seconds after the start, and cost as many paces as it has changes.
+        report.round_ended(PACE + Duration::from_secs(4));
+        assert_eq!(told(&report).len(), usize::try_from(BURST).unwrap());
+        report.round_ended(PACE + Duration::from_secs(5));
+        assert_eq!(told(&report)[usize::try_from(BURST).unwrap()..], [(Status::Pass, Status::Pass, 9)]);
+        report.round_ended(PACE * 2);
+        report.happened(PACE * 2, Happened::Finished);
+        assert_eq!(told(&report).len(), usize::try_from(BURST).unwrap() + 1, "it is told once");
+    }
+
+    #[test]
+    fn a_calm_hour_earns_six_changes_that_are_told_at_once() {
+        let mut report = fixture::healthy();
+        flap(&mut report, Duration::ZERO, BURST);
+        let calm = Duration::from_secs(5) * BURST + Duration::from_secs(3600);
+        flap(&mut report, calm, 8);
+        let told = told(&report).len() - usize::try_from(BURST).unwrap();
+        assert_eq!(told, 6);
+    }
+
+    #[test]
+    fn one_check_that_flaps_hides_no_other() {
+        let mut report = fixture::healthy();
+        flap(&mut report, Duration::ZERO, 200);
+        let other = fixture::healthy().checks.remove(1).check;
+        let change = Happened::Check {
+            check: other,
+            before: Some(Status::Pass),
+            now: Status::Fail,
+            reasons: vec![],
+            message: None,
+        };
+        report.happened(Duration::from_secs(1000), change);
+        let last = report.history.entries().last().unwrap();
+        assert!(matches!(last.happened, Happened::Check { check, .. } if check.id == other.id));
+        assert_eq!(last.omitted, None);
     }
 }

@@ -70,7 +70,7 @@ pub(crate) struct Report {
     /// Every check of the catalogue, in its order.
     pub(crate) checks: Vec<CheckReport>,
     /// What happened on the way, in order.
-    pub(crate) history: Vec<history::Entry>,
+    pub(crate) history: history::History,
     /// When an earlier run was healthy, as far as one of the files knew that this run replaces.
     pub(crate) last_success: Option<Timestamp>,
 }

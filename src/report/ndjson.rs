@@ -12,6 +12,7 @@ use super::Report;
 use super::history::{Entry, Happened};
 use super::json;
 use super::sanitise::clean;
+use crate::checks::Status;
 
 /// Writes the events so far but the first `told`, each as one line.
 pub(crate) fn write(report: &Report, told: usize, out: &mut Vec<u8>) -> io::Result<()> {
@@ -24,8 +25,8 @@ pub(crate) fn write(report: &Report, told: usize, out: &mut Vec<u8>) -> io::Resu
         };
         line(report, 0, std::time::Duration::ZERO, started, out)?;
     }
-    for (number, Entry { at, round, happened }) in (1..).zip(&report.history).skip(told.saturating_sub(1)) {
-        line(report, number, *at, body(report, *round, happened)?, out)?;
+    for (number, entry) in (1..).zip(report.history.entries()).skip(told.saturating_sub(1)) {
+        line(report, number, entry.at, body(report, entry)?, out)?;
     }
     Ok(())
 }
@@ -59,10 +60,12 @@ enum Body {
         previous: Option<&'static str>,
         reasons: Vec<&'static str>,
         message: Option<String>,
+        omitted: Option<Omission>,
     },
     StabilityLost {
         round: u32,
         because: Vec<&'static str>,
+        omitted: Option<Omission>,
     },
     Heartbeat {
         round: u32,
@@ -71,6 +74,15 @@ enum Body {
     RunFinished {
         report: Value,
     },
+}
+
+/// What has happened too often to be told each time.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Omission {
+    times: u32,
+    since_ms: u64,
+    worst: Option<&'static str>,
 }
 
 fn line(report: &Report, seq: usize, at: std::time::Duration, body: Body, out: &mut Vec<u8>) -> io::Result<()> {
@@ -88,18 +100,25 @@ fn line(report: &Report, seq: usize, at: std::time::Duration, body: Body, out: &
     writeln!(out)
 }
 
-fn body(report: &Report, round: u32, happened: &Happened) -> io::Result<Body> {
-    Ok(match happened {
+fn body(report: &Report, entry: &Entry) -> io::Result<Body> {
+    let round = entry.round;
+    let omitted = entry.omitted.map(|omitted| Omission {
+        times: omitted.times,
+        since_ms: json::milliseconds(omitted.since),
+        worst: omitted.worst.map(Status::name),
+    });
+    Ok(match &entry.happened {
         Happened::Check { check, before, now, reasons, message } => Body::CheckChanged {
             round,
             check: check.id,
             group: check.stage.name(),
             status: now.name(),
-            previous: before.map(crate::checks::Status::name),
+            previous: before.map(Status::name),
             reasons: reasons.iter().map(|reason| reason.code()).collect(),
             message: message.as_deref().map(clean),
+            omitted,
         },
-        Happened::StabilityLost(because) => Body::StabilityLost { round, because: because.clone() },
+        Happened::StabilityLost(because) => Body::StabilityLost { round, because: because.clone(), omitted },
         Happened::Heartbeat(pending) => Body::Heartbeat { round, pending: pending.clone() },
         Happened::Finished => Body::RunFinished { report: serde_json::to_value(json::document(report))? },
     })

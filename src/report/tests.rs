@@ -1,5 +1,6 @@
 //! What holds for every format and every way in which a run can end.
 
+mod bounds;
 mod docs;
 mod goldens;
 mod hostile;

@@ -7,10 +7,9 @@ use super::super::fixture;
 use super::super::history::Happened;
 use super::super::sanitise::shell_quote;
 use super::*;
-use crate::checks::{self, Check, Finding, Hint, Kind, Outcome, Problem, Reason, Target};
-use crate::ledger::unjudged;
+use crate::checks::{Check, Hint, Outcome, Target};
 use crate::logs::{Log, Source, Tail};
-use crate::report::{CheckReport, NodeInfo, RunResult, Selection};
+use crate::report::RunResult;
 
 fn shown(report: &Report) -> String {
     page(report).into_string()
@@ -51,42 +50,6 @@ pub(super) fn late() -> Report {
     }
     report.happened(Duration::from_secs(151), Happened::StabilityLost(vec!["talos.nodes.reachable"]));
     report.rounds = 60;
-    report
-}
-
-/// Every check there is, on so many nodes with long names, each with a text of its own; `bad` of them do not answer.
-fn large(nodes: usize, bad: usize) -> Report {
-    let name = |n: usize| format!("ip-10-1-{}-{}.eu-central-1.compute.internal", n / 250, n % 250);
-    let target = |n: usize| Target::new(Kind::Node, name(n)).with_address(format!("10.1.{}.{}", n / 250, n % 250));
-    let mut report = fixture::unhealthy();
-    report.sources.nodes = (0..nodes)
-        .map(|n| NodeInfo {
-            name: name(n),
-            address: format!("10.1.{}.{}", n / 250, n % 250),
-            role: "worker",
-            leaving: false,
-        })
-        .collect();
-    let finding = |check: &Check, n: usize| {
-        let outcome = match check.id {
-            _ if n >= bad => Outcome::Pass(Some(format!("Node {}: fine, {n} MiB used", target(n)))),
-            "talos.nodes.reachable" | "k8s.nodes.ready" => Outcome::Problem(
-                Problem::fail(Reason::NodeUnreachable, "answers", format!("no answer in {n} ms"))
-                    .hint(Hint::likely("the machine is down"))
-                    .hint(Hint::run("{talosctl} -n {} version", [&name(n)])),
-            ),
-            _ => Outcome::Blocked("talos.nodes.reachable"),
-        };
-        Finding { target: target(n), outcome }
-    };
-    report.checks = checks::ALL
-        .iter()
-        .map(|check| {
-            let findings: Vec<_> = (0..nodes).map(|n| finding(check, n)).collect();
-            let status = findings.iter().map(|finding| finding.outcome.status()).max();
-            CheckReport { status, findings, rounds: 60, bad_rounds: 60, ..unjudged(check, Selection::Selected) }
-        })
-        .collect();
     report
 }
 
@@ -150,7 +113,7 @@ fn hostile(text: &str) -> Report {
     if let Some(first) = report.diagnoses.first().cloned() {
         report.diagnoses.push(crate::diagnosis::Diagnosis { headline: text(), ..first });
     }
-    for entry in &mut report.history {
+    for entry in report.history.entries_mut() {
         if let Happened::Check { message, .. } = &mut entry.happened {
             *message = Some(text());
         }
@@ -224,11 +187,12 @@ fn the_policy_allows_the_style_sheet_and_the_script_alone() {
 #[test]
 fn a_thousand_nodes_are_less_than_two_mebibytes() {
     for bad in [0, 1, 300, 1000] {
-        let size = shown(&large(1000, bad)).len();
+        let size = shown(&fixture::large(1000, bad)).len();
         assert!(size < 2 << 20, "{bad} of 1000 are down: {size} bytes");
     }
-    let names: Vec<String> = large(1000, 300).sources.nodes.into_iter().take(300).map(|node| node.name).collect();
-    let html = shown(&large(1000, 300));
+    let names: Vec<String> =
+        fixture::large(1000, 300).sources.nodes.into_iter().take(300).map(|node| node.name).collect();
+    let html = shown(&fixture::large(1000, 300));
     let problems = &html[html.find("id=\"problems\"").unwrap()..html.find("id=\"nodes\"").unwrap()];
     assert!(names.iter().all(|name| problems.contains(name)), "every node with a problem is named");
 }
@@ -241,9 +205,9 @@ fn pages_for_a_browser() {
     let mut pages = vec![("late".to_owned(), late())];
     pages.extend(fixture::all().map(|(name, report)| (name.replace([',', ' '], "-"), report)));
     pages.extend(INJECTIONS.iter().enumerate().map(|(n, text)| (format!("hostile-{n}"), hostile(text))));
-    let mut healthy = large(1000, 0);
+    let mut healthy = fixture::large(1000, 0);
     healthy.result = RunResult::Healthy;
-    pages.extend([("large-healthy".to_owned(), healthy), ("large".to_owned(), large(1000, 300))]);
+    pages.extend([("large-healthy".to_owned(), healthy), ("large".to_owned(), fixture::large(1000, 300))]);
     for (name, report) in pages {
         std::fs::write(folder.join(format!("{name}.html")), shown(&report)).unwrap();
     }

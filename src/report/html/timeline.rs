@@ -1,13 +1,13 @@
 //! What changed from round to round, on a common line of time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use maud::{Markup, html};
 
 use super::super::Report;
-use super::super::history::Happened;
+use super::super::history::{Happened, Omitted};
 use super::super::text::{count, judged};
 use super::parts::{Foreign, badge, check_link, status_word};
 use crate::checks::Status;
@@ -64,11 +64,15 @@ pub(super) fn timeline(report: &Report) -> Option<Markup> {
 /// The status of each check over time.
 fn lines(report: &Report) -> BTreeMap<&'static str, Vec<Since>> {
     let mut lines: BTreeMap<&'static str, Vec<Since>> = BTreeMap::new();
-    for entry in &report.history {
+    for entry in report.history.entries() {
         if let Happened::Check { check, now, .. } = &entry.happened {
             let line = lines.entry(check.id).or_default();
-            if line.last().is_none_or(|last| last.status != *now) {
-                line.push(Since { at: entry.at, status: *now });
+            // What was left out is shown as the worst of it.
+            let omitted = entry.omitted.and_then(|it| Some(Since { at: it.since, status: it.worst? }));
+            for since in omitted.into_iter().chain([Since { at: entry.at, status: *now }]) {
+                if line.last().is_none_or(|last| last.status != since.status) {
+                    line.push(since);
+                }
             }
         }
     }
@@ -77,11 +81,17 @@ fn lines(report: &Report) -> BTreeMap<&'static str, Vec<Since>> {
 
 /// The worst of all checks over time.
 fn together(lines: &BTreeMap<&'static str, Vec<Since>>) -> Vec<Since> {
-    let times: BTreeSet<Duration> = lines.values().flatten().map(|since| since.at).collect();
+    let mut changes: BTreeMap<Duration, Vec<(&str, Status)>> = BTreeMap::new();
+    for (id, line) in lines {
+        for since in line {
+            changes.entry(since.at).or_default().push((id, since.status));
+        }
+    }
+    let mut statuses: BTreeMap<&str, Status> = BTreeMap::new();
     let mut together: Vec<Since> = Vec::new();
-    for at in times {
-        let at_that_time = |line: &Vec<Since>| line.iter().rev().find(|since| since.at <= at).map(|since| since.status);
-        if let Some(status) = lines.values().filter_map(at_that_time).max()
+    for (at, changed) in changes {
+        statuses.extend(changed);
+        if let Some(status) = statuses.values().max().copied()
             && together.last().is_none_or(|last| last.status != status)
         {
             together.push(Since { at, status });
@@ -154,14 +164,16 @@ fn in_words(line: &[Since]) -> String {
 fn changes(report: &Report) -> Markup {
     let changes: Vec<_> = report
         .history
+        .entries()
         .iter()
         .filter(|entry| matches!(entry.happened, Happened::Check { before: Some(_), .. } | Happened::StabilityLost(_)))
         .collect();
     let left_out = changes.len().saturating_sub(LISTED);
+    let omitted: usize = changes.iter().filter_map(|entry| entry.omitted).map(|omitted| omitted.times as usize).sum();
     html! {
         @if !changes.is_empty() {
             details {
-                summary { (count(changes.len(), "change")) }
+                summary { (count(changes.len() + omitted, "change")) }
                 @if left_out > 0 { p .note { "The first " (left_out) " are left out." } }
                 table .list {
                     thead {
@@ -182,12 +194,15 @@ fn changes(report: &Report) -> Markup {
                                     Happened::Check { check, now, message, .. } => {
                                         td { (check_link(check.id)) }
                                         td { (badge(*now)) }
-                                        td { @if let Some(message) = message { (Foreign(message)) } }
+                                        td {
+                                            @if let Some(message) = message { (Foreign(message)) }
+                                            (not_listed(entry.omitted))
+                                        }
                                     }
                                     Happened::StabilityLost(checks) => {
                                         td { @for (n, id) in checks.iter().enumerate() { @if n > 0 { ", " } (check_link(id)) } }
                                         td { "relapse" }
-                                        td { "all was fine before" }
+                                        td { "all was fine before" (not_listed(entry.omitted)) }
                                     }
                                     Happened::Heartbeat(_) | Happened::Finished => {}
                                 }
@@ -196,6 +211,15 @@ fn changes(report: &Report) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// What has happened too often to be listed each time.
+fn not_listed(omitted: Option<Omitted>) -> Markup {
+    html! {
+        @if let Some(Omitted { times, since, .. }) = omitted {
+            " (" (count(times as usize, "change")) " from " (human(since)) " on not listed)"
         }
     }
 }

@@ -69,7 +69,7 @@ fn a_document_that_grows_is_never_changed() {
     let mut report = fixture::followed();
     for format in format::ALL.into_iter().filter(|format| format.grows()) {
         let whole = shown(format, &report);
-        while report.history.pop().is_some() {
+        while report.history.entries_mut().pop().is_some() {
             report.sources = fixture::nothing_judged().sources;
             let before = shown(format, &report);
             assert!(whole.starts_with(&before) && whole.len() > before.len(), "{before}");

@@ -1,0 +1,75 @@
+//! How large a report can get of a run that waits for a day.
+
+use std::time::Duration;
+
+use super::super::format;
+use super::super::history::{self, Happened};
+use super::super::{Report, fixture};
+use super::shown;
+use crate::checks::{Problem, Reason, Status};
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// As often as a round comes by default.
+const INTERVAL: Duration = Duration::from_secs(5);
+const HEARTBEAT: Duration = Duration::from_secs(30);
+const KIBIBYTE: usize = 1024;
+
+/// Rounds for a day, in which the first `flapping` checks change each time; where all do, stability is lost each time, too.
+fn day(flapping: usize) -> Report {
+    let mut report = fixture::large(100, 0);
+    let checks = report.checks.clone();
+    let down = [fixture::problem(
+        fixture::node(3),
+        Problem::fail(Reason::NodeUnreachable, "answers", "rpc error: code = Unavailable desc = connection refused"),
+    )];
+    let flapping = flapping.min(report.checks.len());
+    for at in (1..=17_280).map(|round| INTERVAL * round) {
+        report.rounds += 1;
+        report.took = at;
+        let is_down = report.rounds % 2 == 1;
+        for n in 0..flapping {
+            let findings = if is_down { &down[..] } else { &[] };
+            let now = if is_down { Status::Fail } else { Status::Pass };
+            let change = history::change(&report.checks[n], now, findings).unwrap();
+            report.checks[n].status = Some(now);
+            report.happened(at, change);
+        }
+        if is_down && flapping == report.checks.len() {
+            report.happened(at, Happened::StabilityLost(vec!["talos.nodes.reachable"]));
+        }
+        report.round_ended(at);
+        report.heartbeat(at, HEARTBEAT);
+    }
+    assert_eq!(report.took, DAY);
+    report.checks = checks;
+    report.happened(DAY, Happened::Finished);
+    report
+}
+
+/// Without the last line, which has the JSON report.
+fn events(report: &Report) -> usize {
+    let text = shown(&format::NDJSON, report);
+    text.len() - text.trim_end().rsplit('\n').next().unwrap().len()
+}
+
+#[test]
+fn a_day_of_one_flapping_check_is_little_to_tell() {
+    let (still, flapping) = (day(0), day(1));
+    for format in [&format::JSON, &format::JUNIT, &format::TEXT, &format::MARKDOWN, &format::PROMETHEUS] {
+        let (still, flapping) = (shown(format, &still).len(), shown(format, &flapping).len());
+        assert_eq!(flapping, still, "{format:?} tells of more than the last round");
+    }
+    let html = shown(&format::HTML, &flapping).len() - shown(&format::HTML, &still).len();
+    assert!(html < 128 * KIBIBYTE, "{html} bytes");
+    // Most of it are heartbeats, which name what is waited for.
+    let ndjson = events(&flapping);
+    assert!(ndjson < 1024 * KIBIBYTE, "{ndjson} bytes");
+}
+
+#[test]
+fn a_day_in_which_every_check_flaps_is_bounded() {
+    let report = day(usize::MAX);
+    let (html, ndjson) = (shown(&format::HTML, &report).len(), events(&report));
+    assert!(html < 1024 * KIBIBYTE, "{html} bytes");
+    assert!(ndjson < 8192 * KIBIBYTE, "{ndjson} bytes");
+}
