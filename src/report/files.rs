@@ -1,8 +1,9 @@
 //! Reports in files: written at the start, replaced on the way, so that whatever ends the process leaves a valid document.
+//! What only grows is added to on the way: to write all of it anew each time would be work that grows with the square of time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -110,6 +111,19 @@ struct Open {
     /// As typed, for messages.
     shown: PathBuf,
     place: Place,
+    /// Where a document that grows can be added to.
+    grown: Option<Grown>,
+}
+
+/// A file that has the beginning of a document, as we left it.
+#[derive(Clone, Copy, Debug)]
+struct Grown {
+    /// Events that it tells of.
+    told: usize,
+    device: u64,
+    inode: u64,
+    /// In bytes.
+    length: u64,
 }
 
 #[derive(Debug)]
@@ -128,25 +142,25 @@ impl Files {
     pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool) -> Result<Self, String> {
         let mut files = Vec::new();
         for Wanted { format, path } in wanted {
-            let open = Open::new(format, path).map_err(|error| failure(path, &error))?;
+            let mut open = Open::new(format, path).map_err(|error| failure(path, &error))?;
             open.checkpoint(report, private).map_err(|error| failure(path, &error))?;
             files.push(open);
         }
         Ok(Self { files, private })
     }
 
-    /// Replaces the files while the run goes on; the caller calls about once a second at most. What cannot be written now is
-    /// written by the next call, or told by [`Self::finish`].
-    pub(crate) fn update(&self, report: &Report) {
-        for open in &self.files {
+    /// Brings the files up to date while the run goes on; the caller calls about once a second at most. What cannot be written
+    /// now is written by the next call, or told by [`Self::finish`].
+    pub(crate) fn update(&mut self, report: &Report) {
+        for open in &mut self.files {
             let _ = open.checkpoint(report, self.private);
         }
     }
 
     /// Writes the last report. The error names the first file that does not have it.
-    pub(crate) fn finish(self, report: &Report) -> Result<(), String> {
+    pub(crate) fn finish(mut self, report: &Report) -> Result<(), String> {
         let mut first = Ok(());
-        for open in &self.files {
+        for open in &mut self.files {
             let written = open.last(report, self.private).map_err(|error| failure(&open.shown, &error));
             first = first.and(written);
         }
@@ -170,7 +184,7 @@ impl Open {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Regular(resolve(path)?),
             Err(error) => return Err(error),
         };
-        Ok(Self { format, shown: path.to_owned(), place })
+        Ok(Self { format, shown: path.to_owned(), place, grown: None })
     }
 
     /// Without colour, whatever the terminal can do.
@@ -178,18 +192,48 @@ impl Open {
         self.format.render(report, &TextStyle::default())
     }
 
-    fn checkpoint(&self, report: &Report, private: bool) -> io::Result<()> {
-        match &self.place {
-            Place::Regular(path) => replace(path, &self.render(report)?, private),
-            Place::Special(_) => Ok(()),
+    fn checkpoint(&mut self, report: &Report, private: bool) -> io::Result<()> {
+        let Place::Regular(path) = &self.place else { return Ok(()) };
+        if let Some(grown) = self.grown.take() {
+            let rest = self.format.render_after(grown.told, report, &TextStyle::default())?;
+            // Where that fails, whatever is there now is replaced.
+            if let Ok(length) = grown.append(path, &rest) {
+                self.grown = Some(Grown { told: report.events(), length, ..grown });
+                return Ok(());
+            }
         }
+        let content = self.render(report)?;
+        let written = replace(path, &content, private)?;
+        if self.format.grows() {
+            let (device, inode, length) = (written.dev(), written.ino(), written.len());
+            self.grown = Some(Grown { told: report.events(), device, inode, length });
+        }
+        Ok(())
     }
 
-    fn last(&self, report: &Report, private: bool) -> io::Result<()> {
+    /// As a whole: the last event is a large one, and a part of it is no document.
+    fn last(&mut self, report: &Report, private: bool) -> io::Result<()> {
         match &self.place {
-            Place::Regular(_) => self.checkpoint(report, private),
+            Place::Regular(path) => replace(path, &self.render(report)?, private).map(drop),
             Place::Special(path) => write_special(path.clone(), self.render(report)?),
         }
+    }
+}
+
+impl Grown {
+    /// Adds to the file, if it is still as it was left. Returns its new length in bytes.
+    fn append(&self, path: &Path, rest: &[u8]) -> io::Result<u64> {
+        if rest.is_empty() {
+            return Ok(self.length);
+        }
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        let found = file.metadata()?;
+        if (found.dev(), found.ino(), found.len()) != (self.device, self.inode, self.length) {
+            return Err(io::Error::other("somebody else has changed it"));
+        }
+        file.write_all(rest)?;
+        file.sync_all()?;
+        Ok(self.length + rest.len() as u64)
     }
 }
 
@@ -209,14 +253,16 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Through a temporary file in the same directory: a reader sees the old document or the new one.
-fn replace(path: &Path, content: &[u8], private: bool) -> io::Result<()> {
+/// Through a temporary file in the same directory: a reader sees the old document or the new one. Returns what is known of the
+/// new file.
+fn replace(path: &Path, content: &[u8], private: bool) -> io::Result<fs::Metadata> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut temporary_name = std::ffi::OsString::from(".");
     temporary_name.push(name);
     temporary_name.push(format!(".{}.tmp", std::process::id()));
     let temporary = parent_of(path).join(temporary_name);
-    let result = write_new(&temporary, content, private).and_then(|()| fs::rename(&temporary, path));
+    let result =
+        write_new(&temporary, content, private).and_then(|written| fs::rename(&temporary, path).map(|()| written));
     if result.is_err() {
         // The report's own error is the one to tell.
         let _ = fs::remove_file(&temporary);
@@ -224,7 +270,7 @@ fn replace(path: &Path, content: &[u8], private: bool) -> io::Result<()> {
     result
 }
 
-fn write_new(path: &Path, content: &[u8], private: bool) -> io::Result<()> {
+fn write_new(path: &Path, content: &[u8], private: bool) -> io::Result<fs::Metadata> {
     let mode = if private { 0o600 } else { 0o666 };
     let create = || OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     let mut file: File = match create() {
@@ -236,7 +282,8 @@ fn write_new(path: &Path, content: &[u8], private: bool) -> io::Result<()> {
         other => other?,
     };
     file.write_all(content)?;
-    file.sync_all()
+    file.sync_all()?;
+    file.metadata()
 }
 
 /// On a thread of its own, which is left behind when it hangs: opening a named pipe waits for its reader.
@@ -306,7 +353,7 @@ mod tests {
     fn writes_an_incomplete_report_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/dir/report.json");
-        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+        let mut files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         assert!(!complete(&path));
         files.update(&fixture::interrupted());
         assert!(!complete(&path));
@@ -370,7 +417,7 @@ mod tests {
     fn a_later_failure_can_heal_before_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sub/r.json");
-        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+        let mut files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         files.update(&fixture::healthy());
         assert!(!path.exists());
@@ -380,6 +427,60 @@ mod tests {
         let files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(files.finish(&fixture::healthy()).unwrap_err().contains("could not write"));
+    }
+
+    /// A reader can follow it, and what a day-long run writes in all is what there is to tell.
+    #[test]
+    fn what_grows_is_added_to_and_never_written_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.ndjson");
+        let wanted = [Wanted { format: &format::NDJSON, path: path.clone() }];
+        let mut report = fixture::nothing_judged();
+        let mut files = Files::create(&wanted, &report, false).unwrap();
+        let (begun, mut before) = (fs::metadata(&path).unwrap().ino(), fs::read(&path).unwrap());
+        for n in 1..=100 {
+            assert!(report.heartbeat(Duration::from_secs(30 * n), Duration::from_secs(30)));
+            files.update(&report);
+            // Not every checkpoint has news of such a document.
+            files.update(&report);
+            let now = fs::read(&path).unwrap();
+            assert_eq!(now, format::NDJSON.render(&report, &TextStyle::default()).unwrap());
+            assert!(now.starts_with(&before) && now.len() > before.len());
+            before = now;
+        }
+        assert_eq!(fs::metadata(&path).unwrap().ino(), begun, "it was replaced");
+        files.finish(&fixture::followed()).unwrap();
+        assert_eq!(
+            fs::read(&path).unwrap(),
+            format::NDJSON.render(&fixture::followed(), &TextStyle::default()).unwrap()
+        );
+    }
+
+    #[test]
+    fn what_others_have_made_of_a_growing_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.ndjson");
+        let elsewhere = dir.path().join("elsewhere");
+        let wanted = [Wanted { format: &format::NDJSON, path: path.clone() }];
+        let mut report = fixture::nothing_judged();
+        let mut files = Files::create(&wanted, &report, false).unwrap();
+        let spoilt: [&dyn Fn(); 4] = [
+            &|| fs::remove_file(&path).unwrap(),
+            &|| fs::write(&path, "").unwrap(),
+            &|| fs::rename(&path, dir.path().join("r.ndjson.1")).unwrap(),
+            &|| {
+                fs::rename(&path, &elsewhere).unwrap();
+                std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+                fs::write(&elsewhere, "kept").unwrap();
+            },
+        ];
+        for (n, spoil) in (1..).zip(spoilt) {
+            spoil();
+            assert!(report.heartbeat(Duration::from_secs(30 * n), Duration::from_secs(30)));
+            files.update(&report);
+            assert_eq!(fs::read(&path).unwrap(), format::NDJSON.render(&report, &TextStyle::default()).unwrap());
+        }
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
     }
 
     #[test]
