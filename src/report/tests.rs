@@ -4,6 +4,7 @@ mod bounds;
 mod docs;
 mod goldens;
 mod hostile;
+mod junit;
 mod schema;
 
 use serde_json::Value;
@@ -46,37 +47,6 @@ fn the_last_lines_name_machine_cause_and_next_command() {
     assert!(last.contains("control plane 10.0.0.3 (cp-3) does not answer"), "{last}");
     assert!(last.contains("talosctl --context prod -n 10.0.0.3 version"), "{last}");
     assert!(last.contains("(and 7 more above)"), "{last}");
-}
-
-#[test]
-fn junit_says_why_in_the_message_and_keeps_its_names() {
-    let names = |report: &Report| -> Vec<String> {
-        let parsed = quick_junit::Report::deserialize_from_str(&shown(&format::JUNIT, report)).unwrap();
-        parsed.test_suites.iter().flat_map(|suite| &suite.test_cases).map(|case| case.name.to_string()).collect()
-    };
-    assert_eq!(names(&fixture::diagnosed()), names(&fixture::unhealthy()));
-    let text = shown(&format::JUNIT, &fixture::diagnosed());
-    let because =
-        "message=\"10.0.0.3 (cp-3): last renewed 4m59s ago; because control plane 10.0.0.3 (cp-3) does not answer";
-    assert!(text.contains(because), "{text}");
-    assert!(text.contains("message=\"10.0.0.3 (cp-3): Ready=False since 4m58s\""), "nothing explains it: {text}");
-}
-
-#[test]
-fn junit_is_never_empty_and_names_are_unique() {
-    for (name, report) in fixture::all() {
-        let parsed = quick_junit::Report::deserialize_from_str(&shown(&format::JUNIT, &report)).unwrap();
-        let mut names = std::collections::BTreeSet::new();
-        for suite in &parsed.test_suites {
-            assert!(!suite.test_cases.is_empty(), "{name}: {:?}", suite.name);
-            for case in &suite.test_cases {
-                assert!(names.insert(format!("{:?} {:?}", case.classname, case.name)), "{name}: twice {:?}", case.name);
-            }
-        }
-        assert_eq!(names.len(), report.checks.len() + 1);
-        let bad = parsed.failures + parsed.errors;
-        assert_eq!(bad == 0, report.exit.code() == 0, "{name}");
-    }
 }
 
 #[test]
