@@ -7,7 +7,7 @@ BUILT := $(or $(CARGO_TARGET_DIR),target)
 BINARY := $(BUILT)/$(TARGET)/release/cluster-health
 # Where e2e/rig/build.sh puts what it builds.
 E2E_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cluster-health
-# Where tools/setup puts the linters of integrations/.
+# Where tools/setup puts the linters of integrations/ and the readers of the reports.
 INTEGRATIONS_TOOLS ?= $(E2E_CACHE)/integrations
 # What the end-to-end suite drives.
 E2E_BINARY ?= $(BUILT)/debug/cluster-health
@@ -50,9 +50,10 @@ lint: setup ## Formatting and lints, as CI asks for them
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 .PHONY: integrations
-integrations: ## Hold integrations/ before shellcheck, GitLab's and GitHub's schemas, kustomize, Jenkins's Groovy, systemd
+integrations: setup ## Hold integrations/ and the reports for machines before those who read them (Java, Maven, Node, kubectl)
 	@TOOLS=$(INTEGRATIONS_TOOLS) tools/setup integrations
 	tools/lint-integrations $(INTEGRATIONS_TOOLS)
+	tests/readers/run $(INTEGRATIONS_TOOLS)
 
 .PHONY: mutants
 mutants: setup ## Run the tests of the judges once for each mutant of cargo-mutants; name what nobody notices (half an hour)

@@ -58,6 +58,23 @@ fn an_incomplete_report_never_looks_like_a_success() {
     assert_eq!(json_of(&report)["complete"], false);
 }
 
+/// For `make integrations`: what readers of the formats that are meant for machines are given, in the folder that `DOCUMENTS`
+/// names.
+#[test]
+#[ignore = "writes files, for `make integrations`"]
+fn documents_for_readers() {
+    let folder = std::path::PathBuf::from(std::env::var_os("DOCUMENTS").unwrap());
+    let mut reports: Vec<_> = fixture::all().into_iter().collect();
+    reports.extend([("hostile", hostile::hostile()), ("followed", fixture::followed())]);
+    reports.push(("large", fixture::large(1000, 500)));
+    for (name, report) in reports {
+        for format in [&format::JSON, &format::JUNIT, &format::PROMETHEUS] {
+            let name = format!("{}.{}", name.replace([',', ' '], "-"), format.extension);
+            std::fs::write(folder.join(name), shown(format, &report)).unwrap();
+        }
+    }
+}
+
 #[test]
 fn colour_is_only_where_it_was_asked_for() {
     for (_, report) in fixture::all() {
