@@ -90,9 +90,8 @@ fn external_view<'a>(snapshot: &'a Snapshot, endpoints: &'a [EtcdEndpoint], endp
     let mute = mute(endpoint);
     let own = mute.filter(|kind| member.is_some() && is_own_fault(*kind));
     let told_by_leader = mute.is_some() && !snapshot.asked.skipped.contains("etcd.leader");
-    let missing = |gap: &Gap, expected| match told_by_leader {
-        true => Outcome::Blocked("etcd.leader"),
-        false => external(gap, expected),
+    let missing = |gap: &Gap, expected| {
+        if told_by_leader { Outcome::Blocked("etcd.leader") } else { external(gap, expected) }
     };
     let status = endpoint.status.as_ref();
     View {
