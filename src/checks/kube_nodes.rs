@@ -227,7 +227,9 @@ fn foreign_address(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> Optio
 
 /// Another Node has the same InternalIP. Where only one of the two machines has the address, the other one is told.
 fn shared_address(snapshot: &Snapshot, node: &Node, object: &KubeNode, objects: &[KubeNode]) -> Option<String> {
-    let others = objects.iter().filter(|other| other.name != object.name && !other.deleting);
+    // Asked first: hardly any two share one, and a thousand make a million of pairs to look at.
+    let overlaps = |other: &KubeNode| object.internal.iter().any(|address| other.internal.contains(address));
+    let others = objects.iter().filter(|other| overlaps(other) && other.name != object.name && !other.deleting);
     let mut living = others.filter_map(|other| {
         let machine = snapshot.nodes.iter().find(|it| it.name == other.name && it.is_talos)?;
         matches!(whose(snapshot, machine, other), Outcome::Pass(_)).then_some((machine, other))
