@@ -138,12 +138,11 @@ fn judge(snapshot: &Snapshot, component: Component) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
-    if let Some(holder) = elsewhere(snapshot, component) {
+    if let Some(place) = elsewhere(snapshot, component) {
         for node in nodes {
             verdict.skip(Target::node(node), "it runs elsewhere");
         }
-        let line = format!("{}: running elsewhere, for its lease is held by {holder}", component.name());
-        verdict.pass(Target::cluster(), line);
+        verdict.pass(Target::cluster(), format!("{}: running {place}", component.name()));
         return verdict;
     }
     for node in nodes {
@@ -241,8 +240,8 @@ pub(super) fn pod<'a>(
 }
 
 /// Without Talos nothing tells a component that is switched off from one that is missing. A lease that somebody renews who is
-/// on no control plane shows that it is done elsewhere: whose.
-fn elsewhere(snapshot: &Snapshot, component: Component) -> Option<&str> {
+/// on no control plane shows that it is done elsewhere: where, in words.
+fn elsewhere(snapshot: &Snapshot, component: Component) -> Option<String> {
     if component == Component::ApiServer || !is_nowhere(snapshot, component) {
         return None;
     }
@@ -250,7 +249,8 @@ fn elsewhere(snapshot: &Snapshot, component: Component) -> Option<&str> {
     let lease = leases.by_name.get(component.name()).filter(|lease| is_alive(lease, leases.date))?;
     let holder = lease.holder.as_deref()?;
     let host = holder.rsplit_once('_').map_or(holder, |(host, _)| host);
-    snapshot.control_planes().all(|node| node.name != host).then_some(holder)
+    let is_outside = snapshot.control_planes().all(|node| node.name != host);
+    is_outside.then(|| format!("elsewhere, for its lease is held by {holder}"))
 }
 
 /// Kubernetes alone was asked, and it lists no pod of this component on any control plane.
@@ -262,8 +262,8 @@ fn is_nowhere(snapshot: &Snapshot, component: Component) -> bool {
 
 /// Why nobody has to run this component here, though it is missing: others do it, or whoever asks has left it out.
 pub(super) fn not_missed(snapshot: &Snapshot, component: Component) -> Option<String> {
-    if let Some(holder) = elsewhere(snapshot, component) {
-        return Some(format!("it runs elsewhere, for its lease is held by {holder}"));
+    if let Some(place) = elsewhere(snapshot, component) {
+        return Some(format!("it runs {place}"));
     }
     let left_out =
         component != Component::ApiServer && skipped(snapshot, component.check()) && is_nowhere(snapshot, component);
