@@ -1,0 +1,419 @@
+//! One trouble for each cause, and what has to be seen of it.
+
+use super::*;
+
+pub(super) fn talos_certificate(snapshot: &mut Snapshot) -> &mut crate::snapshot::Certificate {
+    snapshot.talos_mut().credentials.as_mut().unwrap().certificate.as_mut().unwrap()
+}
+
+pub(super) fn endpoints(snapshot: &mut Snapshot, kind: GapKind) {
+    for endpoint in &mut snapshot.talos_mut().endpoints {
+        endpoint.version = gap(kind);
+        endpoint.role = Err(Gap::not_asked());
+        endpoint.nodename = Err(Gap::not_asked());
+    }
+    for node in &mut snapshot.nodes {
+        node.talos = TalosNode::unasked(&Gap::not_asked());
+    }
+}
+
+pub(super) fn unreached(snapshot: &mut Snapshot, kind: GapKind) {
+    snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(kind, "rpc error"));
+}
+
+/// Kubernetes has not heard from w-1 either.
+pub(super) fn silent(snapshot: &mut Snapshot) {
+    let ready = condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
+    snapshot.kube_node_mut("w-1").conditions = vec![ready];
+}
+
+pub(super) fn stage(snapshot: &mut Snapshot, node: &str, stage: &str) {
+    let status = snapshot.machine_status_mut(node);
+    stage.clone_into(&mut status.stage);
+    status.ready = false;
+}
+
+pub(super) fn service(snapshot: &mut Snapshot, node: &str, id: &str, state: &str) {
+    let service = snapshot.service_mut(node, id);
+    state.clone_into(&mut service.state);
+    service.healthy = Some(false);
+    service.running_since = None;
+}
+
+pub(super) fn never_bootstrapped(snapshot: &mut Snapshot) {
+    for name in CONTROL_PLANES {
+        service(snapshot, name, "etcd", "Preparing");
+        let talos = snapshot.talos_of(name);
+        talos.etcd_data_absent = Ok(true);
+        talos.etcd_status = gap(GapKind::ServerError);
+        talos.etcd_members = gap(GapKind::ServerError);
+        talos.etcd_alarms = gap(GapKind::ServerError);
+        *snapshot.kube().servers.get_mut(name).unwrap() = gap(GapKind::ConnectionRefused);
+    }
+    snapshot.kube().endpoint = gap(GapKind::ConnectionRefused);
+    lists(snapshot, GapKind::ConnectionRefused);
+}
+
+pub(super) fn lists(snapshot: &mut Snapshot, kind: GapKind) {
+    let kube = snapshot.kube();
+    kube.nodes = gap(kind);
+    kube.node_leases = gap(kind);
+    kube.system_leases = gap(kind);
+    kube.pods = gap(kind);
+    kube.daemon_sets = gap(kind);
+    kube.deployments = gap(kind);
+    kube.dns_endpoints = gap(kind);
+    kube.api_endpoints = gap(kind);
+}
+
+pub(super) fn quorum_lost(snapshot: &mut Snapshot) {
+    for name in ["cp-2", "cp-3"] {
+        service(snapshot, name, "etcd", "Failed");
+        let talos = snapshot.talos_of(name);
+        talos.etcd_status = gap(GapKind::ServerError);
+        talos.etcd_members = gap(GapKind::ServerError);
+        talos.etcd_alarms = gap(GapKind::ServerError);
+    }
+    let status = snapshot.etcd_status_mut("cp-1");
+    status.leader = 0;
+    status.errors = vec!["etcdserver: no leader".to_owned()];
+    snapshot.talos_of("cp-1").etcd_members = gap(GapKind::TimedOut);
+    snapshot.talos_of("cp-1").etcd_alarms = gap(GapKind::TimedOut);
+}
+
+pub(super) fn raise(snapshot: &mut Snapshot, kind: &AlarmKind) {
+    for name in CONTROL_PLANES {
+        let member_id = snapshot.etcd_status_mut("cp-1").member_id;
+        snapshot.talos_of(name).etcd_alarms = Ok(vec![EtcdAlarm { member_id, kind: kind.clone() }]);
+    }
+}
+
+pub(super) fn no_alarms(snapshot: &mut Snapshot) {
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).etcd_alarms = gap(GapKind::TimedOut);
+    }
+}
+
+pub(super) fn no_lists(snapshot: &mut Snapshot) {
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).etcd_members = gap(GapKind::TimedOut);
+    }
+}
+
+pub(super) fn no_statuses(snapshot: &mut Snapshot) {
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).etcd_status = gap(GapKind::TimedOut);
+    }
+}
+
+pub(super) fn members(snapshot: &Snapshot) -> Vec<EtcdMember> {
+    snapshot.node("cp-1").unwrap().talos.etcd_members.clone().unwrap()
+}
+
+pub(super) fn stale_member(snapshot: &mut Snapshot) {
+    let mut members = members(snapshot);
+    members.push(EtcdMember {
+        id: 0xdead,
+        name: "cp-old".to_owned(),
+        peer_urls: vec!["https://10.0.0.99:2380".to_owned()],
+        client_urls: vec!["https://10.0.0.99:2379".to_owned()],
+        is_learner: false,
+    });
+    snapshot.set_members(&members);
+}
+
+pub(super) fn crashes(snapshot: &mut Snapshot) {
+    let statuses = snapshot.talos_of("cp-2").static_pod_statuses.as_mut().unwrap();
+    let status = statuses.iter_mut().find(|status| status.name == "kube-scheduler-cp-2").unwrap();
+    status.state.ready = Some(false);
+    status.state.containers = vec![ContainerState {
+        name: "kube-scheduler".to_owned(),
+        restarts: 7,
+        waiting_reason: Some("CrashLoopBackOff".to_owned()),
+        exit_code: Some(1),
+        ..ContainerState::default()
+    }];
+}
+
+pub(super) fn no_network(snapshot: &mut Snapshot) {
+    for name in checks::fixture::NODES {
+        let message = "container runtime network not ready: cni plugin not initialized";
+        snapshot.kube_node_mut(name).conditions = vec![condition("Ready", "False", "KubeletNotReady", message)];
+    }
+}
+
+pub(super) fn half_upgraded(snapshot: &mut Snapshot) {
+    "v1.12.4".clone_into(&mut snapshot.talos_of("w-1").contact.as_mut().unwrap().version.tag);
+    let node = snapshot.kube_node_mut("w-1");
+    node.unschedulable = true;
+    node.cordoned_by_talos = true;
+}
+
+/// The members by etcd's own API, Talos aside.
+pub(super) fn external_etcd(snapshot: &mut Snapshot) {
+    let endpoint = |n: usize| EtcdEndpoint {
+        address: format!("https://{}:2379", checks::fixture::address(n)),
+        status: Ok(checks::fixture::etcd_status(n)),
+        members: Ok((0..3).map(checks::fixture::member).collect()),
+        alarms: Ok(Vec::new()),
+    };
+    snapshot.external_etcd = Some((0..3).map(endpoint).collect());
+}
+
+pub(super) const NO_NODES: Break = |snapshot| snapshot.kube().nodes = gap(GapKind::ServerError);
+
+pub(super) const CASES: &[Case] = &[
+    Case {
+        cause: "credentials-expired",
+        trouble: |snapshot| talos_certificate(snapshot).not_after = ago(3600),
+        needs: &[|snapshot| snapshot.talos_mut().credentials = gap(GapKind::Malformed)],
+    },
+    Case {
+        cause: "talosconfig-of-another-cluster",
+        trouble: |snapshot| endpoints(snapshot, GapKind::UnknownCa),
+        needs: &[|snapshot| snapshot.talos_mut().endpoints[1].version = gap(GapKind::ConnectTimedOut)],
+    },
+    Case {
+        cause: "kubeconfig-of-another-cluster",
+        trouble: |snapshot| {
+            for (n, node) in snapshot.kube().nodes.as_mut().unwrap().iter_mut().enumerate() {
+                node.name = format!("other-{n}");
+                node.addresses = vec![format!("10.9.0.{n}")];
+            }
+        },
+        needs: &[NO_NODES],
+    },
+    Case {
+        cause: "worker-as-endpoint",
+        trouble: |snapshot| snapshot.talos_mut().endpoints[0].role = Ok(Some(Role::Worker)),
+        needs: &[|snapshot| snapshot.talos_mut().endpoints[0].role = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "talos-role-insufficient",
+        trouble: |snapshot| snapshot.talos_of("cp-1").etcd_alarms = gap(GapKind::Forbidden),
+        needs: &[|snapshot| snapshot.talos_of("cp-1").etcd_alarms = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "etcd-rights-missing",
+        trouble: |snapshot| {
+            external_etcd(snapshot);
+            for endpoint in snapshot.external_etcd.as_mut().unwrap() {
+                endpoint.alarms = gap(GapKind::Forbidden);
+            }
+        },
+        needs: &[|snapshot| {
+            for endpoint in snapshot.external_etcd.as_mut().unwrap() {
+                endpoint.alarms = gap(GapKind::ServerError);
+            }
+        }],
+    },
+    Case {
+        cause: "kubernetes-rights-missing",
+        trouble: |snapshot| {
+            snapshot.kube().daemon_sets = gap(GapKind::Forbidden);
+            snapshot.memory = snapshot.memory.after(snapshot, Duration::ZERO);
+            snapshot.memory.elapsed = Duration::from_secs(100);
+        },
+        needs: &[|snapshot| snapshot.kube().daemon_sets = gap(GapKind::ServerError)],
+    },
+    Case {
+        cause: "certificate-renewal-broken",
+        trouble: |snapshot| snapshot.talos_mut().endpoints[2].version = gap(GapKind::PeerCertificateExpired),
+        needs: &[
+            |snapshot| snapshot.talos_mut().endpoints[2].version = gap(GapKind::TimedOut),
+            |snapshot| endpoints(snapshot, GapKind::PeerCertificateExpired),
+        ],
+    },
+    Case {
+        cause: "certificate-renewal-broken",
+        trouble: |snapshot| {
+            let why = "tls: failed to verify certificate: x509: certificate has expired or is not yet valid";
+            snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why));
+        },
+        needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
+    },
+    Case {
+        cause: "clock-not-synchronised",
+        trouble: |snapshot| {
+            snapshot.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
+        },
+        needs: &[|snapshot| snapshot.talos_of("cp-2").time_status = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "kubelet-certificate-unapproved",
+        trouble: |snapshot| {
+            let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
+            request.pending = true;
+            "system:node:cp-2".clone_into(&mut request.user);
+            snapshot.talos_of("cp-2").static_pod_statuses = Ok(Vec::new());
+        },
+        needs: &[
+            |snapshot| snapshot.kube().signing_requests = gap(GapKind::Forbidden),
+            |snapshot| "system:node:cp-3".clone_into(&mut snapshot.kube().signing_requests.as_mut().unwrap()[0].user),
+        ],
+    },
+    Case {
+        cause: "machine-unconfigured",
+        trouble: |snapshot| unreached(snapshot, GapKind::Maintenance),
+        needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
+    },
+    Case {
+        cause: "node-removed-but-listed",
+        trouble: |snapshot| {
+            unreached(snapshot, GapKind::NodeUnreachable);
+            snapshot.node_mut("w-1").sources.discovery = false;
+            silent(snapshot);
+        },
+        needs: &[|snapshot| snapshot.talos_mut().discovery = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "autoscaler-removes-nodes",
+        trouble: |snapshot| {
+            snapshot.asked.expect_workers = Some(1);
+            snapshot.node_mut("w-1").leaving = true;
+        },
+        needs: &[|snapshot| snapshot.asked.expect_workers = None, |snapshot| snapshot.asked.expect_workers = Some(2)],
+    },
+    Case {
+        cause: "node-down",
+        trouble: |snapshot| {
+            unreached(snapshot, GapKind::NodeUnreachable);
+            silent(snapshot);
+        },
+        needs: &[|snapshot| snapshot.node_mut("w-1").talos.contact = Err(Gap::not_asked())],
+    },
+    Case {
+        cause: "node-hangs",
+        trouble: |snapshot| {
+            snapshot.power_off("cp-3");
+            snapshot.node_mut("cp-3").talos = TalosNode::unasked(&Gap::new(GapKind::TimedOut, "no answer in 5 s"));
+            snapshot.talos_mut().endpoints[2].version = gap(GapKind::TimedOut);
+        },
+        needs: &[|snapshot| snapshot.talos_mut().endpoints[2].version = gap(GapKind::ConnectTimedOut)],
+    },
+    Case {
+        cause: "talos-api-cut-off",
+        trouble: |snapshot| {
+            unreached(snapshot, GapKind::NodeUnreachable);
+            snapshot.memory.rounds = 1;
+            snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("w-1").unwrap().moved_within =
+                Some(Duration::from_secs(12));
+        },
+        needs: &[
+            |snapshot| snapshot.kube().node_leases = gap(GapKind::TimedOut),
+            |snapshot| snapshot.memory.rounds = 0,
+            |snapshot| snapshot.memory.answered.extend(["w-1".to_owned()]),
+            NO_NODES,
+            |snapshot| snapshot.node_mut("w-1").talos.contact = Err(Gap::not_asked()),
+        ],
+    },
+    Case {
+        cause: "cluster-not-bootstrapped",
+        trouble: never_bootstrapped,
+        needs: &[
+            |snapshot| snapshot.talos_of("cp-2").etcd_data_absent = gap(GapKind::TimedOut),
+            |snapshot| snapshot.talos_of("cp-2").services = gap(GapKind::TimedOut),
+        ],
+    },
+    Case {
+        cause: "bootstrapped-twice",
+        trouble: |snapshot| {
+            let mut other = members(snapshot);
+            other.retain(|member| member.name == "cp-3");
+            let mut rest = members(snapshot);
+            rest.retain(|member| member.name != "cp-3");
+            snapshot.set_members(&rest);
+            snapshot.talos_of("cp-3").etcd_members = Ok(other);
+        },
+        needs: &[no_lists],
+    },
+    Case {
+        cause: "boot-held-up",
+        trouble: |snapshot| {
+            stage(snapshot, "w-1", "booting");
+            service(snapshot, "w-1", "cri", "Waiting");
+        },
+        needs: &[
+            |snapshot| snapshot.talos_of("w-1").services = gap(GapKind::TimedOut),
+            |snapshot| snapshot.talos_of("w-1").machine_status = gap(GapKind::TimedOut),
+        ],
+    },
+    Case { cause: "etcd-out-of-space", trouble: |snapshot| raise(snapshot, &AlarmKind::NoSpace), needs: &[no_alarms] },
+    Case { cause: "etcd-data-corrupt", trouble: |snapshot| raise(snapshot, &AlarmKind::Corrupt), needs: &[no_alarms] },
+    Case { cause: "etcd-quorum-lost", trouble: quorum_lost, needs: &[no_statuses] },
+    Case {
+        cause: "etcd-member-stuck-joining",
+        trouble: |snapshot| {
+            snapshot.etcd_status_mut("cp-3").is_learner = true;
+            let mut members = members(snapshot);
+            members[2].is_learner = true;
+            snapshot.set_members(&members);
+        },
+        needs: &[|snapshot| {
+            no_lists(snapshot);
+            no_statuses(snapshot);
+        }],
+    },
+    Case { cause: "etcd-member-without-machine", trouble: stale_member, needs: &[no_lists] },
+    Case {
+        cause: "etcd-member-removed",
+        trouble: |snapshot| {
+            let mut left = members(snapshot);
+            left.retain(|member| member.name != "cp-3");
+            snapshot.set_members(&left);
+            service(snapshot, "cp-3", "etcd", "Preparing");
+            snapshot.talos_of("cp-3").etcd_members = gap(GapKind::ConnectionRefused);
+            snapshot.talos_of("cp-3").etcd_status = gap(GapKind::ConnectionRefused);
+        },
+        needs: &[no_lists, no_statuses, |snapshot| snapshot.talos_of("cp-3").services = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "etcd-member-down",
+        trouble: |snapshot| service(snapshot, "cp-3", "etcd", "Waiting"),
+        needs: &[no_lists, no_statuses, |snapshot| snapshot.talos_of("cp-3").services = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "kubelet-not-running",
+        trouble: |snapshot| service(snapshot, "w-1", "kubelet", "Waiting"),
+        needs: &[|snapshot| snapshot.talos_of("w-1").services = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "component-crash-looping",
+        trouble: crashes,
+        needs: &[|snapshot| {
+            snapshot.talos_of("cp-2").static_pod_statuses = gap(GapKind::TimedOut);
+        }],
+    },
+    Case {
+        cause: "load-balancer-down",
+        trouble: |snapshot| snapshot.kube().endpoint = gap(GapKind::ConnectTimedOut),
+        needs: &[|snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = gap(GapKind::ConnectTimedOut)],
+    },
+    Case {
+        cause: "api-server-down",
+        trouble: |snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = gap(GapKind::TimedOut),
+        needs: &[|snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = Err(Gap::not_asked())],
+    },
+    Case { cause: "network-plugin-missing", trouble: no_network, needs: &[NO_NODES] },
+    Case {
+        cause: "dns-switched-off",
+        trouble: |snapshot| {
+            snapshot.kube().dns_endpoints = Ok(Vec::new());
+            let dns = &mut snapshot.kube().deployments.as_mut().unwrap()[0];
+            (dns.replicas, dns.available) = (0, 0);
+        },
+        needs: &[
+            |snapshot| snapshot.kube().deployments = gap(GapKind::TimedOut),
+            |snapshot| snapshot.kube().dns_endpoints = gap(GapKind::TimedOut),
+        ],
+    },
+    Case {
+        cause: "upgrade-half-done",
+        trouble: half_upgraded,
+        needs: &[
+            NO_NODES,
+            |snapshot| snapshot.talos_of("w-1").contact = gap(GapKind::TimedOut),
+            |snapshot| snapshot.talos_of("w-1").machine_status = gap(GapKind::TimedOut),
+        ],
+    },
+];
