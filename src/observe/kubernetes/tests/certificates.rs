@@ -1,0 +1,76 @@
+//! Whom the client trusts, and by what it is known itself.
+
+use super::*;
+
+#[tokio::test]
+async fn an_unknown_ca_gets_no_credentials() {
+    let (ours, theirs) = (Pki::new(), Pki::new());
+    let server = good(&theirs, |_| http("200 OK", "", READY)).await;
+    let mut config = ours.config(&server.url());
+    config.auth_info.token = Some("s3cret".to_owned().into());
+    assert_eq!(both(config.clone(), CALL).await, GapKind::UnknownCa);
+    let direct = client(config, CALL).await.server("127.0.0.1", server.port).await;
+    assert_eq!(direct.unwrap_err().kind, GapKind::UnknownCa);
+    assert!(server.connections() >= 3);
+    assert_eq!(server.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
+}
+
+#[tokio::test]
+async fn certificates_are_refused_each_for_its_own_reason() {
+    let pki = Pki::new();
+    let year = |year| move |params: &mut rcgen::CertificateParams| params.not_after = rcgen::date_time_ymd(year, 1, 1);
+    for (names, end, kind) in
+        [(["127.0.0.2"], 4000, GapKind::NameNotInCertificate), (["127.0.0.1"], 2020, GapKind::PeerCertificateExpired)]
+    {
+        let tls = pki.tls(&pki.issue(&names, year(end)), Clients::Optional, &[]);
+        let server = serve(tls, |_| http("200 OK", "", READY)).await;
+        assert_eq!(both(pki.config(&server.url()), CALL).await, kind);
+        assert!(server.heads().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn tls_server_name_is_for_the_endpoint_alone() {
+    let pki = Pki::new();
+    let tls = pki.tls(&pki.issue(&["k8s.example"], |_| {}), Clients::Optional, &[]);
+    let server =
+        serve(
+            tls,
+            |head| {
+                if head.starts_with("GET /readyz") { http("200 OK", "", READY) } else { node_list("", &["cp-1"]) }
+            },
+        )
+        .await;
+    let mut config = pki.config(&server.url());
+    config.tls_server_name = Some("k8s.example".to_owned());
+    assert_eq!(readyz(config.clone(), CALL).await.unwrap().status, 200);
+    assert_eq!(nodes(config.clone(), CALL).await.unwrap().len(), 1);
+    let direct = client(config, CALL).await.server("127.0.0.1", server.port).await;
+    assert_eq!(direct.unwrap_err().kind, GapKind::NameNotInCertificate);
+}
+
+/// On each way that a probe takes: under the name that was dialled, and under another.
+#[tokio::test]
+async fn the_certificate_of_the_server_is_seen() {
+    let pki = Pki::new();
+    let leaf = pki.issue(&["127.0.0.1", "k8s.example"], |params| {
+        params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2999, 1, 1);
+    });
+    let server = serve(pki.tls(&leaf, Clients::Optional, &[]), |_| http("500 Internal Server Error", "", "")).await;
+    for name in [None, Some("k8s.example".to_owned())] {
+        let mut config = pki.config(&server.url());
+        config.tls_server_name = name;
+        let seen = readyz(config, CALL).await.unwrap().certificate.unwrap();
+        let seen = (seen.not_before.to_string(), seen.not_after.to_string());
+        assert_eq!(seen, ("2026-01-01T00:00:00Z".to_owned(), "2999-01-01T00:00:00Z".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_demanded_client_certificate_that_is_missing_is_told() {
+    let pki = Pki::new();
+    let tls = pki.tls(&pki.issue(&["127.0.0.1"], |_| {}), Clients::Demanded, &[]);
+    let server = serve(tls, |_| http("200 OK", "", READY)).await;
+    assert_eq!(both(pki.config(&server.url()), CALL).await, GapKind::ClientCertificateRefused);
+}

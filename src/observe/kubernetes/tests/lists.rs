@@ -1,0 +1,150 @@
+//! What comes back in place of a list: refusals, redirects, answers without end, pages that repeat.
+
+use super::*;
+
+#[tokio::test]
+async fn refusals_of_lists_are_told_apart() {
+    let pki = Pki::new();
+    let status = |code: u16, message: &str| {
+        format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","message":"{message}","code":{code}}}"#)
+    };
+    for (line, body, kind, text) in [
+        ("401 Unauthorized", status(401, "Unauthorized"), GapKind::Unauthenticated, "401: Unauthorized"),
+        ("403 Forbidden", status(403, "nodes is forbidden"), GapKind::Forbidden, "403: nodes is forbidden"),
+        ("404 Not Found", "404 page not found\n".to_owned(), GapKind::ServerError, "404: 404 page not found"),
+        (
+            "429 Too Many Requests",
+            "Too many requests, please try again later.\n".to_owned(),
+            GapKind::Throttled,
+            "429: Too many requests, please try again later.",
+        ),
+        ("410 Gone", EXPIRED.to_owned(), GapKind::ServerError, "410: The provided continue parameter is too old"),
+        (
+            "500 Internal Server Error",
+            status(500, "etcdserver: no leader"),
+            GapKind::ServerError,
+            "500: etcdserver: no leader",
+        ),
+        ("503 Service Unavailable", String::new(), GapKind::ServerError, "503 Service Unavailable"),
+    ] {
+        let server = good(&pki, move |_| http(line, "retry-after: 1\r\n", &body)).await;
+        let gap = nodes(pki.config(&server.url()), CALL).await.unwrap_err();
+        assert_eq!((gap.kind, gap.text.as_str()), (kind, text));
+        assert_eq!(server.heads().len(), 1, "nothing is retried");
+    }
+}
+
+#[tokio::test]
+async fn redirects_are_answers_and_are_not_followed() {
+    let pki = Pki::new();
+    let other = good(&pki, |_| http("200 OK", "", READY)).await;
+    let location = format!("location: {}/readyz\r\n", other.url());
+    let server = good(&pki, move |_| http("302 Found", &location, "")).await;
+    let config = pki.config(&server.url());
+    assert_eq!(readyz(config.clone(), CALL).await.unwrap().status, 302);
+    assert_eq!(nodes(config, CALL).await.unwrap_err().kind, GapKind::ServerError);
+    assert_eq!(other.connections(), 0);
+}
+
+#[tokio::test]
+async fn endless_answers_are_cut_off() {
+    let pki = Pki::new();
+    let server =
+        good(&pki, |_| Reply::Endless(b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), b"[+]ping ok\n".repeat(1000))).await;
+    assert_eq!(readyz(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
+}
+
+#[tokio::test]
+async fn answers_that_are_no_such_list_are_malformed() {
+    let pki = Pki::new();
+    for body in [
+        "",
+        "{",
+        "<html>",
+        "[]",
+        r#"{"kind":"NodeList","apiVersion":"v1","metadata":{}}"#,
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#,
+        r#"{"kind":"NodeList","apiVersion":"v2","metadata":{},"items":[]}"#,
+        r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{}}]}"#,
+        r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":""}}]}"#,
+        r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":7}}]}"#,
+        r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}"#,
+    ] {
+        let server = good(&pki, move |_| http("200 OK", "", body)).await;
+        let gap = nodes(pki.config(&server.url()), CALL).await.unwrap_err();
+        assert_eq!(gap.kind, GapKind::Malformed, "{body}: {}", gap.text);
+    }
+    let foreign = r#"[{"metadata":{"name":"a","namespace":"default"}}]"#;
+    let server = good(&pki, |_| list("PodList", "v1", "", foreign)).await;
+    let client = client(pki.config(&server.url()), CALL).await;
+    let seen = client.observe(&BTreeSet::from([Fact::Pods]), &KnownLeases::default()).await;
+    assert_eq!(seen.pods.unwrap_err().kind, GapKind::Malformed);
+}
+
+#[tokio::test]
+async fn long_lists_are_read_to_their_end() {
+    let pki = Pki::new();
+    let server = good(&pki, |head| {
+        assert!(head.contains("limit=500"), "{head}");
+        if head.contains("continue=second") { node_list("", &["w-2"]) } else { node_list("second", &["cp-1", "w-1"]) }
+    })
+    .await;
+    let names: Vec<_> =
+        nodes(pki.config(&server.url()), CALL).await.unwrap().into_iter().map(|node| node.name).collect();
+    assert_eq!(names, ["cp-1", "w-1", "w-2"]);
+}
+
+#[tokio::test]
+async fn an_expired_continuation_is_begun_anew_once() {
+    let pki = Pki::new();
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let server = good(&pki, move |head| {
+        let round = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match (round, head.contains("continue=")) {
+            (0 | 2, false) => node_list("next", &["cp-1"]),
+            (1, true) => http("410 Gone", "", EXPIRED),
+            (3, true) => node_list("", &["w-1"]),
+            _ => http("500 Internal Server Error", "", ""),
+        }
+    })
+    .await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap().len(), 2, "nothing twice");
+
+    let server = good(&pki, |head| {
+        if head.contains("continue=") { http("410 Gone", "", EXPIRED) } else { node_list("next", &["cp-1"]) }
+    })
+    .await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::ServerError);
+    assert_eq!(server.heads().len(), 4);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_too_large() {
+    let pki = Pki::new();
+    let number = std::sync::atomic::AtomicUsize::new(0);
+    let server = good(&pki, move |_| {
+        let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        node_list("again", &[&format!("w-{number}")])
+    })
+    .await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
+}
+
+#[tokio::test]
+async fn a_page_that_comes_twice_is_no_next_page() {
+    let pki = Pki::new();
+    let server =
+        good(&pki, |head| node_list(if head.contains("continue=") { "" } else { "next" }, &["cp-1", "cp-2"])).await;
+    let gap = nodes(pki.config(&server.url()), CALL).await.unwrap_err();
+    assert_eq!((gap.kind, gap.text.as_str()), (GapKind::Malformed, "`NodeList` has `cp-1` twice"));
+}
+
+#[tokio::test]
+async fn a_second_page_that_fails_is_no_shorter_list() {
+    let pki = Pki::new();
+    let server = good(&pki, |head| {
+        if head.contains("continue=") { http("403 Forbidden", "", "") } else { node_list("next", &["cp-1"]) }
+    })
+    .await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::Forbidden);
+}
