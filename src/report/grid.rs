@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::alike::names;
 use super::sanitise::brief;
 use super::style::mark;
 use super::{Report, Selection};
@@ -75,11 +76,7 @@ impl Band<'_> {
 
     /// `cp-1, cp-2 and 3 more`, each name as `show` writes it.
     pub(super) fn label(&self, show: fn(&str) -> String) -> String {
-        let names: Vec<_> = self.rows.iter().take(NAMED).map(|row| show(&label(&row.target))).collect();
-        match self.rows.len() - names.len() {
-            0 => names.join(", "),
-            more => format!("{} and {more} more", names.join(", ")),
-        }
+        names(self.rows.iter().map(|row| show(&label(&row.target))), NAMED)
     }
 }
 

@@ -323,14 +323,7 @@ fn entry(check: &CheckReport, report: &Report) -> Check {
         flapped: check.flapped,
         blocked_by: check.blocked_by(),
         targets: check.findings.iter().map(target_status).collect(),
-        problems: check
-            .findings
-            .iter()
-            .filter_map(|finding| match &finding.outcome {
-                Outcome::Problem(problem) => Some(problem_entry(&finding.target, problem, report)),
-                _ => None,
-            })
-            .collect(),
+        problems: check.problems().map(|(target, problem)| problem_entry(target, problem, report)).collect(),
     }
 }
 

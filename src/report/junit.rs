@@ -136,7 +136,7 @@ fn body(check: &CheckReport, report: &Report) -> String {
 
 /// The first problem of the severity that decided, how many more there are, and what lies behind it.
 fn short(check: &CheckReport, report: &Report, severity: Severity) -> String {
-    let mut problems = super::text::of_severity(&check.findings, severity);
+    let mut problems = check.problems_of(severity);
     match problems.next() {
         None => "nothing was found out, which is not a pass".to_owned(),
         Some((target, problem)) => {

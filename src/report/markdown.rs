@@ -5,7 +5,7 @@
 
 use std::io::{self, Write as _};
 
-use super::grid::legend;
+use super::grid::{Band, Grid, legend};
 use super::json::skip_reason;
 use super::sanitise::ascii;
 use super::style::mark;
@@ -17,6 +17,10 @@ use crate::checks::Status;
 const LIMIT: usize = 900 * 1024;
 /// Of which the text of what is wrong takes so much at most, in bytes.
 const DETAILS: usize = 600 * 1024;
+/// And the table of all nodes.
+const NODES: usize = 200 * 1024;
+/// Where something has no room.
+const ALL_OF_IT: &str = "(the JSON report has all of it)";
 
 /// Writes the document.
 pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut Vec<u8>) -> io::Result<()> {
@@ -40,12 +44,13 @@ pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut Vec<u8>) -> io
     text::logs(report, style, &mut evidence);
     block(&evidence, &mut lines);
     checks(report, style, &mut lines);
+    nodes(report, style, &mut lines);
     let mut written = 0;
     for line in lines {
         let line = if style.ascii { ascii(&line) } else { line };
         written += line.len() + 1;
         if written > LIMIT {
-            return writeln!(out, "\n(the JSON report has all of it)");
+            return writeln!(out, "\n{ALL_OF_IT}");
         }
         writeln!(out, "{line}")?;
     }
@@ -54,15 +59,42 @@ pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut Vec<u8>) -> io
 
 fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     let grid = report.grid();
+    heading(&grid, lines);
+    lines.extend(grid.bands(!style.verbose).iter().map(|band| row(band, style)));
+    lines.extend([String::new(), legend(style.ascii).join(", ")]);
+}
+
+/// A row for each node, folded away, where the grid at the top has one for many.
+fn nodes(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    let grid = report.grid();
+    if !text::judged(report) || grid.bands(!style.verbose).len() == grid.rows.len() {
+        return;
+    }
+    lines.extend([String::new(), "<details><summary>every node</summary>".to_owned()]);
+    heading(&grid, lines);
+    let mut written = 0;
+    for band in grid.bands(false) {
+        let row = row(&band, style);
+        written += row.len() + 1;
+        if written > NODES {
+            lines.extend([String::new(), ALL_OF_IT.to_owned()]);
+            break;
+        }
+        lines.push(row);
+    }
+    lines.extend([String::new(), "</details>".to_owned()]);
+}
+
+fn heading(grid: &Grid, lines: &mut Vec<String>) {
     let columns: Vec<_> = grid.stages.iter().map(|stage| stage.column()).collect();
     lines.push(String::new());
     lines.push(format!("|  | {} |", columns.join(" | ")));
     lines.push(format!("| --- |{}", " :-: |".repeat(columns.len())));
-    for band in grid.bands(!style.verbose) {
-        let marks: Vec<_> = band.cells().iter().map(|cell| mark(*cell, style.ascii).to_string()).collect();
-        lines.push(format!("| {} | {} |", band.label(cell), marks.join(" | ")));
-    }
-    lines.extend([String::new(), legend(style.ascii).join(", ")]);
+}
+
+fn row(band: &Band<'_>, style: &TextStyle) -> String {
+    let marks: Vec<_> = band.cells().iter().map(|cell| mark(*cell, style.ascii).to_string()).collect();
+    format!("| {} | {} |", band.label(cell), marks.join(" | "))
 }
 
 /// Lines of the text report, as they are there.
@@ -80,7 +112,7 @@ fn block(content: &[String], lines: &mut Vec<String>) {
     for line in content {
         written += line.len() + 1;
         if written > DETAILS {
-            lines.push("(the JSON report has all of it)".to_owned());
+            lines.push(ALL_OF_IT.to_owned());
             break;
         }
         lines.push(line.trim_end().to_owned());

@@ -6,6 +6,8 @@
 #[cfg(test)]
 pub(crate) mod fixture;
 
+mod alike;
+mod begin;
 mod diagnoses;
 pub(crate) mod files;
 pub(crate) mod format;
@@ -31,7 +33,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::checks::{Check, Finding, Outcome, Status};
+use crate::checks::{Check, Finding, Outcome, Problem, Severity, Status, Target};
 use crate::diagnosis::Diagnosis;
 use crate::exit::Exit;
 use crate::logs::Tail;
@@ -187,6 +189,18 @@ impl CheckReport {
             (_, Some(status)) => status,
             (_, None) => Status::Error,
         }
+    }
+
+    /// What is wrong, or could not be determined, and of whom.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = (&Target, &Problem)> {
+        self.findings.iter().filter_map(|finding| match &finding.outcome {
+            Outcome::Problem(problem) => Some((&finding.target, problem)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn problems_of(&self, severity: Severity) -> impl Iterator<Item = (&Target, &Problem)> {
+        self.problems().filter(move |(_, problem)| problem.severity == severity)
     }
 
     /// The checks that did not pass, so that this one could not look; each once.

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use super::hints::{self, Rendered};
 use super::sanitise::clean;
 use super::style::{Paint, paint};
-use super::text::{TextStyle, count, is_unjudged, of_severity, shown, wrap};
-use super::{CheckReport, Report, diagnoses};
+use super::text::{TextStyle, count, is_unjudged, shown, wrap};
+use super::{CheckReport, Report, alike, diagnoses};
 use crate::checks::{Finding, Kind, Outcome, Problem, Reason, Severity, Status, Target};
 use crate::diagnosis::Diagnosis;
 use crate::duration::human;
@@ -33,16 +33,10 @@ pub(super) struct Block<'a> {
 
 /// What follows from the problems of a block.
 pub(super) struct Consequences<'a> {
-    /// Checks that only repeat it: what each observed, and of whom.
-    pub(super) also: Vec<(&'static str, Vec<Repeated<'a>>)>,
+    /// Checks that only repeat it, and what each found.
+    pub(super) also: Vec<(&'static str, Vec<(&'a Target, &'a Problem)>)>,
     /// Checks that could not look because of it.
     pub(super) blocked: BTreeSet<&'static str>,
-}
-
-/// One observation, and whom it was made of.
-pub(super) struct Repeated<'a> {
-    pub(super) observed: &'a str,
-    pub(super) targets: Vec<&'a Target>,
 }
 
 /// The blocks of a report in the order of the text report: the one to begin with comes last.
@@ -59,9 +53,9 @@ pub(super) fn blocks(report: &Report) -> Vec<Block<'_>> {
     blocks
 }
 
-pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+pub(super) fn write(report: &Report, blocks: &[Block<'_>], style: &TextStyle, lines: &mut Vec<String>) {
     unjudged(report, style, lines);
-    for block in blocks(report) {
+    for block in blocks {
         lines.push(String::new());
         block.write(report, style, lines);
     }
@@ -87,7 +81,8 @@ fn unjudged(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
 
 /// All that is to say of one check alone, in full, for formats that show each check by itself.
 pub(super) fn body(check: &CheckReport, report: &Report) -> String {
-    let style = TextStyle::default();
+    // A document of its own has room for all.
+    let style = TextStyle { verbose: true, ..TextStyle::default() };
     let mut blocks = Vec::new();
     for severity in [Severity::Fail, Severity::Error, Severity::Warn] {
         blocks_of(check, severity, None, &mut blocks);
@@ -118,7 +113,7 @@ pub(super) fn of_check<'a>(check: &CheckReport, report: &'a Report) -> impl Iter
 /// to the diagnosis.
 fn blocks_of<'a>(check: &'a CheckReport, severity: Severity, report: Option<&Report>, blocks: &mut Vec<Block<'a>>) {
     let first = blocks.len();
-    for (target, problem) in of_severity(&check.findings, severity) {
+    for (target, problem) in check.problems_of(severity) {
         let is_diagnosed = |report| diagnoses::of(report, check.check.id, target, problem).is_some();
         if report.is_some_and(is_diagnosed) {
             continue;
@@ -140,15 +135,9 @@ pub(super) fn root(report: &Report, cause: &'static str, target: &Target) -> Opt
     let mut cause = cause;
     for _ in 0..report.checks.len() {
         let check = report.checks.iter().find(|check| check.check.id == cause)?;
-        let problems = || {
-            check.findings.iter().filter_map(|finding| match &finding.outcome {
-                Outcome::Problem(problem) => Some((&finding.target, problem)),
-                _ => None,
-            })
-        };
-        let same = problems().find(|(other, _)| *other == target);
-        let own = problems().find(|(_, problem)| problem.explained_by.is_none());
-        match same.or(own).or_else(|| problems().next())?.1.explained_by {
+        let same = check.problems().find(|(other, _)| *other == target);
+        let own = check.problems().find(|(_, problem)| problem.explained_by.is_none());
+        match same.or(own).or_else(|| check.problems().next())?.1.explained_by {
             None => return Some(cause),
             Some(next) => cause = next,
         }
@@ -204,7 +193,7 @@ impl Block<'_> {
         self.severity != Severity::Warn && self.problems.iter().all(|(_, problem)| !problem.waiting_helps)
     }
 
-    /// Who, what should be, what is. What is the same for all is said once; nobody is left out.
+    /// Who, what should be, what is. What is the same for all is said once.
     fn targets(&self, style: &TextStyle, lines: &mut Vec<String>) {
         let (first, problem) = self.problems[0];
         let label = label(first.kind, self.problems.len() > 1);
@@ -214,8 +203,13 @@ impl Block<'_> {
         let observed = clean(&problem.observed);
         if alike && same_expectation {
             if self.problems.iter().any(|(target, _)| target.kind != Kind::Cluster) {
-                let names = self.problems.iter().map(|(target, _)| named(target)).collect();
+                let all = self.problems.len();
+                let more = if style.verbose || all <= alike::NAMES { 0 } else { all - alike::SOME };
+                let names = self.problems[..all - more].iter().map(|(target, _)| named(target)).collect();
                 lines.extend(wrap(&field(label, ""), names, style.columns()));
+                if more > 0 {
+                    lines.push(field("", &alike::more(more)));
+                }
             }
             let together = format!("{}     observed  {observed}", field("expected", &expected));
             if together.chars().count() <= style.columns() {
@@ -229,12 +223,16 @@ impl Block<'_> {
         if same_expectation {
             lines.push(field("expected", &expected));
         }
-        for (n, (target, problem)) in self.problems.iter().enumerate() {
-            let mut line = format!("{}: {}", named(target), clean(&problem.observed));
-            if !same_expectation {
-                line = format!("{line} (expected {})", clean(&problem.expected));
-            }
+        let (told, left) = alike::lines(&self.problems, alike::LINES, named, style, |it| {
+            let expected = clean(&it.first.expected);
+            let expected = if same_expectation { String::new() } else { format!(" (expected {expected})") };
+            format!("{}: {}{expected}", it.whom, it.observed)
+        });
+        for (n, line) in told.into_iter().enumerate() {
             lines.push(field(if n == 0 { label } else { "" }, &line));
+        }
+        if left > 0 {
+            lines.push(field("", &alike::more(left)));
         }
     }
 
@@ -268,7 +266,7 @@ impl Block<'_> {
         let id = self.check.check.id;
         let mut consequences = Consequences { also: Vec::new(), blocked: BTreeSet::new() };
         for check in &report.checks {
-            let mut repeated: Vec<Repeated<'_>> = Vec::new();
+            let mut repeated = Vec::new();
             let is_root = |problem: &Problem, target: &Target| {
                 diagnoses::of(report, check.check.id, target, problem).is_none()
                     && problem.explained_by.and_then(|cause| root(report, cause, target)) == Some(id)
@@ -276,10 +274,7 @@ impl Block<'_> {
             for Finding { target, outcome } in &check.findings {
                 match outcome {
                     Outcome::Problem(problem) if check.check.id != id && is_root(problem, target) => {
-                        match repeated.iter_mut().find(|known| known.observed == problem.observed) {
-                            Some(known) => known.targets.push(target),
-                            None => repeated.push(Repeated { observed: &problem.observed, targets: vec![target] }),
-                        }
+                        repeated.push((target, problem));
                     }
                     Outcome::Blocked(by) if *by == id => {
                         consequences.blocked.insert(check.check.id);
@@ -296,17 +291,19 @@ impl Block<'_> {
 
     fn consequence_lines(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
         let Some(Consequences { also, blocked }) = self.consequences(report) else { return };
-        for (n, (id, repeated)) in also.iter().enumerate() {
-            let each = repeated.iter().map(|Repeated { observed, targets }| {
-                let targets: Vec<_> = targets.iter().map(|target| shown(target)).collect();
-                format!("{}: {}", targets.join(", "), clean(observed))
-            });
-            let line = format!("{id} ({})", each.collect::<Vec<_>>().join("; "));
-            lines.push(field(if n == 0 { "also" } else { "" }, &line));
+        let mut label = "also";
+        for (id, problems) in &also {
+            let (told, left) =
+                alike::lines(problems, alike::FEW, shown, style, |it| format!("{}: {}", it.whom, it.observed));
+            let left = (left > 0).then(|| alike::more(left));
+            for line in told.into_iter().chain(left) {
+                lines.push(field(label, &format!("{id}  {line}")));
+                label = "";
+            }
         }
         if !blocked.is_empty() {
             let ids = blocked.into_iter().map(str::to_owned).collect();
-            lines.extend(wrap(&field("blocks", ""), ids, style.columns()));
+            lines.extend(wrap(&field("blocks", ""), alike::blocked(ids, style), style.columns()));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use super::hints;
 use super::json::skip_reason;
 use super::sanitise::clean;
-use super::text::{TextStyle, of_severity, shown, verdict};
+use super::text::{TextStyle, shown, verdict};
 use super::{CheckReport, Report, diagnoses};
 use crate::checks::{Problem, Severity, Status, Target};
 
@@ -57,7 +57,7 @@ fn point(number: usize, check: &CheckReport, report: &Report, out: &mut Vec<u8>)
     }
     let problems: Vec<_> = [Severity::Fail, Severity::Error, Severity::Warn]
         .into_iter()
-        .flat_map(|severity| of_severity(&check.findings, severity))
+        .flat_map(|severity| check.problems_of(severity))
         .collect();
     let more = problems.len().saturating_sub(PROBLEMS).to_string();
     if more != "0" {

@@ -6,6 +6,7 @@ mod goldens;
 mod hostile;
 mod junit;
 mod schema;
+mod sizes;
 
 use serde_json::Value;
 
@@ -46,7 +47,8 @@ fn the_last_lines_name_machine_cause_and_next_command() {
     let last = lines[lines.len() - 10..].join("\n");
     assert!(last.contains("control plane 10.0.0.3 (cp-3) does not answer"), "{last}");
     assert!(last.contains("talosctl --context prod -n 10.0.0.3 version"), "{last}");
-    assert!(last.contains("(and 7 more above)"), "{last}");
+    assert!(last.contains("(and 8 more above)"), "{last}");
+    assert!(last.contains("\nunhealthy: 4 failed"), "{last}");
 }
 
 #[test]
@@ -105,7 +107,7 @@ fn every_offender_is_named_and_hints_are_not_repeated() {
         })
         .collect();
     let text = shown(&format::TEXT, &report);
-    let end = text.rsplit("\n\n").next().unwrap();
+    let end = text.split("\n\n").find(|block| block.starts_with("talos.nodes.reachable  failed")).unwrap();
     for n in 1..=40 {
         assert!(end.contains(&format!("cp-{n} (10.0.0.{n})")), "{end}");
     }
@@ -158,7 +160,7 @@ fn verdict_lines() {
     let verdict = |report: &Report| {
         let text = shown(&format::TEXT, report);
         let first = text.lines().next().unwrap_or_default().to_owned();
-        assert_eq!(text.lines().filter(|line| *line == first).count(), 2, "at the top and before the details: {text}");
+        assert_eq!(text.lines().filter(|line| *line == first).count(), 2, "at the top and at the end: {text}");
         first
     };
     let mut report = fixture::healthy();

@@ -6,8 +6,8 @@ use std::io;
 use super::grid::legend;
 use super::sanitise::{ascii, clean, log_lines};
 use super::style::{Paint, mark, paint, paint_of};
-use super::{CheckReport, Report, RunResult, Selection, Summary, diagnoses, problems};
-use crate::checks::{Finding, Kind, Outcome, Severity, Stage, Status, Target};
+use super::{CheckReport, Report, RunResult, Selection, Summary, alike, begin, diagnoses, problems};
+use crate::checks::{Kind, Outcome, Severity, Stage, Status, Target};
 use crate::duration::human;
 use crate::exit::Exit;
 use crate::logs::Tail;
@@ -36,9 +36,9 @@ const HEALTHY_LINES: usize = 10;
 pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write) -> io::Result<()> {
     let mut lines = Vec::new();
     // Before anybody was asked, empty stages would only bury the reason.
-    if judged(report) {
-        // Once more at the end, where the reader of a long log looks.
-        lines.push(verdict(report, style));
+    let judged = judged(report);
+    lines.push(verdict(report, style));
+    if judged {
         grid(report, style, &mut lines);
         lines.push(String::new());
         for stage in Stage::ALL {
@@ -51,9 +51,14 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
         lines.push(String::new());
     }
     logs(report, style, &mut lines);
-    lines.push(verdict(report, style));
     notes(report, style, &mut lines);
     details(report, style, &mut lines);
+    if judged {
+        // Once more, where the reader of a long log looks.
+        lines.extend([String::new(), verdict(report, style)]);
+    }
+    // Parts begin with an empty line, whatever stands above them.
+    lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
     for line in lines {
         // Colour codes are ASCII already.
         let line = if style.ascii { ascii(&line) } else { line };
@@ -64,29 +69,28 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
 
 /// What is wrong, and what to do.
 pub(super) fn details(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    let blocks = problems::blocks(report);
     diagnoses::write(report, style, lines);
-    problems::write(report, style, lines);
+    problems::write(report, &blocks, style, lines);
     diagnoses::write_explained(report, style, lines);
+    begin::write(report, &blocks, style, lines);
 }
 
-/// A line for each node with a mark for each stage; what the marks mean, unless all is well.
+/// A line for each node with a mark for each stage; what the marks mean, unless all is well. The names come last: however long
+/// they are, the marks stay in sight and below their stages.
 fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     let grid = report.grid();
-    let bands = grid.bands(!style.verbose);
-    let labels: Vec<_> = bands.iter().map(|band| band.label(str::to_owned)).collect();
-    let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or_default();
     let columns: Vec<_> = grid.stages.iter().map(|stage| stage.column()).collect();
-    lines.push(format!("{:width$}  {}", "", columns.join("  ")));
-    for (band, label) in bands.iter().zip(labels) {
-        let mut line = format!("{label:width$}");
+    lines.push(columns.join("  "));
+    for band in grid.bands(!style.verbose) {
+        let mut line = String::new();
         for (cell, column) in band.cells().iter().zip(&columns) {
             let mark = mark(*cell, style.ascii).to_string();
-            let mark = cell.map_or(mark.clone(), |status| paint(style.colour, paint_of(status), &mark));
             // The width of a painted mark is not that of what is seen.
-            line.push_str("  ");
-            line.push_str(&mark);
-            line.push_str(&" ".repeat(column.len() - 1));
+            line.push_str(&cell.map_or(mark.clone(), |status| paint(style.colour, paint_of(status), &mark)));
+            line.push_str(&" ".repeat(column.len() + 1));
         }
+        line.push_str(&band.label(str::to_owned));
         lines.push(line);
     }
     if grid.rows.iter().any(|row| row.worst() > Some(Status::Pass)) {
@@ -124,19 +128,7 @@ fn stage_lines(report: &Report, checks: &[&CheckReport], style: &TextStyle, line
     let fold = healthy > HEALTHY_LINES && !style.verbose;
     for check in checks {
         healthy_lines(check, fold, lines);
-        for finding in &check.findings {
-            if let Outcome::Problem(problem) = &finding.outcome {
-                let (word, colour) = match problem.severity {
-                    Severity::Fail | Severity::Error => ("ERROR", Paint::Bad),
-                    Severity::Warn => ("WARNING", Paint::Caution),
-                };
-                let word = paint(style.colour, colour, word);
-                let id = check.check.id;
-                let cause = problem.explained_by.and_then(|cause| problems::root(report, cause, &finding.target));
-                let cause = cause.filter(|cause| *cause != id).map(|id| format!(" (see {id})")).unwrap_or_default();
-                lines.push(format!("[{}] {word} {id}: {}{cause}", shown(&finding.target), clean(&problem.observed)));
-            }
-        }
+        problem_lines(report, check, style, lines);
     }
     skipped_lines(checks, lines);
     blocked_lines(checks, style, lines);
@@ -146,6 +138,25 @@ fn stage_lines(report: &Report, checks: &[&CheckReport], style: &TextStyle, line
         if silent > 0 {
             lines.push(format!("{}: passed", count(silent, "check")));
         }
+    }
+}
+
+fn problem_lines(report: &Report, check: &CheckReport, style: &TextStyle, lines: &mut Vec<String>) {
+    let id = check.check.id;
+    let problems: Vec<_> = check.problems().collect();
+    let (told, left) = alike::lines(&problems, alike::LINES, shown, style, |it| {
+        let (word, colour) = match it.first.severity {
+            Severity::Fail | Severity::Error => ("ERROR", Paint::Bad),
+            Severity::Warn => ("WARNING", Paint::Caution),
+        };
+        let word = paint(style.colour, colour, word);
+        let cause = it.first.explained_by.and_then(|cause| problems::root(report, cause, it.target));
+        let cause = cause.filter(|cause| *cause != id).map(|id| format!(" (see {id})")).unwrap_or_default();
+        format!("[{}] {word} {id}: {}{cause}", it.whom, it.observed)
+    });
+    lines.extend(told);
+    if left > 0 {
+        lines.push(format!("{id}: {}", alike::more(left)));
     }
 }
 
@@ -420,15 +431,4 @@ pub(super) fn wrap(lead: &str, items: Vec<String>, columns: usize) -> Vec<String
     }
     lines.push(line);
     lines
-}
-
-/// Findings that are problems of `severity`.
-pub(super) fn of_severity(
-    findings: &[Finding],
-    severity: Severity,
-) -> impl Iterator<Item = (&Target, &crate::checks::Problem)> {
-    findings.iter().filter_map(move |finding| match &finding.outcome {
-        Outcome::Problem(problem) if problem.severity == severity => Some((&finding.target, problem)),
-        _ => None,
-    })
 }

@@ -1,9 +1,11 @@
 //! What is wrong, and what to do: diagnoses, the problems that none explains, and what logs say.
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
 
 use super::super::diagnoses::{self, FACTS};
-use super::super::problems::{self, Block, Consequences, PERMANENT, Repeated};
+use super::super::problems::{self, Block, Consequences, PERMANENT};
 use super::super::sanitise::log_lines;
 use super::super::text::{count, is_unjudged};
 use super::super::{CheckReport, Report};
@@ -159,8 +161,8 @@ fn consequences(block: &Block<'_>, report: &Report) -> Markup {
         @if !also.is_empty() {
             (field("also", &html! {
                 ul {
-                    @for (id, repeated) in also {
-                        @for Repeated { observed, targets } in repeated {
+                    @for (id, problems) in also {
+                        @for (observed, targets) in repeated(&problems) {
                             li { (check_link(id)) " " (names(&targets)) ": " (Foreign(observed)) }
                         }
                     }
@@ -169,6 +171,21 @@ fn consequences(block: &Block<'_>, report: &Report) -> Markup {
         }
         @if !blocked.is_empty() { (field("blocks", &check_links(blocked.into_iter()))) }
     }
+}
+
+/// Each observation once, and whom it was made of.
+fn repeated<'a>(problems: &[(&'a Target, &'a Problem)]) -> Vec<(&'a str, Vec<&'a Target>)> {
+    let mut repeated: Vec<(&str, Vec<&Target>)> = Vec::new();
+    let mut known = HashMap::new();
+    for (target, problem) in problems {
+        let observed = problem.observed.as_str();
+        let at = *known.entry(observed).or_insert(repeated.len());
+        match repeated.get_mut(at) {
+            Some((_, targets)) => targets.push(target),
+            None => repeated.push((observed, vec![target])),
+        }
+    }
+    repeated
 }
 
 /// With `--evidence logs`.

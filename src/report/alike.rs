@@ -1,0 +1,213 @@
+//! Observations that differ in nothing but whom they are of: many machines in one trouble are told together.
+//!
+//! Whatever is left out is counted, and `-v` and the JSON report name it.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::sanitise::clean;
+use super::text::TextStyle;
+use crate::checks::{Problem, Reason, Severity, Target};
+use crate::diagnosis::Seen;
+
+/// More problems of one check than this are told together, in so many lines at most.
+pub(super) const LINES: usize = 10;
+/// The same of what only follows from something else.
+pub(super) const FEW: usize = 3;
+/// More checks than this that are blocked are not listed.
+const BLOCKED: usize = 8;
+/// More names than this are not listed. A grid has as many rows.
+pub(super) const NAMES: usize = 40;
+/// In place of more than [`NAMES`], so many are listed.
+pub(super) const SOME: usize = 10;
+/// Names that stand for all that are told together.
+const EXAMPLES: usize = 2;
+
+/// Something that was observed of somebody.
+pub(super) trait Observation {
+    /// What has to be the same for two to be alike, beside the text.
+    type Kind: Eq + Hash;
+    fn kind(&self, outline: impl Fn(&str) -> String) -> Self::Kind;
+    fn observed(&self) -> &str;
+}
+
+impl Observation for Problem {
+    type Kind = (Severity, Reason, Option<&'static str>, String);
+
+    fn kind(&self, outline: impl Fn(&str) -> String) -> Self::Kind {
+        (self.severity, self.reason, self.explained_by, outline(&self.expected))
+    }
+
+    fn observed(&self) -> &str {
+        &self.observed
+    }
+}
+
+impl Observation for Seen {
+    type Kind = ();
+
+    fn kind(&self, _: impl Fn(&str) -> String) {}
+
+    fn observed(&self) -> &str {
+        &self.observed
+    }
+}
+
+/// What a line tells.
+#[derive(Debug)]
+pub(super) struct Told<'a, T> {
+    /// `10.0.0.4 (w-1), 10.0.0.5 (w-2) and 298 more`
+    pub(super) whom: String,
+    /// What was observed of all, or of the first as an example.
+    pub(super) observed: String,
+    /// The first of them.
+    pub(super) target: &'a Target,
+    pub(super) first: &'a T,
+}
+
+/// Observations that are told together; never empty.
+type Group<'a, T> = Vec<(&'a Target, &'a T)>;
+
+impl<'a, T: Observation> Told<'a, T> {
+    fn of(group: &Group<'a, T>, name: fn(&Target) -> String) -> Self {
+        let (target, first) = group[0];
+        let observed = clean(first.observed());
+        let is_same = group.iter().all(|(_, other)| other.observed() == first.observed());
+        Self {
+            whom: names(group.iter().map(|(target, _)| name(target)), EXAMPLES),
+            observed: if is_same { observed } else { format!("e.g. {observed}") },
+            target,
+            first,
+        }
+    }
+}
+
+/// `a, b and 7 more`: so many names, and one more rather than its number.
+pub(super) fn names(all: impl ExactSizeIterator<Item = String>, most: usize) -> String {
+    let more = if all.len() <= most + 1 { 0 } else { all.len() - most };
+    let shown = all.len() - more;
+    let names = all.take(shown).collect::<Vec<_>>().join(", ");
+    if more == 0 { names } else { format!("{names} and {more} more") }
+}
+
+/// A line for each observation, as `line` makes it. Of more than `most`, a line for those that are alike, the largest groups
+/// first; and how many there are for which there is no room.
+pub(super) fn lines<'a, T: Observation>(
+    all: &[(&'a Target, &'a T)],
+    most: usize,
+    name: fn(&Target) -> String,
+    style: &TextStyle,
+    line: impl Fn(&Told<'a, T>) -> String,
+) -> (Vec<String>, usize) {
+    let groups =
+        if style.verbose || all.len() <= most { all.iter().map(|one| vec![*one]).collect() } else { grouped(all) };
+    let shown = if style.verbose || groups.len() <= most { groups.len() } else { most - 1 };
+    let lines = groups[..shown].iter().map(|group| line(&Told::of(group, name))).collect();
+    (lines, groups[shown..].iter().map(Vec::len).sum())
+}
+
+/// The checks that something blocks, as they are listed.
+pub(super) fn blocked(ids: Vec<String>, style: &TextStyle) -> Vec<String> {
+    let more = if style.verbose || ids.len() <= BLOCKED + 1 { 0 } else { ids.len() - BLOCKED };
+    let shown = ids.len() - more;
+    let counted = (more > 0).then(|| format!("and {more} more checks"));
+    ids.into_iter().take(shown).chain(counted).collect()
+}
+
+/// What is said in place of so many.
+pub(super) fn more(left: usize) -> String {
+    format!("(and {left} more; -v and -o json name each)")
+}
+
+fn grouped<'a, T: Observation>(all: &[(&'a Target, &'a T)]) -> Vec<Group<'a, T>> {
+    let mut groups: Vec<Group<'a, T>> = Vec::new();
+    let mut known: HashMap<(T::Kind, String), usize> = HashMap::new();
+    for &(target, one) in all {
+        let outline = |text: &str| outline(target, text);
+        let group = *known.entry((one.kind(outline), outline(one.observed()))).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some(group) => group.push((target, one)),
+            None => groups.push(vec![(target, one)]),
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    groups
+}
+
+/// The text without what tells one machine from the next: its own name and address, and figures.
+fn outline(target: &Target, text: &str) -> String {
+    let mut text = text.to_owned();
+    for own in [Some(&target.name), target.address.as_ref(), target.node.as_ref()].into_iter().flatten() {
+        if !own.is_empty() {
+            text = text.replace(own.as_str(), "#");
+        }
+    }
+    let mut outline = String::with_capacity(text.len());
+    for c in text.chars() {
+        let c = if c.is_ascii_digit() { '#' } else { c };
+        if c != '#' || !outline.ends_with('#') {
+            outline.push(c);
+        }
+    }
+    outline
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::shown;
+    use super::*;
+    use crate::checks::Kind;
+
+    fn told(observed: &[String], verbose: bool) -> (Vec<String>, usize) {
+        let problems: Vec<_> = observed
+            .iter()
+            .enumerate()
+            .map(|(n, observed)| {
+                let target = Target::new(Kind::Node, format!("w-{n}")).with_address(format!("10.0.0.{n}"));
+                (target, Problem::fail(Reason::NodeUnreachable, "an answer", observed))
+            })
+            .collect();
+        let problems: Vec<_> = problems.iter().map(|(target, problem)| (target, problem)).collect();
+        let style = TextStyle { verbose, ..TextStyle::default() };
+        lines(&problems, LINES, shown, &style, |it| format!("{}: {}", it.whom, it.observed))
+    }
+
+    #[test]
+    fn a_few_are_told_one_by_one() {
+        let same = vec!["refused".to_owned(); LINES];
+        assert_eq!(told(&same, false).0.len(), LINES);
+        assert_eq!(told(&same, false).0[9], "10.0.0.9 (w-9): refused");
+    }
+
+    #[test]
+    fn many_are_told_by_what_they_have_in_common() {
+        let same = vec!["refused".to_owned(); 300];
+        assert_eq!(told(&same, false).0, ["10.0.0.0 (w-0), 10.0.0.1 (w-1) and 298 more: refused"]);
+        assert_eq!(told(&same, true).0.len(), 300);
+        let mut own: Vec<_> = (0..20).map(|n| format!("dial tcp 10.0.0.{n}:50000: no route to host")).collect();
+        own[3] = "w-3 hangs".to_owned();
+        own.push("w-20 hangs".to_owned());
+        assert_eq!(
+            told(&own, false).0,
+            [
+                "10.0.0.0 (w-0), 10.0.0.1 (w-1) and 17 more: e.g. dial tcp 10.0.0.0:50000: no route to host",
+                "10.0.0.3 (w-3), 10.0.0.20 (w-20): e.g. w-3 hangs"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let mut each: Vec<_> = ('a'..='z').map(|c| format!("broken in the way {c}")).collect();
+        each.extend(["broken in the way z".to_owned(), "broken in the way z".to_owned()]);
+        let (told, left) = told(&each, false);
+        assert_eq!((told.len(), left), (LINES - 1, 17));
+        assert_eq!(told[0], "10.0.0.25 (w-25), 10.0.0.26 (w-26), 10.0.0.27 (w-27): broken in the way z");
+    }
+
+    #[test]
+    fn another_name_is_another_text() {
+        let target = Target::new(Kind::Pod, "").with_address("10.0.0.1");
+        assert_eq!(outline(&target, "10.0.0.1 and 10.0.0.22, 5 MiB"), "# and #.#.#.#, # MiB");
+    }
+}
