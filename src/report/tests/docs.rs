@@ -1,10 +1,11 @@
-//! `docs/reports.md` shows what the program writes.
+//! `README.md` and `docs/reports.md` show what the program writes.
 
 use std::path::Path;
 
 use super::super::format::{self, Format};
 use super::super::{Report, fixture};
-use super::versionless;
+use super::sizes::Size;
+use super::{shown as text_of, versionless};
 
 /// A run that lost a control plane, short enough to be read.
 fn sample() -> Report {
@@ -38,19 +39,34 @@ fn filled(text: &str, mark: &str, content: &str) -> String {
     format!("{}{content}{}", &text[..begin], &text[end..])
 }
 
+/// What the README shows: a cluster of four machines of which one has lost its power, without the stages.
+fn in_short() -> String {
+    let text = text_of(&format::TEXT, &Size { nodes: 4, failures: 1 }.report());
+    let (top, rest) = text.split_once("\n\n").unwrap();
+    let (_, end) = rest.split_once("\n\n").unwrap();
+    format!("```text\n{top}\n\n…\n\n{end}```\n")
+}
+
 /// `UPDATE=1` rewrites them.
 #[test]
 fn committed_files_show_every_format() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reports.md");
-    let committed = std::fs::read_to_string(&path).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let is_update = std::env::var_os("UPDATE").is_some();
     // A page is shown by a picture of it.
-    let texts = format::ALL.iter().filter(|format| format.name != "html");
-    let made = texts.fold(filled(&committed, "formats:", &table()), |text, format| {
-        filled(&text, &format!("sample: {} -->", format.name), &shown(format))
+    let texts: Vec<_> = format::ALL.iter().filter(|format| format.name != "html").collect();
+    let update = |name: &str, make: &dyn Fn(&str) -> String| {
+        let path = root.join(name);
+        let committed = std::fs::read_to_string(&path).unwrap();
+        let made = make(&committed);
+        if is_update && committed != made {
+            std::fs::write(&path, &made).unwrap();
+        }
+        assert!(is_update || committed == made, "`{name}` is old: run the tests with UPDATE=1");
+    };
+    update("README.md", &|text| filled(text, "sample:", &in_short()));
+    update("docs/reports.md", &|text| {
+        texts.iter().fold(filled(text, "formats:", &table()), |text, format| {
+            filled(&text, &format!("sample: {} -->", format.name), &shown(format))
+        })
     });
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, &made).unwrap();
-    }
-    let committed = std::fs::read_to_string(&path).unwrap();
-    assert!(committed == made, "`docs/reports.md` is old: run the tests with UPDATE=1");
 }
