@@ -81,7 +81,7 @@ complete -c cluster-health -n "__fish_cluster_health_needs_command" -l strict -d
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l allow-empty -d 'A selection that checks nothing is no error'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l simple-exit-codes -d 'Exit with 0 or 1 only'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s q -l quiet -d 'No progress on stderr'
-complete -c cluster-health -n "__fish_cluster_health_needs_command" -s v -l verbose -d 'More progress on stderr'
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -s v -l verbose -d 'More progress on stderr; text and Markdown fold nothing'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l ascii -d 'Only ASCII in progress and text'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s V -l version -d 'Print version'

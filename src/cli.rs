@@ -245,7 +245,7 @@ pub(crate) struct RunArgs {
     /// No progress on stderr
     #[arg(short, long, env = "CLUSTER_HEALTH_QUIET", value_parser = switch(), action = ArgAction::SetTrue, help_heading = "Output")]
     pub(crate) quiet: bool,
-    /// More progress on stderr
+    /// More progress on stderr; text and Markdown fold nothing
     #[arg(short, long, env = "CLUSTER_HEALTH_VERBOSE", value_parser = switch(), action = ArgAction::SetTrue, help_heading = "Output")]
     pub(crate) verbose: bool,
     /// Colour of text
