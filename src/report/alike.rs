@@ -2,6 +2,7 @@
 //!
 //! Whatever is left out is counted, and `-v` and the JSON report name it.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -29,6 +30,10 @@ pub(super) trait Observation {
     type Kind: Eq + Hash;
     fn kind(&self, outline: impl Fn(&str) -> String) -> Self::Kind;
     fn observed(&self) -> &str;
+    /// What weighs more comes first.
+    fn weight(&self) -> Option<Severity> {
+        None
+    }
 }
 
 impl Observation for Problem {
@@ -40,6 +45,10 @@ impl Observation for Problem {
 
     fn observed(&self) -> &str {
         &self.observed
+    }
+
+    fn weight(&self) -> Option<Severity> {
+        Some(self.severity)
     }
 }
 
@@ -90,8 +99,8 @@ pub(super) fn names(all: impl ExactSizeIterator<Item = String>, most: usize) -> 
     if more == 0 { names } else { format!("{names} and {more} more") }
 }
 
-/// A line for each observation, as `line` makes it. Of more than `most`, a line for those that are alike, the largest groups
-/// first; and how many there are for which there is no room.
+/// A line for each observation, as `line` makes it. Of more than `most`, a line for those that are alike, the gravest and largest
+/// groups first; and how many there are for which there is no room.
 pub(super) fn lines<'a, T: Observation>(
     all: &[(&'a Target, &'a T)],
     most: usize,
@@ -130,7 +139,7 @@ fn grouped<'a, T: Observation>(all: &[(&'a Target, &'a T)]) -> Vec<Group<'a, T>>
             None => groups.push(vec![(target, one)]),
         }
     }
-    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    groups.sort_by_key(|group| Reverse((group[0].1.weight(), group.len())));
     groups
 }
 
@@ -158,15 +167,17 @@ mod tests {
     use super::*;
     use crate::checks::Kind;
 
+    fn fails(observed: &str) -> Problem {
+        Problem::fail(Reason::NodeUnreachable, "an answer", observed)
+    }
+
     fn told(observed: &[String], verbose: bool) -> (Vec<String>, usize) {
-        let problems: Vec<_> = observed
-            .iter()
-            .enumerate()
-            .map(|(n, observed)| {
-                let target = Target::new(Kind::Node, format!("w-{n}")).with_address(format!("10.0.0.{n}"));
-                (target, Problem::fail(Reason::NodeUnreachable, "an answer", observed))
-            })
-            .collect();
+        told_of(observed.iter().map(|observed| fails(observed)), verbose)
+    }
+
+    fn told_of(problems: impl Iterator<Item = Problem>, verbose: bool) -> (Vec<String>, usize) {
+        let target = |n: usize| Target::new(Kind::Node, format!("w-{n}")).with_address(format!("10.0.0.{n}"));
+        let problems: Vec<_> = problems.enumerate().map(|(n, problem)| (target(n), problem)).collect();
         let problems: Vec<_> = problems.iter().map(|(target, problem)| (target, problem)).collect();
         let style = TextStyle { verbose, ..TextStyle::default() };
         lines(&problems, LINES, shown, &style, |it| format!("{}: {}", it.whom, it.observed))
@@ -203,6 +214,15 @@ mod tests {
         let (told, left) = told(&each, false);
         assert_eq!((told.len(), left), (LINES - 1, 17));
         assert_eq!(told[0], "10.0.0.25 (w-25), 10.0.0.26 (w-26), 10.0.0.27 (w-27): broken in the way z");
+    }
+
+    /// However many warnings there are.
+    #[test]
+    fn a_failure_has_room_before_warnings() {
+        let warns = |c: char| Problem::warn(Reason::NodeUnreachable, "an answer", format!("slow in the way {c}"));
+        let warnings = ('a'..='z').flat_map(|c| [warns(c), warns(c)]);
+        let (told, _) = told_of(warnings.chain([fails("gone")]), false);
+        assert_eq!(told[0], "10.0.0.52 (w-52): gone");
     }
 
     #[test]
