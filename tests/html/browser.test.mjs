@@ -96,6 +96,12 @@ for (const name of [...small, hostile[0], large[1]]) {
   });
 }
 
+test("diagnosed: a window of it is the picture in docs/reports.md", { skip: !SHOTS }, async () => {
+  const { page, close } = await open("diagnosed");
+  await page.screenshot({ path: join(SHOTS, "report.png") });
+  await close();
+});
+
 for (const name of hostile) {
   test(`${name}: what others have written does nothing`, async () => {
     const { page, tried, close } = await open(name);
