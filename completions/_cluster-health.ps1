@@ -55,6 +55,7 @@ Register-ArgumentCompleter -Native -CommandName 'cluster-health' -ScriptBlock {
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Form of the result on stdout')
             [CompletionResult]::new('--report', '--report', [CompletionResultType]::ParameterName, 'Also write a report to a file, in a format of --output; repeatable')
             [CompletionResult]::new('--junit-file', '--junit-file', [CompletionResultType]::ParameterName, 'The same as --report junit=PATH')
+            [CompletionResult]::new('--junit-granularity', '--junit-granularity', [CompletionResultType]::ParameterName, 'What is a test case of the JUnit report')
             [CompletionResult]::new('--evidence', '--evidence', [CompletionResultType]::ParameterName, 'Read what may tell why: the last lines of the logs of failed services and static pods')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'Colour of text')
             [CompletionResult]::new('--heartbeat', '--heartbeat', [CompletionResultType]::ParameterName, 'A line of progress at least so often')

@@ -52,6 +52,7 @@ set edit:completion:arg-completer[cluster-health] = {|@words|
             cand --output 'Form of the result on stdout'
             cand --report 'Also write a report to a file, in a format of --output; repeatable'
             cand --junit-file 'The same as --report junit=PATH'
+            cand --junit-granularity 'What is a test case of the JUnit report'
             cand --evidence 'Read what may tell why: the last lines of the logs of failed services and static pods'
             cand --color 'Colour of text'
             cand --heartbeat 'A line of progress at least so often'

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::duration::GoDuration;
 use crate::report::format::{self, Format};
+use crate::report::junit::Granularity;
 
 /// Is this Talos Linux and Kubernetes cluster healthy, all of it, now, and if not, what exactly is wrong?
 #[derive(Debug, Parser)]
@@ -239,6 +240,9 @@ pub(crate) struct RunArgs {
     /// The same as --report junit=PATH
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_JUNIT_FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) junit_file: Option<PathBuf>,
+    /// What is a test case of the JUnit report
+    #[arg(long, value_enum, env = "CLUSTER_HEALTH_JUNIT_GRANULARITY", default_value_t, help_heading = "Output")]
+    pub(crate) junit_granularity: Granularity,
     /// Read what may tell why: the last lines of the logs of failed services and static pods
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_EVIDENCE", help_heading = "Output")]
     pub(crate) evidence: Option<Evidence>,

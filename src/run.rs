@@ -260,6 +260,7 @@ pub(crate) fn unbegun(args: &RunArgs, plan: &Plan, start: Start) -> Report {
         },
         logs: Vec::new(),
         history: History::default(),
+        junit: args.junit_granularity,
         last_success: None,
         checks: plan.selection.iter().map(|(check, selection)| unjudged(check, *selection)).collect(),
     }

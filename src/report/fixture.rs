@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::history::{self, Happened, History};
+use super::junit::Granularity;
 use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources, Weakening};
 use crate::checks::{
     self, Check, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict,
@@ -146,6 +147,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         logs: Vec::new(),
         checks,
         history: History::default(),
+        junit: Granularity::Check,
         last_success: None,
     }
 }

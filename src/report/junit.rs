@@ -4,20 +4,32 @@
 //! everything is in the body. Names have nothing volatile in them, because branches are compared by them. Types are
 //! namespaced, because GitLab's parser casts some plain words.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
 use super::json::skip_reason;
 use super::sanitise::clean;
 use super::text::{is_unjudged, tally};
 use super::{CheckReport, Report, RunResult, Trouble, diagnoses, problems};
-use crate::checks::{Severity, Stage, Status};
+use crate::checks::{Finding, Kind, Severity, Stage, Status};
 
 /// Longest body of one test case, in bytes: a thousand nodes with long names. GitLab reads 30 MB a file at most, which is more
 /// than so many bytes for every check, each escaped.
 const BODY: usize = 96 * 1024;
+
+/// What is a test case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Granularity {
+    /// Each check: the same names however many nodes there are
+    #[default]
+    Check,
+    /// Each check of each node, `ID [NODE]`, and each check for what belongs to no node
+    Node,
+}
 
 /// Writes the document.
 pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
@@ -27,7 +39,10 @@ pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> 
     for stage in Stage::ALL {
         let mut suite = new_suite(stage.name(), report);
         for check in report.checks.iter().filter(|check| check.check.stage == stage) {
-            suite.add_test_case(test_case(check, report));
+            match report.junit {
+                Granularity::Check => drop(suite.add_test_case(test_case(check, report))),
+                Granularity::Node => drop(suite.add_test_cases(cases_of_nodes(check, report))),
+            }
         }
         // Jenkins and others stumble over a suite without cases.
         if !suite.test_cases.is_empty() {
@@ -81,6 +96,34 @@ fn run_suite(report: &Report) -> TestSuite {
     case.set_time(report.took);
     suite.add_test_case(case);
     suite
+}
+
+/// A case for each node, and one for what else there is. A check of which nothing is known is one case, as ever.
+fn cases_of_nodes(check: &CheckReport, report: &Report) -> Vec<TestCase> {
+    let part = |findings: Vec<Finding>| {
+        let status = findings.iter().map(|finding| finding.outcome.status()).max();
+        CheckReport { status, findings, flapped: false, ..check.clone() }
+    };
+    let (of_nodes, others): (Vec<_>, Vec<_>) =
+        check.findings.iter().cloned().partition(|finding| finding.target.kind == Kind::Node);
+    let mut nodes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+    for finding in of_nodes {
+        nodes.entry(clean(&finding.target.name)).or_default().push(finding);
+    }
+    let parts: BTreeMap<_, _> = nodes.into_iter().map(|(node, findings)| (node, part(findings))).collect();
+    let worst = parts.values().filter_map(|part| part.status).max();
+    // Whatever made it worse than what its nodes show has to be shown, too.
+    let own = if worst != Some(check.shown_status()) {
+        Some(check.clone())
+    } else {
+        (!others.is_empty() || check.flapped).then(|| CheckReport { flapped: check.flapped, ..part(others) })
+    };
+    let named = |(node, part): (String, CheckReport)| {
+        let mut case = test_case(&part, report);
+        case.name = format!("{} [{node}]", check.check.id).into();
+        case
+    };
+    own.iter().map(|own| test_case(own, report)).chain(parts.into_iter().map(named)).collect()
 }
 
 fn test_case(check: &CheckReport, report: &Report) -> TestCase {

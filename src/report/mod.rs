@@ -16,7 +16,7 @@ mod hints;
 pub(crate) mod history;
 mod html;
 pub(crate) mod json;
-mod junit;
+pub(crate) mod junit;
 pub(crate) mod live;
 mod markdown;
 mod ndjson;
@@ -73,6 +73,8 @@ pub(crate) struct Report {
     pub(crate) checks: Vec<CheckReport>,
     /// What happened on the way, in order.
     pub(crate) history: history::History,
+    /// What the JUnit report tells apart.
+    pub(crate) junit: junit::Granularity,
     /// When an earlier run was healthy, as far as one of the files knew that this run replaces.
     pub(crate) last_success: Option<Timestamp>,
 }

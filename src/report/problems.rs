@@ -103,10 +103,11 @@ pub(super) fn body(check: &CheckReport, report: &Report) -> String {
     lines.join("\n")
 }
 
-/// The diagnoses that explain problems of this check.
+/// The diagnoses that explain problems of this check, with the targets that it has here.
 pub(super) fn of_check<'a>(check: &CheckReport, report: &'a Report) -> impl Iterator<Item = &'a Diagnosis> {
     let id = check.check.id;
-    report.diagnoses.iter().filter(move |it| it.explains.iter().any(|explained| explained.check == id))
+    let found: BTreeSet<&Target> = check.problems().map(|(target, _)| target).collect();
+    report.diagnoses.iter().filter(move |it| it.explains.iter().any(|it| it.check == id && found.contains(&it.target)))
 }
 
 /// With the report, problems that another check explains are left to that check's block, and those that a diagnosis explains

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus};
 
+use super::super::junit::Granularity;
 use super::super::sanitise::{LIMIT, clean};
 use super::super::{Report, fixture, format};
 use super::hostile::hostile;
+use super::sizes::Size;
 use super::{json_of, shown};
-use crate::checks::{self, Outcome, Problem, Reason, Severity, Stage, Status};
+use crate::checks::{self, Kind, Outcome, Problem, Reason, Severity, Stage, Status};
 
 fn xml(report: &Report) -> String {
     shown(&format::JUNIT, report)
@@ -70,6 +72,41 @@ fn says_why_in_the_message() {
         "message=\"10.0.0.3 (cp-3): last renewed 4m59s ago; because control plane 10.0.0.3 (cp-3) does not answer";
     assert!(text.contains(because), "{text}");
     assert!(text.contains("message=\"10.0.0.3 (cp-3): Ready=False since 4m58s\""), "nothing explains it: {text}");
+}
+
+/// Nothing is lost: as many nodes fail as the check names, and every check is there.
+#[test]
+fn a_case_for_each_node() {
+    for (name, report) in reports() {
+        let of_nodes = Report { junit: Granularity::Node, ..report.clone() };
+        let (checks, nodes) = (parsed(&report), parsed(&of_nodes));
+        for case in cases(&checks) {
+            let id = case.name.as_str();
+            let parts: Vec<_> = cases(&nodes)
+                .filter(|part| part.name.as_str() == id || part.name.as_str().starts_with(&format!("{id} [")))
+                .collect();
+            let is_bad = |case: &TestCase| matches!(case.status, TestCaseStatus::NonSuccess { .. });
+            assert!(!parts.is_empty(), "{name}: {id}");
+            assert_eq!(parts.iter().any(|part| is_bad(part)), is_bad(case), "{name}: {id}");
+        }
+        assert!(keys(&of_nodes).len() >= keys(&report).len(), "{name}");
+    }
+    let large = parsed(&Report { junit: Granularity::Node, ..fixture::large(40, 7) });
+    let failed =
+        cases(&large).filter(|case| said(case).is_some() && case.name.as_str().starts_with("talos.nodes.reachable ["));
+    assert_eq!(failed.count(), 7);
+}
+
+#[test]
+fn a_status_that_no_node_shows_is_shown_by_the_check() {
+    let mut report = Report { junit: Granularity::Node, ..fixture::large(3, 0) };
+    let check =
+        report.checks.iter_mut().find(|check| check.findings.iter().any(|it| it.target.kind == Kind::Node)).unwrap();
+    check.status = Some(Status::Error);
+    let id = check.check.id;
+    let parsed = parsed(&report);
+    let own = cases(&parsed).find(|case| case.name.as_str() == id).unwrap();
+    assert!(matches!(own.status, TestCaseStatus::NonSuccess { kind: NonSuccessKind::Error, .. }));
 }
 
 /// Jenkins and others stumble over a suite without cases.
@@ -240,6 +277,15 @@ fn a_thousand_nodes_are_less_than_five_mebibytes_and_none_that_fails_is_left_out
         for node in report.sources.nodes.iter().take(bad) {
             assert!(text.contains(&node.name), "{bad} of 1000 are down, {} is not named", node.name);
         }
+    }
+}
+
+#[test]
+fn a_case_for_each_of_a_thousand_nodes_is_less_than_five_mebibytes() {
+    for failures in [0, 500] {
+        let report = Report { junit: Granularity::Node, ..Size { nodes: 1000, failures }.report() };
+        let (size, cases) = (xml(&report).len(), cases(&parsed(&report)).count());
+        assert!(size < 5 << 20 && cases > 10_000, "{failures} of 1000 are in trouble: {size} bytes, {cases} cases");
     }
 }
 
