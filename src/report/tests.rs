@@ -3,7 +3,7 @@
 mod bounds;
 mod docs;
 mod goldens;
-mod hostile;
+pub(super) mod hostile;
 mod junit;
 mod schema;
 mod sizes;
@@ -132,6 +132,18 @@ fn a_symptom_points_to_the_end_of_its_chain() {
     let text = shown(&format::TEXT, &report);
     let line = "[10.0.0.3 (cp-3)] ERROR k8s.kube-proxy: Running, not ready (see talos.nodes.reachable)";
     assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_reason_to_skip_is_said_once_of_each_check() {
+    let mut report = fixture::healthy();
+    let skipped = &mut report.checks[8].findings;
+    skipped.push(skipped[0].clone());
+    let text = shown(&format::TEXT, &report);
+    assert!(
+        text.contains("\nk8s.kube-proxy: skipped: kube-proxy is disabled in the machine configuration\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -237,8 +237,10 @@ fn skipped_lines(checks: &[&CheckReport], lines: &mut Vec<String>) {
     }
 }
 
-fn note<T>(groups: &mut Vec<(String, Vec<T>)>, key: String, item: T) {
+/// Each item once: a check may have several findings with the same reason.
+fn note<T: PartialEq>(groups: &mut Vec<(String, Vec<T>)>, key: String, item: T) {
     match groups.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, items)) if items.contains(&item) => {}
         Some((_, items)) => items.push(item),
         None => groups.push((key, vec![item])),
     }
