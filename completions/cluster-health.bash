@@ -44,7 +44,7 @@ _cluster__health() {
 
     case "${cmd}" in
         cluster__health)
-            opts="-e -n -o -q -v -h -V --talosconfig --context --endpoints --cluster --no-talos --kubeconfig --kube-context --k8s-endpoint --in-cluster --no-kubernetes --no-kubeconfig-from-talos --etcd-endpoints --etcd-cacert --etcd-cert --etcd-key --server --control-plane-nodes --worker-nodes --nodes --expect-control-planes --expect-workers --expect-talos --expect-kubernetes --max-unready-workers --check --skip --level --wait-timeout --interval --attempt-timeout --stable-for --fail-fast --retry-all --strict --warn-only --require-quorum-margin --allow-empty --simple-exit-codes --output --report --junit-file --junit-granularity --evidence --quiet --verbose --color --ascii --heartbeat --help --version list explain schema completions man version rbac"
+            opts="-e -n -o -q -v -h -V --talosconfig --context --endpoints --cluster --no-talos --kubeconfig --kube-context --k8s-endpoint --in-cluster --no-kubernetes --no-kubeconfig-from-talos --etcd-endpoints --etcd-cacert --etcd-cert --etcd-key --server --control-plane-nodes --worker-nodes --nodes --expect-control-planes --expect-workers --expect-talos --expect-kubernetes --max-unready-workers --check --skip --level --wait-timeout --interval --attempt-timeout --stable-for --fail-fast --retry-all --strict --warn-only --require-quorum-margin --allow-empty --simple-exit-codes --output --report --junit-file --evidence --quiet --verbose --color --ci --ascii --heartbeat --help --version list explain schema completions man version rbac"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -252,16 +252,16 @@ _cluster__health() {
                     fi
                     return 0
                     ;;
-                --junit-granularity)
-                    COMPREPLY=($(compgen -W "check node" -- "${cur}"))
-                    return 0
-                    ;;
                 --evidence)
                     COMPREPLY=($(compgen -W "logs" -- "${cur}"))
                     return 0
                     ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --ci)
+                    COMPREPLY=($(compgen -W "auto github gitlab none" -- "${cur}"))
                     return 0
                     ;;
                 --heartbeat)

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_cluster_health_global_optspecs
-    string join \n talosconfig= context= e/endpoints= cluster= no-talos kubeconfig= kube-context= k8s-endpoint= in-cluster no-kubernetes no-kubeconfig-from-talos etcd-endpoints= etcd-cacert= etcd-cert= etcd-key= server control-plane-nodes= worker-nodes= n/nodes= expect-control-planes= expect-workers= expect-talos= expect-kubernetes= max-unready-workers= check= skip= level= wait-timeout= interval= attempt-timeout= stable-for= fail-fast retry-all strict warn-only= require-quorum-margin= allow-empty simple-exit-codes o/output= report= junit-file= junit-granularity= evidence= q/quiet v/verbose color= ascii heartbeat= h/help V/version
+    string join \n talosconfig= context= e/endpoints= cluster= no-talos kubeconfig= kube-context= k8s-endpoint= in-cluster no-kubernetes no-kubeconfig-from-talos etcd-endpoints= etcd-cacert= etcd-cert= etcd-key= server control-plane-nodes= worker-nodes= n/nodes= expect-control-planes= expect-workers= expect-talos= expect-kubernetes= max-unready-workers= check= skip= level= wait-timeout= interval= attempt-timeout= stable-for= fail-fast retry-all strict warn-only= require-quorum-margin= allow-empty simple-exit-codes o/output= report= junit-file= evidence= q/quiet v/verbose color= ci= ascii heartbeat= h/help V/version
 end
 
 function __fish_cluster_health_needs_command
@@ -65,12 +65,14 @@ html\t'One page with everything, for a browser: artefacts of CI jobs, tickets'
 prometheus\t'Metrics for the textfile collector of node-exporter'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l report -d 'Also write a report to a file, in a format of --output; repeatable' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l junit-file -d 'The same as --report junit=PATH' -r -F
-complete -c cluster-health -n "__fish_cluster_health_needs_command" -l junit-granularity -d 'What is a test case of the JUnit report' -r -f -a "check\t'Each check: the same names however many nodes there are'
-node\t'Each check of each node, `ID [NODE]`, and each check for what belongs to no node'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l evidence -d 'Read what may tell why: the last lines of the logs of failed services and static pods' -r -f -a "logs\t'Files with it are readable by their owner alone'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l color -d 'Colour of text' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -l ci -d 'Also speak to a CI system: GitHub annotations and step summary, GitLab sections' -r -f -a "auto\t'The one in which the program runs'
+github\t''
+gitlab\t''
+none\t''"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l heartbeat -d 'A line of progress at least so often' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l no-talos -d 'Judge Kubernetes alone: no talosconfig, stages 1 and 2 skipped'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l in-cluster -d 'Use the pod\'s service account for Kubernetes'
@@ -84,7 +86,7 @@ complete -c cluster-health -n "__fish_cluster_health_needs_command" -l allow-emp
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l simple-exit-codes -d 'Exit with 0 or 1 only'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s q -l quiet -d 'No progress on stderr'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s v -l verbose -d 'More progress on stderr; text and Markdown fold nothing'
-complete -c cluster-health -n "__fish_cluster_health_needs_command" -l ascii -d 'Only ASCII in progress and text'
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -l ascii -d 'Only ASCII in progress and text; so it is in a locale that is not UTF-8'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -s V -l version -d 'Print version'
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -f -a "list" -d 'Every check: id, stage, severity, prerequisites, what it reads'

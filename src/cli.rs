@@ -255,7 +255,10 @@ pub(crate) struct RunArgs {
     /// Colour of text
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_COLOR", default_value_t = Color::Auto, help_heading = "Output")]
     pub(crate) color: Color,
-    /// Only ASCII in progress and text
+    /// Also speak to a CI system: GitHub annotations and step summary, GitLab sections
+    #[arg(long, value_enum, env = "CLUSTER_HEALTH_CI", default_value_t = CiChoice::Auto, help_heading = "Output")]
+    pub(crate) ci: CiChoice,
+    /// Only ASCII in progress and text; so it is in a locale that is not UTF-8
     #[arg(long, env = "CLUSTER_HEALTH_ASCII", value_parser = switch(), action = ArgAction::SetTrue, help_heading = "Output")]
     pub(crate) ascii: bool,
     /// A line of progress at least so often
@@ -284,6 +287,16 @@ pub(crate) enum Color {
     Auto,
     Always,
     Never,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CiChoice {
+    /// The one in which the program runs
+    #[default]
+    Auto,
+    Github,
+    Gitlab,
+    None,
 }
 
 /// A format of the table, by its name.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use futures::FutureExt as _;
-use indicatif::ProgressDrawTarget;
 use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
@@ -19,13 +18,14 @@ use crate::exit::Exit;
 use crate::ledger::{Ending, Ledger, unjudged};
 use crate::observe::{Credentials, Observer};
 use crate::plan::{Plan, Start, Usage};
+use crate::report::ci::{Ci, Section};
 use crate::report::files::{self, Files, Wanted};
 use crate::report::format::Format;
 use crate::report::history::History;
-use crate::report::live::{Live, LiveStyle};
+use crate::report::live::{Live, LiveStyle, Size};
 use crate::report::text::TextStyle;
 use crate::report::{Report, RunResult, Sources, style};
-use crate::signals::Signals;
+use crate::signals::{Resizes, Signals};
 use crate::snapshot::ServerProgress;
 
 /// Checkpoints and the heartbeat are looked after this often.
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &RunArgs, matches: &ArgMatches, start: Start) -> Exit {
 }
 
 async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -> Exit {
-    let Ok(mut signals) = Signals::listen() else {
+    let (Ok(mut signals), Ok(mut resizes)) = (Signals::listen(), Resizes::listen()) else {
         complain("could not listen for signals", None);
         return Exit::Internal;
     };
@@ -78,12 +78,13 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
         }
     };
     let environment = Environment::of_process();
+    let ci = Ci::decide(args.ci, |name| environment.get(name));
     let show = RefCell::new(Show {
         ledger: Ledger::new(report, args.allow_empty),
-        live: live(args, plan, &environment),
+        live: live(args, plan, ci, start, &environment),
         files,
         stale: false,
-        output: Output::new(args, &environment),
+        output: Output::new(args, ci, &environment),
         heartbeat: args.heartbeat.0,
     });
     show.borrow_mut().follow();
@@ -98,6 +99,7 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
                 end = &mut work => break end.unwrap_or_else(|panic| Ending::Internal(panic_message(&*panic))),
                 signal = signals.next() => break Ending::Signal(signal),
                 _ = ticks.tick() => show.borrow_mut().tick(start.instant.elapsed()),
+                () = resizes.next() => show.borrow_mut().live.resized(start.instant.elapsed()),
             }
         }
     };
@@ -108,7 +110,7 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
     });
 
     let Show { ledger, live, files, output, .. } = show.into_inner();
-    // The region goes before the report comes.
+    // The region goes before the report comes, and what is folded away ends.
     drop(live);
     let mut report = ledger.conclude(&ending, Timestamp::now(), start.instant.elapsed());
     match config_error.into_inner() {
@@ -131,11 +133,22 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
     match output.finish(&report) {
         // A reader that has gone away changes nothing: the verdict is the exit code.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("could not write the result to stdout: {error}"), None);
-            if report.exit == Exit::Healthy { Exit::ReportNotWritten } else { report.exit }
+            let error = format!("could not write the result to stdout: {error}");
+            complain(&error, None);
+            if report.exit == Exit::Healthy {
+                report.exit = Exit::ReportNotWritten;
+                report.error = Some(error);
+            }
         }
-        _ => report.exit,
+        _ => {}
     }
+    let is_report = |path: &String| wanted.iter().any(|it| it.path.as_os_str() == path.as_str());
+    let summary = environment.get("GITHUB_STEP_SUMMARY").filter(|path| !is_report(path));
+    // Nobody has asked for the summary: it only repeats what the log has.
+    if let Err(error) = ci.conclude(&report, args.output, summary.as_deref(), io::stderr().lock()) {
+        complain(&error, None);
+    }
+    report.exit
 }
 
 /// Everything that takes time: files are read, then the engine runs. Dropping it at any point is safe.
@@ -292,12 +305,12 @@ fn kubectl_options(args: &RunArgs) -> Vec<String> {
     options
 }
 
-fn live(args: &RunArgs, plan: &Plan, environment: &Environment) -> Live<io::Stderr> {
+fn live(args: &RunArgs, plan: &Plan, ci: Ci, start: Start, environment: &Environment) -> Live<io::Stderr> {
     let terminal = io::stderr().is_terminal();
     let variable = |name: &str| environment.get(name);
     let live = LiveStyle {
-        colour: style::colour(args.color, terminal, variable),
-        ascii: args.ascii,
+        colour: style::colour(args.color, terminal, ci, variable),
+        ascii: style::ascii(args.ascii, variable),
         quiet: args.quiet,
         verbose: args.verbose,
         heartbeat: args.heartbeat.0,
@@ -305,11 +318,13 @@ fn live(args: &RunArgs, plan: &Plan, environment: &Environment) -> Live<io::Stde
     };
     // What is written to the same terminal while the run goes on would tear the region apart.
     let shares = args.output.grows() && io::stdout().is_terminal();
-    if style::redraws(terminal && !shares, variable) {
-        Live::region(live, io::stderr(), ProgressDrawTarget::stderr())
-    } else {
-        Live::lines(live, io::stderr())
+    if style::redraws(terminal && !shares, ci, variable) {
+        // A terminal that does not know its size has the usual one.
+        let size = || style::size(&io::stderr()).unwrap_or(Size { columns: 80, lines: 24 });
+        return Live::region(live, io::stderr(), size);
     }
+    let live = Live::lines(live, io::stderr());
+    if ci == Ci::Gitlab { live.within(Section::of_progress(start.wall)) } else { live }
 }
 
 /// The result on stdout: one document, at the end or as it grows.
@@ -323,11 +338,12 @@ struct Output {
 }
 
 impl Output {
-    fn new(args: &RunArgs, environment: &Environment) -> Self {
+    fn new(args: &RunArgs, ci: Ci, environment: &Environment) -> Self {
+        let variable = |name: &str| environment.get(name);
         let style = TextStyle {
-            colour: style::colour(args.color, io::stdout().is_terminal(), |name| environment.get(name)),
-            ascii: args.ascii,
-            width: style::columns(&io::stdout()),
+            colour: style::colour(args.color, io::stdout().is_terminal(), ci, variable),
+            ascii: style::ascii(args.ascii, variable),
+            width: None,
             verbose: args.verbose,
         };
         Self { format: args.output, style, told: 0, error: None }
@@ -350,6 +366,8 @@ impl Output {
         if self.error.is_some() {
             return;
         }
+        // As wide as it is by now.
+        self.style.width = style::size(&io::stdout()).map(|size| size.columns);
         let written = self.format.render_after(self.told, report, &self.style).and_then(|rest| {
             let mut stdout = io::stdout().lock();
             stdout.write_all(&rest)?;

@@ -1,10 +1,27 @@
-//! SIGINT, SIGTERM, SIGHUP: the first ends the run with reports, the second ends the process.
+//! SIGINT, SIGTERM, SIGHUP: the first ends the run with reports, the second ends the process. SIGWINCH: the terminal was resized.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
+
+/// When the terminal gets another size.
+#[derive(Debug)]
+pub(crate) struct Resizes(Signal);
+
+impl Resizes {
+    pub(crate) fn listen() -> io::Result<Self> {
+        signal(SignalKind::window_change()).map(Self)
+    }
+
+    pub(crate) async fn next(&mut self) {
+        // Without a listener behind it, there is nothing to wait for.
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
 
 /// Listens from its creation on, so no signal of a short run is lost.
 #[derive(Debug)]

@@ -22,19 +22,23 @@ pub(super) fn of<'a>(report: &'a Report, check: &str, target: &Target, problem: 
 pub(super) fn write(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     for diagnosis in &report.diagnoses {
         lines.push(String::new());
-        lines.push(format!("{}: {}", paint(style.colour, Paint::Bad, "diagnosis"), clean(&diagnosis.headline)));
-        let facts: Vec<_> = facts(diagnosis).into_iter().map(|seen| (&seen.target, seen)).collect();
-        let (told, left) = alike::lines(&facts, FACTS, shown, style, |it| format!("{}: {}", it.whom, it.observed));
-        let left = (left > 0).then(|| alike::more(left));
-        for (n, line) in told.into_iter().chain(left).enumerate() {
-            lines.push(field(if n == 0 { "seen" } else { "" }, &line));
-        }
-        let next = next(diagnosis, report);
-        for kind in ["try", "remedy"] {
-            hint_lines(kind, &next, lines);
-        }
-        lines.push(field("more", &format!("cluster-health explain {}", diagnosis.id)));
+        block(diagnosis, report, style, lines);
     }
+}
+
+pub(super) fn block(diagnosis: &Diagnosis, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    lines.push(format!("{}: {}", paint(style.colour, Paint::Bad, "diagnosis"), clean(&diagnosis.headline)));
+    let facts: Vec<_> = facts(diagnosis).into_iter().map(|seen| (&seen.target, seen)).collect();
+    let (told, left) = alike::lines(&facts, FACTS, shown, style, |it| format!("{}: {}", it.whom, it.observed));
+    let left = (left > 0).then(|| alike::more(left));
+    for (n, line) in told.into_iter().chain(left).enumerate() {
+        lines.push(field(if n == 0 { "seen" } else { "" }, &line));
+    }
+    let next = next(diagnosis, report);
+    for kind in ["try", "remedy"] {
+        hint_lines(kind, &next, lines);
+    }
+    lines.push(field("more", &format!("cluster-health explain {}", diagnosis.id)));
 }
 
 /// What the headline says already is not said again.

@@ -8,6 +8,7 @@ pub(crate) mod fixture;
 
 mod alike;
 mod begin;
+pub(crate) mod ci;
 mod diagnoses;
 pub(crate) mod files;
 pub(crate) mod format;

@@ -147,7 +147,7 @@ pub(super) fn root(report: &Report, cause: &'static str, target: &Target) -> Opt
 }
 
 impl Block<'_> {
-    fn write(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    pub(super) fn write(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
         lines.push(self.heading(report, style));
         self.targets(style, lines);
         let hints = self.hints(report);

@@ -1,11 +1,13 @@
 //! Colour: one pure decision, made once for each stream.
 
+use super::ci::Ci;
+use super::live::Size;
 use crate::checks::Status;
 use crate::cli::Color;
 
 /// Whether a stream gets colour. The flag beats `NO_COLOR`, which beats `CLICOLOR_FORCE` and `FORCE_COLOR`, which beat
 /// `TERM=dumb`; then a terminal has colour, and the log viewers of GitHub and GitLab show it without being one.
-pub(crate) fn colour(flag: Color, terminal: bool, env: impl Fn(&str) -> Option<String>) -> bool {
+pub(crate) fn colour(flag: Color, terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| env(name).is_some_and(|value| !value.is_empty());
     let forced = |name: &str| env(name).is_some_and(|value| !value.is_empty() && value != "0" && value != "false");
     match flag {
@@ -14,24 +16,33 @@ pub(crate) fn colour(flag: Color, terminal: bool, env: impl Fn(&str) -> Option<S
         Color::Auto if set("NO_COLOR") => false,
         Color::Auto if forced("CLICOLOR_FORCE") || forced("FORCE_COLOR") => true,
         Color::Auto if env("CLICOLOR").as_deref() == Some("0") || env("TERM").as_deref() == Some("dumb") => false,
-        Color::Auto => {
-            terminal || ["GITHUB_ACTIONS", "GITLAB_CI"].iter().any(|name| env(name).as_deref() == Some("true"))
-        }
+        Color::Auto => terminal || ci != Ci::None,
     }
 }
 
-/// Whether stderr may be redrawn: only on a terminal, and not in CI, whose logs keep every frame.
-pub(crate) fn redraws(terminal: bool, env: impl Fn(&str) -> Option<String>) -> bool {
-    let ci =
+/// Whether only ASCII is shown: because it was asked for, or because the locale says that there is nothing else. Where no locale
+/// is set at all, as in most containers, whoever reads the log has one.
+pub(crate) fn ascii(flag: bool, env: impl Fn(&str) -> Option<String>) -> bool {
+    let locale =
+        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| env(name).filter(|value| !value.is_empty()));
+    let is_utf8 = |locale: String| locale.to_ascii_lowercase().replace('-', "").contains("utf8");
+    flag || !locale.is_none_or(is_utf8)
+}
+
+/// Whether stderr may be redrawn: only on a terminal that can, and not in CI, whose logs keep every frame.
+pub(crate) fn redraws(terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<String>) -> bool {
+    let in_ci =
         ["CI", "BUILD_ID", "JENKINS_URL", "GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE", "TEAMCITY_VERSION", "TF_BUILD"]
             .iter()
             .any(|name| env(name).is_some_and(|value| !value.is_empty() && value != "false"));
-    terminal && !ci && env("TERM").as_deref() != Some("dumb")
+    let can = env("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+    terminal && can && !in_ci && ci == Ci::None
 }
 
-/// The width of a terminal; `None` for anything else.
-pub(crate) fn columns(stream: &impl std::os::fd::AsFd) -> Option<usize> {
-    terminal_size::terminal_size_of(stream).map(|(terminal_size::Width(columns), _)| usize::from(columns))
+/// The size of a terminal; `None` for anything else.
+pub(crate) fn size(stream: &impl std::os::fd::AsFd) -> Option<Size> {
+    let (terminal_size::Width(columns), terminal_size::Height(lines)) = terminal_size::terminal_size_of(stream)?;
+    Some(Size { columns: usize::from(columns), lines: usize::from(lines) })
 }
 
 /// Colours by their meaning.
@@ -81,11 +92,15 @@ pub(crate) fn paint_of(status: Status) -> Paint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::CiChoice;
 
     fn decide(flag: Color, terminal: bool, variables: &[(&str, &str)]) -> bool {
-        colour(flag, terminal, |name| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        })
+        let env = |name: &str| value(variables, name);
+        colour(flag, terminal, Ci::decide(CiChoice::Auto, env), env)
+    }
+
+    fn value(variables: &[(&str, &str)], name: &str) -> Option<String> {
+        variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     }
 
     #[test]
@@ -106,9 +121,29 @@ mod tests {
 
     #[test]
     fn redraws_only_a_terminal_outside_ci() {
-        assert!(redraws(true, |_| None));
-        assert!(!redraws(false, |_| None));
-        assert!(!redraws(true, |name| (name == "CI").then(|| "true".to_owned())));
-        assert!(!redraws(true, |name| (name == "TERM").then(|| "dumb".to_owned())));
+        let term = ("TERM", "xterm");
+        let redraws = |terminal, ci, variables: &[(&str, &str)]| redraws(terminal, ci, |name| value(variables, name));
+        assert!(redraws(true, Ci::None, &[term]));
+        assert!(redraws(true, Ci::None, &[term, ("CI", "false")]));
+        assert!(!redraws(false, Ci::None, &[term]));
+        assert!(!redraws(true, Ci::None, &[term, ("CI", "true")]));
+        assert!(!redraws(true, Ci::Gitlab, &[term]));
+        assert!(!redraws(true, Ci::None, &[("TERM", "dumb")]));
+        assert!(!redraws(true, Ci::None, &[]));
+    }
+
+    #[test]
+    fn a_locale_that_is_not_utf_8_has_ascii_only() {
+        let ascii = |variables: &[(&str, &str)]| ascii(false, |name| value(variables, name));
+        for plain in ["C", "POSIX", "en_US", "de_DE.ISO-8859-1", "ja_JP.eucJP"] {
+            assert!(ascii(&[("LC_ALL", plain)]), "{plain}");
+        }
+        for more in ["C.UTF-8", "en_US.utf8", "UTF-8", "ca_ES.UTF-8@valencia", ""] {
+            assert!(!ascii(&[("LANG", more)]), "{more}");
+        }
+        assert!(!ascii(&[]));
+        assert!(ascii(&[("LC_ALL", "C"), ("LANG", "C.UTF-8")]), "the first that is set counts");
+        assert!(!ascii(&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C")]));
+        assert!(super::ascii(true, |_| None), "it was asked for");
     }
 }

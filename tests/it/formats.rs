@@ -26,7 +26,7 @@ fn goldens(state: &str, code: i32, run: impl Fn(&str) -> Outcome) {
 }
 
 /// Without what differs from run to run.
-fn stable(format: &str, text: &str) -> String {
+pub(crate) fn stable(format: &str, text: &str) -> String {
     let text = match format {
         "json" => lines(&serde_json::from_str(text).unwrap()),
         // The document has a golden of its own.
@@ -87,7 +87,7 @@ fn healthy() {
 }
 
 /// The kubelet of the worker is not well.
-fn sick() -> Cluster {
+pub(crate) fn sick() -> Cluster {
     let cluster = small();
     cluster.change(|world| {
         let now = world.now();

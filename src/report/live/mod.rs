@@ -1,8 +1,8 @@
 //! Progress on stderr while the run goes on.
 //!
 //! Outside a terminal only whole lines are appended, and only when something changes or a heartbeat is due. On a terminal
-//! one region below the lines shows what is pending; it is cleared at the end, also when a panic unwinds. Nothing here can
-//! fail: a closed stderr changes no verdict.
+//! one region below the lines shows what is pending and for how long; it is cleared at the end, also when a panic unwinds.
+//! Nothing here can fail: a closed stderr changes no verdict.
 
 mod region;
 #[cfg(test)]
@@ -12,13 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
-use indicatif::ProgressDrawTarget;
+use jiff::Timestamp;
 
 use self::region::Region;
+pub(crate) use self::region::Size;
+use super::ci::Section;
 use super::sanitise::{ascii, brief};
-use super::style::{Paint, paint};
+use super::style::{Paint, mark, paint};
 use super::text::{count, plural_kind};
-use crate::checks::{Check, Outcome, Reason, Severity, Status, Verdict};
+use crate::checks::{Check, Outcome, Reason, Severity, Stage, Status, Verdict};
 use crate::duration::human;
 use crate::event::Event;
 use crate::snapshot::ServerProgress;
@@ -40,7 +42,7 @@ pub(crate) struct LiveStyle {
 
 /// More lines of one word in one round than this are folded into one.
 const LINES: usize = 6;
-/// Rows of the region.
+/// Rows of the region that each name a check.
 const ROWS: usize = 8;
 /// Whose words they are.
 const SERVER: &str = "talos.server";
@@ -49,15 +51,20 @@ const SAID: usize = 200;
 /// Longest reason in a line, in characters.
 const REASON: usize = 160;
 
-/// The view, and where it goes: lines to a writer, the region to a terminal.
+/// The view, and where it goes.
 #[derive(Debug)]
 pub(crate) struct Live<W: Write> {
     style: LiveStyle,
     out: W,
     region: Option<Region>,
+    section: Option<Section>,
+    /// It was opened, and has to be closed.
+    is_open: bool,
     /// What was last said of each check, in catalogue order.
     shown: BTreeMap<usize, Shown>,
     last_line: Duration,
+    /// How long the run takes so far, as far as it was told.
+    now: Duration,
     rounds: u32,
     /// When the last round ended.
     judged_at: Duration,
@@ -72,7 +79,11 @@ pub(crate) struct Live<W: Write> {
 #[derive(Debug)]
 struct Shown {
     id: &'static str,
+    stage: Stage,
+    status: Status,
     word: Word,
+    /// When it began not to be fine.
+    since: Option<Duration>,
     reasons: BTreeSet<Reason>,
     because: String,
 }
@@ -122,8 +133,11 @@ impl<W: Write> Live<W> {
             style,
             out,
             region: None,
+            section: None,
+            is_open: false,
             shown: BTreeMap::new(),
             last_line: Duration::ZERO,
+            now: Duration::ZERO,
             rounds: 0,
             judged_at: Duration::ZERO,
             stable: None,
@@ -132,10 +146,17 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// Draws a region on a terminal; `out` is not written to. Only where [`super::style::redraws`] says so.
-    pub(crate) fn region(style: LiveStyle, out: W, terminal: ProgressDrawTarget) -> Self {
-        let region = (!style.quiet).then(|| Region::new(terminal));
-        Self { region, ..Self::lines(style, out) }
+    /// The terminal `out` is drawn over. Only where [`super::style::redraws`] says so.
+    pub(crate) fn region(style: LiveStyle, out: W, size: fn() -> Size) -> Self {
+        let mut live = Self::lines(style, out);
+        live.region = (!style.quiet).then(|| Region::new(size, style.ascii));
+        live
+    }
+
+    /// All lines stand in this section, if there are any.
+    pub(crate) fn within(mut self, section: Section) -> Self {
+        self.section = Some(section);
+        self
     }
 
     /// The first line: what is about to be looked at.
@@ -146,7 +167,7 @@ impl<W: Write> Live<W> {
             None => "  one pass".to_owned(),
         };
         self.line(&format!("cluster-health {}{context}{deadline}", env!("CARGO_PKG_VERSION")));
-        self.redraw(Duration::ZERO);
+        self.redraw();
     }
 
     pub(crate) fn event(&mut self, event: &Event<'_>) {
@@ -162,7 +183,6 @@ impl<W: Write> Live<W> {
                 if *begun || self.style.verbose {
                     self.line(&format!("healthy for {} of {}", human(*so_far), human(*wanted)));
                 }
-                self.redraw(self.judged_at);
             }
             // They are in the report.
             Event::Logs(_) => {}
@@ -172,17 +192,26 @@ impl<W: Write> Live<W> {
                 }
             }
         }
+        self.redraw();
     }
 
     /// Something worth knowing on the way; not with `-q`.
     pub(crate) fn note(&mut self, text: &str) {
         self.line(&brief(text, super::sanitise::LIMIT));
+        self.redraw();
+    }
+
+    /// The terminal has another size.
+    pub(crate) fn resized(&mut self, elapsed: Duration) {
+        self.now = elapsed;
+        self.redraw();
     }
 
     /// To be called about once a second: refreshes the region, or writes the heartbeat when nothing was written for long.
     pub(crate) fn tick(&mut self, elapsed: Duration) {
+        self.now = elapsed;
         if self.region.is_some() {
-            self.redraw(elapsed);
+            self.redraw();
         } else if elapsed.saturating_sub(self.last_line) >= self.style.heartbeat && !self.style.heartbeat.is_zero() {
             let state = self.state(elapsed);
             self.stamped(elapsed, "....", None, &state);
@@ -191,6 +220,7 @@ impl<W: Write> Live<W> {
 
     /// A line if it says something new of a thing; that it begins to look is new once.
     fn said(&mut self, at: Duration, said: &ServerProgress) {
+        self.now = at;
         let who = if said.hostname.is_empty() { String::new() } else { format!("{}: ", said.hostname) };
         let text = said.error.as_ref().map_or(said.message.as_str(), |gap| gap.text.as_str());
         let (thing, state) = text.split_once(": ").unwrap_or((text, ""));
@@ -206,7 +236,6 @@ impl<W: Write> Live<W> {
         }
         if self.region.is_some() {
             self.saying = Some(line);
-            self.redraw(at);
         } else if is_news {
             self.stamped(at, "says", Some(SERVER), &line);
         }
@@ -214,12 +243,13 @@ impl<W: Write> Live<W> {
 
     fn judged(&mut self, number: u32, at: Duration, took: Duration, verdicts: &[(&'static Check, Verdict)]) {
         self.rounds = number;
-        self.judged_at = at;
+        (self.judged_at, self.now) = (at, at);
         self.saying = None;
         let mut lines: BTreeMap<Word, Vec<(&'static str, String)>> = BTreeMap::new();
         for (n, (check, verdict)) in verdicts.iter().enumerate() {
-            let next = self.judge(check.id, verdict, number);
+            let mut next = self.judge(check, verdict, number);
             let before = self.shown.get(&n);
+            next.since = before.and_then(|before| before.since).or(Some(at)).filter(|_| next.word.is_pending());
             if before.is_none_or(|before| (before.word, &before.reasons) != (next.word, &next.reasons)) {
                 lines.entry(next.word).or_default().push((next.id, next.because.clone()));
             }
@@ -244,10 +274,9 @@ impl<W: Write> Live<W> {
                 }
             }
         }
-        self.redraw(at);
     }
 
-    fn judge(&self, id: &'static str, verdict: &Verdict, round: u32) -> Shown {
+    fn judge(&self, check: &Check, verdict: &Verdict, round: u32) -> Shown {
         let waits = self.style.wait_timeout.is_some();
         let mut reasons = BTreeSet::new();
         let mut told = Vec::new();
@@ -308,7 +337,15 @@ impl<W: Write> Live<W> {
         if word == Word::Pass && round > 1 {
             parts.push(count(round as usize, "round"));
         }
-        Shown { id, word, reasons, because: parts.join("; ") }
+        Shown {
+            id: check.id,
+            stage: check.stage,
+            status: verdict.status(),
+            word,
+            since: None,
+            reasons,
+            because: parts.join("; "),
+        }
     }
 
     /// `all passed, stable for 8s of 30s`
@@ -366,39 +403,82 @@ impl<W: Write> Live<W> {
 
     fn emit(&mut self, line: &str) {
         let line = if self.style.ascii { ascii(line) } else { line.to_owned() };
-        match &self.region {
-            // Without a terminal after all, indicatif would drop it.
-            Some(region) if !region.multi.is_hidden() => drop(region.multi.println(line)),
-            _ => drop(writeln!(self.out, "{line}").and_then(|()| self.out.flush())),
+        if let Some(section) = self.section.as_ref().filter(|_| !self.is_open) {
+            let open = section.open(Timestamp::now());
+            self.is_open = true;
+            self.write(&format!("{open}\n"));
+        }
+        match &mut self.region {
+            Some(region) => region.append(&line),
+            None => self.write(&format!("{line}\n")),
         }
     }
 
-    fn redraw(&mut self, elapsed: Duration) {
-        if self.region.is_none() {
-            return;
-        }
-        let state = if self.rounds == 0 {
-            self.state(elapsed)
-        } else if let Some(stability) = self.stability(elapsed) {
-            stability
-        } else {
-            let fine = self.shown.values().filter(|shown| !shown.word.is_pending()).count();
-            let limit = self.style.wait_timeout.map(|limit| format!(" of {}", human(limit))).unwrap_or_default();
-            format!("{fine} of {} passed, {}{limit}", self.shown.len(), human(elapsed))
-        };
-        // `^C` moves the terminal to another line behind indicatif's back: then the first row stays, so it is empty.
-        let mut rows = vec![String::new(), state];
-        let pending: Vec<_> = self.pending().collect();
-        rows.extend(pending.iter().take(ROWS).map(|shown| format!("  {}  {}", shown.id, shown.because)));
-        rows.extend(self.saying.iter().map(|said| format!("  {SERVER}  {said}")));
-        if pending.len() > ROWS {
-            rows.push(format!("  and {} more", pending.len() - ROWS));
-        }
+    fn write(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+
+    /// After all that may have changed what the region shows, and after lines.
+    fn redraw(&mut self) {
+        let Some(room) = self.region.as_ref().map(Region::room) else { return };
+        let mut rows = self.rows(self.now, room);
         if self.style.ascii {
             rows = rows.iter().map(|row| ascii(row)).collect();
         }
-        if let Some(region) = &mut self.region {
-            region.show(rows);
+        if let Some(frame) = self.region.as_mut().map(|region| region.frame(&rows)) {
+            self.write(&frame);
+        }
+    }
+
+    /// How far it is, stage by stage, and what is pending for how long.
+    fn rows(&self, elapsed: Duration, room: usize) -> Vec<String> {
+        if self.rounds == 0 {
+            let said = self.saying.iter().map(|said| format!("  {SERVER}  {said}"));
+            return [String::new(), self.state(elapsed)].into_iter().chain(said).collect();
+        }
+        let fine = self.shown.values().filter(|shown| !shown.word.is_pending()).count();
+        let limit = self.style.wait_timeout.map(|limit| format!(" of {}", human(limit))).unwrap_or_default();
+        let counts = format!("{fine} of {} passed, {}{limit}", self.shown.len(), human(elapsed));
+        // Whoever types while it runs moves the terminal on by a line: then the first row stays, so it is empty.
+        let mut rows = vec![String::new(), self.stability(elapsed).unwrap_or(counts), self.stages()];
+        rows.extend(self.saying.iter().map(|said| format!("  {SERVER}  {said}")));
+        let pending: Vec<_> = self.pending().collect();
+        let named = match room.saturating_sub(rows.len()).min(ROWS) {
+            some if some < pending.len() => some.saturating_sub(1),
+            all => all,
+        };
+        rows.extend(pending.iter().take(named).map(|Shown { id, since, because, .. }| {
+            let since = elapsed.saturating_sub(since.unwrap_or(elapsed));
+            format!("  {id}  for {}  {because}", human(since))
+        }));
+        if pending.len() > named {
+            rows.push(format!("  and {} more", pending.len() - named));
+        }
+        rows
+    }
+
+    /// `connect ✓  ready ✓  etcd ✗`: of each stage the worst.
+    fn stages(&self) -> String {
+        let mut stages: BTreeMap<Stage, Status> = BTreeMap::new();
+        for shown in self.shown.values() {
+            let worst = stages.entry(shown.stage).or_insert(shown.status);
+            *worst = shown.status.max(*worst);
+        }
+        let marked = stages
+            .iter()
+            .map(|(stage, status)| format!("{} {}", stage.column(), mark(Some(*status), self.style.ascii)));
+        marked.collect::<Vec<_>>().join("  ")
+    }
+}
+
+/// However the run ends, nothing of the region stays and no section is left open.
+impl<W: Write> Drop for Live<W> {
+    fn drop(&mut self) {
+        if let Some(frame) = self.region.as_mut().map(|region| region.frame(&[])) {
+            self.write(&frame);
+        }
+        if let Some(section) = self.section.take().filter(|_| self.is_open) {
+            self.write(&format!("{}\n", section.close(Timestamp::now())));
         }
     }
 }

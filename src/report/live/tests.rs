@@ -1,9 +1,8 @@
 //! Progress as it appears, line by line.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex};
-
-use indicatif::TermLike;
 
 use super::super::fixture;
 use super::*;
@@ -162,68 +161,119 @@ fn a_closed_stderr_is_ignored() {
     live.judged(1, s(1), s(1), &round(true, ""));
 }
 
-#[derive(Clone, Debug, Default)]
-struct Screen(Arc<Mutex<String>>);
+/// What a writer got that outlives the view.
+#[derive(Clone, Default)]
+struct Screen(Arc<Mutex<Vec<u8>>>);
 
 impl Screen {
-    fn push(&self, text: &str) {
-        self.0.lock().unwrap().push_str(text);
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl TermLike for Screen {
-    fn width(&self) -> u16 {
-        60
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
     }
-    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
-        self.push("<up>");
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
-        self.push("<down>");
-        Ok(())
-    }
-    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-    fn write_line(&self, line: &str) -> io::Result<()> {
-        self.push(&format!("{line}\n"));
-        Ok(())
-    }
-    fn write_str(&self, text: &str) -> io::Result<()> {
-        self.push(text);
-        Ok(())
-    }
-    fn clear_line(&self) -> io::Result<()> {
-        self.push("<clear>");
-        Ok(())
-    }
-    fn flush(&self) -> io::Result<()> {
-        Ok(())
-    }
+}
+
+thread_local! {
+    static SIZE: Cell<Size> = const { Cell::new(Size { columns: 60, lines: 24 }) };
+}
+
+/// The frames, each for itself.
+fn frames(screen: &Screen) -> Vec<String> {
+    screen.text().replace("\r\u{1b}[", "\0\r\u{1b}[").split('\0').map(str::to_owned).collect()
+}
+
+/// What erases so many rows, and the line of the cursor below them.
+fn erased(rows: usize) -> String {
+    let lines = "\u{1b}[B\u{1b}[2K".repeat(rows);
+    format!("\r\u{1b}[{rows}A\u{1b}[2K{lines}\u{1b}[{rows}A")
 }
 
 #[test]
-fn the_region_is_cleared_when_a_panic_unwinds() {
+fn the_region_is_gone_when_a_panic_unwinds() {
     let screen = Screen::default();
-    let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+    let out = screen.clone();
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut live = Live::region(STYLE, io::sink(), target);
+        let mut live = Live::region(STYLE, out, || SIZE.get());
         live.start(Some("prod"));
         live.judged(1, s(1), s(1), &round(false, &"long ".repeat(40)));
         live.tick(s(2));
+        live.tick(s(3));
+        live.line("said while it unwinds");
         std::panic::resume_unwind(Box::new("x"));
     }));
     assert!(result.is_err());
-    let drawn = screen.0.lock().unwrap().clone();
-    let row = "  k8s.nodes.ready  2 of 3 nodes; cp-3: long";
-    assert!(!drawn.contains(&format!("{row} long long long long")), "rows are cut to the width: {drawn}");
-    assert!(drawn.contains(row), "{drawn}");
-    assert!(drawn.contains("wait"), "{drawn}");
-    assert!(drawn.rsplit("long").next().unwrap().contains("<clear>"), "{drawn}");
+    let frames = frames(&screen);
+    let [.., drawn, last] = frames.as_slice() else { panic!("{frames:?}") };
+    assert_eq!(*last, erased(4) + "said while it unwinds\n");
+    let rows = drawn.strip_prefix(&(erased(4) + "\u{1b}[?7l\n")).unwrap().strip_suffix("\u{1b}[?7h").unwrap();
+    insta::assert_snapshot!(rows, @r"
+    1 of 3 passed, 3s of 5m00s
+    connect ✓  nodes ✗  pods ?
+      k8s.nodes.ready  for 2s  2 of 3 nodes; cp-3: long long lo…
+    ");
+}
+
+#[test]
+fn a_resized_terminal_has_wrapped_the_rows() {
+    let screen = Screen::default();
+    let mut live = Live::region(LiveStyle { ascii: true, ..STYLE }, screen.clone(), || SIZE.get());
+    live.judged(1, s(1), s(1), &round(false, &"long ".repeat(40)));
+    live.tick(s(1));
+    for (columns, lines, up, rows) in [(20, 24, 4 + 1 + 1 + 2, 4), (60, 3, 4, 2), (60, 24, 2, 4), (60, 24, 4, 4)] {
+        SIZE.set(Size { columns, lines });
+        live.resized(s(2));
+        let frame = frames(&screen).pop().unwrap();
+        assert!(frame.starts_with(&(erased(up) + "\u{1b}[?7l")), "{columns}x{lines}: {frame:?}");
+        assert_eq!(frame.matches('\n').count(), rows, "{columns}x{lines}: {frame:?}");
+        assert!(frame.is_ascii(), "{frame:?}");
+    }
+    SIZE.set(Size { columns: 60, lines: 24 });
+}
+
+#[test]
+fn pending_checks_without_room_are_counted() {
+    let screen = Screen::default();
+    let mut live = Live::region(STYLE, screen.clone(), || Size { columns: 60, lines: 7 });
+    let bad = || verdict(vec![fixture::problem(fixture::node(1), Problem::fail(Reason::NodeNotReady, "x", "y"))]);
+    let verdicts: Vec<_> = fixture::CHECKS.iter().map(|check| (*check, bad())).collect();
+    live.judged(1, s(1), s(1), &verdicts);
+    live.tick(s(1));
+    // Its lines went with the frame before.
+    live.tick(s(1));
+    let frame = frames(&screen).pop().unwrap();
+    assert!(frame.contains("\n  talos.nodes.ready  for 0s  cp-1: y\n  and 8 more\n"), "{frame:?}");
+    assert_eq!(frame.matches('\n').count(), 6, "the cursor has the seventh line: {frame:?}");
+}
+
+#[test]
+fn a_section_is_open_only_around_lines_and_always_closed() {
+    let times = |text: &str| regex::Regex::new("_(start|end):[0-9]+").unwrap().replace_all(text, "_$1:T").into_owned();
+    let section = || Section::of_progress("2026-11-21T03:00:00Z".parse().unwrap());
+    let mut out = Vec::new();
+    let mut live = Live::lines(STYLE, &mut out).within(section());
+    live.note("one");
+    live.note("two");
+    drop(live);
+    assert_eq!(
+        times(&String::from_utf8(out).unwrap()),
+        "\u{1b}[0Ksection_start:T:cluster_health_1795230000[collapsed=true]\r\u{1b}[0Kcluster-health: progress\n\
+         one\ntwo\n\u{1b}[0Ksection_end:T:cluster_health_1795230000\r\u{1b}[0K\n"
+    );
+    let mut out = Vec::new();
+    drop(Live::lines(STYLE, &mut out).within(section()));
+    assert!(out.is_empty());
+    let mut live = Live::lines(LiveStyle { quiet: true, ..STYLE }, &mut out).within(section());
+    live.note("one");
+    drop(live);
+    assert!(out.is_empty());
 }
 
 fn says(message: &str) -> ServerProgress {

@@ -24,7 +24,7 @@ pub(super) fn hostile() -> Report {
 }
 
 /// A report in which everything that others write is this.
-fn with(bad: &str) -> Report {
+pub(crate) fn with(bad: &str) -> Report {
     let mut report = fixture::unhealthy();
     report.error = Some(bad.to_owned());
     report.not_observed = vec![bad.to_owned()];
@@ -98,7 +98,7 @@ fn hostile_text_is_harmless_in_every_format() {
 }
 
 /// By what they are meant for, whichever format it is that would fall for it.
-const INJECTIONS: [(&str, &str); 19] = [
+pub(crate) const INJECTIONS: [(&str, &str); 19] = [
     ("control characters", "a\0b\u{7}\u{8}c\r\nd\te\u{7f}\u{85}"),
     ("a terminal", "\u{1b}[31mowned\u{1b}[0m\u{1b}]0;title\u{7}\u{9b}2J"),
     ("the direction of text", "\u{202e}denwo\u{2066}x\u{200b}"),
@@ -120,7 +120,7 @@ const INJECTIONS: [(&str, &str); 19] = [
     ("no text at all", " \u{1b}[m\t\n"),
 ];
 
-const HARMLESS: &str = "two  words";
+pub(crate) const HARMLESS: &str = "two  words";
 
 /// The report in which a round has ended, and one in which none has.
 fn both(text: &str) -> [Report; 2] {

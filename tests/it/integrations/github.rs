@@ -30,6 +30,8 @@ fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> Program {
         .args(["--default-signal=INT", "bash"])
         .args(["--noprofile", "--norc", "-e", "-o", "pipefail", "step.sh"])
         .env("GITHUB_ACTION_PATH", path("github"))
+        .env("GITHUB_ACTIONS", "true")
+        .env("NO_COLOR", "1")
         .env("RUNNER_OS", "Linux")
         .env("RUNNER_ARCH", "X64");
     for file in ["GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"] {
@@ -89,6 +91,7 @@ fn look(outcome: &Outcome, home: &TempDir, healthy: bool) {
     assert_eq!(left(home), REPORTS, "the credentials are gone");
     let summary = std::fs::read_to_string(home.path().join("GITHUB_STEP_SUMMARY")).unwrap();
     assert_eq!(summary.contains("etcd-out-of-space"), !healthy, "{summary}");
+    assert_eq!(outcome.stderr.contains("\n::error title="), !healthy, "{outcome}");
     assert!(!summary.contains("PRIVATE KEY"));
 }
 
