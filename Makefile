@@ -31,6 +31,7 @@ demo: setup ## Show the program at work on two simulated clusters (half a minute
 
 .PHONY: test
 test: setup ## Set up what is missing and run all tests
+	@tools/setup terminal
 	$(CARGO) test --locked --workspace
 
 .PHONY: matrix

@@ -106,6 +106,17 @@ impl Program {
         self.spawn_into(Stdio::piped())
     }
 
+    /// A script for sh that becomes this run, in its environment and nothing else but TERM.
+    pub(crate) fn into_script(self) -> (String, TempDir) {
+        let quoted = |text: &OsStr| format!("'{}'", text.to_str().unwrap().replace('\'', r"'\''"));
+        let mut words = vec!["exec env -i TERM=\"$TERM\"".to_owned()];
+        let variables = self.command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        words.extend(variables.map(|(name, value)| format!("{}={}", name.to_str().unwrap(), quoted(value))));
+        words.push(quoted(self.command.get_program()));
+        words.extend(self.command.get_args().map(quoted));
+        (format!("echo $$ > pid\n{}\n", words.join(" ")), self.home)
+    }
+
     pub(crate) fn spawn_into(mut self, stdout: impl Into<Stdio>) -> (Child, TempDir) {
         let child = self.command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
         (child, self.home)

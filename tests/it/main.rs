@@ -18,3 +18,4 @@ mod recorded;
 mod reports;
 mod signals;
 mod talos;
+mod terminal;

@@ -1,0 +1,165 @@
+//! Progress and report on a real terminal: what is there while the program waits, and what it leaves when it ends.
+
+mod streams;
+mod tmux;
+
+use std::process::Command;
+
+use regex::Regex;
+
+use self::tmux::Terminal;
+use crate::cluster::Cluster;
+use crate::formats::small;
+use crate::harness::Program;
+
+/// A row of the region that says how far the run is, or what it waits for.
+fn is_of_region(line: &str) -> bool {
+    let counts =
+        Regex::new(r"^[0-9]+ of [0-9]+ passed, |^the first round has not ended|^  [a-z0-9.-]+  for [0-9]").unwrap();
+    counts.is_match(line)
+}
+
+/// Its worker's kubelet crashes.
+fn sick() -> Cluster {
+    let cluster = small();
+    cluster.change(|world| world.kubelet_crash("worker-1"));
+    cluster
+}
+
+/// A busy machine is no sick cluster.
+fn waiting(cluster: &Cluster) -> Program {
+    cluster.program().args(["--wait-timeout", "1h", "--interval", "1s", "--attempt-timeout", "60s"])
+}
+
+/// The rows of the region, from what is visible: all after the empty one.
+fn region(screen: &[String]) -> Vec<&str> {
+    let first = screen.iter().rposition(String::is_empty).map_or(0, |empty| empty + 1);
+    screen[first..].iter().map(String::as_str).collect()
+}
+
+/// For how long the program runs, as the region says it: `38 of 45 passed, 1m02s of 1h00m`.
+fn seconds(counts: &str) -> u64 {
+    let parts = Regex::new(" passed, (?:([0-9]+)m)?([0-9]+)s ").unwrap().captures(counts).unwrap();
+    let number = |group| parts.get(group).map_or(0, |digits| digits.as_str().parse().unwrap());
+    number(1) * 60 + number(2)
+}
+
+/// The region after a round, once something has been pending for seconds.
+#[track_caller]
+fn pending(terminal: &Terminal) -> Vec<String> {
+    let pending = Regex::new("^  talos.nodes.kubelet  for ([0-9]+m)?[1-9][0-9]*s  ").unwrap();
+    terminal.until("pending check", |screen| screen.iter().any(|line| pending.is_match(line)))
+}
+
+#[test]
+fn waits_and_is_interrupted() {
+    let cluster = sick();
+    let terminal = Terminal::open(waiting(&cluster), 100, 30);
+    terminal.run("");
+    let screen = pending(&terminal);
+    let times = Regex::new("\\b([0-9]+m)?[0-9]+s\\b").unwrap();
+    let rows = region(&screen).join("\n");
+    insta::assert_snapshot!(times.replace_all(&rows, "0s"));
+    let begun = screen.iter().position(|line| line.starts_with("cluster-health ")).unwrap();
+    assert!(screen[begun].ends_with("  deadline 1h00m"), "{}", screen.join("\n"));
+    assert!(screen[begun + 1].starts_with('['), "lines are whole: {}", screen.join("\n"));
+    assert_eq!(terminal.cursor(), (0, true), "{}", screen.join("\n"));
+    terminal.press("C-c");
+    let left = terminal.ends(130);
+    let verdict = "interrupted (SIGINT) after ";
+    assert_eq!(left.iter().filter(|line| line.starts_with(verdict)).count(), 2, "{}", left.join("\n"));
+    // Before the exit code and the prompt.
+    let last = &left[..left.len() - 2];
+    assert!(last[last.len() - 1].starts_with(verdict), "the report is whole: {}", left.join("\n"));
+    assert!(last[last.len() - 3].contains("talosctl"), "and has its end: {}", left.join("\n"));
+    assert!(!left.iter().any(|line| line.contains("^C")), "{}", left.join("\n"));
+    assert!(left.iter().any(|line| line.contains("wait  talos.nodes.kubelet")), "{}", left.join("\n"));
+}
+
+#[test]
+fn is_interrupted_before_a_round_has_ended() {
+    let cluster = small();
+    cluster.transport("cp-1", simulator::world::Transport::Silent);
+    let terminal = Terminal::open(waiting(&cluster), 80, 24);
+    terminal.run("");
+    terminal.shows("the first round has not ended, waiting ");
+    terminal.press("C-c");
+    let left = terminal.ends(130);
+    assert!(left.iter().any(|line| line.contains("no round was completed")), "{}", left.join("\n"));
+}
+
+#[test]
+fn is_terminated() {
+    let cluster = sick();
+    let terminal = Terminal::open(waiting(&cluster), 80, 24);
+    terminal.run("");
+    pending(&terminal);
+    assert!(Command::new("kill").args(["-TERM", terminal.file("pid").trim()]).status().unwrap().success());
+    let left = terminal.ends(143);
+    assert!(left.iter().any(|line| line.starts_with("interrupted (SIGTERM) after ")), "{}", left.join("\n"));
+}
+
+/// Each size is one that somebody drags a window to while the program waits; at the end the cluster heals.
+#[test]
+fn is_resized_and_ends_healthy() {
+    let cluster = sick();
+    let terminal = Terminal::open(waiting(&cluster), 100, 40);
+    // At the bottom of the screen, as after other commands: rows that become more push up what stands above them.
+    terminal.enter("seq 50");
+    terminal.run("");
+    pending(&terminal);
+    let counts = |line: &&str| line.contains(" passed, ") && is_of_region(line);
+    for (columns, lines, fits) in [
+        (40, 40, true),
+        (33, 40, true),
+        (120, 40, true),
+        (100, 40, true),
+        (100, 9, true),
+        // A row takes several lines now, and there are too few: what is scrolled away cannot be called back.
+        (40, 9, false),
+    ] {
+        terminal.resize(columns, lines);
+        let is_cut = |screen: &[&str]| {
+            let row = screen.iter().find(|line| line.starts_with("  talos.nodes.kubelet  for "));
+            row.is_some_and(|row| row.ends_with('…') && row.chars().count() == columns)
+        };
+        let what = format!("region of {columns}x{lines}");
+        let first = terminal.until(&what, |screen| {
+            screen.iter().filter(|line| counts(line)).count() == 1 && (is_cut(screen) || columns > 100)
+        });
+        let age = |screen: &[&str]| screen.iter().find(|line| counts(line)).map_or(0, |line| seconds(line));
+        let before = age(&first.iter().map(String::as_str).collect::<Vec<_>>());
+        // And so it stays. tmux keeps the next size to itself until a quarter of a second after the last one.
+        let screen = terminal.until(&what, |screen| age(screen) > before + 1);
+        let shown = screen.join("\n");
+        assert_eq!(screen.iter().filter(|line| counts(&line.as_str())).count(), 1, "{what}: {shown}");
+        assert_eq!(region(&screen).first().map(counts), Some(true), "{what}: {shown}");
+        assert_eq!(terminal.cursor(), (0, true), "{what}: {shown}");
+        let everything = terminal.everything();
+        let all = |condition: &dyn Fn(&str) -> bool| everything.iter().filter(|line| condition(line)).count();
+        assert_eq!(all(&|line| line.starts_with("cluster-health ")), 1, "lines stay: {}", everything.join("\n"));
+        assert!(!fits || all(&|line| counts(&line)) == 1, "{what}: {}", everything.join("\n"));
+    }
+    cluster.change(|world| world.kubelet_heals("worker-1"));
+    let screen = terminal.until("end", |screen| screen.contains(&"code=0"));
+    assert!(!screen.iter().any(|line| is_of_region(line)), "{}", screen.join("\n"));
+    assert!(screen.iter().any(|line| line.starts_with("healthy: ")), "{}", screen.join("\n"));
+}
+
+#[test]
+fn ends_at_once() {
+    let healthy = small();
+    let sick = sick();
+    let attempt = ["--attempt-timeout", "60s"];
+    for (cluster, arguments, code, words) in [
+        (&healthy, &[][..], 0, "healthy: "),
+        (&sick, &[], 1, "unhealthy: "),
+        // There is no time for a second round.
+        (&sick, &["--wait-timeout", "30s", "--interval", "1h"], 1, "before the deadline of 30s"),
+    ] {
+        let terminal = Terminal::open(cluster.program().args(attempt).args(arguments), 80, 24);
+        terminal.run("");
+        let left = terminal.ends(code);
+        assert!(left.iter().any(|line| line.contains(words)), "{}", left.join("\n"));
+    }
+}
