@@ -44,7 +44,7 @@ _cluster__health() {
 
     case "${cmd}" in
         cluster__health)
-            opts="-e -n -o -q -v -h -V --talosconfig --context --endpoints --cluster --no-talos --kubeconfig --kube-context --k8s-endpoint --in-cluster --no-kubernetes --no-kubeconfig-from-talos --etcd-endpoints --etcd-cacert --etcd-cert --etcd-key --server --control-plane-nodes --worker-nodes --nodes --expect-control-planes --expect-workers --expect-talos --expect-kubernetes --max-unready-workers --check --skip --level --wait-timeout --interval --attempt-timeout --stable-for --fail-fast --retry-all --strict --warn-only --require-quorum-margin --allow-empty --simple-exit-codes --output --report --junit-file --evidence --quiet --verbose --color --ci --ascii --heartbeat --help --version list explain schema completions man version rbac"
+            opts="-e -n -o -q -v -h -V --talosconfig --context --endpoints --cluster --no-talos --kubeconfig --kube-context --k8s-endpoint --in-cluster --no-kubernetes --no-kubeconfig-from-talos --etcd-endpoints --etcd-cacert --etcd-cert --etcd-key --server --control-plane-nodes --worker-nodes --nodes --expect-control-planes --expect-workers --expect-talos --expect-kubernetes --max-unready-workers --check --skip --level --wait-timeout --interval --attempt-timeout --stable-for --fail-fast --retry-all --strict --warn-only --require-quorum-margin --allow-empty --simple-exit-codes --output --report --junit-file --junit-granularity --evidence --quiet --verbose --color --ci --ascii --heartbeat --help --version list explain schema completions man version rbac"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -250,6 +250,10 @@ _cluster__health() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o filenames
                     fi
+                    return 0
+                    ;;
+                --junit-granularity)
+                    COMPREPLY=($(compgen -W "check node" -- "${cur}"))
                     return 0
                     ;;
                 --evidence)

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_cluster_health_global_optspecs
-    string join \n talosconfig= context= e/endpoints= cluster= no-talos kubeconfig= kube-context= k8s-endpoint= in-cluster no-kubernetes no-kubeconfig-from-talos etcd-endpoints= etcd-cacert= etcd-cert= etcd-key= server control-plane-nodes= worker-nodes= n/nodes= expect-control-planes= expect-workers= expect-talos= expect-kubernetes= max-unready-workers= check= skip= level= wait-timeout= interval= attempt-timeout= stable-for= fail-fast retry-all strict warn-only= require-quorum-margin= allow-empty simple-exit-codes o/output= report= junit-file= evidence= q/quiet v/verbose color= ci= ascii heartbeat= h/help V/version
+    string join \n talosconfig= context= e/endpoints= cluster= no-talos kubeconfig= kube-context= k8s-endpoint= in-cluster no-kubernetes no-kubeconfig-from-talos etcd-endpoints= etcd-cacert= etcd-cert= etcd-key= server control-plane-nodes= worker-nodes= n/nodes= expect-control-planes= expect-workers= expect-talos= expect-kubernetes= max-unready-workers= check= skip= level= wait-timeout= interval= attempt-timeout= stable-for= fail-fast retry-all strict warn-only= require-quorum-margin= allow-empty simple-exit-codes o/output= report= junit-file= junit-granularity= evidence= q/quiet v/verbose color= ci= ascii heartbeat= h/help V/version
 end
 
 function __fish_cluster_health_needs_command
@@ -65,6 +65,8 @@ html\t'One page with everything, for a browser: artefacts of CI jobs, tickets'
 prometheus\t'Metrics for the textfile collector of node-exporter'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l report -d 'Also write a report to a file, in a format of --output; repeatable' -r
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l junit-file -d 'The same as --report junit=PATH' -r -F
+complete -c cluster-health -n "__fish_cluster_health_needs_command" -l junit-granularity -d 'What is a test case of the JUnit report' -r -f -a "check\t'Each check: the same names however many nodes there are'
+node\t'Each check of each node, `ID [NODE]`, and each check for what belongs to no node'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l evidence -d 'Read what may tell why: the last lines of the logs of failed services and static pods' -r -f -a "logs\t'Files with it are readable by their owner alone'"
 complete -c cluster-health -n "__fish_cluster_health_needs_command" -l color -d 'Colour of text' -r -f -a "auto\t''
 always\t''
