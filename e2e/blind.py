@@ -2,11 +2,20 @@
 import json
 
 from cluster import Broken, told_by
+from kinds import cluster_of
 from runner import say
 from scenario import compare, execute
 
 # What each is asked for is needed on the healthy cluster, but for these.
-ROWS = {"List /var/lib/etcd": "not-bootstrapped-reader", "HealthCheck": "healthy-server"}
+ROWS = {
+    "BootstrapManifestsConfigs": "bare",
+    "HealthCheck": "healthy-server",
+    "List /var/lib/etcd": "not-bootstrapped-reader",
+    "SchedulerConfigs, ControllerManagerConfigs": "scheduler-disabled",
+    "deployments (kube-system)": "dns-scaled-to-zero",
+    "endpointslices (default)": "healthy-no-talos",
+    "pods (kube-system)": "healthy-no-talos",
+}
 
 
 def observers(binary):
@@ -15,24 +24,33 @@ def observers(binary):
     return sorted({read for check in checks for read in check["reads"]})
 
 
-def try_each(binary, cluster, scenarios, excused):
-    """Whether every observer that is not excused is missed by its row. The cluster is brought up here."""
+def try_each(binary, scenarios, excused):
+    """Whether every observer that is not excused is missed by its row. Clusters are brought up here, and the last one stays."""
     named = {s["name"]: s for s in scenarios}
     wanted = {what: named[ROWS.get(what, "healthy")] for what in observers(binary)}
     for what in excused.keys() - wanted.keys():
         say(f"uncovered.toml: nothing reads `{what}`")
     unnoticed = sorted(excused.keys() - wanted.keys())
-    for early in (True, False):
-        rows = {what: s for what, s in wanted.items() if (s.get("phase") == "not-bootstrapped") == early}
+    # Those before the bootstrap come first, and each kind of cluster is brought up once.
+    rows = sorted({s["name"]: s for s in wanted.values()}.values(), key=lambda s: (s["cluster"], s.get("phase") is None))
+    cluster, kind = None, None
+    for scenario in rows:
+        if scenario["cluster"] != kind:
+            if cluster:
+                cluster.down()
+            kind = scenario["cluster"]
+            cluster = cluster_of(kind)
+        early = scenario.get("phase") == "not-bootstrapped"
         cluster.up(bootstrap=not early)
         if not early:
             cluster.wait_healthy()
-        for scenario in {s["name"]: s for s in rows.values()}.values():
-            if "until" in scenario:
-                cluster.wait_until(scenario["until"])
-            if differences := compare(scenario["expect"], execute(scenario, cluster, binary)):
-                raise Broken(f"`{scenario['name']}` is not as expected with all observers: {'; '.join(differences)}")
-        for what, scenario in rows.items():
+        faults = scenario.get("faults", [])
+        cluster.switch(faults, "on")
+        if "until" in scenario:
+            cluster.wait_until(scenario["until"])
+        if differences := compare(scenario["expect"], execute(scenario, cluster, binary)):
+            raise Broken(f"`{scenario['name']}` is not as expected with all observers: {'; '.join(differences)}")
+        for what in (what for what, row in wanted.items() if row is scenario):
             missed = compare(scenario["expect"], execute(scenario, cluster, binary, blind=what))
             if what in excused:
                 say(f"{'-':4}  {what:46} {excused[what]}")
@@ -41,6 +59,7 @@ def try_each(binary, cluster, scenarios, excused):
             else:
                 say(f"FAIL  {what:46} {scenario['name']} does not miss it")
                 unnoticed.append(what)
+        cluster.switch(faults, "off")
     say(f"observers: {len(wanted) - len(unnoticed) - len(excused)} of {len(wanted)} are missed, {len(excused)} excused; "
         f"unnoticed: {', '.join(unnoticed) or 'none'}")
     return not unnoticed
