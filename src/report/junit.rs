@@ -112,11 +112,11 @@ fn cases_of_nodes(check: &CheckReport, report: &Report) -> Vec<TestCase> {
     }
     let parts: BTreeMap<_, _> = nodes.into_iter().map(|(node, findings)| (node, part(findings))).collect();
     let worst = parts.values().filter_map(|part| part.status).max();
-    // Whatever made it worse than what its nodes show has to be shown, too.
-    let own = if worst != Some(check.shown_status()) {
-        Some(check.clone())
-    } else {
+    // Where no node is as bad as the check, the check itself has to show why.
+    let own = if worst == Some(check.shown_status()) {
         (!others.is_empty() || check.flapped).then(|| CheckReport { flapped: check.flapped, ..part(others) })
+    } else {
+        Some(check.clone())
     };
     let named = |(node, part): (String, CheckReport)| {
         let mut case = test_case(&part, report);
