@@ -6,7 +6,7 @@ import time
 from cluster import RIG, Broken
 from kinds import cluster_of
 from processes import output
-from scenario import as_each_user, compare, execute, read_json, waits
+from scenario import as_each_user, compare, execute, options, read_json, waits
 
 
 REPOSITORY = RIG.parent.parent
@@ -87,6 +87,8 @@ class Runner:
         try:
             if scenario.get("phase") != "not-bootstrapped":
                 self.against_healthy(scenario)
+                for one in as_each_user(scenario, self.cluster):  # made on first use, which no fault may be in the way of
+                    self.cluster.arguments(options(one, self.cluster, with_fault=True), self.binary)
             mark = time.monotonic()
             self.cluster.switch(scenario.get("faults", []), "on")
             if "until" in scenario:
