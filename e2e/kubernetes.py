@@ -64,9 +64,10 @@ class KubernetesCluster(Cluster):
         if "rights" in self.files:
             return
         role = told_by(binary, "rbac")
-        self.files["rights"] = self.work / "rights.yaml"
-        self.files["rights"].write_text(role)
-        self.call("rig.sh", "rights", self.files["rights"])
+        rights = self.work / "rights.yaml"
+        rights.write_text(role)
+        self.call("rig.sh", "rights", rights)
+        self.files["rights"] = rights
 
     def complaint(self):
         """Nothing supervises the rig, and who loses its lease on a busy machine ends by design: it is started again."""
