@@ -82,7 +82,6 @@ fn is_skipped_for_readers() {
 
 #[test]
 fn no_wrong_answer_is_a_success() {
-    let attempt = Duration::from_secs(5);
     let cases = [
         (Misbehaviour::Hang, "server-check-unfinished"),
         (Misbehaviour::Stall, "server-check-unfinished"),
@@ -100,11 +99,13 @@ fn no_wrong_answer_is_a_success() {
     side_by_side(cases, 4, |(does, reason)| {
         let cluster = admin();
         cluster.fault("cp-1", CALL, does.clone());
-        let judged = cluster.run(&["--server", "--attempt-timeout", "5s"]);
+        // Who is waited for to the end is not waited for long; the others have the usual time.
+        let attempt = if matches!(does, Misbehaviour::Hang | Misbehaviour::Stall) { 5 } else { 10 };
+        let judged = cluster.run(&["--server", "--attempt-timeout", &format!("{attempt}s")]);
         let case = format!("{does:?}: {judged}");
         assert_eq!((judged.status(CHECK), said(&judged)), ("error", vec![reason]), "{case}");
         assert_eq!(judged.problems.len(), 1, "nothing else suffers from it: {case}");
-        judged.within(attempt + SLACK);
+        judged.within(Duration::from_secs(attempt) + SLACK);
     });
 }
 
