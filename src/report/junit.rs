@@ -114,28 +114,38 @@ fn cases_of_nodes(check: &CheckReport, report: &Report) -> Vec<TestCase> {
     let worst = parts.values().filter_map(|part| part.status).max();
     // Where no node is as bad as the check, the check itself has to show why.
     let own = if worst == Some(check.shown_status()) {
-        (!others.is_empty() || check.flapped).then(|| CheckReport { flapped: check.flapped, ..part(others) })
+        // That it relapsed is told of it, and no node's fault.
+        let rest = part(others);
+        let status = rest.status.or(Some(Status::Pass).filter(|_| check.flapped));
+        status.map(|status| CheckReport { status: Some(status), flapped: check.flapped, ..rest })
     } else {
         Some(check.clone())
     };
     let named = |(node, part): (String, CheckReport)| {
-        let mut case = test_case(&part, report);
+        let mut case = case_of(&part, report, problems::body_alone);
         case.name = format!("{} [{node}]", check.check.id).into();
         case
     };
     own.iter().map(|own| test_case(own, report)).chain(parts.into_iter().map(named)).collect()
 }
 
+/// All that is to say of a check.
+type Body = fn(&CheckReport, &Report) -> String;
+
 fn test_case(check: &CheckReport, report: &Report) -> TestCase {
+    case_of(check, report, problems::body)
+}
+
+fn case_of(check: &CheckReport, report: &Report, body: Body) -> TestCase {
     let status = check.shown_status();
-    let mut case = TestCase::new(check.check.id, case_status(check, report));
+    let mut case = TestCase::new(check.check.id, case_status(check, report, body));
     case.set_classname(format!("cluster-health.{}", check.check.stage.name()));
     // All checks are judged at once, and viewers add up: the time is that of the run's own case.
     case.set_time(Duration::ZERO);
     let mut notes = Vec::new();
     if status == Status::Warn {
         notes.push(format!("warning: {}", check.check.summary));
-        notes.push(problems::body(check, report));
+        notes.push(body(check, report));
     }
     if check.flapped {
         notes.push("it passed before, and later did not".to_owned());
@@ -146,7 +156,7 @@ fn test_case(check: &CheckReport, report: &Report) -> TestCase {
     case
 }
 
-fn case_status(check: &CheckReport, report: &Report) -> TestCaseStatus {
+fn case_status(check: &CheckReport, report: &Report, body: Body) -> TestCaseStatus {
     if is_unjudged(check) {
         let (kind, text) = match report.result {
             RunResult::Interrupted => ("interrupted", "the run was interrupted before a complete round judged it"),
@@ -163,17 +173,21 @@ fn case_status(check: &CheckReport, report: &Report) -> TestCaseStatus {
             NonSuccessKind::Error,
             "undetermined",
             &short(check, report, Severity::Error),
-            &body(check, report),
+            &told(check, body(check, report)),
         ),
         Status::Fail => {
             let kind = if report.deadline_reached { "timeout" } else { "unhealthy" };
-            non_success(NonSuccessKind::Failure, kind, &short(check, report, Severity::Fail), &body(check, report))
+            non_success(
+                NonSuccessKind::Failure,
+                kind,
+                &short(check, report, Severity::Fail),
+                &told(check, body(check, report)),
+            )
         }
     }
 }
 
-fn body(check: &CheckReport, report: &Report) -> String {
-    let body = problems::body(check, report);
+fn told(check: &CheckReport, body: String) -> String {
     if body.is_empty() { format!("{}: nothing was found out, which is not a pass", check.check.id) } else { body }
 }
 

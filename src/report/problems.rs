@@ -81,6 +81,15 @@ fn unjudged(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
 
 /// All that is to say of one check alone, in full, for formats that show each check by itself.
 pub(super) fn body(check: &CheckReport, report: &Report) -> String {
+    body_of(check, report, |block, style, lines| block.write(report, style, lines))
+}
+
+/// The same without what follows from it elsewhere.
+pub(super) fn body_alone(check: &CheckReport, report: &Report) -> String {
+    body_of(check, report, |block, style, lines| block.write_alone(report, style, lines))
+}
+
+fn body_of(check: &CheckReport, report: &Report, write: impl Fn(&Block<'_>, &TextStyle, &mut Vec<String>)) -> String {
     // A document of its own has room for all.
     let style = TextStyle { verbose: true, ..TextStyle::default() };
     let mut blocks = Vec::new();
@@ -92,7 +101,7 @@ pub(super) fn body(check: &CheckReport, report: &Report) -> String {
         lines.push(format!("because   {} (cluster-health explain {})", clean(&diagnosis.headline), diagnosis.id));
     }
     for block in &blocks {
-        block.write(report, &style, &mut lines);
+        write(block, &style, &mut lines);
         for (_, problem) in &block.problems {
             if let Some(cause) = problem.explained_by {
                 lines.push(field("see", cause));
@@ -148,6 +157,21 @@ pub(super) fn root(report: &Report, cause: &'static str, target: &Target) -> Opt
 
 impl Block<'_> {
     pub(super) fn write(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+        self.write_itself(report, style, lines);
+        self.consequence_lines(report, style, lines);
+        lines.push(self.more());
+    }
+
+    fn write_alone(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+        self.write_itself(report, style, lines);
+        lines.push(self.more());
+    }
+
+    fn more(&self) -> String {
+        field("more", &format!("cluster-health explain {}", self.reason.code()))
+    }
+
+    fn write_itself(&self, report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
         lines.push(self.heading(report, style));
         self.targets(style, lines);
         let hints = self.hints(report);
@@ -157,8 +181,6 @@ impl Block<'_> {
         if self.is_permanent() {
             lines.push(field("note", PERMANENT));
         }
-        self.consequence_lines(report, style, lines);
-        lines.push(field("more", &format!("cluster-health explain {}", self.reason.code())));
     }
 
     fn heading(&self, report: &Report, style: &TextStyle) -> String {
@@ -269,8 +291,8 @@ impl Block<'_> {
         for check in &report.checks {
             let mut repeated = Vec::new();
             let is_root = |problem: &Problem, target: &Target| {
-                diagnoses::of(report, check.check.id, target, problem).is_none()
-                    && problem.explained_by.and_then(|cause| root(report, cause, target)) == Some(id)
+                problem.explained_by.and_then(|cause| root(report, cause, target)) == Some(id)
+                    && diagnoses::of(report, check.check.id, target, problem).is_none()
             };
             for Finding { target, outcome } in &check.findings {
                 match outcome {

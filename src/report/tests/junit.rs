@@ -97,6 +97,33 @@ fn a_case_for_each_node() {
     assert_eq!(failed.count(), 7);
 }
 
+/// It was fine, then not, and in the end it is: a note, and no error.
+#[test]
+fn who_relapsed_and_is_well_has_no_error() {
+    let mut report = Report { junit: Granularity::Node, ..fixture::large(3, 0) };
+    report.checks[0].flapped = true;
+    let parsed = parsed(&report);
+    let id = report.checks[0].check.id;
+    let own = cases(&parsed).find(|case| case.name.as_str() == id).unwrap();
+    assert!(matches!(own.status, TestCaseStatus::Success { .. }));
+    assert!(own.system_out.as_ref().unwrap().as_str().contains("passed before"));
+}
+
+/// A cause that a thousand nodes have in common is no thousand lines in each of their cases.
+#[test]
+fn a_node_is_not_told_of_what_others_suffer() {
+    let mut report = Report { junit: Granularity::Node, ..fixture::large(300, 300) };
+    for check in report.checks.iter_mut().filter(|check| check.check.id == "k8s.nodes.ready") {
+        for finding in &mut check.findings {
+            if let Outcome::Problem(problem) = &mut finding.outcome {
+                problem.explained_by = Some("talos.nodes.reachable");
+            }
+        }
+    }
+    let longest = cases(&parsed(&report)).filter_map(said).map(|(_, _, text)| text.len()).max().unwrap();
+    assert!(longest < 1000, "{longest} bytes");
+}
+
 #[test]
 fn a_status_that_no_node_shows_is_shown_by_the_check() {
     let mut report = Report { junit: Granularity::Node, ..fixture::large(3, 0) };
