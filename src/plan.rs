@@ -103,6 +103,7 @@ impl Plan {
             wait_timeout,
             asked: Asked {
                 skipped: left_out(&selection),
+                unplanned: not_run(&selection),
                 control_plane_nodes: args.control_plane_nodes.clone(),
                 worker_nodes: args.worker_nodes.clone(),
                 expect_control_planes: args.expect_control_planes,
@@ -128,6 +129,10 @@ impl Plan {
 fn left_out(selection: &[(&'static Check, Selection)]) -> BTreeSet<&'static str> {
     let left_out = |part: &Selection| matches!(part, Selection::NotSelected(why) if why.starts_with("left out with"));
     selection.iter().filter(|(_, part)| left_out(part)).map(|(check, _)| check.id).collect()
+}
+
+fn not_run(selection: &[(&'static Check, Selection)]) -> BTreeSet<&'static str> {
+    selection.iter().filter(|(_, part)| matches!(part, Selection::NotSelected(_))).map(|(check, _)| check.id).collect()
 }
 
 fn unknown_check(unknown: &UnknownCheck) -> Usage {
@@ -281,7 +286,9 @@ mod tests {
     #[test]
     fn only_what_the_user_switched_off_vouches_for_itself() {
         assert!(decide(&["--level", "etcd"]).unwrap().asked.skipped.is_empty());
-        assert!(decide(&["--check", "etcd.alarms"]).unwrap().asked.skipped.is_empty());
+        let alone = decide(&["--check", "etcd.alarms"]).unwrap().asked;
+        assert!(alone.skipped.is_empty() && alone.unplanned.contains("etcd.leader"));
+        assert!(!alone.unplanned.contains("etcd.quorum"), "it needs that");
         let plan = decide(&["--skip", "k8s.api.identity"]).unwrap();
         assert_eq!(plan.asked.skipped.into_iter().collect::<Vec<_>>(), ["k8s.api.identity"]);
     }

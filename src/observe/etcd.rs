@@ -30,13 +30,15 @@ pub(crate) struct EtcdClients {
     endpoints: Vec<String>,
     credentials: EtcdCredentials,
     timeout: Duration,
+    second_look: Duration,
 }
 
 impl EtcdClients {
     /// `http://` endpoints are asked in plain text and without the client certificate, all others through TLS.
-    /// `call_timeout` bounds each call.
+    /// `call_timeout` bounds all that is done with one of them.
     pub(crate) fn new(endpoints: Vec<String>, credentials: EtcdCredentials, call_timeout: Duration) -> Self {
-        Self { endpoints, credentials, timeout: call_timeout }
+        // The rest is for a second look at who is silent.
+        Self { endpoints, credentials, timeout: call_timeout * 9 / 10, second_look: call_timeout / 10 }
     }
 
     /// Status, members and alarms of each endpoint, all at once and each with its own outcome.
@@ -69,10 +71,9 @@ impl EtcdClients {
     /// A server that is frozen, or nobody there. etcd-client bounds connection and TLS handshake together, and tells one of the
     /// calls that wait for them: who takes connections is asked for here.
     async fn silence(&self, address: &str) -> Gap {
-        let limit = self.timeout / 5;
-        match timeout(limit, open(&url(address))).await {
+        match timeout(self.second_look, open(&url(address))).await {
             Ok(true) => cause::no_answer(self.timeout),
-            _ => cause::no_connection(self.timeout + limit),
+            _ => cause::no_connection(self.timeout + self.second_look),
         }
     }
 

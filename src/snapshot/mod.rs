@@ -144,6 +144,8 @@ pub(crate) struct Asked {
     pub(crate) one_pass: bool,
     /// Checks that the user switched off. They satisfy whatever requires them.
     pub(crate) skipped: BTreeSet<&'static str>,
+    /// These and the others that do not run: what they would tell, nobody tells.
+    pub(crate) unplanned: BTreeSet<&'static str>,
 }
 
 /// How many workers may be missing.

@@ -89,7 +89,7 @@ fn external_view<'a>(snapshot: &'a Snapshot, endpoints: &'a [EtcdEndpoint], endp
     let member = listed_at(endpoints, &endpoint.address);
     let mute = mute(endpoint);
     let own = mute.filter(|kind| member.is_some() && is_own_fault(*kind));
-    let told_by_leader = mute.is_some() && !snapshot.asked.skipped.contains("etcd.leader");
+    let told_by_leader = mute.is_some() && !snapshot.asked.unplanned.contains("etcd.leader");
     let missing = |gap: &Gap, expected| {
         if told_by_leader { Outcome::Blocked("etcd.leader") } else { external(gap, expected) }
     };

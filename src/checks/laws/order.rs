@@ -53,6 +53,7 @@ impl Shuffle {
             deadline: _,
             one_pass: _,
             skipped: _,
+            unplanned: _,
         } = asked;
         self.list(control_plane_nodes);
         self.list(worker_nodes);

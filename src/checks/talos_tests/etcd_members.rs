@@ -65,7 +65,7 @@ fn an_endpoint_that_shows_its_own_fault_fails_once() {
         }
         // Nobody says it for a check that was left out.
         let mut skipped = snapshot.clone();
-        skipped.asked.skipped.insert("etcd.leader");
+        skipped.asked.unplanned.insert("etcd.leader");
         assert_eq!(wrong("etcd.members.consistent", &skipped), [format!("{last}: error {reason}")]);
     }
     let seen = observed("etcd.tolerance", &external_without_the_last(GapKind::ConnectionRefused));
