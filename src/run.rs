@@ -1,7 +1,9 @@
 //! One run, put together: engine, signals, progress, files, and the last word on stdout.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use crate::observe::{Credentials, Observer};
 use crate::plan::{Plan, Start, Usage};
 use crate::report::ci::{Ci, Section};
 use crate::report::files::{self, Files, Wanted};
-use crate::report::format::Format;
+use crate::report::format::{self, Format};
 use crate::report::history::History;
 use crate::report::live::{Live, LiveStyle, Size};
 use crate::report::text::TextStyle;
@@ -145,10 +147,17 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
     let is_report = |path: &String| wanted.iter().any(|it| it.path.as_os_str() == path.as_str());
     let summary = environment.get("GITHUB_STEP_SUMMARY").filter(|path| !is_report(path));
     // Nobody has asked for the summary: it only repeats what the log has.
-    if let Err(error) = ci.conclude(&report, args.output, summary.as_deref(), io::stderr().lock()) {
+    let in_log = *args.output == format::TEXT && !is_file(&io::stdout());
+    if let Err(error) = ci.conclude(&report, in_log, summary.as_deref(), io::stderr().lock()) {
         complain(&error, None);
     }
     report.exit
+}
+
+/// Redirected into one, so that it is not what people watch.
+fn is_file(stream: &impl AsFd) -> bool {
+    let file = stream.as_fd().try_clone_to_owned().map(File::from);
+    file.and_then(|file| file.metadata()).is_ok_and(|found| found.is_file())
 }
 
 /// Everything that takes time: files are read, then the engine runs. Dropping it at any point is safe.

@@ -7,8 +7,8 @@ mod gitlab;
 use std::io::{self, Write};
 
 pub(crate) use self::gitlab::Section;
+use super::Report;
 use super::text::{self, TextStyle};
-use super::{Report, format::Format, format::TEXT};
 use crate::cli::CiChoice;
 use crate::exit::Exit;
 
@@ -33,8 +33,8 @@ impl Ci {
         }
     }
 
-    /// Tells of the end of a run, after its report has been written. `output` is what stdout had; `summary` is the file that
-    /// GitHub names in `GITHUB_STEP_SUMMARY`.
+    /// Tells of the end of a run, after its report has been written. `in_log` says that the log has it as text; `summary` is the
+    /// file that GitHub names in `GITHUB_STEP_SUMMARY`.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl Ci {
     pub(crate) fn conclude(
         self,
         report: &Report,
-        output: &Format,
+        in_log: bool,
         summary: Option<&str>,
         mut out: impl Write,
     ) -> Result<(), String> {
@@ -53,7 +53,7 @@ impl Ci {
             }
             Self::Gitlab => {
                 // The section is folded away: what is wrong has to stand outside of it.
-                if *output != TEXT && report.exit != Exit::Healthy {
+                if !in_log && report.exit != Exit::Healthy {
                     let _ = plainly(report, &mut out);
                 }
                 Ok(())
