@@ -226,9 +226,14 @@ impl Grown {
         if rest.is_empty() {
             return Ok(self.length);
         }
+        let is_known =
+            |found: fs::Metadata| (found.dev(), found.ino(), found.len()) == (self.device, self.inode, self.length);
+        // Before it is opened: opening a pipe that nobody reads would never end.
+        if !is_known(fs::symlink_metadata(path)?) {
+            return Err(io::Error::other("somebody else has changed it"));
+        }
         let mut file = OpenOptions::new().append(true).open(path)?;
-        let found = file.metadata()?;
-        if (found.dev(), found.ino(), found.len()) != (self.device, self.inode, self.length) {
+        if !is_known(file.metadata()?) {
             return Err(io::Error::other("somebody else has changed it"));
         }
         file.write_all(rest)?;
