@@ -268,6 +268,10 @@ fn an_internal_address_is_the_machines_and_nobody_elses() {
     assert_eq!(said(&shared, id), ["fail node-address w-1"]);
     shared.node_mut("w-1").own_addresses.push("10.0.0.3".to_owned());
     assert_eq!(said(&shared, id), ["fail node-address cp-3", "fail node-address w-1"]);
+    // One of two addresses is its own, and that is not the one which it shares.
+    let mut two = healthy();
+    two.kube_node_mut("w-1").internal.push("10.0.0.3".to_owned());
+    assert_eq!(status(&two, id), Status::Pass, "nobody else may have it");
     // Guests may pose as many nodes at one address.
     shared.node_mut("w-1").is_talos = false;
     assert_eq!(status(&shared, id), Status::Pass);
