@@ -64,4 +64,4 @@ def try_each(binary, scenarios, excused):
     excused_here = excused.keys() & wanted.keys()
     say(f"observers: {len(wanted.keys() - excused_here - set(unnoticed))} of {len(wanted)} are missed, {len(excused_here)} excused; "
         f"unnoticed: {', '.join(unnoticed) or 'none'}")
-    return not unnoticed
+    return bool(wanted) and not unnoticed

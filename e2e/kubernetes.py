@@ -36,7 +36,8 @@ class KubernetesCluster(Cluster):
 
     def is_of_this_kind(self):
         wanted = self.kind.settings.get("KUBERNETES") or pinned("KUBERNETES_DEFAULT")
-        return (self.state / "kubernetes").read_text().strip() == wanted
+        version = self.state / "kubernetes"
+        return version.exists() and version.read_text().strip() == wanted
 
     def up(self, bootstrap):
         self.call("rig.sh", "up", env=self.kind.settings)

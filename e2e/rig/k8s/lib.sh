@@ -11,7 +11,8 @@ data=$state/data # of etcd
 net=$E2E_NAME-k8s # network namespace: loopback and nothing else, so that nothing leaves it
 PATH=$bin:$PATH
 
-# `rig.sh up` takes the version from the environment and writes it down; every other command uses that of the last `up`.
+# The first `rig.sh up` takes the version from the environment and writes it down; until `down` it is that one.
+asked=${KUBERNETES:-}
 [ ! -f "$state/kubernetes" ] || KUBERNETES=$(< "$state/kubernetes")
 : "${KUBERNETES:=$(pinned KUBERNETES_DEFAULT)}"
 suffix=$(suffix_of KUBERNETES "$KUBERNETES")

@@ -28,6 +28,7 @@ network_up() {
 }
 
 up() {
+  [ "${asked:-$KUBERNETES}" = "$KUBERNETES" ] || die "the rig has Kubernetes $KUBERNETES, not $asked; '$0 down' first"
   need_programs
   (umask 077 && mkdir -p "$run" "$data")
   echo "$KUBERNETES" > "$state/kubernetes"
