@@ -7,7 +7,7 @@ use simulator::pki::Flaw;
 use simulator::world::{AlarmKind, CallFault, Member, Misbehaviour, Server, Transport, World};
 
 use crate::cluster::{Cluster, Judgement, Said, cluster};
-use crate::harness::side_by_side;
+use crate::harness::{Program, side_by_side};
 
 const MEMBERS: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
 
@@ -17,17 +17,24 @@ fn run(cluster: &Cluster) -> Judgement {
 
 /// Asks etcd alone, at these endpoints.
 fn asked(cluster: &Cluster, endpoints: &[String], credentials: &EtcdCredentials) -> Judgement {
-    let program = cluster
+    judged(cluster, program(cluster, endpoints, credentials))
+}
+
+fn judged(cluster: &Cluster, program: Program) -> Judgement {
+    let judged = cluster.judgement(program.run());
+    judged.within(Duration::from_secs(13));
+    judged
+}
+
+fn program(cluster: &Cluster, endpoints: &[String], credentials: &EtcdCredentials) -> Program {
+    cluster
         .program()
         .file("ca.crt", &credentials.ca)
         .file("client.crt", &credentials.client.certificate)
         .file("client.key", &credentials.client.key)
         .args(["--no-talos", "--no-kubernetes", "-o", "json"])
         .args(["--etcd-cacert", "ca.crt", "--etcd-cert", "client.crt", "--etcd-key", "client.key"])
-        .args(["--etcd-endpoints", &endpoints.join(",")]);
-    let judged = cluster.judgement(program.run());
-    judged.within(Duration::from_secs(13));
-    judged
+        .args(["--etcd-endpoints", &endpoints.join(",")])
 }
 
 fn etcd(cluster: &Cluster, name: &str) -> Server {
@@ -65,6 +72,17 @@ fn transports() -> Vec<(Transport, Option<(i32, &'static str)>)> {
 fn mute(reason: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
     let tolerance = if reason == "connection-refused" { "no-tolerance" } else { "no-answer" };
     vec![("etcd.leader", reason, "cp-1"), ("etcd.tolerance", tolerance, "cluster")]
+}
+
+/// The check that tells of a mute member for all others does not run.
+#[test]
+fn a_check_that_was_asked_for_alone_tells_its_own_cause() {
+    let cluster = cluster();
+    cluster.change(|world| world.etcd_freeze("cp-1"));
+    let simulator = cluster.simulator();
+    let credentials = simulator.etcd_credentials(Flaw::None).unwrap();
+    let alone = program(&cluster, &simulator.etcd_endpoints(), &credentials).args(["--check", "etcd.alarms"]);
+    judged(&cluster, alone).is(69, &[("etcd.alarms", "timed-out", "cp-1")]);
 }
 
 #[test]
