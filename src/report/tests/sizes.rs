@@ -30,7 +30,7 @@ pub(super) struct Size {
     pub(super) failures: usize,
 }
 
-const SIZES: [Size; 12] = [
+const SIZES: [Size; 14] = [
     Size { nodes: 1, failures: 0 },
     Size { nodes: 1, failures: 1 },
     Size { nodes: 3, failures: 0 },
@@ -39,9 +39,11 @@ const SIZES: [Size; 12] = [
     Size { nodes: 10, failures: 1 },
     Size { nodes: 10, failures: 5 },
     Size { nodes: 100, failures: 0 },
+    Size { nodes: 100, failures: 1 },
     Size { nodes: 100, failures: 5 },
     Size { nodes: 1000, failures: 0 },
     Size { nodes: 1000, failures: 1 },
+    Size { nodes: 1000, failures: 5 },
     Size { nodes: 1000, failures: 500 },
 ];
 
