@@ -103,7 +103,7 @@ impl Plan {
             wait_timeout,
             asked: Asked {
                 skipped: left_out(&selection),
-                unplanned: not_run(&selection),
+                unplanned: not_run(&selection, |_| true),
                 control_plane_nodes: args.control_plane_nodes.clone(),
                 worker_nodes: args.worker_nodes.clone(),
                 expect_control_planes: args.expect_control_planes,
@@ -127,12 +127,13 @@ impl Plan {
 /// Checks that cannot stand in anybody's way, because the user switched them off. What `--check` or `--level` merely did not
 /// name is not vouched for by anybody.
 fn left_out(selection: &[(&'static Check, Selection)]) -> BTreeSet<&'static str> {
-    let left_out = |part: &Selection| matches!(part, Selection::NotSelected(why) if why.starts_with("left out with"));
-    selection.iter().filter(|(_, part)| left_out(part)).map(|(check, _)| check.id).collect()
+    not_run(selection, |why| why.starts_with("left out with"))
 }
 
-fn not_run(selection: &[(&'static Check, Selection)]) -> BTreeSet<&'static str> {
-    selection.iter().filter(|(_, part)| matches!(part, Selection::NotSelected(_))).map(|(check, _)| check.id).collect()
+/// Checks that are not selected for such a reason.
+fn not_run(selection: &[(&'static Check, Selection)], reason: fn(&str) -> bool) -> BTreeSet<&'static str> {
+    let is_out = |part: &Selection| matches!(part, Selection::NotSelected(why) if reason(why));
+    selection.iter().filter(|(_, part)| is_out(part)).map(|(check, _)| check.id).collect()
 }
 
 fn unknown_check(unknown: &UnknownCheck) -> Usage {
