@@ -1,9 +1,10 @@
 //! One run, put together: engine, signals, progress, files, and the last word on stdout.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -144,7 +145,9 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
         }
         _ => {}
     }
-    let is_report = |path: &String| wanted.iter().any(|it| it.path.as_os_str() == path.as_str());
+    // Whoever sends it there by `--report` or by `>>` gets no second one.
+    let is_output = |path: &str| *args.output == format::MARKDOWN && is_at(&io::stdout(), path);
+    let is_report = |path: &str| wanted.iter().any(|it| it.path.as_os_str() == path) || is_output(path);
     let summary = environment.get("GITHUB_STEP_SUMMARY").filter(|path| !is_report(path));
     // Nobody has asked for the summary: it only repeats what the log has.
     let in_log = *args.output == format::TEXT && !is_file(&io::stdout());
@@ -156,8 +159,20 @@ async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -
 
 /// Redirected into one, so that it is not what people watch.
 fn is_file(stream: &impl AsFd) -> bool {
-    let file = stream.as_fd().try_clone_to_owned().map(File::from);
-    file.and_then(|file| file.metadata()).is_ok_and(|found| found.is_file())
+    metadata(stream).is_ok_and(|found| found.is_file())
+}
+
+/// Redirected into this one.
+fn is_at(stream: &impl AsFd, path: &str) -> bool {
+    let identity = |found: Metadata| (found.dev(), found.ino());
+    match (metadata(stream), fs::metadata(path)) {
+        (Ok(stream), Ok(file)) => identity(stream) == identity(file),
+        _ => false,
+    }
+}
+
+fn metadata(stream: &impl AsFd) -> io::Result<Metadata> {
+    File::from(stream.as_fd().try_clone_to_owned()?).metadata()
 }
 
 /// Everything that takes time: files are read, then the engine runs. Dropping it at any point is safe.

@@ -92,6 +92,17 @@ fn github_gets_a_summary_behind_what_others_wrote() {
 }
 
 #[test]
+fn github_gets_one_summary_where_stdout_leads_there() {
+    let sick = sick();
+    let stdout = tempfile::NamedTempFile::new().unwrap();
+    let program = on_github(of(&sick).args(["-o", "markdown"])).env("GITHUB_STEP_SUMMARY", stdout.path());
+    let (child, _home) = program.spawn_into(stdout.reopen().unwrap());
+    assert_eq!(code(child.wait_with_output().unwrap().status), 1);
+    let summary = std::fs::read_to_string(stdout.path()).unwrap();
+    assert_eq!(summary.matches("## ✗ unhealthy: ").count(), 1, "{summary}");
+}
+
+#[test]
 fn a_summary_that_cannot_be_written_changes_no_verdict() {
     let (healthy, sick) = (small(), sick());
     for (cluster, code) in [(&healthy, 0), (&sick, 1)] {
@@ -107,8 +118,8 @@ fn a_summary_that_cannot_be_written_changes_no_verdict() {
 /// stderr in a job of GitLab's: what is visible, and what is folded away.
 fn folded(stderr: &str) -> (String, String) {
     let section = Regex::new(
-        "(?s)^\u{1b}\\[0Ksection_start:[0-9]{10}:(cluster_health_[0-9]{10})\\[collapsed=true\\]\r\u{1b}\\[0K([^\n]*)\n(.*)\
-         \u{1b}\\[0Ksection_end:[0-9]{10}:(cluster_health_[0-9]{10})\r\u{1b}\\[0K\n(.*)$",
+        "(?s)^\u{1b}\\[0Ksection_start:[0-9]{10}:(cluster_health_[0-9]{13})\\[collapsed=true\\]\r\u{1b}\\[0K([^\n]*)\n(.*)\
+         \u{1b}\\[0Ksection_end:[0-9]{10}:(cluster_health_[0-9]{13})\r\u{1b}\\[0K\n(.*)$",
     );
     let parts = section.unwrap().captures(stderr).unwrap_or_else(|| panic!("no section: {stderr:?}"));
     assert_eq!(parts[1], parts[4], "{stderr:?}");

@@ -12,7 +12,7 @@ pub(crate) struct Section {
 impl Section {
     /// For the progress of the run that began then.
     pub(crate) fn of_progress(started: Timestamp) -> Self {
-        Self { name: format!("cluster_health_{}", started.as_second()) }
+        Self { name: format!("cluster_health_{}", started.as_millisecond()) }
     }
 
     /// The line that opens it, which stays visible.

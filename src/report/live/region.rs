@@ -79,6 +79,7 @@ fn cut(row: &str, columns: usize, ellipsis: &str) -> String {
     if row.width() <= columns {
         return row.to_owned();
     }
+    let ellipsis = ellipsis.get(..columns).unwrap_or(ellipsis);
     let room = columns.saturating_sub(ellipsis.width());
     let mut short = String::new();
     let mut width = 0;
@@ -108,6 +109,8 @@ mod tests {
         ] {
             assert_eq!(cut(row, columns, "…"), shown);
         }
-        assert_eq!(cut("abcdef", 5, "..."), "ab...");
+        for (columns, shown) in [(5, "ab..."), (3, "..."), (2, ".."), (1, ".")] {
+            assert_eq!(cut("abcdef", columns, "..."), shown);
+        }
     }
 }

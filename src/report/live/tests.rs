@@ -264,8 +264,8 @@ fn a_section_is_open_only_around_lines_and_always_closed() {
     drop(live);
     assert_eq!(
         times(&String::from_utf8(out).unwrap()),
-        "\u{1b}[0Ksection_start:T:cluster_health_1795230000[collapsed=true]\r\u{1b}[0Kcluster-health: progress\n\
-         one\ntwo\n\u{1b}[0Ksection_end:T:cluster_health_1795230000\r\u{1b}[0K\n"
+        "\u{1b}[0Ksection_start:T:cluster_health_1795230000000[collapsed=true]\r\u{1b}[0Kcluster-health: progress\n\
+         one\ntwo\n\u{1b}[0Ksection_end:T:cluster_health_1795230000000\r\u{1b}[0K\n"
     );
     let mut out = Vec::new();
     drop(Live::lines(STYLE, &mut out).within(section()));
