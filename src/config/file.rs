@@ -39,7 +39,8 @@ fn contents_within(path: &Path, patience: Duration) -> Result<Vec<u8>, String> {
     receiver.recv_timeout(patience).map_err(|_| format!("nothing came to its end within {} s", patience.as_secs()))?
 }
 
-fn named(path: &Path, what: &str, problem: &str) -> ConfigError {
+/// A problem with the file that stands at `path`.
+pub(super) fn named(path: &Path, what: &str, problem: &str) -> ConfigError {
     ConfigError::unreadable(format!("{what} {}: {problem}", shown_path(path)))
 }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod certificate;
 pub(crate) mod endpoint;
+pub(crate) mod etcd;
 pub(crate) mod file;
 pub(crate) mod kube_sources;
 pub(crate) mod kubeconfig;

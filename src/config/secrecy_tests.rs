@@ -6,11 +6,12 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
+use super::etcd::EtcdFiles;
 use super::kube_sources::{Candidate, KubeArgs, candidates, from_talos};
 use super::kubeconfig::{Options, tests::kubeconfig};
 use super::talosconfig::{self, Found, Origin, Overrides};
 use super::testing::Pair;
-use super::{ConfigError, Environment, file};
+use super::{ConfigError, Environment};
 
 const TOKEN: &str = "k9Zq.7hRw-2xVbN_4mTs8Lp3cYd6Gf1Ja";
 const LONGEST_FRAGMENT: usize = 8;
@@ -251,8 +252,7 @@ fn contents_where_a_file_s_path_belongs_are_not_repeated() {
             Err(error) => all_of(&error),
             Ok(found) => all_of(&talosconfig::load(&found, &Overrides::default()).unwrap_err()),
         });
-        // As for `--etcd-key` and the like.
-        said.push(all_of(&file::read(std::path::Path::new(&text), "--etcd-key").unwrap_err()));
+        said.push(all_of(&EtcdFiles::load(Some(std::path::Path::new(&text)), None).err().unwrap()));
         for said in said {
             for secret in MATERIAL.fragments.iter().map(|fragment| String::from_utf8_lossy(fragment)) {
                 assert!(!said.contains(secret.as_ref()), "{said}");

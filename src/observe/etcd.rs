@@ -1,44 +1,42 @@
 //! etcd through its own API, for clusters whose etcd Talos does not run.
 
-use std::error::Error as StdError;
+use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{
-    AlarmAction, AlarmType, Certificate, Client, ConnectOptions, Error, GetOptions, Identity, ResponseHeader,
-    TlsOptions,
-};
+use etcd_client::{AlarmAction, AlarmType, Channel, Client, Error, GetOptions, ResponseHeader};
 use futures::future::join_all;
-use http::Uri;
-use tokio::time::timeout;
+use http::uri::Scheme;
+use http::{Request, Uri};
+use rustls::ClientConfig;
+use tokio::time::{Instant, timeout_at};
 use tonic::Code;
+use tonic::body::Body;
+use tower::ServiceExt as _;
+use tower::util::BoxCloneSyncService;
 
-use super::dial::{self, cause};
+use super::dial::cause;
+use super::dial::http2::{EndpointAddress, Http2, Link, Security};
+use super::dial::tls;
 use super::kubernetes::short;
+use crate::config::etcd::EtcdFiles;
 use crate::config::proxy::Proxy;
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Observed};
-
-/// `--etcd-cacert`, `--etcd-cert`, `--etcd-key`: PEM.
-#[derive(Clone, Default)]
-pub(crate) struct EtcdCredentials {
-    pub(crate) ca: Option<Vec<u8>>,
-    /// Certificate and key.
-    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
-}
 
 /// The endpoints of `--etcd-endpoints`.
 pub(crate) struct EtcdClients {
     endpoints: Vec<String>,
-    credentials: EtcdCredentials,
+    tls: Observed<Arc<ClientConfig>>,
     timeout: Duration,
-    second_look: Duration,
 }
 
 impl EtcdClients {
     /// `http://` endpoints are asked in plain text and without the client certificate, all others through TLS.
     /// `call_timeout` bounds all that is done with one of them.
-    pub(crate) fn new(endpoints: Vec<String>, credentials: EtcdCredentials, call_timeout: Duration) -> Self {
-        // The rest is for a second look at who is silent.
-        Self { endpoints, credentials, timeout: call_timeout * 9 / 10, second_look: call_timeout / 10 }
+    pub(crate) fn new(endpoints: Vec<String>, files: &EtcdFiles, call_timeout: Duration) -> Self {
+        let tls = tls::verifying(&files.ca, files.client.as_ref())
+            .map_err(|error| Gap::new(GapKind::Malformed, short(&format!("{error:#}"))));
+        Self { endpoints, tls, timeout: call_timeout }
     }
 
     /// Status, members and alarms of each endpoint, all at once and each with its own outcome.
@@ -50,76 +48,177 @@ impl EtcdClients {
     }
 
     async fn endpoint(&self, address: &str) -> EtcdEndpoint {
-        let unasked = |gap: Gap| (Err(gap.clone()), Err(gap.clone()), Err(gap));
-        let (status, members, alarms) = match self.client(address).await {
-            Err(gap) => unasked(gap),
-            Ok(client) => tokio::join!(
-                self.bounded(status(client.clone())),
-                self.bounded(members(client.clone())),
-                self.bounded(alarms(client.clone())),
+        let until = Instant::now() + self.timeout;
+        let (status, members, alarms) = match self.connect(address, until).await {
+            Ok(asked) => tokio::join!(
+                self.bounded(until, asked.status()),
+                self.bounded(until, asked.members()),
+                self.bounded(until, asked.alarms()),
             ),
-        };
-        let (status, members, alarms) = match (&status, &members, &alarms) {
-            (Err(one), Err(two), Err(three)) if [one, two, three].into_iter().all(is_silence) => {
-                unasked(self.silence(address).await)
-            }
-            _ => (status, members, alarms),
+            Err(gap) => (Err(gap.clone()), Err(gap.clone()), Err(gap)),
         };
         EtcdEndpoint { address: address.to_owned(), status, members, alarms }
     }
 
-    /// A server that is frozen, or nobody there. etcd-client bounds connection and TLS handshake together, and tells one of the
-    /// calls that wait for them: who takes connections is asked for here.
-    async fn silence(&self, address: &str) -> Gap {
-        match timeout(self.second_look, open(&url(address))).await {
-            Ok(true) => cause::no_answer(self.timeout),
-            _ => cause::no_connection(self.timeout + self.second_look),
-        }
+    async fn connect(&self, address: &str, until: Instant) -> Observed<Asked> {
+        let (address, scheme) = parse(address)?;
+        let security = match &self.tls {
+            _ if scheme == Scheme::HTTP => Security::PlainText,
+            Ok(config) => Security::Tls { config: Arc::clone(config), demands_h2: true },
+            Err(gap) => return Err(gap.clone()),
+        };
+        let link = Link::new(address, security);
+        let (connection, _) =
+            timeout_at(until, Box::pin(link.open())).await.map_err(|_| link.silence(self.timeout))??;
+        Asked::new(connection).await
     }
 
-    /// Dials nothing yet: what fails here is the address or a PEM file.
-    async fn client(&self, address: &str) -> Observed<Client> {
-        // Less than the whole call, so that a silent host is seen as one that cannot be connected to.
-        let options = ConnectOptions::new().with_connect_timeout(self.timeout * 4 / 5);
-        let url = url(address);
-        let options = if url.starts_with("https://") { options.with_tls(self.tls()) } else { options };
-        Client::connect([url], Some(options)).await.map_err(|error| Gap::new(GapKind::Malformed, gap(&error).text))
-    }
-
-    fn tls(&self) -> TlsOptions {
-        let mut tls = TlsOptions::new();
-        if let Some(ca) = &self.credentials.ca {
-            tls = tls.ca_certificate(Certificate::from_pem(ca));
-        }
-        if let Some((certificate, key)) = &self.credentials.identity {
-            tls = tls.identity(Identity::from_pem(certificate, key));
-        }
-        tls
-    }
-
-    async fn bounded<T>(&self, call: impl Future<Output = Observed<T>>) -> Observed<T> {
-        timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))
+    async fn bounded<T>(&self, until: Instant, call: impl Future<Output = Observed<T>>) -> Observed<T> {
+        timeout_at(until, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))
     }
 }
 
-/// As etcd-client wants it: an address without a scheme is asked through TLS.
-fn url(address: &str) -> String {
-    if address.starts_with("http://") || address.starts_with("https://") {
-        address.to_owned()
-    } else {
-        format!("https://{address}")
+/// Where an endpoint is, and what is spoken there: TLS, unless it begins with `http://`.
+fn parse(text: &str) -> Observed<(EndpointAddress, Scheme)> {
+    let malformed = || {
+        let expected = "an endpoint is `https://HOST:PORT`, `http://HOST:PORT`, or `HOST:PORT` for the first of them";
+        Gap::new(GapKind::Malformed, expected)
+    };
+    let url = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let url: Uri = url.parse().map_err(|_| malformed())?;
+    let scheme = url.scheme().filter(|&it| *it == Scheme::HTTPS || *it == Scheme::HTTP).ok_or_else(malformed)?;
+    let authority = url.authority().ok_or_else(malformed)?;
+    let port = match authority.port_u16() {
+        Some(port) => port,
+        // `http` calls a port that is no number, or too large, none.
+        None if !authority.as_str().ends_with(authority.host()) => return Err(malformed()),
+        None if *scheme == Scheme::HTTPS => 443,
+        None => 80,
+    };
+    let host = authority.host().trim_matches(['[', ']']).to_owned();
+    Ok((EndpointAddress { host, port, shown: text.to_owned(), via: Proxy::Direct }, scheme.clone()))
+}
+
+/// Who answers on a connection.
+struct Asked {
+    client: Client,
+    /// Knows why it has ended.
+    connection: Http2,
+}
+
+impl Asked {
+    async fn new(connection: Http2) -> Observed<Self> {
+        let origin = connection.origin();
+        let channel = connection
+            .clone()
+            .map_request(move |request| at(&origin, request))
+            .map_response(|answer: http::Response<_>| answer.map(Body::new))
+            .map_err(Into::into);
+        // It asks for nothing, as it has no password to show.
+        let client = Client::from_channel(Channel::Custom(BoxCloneSyncService::new(channel)), None).await;
+        match client {
+            Ok(client) => Ok(Self { client, connection }),
+            Err(error) => Err(Gap::new(GapKind::ServerError, short(&error.to_string()))),
+        }
+    }
+
+    async fn status(&self) -> Observed<EtcdStatus> {
+        let status = self.client.clone().status().await.map_err(|error| self.gap(&error))?;
+        let size = |bytes: i64| u64::try_from(bytes).unwrap_or_default();
+        Ok(EtcdStatus {
+            member_id: answered_by(status.header())?,
+            leader: status.leader(),
+            raft_term: status.raft_term(),
+            raft_index: status.raft_index(),
+            raft_applied_index: status.raft_applied_index(),
+            is_learner: status.is_learner(),
+            errors: status.errors().to_vec(),
+            db_size: size(status.db_size()),
+            db_size_in_use: size(status.raft_used_db_size()),
+            // An older etcd leaves the field out, which reads as 0.
+            quota: u64::try_from(status.db_size_quota()).ok().filter(|&quota| quota > 0),
+            version: status.version().to_owned(),
+            storage_version: status.storage_version().to_owned(),
+            earlier: None,
+        })
+    }
+
+    /// The members, after a proof of quorum.
+    ///
+    /// etcd-client asks for a serializable list, which a member without quorum answers from its memory. A linearizable read
+    /// through the same member first makes the list what a linearizable one would be: etcd itself makes it in these two steps.
+    async fn members(&self) -> Observed<Vec<EtcdMember>> {
+        let mut client = self.client.clone();
+        match client.get("cluster-health", Some(GetOptions::new().with_count_only())).await {
+            Ok(read) => drop(answered_by(read.header())?),
+            // The member has read linearizably before it looks at permissions.
+            Err(Error::GRpcStatus(status))
+                if status.code() == Code::PermissionDenied && status.message() == "etcdserver: permission denied" => {}
+            Err(error) => return Err(self.gap(&error)),
+        }
+        let answer = client.member_list().await.map_err(|error| self.gap(&error))?;
+        let member = |member: &etcd_client::Member| EtcdMember {
+            id: member.id(),
+            name: member.name().to_owned(),
+            peer_urls: member.peer_urls().to_vec(),
+            client_urls: member.client_urls().to_vec(),
+            is_learner: member.is_learner(),
+        };
+        Ok(answer.members().iter().map(member).collect())
+    }
+
+    async fn alarms(&self) -> Observed<Vec<EtcdAlarm>> {
+        let alarms = self.client.clone().alarm(AlarmAction::Get, AlarmType::None, None).await;
+        let answer = alarms.map_err(|error| self.gap(&error))?;
+        answered_by(answer.header())?;
+        // `alarms` reinterprets the numbers of the answer as an enumeration without looking, which is sound for the known ones
+        // alone. The only other view of them that etcd-client grants is the one for debugging.
+        let shown = format!("{answer:?}");
+        let known = ["alarm: None", "alarm: Nospace", "alarm: Corrupt"].map(|kind| shown.matches(kind).count());
+        if known.iter().sum::<usize>() != shown.matches("alarm: ").count() {
+            return Err(Gap::new(GapKind::Malformed, "an alarm of an unknown kind"));
+        }
+        let alarm = |alarm: &etcd_client::AlarmMember| EtcdAlarm {
+            member_id: alarm.member_id(),
+            kind: match alarm.alarm() {
+                AlarmType::Nospace => AlarmKind::NoSpace,
+                AlarmType::Corrupt => AlarmKind::Corrupt,
+                AlarmType::None => AlarmKind::Other(0),
+            },
+        };
+        Ok(answer.alarms().iter().map(alarm).collect())
+    }
+
+    fn gap(&self, error: &Error) -> Gap {
+        let Error::GRpcStatus(status) = error else {
+            return Gap::new(GapKind::ServerError, short(&error.to_string()));
+        };
+        // A status that was made on this side of the wire.
+        if let Some(source) = status.source() {
+            let fault = self.connection.fault().cloned();
+            return fault.unwrap_or_else(|| Gap::new(GapKind::Broken, cause::innermost(source)));
+        }
+        let kind = match status.code() {
+            Code::Unauthenticated => GapKind::Unauthenticated,
+            Code::PermissionDenied => GapKind::Forbidden,
+            // In etcd's own words: it has users, and this is none of them.
+            Code::InvalidArgument if status.message() == "etcdserver: user name is empty" => GapKind::Unauthenticated,
+            Code::DeadlineExceeded | Code::Cancelled => GapKind::TimedOut,
+            Code::OutOfRange => GapKind::TooLarge,
+            _ => GapKind::ServerError,
+        };
+        Gap::new(kind, short(status.message()))
     }
 }
 
-/// Takes connections.
-async fn open(url: &str) -> bool {
-    let Ok(url) = url.parse::<Uri>() else { return false };
-    let (Some(host), Some(port)) = (url.host(), url.port_u16()) else { return false };
-    dial::connect(&Proxy::Direct, host.trim_matches(['[', ']']), port).await.is_ok()
-}
-
-fn is_silence(gap: &Gap) -> bool {
-    matches!(gap.kind, GapKind::ConnectTimedOut | GapKind::TimedOut)
+/// etcd-client names the call alone.
+fn at(origin: &Uri, mut request: Request<Body>) -> Request<Body> {
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme = origin.scheme().cloned();
+    parts.authority = origin.authority().cloned();
+    // Made of three valid parts, of which none is missing.
+    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_else(|_| origin.clone());
+    request
 }
 
 /// Every answer of etcd names the member that gave it. One that names none is an empty message, which would otherwise read as
@@ -127,108 +226,6 @@ fn is_silence(gap: &Gap) -> bool {
 fn answered_by(header: Option<&ResponseHeader>) -> Observed<u64> {
     let member = header.map(ResponseHeader::member_id).filter(|&id| id != 0);
     member.ok_or_else(|| Gap::new(GapKind::Malformed, "an answer of no member"))
-}
-
-async fn status(mut client: Client) -> Observed<EtcdStatus> {
-    let status = client.status().await.map_err(|error| gap(&error))?;
-    let size = |bytes: i64| u64::try_from(bytes).unwrap_or_default();
-    Ok(EtcdStatus {
-        member_id: answered_by(status.header())?,
-        leader: status.leader(),
-        raft_term: status.raft_term(),
-        raft_index: status.raft_index(),
-        raft_applied_index: status.raft_applied_index(),
-        is_learner: status.is_learner(),
-        errors: status.errors().to_vec(),
-        db_size: size(status.db_size()),
-        db_size_in_use: size(status.raft_used_db_size()),
-        // An older etcd leaves the field out, which reads as 0.
-        quota: u64::try_from(status.db_size_quota()).ok().filter(|&quota| quota > 0),
-        version: status.version().to_owned(),
-        storage_version: status.storage_version().to_owned(),
-        earlier: None,
-    })
-}
-
-/// The members, after a proof of quorum.
-///
-/// etcd-client asks for a serializable list, which a member without quorum answers from its memory. A linearizable read
-/// through the same member first makes the list what a linearizable one would be: etcd itself makes it in these two steps.
-async fn members(mut client: Client) -> Observed<Vec<EtcdMember>> {
-    match client.get("cluster-health", Some(GetOptions::new().with_count_only())).await {
-        Ok(read) => drop(answered_by(read.header())?),
-        // The member has read linearizably before it looks at permissions.
-        Err(Error::GRpcStatus(status))
-            if status.code() == Code::PermissionDenied && status.message() == "etcdserver: permission denied" => {}
-        Err(error) => return Err(gap(&error)),
-    }
-    let answer = client.member_list().await.map_err(|error| gap(&error))?;
-    let member = |member: &etcd_client::Member| EtcdMember {
-        id: member.id(),
-        name: member.name().to_owned(),
-        peer_urls: member.peer_urls().to_vec(),
-        client_urls: member.client_urls().to_vec(),
-        is_learner: member.is_learner(),
-    };
-    Ok(answer.members().iter().map(member).collect())
-}
-
-async fn alarms(mut client: Client) -> Observed<Vec<EtcdAlarm>> {
-    let answer = client.alarm(AlarmAction::Get, AlarmType::None, None).await.map_err(|error| gap(&error))?;
-    answered_by(answer.header())?;
-    // `alarms` reinterprets the numbers of the answer as an enumeration without looking, which is sound for the known ones
-    // alone. The only other view of them that etcd-client grants is the one for debugging.
-    let shown = format!("{answer:?}");
-    let known = ["alarm: None", "alarm: Nospace", "alarm: Corrupt"].map(|kind| shown.matches(kind).count());
-    if known.iter().sum::<usize>() != shown.matches("alarm: ").count() {
-        return Err(Gap::new(GapKind::Malformed, "an alarm of an unknown kind"));
-    }
-    let alarm = |alarm: &etcd_client::AlarmMember| EtcdAlarm {
-        member_id: alarm.member_id(),
-        kind: match alarm.alarm() {
-            AlarmType::Nospace => AlarmKind::NoSpace,
-            AlarmType::Corrupt => AlarmKind::Corrupt,
-            AlarmType::None => AlarmKind::Other(0),
-        },
-    };
-    Ok(answer.alarms().iter().map(alarm).collect())
-}
-
-fn gap(error: &Error) -> Gap {
-    let status = match error {
-        Error::GRpcStatus(status) => status,
-        Error::TransportError(transport) => return from_transport(transport),
-        error => return Gap::new(GapKind::ServerError, short(&error.to_string())),
-    };
-    // A status that was made on this side has the fault of the transport as its source.
-    if let Some(source) = status.source() {
-        return from_transport(source);
-    }
-    let kind = match status.code() {
-        Code::Unauthenticated => GapKind::Unauthenticated,
-        Code::PermissionDenied => GapKind::Forbidden,
-        // In etcd's own words: it has users, and this is none of them.
-        Code::InvalidArgument if status.message() == "etcdserver: user name is empty" => GapKind::Unauthenticated,
-        Code::DeadlineExceeded | Code::Cancelled => GapKind::TimedOut,
-        Code::OutOfRange => GapKind::TooLarge,
-        _ => GapKind::ServerError,
-    };
-    Gap::new(kind, short(status.message()))
-}
-
-/// tonic and h2 keep some causes as text alone.
-fn from_transport(error: &(dyn StdError + 'static)) -> Gap {
-    let gap = cause::of_chain(error);
-    let unresolved = std::iter::successors(Some(error), |&error| error.source())
-        .any(|error| error.to_string().starts_with("dns error"));
-    let kind = match gap.text.strip_prefix("received fatal alert: ") {
-        _ if unresolved => GapKind::NameNotFound,
-        Some(alert) if alert.contains("Certificate") || matches!(alert, "UnknownCA" | "AccessDenied") => {
-            GapKind::ClientCertificateRefused
-        }
-        _ => gap.kind,
-    };
-    Gap { kind, ..gap }
 }
 
 #[cfg(test)]
@@ -240,10 +237,13 @@ mod tests {
     use http_body_util::{BodyExt as _, Full};
     use hyper::body::{Bytes, Incoming};
     use hyper_util::rt::{TokioExecutor, TokioIo};
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject as _;
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
 
     use super::*;
+    use crate::config::certificate::{Peer, identity};
     use crate::observe::kubernetes::testing::{Clients, Pki};
     use crate::observe::testing::{refusing, unanswered};
 
@@ -348,17 +348,17 @@ mod tests {
         port
     }
 
-    async fn observe(address: String, credentials: EtcdCredentials, call_timeout: Duration) -> EtcdEndpoint {
-        let seen = EtcdClients::new(vec![address], credentials, call_timeout).observe().await;
+    async fn observe(address: String, credentials: EtcdFiles, call_timeout: Duration) -> EtcdEndpoint {
+        let seen = EtcdClients::new(vec![address], &credentials, call_timeout).observe().await;
         seen.into_iter().next().unwrap()
     }
 
-    fn credentials(pki: &Pki) -> EtcdCredentials {
+    fn credentials(pki: &Pki) -> EtcdFiles {
         let leaf = pki.issue(&[], |_| {});
-        EtcdCredentials {
-            ca: Some(pki.ca_pem().into_bytes()),
-            identity: Some((leaf.certificate.pem().into_bytes(), leaf.key.serialize_pem().into_bytes())),
-        }
+        let ca = vec![CertificateDer::from_pem_slice(pki.ca_pem().as_bytes()).unwrap()];
+        let (certificate, key) = (leaf.certificate.pem(), leaf.key.serialize_pem());
+        let client = identity(certificate.as_bytes(), key.as_bytes(), Peer::Kubernetes).unwrap();
+        EtcdFiles { ca, client: Some(client) }
     }
 
     fn kinds(seen: &EtcdEndpoint) -> [Option<GapKind>; 3] {
@@ -395,7 +395,7 @@ mod tests {
             path => healthy(path),
         })
         .await;
-        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), SHORT).await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), SHORT).await;
         assert_eq!(kinds(&seen), [None, Some(GapKind::ServerError), Some(GapKind::TimedOut)]);
         assert_eq!(seen.members.unwrap_err().text, "etcdserver: no leader");
     }
@@ -407,7 +407,7 @@ mod tests {
             path => healthy(path),
         })
         .await;
-        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), CALL).await;
         assert_eq!(seen.members.unwrap().len(), 1);
         // A gateway's refusal is none of etcd's.
         let port = serve(None, |path| match path {
@@ -415,7 +415,7 @@ mod tests {
             path => healthy(path),
         })
         .await;
-        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), CALL).await;
         assert_eq!(seen.members.unwrap_err().kind, GapKind::Forbidden);
     }
 
@@ -427,7 +427,7 @@ mod tests {
             path => healthy(path),
         })
         .await;
-        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), CALL).await;
         assert_eq!(kinds(&seen), [None, Some(GapKind::Unauthenticated), Some(GapKind::Unauthenticated)]);
     }
 
@@ -440,7 +440,7 @@ mod tests {
             _ => Answer::Status(14, "etcdserver: rpc not supported for learner"),
         })
         .await;
-        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), CALL).await;
         assert_eq!(kinds(&seen), [None, Some(GapKind::ServerError), Some(GapKind::ServerError)]);
         assert!(seen.status.unwrap().is_learner);
         assert_eq!(seen.alarms.unwrap_err().text, "etcdserver: rpc not supported for learner");
@@ -456,7 +456,7 @@ mod tests {
             path => healthy(path),
         })
         .await;
-        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdCredentials::default(), CALL).await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), CALL).await;
         let gap = seen.alarms.unwrap_err();
         assert_eq!((gap.kind, gap.text.contains("unknown kind")), (GapKind::Malformed, true));
     }
@@ -467,15 +467,11 @@ mod tests {
         let ask = |at| observe(format!("https://{at}"), credentials(&pki), CALL);
         let seen = unanswered(CALL, ask).await;
         assert_eq!(kinds(&seen), [Some(GapKind::TimedOut); 3], "{seen:?}");
-        let (_socket, refusing) = refusing();
-        for closed in [&format!("https://{refusing}"), "https://127.0.0.1", "a b"] {
-            assert!(!open(closed).await, "{closed}");
-        }
     }
 
     #[tokio::test]
     async fn a_refused_port_is_not_a_silent_one() {
-        let ask = |at| observe(format!("http://{at}"), EtcdCredentials::default(), CALL);
+        let ask = |at| observe(format!("http://{at}"), EtcdFiles::default(), CALL);
         assert_eq!(kinds(&unanswered(CALL, ask).await), [Some(GapKind::TimedOut); 3]);
         let (_socket, refusing) = refusing();
         assert_eq!(kinds(&ask(refusing).await), [Some(GapKind::ConnectionRefused); 3]);
@@ -493,20 +489,50 @@ mod tests {
         let misnamed = serve_as(&ours, "127.0.0.2", Clients::Optional).await;
         assert_eq!(kinds(&observe(misnamed, credentials(&ours), CALL).await), [Some(GapKind::NameNotInCertificate); 3]);
         let strict = serve_as(&ours, "127.0.0.1", Clients::Demanded).await;
-        let without = EtcdCredentials { identity: None, ..credentials(&ours) };
+        let without = EtcdFiles { client: None, ..credentials(&ours) };
         let refused = observe(strict, without, CALL).await;
         assert_eq!(kinds(&refused), [Some(GapKind::ClientCertificateRefused); 3], "{refused:?}");
     }
 
     #[tokio::test]
-    async fn names_and_files_at_fault_are_told() {
+    async fn names_at_fault_are_told() {
         let pki = Pki::new();
         let unresolved = observe(format!("http://{}:2379", "a".repeat(64)), credentials(&pki), CALL).await;
         assert_eq!(kinds(&unresolved), [Some(GapKind::NameNotFound); 3]);
-        let no_key = EtcdCredentials { ca: None, identity: Some((b"x".to_vec(), b"y".to_vec())) };
-        assert_eq!(kinds(&observe("127.0.0.1:1".to_owned(), no_key, CALL).await), [Some(GapKind::Malformed); 3]);
         let nonsense = observe("https://a b".to_owned(), credentials(&pki), CALL).await;
         assert_eq!(kinds(&nonsense), [Some(GapKind::Malformed); 3]);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_agree_on_http2_is_none_of_etcd() {
+        let pki = Pki::new();
+        let tls = pki.tls(&pki.issue(&["127.0.0.1"], |_| {}), Clients::Demanded, &[]);
+        let port = serve(Some(tls), healthy).await;
+        let seen = observe(format!("https://127.0.0.1:{port}"), credentials(&pki), CALL).await;
+        assert_eq!(kinds(&seen), [Some(GapKind::Broken); 3]);
+        assert_eq!(seen.status.unwrap_err().text, "the server does not offer HTTP/2");
+    }
+
+    #[test]
+    fn endpoints_as_people_write_them() {
+        for (text, scheme, host, port) in [
+            ("https://10.0.0.1:2379", Scheme::HTTPS, "10.0.0.1", 2379),
+            ("10.0.0.1:2379", Scheme::HTTPS, "10.0.0.1", 2379),
+            ("etcd-1.example", Scheme::HTTPS, "etcd-1.example", 443),
+            ("HTTPS://etcd-1.example/", Scheme::HTTPS, "etcd-1.example", 443),
+            ("http://etcd-1:2379/path", Scheme::HTTP, "etcd-1", 2379),
+            ("http://etcd-1", Scheme::HTTP, "etcd-1", 80),
+            ("[2001:db8::1]:2379", Scheme::HTTPS, "2001:db8::1", 2379),
+            ("http://[::1]", Scheme::HTTP, "::1", 80),
+        ] {
+            let (address, found) = parse(text).unwrap();
+            assert_eq!((found, address.host.as_str(), address.port), (scheme, host, port), "{text}");
+        }
+        for text in
+            ["", "a b", "ftp://etcd-1:2379", "https://etcd-1:23790000", "etcd-1:2379O", "http://etcd-1:", "2001:db8::1"]
+        {
+            assert_eq!(parse(text).map(|_| ()).unwrap_err().kind, GapKind::Malformed, "{text}");
+        }
     }
 
     #[tokio::test]
@@ -515,7 +541,7 @@ mod tests {
         let silent = format!("http://{}", listener.local_addr().unwrap());
         let port = serve(None, healthy).await;
         let endpoints = vec![silent, format!("http://127.0.0.1:{port}")];
-        let seen = EtcdClients::new(endpoints, EtcdCredentials::default(), SHORT).observe().await;
+        let seen = EtcdClients::new(endpoints, &EtcdFiles::default(), SHORT).observe().await;
         assert!(seen[0].status.is_err() && seen[1].status.is_ok());
     }
 }

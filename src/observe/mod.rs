@@ -74,7 +74,8 @@ impl<'a> Observer<'a> {
             Some(Err(gap)) => Some(TalosSide::unusable(gap)),
             Some(Ok(config)) => Some(TalosSide::new(config, call_timeout)),
         };
-        let external_etcd = etcd.map(|(endpoints, credentials)| EtcdClients::new(endpoints, credentials, call_timeout));
+        let external_etcd =
+            etcd.map(|(endpoints, credentials)| EtcdClients::new(endpoints, &credentials, call_timeout));
         Self {
             talos,
             kubernetes: kubernetes.map(|access| KubernetesSide::new(access, call_timeout)),

@@ -2,7 +2,10 @@
 
 pub(super) mod cause;
 mod handshake;
+pub(super) mod http2;
 pub(super) mod stagger;
+pub(super) mod tls;
+mod unverified;
 
 use std::sync::Arc;
 use std::time::Duration;

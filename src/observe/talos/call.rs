@@ -7,9 +7,9 @@ use tokio::time::{Instant, timeout_at};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Request, Status};
 
-use super::connection::{Http2, Link};
 use super::refusal;
 use crate::observe::dial::cause;
+use crate::observe::dial::http2::{Http2, Link};
 #[cfg(feature = "record")]
 use crate::observe::record::talos::{Connection, Tape};
 use crate::snapshot::{Gap, GapKind, Observed};

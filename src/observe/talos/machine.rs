@@ -8,8 +8,8 @@ use talos_api::machine::{FileInfo, ListRequest, ServiceInfo, ServiceListResponse
 use tonic::Request;
 
 use super::call::{Caller, Failure, LARGEST, Route};
-use super::connection::Http2;
 use crate::observe::dial::cause::clean;
+use crate::observe::dial::http2::Http2;
 use crate::report::sanitise::without_secrets;
 use crate::snapshot::{Gap, GapKind, Observed, Service, ServiceEvent, Version};
 

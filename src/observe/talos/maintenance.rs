@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::EndpointAddress;
 use super::call::{Caller, Lane, Route};
-use super::connection::Link;
 use crate::snapshot::{Gap, GapKind};
 
 /// For the whole question, in seconds: it only refines a failure that is known already.
@@ -17,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Turns "unknown CA" into "maintenance mode" if the machine says so itself. `unverified` carries no certificate of ours, and
 /// the call no cluster name: nothing is given to a stranger.
 pub(super) async fn refine(gap: Gap, address: &EndpointAddress, unverified: &Arc<ClientConfig>, until: Instant) -> Gap {
-    let link = Link::new(address.clone(), Arc::clone(unverified));
+    let link = super::link(address.clone(), unverified);
     let until = until.min(Instant::now() + TIMEOUT);
     let to = Route { link: &link, node: None, lane: Lane::Normal, until };
     match Caller::new(TIMEOUT, None).machine_status(&to).await {

@@ -2,11 +2,10 @@
 //!
 //! Every node is asked by calls of its own, each with its own deadline, through an endpoint that forwards (`node` metadata):
 //! an aggregated call hangs as a whole when one node does, and hides failures. All calls go through [`call`], all connections
-//! through [`connection`], all causes through [`dial::cause`](super::dial::cause) and [`refusal`].
+//! through [`dial::http2`](super::dial::http2), all causes through [`dial::cause`](super::dial::cause) and [`refusal`].
 
 mod call;
 mod condition;
-mod connection;
 mod endpoint;
 mod etcd;
 mod kubeconfig;
@@ -21,19 +20,19 @@ mod server;
 mod specs;
 #[cfg(test)]
 mod tests;
-mod tls;
-mod unverified;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
 
 use self::call::{Caller, Route};
-use self::connection::Link;
-use crate::config::proxy::Proxy;
+use super::dial::http2::{Link, Security};
+use super::dial::tls;
+use crate::config::certificate::Identity;
 use crate::snapshot::{Gap, GapKind, Observed, Role};
 
 pub(crate) use self::call::Lane;
@@ -41,6 +40,7 @@ pub(crate) use self::endpoint::EndpointAnswer;
 pub(crate) use self::machine_id::machine_id;
 pub(crate) use self::node::NodeAsk;
 pub(crate) use self::server::ServerAsk;
+pub(crate) use super::dial::http2::EndpointAddress;
 
 /// Port of apid.
 const APID: u16 = 50000;
@@ -49,41 +49,13 @@ const APID: u16 = 50000;
 #[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) endpoints: Vec<EndpointAddress>,
-    /// One or several CERTIFICATE blocks; several while the CA is rotated.
-    pub(crate) ca_pem: String,
-    pub(crate) client: Option<ClientCertificate>,
+    /// Several while the CA is rotated.
+    pub(crate) ca: Vec<CertificateDer<'static>>,
+    pub(crate) client: Option<Identity>,
     /// Sent as metadata `context`.
     pub(crate) cluster: Option<String>,
     /// For one call, connecting included.
     pub(crate) timeout: Duration,
-}
-
-#[derive(Clone)]
-pub(crate) struct EndpointAddress {
-    /// Name or address, without brackets; its certificate must be valid for it.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// As people know it.
-    pub(crate) shown: String,
-    pub(crate) via: Proxy,
-}
-
-impl EndpointAddress {
-    /// `host:port`, with brackets where they are needed.
-    fn authority(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
-    }
-}
-
-#[derive(Clone)]
-pub(crate) struct ClientCertificate {
-    pub(crate) certificate_pem: String,
-    /// `PRIVATE KEY`, `EC PRIVATE KEY` or `RSA PRIVATE KEY`: Talos's `ED25519 PRIVATE KEY` is the first by another name.
-    pub(crate) key_pem: String,
 }
 
 /// A machine as discovery (`Members`) tells it.
@@ -110,14 +82,19 @@ pub(crate) struct TalosClient {
     unverified: Arc<ClientConfig>,
 }
 
+/// apid of Talos 1.7.0 to 1.8.1 does not agree on HTTP/2, and speaks it all the same.
+fn link(address: EndpointAddress, tls: &Arc<ClientConfig>) -> Link {
+    Link::new(address, Security::Tls { config: Arc::clone(tls), demands_h2: false })
+}
+
 impl TalosClient {
     /// Fails if the credentials cannot be used. Talks to nobody.
     pub(crate) fn new(config: Config) -> anyhow::Result<Self> {
-        let tls = tls::verifying(&config.ca_pem, config.client.as_ref())?;
+        let tls = tls::verifying(&config.ca, config.client.as_ref())?;
         let cluster =
             config.cluster.map(|cluster| cluster.parse()).transpose().context("cannot send the cluster name")?;
         Ok(Self {
-            links: config.endpoints.into_iter().map(|address| Link::new(address, Arc::clone(&tls))).collect(),
+            links: config.endpoints.into_iter().map(|address| link(address, &tls)).collect(),
             caller: Caller::new(config.timeout, cluster),
             unverified: tls::accepting_any()?,
         })

@@ -6,8 +6,8 @@ use talos_api::cosi::resource::{GetOptions, GetRequest, ListOptions, ListRequest
 use tonic::{Code, Request};
 
 use super::call::{Caller, Failure, LARGEST, Route};
-use super::connection::Http2;
 use crate::observe::dial::cause::clean;
+use crate::observe::dial::http2::Http2;
 use crate::snapshot::{Gap, GapKind, Observed};
 
 /// Most resources of one list that we take. The largest real list is Members: one per machine.

@@ -12,8 +12,10 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use self::fake::{Authority, Fake, Machine, address, garbage, tls};
-use super::{ClientCertificate, Config, EndpointAddress, Lane, NodeAsk, Proxy, TalosClient};
+use super::{Config, EndpointAddress, Lane, NodeAsk, TalosClient};
 use crate::checks::Fact;
+use crate::config::certificate::Identity;
+use crate::config::proxy::Proxy;
 use crate::observe::testing::{refusing, unanswered};
 use crate::snapshot::{AlarmKind, Gap, GapKind, Role, TalosNode};
 
@@ -24,12 +26,12 @@ const SHORT: Duration = Duration::from_millis(400);
 
 fn client_as(
     authority: &Authority,
-    client: Option<ClientCertificate>,
+    client: Option<Identity>,
     endpoints: Vec<EndpointAddress>,
     timeout: Duration,
 ) -> TalosClient {
     let cluster = Some("prod".to_owned());
-    TalosClient::new(Config { endpoints, ca_pem: authority.pem.clone(), client, cluster, timeout }).unwrap()
+    TalosClient::new(Config { endpoints, ca: vec![authority.certificate()], client, cluster, timeout }).unwrap()
 }
 
 fn client(authority: &Authority, endpoints: Vec<EndpointAddress>, timeout: Duration) -> TalosClient {
@@ -143,7 +145,7 @@ async fn a_refused_client_certificate() {
 async fn certificates_of_servers() {
     let authority = Authority::new();
     let fake = Fake::new(&[("", Machine::Named("cp-1"))]);
-    let at = |leaf: ClientCertificate| fake.clone().serve(tls(&leaf, Some(&authority), true));
+    let at = |leaf: Identity| fake.clone().serve(tls(&leaf, Some(&authority), true));
 
     let foreign = at(Authority::new().server("127.0.0.1", |_| {})).await;
     let gap = version_gap(&client(&authority, vec![foreign], LONG)).await;
@@ -392,19 +394,13 @@ async fn futures_are_small_and_can_be_spawned() {
 #[test]
 fn credentials_that_cannot_be_used() {
     let authority = Authority::new();
-    let config = |ca_pem: &str, client| Config {
-        endpoints: vec![],
-        ca_pem: ca_pem.to_owned(),
-        client,
-        cluster: None,
-        timeout: SHORT,
-    };
+    let config =
+        |client| Config { endpoints: vec![], ca: vec![authority.certificate()], client, cluster: None, timeout: SHORT };
     let error = |config| TalosClient::new(config).err().map(|error| error.to_string()).unwrap();
-    assert_eq!(error(config("", None)), "there is no CA certificate");
     let mut mismatch = authority.client();
-    mismatch.key_pem = Authority::new().client().key_pem;
-    assert_eq!(error(config(&authority.pem, Some(mismatch))), "cannot use the client certificate and key");
-    let mut cluster = config(&authority.pem, None);
+    mismatch.key = Authority::new().client().key;
+    assert_eq!(error(config(Some(mismatch))), "cannot use the client certificate and key");
+    let mut cluster = config(None);
     cluster.cluster = Some("a\nb".to_owned());
     assert_eq!(error(cluster), "cannot send the cluster name");
 }

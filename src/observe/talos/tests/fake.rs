@@ -13,8 +13,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, PKCS_ED25519,
 };
 use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ServerConfig, WebPkiClientVerifier};
 use talos_api::common::Data;
 use talos_api::cosi::resource::state_server::{State, StateServer};
@@ -31,7 +31,9 @@ use tokio_rustls::TlsAcceptor;
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
-use crate::observe::talos::{ClientCertificate, EndpointAddress, Proxy};
+use crate::config::certificate::{Identity, Peer, identity};
+use crate::config::proxy::Proxy;
+use crate::observe::talos::EndpointAddress;
 
 /// A CA like Talos's: Ed25519, and the same subject in every cluster.
 pub(super) struct Authority {
@@ -50,7 +52,11 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    pub(super) fn client(&self) -> ClientCertificate {
+    pub(super) fn certificate(&self) -> CertificateDer<'static> {
+        CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()
+    }
+
+    pub(super) fn client(&self) -> Identity {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::OrganizationName, "os:reader");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -58,22 +64,22 @@ impl Authority {
     }
 
     /// For `127.0.0.1` unless told otherwise.
-    pub(super) fn server(&self, name: &str, edit: impl FnOnce(&mut CertificateParams)) -> ClientCertificate {
+    pub(super) fn server(&self, name: &str, edit: impl FnOnce(&mut CertificateParams)) -> Identity {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         edit(&mut params);
         self.sign(&params)
     }
 
-    fn sign(&self, params: &CertificateParams) -> ClientCertificate {
+    fn sign(&self, params: &CertificateParams) -> Identity {
         let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
         let certificate_pem = params.signed_by(&key, &self.issuer).unwrap().pem();
-        ClientCertificate { certificate_pem, key_pem: key.serialize_pem() }
+        identity(certificate_pem.as_bytes(), key.serialize_pem().as_bytes(), Peer::Talos).unwrap()
     }
 }
 
 /// `clients`: the CA whose client certificates are demanded; `None`: none is asked for, as in maintenance mode.
-pub(super) fn tls(leaf: &ClientCertificate, clients: Option<&Authority>, alpn: bool) -> Arc<ServerConfig> {
+pub(super) fn tls(leaf: &Identity, clients: Option<&Authority>, alpn: bool) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
         ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
@@ -81,14 +87,12 @@ pub(super) fn tls(leaf: &ClientCertificate, clients: Option<&Authority>, alpn: b
         None => builder.with_no_client_auth(),
         Some(authority) => {
             let mut roots = RootCertStore::empty();
-            roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+            roots.add(authority.certificate()).unwrap();
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let chain = vec![CertificateDer::from_pem_slice(leaf.certificate_pem.as_bytes()).unwrap()];
-    let key = PrivateKeyDer::from_pem_slice(leaf.key_pem.as_bytes()).unwrap();
-    let mut config = builder.with_single_cert(chain, key).unwrap();
+    let mut config = builder.with_single_cert(leaf.chain.clone(), leaf.key.clone_key()).unwrap();
     if alpn {
         config.alpn_protocols = vec![b"h2".to_vec()];
     }

@@ -1,0 +1,382 @@
+//! One HTTP/2 connection to one endpoint of Talos or etcd, and what became of it.
+//!
+//! The connection is our own rather than a `tonic` channel: a channel hides when it connects and turns every cause into one
+//! text, while "refused", "unknown CA" and "your certificate was refused" are different verdicts here.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::header::{HeaderValue, USER_AGENT};
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ClientConfig;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Mutex;
+use tonic::body::Body;
+use tower::Service;
+
+use super::cause;
+use crate::config::proxy::Proxy;
+#[cfg(feature = "record")]
+use crate::observe::record::talos::{Heard, Reel};
+use crate::snapshot::{Gap, GapKind};
+
+/// The body of an answer.
+#[cfg(not(feature = "record"))]
+type Heard = hyper::body::Incoming;
+
+/// Bytes of one answer, and of all answers of a connection, that may be on their way at once. HTTP/2's 64 KiB would make the members
+/// of a large cluster wait for a round trip each 64 KiB; a window that grows with what it measures waits for its first ones, too.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// Where a server is, and on which way.
+#[derive(Clone)]
+pub(crate) struct EndpointAddress {
+    /// Name or address, without brackets; its certificate must be valid for it.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// As people know it.
+    pub(crate) shown: String,
+    pub(crate) via: Proxy,
+}
+
+impl EndpointAddress {
+    /// `host:port`, with brackets where they are needed.
+    pub(in crate::observe) fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// What is spoken below HTTP/2.
+#[derive(Clone)]
+pub(in crate::observe) enum Security {
+    PlainText,
+    Tls {
+        config: Arc<ClientConfig>,
+        /// A server that does not agree on HTTP/2 in the handshake is refused.
+        demands_h2: bool,
+    },
+}
+
+/// An endpoint and the connection to it, opened when first needed and again when it was lost.
+pub(in crate::observe) struct Link {
+    pub(in crate::observe) address: EndpointAddress,
+    security: Security,
+    live: Mutex<Option<Http2>>,
+    /// The attempt to open it, the present or else the last one, got as far as TLS.
+    connected: AtomicBool,
+}
+
+impl Link {
+    pub(in crate::observe) fn new(address: EndpointAddress, security: Security) -> Self {
+        Self { address, security, live: Mutex::new(None), connected: AtomicBool::new(false) }
+    }
+
+    /// The present connection, or a new one. `true`: it was there before.
+    ///
+    /// Callers that come while it is being opened wait for the one who opens it. The deadline is theirs to set.
+    pub(in crate::observe) async fn open(&self) -> Result<(Http2, bool), Gap> {
+        let mut live = self.live.lock().await;
+        if let Some(present) = live.as_ref().filter(|present| !present.sender.is_closed()) {
+            return Ok((present.clone(), true));
+        }
+        *live = None;
+        let fresh = self.dial().await?;
+        *live = Some(fresh.clone());
+        Ok((fresh, false))
+    }
+
+    /// Why [`Link::open`] has not come to its end in time. A filter drops packets; a frozen server still accepts
+    /// connections, which its kernel does for it.
+    pub(in crate::observe) fn silence(&self, within: Duration) -> Gap {
+        if self.connected.load(Ordering::Relaxed) { cause::no_handshake() } else { cause::no_connection(within) }
+    }
+
+    /// Forgets a connection that has not answered anything since `answers` was read, so that the next call opens a new one.
+    /// Packets of an old connection may vanish for minutes after the peer has come back.
+    pub(in crate::observe) async fn doubt(&self, suspect: &Http2, answers: u64) {
+        let mut live = self.live.lock().await;
+        if live.as_ref().is_some_and(|present| Arc::ptr_eq(&present.answers, &suspect.answers))
+            && suspect.answers() == answers
+        {
+            *live = None;
+        }
+    }
+
+    async fn dial(&self) -> Result<Http2, Gap> {
+        let EndpointAddress { host, port, via, .. } = &self.address;
+        self.connected.store(false, Ordering::Relaxed);
+        let stream = super::connect(via, host, *port).await?;
+        self.connected.store(true, Ordering::Relaxed);
+        let (scheme, stream): (_, Box<dyn Wire>) = match &self.security {
+            Security::PlainText => ("http", Box::new(stream)),
+            Security::Tls { config, demands_h2 } => {
+                let name = super::server_name(host)?;
+                let stream = super::secure(Arc::clone(config), name, stream).await?;
+                if *demands_h2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+                    return Err(Gap::new(GapKind::Broken, "the server does not offer HTTP/2"));
+                }
+                ("https", Box::new(stream))
+            }
+        };
+
+        let fault = Arc::new(OnceLock::new());
+        let io = TokioIo::new(Watched { inner: stream, fault: Arc::clone(&fault), failed: None });
+        let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .handshake(io)
+            .await
+            .map_err(|error| {
+                fault.get().cloned().unwrap_or_else(|| Gap::new(GapKind::Broken, cause::innermost(&error)))
+            })?;
+        // It ends when the last sender is dropped; its error is in `fault` or reaches the calls.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        let origin =
+            http::Uri::builder().scheme(scheme).authority(self.address.authority()).path_and_query("/").build();
+        let origin = origin.map_err(|_| cause::no_name(host))?;
+        Ok(Http2 {
+            sender,
+            origin,
+            fault,
+            answers: Arc::new(AtomicU64::new(0)),
+            #[cfg(feature = "record")]
+            reel: None,
+        })
+    }
+}
+
+/// A sender of calls on one connection.
+#[derive(Clone)]
+pub(in crate::observe) struct Http2 {
+    sender: SendRequest<Body>,
+    origin: http::Uri,
+    fault: Arc<OnceLock<Gap>>,
+    answers: Arc<AtomicU64>,
+    #[cfg(feature = "record")]
+    reel: Option<Reel>,
+}
+
+impl Http2 {
+    /// The same connection, for a call that is recorded.
+    #[cfg(feature = "record")]
+    pub(in crate::observe) fn recorded(self, reel: Reel) -> Self {
+        Self { reel: Some(reel), ..self }
+    }
+
+    /// Scheme and authority of every call.
+    pub(in crate::observe) fn origin(&self) -> http::Uri {
+        self.origin.clone()
+    }
+
+    /// Why the connection ended, if it has.
+    pub(in crate::observe) fn fault(&self) -> Option<&Gap> {
+        self.fault.get()
+    }
+
+    /// How many calls have been answered on it, with whatever answer.
+    pub(in crate::observe) fn answers(&self) -> u64 {
+        self.answers.load(Ordering::Relaxed)
+    }
+}
+
+impl Service<http::Request<Body>> for Http2 {
+    type Response = http::Response<Heard>;
+    type Error = hyper::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    /// Always: tonic would make a text of what is said here, and the call that follows fails for the same reason.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let agent = HeaderValue::from_static(concat!("cluster-health/", env!("CARGO_PKG_VERSION")));
+        request.headers_mut().insert(USER_AGENT, agent);
+        #[cfg(feature = "record")]
+        let reel = self.reel.clone().inspect(|reel| reel.sent(request.uri().path()));
+        let answer = self.sender.send_request(request);
+        let answers = Arc::clone(&self.answers);
+        Box::pin(async move {
+            let answer = answer.await?;
+            answers.fetch_add(1, Ordering::Relaxed);
+            #[cfg(feature = "record")]
+            let answer = Reel::listen(reel, answer);
+            Ok(answer)
+        })
+    }
+}
+
+/// What HTTP/2 is spoken over.
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// Keeps the cause of the connection's end, which the layers above reduce to a text.
+struct Watched {
+    inner: Box<dyn Wire>,
+    fault: Arc<OnceLock<Gap>>,
+    /// Of a write, while what there is to read is looked at. Nothing is written after it.
+    failed: Option<io::Error>,
+}
+
+impl Watched {
+    fn keep(&self, error: &io::Error) {
+        // The first cause is the cause; later ones are its consequences.
+        let _ = self.fault.set(cause::of_io(error));
+    }
+
+    /// A server that refuses our certificate sends an alert and closes, so a write may fail before the alert has been read: what
+    /// there is to read comes first. A connection that cannot be written to has ended, so its reader does not wait.
+    fn poll_with<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut (dyn Wire + 'static)>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if self.failed.is_none() {
+            match ready!(write(Pin::new(&mut *self.inner), cx)) {
+                Ok(done) => return Poll::Ready(Ok(done)),
+                Err(failed) => self.failed = Some(failed),
+            }
+        }
+        let alert = ready!(self.poll_alert(cx));
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let error = alert.or_else(|| self.failed.replace(closed())).unwrap_or_else(closed);
+        self.keep(&error);
+        Poll::Ready(Err(error))
+    }
+
+    fn poll_alert(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Error>> {
+        let mut scratch = [0; 1024];
+        loop {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                Err(told) if cause::find::<rustls::Error>(&told).is_some() => return Poll::Ready(Some(told)),
+                _ => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let result = ready!(Pin::new(&mut self.inner).poll_read(cx, buffer));
+        match &result {
+            Err(error) => self.keep(error),
+            Ok(()) if buffer.filled().len() == before && buffer.remaining() > 0 => {
+                self.keep(&io::ErrorKind::UnexpectedEof.into());
+            }
+            Ok(()) => {}
+        }
+        Poll::Ready(result)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_with(cx, |wire, cx| wire.poll_write(cx, bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_with(cx, AsyncWrite::poll_flush)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use rustls::AlertDescription;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    enum Piece {
+        NotYet,
+        Bytes,
+        Alert,
+        Reset,
+    }
+
+    /// A write has failed, and another one would not; what there is to read comes piece by piece, and then its end.
+    struct Closed {
+        pieces: VecDeque<Piece>,
+        wrote: bool,
+    }
+
+    impl Closed {
+        fn fail_once(&mut self) -> io::Result<()> {
+            if std::mem::replace(&mut self.wrote, true) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+        }
+    }
+
+    impl AsyncRead for Closed {
+        fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let alert = || rustls::Error::AlertReceived(AlertDescription::UnknownCA);
+            match self.pieces.pop_front() {
+                Some(Piece::NotYet) => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Some(Piece::Bytes) => buffer.put_slice(b"settings"),
+                Some(Piece::Alert) => return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, alert()))),
+                Some(Piece::Reset) => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+                None => {}
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Closed {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(self.fail_once().map(|()| bytes.len()))
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(self.fail_once())
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_alert_is_heard_before_a_failed_write_is_told() {
+        for (pieces, kind) in [
+            (&[Piece::Alert][..], GapKind::ClientCertificateRefused),
+            (&[Piece::NotYet, Piece::Bytes, Piece::NotYet, Piece::Alert], GapKind::ClientCertificateRefused),
+            (&[Piece::NotYet, Piece::Reset], GapKind::Broken),
+            (&[], GapKind::Broken),
+        ] {
+            for flush in [false, true] {
+                let fault = Arc::new(OnceLock::new());
+                let inner = Box::new(Closed { pieces: pieces.iter().copied().collect(), wrote: false });
+                let mut stream = Watched { inner, fault: Arc::clone(&fault), failed: None };
+                let failed = if flush { stream.flush().await } else { stream.write_all(b"x").await };
+                assert_eq!(cause::of_io(&failed.unwrap_err()).kind, kind);
+                stream.write_all(b"x").await.unwrap_err();
+                assert_eq!(fault.get().map(|gap| gap.kind), Some(kind));
+            }
+        }
+    }
+}
