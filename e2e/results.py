@@ -1,29 +1,28 @@
 """What the rows said: kept from run to run, as a table, and as the proof that every check was seen to pass and to fail."""
 import datetime
 import fcntl
-import hashlib
 import json
 import pathlib
 import re
 import subprocess
 
-from scenario import problems_of
+from scenario import fingerprint, problems_of
 from simulated import CACHE
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = HERE / "results.json"
-
-
-def fingerprint(*paths):
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(pathlib.Path(path).read_bytes())
-    return digest.hexdigest()[:16]
+WRITTEN = ("e2e/results.json", "docs/e2e.md")  # by a run and by --table
 
 
 def commit():
-    said = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return said.stdout.strip() or "unknown"
+    """As `git describe --always --dirty` has it; what the run itself writes does not make the tree dirty."""
+
+    def git(*arguments):
+        return subprocess.run(["git", "-C", HERE.parent, *arguments], capture_output=True, text=True, check=False)
+
+    name = git("describe", "--always", "--exclude", "*").stdout.strip()
+    changed = git("diff", "--quiet", "HEAD", "--", ".", *(f":(exclude){path}" for path in WRITTEN))
+    return f"{name}-dirty" if name and changed.returncode else name or "unknown"
 
 
 def of_run(run):
@@ -45,7 +44,7 @@ def of_run(run):
 
 
 class Results:
-    """One entry a row, by its name. A row that has failed is not kept."""
+    """One entry a row, by its name. A row that has failed has none."""
 
     def __init__(self, path=KEPT):
         self.path = path
@@ -55,8 +54,13 @@ class Results:
         return json.loads(self.path.read_text()) if self.path.exists() else {}
 
     def has(self, scenario, binary):
-        row = self.rows.get(scenario["name"])
-        return bool(row) and (row["binary"], row["scenario"]) == (fingerprint(binary), fingerprint(scenario["file"]))
+        row = self.current([scenario]).get(scenario["name"])
+        return bool(row) and row["binary"] == fingerprint(binary.read_bytes())
+
+    def current(self, scenarios):
+        """The entries of these, without those whose file has changed since: they say nothing of what it says now."""
+        kept = {s["name"]: (s, self.rows[s["name"]]) for s in scenarios if s["name"] in self.rows}
+        return {name: row for name, (s, row) in kept.items() if row["scenario"] == s["digest"]}
 
     def keep(self, scenario, binary, run):
         row = {
@@ -64,28 +68,32 @@ class Results:
             "cluster": scenario["cluster"],
             "date": datetime.date.today().isoformat(),
             "commit": commit(),
-            "binary": fingerprint(binary),
-            "scenario": fingerprint(scenario["file"]),
+            "binary": fingerprint(binary.read_bytes()),
+            "scenario": scenario["digest"],
             "ours": of_run(run),
         }
         if run.beside:
             row["talosctl"] = {"exit": run.beside.code, "seconds": round(run.beside.seconds, 1), "last": run.beside.last}
+        self.change(lambda rows: rows.update({scenario["name"]: row}))
+
+    def drop(self, scenario):
+        """Of one that has failed: what it showed before holds no longer."""
+        self.change(lambda rows: rows.pop(scenario["name"], None))
+
+    def change(self, how):
         with open(CACHE / "results.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # two rigs may be at work
-            self.rows = self.read() | {scenario["name"]: row}
-            self.write()
-
-    def write(self):
-        rows = {name: self.rows[name] for name in sorted(self.rows)}
-        new = self.path.with_suffix(".new")
-        new.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
-        new.replace(self.path)
+            rows = self.read()
+            how(rows)
+            self.rows = dict(sorted(rows.items()))
+            new = self.path.with_suffix(".new")
+            new.write_text(json.dumps(self.rows, indent=1, ensure_ascii=False) + "\n")
+            new.replace(self.path)
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------
 def cell(text):
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
-
 
 
 def is_comparable(scenario):
@@ -95,7 +103,8 @@ def is_comparable(scenario):
 
 def table(results, scenarios, missing):
     """docs/e2e.md. Rows that have no result say so; `missing` are states without a row, and checks, with the reasons."""
-    rows = [(s, results.rows.get(s["name"])) for s in scenarios if "expect" in s]
+    current = results.current(scenarios)
+    rows = [(s, current.get(s["name"])) for s in scenarios if "expect" in s]
     seen = [row for _, row in rows if row]
     beside = [(s, row) for s, row in rows if row and "talosctl" in row and is_comparable(s)]
     right = sum((row["talosctl"]["exit"] == 0) == (s["expect"]["exit"] == 0) for s, row in beside)
@@ -115,7 +124,8 @@ def table(results, scenarios, missing):
     ]
     for s, row in rows:
         if not row:
-            lines.append(f"| `{s['name']}` | {cell(s['title'])} | not run yet | | |")
+            why = "expectation has changed since, not run again" if s["name"] in results.rows else "not run yet"
+            lines.append(f"| `{s['name']}` | {cell(s['title'])} | {why} | | |")
             continue
         ours, theirs = row["ours"], row.get("talosctl")
         says = ours["diagnoses"][0] if ours["diagnoses"] else "; ".join(ours["problems"][:2]) or ours["result"] or "killed"
@@ -131,12 +141,13 @@ def table(results, scenarios, missing):
 
 
 # ---- coverage --------------------------------------------------------------------------------------------------------
-def coverage(results, ids, excused):
+def coverage(results, scenarios, ids, excused):
     """For each check a row in which it passed and one in which it did not, with its reason. Returns lines and what is open."""
     lines, uncovered = [], []
+    rows = results.current(scenarios)
     for check in ids:
         passed, failed = [], []
-        for name, row in results.rows.items():
+        for name, row in rows.items():
             status, *reasons = row["ours"]["checks"].get(check, "").split()[:2] or [""]
             if status == "pass":
                 passed.append(name)
@@ -157,6 +168,7 @@ def rights_coverage(results, scenarios, role):
     """For each right of the ClusterRole that `cluster-health rbac` prints the row in which it was missing. Lines, and what is open."""
     granted = [right for line in re.findall(r"(?:resources|nonResourceURLs): \[(.*)\]", role) for right in re.findall(r'"(.+?)"', line)]
     rows = {fault.split()[1]: s["name"] for s in scenarios for fault in s.get("faults", []) if fault.startswith("right-removed ")}
-    seen = {right: rows[right] for right in granted if rows.get(right) in results.rows}
+    current = results.current(scenarios)
+    seen = {right: rows[right] for right in granted if rows.get(right) in current}
     lines = [f"without the right to read {right:32} {seen.get(right, '-')}" for right in granted]
     return lines, [right for right in granted if right not in seen]

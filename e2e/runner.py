@@ -33,6 +33,8 @@ class Runner:
         say(f"{'FAIL' if differences else 'ok':4}  {name:28} {took}  {extra or scenario['title']}")
         if not differences:
             return
+        if self.keeper:
+            self.keeper.drop(scenario)
         for line in differences:
             say(f"      | {line}")
         if run:
