@@ -57,6 +57,11 @@ class Cluster:
         self.work = self.state / "work"
 
     # ---- what a rig has to say -------------------------------------------------------------------------------------
+    @property
+    def settings(self):
+        """Of `rig.sh up`, all that make a kind: none of the caller's environment or of an earlier cluster stands in for one."""
+        raise NotImplementedError
+
     def is_of_this_kind(self):
         """Of a cluster that is up."""
         raise NotImplementedError
@@ -83,7 +88,7 @@ class Cluster:
     # ---- the same for all ------------------------------------------------------------------------------------------
     def call(self, program, *args, limit=900, env=None):
         """A command of the rig; what it prints."""
-        code, out, err = output([self.rig / program, *args], limit, env={**os.environ, **(env or {})})
+        code, out, err = output([self.rig / program, *args], limit, env={**os.environ, **self.settings, **(env or {})})
         if code:
             raise Broken(f"{program} {' '.join(map(str, args))}: exit {code}\n{out[-1000:]}{err[-2000:]}")
         return out

@@ -34,13 +34,16 @@ class KubernetesCluster(Cluster):
     def is_up(self):
         return (self.state / "pki").exists()
 
+    @property
+    def settings(self):
+        return {"KUBERNETES": pinned("KUBERNETES_DEFAULT"), **self.kind.settings}
+
     def is_of_this_kind(self):
-        wanted = self.kind.settings.get("KUBERNETES") or pinned("KUBERNETES_DEFAULT")
         version = self.state / "kubernetes"
-        return version.exists() and version.read_text().strip() == wanted
+        return version.exists() and version.read_text().strip() == self.settings["KUBERNETES"]
 
     def up(self, bootstrap):
-        self.call("rig.sh", "up", env=self.kind.settings)
+        self.call("rig.sh", "up")
         self.learn()
 
     def learn(self):

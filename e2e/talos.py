@@ -1,9 +1,10 @@
 """The Talos rig: its kinds of cluster, credentials, and whether one is well, asked by talosctl and kubectl."""
 import dataclasses
 import json
+import re
 import shutil
 
-from cluster import NAME, RIG, STATE, Cluster, told_by
+from cluster import NAME, RIG, STATE, Cluster, pinned, told_by
 
 # A role with nothing in it.
 NO_RIGHTS = """apiVersion: rbac.authorization.k8s.io/v1
@@ -15,22 +16,21 @@ rules: []
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A cluster as `rig.sh up MODE` makes it with these settings."""
+    """A cluster as `rig.sh up` makes it with these settings."""
 
     what: str
-    mode: str = "ha"
     nodes: tuple = ("cp1", "cp2", "cp3", "w1")
     settings: dict = dataclasses.field(default_factory=dict)
 
 
 KINDS = {
     "ha": Kind("three control planes and a worker"),
-    "single": Kind("one node", "single", ("cp1",)),
-    "pair": Kind("two control planes and a worker", "pair", ("cp1", "cp2", "w1")),
+    "single": Kind("one node", ("cp1",), {"MODE": "single"}),
+    "pair": Kind("two control planes and a worker", ("cp1", "cp2", "w1"), {"MODE": "pair"}),
     "own-cni": Kind("`cni: none`, with a network plugin of the users' own", settings={"CNI": "none"}),
     "bare": Kind(
-        "one node without kube-proxy, coredns and discovery", "single", ("cp1",),
-        {"NOPROXY": "true", "NODNS": "true", "NODISC": "true"},
+        "one node without kube-proxy, coredns and discovery", ("cp1",),
+        {"MODE": "single", "NOPROXY": "true", "NODNS": "true", "NODISC": "true"},
     ),
     "talos-1.12": Kind("Talos 1.12", settings={"TALOS": "1.12.6"}),
 }
@@ -41,15 +41,18 @@ class TalosCluster(Cluster):
     talos = True
     defaults = {"talos": "os:reader", "kube": "rbac"}
 
+    @property
+    def settings(self):
+        standard = {"MODE": "ha", "TALOS": pinned("TALOS_DEFAULT"), "CNI": "flannel"}
+        return {**standard, "NOPROXY": "false", "NODNS": "false", "NODISC": "false", **self.kind.settings}
+
     def is_of_this_kind(self):
-        wanted = {"CNI": "flannel", "NOPROXY": "false", "NODNS": "false", "NODISC": "false", **self.kind.settings}
-        settings = (self.state / "settings").read_text()
-        return all(f":={value}}}" in line for name, value in {"MODE": self.kind.mode, **wanted}.items()
-                   for line in settings.splitlines() if f"${{{name}:=" in line)
+        there = dict(re.findall(r"\$\{(\w+):=(.*)\}", (self.state / "settings").read_text()))
+        return self.settings.items() <= there.items()
 
     def up(self, bootstrap):
         shutil.rmtree(self.work, ignore_errors=True)
-        self.call("rig.sh", "up", self.kind.mode, env={**self.kind.settings, "BOOTSTRAP": "1" if bootstrap else "0"})
+        self.call("rig.sh", "up", env={"BOOTSTRAP": "1" if bootstrap else "0"})
         self.learn()
 
     def learn(self):
