@@ -25,6 +25,7 @@ class Runner:
         self.cluster, self.simulator_differs = None, False
         self.results = {}
         self.healthy_runs = {}
+        self.uncompared = []  # rows before the bootstrap, with their runs: what a healthy cluster says comes later
 
     def report(self, scenario, differences, run, begin, extra=""):
         name = scenario["name"]
@@ -109,10 +110,17 @@ class Runner:
             broken = self.heal(scenario, differences, heal, times)
         last = runs[-1] if runs else None
         self.report(scenario, differences, last, begin, extra=f"{scenario['title']} ({', '.join(times)})")
-        if self.keeper and runs and not differences:
-            self.keeper.keep(scenario, self.binary, runs[0])
+        if scenario.get("phase") == "not-bootstrapped":
+            self.uncompared.append((scenario, runs))
+        else:
+            self.keep(scenario, runs)
         if broken:
             raise broken
+
+    def keep(self, scenario, runs):
+        """Unless anything of the row has failed."""
+        if self.keeper and self.results[scenario["name"]]:
+            self.keeper.keep(scenario, self.binary, runs[0])
 
     def run(self, scenario, times):
         """The run, and what of it is not as expected."""
@@ -147,12 +155,14 @@ class Runner:
             cluster = cluster_of(kind)
             if self.cluster and self.cluster.rig != cluster.rig:
                 self.cluster.down()  # one at a time: they share the machine
-            self.cluster, self.healthy_runs = cluster, {}
+            self.cluster, self.healthy_runs, self.uncompared = cluster, {}, []
             try:
                 self.of_kind([s for s in scenarios if s["cluster"] == kind])
             except Broken as e:
                 # The scenarios that were not run have not passed; the other clusters can tell about theirs.
                 say(f"FAIL  the cluster `{kind}`: {e}")
+                for s, _ in self.uncompared:
+                    self.report(s, ["never compared with a healthy cluster"], None, time.monotonic())
                 self.cluster.down()
 
     def of_kind(self, scenarios):
@@ -169,15 +179,16 @@ class Runner:
                 self.cluster.down()
                 if s is not early[-1] or late:
                     self.cluster.up(bootstrap=False)
-        if early and not late:
+        if early and not late and not self.keeper:
             say("not bootstrapped, because no other scenario was asked for; no comparison with a healthy cluster")
             return
         self.make_healthy()
         if self.simulator and self.cluster.talos:  # before any fault leaves traces
             self.simulator_differs = not self.simulator(self.cluster)
             self.simulator = None
-        for s in early:
-            self.against_healthy(s)
+        while self.uncompared:
+            self.against_healthy(self.uncompared[0][0])
+            self.keep(*self.uncompared.pop(0))
         for n, s in enumerate(late):
             try:
                 self.scenario(s)
