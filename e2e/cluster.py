@@ -85,6 +85,9 @@ class Cluster:
     def after(self, scenario):
         """Ends what a scenario's credentials have needed."""
 
+    def support(self):
+        """What a cluster that is not healthy needs to become so, if anything."""
+
     # ---- the same for all ------------------------------------------------------------------------------------------
     def call(self, program, *args, limit=900, env=None):
         """A command of the rig; what it prints."""
@@ -181,6 +184,8 @@ class Cluster:
         while good < 2:
             why = self.complaint()
             good = 0 if why else good + 1
+            if why:
+                self.support()
             if time.monotonic() - begin > limit:
                 raise Broken(f"the cluster is not healthy after {limit} s: {why}")
             time.sleep(0.5)

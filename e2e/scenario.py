@@ -3,6 +3,7 @@ import dataclasses
 import fnmatch
 import hashlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -122,6 +123,26 @@ def ask_talosctl(scenario, cluster, binary):
     return asked
 
 
+class End(threading.Thread):
+    """Waits for the end of the binary, which may come while the harness still heals, and looks at the cluster right then. What heals
+    before this look is not noticed; what it finds had not healed when the binary said so."""
+
+    def __init__(self, child, cluster):
+        super().__init__(daemon=True)  # nobody waits for it where the rig breaks
+        self.child, self.cluster = child, cluster
+        self.over, self.at, self.complaint = threading.Event(), None, "nobody could look"
+
+    def run(self):
+        try:  # Not reaped here: its id must stay its own for those who may still signal it.
+            end = os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOWAIT)
+            healthy = (end.si_code, end.si_status) == (os.CLD_EXITED, 0)
+        except ChildProcessError:  # killed for it did not end
+            healthy = False
+        self.at = time.monotonic()
+        self.over.set()
+        self.complaint = self.cluster.complaint() if healthy else None
+
+
 class Run:
     """One run of the binary and all that it left behind."""
 
@@ -211,7 +232,7 @@ def execute(scenario, cluster, binary, with_fault=True, record=False, beside=Fal
         variables.append(f"CLUSTER_HEALTH_BLIND={blind}")
     command = command_line(scenario, cluster, binary, with_fault, reports, variables)
     during = scenario.get("during", {}).get("do") if with_fault else None
-    notes, acted = [], None
+    notes, acted, ended = [], None, None
     talosctl = ask_talosctl(scenario, cluster, binary) if beside else None
     with open(folder / "stdout", "w+") as out, open(folder / "stderr", "w+") as err:
         begin = time.monotonic()
@@ -219,6 +240,11 @@ def execute(scenario, cluster, binary, with_fault=True, record=False, beside=Fal
         try:
             if during:
                 wait_for_problem(child, reports["json"], notes)
+                if child.poll() is not None:
+                    notes.append(f"ended before `{during}`")
+                elif during in ("heal", "bootstrap"):
+                    ended = End(child, cluster)
+                    ended.start()
             if during == "heal":
                 cluster.switch(scenario["faults"], "off")
                 acted = time.monotonic()
@@ -228,13 +254,22 @@ def execute(scenario, cluster, binary, with_fault=True, record=False, beside=Fal
             elif during and child.poll() is None:
                 child.send_signal(getattr(signal, during))
                 acted = time.monotonic()
+            limit = scenario.get("expect", {}).get("seconds", 0) + RUN_LIMIT
             try:
-                child.wait(scenario.get("expect", {}).get("seconds", 0) + RUN_LIMIT)
+                if not ended:
+                    child.wait(limit)
+                elif not ended.over.wait(limit):
+                    raise subprocess.TimeoutExpired(command, limit)
             except subprocess.TimeoutExpired:
-                notes.append(f"did not end within {RUN_LIMIT} s")
+                notes.append(f"did not end within {limit} s")
         finally:
             end(child)
         over = time.monotonic()
+        if ended:
+            ended.join()
+            over = ended.at
+            if ended.complaint:
+                notes.append(f"exit code 0, and the cluster is not healthy: {ended.complaint}")
         out.seek(0), err.seek(0)
         run = Run(command, child.returncode, over - begin, out.read(), err.read(), reports, cluster.env)
     if talosctl:
@@ -242,7 +277,7 @@ def execute(scenario, cluster, binary, with_fault=True, record=False, beside=Fal
         run.beside = talosctl.beside
     run.notes = notes
     run.recording = recording
-    run.ended_after = over - acted if acted else None
+    run.ended_after = max(0, over - acted) if acted else None
     # A killed process leaves nothing on stdout; its reports have to stand for it.
     if during == "SIGKILL":
         run.document = read_json(reports["json"])
