@@ -36,8 +36,7 @@ def of_run(run):
         "exit": run.code,
         "seconds": round(run.seconds, 1),
         "result": d.get("result"),
-        "problems": sorted(" ".join(k) for k, p in problems_of(d, ("fail", "error")).items() if not p.get("explainedBy"))
-        if d else [],
+        "problems": sorted({" ".join(k) for k, p in problems_of(d, ("fail", "error")) if not p.get("explainedBy")}) if d else [],
         "diagnoses": [x["headline"] for x in d.get("diagnoses", [])],
         "checks": checks,
     }
