@@ -142,7 +142,10 @@ class Cluster:
 
     def kubernetes_fine(self):
         # Several kinds in one list need a cluster-wide `-A`, which nodes ignore.
-        kinds = "nodes,pods,leases.coordination.k8s.io,endpointslices.discovery.k8s.io"
+        kinds = (
+            "nodes,pods,leases.coordination.k8s.io,endpointslices.discovery.k8s.io,"
+            "certificatesigningrequests.certificates.k8s.io"
+        )
         items = json.loads(self.ask("kubectl", "get", kinds, "-A", "-o", "json"))["items"]
         now = datetime.datetime.now(datetime.timezone.utc)
         nodes = 0
@@ -160,6 +163,10 @@ class Cluster:
                 age = now - datetime.datetime.fromisoformat(item["spec"]["renewTime"])
                 if age.total_seconds() > 20:
                     return f"lease {name}: renewed {age.total_seconds():.0f} s ago"
+            elif item["kind"] == "CertificateSigningRequest":
+                decided = {c["type"] for c in item.get("status", {}).get("conditions", [])}
+                if not decided & {"Approved", "Denied"}:
+                    return f"certificate signing request {name}: pending"
             elif item["kind"] == "EndpointSlice" and name == "kubernetes":
                 if len(item["endpoints"][0]["addresses"]) * len(item["endpoints"]) != len(self.control_planes):
                     return f"endpoints of the API server: {item['endpoints']}"

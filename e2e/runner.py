@@ -48,7 +48,7 @@ class Runner:
             say("      ----")
 
     def healthy(self, scenario):
-        """A run with the same options on the healthy cluster. One for all scenarios that have them in common."""
+        """A run with the same options on the healthy cluster. One for all scenarios that have them in common, until the next heal."""
         key = json.dumps({k: v for k, v in scenario.get("run", {}).items() if not k.startswith("fault_")}, sort_keys=True)
         if key not in self.healthy_runs:
             self.healthy_runs[key] = execute(scenario, self.cluster, self.binary, with_fault=False)
@@ -80,6 +80,7 @@ class Runner:
         begin = time.monotonic()
         command = [REPOSITORY / scenario["script"], self.binary, *self.cluster.arguments(SCRIPTS_OWN, self.binary)]
         code, out, err = output(self.cluster.enter(command), 120, env=self.cluster.env)
+        self.healthy_runs = {}  # it may leave something behind, as a fault may
         last = (out + err).strip().splitlines()[-10:]
         self.report(scenario, [f"exit code {code}", *last] if code else [], None, begin)
 
@@ -140,6 +141,7 @@ class Runner:
     def heal(self, scenario, differences, heal, times):
         """Undoes the faults. What it could not undo is returned; it says nothing about the binary."""
         try:
+            self.healthy_runs = {}  # what a fault leaves behind may be seen in the next one only
             if scenario.get("during", {}).get("do") != "heal" or differences:
                 self.cluster.switch(scenario["faults"], "off")
             if heal:
@@ -155,7 +157,7 @@ class Runner:
             cluster = cluster_of(kind)
             if self.cluster and self.cluster.rig != cluster.rig:
                 self.cluster.down()  # one at a time: they share the machine
-            self.cluster, self.healthy_runs, self.uncompared = cluster, {}, []
+            self.cluster, self.uncompared = cluster, []
             try:
                 self.of_kind([s for s in scenarios if s["cluster"] == kind])
             except Broken as e:
@@ -217,6 +219,7 @@ class Runner:
 
     def make_healthy(self):
         begin = time.monotonic()
+        self.healthy_runs = {}
         self.cluster.up(bootstrap=True)
         self.cluster.wait_healthy()
         say(f"{self.cluster.kind.what}: healthy after another {time.monotonic() - begin:.0f} s")

@@ -171,7 +171,13 @@ case $name:$switch in
         restore "$node"
         reboot "$node" ;;
       kubelet-csr)
+        kubelet=$(pids_of "$node" kubelet)
         restore "$node"
+        tries=60
+        while [ -n "$kubelet" ] && [ "$(pids_of "$node" kubelet)" = "$kubelet" ]; do # this one would ask again
+          [ $((tries -= 1)) -gt 0 ] || die "the kubelet of $node does not restart"
+          sleep 0.5
+        done
         kubectl delete csr --field-selector spec.signerName=kubernetes.io/kubelet-serving ;;
       *) restore "$node" ;;
     esac ;;
