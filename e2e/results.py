@@ -6,6 +6,8 @@ import pathlib
 import re
 import subprocess
 
+from beside import is_asked, is_comparable, untold
+from kinds import cluster_of
 from scenario import fingerprint, problems_of
 from simulated import CACHE
 
@@ -54,7 +56,9 @@ class Results:
 
     def has(self, scenario, binary):
         row = self.current([scenario]).get(scenario["name"])
-        return bool(row) and row["binary"] == fingerprint(binary.read_bytes())
+        if not row or row["binary"] != fingerprint(binary.read_bytes()):
+            return False
+        return "talosctl" in row or not is_asked(scenario)
 
     def current(self, scenarios):
         """The entries of these, without those whose file has changed since: they say nothing of what it says now."""
@@ -95,9 +99,21 @@ def cell(text):
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
-def is_comparable(scenario):
-    """Where the state changes during the run, the shorter of the two has not seen its end."""
-    return scenario.get("during", {}).get("do") not in ("heal", "bootstrap")
+def is_right(scenario, row):
+    """Of talosctl's verdict."""
+    return (row["talosctl"]["exit"] == 0) == (scenario["expect"]["exit"] == 0)
+
+
+def theirs(scenario, row):
+    """What talosctl said, or why it was not asked."""
+    if not is_asked(scenario):
+        return cell(scenario.get("beside", "" if cluster_of(scenario["cluster"]).talos else "no Talos"))
+    said = row.get("talosctl")
+    if not said:
+        return "not asked yet"
+    note = f", without {', '.join(f'`{option}`' for option in untold(scenario))}" if untold(scenario) else ""
+    mark = " (wrong)" if is_comparable(scenario) and not is_right(scenario, row) else ""
+    return f"**{said['exit']}**{mark} in {said['seconds']}{note}: {cell(said['last'])}"
 
 
 def table(results, scenarios, missing):
@@ -106,15 +122,16 @@ def table(results, scenarios, missing):
     rows = [(s, current.get(s["name"])) for s in scenarios if "expect" in s]
     seen = [row for _, row in rows if row]
     beside = [(s, row) for s, row in rows if row and "talosctl" in row and is_comparable(s)]
-    right = sum((row["talosctl"]["exit"] == 0) == (s["expect"]["exit"] == 0) for s, row in beside)
+    right = sum(is_right(s, row) for s, row in beside)
     lines = [
         "# Against real clusters",
         "",
         "Written by `e2e/run --table docs/e2e.md` from `e2e/results.json`, which `make e2e-full` keeps. Each row: a real cluster is",
         "brought into the state, `cluster-health` and `talosctl health --wait-timeout 12s` are asked at the same time, and the answer",
         "of `cluster-health` is compared with `e2e/scenarios`: exit code, checks, reasons and targets, exactly. Times are in seconds;",
-        "`cluster-health` runs without `--wait-timeout` unless the row is about waiting. Rows named `k8s-…` are of a cluster without",
-        "Talos, which `talosctl` cannot be asked about.",
+        "`cluster-health` runs without `--wait-timeout` unless the row is about waiting. `talosctl` gets the same endpoints and lists of",
+        "nodes; where the row is about an option that it has not, its verdict does not count. Rows named `k8s-…` are of a cluster",
+        "without Talos, which `talosctl` cannot be asked about.",
         "",
         f"{len(seen)} of {len(rows)} rows have been seen. `talosctl health` has the right verdict in {right} of {len(beside)}.",
         "",
@@ -126,14 +143,10 @@ def table(results, scenarios, missing):
             why = "expectation has changed since, not run again" if s["name"] in results.rows else "not run yet"
             lines.append(f"| `{s['name']}` | {cell(s['title'])} | {why} | | |")
             continue
-        ours, theirs = row["ours"], row.get("talosctl")
+        ours = row["ours"]
         says = ours["diagnoses"][0] if ours["diagnoses"] else "; ".join(ours["problems"][:2]) or ours["result"] or "killed"
         told = f"**{ours['exit']}** in {ours['seconds']}: {cell(says)}"
-        if theirs:
-            wrong = is_comparable(s) and (theirs["exit"] == 0) != (s["expect"]["exit"] == 0)
-            mark = " (wrong)" if wrong else ""
-            theirs = f"**{theirs['exit']}**{mark} in {theirs['seconds']}: {cell(theirs['last'])}"
-        lines.append(f"| `{s['name']}` | {cell(s['title'])} | {told} | {theirs or ''} | {row['date']}, {row['commit']} |")
+        lines.append(f"| `{s['name']}` | {cell(s['title'])} | {told} | {theirs(s, row)} | {row['date']}, {row['commit']} |")
     lines += ["", "## What cannot be had here", "", "| what | why |", "| --- | --- |"]
     lines += [f"| {cell(what)} | {cell(why)} |" for what, why in missing.items()]
     return "\n".join(lines) + "\n"

@@ -1,5 +1,4 @@
 """A scenario: its file, the run of the binary, and what of it is not as expected."""
-import dataclasses
 import fnmatch
 import hashlib
 import json
@@ -17,13 +16,15 @@ import time
 import tomllib
 import xml.etree.ElementTree
 
+from beside import Talosctl, is_asked
 from kinds import KINDS
-from processes import end, output, start
+from processes import end, start
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUN_LIMIT = 180  # seconds beyond those that are expected, after which a binary that does not end is killed
-TALOSCTL_WAITS = "12s"
-TOP = {"title", "script", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect", "rows"}
+TOP = {
+    "title", "script", "beside", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect", "rows",
+}
 RUN = {"talos", "kube", "etcd", "args", "fault_talos", "fault_kube", "fault_args"}
 EXPECT = {
     "exit", "result", "complete", "deadline_reached", "problems", "may", "explained", "warnings", "blocked", "skipped", "diagnoses",
@@ -86,40 +87,12 @@ def as_each_user(scenario, cluster):
     return [{**scenario, "run": {**run, "kube": user}} for user in users]
 
 
-@dataclasses.dataclass
-class Beside:
-    """What `talosctl health` says of the same state at the same time."""
-
-    code: int
-    seconds: float
-    last: str
-
-
-class Talosctl(threading.Thread):
-    """Asks it while the binary runs. As the administrator, since others may not, unless the talosconfig is the fault."""
-
-    def __init__(self, cluster, talosconfig):
-        super().__init__()
-        self.cluster, self.talosconfig, self.beside = cluster, talosconfig, None
-
-    def run(self):
-        c = self.cluster
-        command = ["talosctl", "--talosconfig", self.talosconfig, "-n", c.env["CP1"], "health", "--wait-timeout", TALOSCTL_WAITS]
-        begin = time.monotonic()
-        code, out, err = output(c.enter(command), 60, env=c.env)
-        lines = [line.strip() for line in (out + "\n" + err).splitlines() if line.strip()]
-        # It names what it waits for again and again, and in the end an error that only says that time is over.
-        waiting = [line for line in lines if line.startswith("waiting for") and not line.endswith(("...", ": OK"))]
-        last = (waiting or lines or ["(nothing)"])[-1]
-        self.beside = Beside(code, time.monotonic() - begin, last[:300])
-
-
 def ask_talosctl(scenario, cluster, binary):
-    """Not without Talos, and not where other options of ours are the fault: it has no such options."""
-    run = scenario.get("run", {})
-    if not cluster.talos or "fault_kube" in run or "fault_args" in run:
+    """As the administrator, since others may not, unless the talosconfig is the fault."""
+    if not is_asked(scenario):
         return None
-    asked = Talosctl(cluster, cluster.credentials("talos", run.get("fault_talos", "os:admin"), binary))
+    talosconfig = cluster.credentials("talos", scenario.get("run", {}).get("fault_talos", "os:admin"), binary)
+    asked = Talosctl(cluster, talosconfig, options(scenario, cluster, with_fault=True)["args"])
     asked.start()
     return asked
 
