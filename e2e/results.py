@@ -119,7 +119,7 @@ def theirs(scenario, row):
 def table(results, scenarios, missing):
     """docs/e2e.md. Rows that have no result say so; `missing` are states without a row, and checks, with the reasons."""
     current = results.current(scenarios)
-    rows = [(s, current.get(s["name"])) for s in scenarios if "expect" in s]
+    rows = [(s, current.get(s["name"])) for s in scenarios]
     seen = [row for _, row in rows if row]
     beside = [(s, row) for s, row in rows if row and "talosctl" in row and is_comparable(s)]
     right = sum(is_right(s, row) for s, row in beside)
@@ -130,8 +130,9 @@ def table(results, scenarios, missing):
         "brought into the state, `cluster-health` and `talosctl health --wait-timeout 12s` are asked at the same time, and the answer",
         "of `cluster-health` is compared with `e2e/scenarios`: exit code, checks, reasons and targets, exactly. Times are in seconds;",
         "`cluster-health` runs without `--wait-timeout` unless the row is about waiting. `talosctl` gets the same endpoints and lists of",
-        "nodes; where the row is about an option that it has not, its verdict does not count. Rows named `k8s-…` are of a cluster",
-        "without Talos, which `talosctl` cannot be asked about.",
+        "nodes; where the row is about an option that it has not, its verdict does not count. Where a script of this repository drives",
+        "`cluster-health`, the exit code is the script's. Rows named `k8s-…` are of a cluster without Talos, which `talosctl` cannot be",
+        "asked about.",
         "",
         f"{len(seen)} of {len(rows)} rows have been seen. `talosctl health` has the right verdict in {right} of {len(beside)}.",
         "",
@@ -144,7 +145,8 @@ def table(results, scenarios, missing):
             lines.append(f"| `{s['name']}` | {cell(s['title'])} | {why} | | |")
             continue
         ours = row["ours"]
-        says = ours["diagnoses"][0] if ours["diagnoses"] else "; ".join(ours["problems"][:2]) or ours["result"] or "killed"
+        says = ours["diagnoses"][0] if ours["diagnoses"] else "; ".join(ours["problems"][:2]) or ours["result"]
+        says = says or s.get("script") or "killed"
         told = f"**{ours['exit']}** in {ours['seconds']}: {cell(says)}"
         lines.append(f"| `{s['name']}` | {cell(s['title'])} | {told} | {theirs(s, row)} | {row['date']}, {row['commit']} |")
     lines += ["", "## What cannot be had here", "", "| what | why |", "| --- | --- |"]

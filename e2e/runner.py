@@ -6,7 +6,7 @@ import time
 from cluster import RIG, Broken
 from kinds import cluster_of
 from processes import output
-from scenario import as_each_user, compare, execute, options, read_json, waits
+from scenario import Run, as_each_user, compare, execute, options, read_json, waits
 
 
 REPOSITORY = RIG.parent.parent
@@ -80,9 +80,11 @@ class Runner:
         begin = time.monotonic()
         command = [REPOSITORY / scenario["script"], self.binary, *self.cluster.arguments(SCRIPTS_OWN, self.binary)]
         code, out, err = output(self.cluster.enter(command), 120, env=self.cluster.env)
+        run = Run(command, code, time.monotonic() - begin, out, err, {}, self.cluster.env)
         self.healthy_runs = {}  # it may leave something behind, as a fault may
         last = (out + err).strip().splitlines()[-10:]
         self.report(scenario, [f"exit code {code}", *last] if code else [], None, begin)
+        self.keep(scenario, [run])
 
     def scenario(self, scenario, heal=True):
         if "script" in scenario:

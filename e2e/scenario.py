@@ -49,6 +49,8 @@ def load(only, full):
             sys.exit(f"{path}: unknown: {', '.join(sorted(unknown))}")
         if ("script" in s) == ("expect" in s):
             sys.exit(f"{path}: either `script` or `[expect]`")
+        if "script" in s:
+            s["digest"] = fingerprint(contents + (HERE.parent / s["script"]).read_bytes())
         kinds = {s.setdefault("cluster", "ha"), *s.get("also", [])}
         if not kinds <= KINDS.keys() or s.get("only", "full") != "full":
             sys.exit(f"{path}: clusters are {', '.join(KINDS)}; `only` can be \"full\"")
