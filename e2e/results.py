@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import subprocess
+import time
 
 from beside import is_asked, is_comparable, untold
 from kinds import cluster_of
@@ -13,7 +14,8 @@ from simulated import CACHE
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = HERE / "results.json"
-WRITTEN = ("e2e/results.json", "docs/e2e.md")  # by a run and by --table
+WHOLE = HERE / "whole.json"
+WRITTEN = ("e2e/results.json", "e2e/whole.json", "docs/e2e.md")  # by a run and by --table
 
 
 def commit():
@@ -44,15 +46,73 @@ def of_run(run):
     }
 
 
+def read(path):
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def change(path, how):
+    """Lets `how` change what is kept in this file, and returns that."""
+    with open(CACHE / "results.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two rigs may be at work
+        kept = read(path)
+        how(kept)
+        kept = dict(sorted(kept.items()))
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        new.replace(path)
+        return kept
+
+
+class Whole:
+    """The time of a run of all rows, summed over the parts in which it was made. `open` has the seconds so far and the rows that have
+    passed since its begin, `last` is the last run of which all rows have."""
+
+    def __init__(self, binary, resume, path=WHOLE):
+        self.path, self.mark = path, time.monotonic()
+        self.binary = fingerprint(binary.read_bytes())
+
+        def begin(kept):
+            if not resume or self.open(kept)["binary"] != self.binary:
+                kept.pop("open", None)
+            self.open(kept)
+
+        change(path, begin)
+
+    def open(self, kept):
+        return kept.setdefault("open", {"binary": self.binary, "seconds": 0, "rows": []})
+
+    def spend(self, kept):
+        """Written after each row, since a part may be killed."""
+        seconds = int(time.monotonic() - self.mark)
+        self.open(kept)["seconds"] += seconds
+        self.mark += seconds
+
+    def row(self, name, passed):
+        def add(kept):
+            self.spend(kept)
+            rows = set(self.open(kept)["rows"]) - {name}
+            kept["open"]["rows"] = sorted(rows | {name} if passed else rows)
+
+        change(self.path, add)
+
+    def end(self, names):
+        """Of this part. `names` are those of all rows."""
+
+        def finish(kept):
+            self.spend(kept)
+            if set(names) <= set(self.open(kept)["rows"]):
+                seconds = kept.pop("open")["seconds"]
+                kept["last"] = {"date": datetime.date.today().isoformat(), "rows": len(names), "seconds": seconds}
+
+        change(self.path, finish)
+
+
 class Results:
     """One entry a row, by its name. A row that has failed has none."""
 
     def __init__(self, path=KEPT):
-        self.path = path
-        self.rows = self.read()
-
-    def read(self):
-        return json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.path, self.rows = path, read(path)
+        self.whole = None  # the run of all rows that this is a part of
 
     def has(self, scenario, binary):
         row = self.current([scenario]).get(scenario["name"])
@@ -77,21 +137,15 @@ class Results:
         }
         if run.beside:
             row["talosctl"] = {"exit": run.beside.code, "seconds": round(run.beside.seconds, 1), "last": run.beside.last}
-        self.change(lambda rows: rows.update({scenario["name"]: row}))
+        self.rows = change(self.path, lambda rows: rows.update({scenario["name"]: row}))
+        if self.whole:
+            self.whole.row(scenario["name"], passed=True)
 
     def drop(self, scenario):
         """Of one that has failed: what it showed before holds no longer."""
-        self.change(lambda rows: rows.pop(scenario["name"], None))
-
-    def change(self, how):
-        with open(CACHE / "results.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # two rigs may be at work
-            rows = self.read()
-            how(rows)
-            self.rows = dict(sorted(rows.items()))
-            new = self.path.with_suffix(".new")
-            new.write_text(json.dumps(self.rows, indent=1, ensure_ascii=False) + "\n")
-            new.replace(self.path)
+        self.rows = change(self.path, lambda rows: rows.pop(scenario["name"], None))
+        if self.whole:
+            self.whole.row(scenario["name"], passed=False)
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------
@@ -116,8 +170,9 @@ def theirs(scenario, row):
     return f"**{said['exit']}**{mark} in {said['seconds']}{note}: {cell(said['last'])}"
 
 
-def table(results, scenarios, missing):
-    """docs/e2e.md. Rows that have no result say so; `missing` are states without a row, and checks, with the reasons."""
+def table(results, scenarios, missing, last):
+    """docs/e2e.md. Rows that have no result say so; `missing` are states without a row, and checks, with the reasons; `last` is the
+    last run of all rows."""
     current = results.current(scenarios)
     rows = [(s, current.get(s["name"])) for s in scenarios]
     seen = [row for _, row in rows if row]
@@ -135,6 +190,7 @@ def table(results, scenarios, missing):
         "asked about.",
         "",
         f"{len(seen)} of {len(rows)} rows have been seen. `talosctl health` has the right verdict in {right} of {len(beside)}.",
+        *([f"The last run of all rows, {last['rows']} of them, took {last['seconds']} s, until {last['date']}."] if last else []),
         "",
         "| row | state | cluster-health | talosctl health | date, commit |",
         "| --- | --- | --- | --- | --- |",
