@@ -22,6 +22,7 @@ from processes import end, start
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUN_LIMIT = 180  # seconds beyond those that are expected, after which a binary that does not end is killed
+ALWAYS = 20  # scenarios at most that every change is tested with: someone waits for them
 TOP = {
     "title", "script", "beside", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect", "rows",
 }
@@ -58,6 +59,9 @@ def load(only, full):
         for kind in s.get("also", []):
             title = f"{s['title']}, {KINDS[kind].what}"
             scenarios.append({**s, "name": f"{s['name']}-{kind}", "title": title, "cluster": kind, "only": "full"})
+    always = sum("only" not in s for s in scenarios)
+    if always > ALWAYS:
+        sys.exit(f"{always} scenarios are part of every `make e2e`, {ALWAYS} may be: the others want `only = \"full\"`")
     names = [s["name"] for s in scenarios]
     for name in only or []:
         if name not in names:
