@@ -18,6 +18,20 @@ HEAL_LIMIT = 240
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"  # label of a node, and its taint
 
 
+# What shell conditions are given, so that a tool that fails is not taken for an answer, as it is after `!` and in `test -z "$(...)"`.
+CONDITIONS = """
+set -o pipefail
+hangs() { # SECONDS COMMAND...: it has to be ended, where one that works or fails ends by itself
+  timeout "$@"
+  [ $? = 124 ]
+}
+prints_nothing() { # COMMAND...: it succeeds
+  local said
+  said=$("$@") && [ -z "$said" ]
+}
+"""
+
+
 class Broken(Exception):
     """The rig, not the binary, does not do what it should."""
 
@@ -202,7 +216,7 @@ class Cluster:
         """Polls a scenario's shell condition."""
         begin, limit = time.monotonic(), until.get("within", 60)
         while True:
-            command = self.enter(["bash", "-c", "set -o pipefail; " + until["sh"]])
+            command = self.enter(["bash", "-c", CONDITIONS + until["sh"]])
             if output(command, 15, env=self.env)[0] == 0:
                 return
             if time.monotonic() - begin > limit:
