@@ -107,7 +107,10 @@ class Runner:
                     break
         except Broken as e:
             differences = [f"rig: {e}"]
-        self.cluster.after(scenario)
+        try:
+            self.cluster.after(scenario)
+        except Broken as e:
+            differences = [*differences, f"rig: {e}"]
         broken = None
         if scenario.get("faults") and not scenario.get("ruins"):
             broken = self.heal(scenario, differences, heal, times)
