@@ -293,6 +293,7 @@ pub(crate) fn unbegun(args: &RunArgs, plan: &Plan, start: Start) -> Report {
         sources: Sources {
             talosctl_options: talosctl_options(args),
             kubectl_options: kubectl_options(args),
+            etcdctl_options: etcdctl_options(args),
             ..Sources::default()
         },
         logs: Vec::new(),
@@ -325,6 +326,18 @@ fn kubectl_options(args: &RunArgs) -> Vec<String> {
     }
     if let Some(context) = &args.kube_context {
         options.extend(["--context".to_owned(), context.clone()]);
+    }
+    options
+}
+
+fn etcdctl_options(args: &RunArgs) -> Vec<String> {
+    let mut options = Vec::new();
+    if !args.etcd_endpoints.is_empty() {
+        options.extend(["--endpoints".to_owned(), args.etcd_endpoints.join(",")]);
+    }
+    let files = [("--cacert", &args.etcd_cacert), ("--cert", &args.etcd_cert), ("--key", &args.etcd_key)];
+    for (option, path) in files {
+        options.extend(path.iter().flat_map(|path| [option.to_owned(), path.display().to_string()]));
     }
     options
 }

@@ -237,7 +237,7 @@ impl Problem {
 pub(crate) enum Hint {
     /// A likely cause, as half a sentence.
     Likely(String),
-    /// A read-only command. `{talosctl}` and `{kubectl}` stand for the tool with its context and endpoint options;
+    /// A read-only command. `{talosctl}`, `{kubectl}` and `{etcdctl}` stand for the tool with its context and endpoint options;
     /// values from the cluster go into `arguments`, are shell-quoted, and take the places of `{}` in order; `{*}` takes the rest.
     Try { command: &'static str, arguments: Vec<String> },
     /// A command that changes the cluster, same rules. Shown marked as such.

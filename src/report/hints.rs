@@ -54,6 +54,9 @@ fn command(
         } else if let Some(after) = rest.strip_prefix("{kubectl}") {
             out.push_str(&with_options("kubectl", &sources.kubectl_options)?);
             rest = after;
+        } else if let Some(after) = rest.strip_prefix("{etcdctl}") {
+            out.push_str(&with_options("etcdctl", &sources.etcdctl_options)?);
+            rest = after;
         } else if let Some(after) = rest.strip_prefix("{*}") {
             let all: Option<Vec<String>> = arguments.by_ref().map(|argument| shell_quote(argument)).collect();
             out.push_str(&all.filter(|all| !all.is_empty())?.join(" "));
@@ -91,6 +94,7 @@ mod tests {
     fn fills_in_context_and_values() {
         let sources = Sources {
             talosctl_options: ["--context", "my prod", "-e", "10.0.0.1"].map(str::to_owned).to_vec(),
+            etcdctl_options: ["--endpoints", "https://10.0.0.1:2379", "--key", "my.key"].map(str::to_owned).to_vec(),
             ..Sources::default()
         };
         let shown = |hint| command_of(&hint, &sources);
@@ -106,6 +110,10 @@ mod tests {
                 command: Some("talosctl -e 10.0.0.1 -n 10.0.0.3 reboot".to_owned()),
                 template: Some("{talosctl} -n {} reboot"),
             })
+        );
+        assert_eq!(
+            shown(Hint::run("{etcdctl} member list", [])).as_deref(),
+            Some("etcdctl --endpoints https://10.0.0.1:2379 --key my.key member list")
         );
         assert_eq!(shown(Hint::run("say {} {*}", ["a", "b", "it's"])).as_deref(), Some(r"say a b 'it'\''s'"));
         assert_eq!(

@@ -127,6 +127,8 @@ pub(crate) struct Sources {
     pub(crate) talosctl_options: Vec<String>,
     /// The same for kubectl.
     pub(crate) kubectl_options: Vec<String>,
+    /// And for etcdctl, if etcd is asked by its own API.
+    pub(crate) etcdctl_options: Vec<String>,
     /// Which sources named the nodes: `discovery`, `kubernetes`, `etcd`, `flags`, `talosconfig`.
     pub(crate) named_by: Vec<&'static str>,
     pub(crate) nodes: Vec<NodeInfo>,
