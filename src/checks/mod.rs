@@ -43,6 +43,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 pub(crate) use common::{hex, host};
+pub(crate) use etcd::{has_never_started, listed_at};
 #[cfg(test)]
 pub(crate) use reason::dares_without_a_word;
 pub(crate) use reason::{Reason, Step, sources};

@@ -8,6 +8,7 @@ mod access;
 mod api;
 mod bootstrap;
 mod etcd;
+mod external_etcd;
 mod nodes;
 mod symptoms;
 #[cfg(test)]
@@ -179,6 +180,8 @@ pub(crate) const ALL: &[&Cause] = &[
     &etcd::LEARNER,
     &etcd::STALE,
     &etcd::REMOVED,
+    &external_etcd::UNSTARTED,
+    &external_etcd::MUTE,
     &etcd::DOWN,
     &nodes::KUBELET,
     &nodes::UNAPPROVED,

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Explained;
 use crate::checks::{Check, Kind, Outcome, Problem, Reason, Target, Verdict, host};
-use crate::snapshot::{Node, Snapshot};
+use crate::snapshot::{EtcdEndpoint, Node, Snapshot};
 
 /// What a cause is recognised from.
 pub(crate) struct Symptoms<'a> {
@@ -134,6 +134,11 @@ impl<'a> Symptoms<'a> {
     pub(super) fn machine(&self, target: &Target) -> Option<&'a Node> {
         let same = self.machines.of_the_same(target, |at| &self.machine_targets[at]);
         same.first().map(|&at| &self.snapshot.nodes[at])
+    }
+
+    /// Those of `--etcd-endpoints`.
+    pub(super) fn endpoints_of_etcd(&self) -> &'a [EtcdEndpoint] {
+        self.snapshot.external_etcd.as_deref().unwrap_or_default()
     }
 
     /// How often two targets were compared.

@@ -86,7 +86,7 @@ fn views(snapshot: &Snapshot) -> Result<Vec<View<'_>>, Verdict> {
 /// Where another one answers and lists this address as a member's, address and credentials are right: a refused connection, a
 /// frozen server or a wrong certificate is then the member's own fault.
 fn external_view<'a>(snapshot: &'a Snapshot, endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) -> View<'a> {
-    let member = listed_at(endpoints, &endpoint.address);
+    let member = listed_at(endpoints, &endpoint.address).map(|member| member.id);
     let mute = mute(endpoint);
     let own = mute.filter(|kind| member.is_some() && is_own_fault(*kind));
     let told_by_leader = mute.is_some() && !snapshot.asked.unplanned.contains("etcd.leader");
@@ -122,16 +122,16 @@ fn is_own_fault(kind: GapKind) -> bool {
 }
 
 /// The member that the others list with this address for clients.
-fn listed_at(endpoints: &[EtcdEndpoint], address: &str) -> Option<u64> {
+pub(crate) fn listed_at<'a>(endpoints: &'a [EtcdEndpoint], address: &str) -> Option<&'a EtcdMember> {
     let host =
         |url: &str| url.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/').to_owned();
     let members = endpoints.iter().filter_map(|endpoint| endpoint.members.as_ref().ok()).flatten();
     let serves = |member: &&EtcdMember| member.client_urls.iter().any(|url| host(url) == host(address));
-    members.into_iter().find(serves).map(|member| member.id)
+    members.into_iter().find(serves)
 }
 
 /// A member publishes its name and where clients find it as soon as it runs.
-fn has_never_started(member: &EtcdMember) -> bool {
+pub(crate) fn has_never_started(member: &EtcdMember) -> bool {
     member.name.is_empty() && member.client_urls.is_empty()
 }
 

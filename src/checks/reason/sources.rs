@@ -31,6 +31,7 @@ pub(crate) const TALOS_KUBESPAN: &str = "Talos documentation, `KubeSpan`";
 pub(crate) const TALOS_KUBEPRISM: &str = "Talos documentation, `KubePrism`";
 pub(crate) const ETCD_RECONFIGURATION: &str = "etcd documentation, `Runtime reconfiguration`";
 pub(crate) const ETCD_CORRUPTION: &str = "etcd documentation, `Data Corruption`";
+pub(crate) const ETCD_FAILURES: &str = "etcd documentation, `Failure modes`";
 pub(crate) const ETCD_LEARNER: &str = "etcd documentation, `etcd learner design`";
 pub(crate) const ETCD_ACCESS: &str = "etcd documentation, `Role-based access control`";
 pub(crate) const ETCD_TUNING: &str = "etcd documentation, `Tuning`";

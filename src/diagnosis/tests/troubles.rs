@@ -160,6 +160,24 @@ pub(super) fn external_etcd(snapshot: &mut Snapshot) {
     snapshot.external_etcd = Some((0..3).map(endpoint).collect());
 }
 
+/// The last endpoint shows this and answers nothing.
+pub(super) fn mute_endpoint(snapshot: &mut Snapshot, kind: GapKind) {
+    external_etcd(snapshot);
+    let last = snapshot.external_etcd.as_mut().unwrap().last_mut().unwrap();
+    (last.status, last.members, last.alarms) = (gap(kind), gap(kind), gap(kind));
+}
+
+/// As all endpoints that answer list the members.
+pub(super) fn listed(snapshot: &mut Snapshot, change: fn(&mut Vec<EtcdMember>)) {
+    let lists = snapshot.external_etcd.iter_mut().flatten().map(|endpoint| &mut endpoint.members);
+    lists.flatten().for_each(change);
+}
+
+pub(super) fn unstarted() -> EtcdMember {
+    let peer_urls = vec!["https://10.0.0.9:2380".to_owned()];
+    EtcdMember { id: 0x4d, name: String::new(), peer_urls, client_urls: Vec::new(), is_learner: false }
+}
+
 pub(super) const NO_NODES: Break = |snapshot| snapshot.kube().nodes = gap(GapKind::ServerError);
 
 pub(super) const CASES: &[Case] = &[
@@ -206,6 +224,27 @@ pub(super) const CASES: &[Case] = &[
                 endpoint.alarms = gap(GapKind::ServerError);
             }
         }],
+    },
+    Case {
+        cause: "etcd-endpoint-mute",
+        trouble: |snapshot| mute_endpoint(snapshot, GapKind::ConnectionRefused),
+        needs: &[
+            |snapshot| mute_endpoint(snapshot, GapKind::ConnectTimedOut),
+            |snapshot| listed(snapshot, |members| members.truncate(2)),
+            |snapshot| snapshot.external_etcd = None,
+        ],
+    },
+    Case {
+        cause: "etcd-member-never-started",
+        trouble: |snapshot| {
+            external_etcd(snapshot);
+            listed(snapshot, |members| members.push(unstarted()));
+        },
+        needs: &[
+            |snapshot| listed(snapshot, |members| "cp-4".clone_into(&mut members[3].name)),
+            |snapshot| listed(snapshot, |members| members[3].is_learner = true),
+            |snapshot| listed(snapshot, Vec::clear),
+        ],
     },
     Case {
         cause: "kubernetes-rights-missing",

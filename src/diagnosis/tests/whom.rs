@@ -140,3 +140,85 @@ fn machines_that_are_gone_are_not_counted_among_those_that_are_down() {
     snapshot.kube_node_mut(gone).conditions = vec![ready];
     assert_eq!(ids(&snapshot), ["node-removed-but-listed", "node-down", "node-down", "node-down"]);
 }
+
+/// By the name that the others list, for an address tells nobody which machine to go to.
+#[test]
+fn an_endpoint_of_etcd_is_named_by_its_member() {
+    let who = "etcd member cp-3 (https://10.0.0.3:2379)";
+    let (without, votes) = ("the others go on without it", "the others list it as a voter");
+    for (kind, how) in [
+        (GapKind::ConnectionRefused, format!("is down: test: ConnectionRefused; {without}")),
+        (GapKind::TimedOut, format!("accepts connections and does not answer: test: TimedOut; {without}")),
+        (GapKind::PeerCertificateExpired, format!("cannot be asked: test: PeerCertificateExpired; {votes}")),
+        (GapKind::UnknownCa, format!("cannot be asked: test: UnknownCa; {votes}")),
+        (GapKind::NameNotInCertificate, format!("cannot be asked: test: NameNotInCertificate; {votes}")),
+    ] {
+        let mut snapshot = healthy().without_talos();
+        mute_endpoint(&mut snapshot, kind);
+        let made = diagnosed(&snapshot);
+        assert_eq!(made.len(), 1, "{made:#?}");
+        assert_eq!(made[0].headline, format!("{who} {how}"));
+        let explained = explained(&snapshot, "etcd-endpoint-mute");
+        assert_eq!(explained, ["etcd.leader https://10.0.0.3:2379", "etcd.tolerance cluster"]);
+    }
+}
+
+/// Nobody logs in to a machine of Talos, and no other has talosctl.
+#[test]
+fn an_endpoint_of_etcd_is_looked_at_where_it_runs() {
+    let mut snapshot = healthy().without_talos();
+    mute_endpoint(&mut snapshot, GapKind::ConnectionRefused);
+    let status = Hint::run("{etcdctl} endpoint status", []);
+    let next = |snapshot: &Snapshot| diagnosed(snapshot)[0].next.clone();
+    assert_eq!(next(&snapshot), [status.clone(), Hint::run("{talosctl} -n {} service etcd", ["10.0.0.3"])]);
+    snapshot.node_mut("cp-3").is_talos = false;
+    let unit = Hint::run("ssh {} 'systemctl status etcd; crictl ps -a --name etcd'", ["10.0.0.3"]);
+    assert_eq!(next(&snapshot), [status, unit]);
+}
+
+/// One without a vote leaves etcd no poorer, and one without a name is called by its id.
+#[test]
+fn an_endpoint_of_etcd_that_learns_explains_no_margin() {
+    let mut snapshot = healthy().without_talos();
+    mute_endpoint(&mut snapshot, GapKind::UnknownCa);
+    snapshot.asked.require_quorum_margin = Some(1);
+    listed(&mut snapshot, |members| {
+        members[2].is_learner = true;
+        members[2].name.clear();
+    });
+    let made = diagnosed(&snapshot).into_iter().find(|it| it.id == "etcd-endpoint-mute").unwrap();
+    assert!(made.headline.ends_with("; the others list it as a learner"), "{}", made.headline);
+    let id = checks::hex(checks::fixture::member_id(2));
+    assert!(made.headline.starts_with(&format!("etcd member {id} (")), "{}", made.headline);
+    assert_eq!(explained(&snapshot, "etcd-endpoint-mute"), ["etcd.leader https://10.0.0.3:2379"]);
+}
+
+/// Whoever reads this has to go to each of them.
+#[test]
+fn all_members_that_never_started_are_named() {
+    let mut snapshot = healthy().without_talos();
+    external_etcd(&mut snapshot);
+    let name = |snapshot: &Snapshot| diagnosed(snapshot)[0].headline.clone();
+    listed(&mut snapshot, |members| members.push(unstarted()));
+    let one = "etcd member 000000000000004d (https://10.0.0.9:2380) was added and never started, and counts as a voter";
+    assert_eq!(name(&snapshot), one);
+    listed(&mut snapshot, |members| {
+        members[3].peer_urls.clear();
+        members.push(EtcdMember { id: 0x4e, ..unstarted() });
+    });
+    let both = "etcd member 000000000000004d and 000000000000004e (https://10.0.0.9:2380) were added and never started, and \
+                count as voters";
+    assert_eq!(name(&snapshot), both);
+}
+
+/// Talos runs this etcd, and has seen that its service is not well.
+#[test]
+fn talos_has_its_own_word_about_an_endpoint_of_etcd() {
+    let mut snapshot = broken(|snapshot| mute_endpoint(snapshot, GapKind::TimedOut));
+    service(&mut snapshot, "cp-3", "etcd", "Failed");
+    assert_eq!(ids(&snapshot), ["etcd-endpoint-mute"]);
+    let explained = explained(&snapshot, "etcd-endpoint-mute");
+    assert!(explained.contains(&"etcd.service cp-3".to_owned()), "{explained:?}");
+    snapshot.power_off("cp-3");
+    assert_eq!(ids(&snapshot), ["node-down"]);
+}

@@ -1,0 +1,128 @@
+//! etcd behind `--etcd-endpoints`: a member that does not serve us while the others do. Talos may have no part in it, so that what
+//! is proposed asks etcd itself.
+
+use super::symptoms::Sign;
+use super::{Cause, Recognised, Symptoms};
+use crate::checks::sources::{ETCD_FAILURES, ETCD_RECONFIGURATION};
+use crate::checks::{Hint, Kind, Reason, Severity, Step, Target, has_never_started, hex, host, listed_at};
+use crate::snapshot::EtcdMember;
+
+use Step::{Change, Do, Look};
+
+pub(super) const MUTE: Cause = Cause {
+    id: "etcd-endpoint-mute",
+    title: "one member of etcd does not serve its clients, and the others do",
+    explain: "The other members answer and list the address of this one as a member's, so address and credentials are right, and \
+what is wrong is the member's own. If it refuses the connection, no etcd runs there. If it takes the connection and does not \
+answer, its process or its machine is frozen. Either way etcd has less or nothing to spare.\n\n\
+If its certificate has expired or is of another CA, it may well vote: members talk to each other on port 2380 with other \
+certificates. But API servers that are to use it cannot, and nobody can ask it how it is.",
+    source: ETCD_FAILURES,
+    remedy: &[
+        Look("etcdctl --endpoints=ENDPOINTS endpoint status"),
+        Look("etcdctl --endpoints=ENDPOINTS member list"),
+        Do("On its machine, find out how etcd runs there, as a unit of systemd or as a container, and read its log:"),
+        Look("systemctl status etcd"),
+        Look("journalctl -u etcd"),
+        Look("crictl ps -a --name etcd"),
+        Look("openssl x509 -noout -subject -issuer -enddate -in SERVER.crt"),
+        Do("Leave the other members alone until it is back: no upgrade, no reboot."),
+    ],
+    recognise: |symptoms| {
+        // Only of the member's own fault, with the others' word that there is such a member, the judge says that it fails.
+        use Reason::{ConnectionRefused, NameNotInCertificate, ServerCertificateExpired, TimedOut, UnknownCa};
+        let signs = symptoms.of_check(
+            "etcd.leader",
+            &[ConnectionRefused, NameNotInCertificate, ServerCertificateExpired, TimedOut, UnknownCa],
+        );
+        signs
+            .filter(|sign| sign.problem.severity == Severity::Fail && symptoms.is_open(sign))
+            .filter_map(|sign| Some(mute(symptoms, &sign, listed_at(symptoms.endpoints_of_etcd(), &sign.target.name)?)))
+            .collect()
+    },
+};
+
+fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recognised {
+    let observed = &sign.problem.observed;
+    let without = "the others go on without it";
+    let how = match sign.problem.reason {
+        Reason::ConnectionRefused => format!("is down: {observed}; {without}"),
+        Reason::TimedOut => format!("accepts connections and does not answer: {observed}; {without}"),
+        _ if member.is_learner => format!("cannot be asked: {observed}; the others list it as a learner"),
+        _ => format!("cannot be asked: {observed}; the others list it as a voter"),
+    };
+    let name = if member.name.is_empty() { hex(member.id) } else { member.name.clone() };
+    let headline = format!("etcd member {name} ({}) {how}", sign.target);
+    let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
+    // Where Talos runs this etcd, it has its own word about it.
+    let service: Vec<_> = symptoms.about(sign.target).filter(|it| it.check == "etcd.service").collect();
+    Recognised::new(MUTE.id, headline)
+        .rests_on(sign)
+        .rests_on_all(&service)
+        .explains(margin.filter(|_| !member.is_learner))
+        .then(Hint::run("{etcdctl} endpoint status", []))
+        .then(on_its_machine(symptoms, &sign.target.name))
+}
+
+pub(super) const UNSTARTED: Cause = Cause {
+    id: "etcd-member-never-started",
+    title: "a member was added to etcd and has never started",
+    explain: "etcd's list has a member with neither a name nor an address for clients: it was added (`etcdctl member add`), and its \
+etcd has not come up since. It counts as a voter from the moment it was added, so that the others need one more of them, and \
+tolerate no more losses than before, or fewer.\n\n\
+Start etcd on its machine, with `--initial-cluster-state existing` and an empty data directory. If nobody is about to, remove the \
+member by its id. Add the next one as a learner: it has no vote until it has caught up.",
+    source: ETCD_RECONFIGURATION,
+    remedy: &[
+        Look("etcdctl --endpoints=ENDPOINTS member list"),
+        Do("On the machine of its peer address, look whether etcd runs, and what its log says:"),
+        Look("systemctl status etcd"),
+        Look("crictl ps -a --name etcd"),
+        Do(
+            "Start it. Only if it is not to be a member after all, remove the one that the list calls unstarted, and no other:",
+        ),
+        Change("etcdctl --endpoints=ENDPOINTS member remove MEMBER-ID"),
+    ],
+    recognise: |symptoms| {
+        let margin: Vec<_> = symptoms
+            .of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet, Reason::EvenMembers])
+            .filter(|sign| symptoms.is_open(sign))
+            .collect();
+        if margin.is_empty() {
+            return Vec::new();
+        }
+        let lists = symptoms.endpoints_of_etcd().iter().flat_map(|endpoint| &endpoint.members).flatten();
+        let mut unstarted: Vec<_> = lists.filter(|member| has_never_started(member) && !member.is_learner).collect();
+        unstarted.sort_by_key(|member| member.id);
+        unstarted.dedup_by_key(|member| member.id);
+        if unstarted.is_empty() {
+            return Vec::new();
+        }
+        let named: Vec<String> = unstarted.iter().map(|member| peer(member)).collect();
+        let (was, counts) = if named.len() == 1 { ("was", "counts as a voter") } else { ("were", "count as voters") };
+        let headline = format!("etcd member {} {was} added and never started, and {counts}", named.join(" and "));
+        let recognised = Recognised::new(UNSTARTED.id, headline).rests_on_all(&margin);
+        let recognised = unstarted.iter().fold(recognised, |it, member| {
+            it.sees(Target::new(Kind::EtcdMember, hex(member.id)), "has neither a name nor an address for clients")
+        });
+        let recognised = recognised.then(Hint::run("{etcdctl} member list", []));
+        let urls = unstarted.iter().flat_map(|member| &member.peer_urls);
+        vec![urls.fold(recognised, |it, url| it.then(on_its_machine(symptoms, url)))]
+    },
+};
+
+/// How etcd runs there is nothing that its API tells: as a service of Talos, as a unit, or as a container.
+fn on_its_machine(symptoms: &Symptoms<'_>, url: &str) -> Hint {
+    match symptoms.machine(&Target::new(Kind::Endpoint, url)) {
+        Some(node) if node.is_talos => Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]),
+        _ => Hint::run("ssh {} 'systemctl status etcd; crictl ps -a --name etcd'", [host(url)]),
+    }
+}
+
+/// `e9bbdc766306f2b6 (https://127.0.10.4:2380)`: it has no name, and clients know no address of it.
+fn peer(member: &EtcdMember) -> String {
+    match member.peer_urls.as_slice() {
+        [] => hex(member.id),
+        urls => format!("{} ({})", hex(member.id), urls.join(", ")),
+    }
+}
