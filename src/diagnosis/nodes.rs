@@ -11,7 +11,7 @@ use crate::snapshot::{EtcdMember, Node, Role};
 
 use Step::{Change, Do, Look};
 
-/// All that is found wrong with a machine that takes part in nothing, and the margin that etcd lacks without it. What people
+/// All that is found wrong with a machine that takes part in nothing, and the margin that etcd lacks, or may lack, without it. What people
 /// have decided about it, or have yet to decide, is no consequence.
 pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> Vec<Sign<'a>> {
     let decided = |reason| {
@@ -28,7 +28,7 @@ pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> V
         )
     };
     let own = symptoms.about(target).filter(|sign| !decided(sign.problem.reason));
-    let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet]);
+    let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
     let votes = symptoms.machine(target).is_some_and(|node| is_voter(symptoms, node));
     own.chain(margin.filter(|_| votes)).collect()
 }

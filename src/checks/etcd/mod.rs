@@ -28,7 +28,9 @@ use super::common::{
 };
 use super::connectivity::is_seen_lost;
 use super::{Hint, Kind, Outcome, Problem, Reason, Severity, Target, Verdict};
-use crate::snapshot::{EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Snapshot};
+use crate::snapshot::{
+    EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Readyz, Snapshot,
+};
 
 /// etcd as one member sees it. What is missing says why.
 struct View<'a> {
@@ -161,8 +163,16 @@ fn is_down(snapshot: &Snapshot, node: &Node) -> bool {
     match &node.talos.contact {
         Ok(contact) if contact.answered_by_other.is_some() => true,
         Ok(_) => talos_service(snapshot, node, "etcd").is_ok_and(|etcd| !etcd.is_some_and(is_healthy)),
-        Err(_) => is_seen_lost(snapshot, node),
+        Err(gap) => is_seen_lost(snapshot, node) && (gap.kind == GapKind::Maintenance || !is_served(snapshot, node)),
     }
+}
+
+/// Its API server answers at its own address and does not miss etcd. So the machine lives, whatever hides it from Talos, and may
+/// well run its etcd: not known to be up, but not down either.
+fn is_served(snapshot: &Snapshot, node: &Node) -> bool {
+    let server = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.servers.get(&node.name));
+    let misses_etcd = |readyz: &Readyz| readyz.failed.iter().any(|part| part.starts_with("etcd"));
+    server.is_some_and(|server| server.as_ref().is_ok_and(|readyz| !misses_etcd(readyz)))
 }
 
 /// A member that answers knows at least itself, so an empty list is no answer.

@@ -56,10 +56,12 @@ pub(in crate::checks) const TOLERANCE: Check = Check {
 that may be lost. Three voters with one down still work and tolerate nothing: the next reboot, such as that of an upgrade, \
 takes the cluster down. So this fails while the quorum still holds.\n\n\
 An even number of voters tolerates no more than one fewer, and two are worse than one, since either loss stops the cluster. \
-A single voter tolerates nothing by design, and passes. `--require-quorum-margin N` demands more.",
+A single voter tolerates nothing by design, and passes. `--require-quorum-margin N` demands more.\n\n\
+A voter that nobody could ask may be up, and then it cannot be told how many may be lost: `no-answer`. So it is with a machine \
+that is silent to Talos while its API server answers at its own address: its machined hangs, its etcd may not.",
     severity: Severity::Fail,
     requires: &["etcd.quorum"],
-    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::ServerReadyz],
     judge: tolerance,
 };
 

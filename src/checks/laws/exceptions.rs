@@ -240,6 +240,11 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "out of reach from here, its lease is renewed",
     ),
     (
+        &["etcd.tolerance"],
+        &["the server of a control plane", "unreached the server of a control plane"],
+        "only tells that a machine lives which is silent to Talos",
+    ),
+    (
         &["k8s.api.identity"],
         &[
             "contact of a control plane",

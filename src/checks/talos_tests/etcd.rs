@@ -354,9 +354,32 @@ fn a_member_of_which_nothing_is_known_is_not_down() {
     let not_asked = with(|snapshot| snapshot.talos_of("cp-2").contact = gap(GapKind::Broken));
     assert_eq!(wrong("etcd.tolerance", &not_asked), ["cluster: error no-answer"]);
     for kind in [GapKind::NodeUnreachable, GapKind::TimedOut, GapKind::Maintenance] {
-        let lost = with(|snapshot| snapshot.talos_of("cp-2").contact = gap(kind));
+        let lost = with(|snapshot| {
+            snapshot.talos_of("cp-2").contact = gap(kind);
+            snapshot.kube().servers.insert("cp-2".to_owned(), gap(GapKind::NoRoute));
+        });
         assert_eq!(wrong("etcd.tolerance", &lost), ["cluster: fail no-tolerance"]);
     }
+}
+
+/// With machined alone, a machine falls silent, and its containers go on.
+#[test]
+fn a_silent_machine_whose_api_server_answers_may_run_its_etcd() {
+    for kind in [GapKind::NodeUnreachable, GapKind::TimedOut] {
+        let served = with(|snapshot| {
+            snapshot.talos_of("cp-2").contact = gap(kind);
+            snapshot.talos_mut().endpoints[1].version = gap(kind);
+        });
+        assert_eq!(wrong("etcd.tolerance", &served), ["cluster: error no-answer"]);
+        let seen = observed("etcd.tolerance", &served);
+        assert_eq!(seen, ["2 of 3 voters up, tolerates 0; 1 more could not be asked"]);
+        let mut misses_etcd = served.clone();
+        misses_etcd.kube().servers.get_mut("cp-2").unwrap().as_mut().unwrap().failed = vec!["etcd".to_owned()];
+        assert_eq!(wrong("etcd.tolerance", &misses_etcd), ["cluster: fail no-tolerance"]);
+        assert_eq!(wrong("etcd.tolerance", &served.without_kubernetes()), ["cluster: fail no-tolerance"]);
+    }
+    let unconfigured = with(|snapshot| snapshot.talos_of("cp-2").contact = gap(GapKind::Maintenance));
+    assert_eq!(wrong("etcd.tolerance", &unconfigured), ["cluster: fail no-tolerance"], "it has no etcd");
 }
 
 #[test]
