@@ -44,6 +44,7 @@ use std::fmt;
 
 pub(crate) use common::{hex, host};
 pub(crate) use etcd::{has_never_started, listed_at};
+pub(crate) use readiness::holds_up_boot;
 #[cfg(test)]
 pub(crate) use reason::dares_without_a_word;
 pub(crate) use reason::{Reason, Step, sources};

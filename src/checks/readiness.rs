@@ -142,7 +142,7 @@ fn not_running(node: &Node, stage: &str) -> Problem {
 }
 
 /// The rule by which Talos itself waits for services during boot.
-fn holds_up_boot(service: &Service) -> bool {
+pub(crate) fn holds_up_boot(service: &Service) -> bool {
     match service.state.as_str() {
         "Skipped" | "Finished" => false,
         "Running" => service.healthy == Some(false),

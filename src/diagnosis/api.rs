@@ -1,7 +1,7 @@
 //! The API servers, what stands before them, and the components beside them.
 
 use super::symptoms::Sign;
-use super::{Cause, Recognised};
+use super::{Cause, Recognised, brief};
 use crate::checks::sources::{
     KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
@@ -68,7 +68,8 @@ that fail: `etcd` means that it cannot reach its etcd.",
                 } else {
                     "does not work"
                 };
-                let headline = format!("the API server of {} {how}: {}", sign.target, sign.problem.observed);
+                let headline =
+                    format!("the API server of {} {how}: {}", sign.target, brief::of(&sign.problem.observed));
                 Recognised::new(SERVER.id, headline).rests_on(&sign)
             })
             .collect()
@@ -99,7 +100,7 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
                     "k8s.controlplane.scheduler" => format!("kube-scheduler on {}", sign.target),
                     _ => sign.target.to_string(),
                 };
-                let headline = format!("{what} crashes again and again: {}", sign.problem.observed);
+                let headline = format!("{what} crashes again and again: {}", brief::of(&sign.problem.observed));
                 let diagnosis = Recognised::new(CRASHES.id, headline).rests_on(&sign);
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {

@@ -1,9 +1,9 @@
 //! Clusters that never came to be, came to be twice, and machines that do not finish booting.
 
 use super::symptoms::Sign;
-use super::{Cause, Recognised, Symptoms};
+use super::{Cause, Recognised, Symptoms, brief};
 use crate::checks::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_EXTENSIONS};
-use crate::checks::{Hint, Reason, Step};
+use crate::checks::{Hint, Reason, Step, holds_up_boot};
 
 use Step::{Change, Do, Look};
 
@@ -120,7 +120,7 @@ crashes. The service's last event says what it waits for.",
         let signs = symptoms.of_check("talos.nodes.booted", &[Reason::ServiceBlocksBoot]).filter(own);
         signs
             .map(|sign| {
-                let headline = format!("{} does not finish booting: {}", sign.target, sign.problem.observed);
+                let headline = format!("{} does not finish booting: {}", sign.target, held_up(symptoms, &sign));
                 let later = symptoms.about(sign.target).filter(|it| {
                     it.check.starts_with("talos.nodes.") || it.check.starts_with("k8s.") || it.check == "etcd.service"
                 });
@@ -131,3 +131,15 @@ crashes. The service's last event says what it waits for.",
             .collect()
     },
 };
+
+/// As the problem says it, if that is short; else what of each service tells most of why.
+fn held_up(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> String {
+    let services = symptoms.node(sign.target).and_then(|node| node.talos.services.as_ref().ok());
+    let Some(services) = services.filter(|_| !brief::is_brief(&sign.problem.observed)) else {
+        return brief::of(&sign.problem.observed);
+    };
+    let blockers = services.iter().filter(|service| holds_up_boot(service));
+    let texts: Vec<String> =
+        blockers.map(|service| format!("{} ({})", service.id, brief::of_service(service))).collect();
+    format!("booting, held up by {}", texts.join(", "))
+}

@@ -1,7 +1,7 @@
 //! The database, and what Kubernetes looks like without it.
 
 use super::symptoms::{Sign, names};
-use super::{Cause, Recognised, Symptoms};
+use super::{Cause, Recognised, Symptoms, brief};
 use crate::checks::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
 use crate::checks::{Hint, Reason, Severity, Step, Target, hex};
 use crate::snapshot::{EtcdStatus, Gap, GapKind, Node};
@@ -276,7 +276,8 @@ way to the others on port 2380. Mend this before any upgrade or reboot of anothe
             .map(|sign| {
                 let headline = format!(
                     "etcd does not work on {}, and the others go on without it: {}",
-                    sign.target, sign.problem.observed
+                    sign.target,
+                    brief::of_problem(&sign.problem.observed, symptoms.service(sign.target, "etcd"))
                 );
                 let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet]);
                 Recognised::new(DOWN.id, headline).rests_on(&sign).explains(margin)

@@ -7,6 +7,7 @@
 mod access;
 mod api;
 mod bootstrap;
+mod brief;
 mod etcd;
 mod external_etcd;
 mod nodes;

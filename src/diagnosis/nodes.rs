@@ -1,7 +1,7 @@
 //! Machines and their kubelets.
 
 use super::symptoms::{Sign, first_names};
-use super::{Cause, Recognised, Symptoms};
+use super::{Cause, Recognised, Symptoms, brief};
 use crate::checks::sources::{
     KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
     TALOS_TROUBLESHOOTING_KUBELET,
@@ -131,7 +131,7 @@ back, remove it properly, etcd first.",
                 ""
             };
             let role = role(symptoms, sign.target);
-            Some(format!("{role}{} does not answer: {}{also}", sign.target, sign.problem.observed))
+            Some(format!("{role}{} does not answer: {}{also}", sign.target, brief::of(&sign.problem.observed)))
         })
     },
 };
@@ -173,8 +173,13 @@ Workloads are not affected. Everything that only Talos can tell of the machine i
     recognise: |symptoms| {
         let what = "live, and their Talos APIs do not answer";
         lost(CUT_OFF.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
-            lives(symptoms, sign.target)
-                .then(|| format!("{} lives, and its Talos API does not answer: {}", sign.target, sign.problem.observed))
+            lives(symptoms, sign.target).then(|| {
+                format!(
+                    "{} lives, and its Talos API does not answer: {}",
+                    sign.target,
+                    brief::of(&sign.problem.observed)
+                )
+            })
         })
     },
 };
@@ -294,7 +299,11 @@ something that its service names.",
         symptoms
             .of_check("talos.nodes.kubelet", &[Reason::KubeletUnhealthy])
             .map(|sign| {
-                let headline = format!("the kubelet of {} does not run: {}", sign.target, sign.problem.observed);
+                let headline = format!(
+                    "the kubelet of {} does not run: {}",
+                    sign.target,
+                    brief::of_problem(&sign.problem.observed, symptoms.service(sign.target, "kubelet"))
+                );
                 let follows = symptoms.about(sign.target).filter(|it| {
                     use Reason::{NodeLeaseStale, NodeNotReady, NodeNotRegistered, StatusStale};
                     matches!(it.problem.reason, NodeLeaseStale | NodeNotReady | NodeNotRegistered | StatusStale)

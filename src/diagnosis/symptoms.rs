@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Explained;
 use crate::checks::{Check, Kind, Outcome, Problem, Reason, Target, Verdict, host};
-use crate::snapshot::{EtcdEndpoint, Node, Snapshot};
+use crate::snapshot::{EtcdEndpoint, Node, Service, Snapshot};
 
 /// What a cause is recognised from.
 pub(crate) struct Symptoms<'a> {
@@ -128,6 +128,11 @@ impl<'a> Symptoms<'a> {
 
     pub(super) fn node(&self, target: &Target) -> Option<&'a Node> {
         (target.kind == Kind::Node).then(|| self.nodes.get(target.name.as_str()).copied()).flatten()
+    }
+
+    /// What this machine says of one of its services.
+    pub(super) fn service(&self, target: &Target, id: &str) -> Option<&'a Service> {
+        self.node(target)?.talos.services.as_ref().ok()?.iter().find(|service| service.id == id)
     }
 
     /// The machine that this is about, or that it runs on.
