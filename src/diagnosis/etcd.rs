@@ -3,8 +3,8 @@
 use super::symptoms::{Sign, names};
 use super::{Cause, Recognised, Symptoms, brief};
 use crate::checks::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
-use crate::checks::{Hint, Reason, Severity, Step, Target, hex};
-use crate::snapshot::{EtcdStatus, Gap, GapKind, Node};
+use crate::checks::{Hint, Kind, Reason, Severity, Step, Target, hex};
+use crate::snapshot::{EtcdEndpoint, EtcdStatus, Gap, GapKind, Node};
 
 use Step::{Change, Do, Look};
 
@@ -35,17 +35,32 @@ one restore a snapshot.",
                 let who = names(down.iter().map(|sign| sign.target));
                 let who = if down.is_empty() { who } else { format!("; it does not work on {who}") };
                 let voices: Vec<_> = views(symptoms).collect();
-                let answer = names(voices.iter().map(|(node, _)| node));
+                let answer = names(voices.iter().map(|(target, _)| target));
+                let silent: Vec<_> = silent(symptoms).collect();
+                let others: Vec<_> = silent
+                    .iter()
+                    .map(|(target, ..)| target)
+                    .filter(|target| !down.iter().any(|sign| sign.target == *target))
+                    .collect();
+                let nothing = match others.as_slice() {
+                    [] => String::new(),
+                    others => format!("; no answer from {}", names(others.iter().copied())),
+                };
+                let observed = &sign.problem.observed;
                 let headline =
-                    format!("etcd has lost its quorum: {}{who}; answers came from {answer}", sign.problem.observed);
+                    format!("etcd has lost its quorum: {observed}{who}{nothing}; answers came from {answer}");
                 let diagnosis = Recognised::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
                 let diagnosis = voices.into_iter().fold(diagnosis, |it, (node, status)| {
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
                     it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))
                 });
-                let diagnosis = silent(symptoms).fold(diagnosis, |it, (node, gap)| {
-                    it.then(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]))
-                        .sees(Target::node(node), format!("etcd's status: {}", gap.text))
+                let diagnosis = silent.into_iter().fold(diagnosis, |it, (target, node, gap)| {
+                    let it = it.sees(target, format!("etcd's status: {}", gap.text));
+                    match node {
+                        Some(node) if node.talos.contact.is_err() => it,
+                        Some(node) => it.then(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()])),
+                        None => it.then(Hint::run("{etcdctl} endpoint status", [])),
+                    }
                 });
                 // The API servers answer from etcd, and what they cannot write nobody can renew.
                 diagnosis.explains(symptoms.all().filter(|sign| {
@@ -60,16 +75,33 @@ one restore a snapshot.",
     },
 };
 
-/// Control planes that were asked for their etcd's status and gave none. A refusal tells nothing of etcd.
-fn silent<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (&'a Node, &'a Gap)> {
-    let asked = |gap: &&Gap| !matches!(gap.kind, GapKind::NotAsked | GapKind::Forbidden | GapKind::Unsupported);
-    let nodes = symptoms.snapshot.control_planes();
-    nodes.filter_map(move |node| Some((node, node.talos.etcd_status.as_ref().err().filter(asked)?)))
+/// One who was asked for etcd's status: an endpoint of `--etcd-endpoints`, else a control plane; and the answer.
+type Asked<'a> = (Target, Option<&'a Node>, Result<&'a EtcdStatus, &'a Gap>);
+
+fn asked<'a>(symptoms: &Symptoms<'a>) -> Vec<Asked<'a>> {
+    let snapshot = symptoms.snapshot;
+    let endpoint = |it: &'a EtcdEndpoint| (Target::new(Kind::Endpoint, it.address.as_str()), None, it.status.as_ref());
+    match &snapshot.external_etcd {
+        Some(endpoints) => endpoints.iter().map(endpoint).collect(),
+        None => snapshot.control_planes().map(|node| (Target::node(node), Some(node), status(node))).collect(),
+    }
+}
+
+/// Of a machine that does not answer at all, the status was never asked for.
+fn status(node: &Node) -> Result<&EtcdStatus, &Gap> {
+    node.talos.contact.as_ref().and(node.talos.etcd_status.as_ref())
+}
+
+/// Those who gave no answer. A refusal tells nothing of etcd.
+fn silent<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, Option<&'a Node>, &'a Gap)> {
+    let told = |gap: &&Gap| !matches!(gap.kind, GapKind::NotAsked | GapKind::Forbidden | GapKind::Unsupported);
+    asked(symptoms)
+        .into_iter()
+        .filter_map(move |(target, node, status)| Some((target, node, status.err().filter(told)?)))
 }
 
 fn views<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, &'a EtcdStatus)> {
-    let nodes = symptoms.snapshot.control_planes();
-    nodes.filter_map(|node| Some((Target::node(node), node.talos.etcd_status.as_ref().ok()?)))
+    asked(symptoms).into_iter().filter_map(|(target, _, status)| Some((target, status.ok()?)))
 }
 
 pub(super) const OUT_OF_SPACE: Cause = Cause {

@@ -198,7 +198,7 @@ pub(crate) fn find(id: &str) -> Option<&'static Cause> {
     ALL.iter().copied().find(|cause| cause.id == id)
 }
 
-/// What lies behind the problems of a round, from root to symptom.
+/// What lies behind the problems of a round, from root to symptom; but what stops the whole cluster comes first.
 pub(crate) fn diagnose(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Diagnosis> {
     recognised_in(&mut Symptoms::new(snapshot, verdicts))
 }
@@ -212,5 +212,7 @@ fn recognised_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
             }
         }
     }
+    // The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what matters.
+    made.sort_by_key(|diagnosis| diagnosis.id != etcd::QUORUM.id);
     made
 }

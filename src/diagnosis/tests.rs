@@ -158,7 +158,19 @@ fn causes_come_before_symptoms_and_symptoms_have_no_diagnosis_of_their_own() {
     snapshot.kube().servers.insert("cp-1".to_owned(), Ok(readyz.clone()));
     snapshot.kube().endpoint = Ok(readyz);
     lists(&mut snapshot, GapKind::ServerError);
-    assert_eq!(ids(&snapshot), ["node-down", "node-down", "etcd-quorum-lost"]);
+    assert_eq!(ids(&snapshot), ["etcd-quorum-lost", "node-down", "node-down"], "what stops all comes first");
+    let headline = &diagnosed(&snapshot)[0].headline;
+    assert_eq!(
+        headline,
+        "etcd has lost its quorum: 1 of 3 up, need 2; no leader (voters assumed: one on each control plane); no answer from \
+         10.0.0.2 (cp-2) and 10.0.0.3 (cp-3); answers came from 10.0.0.1 (cp-1)"
+    );
+    let down = diagnosed(&snapshot).into_iter().skip(1).flat_map(|it| it.explains).map(|it| it.check);
+    assert_eq!(
+        down.filter(|check| *check == "talos.nodes.reachable").count(),
+        2,
+        "each machine explains its own silence"
+    );
 }
 
 /// Whatever is diagnosed: below the stages, every problem is there, in full or in a line.

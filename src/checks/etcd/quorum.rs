@@ -99,6 +99,9 @@ fn lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
     let source = match quorum.source {
         VoterSource::ThisRound => "",
         VoterSource::EarlierRound => " (voters as seen earlier in this run)",
+        VoterSource::Assumed if views.iter().all(|view| view.node.is_none()) => {
+            " (voters assumed: one at each endpoint)"
+        }
         VoterSource::Assumed => " (voters assumed: one on each control plane)",
     };
     let observed = format!("{} of {} up, need {}; no leader{source}", quorum.up, quorum.voters, quorum.needed());

@@ -222,3 +222,21 @@ fn talos_has_its_own_word_about_an_endpoint_of_etcd() {
     snapshot.power_off("cp-3");
     assert_eq!(ids(&snapshot), ["node-down"]);
 }
+
+#[test]
+fn a_lost_quorum_names_the_endpoints_of_etcd() {
+    let mut snapshot = healthy().without_talos();
+    mute_endpoint(&mut snapshot, GapKind::ConnectionRefused);
+    let endpoints = snapshot.external_etcd.as_mut().unwrap();
+    endpoints[1] = EtcdEndpoint { address: endpoints[1].address.clone(), ..endpoints[2].clone() };
+    endpoints[0].status.as_mut().unwrap().leader = 0;
+    endpoints[0].members = gap(GapKind::TimedOut);
+    let made = diagnosed(&snapshot);
+    assert_eq!(made.len(), 1, "{made:#?}");
+    assert_eq!(
+        made[0].headline,
+        "etcd has lost its quorum: 1 of 3 up, need 2; no leader (voters assumed: one at each endpoint); no answer from \
+         https://10.0.0.2:2379 and https://10.0.0.3:2379; answers came from https://10.0.0.1:2379"
+    );
+    assert_eq!(made[0].next, [Hint::run("{etcdctl} endpoint status", [])]);
+}
