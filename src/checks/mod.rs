@@ -49,6 +49,7 @@ pub(crate) use readiness::holds_up_boot;
 pub(crate) use reason::dares_without_a_word;
 pub(crate) use reason::{Reason, Step, sources};
 pub(crate) use verdict::{About, Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};
+pub(crate) use workloads::crashing_dns;
 
 use crate::snapshot::Snapshot;
 

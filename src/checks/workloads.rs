@@ -247,14 +247,24 @@ fn dns(snapshot: &Snapshot) -> Verdict {
     verdict
 }
 
+fn dns_pods(snapshot: &Snapshot) -> Vec<&Pod> {
+    let pods = listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system");
+    pods.iter().flat_map(|pods| labelled(pods, "kube-dns")).collect()
+}
+
+/// The pods of cluster DNS that crash again and again, each with what is said of it.
+pub(crate) fn crashing_dns(snapshot: &Snapshot) -> Vec<(&Pod, String)> {
+    let crashes = |pod: &Pod| trouble(&pod.state).filter(|trouble| trouble.crash_looping);
+    dns_pods(snapshot).into_iter().filter_map(|pod| Some((pod, crashes(pod)?.words))).collect()
+}
+
 fn without_dns(snapshot: &Snapshot, endpoints: &[ServiceEndpoint], wanted: Wanted) -> Problem {
     let expected = "a ready endpoint of kube-system/kube-dns";
     let deployments = listed(snapshot, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
     let is_dns =
         |it: &&Deployment| it.labels.get("k8s-app").is_some_and(|app| app == "kube-dns") || it.name == "coredns";
     let deployment = deployments.as_ref().map(|list| list.iter().find(is_dns));
-    let pods = listed(snapshot, |kubernetes| &kubernetes.pods, "the pods of kube-system");
-    let pods: Vec<&Pod> = pods.iter().flat_map(|pods| labelled(pods, "kube-dns")).collect();
+    let pods = dns_pods(snapshot);
     let chosen = || Hint::likely("where the cluster does without it on purpose, say so: `--skip k8s.dns`");
     match deployment {
         Ok(Some(deployment)) if deployment.replicas == 0 => {

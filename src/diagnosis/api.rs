@@ -5,7 +5,7 @@ use super::{Cause, Recognised, brief};
 use crate::checks::sources::{
     KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
-use crate::checks::{Hint, Kind, Reason, Step};
+use crate::checks::{Hint, Kind, Reason, Step, crashing_dns};
 
 use Step::{Change, Do, Look};
 
@@ -134,6 +134,41 @@ If another DNS is to take its place, disable CoreDNS in the machine configuratio
                 Recognised::new(DNS_OFF.id, headline)
                     .rests_on(&sign)
                     .then(Hint::run("{kubectl} -n kube-system get deployments -l k8s-app=kube-dns", []))
+            })
+            .collect()
+    },
+};
+
+pub(super) const DNS_CRASHES: Cause = Cause {
+    id: "dns-crash-looping",
+    title: "cluster DNS crashes as soon as it is started",
+    explain: "No pod of cluster DNS is ready, and those that are there exit with an error soon after each start. Until one of them \
+stays up, no pod of the cluster resolves a name.\n\n\
+The last lines of its log say why: a Corefile (ConfigMap `coredns`) that it cannot read, a loop through the resolver of the machine, \
+or an API server that it does not reach. Exit code 137 is a kill, by a failed probe or for lack of memory.",
+    source: KUBERNETES_DNS,
+    remedy: &[
+        Look("kubectl -n kube-system logs -l k8s-app=kube-dns --previous"),
+        Look("kubectl -n kube-system get configmap coredns -o yaml"),
+        Do("Mend what the log names, then start the pods anew:"),
+        Change("kubectl -n kube-system rollout restart deployment coredns"),
+    ],
+    recognise: |symptoms| {
+        let signs = symptoms.of_check("k8s.dns", &[Reason::DnsNoEndpoints]);
+        let pods = crashing_dns(symptoms.snapshot);
+        let Some((first, words)) = pods.first() else { return Vec::new() };
+        let more = match pods.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        signs
+            .filter(|sign| sign.is_root() && symptoms.is_open(sign))
+            .map(|sign| {
+                let headline =
+                    format!("cluster DNS crashes again and again: {}: {}{more}", first.name, brief::of(words));
+                Recognised::new(DNS_CRASHES.id, headline)
+                    .then(Hint::run("{kubectl} -n kube-system logs {} --previous", [first.name.as_str()]))
+                    .rests_on(&sign)
             })
             .collect()
     },

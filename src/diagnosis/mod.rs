@@ -191,6 +191,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &api::SERVER,
     &nodes::NO_NETWORK,
     &api::DNS_OFF,
+    &api::DNS_CRASHES,
     &upgrade::HALF_DONE,
 ];
 

@@ -178,6 +178,10 @@ pub(super) fn unstarted() -> EtcdMember {
     EtcdMember { id: 0x4d, name: String::new(), peer_urls, client_urls: Vec::new(), is_learner: false }
 }
 
+fn dns_pods(snapshot: &mut Snapshot) -> impl Iterator<Item = &mut crate::snapshot::Pod> {
+    snapshot.kube().pods.as_mut().unwrap().iter_mut().filter(|pod| pod.name.starts_with("coredns"))
+}
+
 pub(super) const NO_NODES: Break = |snapshot| snapshot.kube().nodes = gap(GapKind::ServerError);
 
 pub(super) const CASES: &[Case] = &[
@@ -444,6 +448,28 @@ pub(super) const CASES: &[Case] = &[
         needs: &[
             |snapshot| snapshot.kube().deployments = gap(GapKind::TimedOut),
             |snapshot| snapshot.kube().dns_endpoints = gap(GapKind::TimedOut),
+        ],
+    },
+    Case {
+        cause: "dns-crash-looping",
+        trouble: |snapshot| {
+            snapshot.kube().dns_endpoints = Ok(Vec::new());
+            dns_pods(snapshot).for_each(|pod| {
+                pod.state.ready = Some(false);
+                pod.state.containers = vec![ContainerState {
+                    name: "coredns".to_owned(),
+                    restarts: 7,
+                    waiting_reason: Some("CrashLoopBackOff".to_owned()),
+                    exit_code: Some(1),
+                    ..ContainerState::default()
+                }];
+            });
+        },
+        needs: &[
+            |snapshot| snapshot.kube().pods = gap(GapKind::TimedOut),
+            |snapshot| snapshot.kube().dns_endpoints = gap(GapKind::TimedOut),
+            |snapshot| dns_pods(snapshot).for_each(|pod| pod.state.containers.clear()),
+            |snapshot| dns_pods(snapshot).for_each(|pod| pod.labels.clear()),
         ],
     },
     Case {
