@@ -270,7 +270,9 @@ It does not come back by itself. Wipe its data and let it join anew; that needs 
         let signs = symptoms.of_check("etcd.members.nodes", &[Reason::NotAMember]);
         let removed = signs.filter(|sign| {
             let is_out = |it: &Sign<'_>| it.check == "etcd.service" && it.problem.severity == Severity::Fail;
-            symptoms.passed_on_the_whole("etcd.quorum") && symptoms.about(sign.target).any(|it| is_out(&it))
+            symptoms.is_open(sign)
+                && symptoms.passed_on_the_whole("etcd.quorum")
+                && symptoms.about(sign.target).any(|it| is_out(&it))
         });
         removed
             .map(|sign| {

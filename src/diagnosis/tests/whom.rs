@@ -50,6 +50,19 @@ fn a_request_that_waits_explains_what_talos_says_of_it_and_no_other_diagnostic()
     assert_eq!(explained.iter().filter(|it| *it == "talos.nodes.diagnostics cp-2").count(), 1, "{explained:?}");
 }
 
+#[test]
+fn who_is_in_the_other_list_was_not_removed() {
+    let snapshot = broken(|snapshot| {
+        let all = members(snapshot);
+        let (first, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|member| member.name == "cp-1");
+        snapshot.set_members(&others);
+        snapshot.talos_of("cp-1").etcd_members = Ok(first);
+        service(snapshot, "cp-3", "etcd", "Preparing");
+    });
+    let made = ids(&snapshot);
+    assert!(made.contains(&"bootstrapped-twice") && !made.contains(&"etcd-member-removed"), "{made:?}");
+}
+
 /// A moment before its machine says so, too, or a moment after it was promoted.
 #[test]
 fn who_speaks_of_learners_is_not_down() {
