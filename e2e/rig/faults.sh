@@ -29,7 +29,7 @@ corrupt-alarm|cp1|CORRUPT alarm, likewise
 controller-manager-disabled|cp3|by machine configuration, on this node alone: no fault
 scheduler-disabled|cp3|the same for the scheduler
 custom-pod|w1|a static pod of the user's own, healthy: no fault
-custom-pod-broken|w1|the same with a program that does not exist: CrashLoopBackOff after about 20 s
+custom-pod-broken|w1|the same with an unknown flag: CrashLoopBackOff after about 20 s
 kubelet-image|w1|kubelet of a version that does not exist: Talos cannot pull it, the service stays in Preparing
 kubelet-csr|cp3|kubelet asks for a serving certificate that nobody approves: Talos reads no static pod statuses any more
 etcd-broken|cp3|etcd gets an unknown flag, and the node is rebooted, since Talos leaves a running etcd alone: it restarts for ever
@@ -102,10 +102,10 @@ ghost_off() { # NODE
   etcdctl_on "$1" member remove "$(etcdctl_on "$1" member list | awk -F', ' -v ip="$E2E_SUBNET.9" '$4 ~ ip { print $1 }')"
 }
 
-custom_pod() { # NODE COMMAND
+custom_pod() { # NODE COMMAND: its words, quoted
   patch "$1" "$(cat << J
 {"machine": {"pods": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "custom", "namespace": "kube-system"},
-  "spec": {"hostNetwork": true, "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10", "command": ["$2"]}]}}]}}
+  "spec": {"hostNetwork": true, "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10", "command": [$2]}]}}]}}
 J
 )"
 }
@@ -151,8 +151,8 @@ case $name:$switch in
   kubelet-crash:on) patch "$node" '{"machine": {"kubelet": {"extraArgs": {"bogus-flag": "1"}}}}' ;;
   controller-manager-disabled:on) patch "$node" '{"machine": {"controlPlane": {"controllerManager": {"disabled": true}}}}' ;;
   scheduler-disabled:on) patch "$node" '{"machine": {"controlPlane": {"scheduler": {"disabled": true}}}}' ;;
-  custom-pod:on) custom_pod "$node" /pause ;;
-  custom-pod-broken:on) custom_pod "$node" /not-there ;;
+  custom-pod:on) custom_pod "$node" '"/pause"' ;;
+  custom-pod-broken:on) custom_pod "$node" '"/pause", "-bogus-flag"' ;;
   kubelet-image:on) no_kubelet "$node" ;;
   kubelet-csr:on) patch "$node" '{"machine": {"kubelet": {"extraArgs": {"rotate-server-certificates": "true"}}}}' ;;
   etcd-broken:on)

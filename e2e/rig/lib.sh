@@ -22,7 +22,7 @@ run=$state/run     # NAME.log, NAME.pid of every process
 disks=$state/disks # what the nodes keep over a reboot
 net=$E2E_NAME-net  # network namespace of the switch, the image registry and the discovery service
 cgroup=$E2E_NAME-talos
-all_nodes="cp1 cp2 cp3 w1 m1" # m1 is the one without a config (maintenance mode)
+all_nodes="cp1 cp2 cp3 cp4 w1 m1" # m1 is the one without a config (maintenance mode)
 
 # ---- settings --------------------------------------------------------------------------------------------------------
 # `rig.sh up` takes them from the environment and writes them down; every other command uses those of the last `up`.
@@ -32,7 +32,7 @@ pinned() { # NAME: a version at the top of build.sh
 }
 defaults() {
   local name
-  : "${MODE:=ha}"             # single (cp1), pair (cp1 cp2 w1) or ha (cp1 cp2 cp3 w1)
+  : "${MODE:=ha}"             # single (cp1), pair (cp1 cp2 w1), ha (cp1 cp2 cp3 w1) or even (cp1 cp2 cp3 cp4)
   : "${TALOS:=$(pinned TALOS_DEFAULT)}" # version of machined and talosctl
   TALOS=${TALOS#v}
   : "${E2E_SUBNET:=10.55.0}"  # first three octets; inside the rig's namespaces only
@@ -40,7 +40,7 @@ defaults() {
   : "${NOPROXY:=false}"       # true: no kube-proxy
   : "${NODNS:=false}"         # true: no coredns
   : "${NODISC:=false}"        # true: no discovery service
-  [[ $MODE =~ ^(single|pair|ha)$ ]] || die "mode $MODE: wanted is single, pair or ha"
+  [[ $MODE =~ ^(single|pair|ha|even)$ ]] || die "mode $MODE: wanted is single, pair, ha or even"
   [[ $CNI =~ ^(flannel|none)$ ]] || die "CNI=$CNI: wanted is flannel or none"
   [[ $E2E_SUBNET =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "E2E_SUBNET=$E2E_SUBNET: wanted are three octets"
   for name in NOPROXY NODNS NODISC; do
@@ -54,6 +54,7 @@ defaults() {
     single) nodes=cp1 ;;
     pair) nodes="cp1 cp2 w1" ;;
     ha) nodes="cp1 cp2 cp3 w1" ;;
+    even) nodes="cp1 cp2 cp3 cp4" ;;
   esac
   suffix=$(suffix_of TALOS "$TALOS")
   KUBERNETES=$(pinned KUBERNETES_DEFAULT)
@@ -85,6 +86,7 @@ node_ip() { # NODE
     cp3) echo "$E2E_SUBNET.4" ;;
     w1) echo "$E2E_SUBNET.5" ;;
     m1) echo "$E2E_SUBNET.6" ;;
+    cp4) echo "$E2E_SUBNET.7" ;;
     *) die "no node '$1'; there are $nodes" ;;
   esac
 }
@@ -224,6 +226,9 @@ netns_down() { # NETNS: its interfaces go with it
 }
 
 # ---- nodes -----------------------------------------------------------------------------------------------------------
+unconfigured() { # NODE: boots without a machine config, into maintenance mode
+  [ "$1" = m1 ] || [ -e "$disks/$1/unconfigured" ]
+}
 node_up() { # NODE VERSION: boots it with this version of Talos, unless it runs
   local node=$1 ip disk=$disks/$1 userdata=()
   ip=$(node_ip "$node")
@@ -233,7 +238,7 @@ node_up() { # NODE VERSION: boots it with this version of Talos, unless it runs
   echo "$node" > "$disk/hostname"
   printf '127.0.0.1 localhost\n%s %s\n' "$ip" "$node" > "$disk/hosts"
   echo "nameserver $E2E_SUBNET.1" > "$disk/resolv.conf"
-  [ "$node" = m1 ] || userdata=(-userdata "$cfg/$node.yaml")
+  unconfigured "$node" || userdata=(-userdata "$cfg/$node.yaml")
   launch "$node" "$E2E_NAME-$node" "$bin/talosnode" run -parent "$cgroup" -name "$node" \
     -rootfs "$(rootfs_of "$2")" -state "$disk" -pidfile "$run/$node.init" "${userdata[@]}"
 }
@@ -259,8 +264,8 @@ wait_apid() { # NODE
   for i in $(seq 120); do
     alive "$1" || die "node $1 ended: $(tail -n 1 "$run/$1.log")"
     # Without a config nobody has a certificate, and anybody may ask.
-    if [ "$1" = m1 ]; then
-      ! LIMIT=3 talosctl -n "$(node_ip m1)" get machinestatus --insecure > /dev/null 2>&1 || return 0
+    if unconfigured "$1"; then
+      ! LIMIT=3 talosctl -n "$(node_ip "$1")" get machinestatus --insecure > /dev/null 2>&1 || return 0
     else
       ! LIMIT=3 on_node "$1" version > /dev/null 2>&1 || return 0
     fi

@@ -3,9 +3,10 @@
 # flannel, coredns. No container engine, no VM, nothing outside of the rig's network namespaces. Root.
 #
 #   rig.sh setup               installs the Debian packages that are missing and builds what is missing
-#   rig.sh up [single|pair|ha] one control plane; two and a worker; (default) three and a worker. Idempotent. Environment:
+#   rig.sh up [single|pair|ha|even] one control plane; two and a worker; (default) three and a worker; four. Idempotent. Environment:
 #                              TALOS=1.13.0 version, CNI=flannel|none, NOPROXY=true NODNS=true NODISC=true leave out
 #                              kube-proxy, coredns, discovery service; BOOTSTRAP=0 leaves etcd unbootstrapped,
+#                              CONFIGURE=0 new nodes in maintenance mode, until the next `up`,
 #                              WAIT=0 does not wait for `talosctl health`, HEALTH_TIMEOUT=10m
 #   rig.sh status              processes, memory, what Talos, etcd and Kubernetes say
 #   rig.sh talosctl ARG...     talosctl of the rig's version, as os:admin
@@ -405,6 +406,20 @@ any_node_alive() {
   return 1
 }
 
+configure() {
+  local node configured=''
+  for node in $nodes; do
+    [ -e "$disks/$node/unconfigured" ] || continue
+    talosctl -n "$(node_ip "$node")" apply-config --insecure -f "$cfg/$node.yaml"
+    rm "$disks/$node/unconfigured"
+    configured+=" $node"
+  done
+  for node in $configured; do
+    wait_apid "$node"
+  done
+  [ -z "$configured" ] || log "configured:$configured"
+}
+
 bootstrap() {
   local answer i
   for i in $(seq 90); do
@@ -423,7 +438,7 @@ health() {
   local expected=()
   if [ "$NODISC" = true ]; then # without discovery talosctl has to be told what nodes there are
     expected=(--control-plane-nodes "$(ips $(control_planes))")
-    [ "$MODE" = single ] || expected+=(--worker-nodes "$(node_ip w1)")
+    [[ $nodes != *w1* ]] || expected+=(--worker-nodes "$(node_ip w1)")
   fi
   talosctl -n "$(node_ip cp1)" health --wait-timeout "${HEALTH_TIMEOUT:-10m}" "${expected[@]}" > "$run/health.log" 2>&1 ||
     die "talosctl health: $(tail -n 3 "$run/health.log")"
@@ -450,12 +465,21 @@ $(settings_text | diff "$state/settings" - | grep '^[<>]')"
   log "image registry is ready"
   [ -f "$cfg/talosconfig" ] || configs
   for node in $nodes; do
+    if [ "${CONFIGURE:-1}" = 0 ] && [ ! -e "$disks/$node" ]; then
+      mkdir -p "$disks/$node"
+      touch "$disks/$node/unconfigured"
+    fi
     node_up "$node" "$TALOS"
   done
   for node in $nodes; do
     wait_apid "$node"
   done
   log "apid answers on: $(echo $nodes)"
+  if [ "${CONFIGURE:-1}" = 0 ]; then
+    log "up, not configured"
+    return
+  fi
+  configure
   [ -f "$cfg/kubeconfig" ] ||
     LIMIT=20 on_node cp1 kubeconfig "$cfg/kubeconfig" --force --merge=false ||
     echo "no kubeconfig yet; the next '$0 up' tries again" >&2
