@@ -4,7 +4,7 @@ import json
 from cluster import Broken, told_by
 from kinds import cluster_of
 from runner import say
-from scenario import compare, execute
+from scenario import compare, execute, is_early
 
 # What each is asked for is needed on the healthy cluster, but for these.
 ROWS = {
@@ -37,13 +37,15 @@ def try_each(binary, scenarios, excused):
     rows = sorted({s["name"]: s for s in wanted.values()}.values(), key=lambda s: (s["cluster"], s.get("phase") is None))
     cluster, kind = None, None
     for scenario in rows:
+        early = is_early(scenario)
         if scenario["cluster"] != kind:
             if cluster:
                 cluster.down()
             kind = scenario["cluster"]
             cluster = cluster_of(kind)
-        early = scenario.get("phase") == "not-bootstrapped"
-        cluster.up(bootstrap=not early)
+            if cluster.is_up() and (early or not cluster.is_of_this_kind()):  # of an earlier --keep
+                cluster.down()
+        cluster.up(scenario.get("phase"))
         if not early:
             cluster.wait_healthy()
         faults = scenario.get("faults", [])

@@ -80,8 +80,8 @@ class Cluster:
         """Of a cluster that is up."""
         raise NotImplementedError
 
-    def up(self, bootstrap):
-        """Idempotent. Without `bootstrap` no more than the machines, where a rig knows the difference."""
+    def up(self, phase=None):
+        """Idempotent. No further than a scenario of this phase wants it, where a rig knows the difference."""
         raise NotImplementedError
 
     def learn(self):

@@ -42,7 +42,7 @@ class KubernetesCluster(Cluster):
         version = self.state / "kubernetes"
         return version.exists() and version.read_text().strip() == self.settings["KUBERNETES"]
 
-    def up(self, bootstrap):
+    def up(self, phase=None):
         self.call("rig.sh", "up")
         self.learn()
 

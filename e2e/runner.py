@@ -6,7 +6,7 @@ import time
 from cluster import RIG, Broken
 from kinds import cluster_of
 from processes import output
-from scenario import Run, as_each_user, compare, execute, options, read_json, waits
+from scenario import as_each_user, compare, execute, is_early, options, read_json, Run, tells_apart, waits
 
 
 REPOSITORY = RIG.parent.parent
@@ -63,7 +63,7 @@ class Runner:
 
     def against_healthy(self, scenario):
         """An expectation that the healthy cluster meets, too, would prove nothing."""
-        if scenario["expect"]["exit"] == 0:
+        if not tells_apart(scenario):
             return
         for one in as_each_user(scenario, self.cluster):
             self.against_healthy_as(one)
@@ -91,7 +91,7 @@ class Runner:
             return self.script(scenario)
         begin, runs, differences, times = time.monotonic(), [], [], []
         try:
-            if scenario.get("phase") != "not-bootstrapped":
+            if not is_early(scenario):
                 self.against_healthy(scenario)
                 for one in as_each_user(scenario, self.cluster):  # made on first use, which no fault may be in the way of
                     self.cluster.arguments(options(one, self.cluster, with_fault=True), self.binary)
@@ -116,7 +116,7 @@ class Runner:
             broken = self.heal(scenario, differences, heal, times)
         last = runs[-1] if runs else None
         self.report(scenario, differences, last, begin, extra=f"{scenario['title']} ({', '.join(times)})")
-        if scenario.get("phase") == "not-bootstrapped":
+        if is_early(scenario):
             self.uncompared.append((scenario, runs))
         else:
             self.keep(scenario, runs)
@@ -173,19 +173,19 @@ class Runner:
                 self.cluster.down()
 
     def of_kind(self, scenarios):
-        early = [s for s in scenarios if s.get("phase") == "not-bootstrapped"]
+        early = [s for s in scenarios if is_early(s)]
         late = [s for s in scenarios if s not in early]
-        begin = time.monotonic()
         self.take_over(early)
-        if not self.cluster.is_up():
-            self.cluster.up(bootstrap=False)
-            say(f"{self.cluster.kind.what}: up after {time.monotonic() - begin:.0f} s")
         for s in early:
+            if s["phase"] == "not-configured" and self.cluster.is_up():
+                self.cluster.down()  # there is no way back
+            if not self.cluster.is_up():
+                begin = time.monotonic()
+                self.cluster.up(s["phase"])
+                say(f"{self.cluster.kind.what}: up after {time.monotonic() - begin:.0f} s")
             self.scenario(s, heal=False)
             if s.get("ruins"):
                 self.cluster.down()
-                if s is not early[-1] or late:
-                    self.cluster.up(bootstrap=False)
         if early and not late and not self.keeper:
             say("not bootstrapped, because no other scenario was asked for; no comparison with a healthy cluster")
             return
@@ -205,7 +205,6 @@ class Runner:
             if s.get("ruins"):
                 self.cluster.down()
             if not self.cluster.is_up() and n + 1 < len(late):
-                self.cluster.up(bootstrap=False)
                 self.make_healthy()
 
     def take_over(self, early):
@@ -216,7 +215,7 @@ class Runner:
             self.cluster.down()
             return
         try:
-            self.cluster.up(bootstrap=True)
+            self.cluster.up()
             self.cluster.wait_healthy(60)
         except Broken as e:
             say(f"a cluster is there, but cannot be used: {e}")
@@ -225,6 +224,6 @@ class Runner:
     def make_healthy(self):
         begin = time.monotonic()
         self.healthy_runs = {}
-        self.cluster.up(bootstrap=True)
+        self.cluster.up()
         self.cluster.wait_healthy()
         say(f"{self.cluster.kind.what}: healthy after another {time.monotonic() - begin:.0f} s")

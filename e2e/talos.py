@@ -27,10 +27,11 @@ KINDS = {
     "ha": Kind("three control planes and a worker"),
     "single": Kind("one node", ("cp1",), {"MODE": "single"}),
     "pair": Kind("two control planes and a worker", ("cp1", "cp2", "w1"), {"MODE": "pair"}),
+    "even": Kind("four control planes", ("cp1", "cp2", "cp3", "cp4"), {"MODE": "even"}),
     "own-cni": Kind("`cni: none`, with a network plugin of the users' own", settings={"CNI": "none"}),
     "bare": Kind(
-        "one node without kube-proxy, coredns and discovery", ("cp1",),
-        {"MODE": "single", "NOPROXY": "true", "NODNS": "true", "NODISC": "true"},
+        "three control planes and a worker without kube-proxy, coredns and discovery",
+        settings={"NOPROXY": "true", "NODNS": "true", "NODISC": "true"},
     ),
     "talos-1.12": Kind("Talos 1.12", settings={"TALOS": "1.12.6"}),
 }
@@ -50,9 +51,10 @@ class TalosCluster(Cluster):
         there = dict(re.findall(r"\$\{(\w+):=(.*)\}", (self.state / "settings").read_text()))
         return self.settings.items() <= there.items()
 
-    def up(self, bootstrap):
+    def up(self, phase=None):
+        ends = {"not-configured": {"CONFIGURE": "0"}, "not-bootstrapped": {"BOOTSTRAP": "0"}}.get(phase, {})
         shutil.rmtree(self.work, ignore_errors=True)
-        self.call("rig.sh", "up", env={"BOOTSTRAP": "1" if bootstrap else "0"})
+        self.call("rig.sh", "up", env=ends)
         self.learn()
 
     def learn(self):
