@@ -6,7 +6,7 @@ import time
 from cluster import RIG, Broken
 from kinds import cluster_of
 from processes import output
-from scenario import as_each_user, compare, execute, is_early, options, read_json, Run, tells_apart, waits
+from scenario import Run, as_each_user, compare, execute, is_early, options, read_json, tells_apart, waits
 
 
 REPOSITORY = RIG.parent.parent

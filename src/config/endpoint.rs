@@ -21,13 +21,18 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     pub(crate) fn new(host: &str, port: u16) -> Self {
         let host = host.to_ascii_lowercase();
-        let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let shown = with_port(&host, port);
         Self { host, port, shown }
     }
 
     pub(crate) fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
+}
+
+/// `host:port`, with brackets where IPv6 needs them.
+pub(crate) fn with_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl fmt::Display for Endpoint {

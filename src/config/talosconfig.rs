@@ -332,7 +332,6 @@ mod tests {
         );
         assert_eq!((config.nodes.as_slice(), config.cluster.as_deref()), (&["10.0.0.1".to_owned()][..], Some("home")));
         assert_eq!(config.ca.len(), 1);
-        assert_eq!(config.ca.len(), 1);
         assert!(!config.in_pod);
         let facts = config.credentials();
         assert_eq!((facts.source.as_str(), facts.context.as_str()), ("/t/config", "prod"));

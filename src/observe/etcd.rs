@@ -195,8 +195,7 @@ impl Asked {
         };
         // A status that was made on this side of the wire.
         if let Some(source) = status.source() {
-            let fault = self.connection.fault().cloned();
-            return fault.unwrap_or_else(|| Gap::new(GapKind::Broken, cause::innermost(source)));
+            return cause::of_loss(source, self.connection.fault());
         }
         let kind = match status.code() {
             Code::Unauthenticated => GapKind::Unauthenticated,

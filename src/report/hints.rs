@@ -42,21 +42,21 @@ fn command(
     arguments: &[String],
     sources: &Sources,
 ) -> Option<Rendered> {
+    let tools = [
+        ("{talosctl}", "talosctl", &sources.talosctl_options),
+        ("{kubectl}", "kubectl", &sources.kubectl_options),
+        ("{etcdctl}", "etcdctl", &sources.etcdctl_options),
+    ];
     let mut out = String::new();
     let mut rest = template;
     let mut arguments = arguments.iter();
     while let Some(at) = rest.find('{') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        if let Some(after) = rest.strip_prefix("{talosctl}") {
-            out.push_str(&with_options("talosctl", &sources.talosctl_options)?);
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix("{kubectl}") {
-            out.push_str(&with_options("kubectl", &sources.kubectl_options)?);
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix("{etcdctl}") {
-            out.push_str(&with_options("etcdctl", &sources.etcdctl_options)?);
-            rest = after;
+        let tool = tools.iter().find(|(place, ..)| rest.starts_with(place));
+        if let Some((place, name, options)) = tool {
+            out.push_str(&with_options(name, options)?);
+            rest = &rest[place.len()..];
         } else if let Some(after) = rest.strip_prefix("{*}") {
             let all: Option<Vec<String>> = arguments.by_ref().map(|argument| shell_quote(argument)).collect();
             out.push_str(&all.filter(|all| !all.is_empty())?.join(" "));

@@ -130,10 +130,9 @@ impl Expect {
             different.extend(seen.iter().filter(|it| !wanted(it)).map(|it| format!("{what} `{it}`")));
         }
         let ids = report["diagnoses"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap());
-        let (made, expected): (BTreeSet<_>, BTreeSet<_>) =
-            (ids.collect(), self.diagnoses.iter().map(String::as_str).collect());
-        if made != expected {
-            different.push(format!("diagnosed {made:?} instead of {expected:?}"));
+        let made: Vec<_> = ids.collect();
+        if made != self.diagnoses {
+            different.push(format!("diagnosed {made:?} instead of {:?}", self.diagnoses));
         }
         let blocked = report["checks"].as_array().unwrap().iter().filter(|check| check["status"] == "blocked");
         let blocked: BTreeSet<_> = blocked.map(|check| check["id"].as_str().unwrap().to_owned()).collect();

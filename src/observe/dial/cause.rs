@@ -76,6 +76,11 @@ pub(in crate::observe) fn of_chain(error: &(dyn StdError + 'static)) -> Gap {
     }
 }
 
+/// Why what was asked on a connection got no answer: what ended the connection, if that is known, else what the library says.
+pub(in crate::observe) fn of_loss(error: &(dyn StdError + 'static), fault: Option<&Gap>) -> Gap {
+    fault.cloned().unwrap_or_else(|| Gap::new(GapKind::Broken, innermost(error)))
+}
+
 /// Neither a connection nor a refusal.
 pub(in crate::observe) fn no_connection(within: Duration) -> Gap {
     Gap::new(GapKind::ConnectTimedOut, format!("no connection within {}", seconds(within)))

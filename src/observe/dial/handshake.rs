@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::cause;
+use crate::config::endpoint::with_port;
 
 /// Longest answer of a proxy that we read, in bytes.
 const LONGEST_ANSWER: usize = 8192;
@@ -15,7 +16,7 @@ pub(super) async fn connect(
     port: u16,
     authorization: Option<&str>,
 ) -> Result<(), String> {
-    let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let authority = with_port(host, port);
     let mut request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
     if let Some(authorization) = authorization {
         request.push_str("Proxy-Authorization: ");

@@ -21,6 +21,7 @@ use tonic::body::Body;
 use tower::Service;
 
 use super::cause;
+use crate::config::endpoint;
 use crate::config::proxy::Proxy;
 #[cfg(feature = "record")]
 use crate::observe::record::talos::{Heard, Reel};
@@ -47,13 +48,8 @@ pub(crate) struct EndpointAddress {
 }
 
 impl EndpointAddress {
-    /// `host:port`, with brackets where they are needed.
     pub(in crate::observe) fn authority(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+        endpoint::with_port(&self.host, self.port)
     }
 }
 
@@ -137,9 +133,7 @@ impl Link {
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(io)
             .await
-            .map_err(|error| {
-                fault.get().cloned().unwrap_or_else(|| Gap::new(GapKind::Broken, cause::innermost(&error)))
-            })?;
+            .map_err(|error| cause::of_loss(&error, fault.get()))?;
         // It ends when the last sender is dropped; its error is in `fault` or reaches the calls.
         tokio::spawn(async move {
             let _ = connection.await;

@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use tonic::{Code, Status};
 
-use crate::observe::dial::cause::{clean, innermost};
+use crate::observe::dial::cause::{clean, innermost, of_loss};
 use crate::snapshot::{Gap, GapKind};
 
 /// The failure arose on our side of the wire: no server has said it.
@@ -19,7 +19,7 @@ pub(super) fn gap(status: &Status, forwarded: bool, fault: Option<&Gap>) -> Gap 
         if fault.is_none() && innermost(source).contains("stream no longer needed") {
             return Gap::new(GapKind::TimedOut, "no answer in time");
         }
-        return fault.cloned().unwrap_or_else(|| Gap::new(GapKind::Broken, innermost(source)));
+        return of_loss(source, fault);
     }
     let message = status.message();
     Gap::new(kind(status.code(), message, forwarded), text(status.code(), message))
