@@ -244,6 +244,11 @@ pub(super) fn is_outside_flags(snapshot: &Snapshot, node: &Node) -> bool {
     given && !node.sources.flags
 }
 
+/// Whether discovery tells which machines there are. Where it is off, nobody can tell that it misses one.
+pub(super) fn discovery_is_on(snapshot: &Snapshot) -> bool {
+    snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0))
+}
+
 /// Discovery lists a machine for up to half an hour after it is gone. To call it that takes proof: Kubernetes and etcd were
 /// both read and do not know it, the expected numbers are met without it, and it has not answered in this run.
 pub(super) fn is_stale_discovery_member(snapshot: &Snapshot, node: &Node) -> bool {

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use super::common::{
-    OFF_OR_GONE, gap_problem, is_foreign, is_outside_flags, is_stale_discovery_member, no_control_plane, talos_way,
+    OFF_OR_GONE, discovery_is_on, gap_problem, is_foreign, is_outside_flags, is_stale_discovery_member,
+    no_control_plane, talos_way,
 };
 use super::kube_common::says_ready;
 use super::{About, Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -201,10 +202,6 @@ fn odd_node(snapshot: &Snapshot, node: &Node) -> Option<Outcome> {
         return None;
     };
     Some(Outcome::Problem(problem))
-}
-
-fn discovery_is_on(snapshot: &Snapshot) -> bool {
-    snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0))
 }
 
 /// Whether anybody else than Kubernetes names it. An address of the talosconfig at which another machine answers is that one's.

@@ -1,6 +1,6 @@
 //! Do talosconfig and kubeconfig speak of the same cluster?
 
-use super::common::host;
+use super::common::{discovery_is_on, host};
 use super::kube_common::{ENDPOINT, IDENTITY as ID, answer, is_machine, skipped, talos_closed};
 use super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{GapKind, KubeNode, Kubernetes, Node, Snapshot};
@@ -73,9 +73,7 @@ fn outcome(snapshot: &Snapshot) -> Outcome {
             let problem = Problem::fail(Reason::WrongCluster, expected, observed)
                 .hint(Hint::likely("one of the contexts is another cluster's: compare --context and --kube-context"));
             // Without discovery Talos tells of some nodes only, and those may not have registered yet.
-            let all_are_known =
-                snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0));
-            Outcome::Problem(if all_are_known { problem.permanent() } else { problem })
+            Outcome::Problem(if discovery_is_on(snapshot) { problem.permanent() } else { problem })
         }
     }
 }

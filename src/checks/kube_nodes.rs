@@ -1,6 +1,6 @@
 //! What Kubernetes says of the nodes.
 
-use super::common::{OFF_OR_GONE, is_outside_flags, passed_over, tells_system};
+use super::common::{OFF_OR_GONE, discovery_is_on, is_outside_flags, passed_over, tells_system};
 use super::expected::{as_stated, is_named_elsewhere, is_stated};
 use super::kube_common::{
     KUBELET, REACHABLE, READY as READY_ID, REGISTERED as REGISTERED_ID, RENEWAL, explained, has_kubernetes, is_alive,
@@ -162,7 +162,7 @@ fn whose(snapshot: &Snapshot, node: &Node, object: &KubeNode) -> Outcome {
     if known || says_ready(object) {
         return Outcome::Pass(None);
     }
-    if snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0)) {
+    if discovery_is_on(snapshot) {
         let problem = Problem::fail(Reason::StaleNodeObject, "a machine that Talos knows", "a Node object, not ready")
             .hint(Hint::likely(OFF_OR_GONE))
             .hint(Hint::run("{kubectl} describe node {}", [&object.name]));

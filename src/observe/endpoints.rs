@@ -86,7 +86,11 @@ impl Observer<'_> {
         Talos {
             credentials: side.credentials.clone(),
             endpoints,
-            discovery: read.ok_or_else(|| refused.unwrap_or_else(Gap::not_asked)),
+            discovery: match read {
+                Some(_) if !known.discovery_tells_of_others() => Ok(0),
+                Some(listed) => Ok(listed),
+                None => Err(refused.unwrap_or_else(Gap::not_asked)),
+            },
             server,
         }
     }
@@ -114,6 +118,14 @@ impl TalosSide {
 }
 
 impl Endpoints {
+    /// Without a registry each machine goes on listing itself, which says nothing of the cluster.
+    pub(super) fn discovery_tells_of_others(&self) -> bool {
+        self.answers.iter().flatten().any(|answer| {
+            let own_name = answer.endpoint.nodename.as_ref().ok().and_then(Option::as_ref);
+            answer.members.iter().flatten().any(|member| own_name != Some(&member.name))
+        })
+    }
+
     /// Those that answered and are control planes, or do not say what they are: workers do not forward.
     pub(super) fn forwarding(&self) -> Vec<usize> {
         let forwards = |answer: &EndpointAnswer| {
@@ -135,5 +147,50 @@ impl Endpoints {
         } else {
             Gap::new(GapKind::NotAsked, "no endpoint answers")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::talos::Member;
+
+    fn answer(name: Observed<Option<&str>>, members: Observed<&[&str]>) -> EndpointAnswer {
+        let member = |name: &&str| Member {
+            name: (*name).to_owned(),
+            node_id: String::new(),
+            hostname: String::new(),
+            addresses: Vec::new(),
+            role: Role::Unknown,
+            operating_system: String::new(),
+            api_port: None,
+        };
+        EndpointAnswer {
+            endpoint: Endpoint {
+                address: "10.0.0.1".to_owned(),
+                version: Err(Gap::not_asked()),
+                role: Err(Gap::not_asked()),
+                nodename: name.map(|name| name.map(str::to_owned)),
+                vip: false,
+            },
+            members: members.map(|members| members.iter().map(member).collect()),
+            addresses: Err(Gap::not_asked()),
+        }
+    }
+
+    #[test]
+    fn discovery_is_a_source_once_one_machine_lists_another() {
+        let tells = |answers: &[EndpointAnswer]| {
+            Endpoints { answers: answers.iter().cloned().map(Some).chain([None]).collect() }.discovery_tells_of_others()
+        };
+        let own = |name| answer(Ok(Some(name)), Ok(&[name]));
+        assert!(!tells(&[]));
+        assert!(!tells(&[own("cp-1"), own("cp-2")]));
+        assert!(!tells(&[own("cp-1"), answer(Ok(Some("cp-2")), Ok(&[]))]));
+        assert!(!tells(&[own("cp-1"), answer(Ok(Some("cp-2")), Err(Gap::not_asked()))]));
+        assert!(tells(&[own("cp-1"), answer(Ok(Some("cp-2")), Ok(&["cp-1", "cp-2"]))]));
+        // Who does not say its name may list another one.
+        assert!(tells(&[answer(Ok(None), Ok(&["cp-1"]))]));
+        assert!(tells(&[answer(Err(Gap::not_asked()), Ok(&["cp-1"]))]));
     }
 }

@@ -64,6 +64,7 @@ impl Observer<'_> {
             self.talos.iter().flat_map(|side| &side.context_nodes).chain(&self.scope).cloned().collect();
         population::population(&Said {
             members: &members,
+            lists_are_own: !known.discovery_tells_of_others(),
             kube_nodes,
             control_plane_flags: &self.asked.control_plane_nodes,
             worker_flags: &self.asked.worker_nodes,

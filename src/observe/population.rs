@@ -32,6 +32,8 @@ pub(crate) struct Candidate {
 #[derive(Debug, Default)]
 pub(crate) struct Said<'a> {
     pub(crate) members: &'a [Member],
+    /// Each machine has listed itself alone: what it says of itself is known, and discovery is no source.
+    pub(crate) lists_are_own: bool,
     pub(crate) kube_nodes: &'a [KubeNode],
     pub(crate) control_plane_flags: &'a [String],
     pub(crate) worker_flags: &'a [String],
@@ -95,7 +97,7 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
         machine_id: machine_id(&member.node_id),
         role: Some(member.role),
         role_told: member.role != Role::Unknown,
-        sources: Sources { discovery: true, ..Sources::default() },
+        sources: Sources { discovery: !said.lists_are_own, ..Sources::default() },
         api_port: member.api_port,
         is_talos: true,
         ..Candidate::default()
@@ -156,10 +158,9 @@ fn same(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
 }
 
 fn merge(known: &mut Candidate, new: Candidate) {
-    let from_discovery = new.sources.discovery;
     if let Some(role) = new.role {
-        let overrules = from_discovery || known.role.is_none() || (new.sources.talosconfig && role != Role::Unknown);
-        if overrules && role != Role::Unknown {
+        let told_by_machine = new.role_told && !new.sources.flags;
+        if (told_by_machine || known.role.is_none()) && role != Role::Unknown {
             known.role = Some(role);
         }
     }
@@ -305,6 +306,18 @@ mod tests {
         assert!(all[0].role_told);
         assert!(!population(&Said { kube_nodes: &nodes, ..Said::default() })[0].role_told, "a label is a guess");
         assert!(all[0].sources.discovery && all[0].sources.kubernetes);
+    }
+
+    #[test]
+    fn what_a_machine_lists_of_itself_alone_is_known_and_no_word_of_discovery() {
+        let members = [Member { node_id: NODE_ID.into(), ..member("cp-1", &["10.0.0.1"], Role::ControlPlane) }];
+        let nodes = [kube_node("cp-1", "10.0.0.1"), kube_node("w-1", "10.0.0.2")];
+        let said = Said { members: &members, lists_are_own: true, kube_nodes: &nodes, ..Said::default() };
+        let all = population(&said);
+        assert_eq!(all.iter().map(label).collect::<Vec<_>>(), ["cp-1", "w-1"]);
+        assert!(all.iter().all(|node| node.sources.kubernetes && !node.sources.discovery));
+        assert_eq!(all[0].role, Some(Role::ControlPlane), "the machine type overrules the label");
+        assert!(all[0].machine_id.is_some());
     }
 
     #[test]

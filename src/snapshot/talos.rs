@@ -10,7 +10,7 @@ pub(crate) struct Talos {
     pub(crate) credentials: Observed<TalosCredentials>,
     /// In the order of the configuration. Each was asked on its own and without `node`.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// At least one source of the node set was discovery (its list was read and is not empty).
+    /// How many machines discovery lists. 0: it is off, or has no registry, so that each machine lists itself alone.
     pub(crate) discovery: Observed<usize>,
     /// What the cluster's own health check says. Asked for with `--server` only.
     pub(crate) server: Observed<ServerCheck>,

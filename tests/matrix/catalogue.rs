@@ -22,7 +22,7 @@ const FAILURES: [(&str, usize); 10] = [
 ];
 
 /// Clusters that are healthy, however unusual they look.
-const SHAPES: [&str; 23] = [
+const SHAPES: [&str; 24] = [
     "SHAPE-usual",
     "SHAPE-single-node",
     "SHAPE-control-planes-only",
@@ -44,6 +44,7 @@ const SHAPES: [&str; 23] = [
     "SHAPE-without-kubernetes",
     "SHAPE-siderolink",
     "SHAPE-kube-prism-off",
+    "SHAPE-no-discovery",
     "SHAPE-kubespan",
     "SHAPE-translated-addresses",
 ];
