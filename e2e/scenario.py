@@ -351,7 +351,8 @@ def compare(expect, run):
         explained = {k for k, p in bad if p.get("explainedBy")}
         warnings = {k for k, _ in problems_of(d, ("warn",))}
         for what, key, seen in (("problem", "problems", roots), ("explained problem", "explained", explained), ("warning", "warnings", warnings)):
-            lines += unequal(what, expect.get(key, []), seen, expect.get("may", []))
+            wanted, may = ([string.Template(line).safe_substitute(run.variables) for line in expect.get(k, [])] for k in (key, "may"))
+            lines += unequal(what, wanted, seen, may)
         for key, status in (("blocked", "blocked"), ("skipped", "skip")):
             if key in expect:
                 found = {c["id"] for c in d["checks"] if c["status"] == status}
@@ -368,7 +369,7 @@ def unequal(what, wanted, seen, may):
     `*` anything; what fits a line of `may` does not count."""
 
     def fits(line, found):
-        columns = line.split()
+        columns = line.split(None, 2)  # a target may have blanks
         return len(columns) == len(found) and all(
             any(fnmatch.fnmatchcase(f, one) for one in c.split("|")) for c, f in zip(columns, found)
         )
