@@ -87,7 +87,7 @@ e2e: build ## Run against real clusters, and compare the simulator with Talos's 
 	e2e/interrupted $(E2E_BINARY)
 
 .PHONY: e2e-full
-e2e-full: release ## All real states, talosctl health beside each; resumes, and rewrites e2e/results.json and docs/e2e.md (2 hours)
+e2e-full: release ## All real states, talosctl health beside each; resumes, and rewrites e2e/results.json and docs/e2e.md (95 minutes)
 	@tools/setup e2e
 	e2e/rig/rig.sh setup
 	e2e/rig/build.sh k8s
