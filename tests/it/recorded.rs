@@ -71,9 +71,10 @@ fn judge(path: &Path) -> Vec<String> {
     // The machine may be busy. Where something hangs, somebody has to wait for the end of it.
     let hangs = text.contains("TimedOut");
     let mut program = program().args(["-o", "json", "--attempt-timeout", if hangs { "30s" } else { "60s" }]);
+    let machine = |index| simulator.network().machine(index).to_string();
     for argument in &state.args {
         let index = addresses.iter().position(|address| address == argument);
-        let here = index.map(|index| simulator.network().machine(index).to_string());
+        let here = index.map(machine);
         program = program.args([here.as_ref().unwrap_or(argument)]);
     }
     if state.talos != "none" {
@@ -86,7 +87,6 @@ fn judge(path: &Path) -> Vec<String> {
         program = program.args(["--kubeconfig".as_ref(), path.as_os_str()]);
     }
     let outcome = program.run();
-    let machine = |index| simulator.network().machine(index).to_string();
     let here = [
         // The rig's kubeconfig leads to its first API server, the simulator's to a balancer.
         ("https://$CP1:", format!("https://{}:", simulator.network().balancer())),

@@ -11,7 +11,7 @@ use crate::snapshot::{Contact, Endpoint, Gap, GapKind, Observed};
 pub(crate) struct EndpointAnswer {
     /// `vip` is for others to find out: `false` here.
     pub(crate) endpoint: Endpoint,
-    /// Discovery as this node sees it. Empty: discovery is off, or knows nobody.
+    /// Discovery as this node sees it. Empty: discovery is off. Itself alone: discovery knows nobody else, or has no registry.
     pub(crate) members: Observed<Vec<Member>>,
     /// Addresses of the node that answered, without prefix length.
     pub(crate) addresses: Observed<Vec<String>>,
