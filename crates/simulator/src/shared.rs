@@ -37,16 +37,17 @@ impl Shared {
         Self { world, revision, calls, waiting, pki, balancer, listings, ports }
     }
 
-    /// Where Kubernetes is asked.
-    pub(crate) fn endpoint(&self) -> SocketAddr {
-        SocketAddr::new(self.balancer, API_SERVER)
+    /// Where a kubeconfig says that Kubernetes is asked.
+    pub(crate) fn endpoint(&self, world: &World) -> SocketAddr {
+        SocketAddr::new(world.kubeconfig_server.unwrap_or(self.balancer), API_SERVER)
     }
 
-    /// A kubeconfig through the balancer: `admin` is in the group `system:masters`.
+    /// A kubeconfig: `admin` is in the group `system:masters`.
     pub(crate) fn kubeconfig(&self, user: &str, flaw: Flaw) -> anyhow::Result<String> {
         let groups: &[&str] = if user == "admin" { &["system:masters"] } else { &[] };
         let leaf = self.pki.kubernetes.client(user, groups, flaw)?;
-        Ok(kubeconfig(&self.world().cluster, user, self.endpoint(), self.pki.kubernetes.pem(), &leaf))
+        let world = self.world();
+        Ok(kubeconfig(&world.cluster, user, self.endpoint(&world), self.pki.kubernetes.pem(), &leaf))
     }
 
     /// Never held across an await point.

@@ -53,6 +53,8 @@ pub struct World {
     /// The control plane that holds the Kubernetes endpoint as a virtual IP, at which its apid is reached, too; none: it is a
     /// balancer's.
     pub virtual_ip: Option<IpAddr>,
+    /// The machine whose own API server kubeconfigs lead to; none: they lead to the Kubernetes endpoint.
+    pub kubeconfig_server: Option<IpAddr>,
     /// Calls that misbehave; the first that fits counts.
     pub call_faults: Vec<CallFault>,
     /// How long a round trip to any server takes, connecting included.

@@ -178,7 +178,7 @@ impl Run {
     /// A check whose questions find silence goes on as soon as they are answered.
     async fn attempt(&self, check: fn(&View<'_>) -> Found) -> Found {
         let answered = self.shared.when(|world| {
-            let endpoint = self.shared.endpoint();
+            let endpoint = self.shared.endpoint(world);
             let view = View { world, from: self.call.target, roles: self.call.roles, nodes: &self.nodes, endpoint };
             Some(check(&view)).filter(|found| *found != Found::Silence)
         });

@@ -39,6 +39,7 @@ impl World {
             transport: BTreeMap::new(),
             ways: BTreeMap::new(),
             virtual_ip: None,
+            kubeconfig_server: None,
             call_faults: Vec::new(),
             delay: Duration::ZERO,
             clock_ahead: 0,

@@ -24,8 +24,8 @@ use crate::Network;
 
 impl World {
     /// The world of a recording (`e2e/recordings`, format in `e2e/README.md`). Machines have the names of the real ones; their
-    /// addresses are those of the network, in the order of the real ones. The API that the recorded kubeconfig was for is that of
-    /// the balancer.
+    /// addresses are those of the network, in the order of the real ones. A kubeconfig leads to the machine that the recorded one
+    /// led to, or, if that was none of them, to the balancer.
     ///
     /// # Errors
     /// If the file cannot be read, is no recording, or tells of no machine.
