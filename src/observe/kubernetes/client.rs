@@ -21,7 +21,7 @@ use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use tower::{Layer as _, ServiceExt as _};
 
-use super::dial::{self, Dialer, Shown};
+use super::dial::{self, Answered, Dialer, Shown};
 use super::gaps;
 use super::raw::Raw;
 use crate::config::certificate;
@@ -148,7 +148,7 @@ impl Transport {
         self.dialer.name.clone()
     }
 
-    /// Asks once. Nothing is retried, no redirect is followed.
+    /// Asks for one answer, whatever it is. No answer is asked for again, no redirect is followed.
     pub(super) async fn ask(&self, client: &Client, request: Request<Vec<u8>>, limit: usize) -> Observed<Answer> {
         let (parts, body) = request.into_parts();
         #[cfg(feature = "record")]
@@ -164,10 +164,7 @@ impl Transport {
         let authorization = headers.get(AUTHORIZATION).cloned();
         parts.headers.extend(headers);
         let call = async {
-            let response = client
-                .send(Request::from_parts(parts, Body::from(body)))
-                .await
-                .map_err(|error| cause::of_chain(&error))?;
+            let response = send(client, || Request::from_parts(parts.clone(), Body::from(body.clone()))).await?;
             read(response, limit).await
         };
         let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))?;
@@ -188,6 +185,35 @@ fn client(dialer: Dialer, builder: &Builder, server: Uri) -> Client {
     #[cfg(feature = "record")]
     let service = tower::util::MapRequest::new(service, record::server as fn(_) -> _);
     ClientBuilder::new(service, "default").with_layer(&BaseUriLayer::new(server)).build()
+}
+
+/// Sends what may be sent again, until a connection has told whether the server answers.
+///
+/// A server or a balancer may close a connection that is kept just as the next question is on its way, and hyper cannot tell
+/// whether that was read. Only a connection that never answered says something about the server: that is where this ends, as
+/// each that did is gone from the pool.
+async fn send(client: &Client, request: impl Fn() -> Request<Body>) -> Observed<Response<Body>> {
+    loop {
+        match client.send(request()).await {
+            Ok(response) => {
+                if let Some(answered) = response.extensions().get::<Answered>() {
+                    answered.now();
+                }
+                return Ok(response);
+            }
+            Err(error) if had_answered(&error) => {}
+            Err(error) => return Err(cause::of_chain(&error)),
+        }
+    }
+}
+
+/// Whether the connection that ended had brought an answer before.
+fn had_answered(error: &kube::Error) -> bool {
+    let error: Option<&hyper_util::client::legacy::Error> = cause::find(error);
+    let Some(connected) = error.and_then(|error| error.connect_info()) else { return false };
+    let mut extras = http::Extensions::new();
+    connected.get_extras(&mut extras);
+    extras.get::<Answered>().is_some_and(Answered::ever)
 }
 
 async fn read(response: Response<Body>, limit: usize) -> Observed<Answer> {

@@ -6,6 +6,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -90,15 +91,30 @@ impl Service<Uri> for Dialer {
 #[derive(Clone)]
 pub(super) struct Shown(pub(super) Vec<u8>);
 
+/// Whether a connection has brought an answer: goes with each answer of the connection, and with what ends it.
+#[derive(Clone, Default)]
+pub(super) struct Answered(Arc<AtomicBool>);
+
+impl Answered {
+    pub(super) fn now(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn ever(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A TLS connection as hyper wants it.
 pub(super) struct Connection(TokioIo<TlsStream<TcpStream>>);
 
 impl hyper_util::client::legacy::connect::Connection for Connection {
     fn connected(&self) -> Connected {
         let (_, tls) = self.0.inner().get_ref();
+        let connected = Connected::new().extra(Answered::default());
         match tls.peer_certificates().and_then(<[_]>::first) {
-            Some(leaf) => Connected::new().extra(Shown(leaf.to_vec())),
-            None => Connected::new(),
+            Some(leaf) => connected.extra(Shown(leaf.to_vec())),
+            None => connected,
         }
     }
 }

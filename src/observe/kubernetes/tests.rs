@@ -4,6 +4,7 @@ mod certificates;
 mod lists;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube::Config;
@@ -198,6 +199,31 @@ async fn connections_of_lists_are_kept_and_those_of_probes_are_not() {
         client.server("127.0.0.1", server.port).await.unwrap();
     }
     assert_eq!(server.connections(), 4);
+}
+
+/// The node list twice from a server that closes the connection in place of those answers, counted from 0: the second list, and
+/// how many requests and connections there were.
+async fn listed_again(closes: std::ops::Range<usize>) -> (Observed<usize>, usize, usize) {
+    let pki = Pki::new();
+    let asked = AtomicUsize::new(0);
+    let answer = move |_: &str| match asked.fetch_add(1, Ordering::Relaxed) {
+        nth if closes.contains(&nth) => Reply::Close,
+        _ => node_list("", &["cp-1"]),
+    };
+    let server = good(&pki, answer).await;
+    let client = client(pki.config(&server.url()), CALL).await;
+    let lists = BTreeSet::from([Fact::KubeNodes]);
+    client.observe(&lists, &KnownLeases::default()).await.nodes.unwrap();
+    let again = client.observe(&lists, &KnownLeases::default()).await.nodes;
+    (again.map(|nodes| nodes.len()), server.heads().len(), server.connections())
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_ends_says_nothing_of_the_server() {
+    assert_eq!(listed_again(1..2).await, (Ok(1), 3, 2));
+    // A new one does.
+    let (list, requests, connections) = listed_again(1..3).await;
+    assert_eq!((list.unwrap_err().kind, requests, connections), (GapKind::Broken, 3, 2));
 }
 
 #[tokio::test]

@@ -97,9 +97,9 @@ async fn long_lists_are_read_to_their_end() {
 #[tokio::test]
 async fn an_expired_continuation_is_begun_anew_once() {
     let pki = Pki::new();
-    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let asked = AtomicUsize::new(0);
     let server = good(&pki, move |head| {
-        let round = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let round = asked.fetch_add(1, Ordering::Relaxed);
         match (round, head.contains("continue=")) {
             (0 | 2, false) => node_list("next", &["cp-1"]),
             (1, true) => http("410 Gone", "", EXPIRED),
@@ -121,9 +121,9 @@ async fn an_expired_continuation_is_begun_anew_once() {
 #[tokio::test]
 async fn a_list_without_end_is_too_large() {
     let pki = Pki::new();
-    let number = std::sync::atomic::AtomicUsize::new(0);
+    let number = AtomicUsize::new(0);
     let server = good(&pki, move |_| {
-        let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = number.fetch_add(1, Ordering::Relaxed);
         node_list("again", &[&format!("w-{number}")])
     })
     .await;
