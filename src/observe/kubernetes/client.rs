@@ -187,11 +187,10 @@ fn client(dialer: Dialer, builder: &Builder, server: Uri) -> Client {
     ClientBuilder::new(service, "default").with_layer(&BaseUriLayer::new(server)).build()
 }
 
-/// Sends what may be sent again, until a connection has told whether the server answers.
+/// Sends a `GET`, and sends it again if it was lost with a connection that had brought answers before.
 ///
-/// A server or a balancer may close a connection that is kept just as the next question is on its way, and hyper cannot tell
-/// whether that was read. Only a connection that never answered says something about the server: that is where this ends, as
-/// each that did is gone from the pool.
+/// A server or a balancer may close a connection that is kept just as the next question is on its way, which says nothing about
+/// the server. A new connection does: that is where this ends, since each that was lost is gone from the pool.
 async fn send(client: &Client, request: impl Fn() -> Request<Body>) -> Observed<Response<Body>> {
     loop {
         match client.send(request()).await {
