@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -37,7 +38,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Decides, runs and reports. Never fails: whatever happens is an exit code.
 pub(crate) fn run(args: &RunArgs, matches: &ArgMatches, start: Start) -> Exit {
     let decided = Plan::decide(args, matches, start).and_then(|plan| {
-        let wanted = files::parse(&args.report, args.junit_file.as_deref(), args.output).map_err(Usage::new)?;
+        let wanted = files::parse(&args.report, args.junit_file.as_deref(), args.output);
+        let wanted = wanted.and_then(apart_from_streams).map_err(Usage::new)?;
         Ok((plan, wanted))
     });
     let (plan, wanted) = match decided {
@@ -64,6 +66,18 @@ pub(crate) fn run(args: &RunArgs, matches: &ArgMatches, start: Start) -> Exit {
         _ if args.simple_exit_codes => Exit::Unhealthy,
         _ => exit,
     }
+}
+
+/// A report replaces its file, and with it whatever a stream has written there.
+fn apart_from_streams(wanted: Vec<Wanted>) -> Result<Vec<Wanted>, String> {
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
+    for Wanted { path, .. } in &wanted {
+        if let Some((name, _)) = streams.iter().find(|(_, stream)| is_file(stream) && is_at(stream, path)) {
+            return Err(format!("{name} goes to the file of a report: `{}`", path.display()));
+        }
+    }
+    Ok(wanted)
 }
 
 async fn execute(args: &RunArgs, plan: &Plan, wanted: &[Wanted], start: Start) -> Exit {
@@ -163,7 +177,7 @@ fn is_file(stream: &impl AsFd) -> bool {
 }
 
 /// Redirected into this one.
-fn is_at(stream: &impl AsFd, path: &str) -> bool {
+fn is_at(stream: &impl AsFd, path: impl AsRef<Path>) -> bool {
     let identity = |found: Metadata| (found.dev(), found.ino());
     match (metadata(stream), fs::metadata(path)) {
         (Ok(stream), Ok(file)) => identity(stream) == identity(file),

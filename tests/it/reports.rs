@@ -1,5 +1,7 @@
 //! Streams and files: one document on stdout, valid reports whatever happens, the same code for every format.
 
+use std::path::Path;
+
 use crate::documents::{FORMATS, is_success};
 use crate::harness::{code, program};
 use crate::pki::{authority, reader};
@@ -61,6 +63,23 @@ fn files_are_written_beside_stdout() {
     assert!(std::fs::read_to_string(junit).unwrap().contains("<testsuites"));
     let left: Vec<_> = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "no temporary file stays: {left:?}");
+}
+
+/// It would be gone with all that is written to it, and the report with all that comes after it.
+#[test]
+fn a_file_that_stdout_goes_to_is_no_file_of_a_report() {
+    let (earlier, output) = ("what an earlier step said\n", tempfile::NamedTempFile::new().unwrap());
+    std::fs::write(&output, earlier).unwrap();
+    for path in [output.path(), Path::new("/dev/stdout")] {
+        let report = format!("--report=tap={}", path.display());
+        let program = program().talosconfig(unreachable()).args(["--no-kubernetes", &report]);
+        let stdout = std::fs::OpenOptions::new().append(true).open(&output).unwrap();
+        let (child, _keep) = program.spawn_into(stdout);
+        let ended = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!((code(ended.status), std::fs::read_to_string(&output).unwrap()), (2, earlier.to_owned()));
+        assert!(stderr.contains("stdout goes to the file of a report"), "{stderr}");
+    }
 }
 
 #[test]
