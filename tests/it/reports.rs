@@ -1,9 +1,7 @@
 //! Streams and files: one document on stdout, valid reports whatever happens, the same code for every format.
 
-use std::path::Path;
-
 use crate::documents::{FORMATS, is_success};
-use crate::harness::{code, program};
+use crate::harness::{code, program, tool};
 use crate::pki::{authority, reader};
 
 /// Nobody listens on port 1 of any loopback address.
@@ -65,20 +63,21 @@ fn files_are_written_beside_stdout() {
     assert_eq!(left.len(), 3, "no temporary file stays: {left:?}");
 }
 
-/// It would be gone with all that is written to it, and the report with all that comes after it.
+/// All that is written to it would be gone, and the report with all that comes after it.
 #[test]
-fn a_file_that_stdout_goes_to_is_no_file_of_a_report() {
-    let (earlier, output) = ("what an earlier step said\n", tempfile::NamedTempFile::new().unwrap());
-    std::fs::write(&output, earlier).unwrap();
-    for path in [output.path(), Path::new("/dev/stdout")] {
-        let report = format!("--report=tap={}", path.display());
-        let program = program().talosconfig(unreachable()).args(["--no-kubernetes", &report]);
-        let stdout = std::fs::OpenOptions::new().append(true).open(&output).unwrap();
-        let (child, _keep) = program.spawn_into(stdout);
-        let ended = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(ended.stderr).unwrap();
-        assert_eq!((code(ended.status), std::fs::read_to_string(&output).unwrap()), (2, earlier.to_owned()));
-        assert!(stderr.contains("stdout goes to the file of a report"), "{stderr}");
+fn a_file_that_a_stream_goes_to_is_no_file_of_a_report() {
+    let earlier = "what an earlier step said\n";
+    for (stream, redirection) in [("stdout", ">>"), ("stderr", "2>>")] {
+        for path in ["log", &format!("/dev/{stream}")] {
+            let shell = tool("sh").talosconfig(unreachable()).file("log", earlier);
+            let script = format!(r#""$@" --report tap={path} {redirection} log"#);
+            let program = ["-c", &script, "sh", env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes"];
+            let (outcome, home) = shell.args(program).run_and_keep();
+            let said = outcome.stderr.clone() + &std::fs::read_to_string(home.path().join("log")).unwrap();
+            assert_eq!(outcome.code, 2, "{stream}: {outcome}");
+            assert!(said.contains(earlier), "{stream}: {said}");
+            assert!(said.contains(&format!("{stream} goes to the file of a report: `{path}`")), "{said}");
+        }
     }
 }
 

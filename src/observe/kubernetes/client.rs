@@ -200,14 +200,17 @@ async fn send(client: &Client, request: impl Fn() -> Request<Body>) -> Observed<
                 }
                 return Ok(response);
             }
-            Err(error) if had_answered(&error) => {}
+            Err(error) if lost_after_answers(&error) => {}
             Err(error) => return Err(cause::of_chain(&error)),
         }
     }
 }
 
-/// Whether the connection that ended had brought an answer before.
-fn had_answered(error: &kube::Error) -> bool {
+/// Whether the connection had brought an answer before, and now brought nothing: what is no HTTP, or no TLS, is an answer, too.
+fn lost_after_answers(error: &kube::Error) -> bool {
+    if cause::find(error).is_some_and(hyper::Error::is_parse) || cause::find::<rustls::Error>(error).is_some() {
+        return false;
+    }
     let error: Option<&hyper_util::client::legacy::Error> = cause::find(error);
     let Some(connected) = error.and_then(|error| error.connect_info()) else { return false };
     let mut extras = http::Extensions::new();

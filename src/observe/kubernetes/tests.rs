@@ -4,6 +4,7 @@ mod certificates;
 mod lists;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -201,13 +202,13 @@ async fn connections_of_lists_are_kept_and_those_of_probes_are_not() {
     assert_eq!(server.connections(), 4);
 }
 
-/// The node list twice from a server that closes the connection in place of those answers, counted from 0: the second list, and
-/// how many requests and connections there were.
-async fn listed_again(closes: std::ops::Range<usize>) -> (Observed<usize>, usize, usize) {
+/// The node list twice, from a server that does something else on those requests, counted from 0: the second list, and how many
+/// requests and connections there were.
+async fn listed_again(odd: Range<usize>, reply: fn() -> Reply) -> (Observed<usize>, usize, usize) {
     let pki = Pki::new();
     let asked = AtomicUsize::new(0);
     let answer = move |_: &str| match asked.fetch_add(1, Ordering::Relaxed) {
-        nth if closes.contains(&nth) => Reply::Close,
+        nth if odd.contains(&nth) => reply(),
         _ => node_list("", &["cp-1"]),
     };
     let server = good(&pki, answer).await;
@@ -220,10 +221,13 @@ async fn listed_again(closes: std::ops::Range<usize>) -> (Observed<usize>, usize
 
 #[tokio::test]
 async fn a_kept_connection_that_ends_says_nothing_of_the_server() {
-    assert_eq!(listed_again(1..2).await, (Ok(1), 3, 2));
-    // A new one does.
-    let (list, requests, connections) = listed_again(1..3).await;
-    assert_eq!((list.unwrap_err().kind, requests, connections), (GapKind::Broken, 3, 2));
+    assert_eq!(listed_again(1..2, || Reply::Close).await, (Ok(1), 3, 2));
+    // A new one does, and so does one that brings something else.
+    let garbage = || Reply::Bytes(b"SSH-2.0-x\r\n\r\n".to_vec());
+    for (odd, reply, asked) in [(1..3, (|| Reply::Close) as fn() -> Reply, (3, 2)), (1..2, garbage, (2, 1))] {
+        let (list, requests, connections) = listed_again(odd, reply).await;
+        assert_eq!((list.unwrap_err().kind, (requests, connections)), (GapKind::Broken, asked));
+    }
 }
 
 #[tokio::test]
