@@ -117,7 +117,8 @@ impl Simulator {
         Ok(EtcdCredentials { ca: etcd.pem().to_owned(), client: etcd.client("root", &[], flaw)? })
     }
 
-    /// A kubeconfig through the balancer, or as the world has it: for `admin` (group `system:masters`), or for anybody else with the reader's rights.
+    /// A kubeconfig through the balancer, or as the world has it: for `admin` (group `system:masters`), or for anybody else with
+    /// the reader's rights.
     ///
     /// # Errors
     /// If the machine has no randomness.

@@ -221,10 +221,11 @@ async fn listed_again(odd: Range<usize>, reply: fn() -> Reply) -> (Observed<usiz
 
 #[tokio::test]
 async fn a_kept_connection_that_ends_says_nothing_of_the_server() {
-    assert_eq!(listed_again(1..2, || Reply::Close).await, (Ok(1), 3, 2));
+    let closes: fn() -> Reply = || Reply::Close;
+    let garbage: fn() -> Reply = || Reply::Bytes(b"SSH-2.0-x\r\n\r\n".to_vec());
+    assert_eq!(listed_again(1..2, closes).await, (Ok(1), 3, 2));
     // A new one does, and so does one that brings something else.
-    let garbage = || Reply::Bytes(b"SSH-2.0-x\r\n\r\n".to_vec());
-    for (odd, reply, asked) in [(1..3, (|| Reply::Close) as fn() -> Reply, (3, 2)), (1..2, garbage, (2, 1))] {
+    for (odd, reply, asked) in [(1..3, closes, (3, 2)), (1..2, garbage, (2, 1))] {
         let (list, requests, connections) = listed_again(odd, reply).await;
         assert_eq!((list.unwrap_err().kind, (requests, connections)), (GapKind::Broken, asked));
     }

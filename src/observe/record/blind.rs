@@ -9,16 +9,24 @@ const BLIND: &str = "CLUSTER_HEALTH_BLIND";
 
 /// All that is to be asked, but what `$CLUSTER_HEALTH_BLIND` names.
 pub(in crate::observe) fn seen(facts: &BTreeSet<Fact>) -> BTreeSet<Fact> {
-    without(facts, std::env::var(BLIND).ok().as_deref())
+    without(facts, blind().as_deref())
 }
 
 /// Whether `$CLUSTER_HEALTH_BLIND` names what is asked in any case, whatever is to be judged.
 pub(in crate::observe) fn hides(fact: Fact) -> bool {
-    std::env::var(BLIND).is_ok_and(|blind| blind == fact.reads())
+    names(blind().as_deref(), fact)
+}
+
+fn blind() -> Option<String> {
+    std::env::var(BLIND).ok()
+}
+
+fn names(blind: Option<&str>, fact: Fact) -> bool {
+    blind == Some(fact.reads())
 }
 
 fn without(facts: &BTreeSet<Fact>, blind: Option<&str>) -> BTreeSet<Fact> {
-    facts.iter().copied().filter(|fact| blind != Some(fact.reads())).collect()
+    facts.iter().copied().filter(|fact| !names(blind, *fact)).collect()
 }
 
 #[cfg(test)]

@@ -133,10 +133,7 @@ fn members(world: &mut World, recording: &Recording) {
 
 /// Requests through the endpoint of the kubeconfig.
 fn endpoint(world: &mut World, recording: &Recording) {
-    let requests = || recording.kubernetes().filter(|call| call.path() != "/readyz");
-    let server = requests().find_map(|call| call.host().parse().ok());
-    world.kubeconfig_server = server.filter(|at| world.machines.contains_key(at));
-    world.call_faults.extend(requests().filter_map(request_fault));
+    world.call_faults.extend(recording.through_kubeconfig().filter_map(request_fault));
     // Another cluster's, which answers by itself: the servers behind are not its own.
     if world.transport.values().any(|transport| *transport == Transport::WrongCa) {
         world.transport.insert(Server::Balancer, Transport::CloseAfter(u32::MAX));

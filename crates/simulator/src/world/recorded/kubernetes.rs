@@ -1,4 +1,4 @@
-//! Objects of Kubernetes, as lists told of them.
+//! Objects of Kubernetes, as lists told of them, and where a kubeconfig leads.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -8,6 +8,8 @@ use super::talos::{items, text};
 use crate::world::World;
 
 pub(super) fn tell(world: &mut World, recording: &Recording) {
+    let server = recording.through_kubeconfig().find_map(|call| call.host().parse().ok());
+    world.kubeconfig_server = server.filter(|at| world.machines.contains_key(at));
     for call in recording.kubernetes().filter(|call| call.status == Some(200)) {
         let Some((resource, namespace)) = listed(call.path()) else { continue };
         let objects = world.kubernetes.objects.entry(resource.clone()).or_default();

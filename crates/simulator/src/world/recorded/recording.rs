@@ -103,6 +103,11 @@ impl Recording {
         })
     }
 
+    /// What was asked where the kubeconfig leads. `/readyz` is asked of each server, too.
+    pub(super) fn through_kubeconfig(&self) -> impl Iterator<Item = &KubernetesCall> {
+        self.kubernetes().filter(|call| call.path() != "/readyz")
+    }
+
     /// Answers of one method, with whom they are from.
     pub(super) fn answers<'a>(&'a self, method: &'a str) -> impl Iterator<Item = (&'a TalosCall, IpAddr)> {
         let answered = move |call: &&TalosCall| call.is_ok() && call.short_method() == method;
