@@ -9,6 +9,9 @@ BINARY := $(BUILT)/$(TARGET)/release/cluster-health
 E2E_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cluster-health
 # Where tools/setup puts the linters of integrations/ and the readers of the reports.
 INTEGRATIONS_TOOLS ?= $(E2E_CACHE)/integrations
+# Which clusters `make chaos` makes, and how many.
+SEED ?= 1
+N ?= 200
 # What the end-to-end suite drives.
 E2E_BINARY ?= $(BUILT)/debug/cluster-health
 
@@ -56,6 +59,16 @@ integrations: setup ## Hold integrations/ and the reports for machines before th
 	tools/lint-integrations $(INTEGRATIONS_TOOLS)
 	tests/readers/run $(INTEGRATIONS_TOOLS)
 
+.PHONY: chaos
+chaos: setup ## Hold random clusters in random troubles before the program: SEED=1 N=200
+	$(CARGO) build --locked --package cluster-health --package chaos
+	$(BUILT)/debug/chaos --program $(BUILT)/debug/cluster-health --out $(BUILT)/chaos --seed $(SEED) --worlds $(N) $(CHAOS)
+
+.PHONY: attack
+attack: release ## Hold servers and files that mean harm before the program: memory and time that each costs (five minutes)
+	$(CARGO) build --locked --package attack
+	$(BUILT)/debug/attack --program $(BINARY) $(ATTACK)
+
 .PHONY: mutants
 mutants: setup ## Run the tests of the judges once for each mutant of cargo-mutants; name what nobody notices (half an hour)
 	@command -v cargo-mutants >/dev/null || $(CARGO) install --quiet --locked cargo-mutants
@@ -67,7 +80,7 @@ deny: setup ## Licences, sources and banned crates of all dependencies
 	$(CARGO) deny check bans licenses sources
 
 .PHONY: generate
-generate: setup ## Write anew what is made from code: completions, manual page, protobuf
+generate: setup ## Write anew what is made from code: completions, manual page, JSON schema, protobuf
 	UPDATE=1 $(CARGO) test --locked --bin cluster-health committed_files
 	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --package simulator --test codegen --quiet
 

@@ -16,11 +16,17 @@ _cluster__health() {
             ",$1")
                 cmd="cluster__health"
                 ;;
+            cluster__health,check)
+                cmd="cluster__health__subcmd__check"
+                ;;
             cluster__health,completions)
                 cmd="cluster__health__subcmd__completions"
                 ;;
             cluster__health,explain)
                 cmd="cluster__health__subcmd__explain"
+                ;;
+            cluster__health,help)
+                cmd="cluster__health__subcmd__help"
                 ;;
             cluster__health,list)
                 cmd="cluster__health__subcmd__list"
@@ -37,6 +43,33 @@ _cluster__health() {
             cluster__health,version)
                 cmd="cluster__health__subcmd__version"
                 ;;
+            cluster__health__subcmd__help,check)
+                cmd="cluster__health__subcmd__help__subcmd__check"
+                ;;
+            cluster__health__subcmd__help,completions)
+                cmd="cluster__health__subcmd__help__subcmd__completions"
+                ;;
+            cluster__health__subcmd__help,explain)
+                cmd="cluster__health__subcmd__help__subcmd__explain"
+                ;;
+            cluster__health__subcmd__help,help)
+                cmd="cluster__health__subcmd__help__subcmd__help"
+                ;;
+            cluster__health__subcmd__help,list)
+                cmd="cluster__health__subcmd__help__subcmd__list"
+                ;;
+            cluster__health__subcmd__help,man)
+                cmd="cluster__health__subcmd__help__subcmd__man"
+                ;;
+            cluster__health__subcmd__help,rbac)
+                cmd="cluster__health__subcmd__help__subcmd__rbac"
+                ;;
+            cluster__health__subcmd__help,schema)
+                cmd="cluster__health__subcmd__help__subcmd__schema"
+                ;;
+            cluster__health__subcmd__help,version)
+                cmd="cluster__health__subcmd__help__subcmd__version"
+                ;;
             *)
                 ;;
         esac
@@ -44,7 +77,7 @@ _cluster__health() {
 
     case "${cmd}" in
         cluster__health)
-            opts="-e -n -o -q -v -h -V --talosconfig --context --endpoints --cluster --no-talos --kubeconfig --kube-context --k8s-endpoint --in-cluster --no-kubernetes --no-kubeconfig-from-talos --etcd-endpoints --etcd-cacert --etcd-cert --etcd-key --server --control-plane-nodes --worker-nodes --nodes --expect-control-planes --expect-workers --expect-talos --expect-kubernetes --max-unready-workers --check --skip --level --wait-timeout --interval --attempt-timeout --stable-for --fail-fast --retry-all --strict --warn-only --require-quorum-margin --allow-empty --simple-exit-codes --output --report --junit-file --junit-granularity --evidence --quiet --verbose --color --ci --ascii --heartbeat --help --version list explain schema completions man version rbac"
+            opts="-e -n -o -q -v -h -V --talosconfig --context --endpoints --cluster --no-talos --kubeconfig --kube-context --k8s-endpoint --in-cluster --no-kubernetes --no-kubeconfig-from-talos --etcd-endpoints --etcd-cacert --etcd-cert --etcd-key --server --control-plane-nodes --worker-nodes --nodes --expect-control-planes --expect-workers --expect-talos --expect-kubernetes --max-unready-workers --level --wait-timeout --interval --attempt-timeout --stable-for --fail-fast --retry-all --strict --require-quorum-margin --fail-on-node-condition --allow-empty --simple-exit-codes --output --report --junit-file --junit-granularity --evidence --quiet --verbose --color --ci --ascii --heartbeat --check --skip --fail-on --warn-only --help --version check list schema completions man version rbac explain help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -189,14 +222,6 @@ _cluster__health() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --check)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --skip)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --level)
                     COMPREPLY=($(compgen -W "talos etcd api full" -- "${cur}"))
                     return 0
@@ -217,11 +242,11 @@ _cluster__health() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --warn-only)
+                --require-quorum-margin)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --require-quorum-margin)
+                --fail-on-node-condition)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -272,6 +297,36 @@ _cluster__health() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --check)
+                    COMPREPLY=($(compgen -W "talos.credentials talos.endpoints talos.nodes.reachable talos.nodes.expected talos.versions talos.time talos.nodes.booted talos.nodes.ready talos.nodes.services talos.nodes.kubelet talos.nodes.kubelet-certificate talos.nodes.network talos.nodes.memory talos.nodes.disk talos.nodes.diagnostics etcd.service etcd.quorum etcd.leader etcd.members.consistent etcd.members.nodes etcd.learners etcd.alarms etcd.space etcd.lag etcd.tolerance etcd.versions k8s.credentials k8s.api.endpoint k8s.api.servers k8s.api.identity k8s.api.certificates k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks k8s.apiservices k8s.staticpods.rendered k8s.staticpods.running talos.server" -- "${cur}"))
+                    return 0
+                    ;;
+                --skip)
+                    COMPREPLY=($(compgen -W "talos.credentials talos.endpoints talos.nodes.reachable talos.nodes.expected talos.versions talos.time talos.nodes.booted talos.nodes.ready talos.nodes.services talos.nodes.kubelet talos.nodes.kubelet-certificate talos.nodes.network talos.nodes.memory talos.nodes.disk talos.nodes.diagnostics etcd.service etcd.quorum etcd.leader etcd.members.consistent etcd.members.nodes etcd.learners etcd.alarms etcd.space etcd.lag etcd.tolerance etcd.versions k8s.credentials k8s.api.endpoint k8s.api.servers k8s.api.identity k8s.api.certificates k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks k8s.apiservices k8s.staticpods.rendered k8s.staticpods.running talos.server" -- "${cur}"))
+                    return 0
+                    ;;
+                --fail-on)
+                    COMPREPLY=($(compgen -W "talos.credentials talos.endpoints talos.nodes.reachable talos.nodes.expected talos.versions talos.time talos.nodes.booted talos.nodes.ready talos.nodes.services talos.nodes.kubelet talos.nodes.kubelet-certificate talos.nodes.network talos.nodes.memory talos.nodes.disk talos.nodes.diagnostics etcd.service etcd.quorum etcd.leader etcd.members.consistent etcd.members.nodes etcd.learners etcd.alarms etcd.space etcd.lag etcd.tolerance etcd.versions k8s.credentials k8s.api.endpoint k8s.api.servers k8s.api.identity k8s.api.certificates k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks k8s.apiservices k8s.staticpods.rendered k8s.staticpods.running talos.server certificate-expired certificate-expires-soon certificate-not-yet-valid client-auth-missing key-mismatch role-too-low role-too-low-for-this-version config-unreadable context-unknown no-kubeconfig kubeconfig-insecure connection-refused no-route timed-out name-not-found unknown-ca name-not-in-certificate server-certificate-expired client-certificate-refused endpoint-is-worker endpoint-is-vip endpoint-cut-off endpoint-unreachable proxy-refused maintenance-mode answered-by-other-node node-unreachable node-frozen node-missing node-unexpected stale-discovery-member stale-node-object single-source stage-not-running reboot-loop condition-unmet service-failed service-missing service-blocks-boot kubelet-unhealthy network-not-ready kubespan-peer-down kubeprism-unhealthy memory-too-small disk-too-small disk-nearly-full volume-failed diagnostic time-not-synced clock-skew version-unexpected never-bootstrapped etcd-starting etcd-unhealthy etcd-access-denied quorum-lost quorum-unproven leaders-differ leader-changes split-cluster foreign-etcd members-differ stale-member not-a-member member-joining learner alarm-nospace alarm-corrupt alarm-unknown space-nearly-full fragmented lagging versions-mixed even-members two-members no-tolerance margin-unmet api-unreachable api-not-ready api-frozen endpoint-down-servers-ready unauthorised forbidden forbidden-or-starting throttled wrong-cluster endpoint-behind-proxy api-unreachable-from-here server-not-directly-reachable component-missing component-not-ready crash-looping restarting not-leading election-off version-skew node-not-registered nodename-mismatch duplicate-name node-address node-not-ready node-lease-stale cni-missing node-pressure node-condition csr-pending cordoned-by-talos cordoned uninitialised nothing-schedulable node-leaving not-talos-not-ready daemonset-incomplete daemonset-missing dns-scaled-to-zero dns-no-endpoints dns-degraded dns-missing workload-unavailable workload-degraded pods-cannot-start webhook-unavailable apiservice-unavailable static-pod-missing static-pod-not-rendered static-pod-failed status-stale server-check-failed server-check-unfinished too-many-unready unreadable-answer answer-too-large not-supported-by-version not-measurable no-answer" -- "${cur}"))
+                    return 0
+                    ;;
+                --warn-only)
+                    COMPREPLY=($(compgen -W "talos.credentials talos.endpoints talos.nodes.reachable talos.nodes.expected talos.versions talos.time talos.nodes.booted talos.nodes.ready talos.nodes.services talos.nodes.kubelet talos.nodes.kubelet-certificate talos.nodes.network talos.nodes.memory talos.nodes.disk talos.nodes.diagnostics etcd.service etcd.quorum etcd.leader etcd.members.consistent etcd.members.nodes etcd.learners etcd.alarms etcd.space etcd.lag etcd.tolerance etcd.versions k8s.credentials k8s.api.endpoint k8s.api.servers k8s.api.identity k8s.api.certificates k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks k8s.apiservices k8s.staticpods.rendered k8s.staticpods.running talos.server certificate-expired certificate-expires-soon certificate-not-yet-valid client-auth-missing key-mismatch role-too-low role-too-low-for-this-version config-unreadable context-unknown no-kubeconfig kubeconfig-insecure connection-refused no-route timed-out name-not-found unknown-ca name-not-in-certificate server-certificate-expired client-certificate-refused endpoint-is-worker endpoint-is-vip endpoint-cut-off endpoint-unreachable proxy-refused maintenance-mode answered-by-other-node node-unreachable node-frozen node-missing node-unexpected stale-discovery-member stale-node-object single-source stage-not-running reboot-loop condition-unmet service-failed service-missing service-blocks-boot kubelet-unhealthy network-not-ready kubespan-peer-down kubeprism-unhealthy memory-too-small disk-too-small disk-nearly-full volume-failed diagnostic time-not-synced clock-skew version-unexpected never-bootstrapped etcd-starting etcd-unhealthy etcd-access-denied quorum-lost quorum-unproven leaders-differ leader-changes split-cluster foreign-etcd members-differ stale-member not-a-member member-joining learner alarm-nospace alarm-corrupt alarm-unknown space-nearly-full fragmented lagging versions-mixed even-members two-members no-tolerance margin-unmet api-unreachable api-not-ready api-frozen endpoint-down-servers-ready unauthorised forbidden forbidden-or-starting throttled wrong-cluster endpoint-behind-proxy api-unreachable-from-here server-not-directly-reachable component-missing component-not-ready crash-looping restarting not-leading election-off version-skew node-not-registered nodename-mismatch duplicate-name node-address node-not-ready node-lease-stale cni-missing node-pressure node-condition csr-pending cordoned-by-talos cordoned uninitialised nothing-schedulable node-leaving not-talos-not-ready daemonset-incomplete daemonset-missing dns-scaled-to-zero dns-no-endpoints dns-degraded dns-missing workload-unavailable workload-degraded pods-cannot-start webhook-unavailable apiservice-unavailable static-pod-missing static-pod-not-rendered static-pod-failed status-stale server-check-failed server-check-unfinished too-many-unready unreadable-answer answer-too-large not-supported-by-version not-measurable no-answer" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__check)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -294,7 +349,7 @@ _cluster__health() {
             return 0
             ;;
         cluster__subcmd__health__subcmd__explain)
-            opts="-h --help"
+            opts="-h --help talos.credentials talos.endpoints talos.nodes.reachable talos.nodes.expected talos.versions talos.time talos.nodes.booted talos.nodes.ready talos.nodes.services talos.nodes.kubelet talos.nodes.kubelet-certificate talos.nodes.network talos.nodes.memory talos.nodes.disk talos.nodes.diagnostics etcd.service etcd.quorum etcd.leader etcd.members.consistent etcd.members.nodes etcd.learners etcd.alarms etcd.space etcd.lag etcd.tolerance etcd.versions k8s.credentials k8s.api.endpoint k8s.api.servers k8s.api.identity k8s.api.certificates k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks k8s.apiservices k8s.staticpods.rendered k8s.staticpods.running talos.server certificate-expired certificate-expires-soon certificate-not-yet-valid client-auth-missing key-mismatch role-too-low role-too-low-for-this-version config-unreadable context-unknown no-kubeconfig kubeconfig-insecure connection-refused no-route timed-out name-not-found unknown-ca name-not-in-certificate server-certificate-expired client-certificate-refused endpoint-is-worker endpoint-is-vip endpoint-cut-off endpoint-unreachable proxy-refused maintenance-mode answered-by-other-node node-unreachable node-frozen node-missing node-unexpected stale-discovery-member stale-node-object single-source stage-not-running reboot-loop condition-unmet service-failed service-missing service-blocks-boot kubelet-unhealthy network-not-ready kubespan-peer-down kubeprism-unhealthy memory-too-small disk-too-small disk-nearly-full volume-failed diagnostic time-not-synced clock-skew version-unexpected never-bootstrapped etcd-starting etcd-unhealthy etcd-access-denied quorum-lost quorum-unproven leaders-differ leader-changes split-cluster foreign-etcd members-differ stale-member not-a-member member-joining learner alarm-nospace alarm-corrupt alarm-unknown space-nearly-full fragmented lagging versions-mixed even-members two-members no-tolerance margin-unmet api-unreachable api-not-ready api-frozen endpoint-down-servers-ready unauthorised forbidden forbidden-or-starting throttled wrong-cluster endpoint-behind-proxy api-unreachable-from-here server-not-directly-reachable component-missing component-not-ready crash-looping restarting not-leading election-off version-skew node-not-registered nodename-mismatch duplicate-name node-address node-not-ready node-lease-stale cni-missing node-pressure node-condition csr-pending cordoned-by-talos cordoned uninitialised nothing-schedulable node-leaving not-talos-not-ready daemonset-incomplete daemonset-missing dns-scaled-to-zero dns-no-endpoints dns-degraded dns-missing workload-unavailable workload-degraded pods-cannot-start webhook-unavailable apiservice-unavailable static-pod-missing static-pod-not-rendered static-pod-failed status-stale server-check-failed server-check-unfinished too-many-unready unreadable-answer answer-too-large not-supported-by-version not-measurable no-answer credentials-expired talosconfig-of-another-cluster kubeconfig-of-another-cluster worker-as-endpoint talos-role-insufficient kubernetes-rights-missing etcd-rights-missing certificate-renewal-broken machine-unconfigured machine-going-down node-removed-but-listed autoscaler-removes-nodes node-certificate-refused node-down node-hangs talos-api-cut-off clock-not-synchronised cluster-not-bootstrapped bootstrapped-twice boot-held-up etcd-out-of-space etcd-data-corrupt etcd-quorum-lost etcd-member-stuck-joining etcd-member-without-machine etcd-member-removed etcd-member-never-started etcd-endpoint-mute etcd-member-down kubelet-not-running kubelet-certificate-unapproved component-crash-looping load-balancer-down api-server-down network-plugin-missing dns-switched-off dns-crash-looping upgrade-half-done"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -307,8 +362,148 @@ _cluster__health() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        cluster__subcmd__health__subcmd__help)
+            opts="check list schema completions man version rbac explain help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__completions)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__explain)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__man)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__rbac)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__schema)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        cluster__subcmd__health__subcmd__help__subcmd__version)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         cluster__subcmd__health__subcmd__list)
-            opts="-o -h --output --help"
+            opts="-o -h --reasons --causes --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -151,8 +151,15 @@ class Run:
         self.beside = None
 
     def text(self):
+        if is_verbose(self.command):
+            return self.stdout
         path = self.reports["text"]
         return path.read_text(errors="replace") if path.exists() else "(no text report)"
+
+
+def is_verbose(command):
+    """Every object is in the report on stdout, and there alone: it is the text report then."""
+    return "-v" in command
 
 
 def waits(scenario):
@@ -171,7 +178,8 @@ def options(scenario, cluster, with_fault):
 
 def command_line(scenario, cluster, binary, with_fault, reports, variables):
     run = options(scenario, cluster, with_fault)
-    args = [*run["args"], *cluster.arguments(run, binary), "-o", "json"]
+    form = "text" if is_verbose(run["args"]) else "json"
+    args = [*run["args"], *cluster.arguments(run, binary), "-o", form]
     for form, path in reports.items():
         args += ["--report", f"{form}={path}"]
     # Nothing of the caller's environment: no CI variable, no kubeconfig in a home folder.
@@ -273,7 +281,7 @@ def execute(scenario, cluster, binary, with_fault=True, record=False, beside=Fal
     run.recording = recording
     run.ended_after = max(0, over - acted) if acted else None
     # A killed process leaves nothing on stdout; its reports have to stand for it.
-    if during == "SIGKILL":
+    if during == "SIGKILL" or is_verbose(command):
         run.document = read_json(reports["json"])
     else:
         try:

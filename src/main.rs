@@ -1,26 +1,24 @@
 //! `cluster-health`: is this Talos Linux and Kubernetes cluster healthy, all of it, now?
 
+mod assess;
 mod checks;
 mod cli;
 mod commands;
 mod config;
 mod diagnosis;
-mod duration;
 mod engine;
-mod event;
-mod exit;
-mod ledger;
-mod logs;
-mod memory;
-mod nearest;
+mod model;
 mod observe;
 mod plan;
 mod report;
 mod run;
-mod selection;
 mod signals;
 mod snapshot;
+#[cfg(test)]
+mod testing;
+mod text;
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -29,7 +27,8 @@ use clap::builder::Resettable;
 
 use crate::cli::Cli;
 use crate::commands::CommandError;
-use crate::exit::Exit;
+use crate::model::Exit;
+use crate::plan::{Plan, Start, Usage, variables};
 
 /// musl's own allocator takes one lock for all threads; parsing long lists with it is several times slower.
 #[cfg(target_env = "musl")]
@@ -37,14 +36,14 @@ use crate::exit::Exit;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let start = run::now();
+    let start = Start::now();
     // tonic, kube, reqwest and etcd-client all take the process's provider. Nobody else has installed one before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // A panic becomes a reported internal error (exit code 70); its message must not look like a crash on the way.
     std::panic::set_hook(Box::new(|panic| {
         let _ = writeln!(io::stderr(), "internal error: {panic}");
     }));
-    ExitCode::from(start_from(start).code())
+    ExitCode::from(std::panic::catch_unwind(|| start_from(start)).unwrap_or(Exit::Internal).code())
 }
 
 /// In CI, a variable that nobody has filled is there and empty: it counts as not set, for every option.
@@ -58,8 +57,21 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
     empty.into_iter().fold(command, |command, id| command.mut_arg(id, |argument| argument.env(Resettable::Reset)))
 }
 
-fn start_from(start: plan::Start) -> Exit {
-    let matches = without_empty_variables(commands::command()).get_matches();
+fn known_variables() -> Result<(), Usage> {
+    let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let names: Vec<String> = set.map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+    variables::all_known(&commands::command(), names.iter().map(String::as_str))
+}
+
+fn start_from(start: Start) -> Exit {
+    // `check` is what the program does anyhow.
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|word| word == "check") {
+        words.remove(1);
+    }
+    let is_brief = words.iter().any(|word| word == "-h");
+    let command = if is_brief { commands::brief_command() } else { commands::command() };
+    let matches = without_empty_variables(command).get_matches_from(words);
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
@@ -78,6 +90,12 @@ fn start_from(start: plan::Start) -> Exit {
                 Exit::Usage
             }
         },
-        None => run::run(&cli.run, &matches, start),
+        None => match known_variables().and_then(|()| Plan::decide(&cli.run, &matches, start)) {
+            Ok(plan) => run::run(&plan),
+            Err(usage) => {
+                run::complain(&usage.message, usage.hint.as_deref());
+                Exit::Usage
+            }
+        },
     }
 }

@@ -1,10 +1,11 @@
 //! SIGINT, SIGTERM, SIGHUP: the first ends the run with reports, the second ends the process. SIGWINCH: the terminal was resized.
+//! SIGXFSZ: a file is larger than it may be, which whoever writes it is told as well.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::Exit;
+use crate::model::Exit;
 
 /// When the terminal gets another size.
 #[derive(Debug)]
@@ -29,7 +30,12 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    /// Listened to so that it does not end the process.
+    _file_size: Signal,
 }
+
+/// SIGXFSZ, on every machine that Linux runs on but MIPS.
+const FILE_SIZE: i32 = 25;
 
 impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
@@ -37,6 +43,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            _file_size: signal(SignalKind::from_raw(FILE_SIZE))?,
         })
     }
 

@@ -39,11 +39,16 @@ dns-scaled-to-zero|-|coredns is scaled to no replica
 dns-broken|-|coredns gets an unknown flag, old pods go first
 cni-missing|w1|CNI=none alone: the node's network configuration is taken away, NotReady within seconds
 node-deleted|w1|its Node object is deleted; a kubelet registers once, when it starts. off restarts it
+node-registered-anew|w1|its Node object is deleted, its kubelet registers again and gets another podCIDR; flannel follows, cni0 keeps the old address: no pod with a network of its own starts there (one that tries is made)
 no-gateway|w1|the default route is gone: Talos says that there is no connectivity; nodes reach each other as before
 trustd-filtered|cp2|port 50001 swallows what the node itself sends: Talos's own check of trustd fails
 boot-blocked|w1|reboots with a kubelet that cannot be pulled: the boot waits for it for ever
 older-talos|w1|reboots with Talos 1.12, as in the middle of an upgrade: no fault
 api-filtered|cp2|port 6443 of the node swallows what comes from the switch, where the binary runs; nodes reach it
+peers-filtered|cp3|port 2380 of the node swallows what comes and what it sends: etcd is cut off, all else goes on
+lossy|-|a tenth of all packets between the nodes, and from the binary to them, is lost
+cri-frozen|w1|containerd of the pods is stopped by SIGSTOP: pods go on, the kubelet says NotReady after about 3 min
+leaders-frozen|-|controller managers and schedulers of all nodes are stopped by SIGSTOP: pods stay Ready, leases end
 maintenance|m1|one more node boots without a machine config: apid without mTLS, few calls work
 E
 }
@@ -67,6 +72,13 @@ signal() { # NODE PROGRAM SIGNAL
   pids=$(pids_of "$1" "$2")
   [ -n "$pids" ] || die "no $2 runs on $1"
   kill "-$3" $pids
+}
+cri() { # NODE SIGNAL: the containerd of the pods, beside that of Talos itself
+  local pid
+  node_running "$1"
+  for pid in $(pids_of "$1" containerd); do
+    if tr '\0' '\n' < "/proc/$pid/cmdline" | grep -qx /run/containerd/containerd.sock; then kill "-$2" "$pid"; fi
+  done
 }
 init() { # NODE: its PID 1
   node_running "$1"
@@ -124,6 +136,44 @@ local_filter() { # -I|-D NODE PORT: of what the node sends to itself
 }
 filter() { # -I|-D NODE
   in_rig iptables "$1" OUTPUT -p tcp -d "$(node_ip "$2")" --dport 6443 -j DROP
+}
+
+peers() { # -I|-D NODE: etcd's own traffic
+  local chain port
+  for chain in INPUT OUTPUT; do
+    for port in sport dport; do ip netns exec "$E2E_NAME-$2" iptables "$1" $chain -p tcp --$port 2380 -j DROP; done
+  done
+}
+loss() { # -I|-D: on the way into each node
+  local node
+  for node in $nodes; do
+    ip netns exec "$E2E_NAME-$node" iptables "$1" INPUT ! -i lo -m statistic --mode random --probability 0.1 -j DROP
+  done
+}
+leaders() { # STOP|CONT
+  local node program
+  for node in $(control_planes); do
+    for program in kube-controller-manager kube-scheduler; do signal "$node" $program "$1"; done
+  done
+}
+registered_anew_on() { # NODE
+  local before tries=60
+  before=$(kubectl get node "$1" -o 'jsonpath={.spec.podCIDR}')
+  kubectl delete node "$1"
+  on_node "$1" service kubelet restart
+  until [ -n "$(kubectl get node "$1" --ignore-not-found -o 'jsonpath={.spec.podCIDR}')" ]; do
+    [ $((tries -= 1)) -gt 0 ] || die "$1 does not register again"
+    sleep 1
+  done
+  [ "$(kubectl get node "$1" -o 'jsonpath={.spec.podCIDR}')" != "$before" ] || die "$1 got the same podCIDR again"
+  kubectl -n kube-system delete pod -l k8s-app=flannel --field-selector "spec.nodeName=$1"
+  kubectl -n kube-system rollout status daemonset kube-flannel --timeout 60s
+  kubectl run newcomer --image registry.k8s.io/pause:3.10 --overrides "{\"spec\": {\"nodeName\": \"$1\"}}"
+}
+registered_anew_off() { # NODE
+  kubectl delete pod newcomer --wait=false
+  ip -n "$E2E_NAME-$1" link delete cni0
+  kubectl -n kube-system delete pod -l k8s-app=kube-dns --field-selector "spec.nodeName=$1" # their bridge is gone
 }
 
 name=${1:-}
@@ -196,6 +246,8 @@ J
   cni-missing:off) mv "$disks/$node/cni" "$(cni_file "$node")" ;;
   node-deleted:on) kubectl delete node "$node" --wait=false ;;
   node-deleted:off) on_node "$node" service kubelet restart ;;
+  node-registered-anew:on) registered_anew_on "$node" ;;
+  node-registered-anew:off) registered_anew_off "$node" ;;
   no-gateway:on) ip -n "$E2E_NAME-$node" route del default ;;
   no-gateway:off) ip -n "$E2E_NAME-$node" route replace default via "$E2E_SUBNET.1" ;;
   trustd-filtered:on) local_filter -I "$node" 50001 ;;
@@ -226,6 +278,14 @@ J
   nospace-alarm:off) alarm nospace deactivate "$node" ;;
   corrupt-alarm:on) alarm corrupt activate "$node" ;;
   corrupt-alarm:off) alarm corrupt deactivate "$node" ;;
+  peers-filtered:on) peers -I "$node" ;;
+  peers-filtered:off) peers -D "$node" ;;
+  lossy:on) loss -I ;;
+  lossy:off) loss -D ;;
+  cri-frozen:on) cri "$node" STOP ;;
+  cri-frozen:off) cri "$node" CONT ;;
+  leaders-frozen:on) leaders STOP ;;
+  leaders-frozen:off) leaders CONT ;;
   maintenance:on) rig_node up m1 ;;
   maintenance:off) rig_node wipe m1 ;;
 esac

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::kube_common::READY;
-use super::{Check, Finding, Kind, Outcome, Problem, Reason, Severity, Target, Verdict};
-use crate::snapshot::{Allowance, Role, Snapshot};
+use super::Check;
+use crate::model::Role;
+use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::snapshot::{Allowance, Snapshot};
 
 /// Turns what is wrong with so many workers into warnings that name them, and says so if there are more. Control planes are
 /// never allowed to be missing, and what could not be determined is no shortfall.
@@ -60,7 +61,7 @@ fn too_many(
     allowed: usize,
 ) {
     let misses = |verdict: &Verdict| failing(verdict, workers).next().is_some();
-    let place = verdicts.iter().position(|(check, _)| check.id == READY);
+    let place = verdicts.iter().position(|(check, _)| check.id == CheckId::K8sNodesReady);
     let Some(place) = place.or_else(|| verdicts.iter().position(|(_, verdict)| misses(verdict))) else { return };
     let names = missing.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let expected = format!("at most {allowed} workers missing");
@@ -74,19 +75,22 @@ fn relax(finding: &mut Finding) {
             *severity = Severity::Warn;
         }
         // Nothing was seen of it, because it is missing, and that is allowed.
-        outcome @ Outcome::Blocked(_) => *outcome = Outcome::Skip("missing within --max-unready-workers".to_owned()),
+        outcome if matches!(outcome, Outcome::Blocked(_)) || outcome.is_unseen() => {
+            *outcome = Outcome::Skip("missing within --max-unready-workers".to_owned());
+        }
         _ => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ALL, Status, fixture};
     use super::*;
+    use crate::model::Status;
     use crate::snapshot::{Gap, GapKind};
+    use crate::testing::fixture;
 
     fn verdicts(snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
-        let mut verdicts: Vec<_> = ALL.iter().map(|check| (*check, (check.judge)(snapshot))).collect();
+        let mut verdicts = fixture::verdicts(snapshot);
         apply(snapshot, &mut verdicts);
         verdicts
     }
@@ -121,7 +125,7 @@ mod tests {
     }
 
     /// Where it is said that too many are missing, and of whom.
-    fn sums(verdicts: &[(&'static Check, Verdict)]) -> Vec<(&'static str, String)> {
+    fn sums(verdicts: &[(&'static Check, Verdict)]) -> Vec<(CheckId, String)> {
         let problems = verdicts.iter().flat_map(|(check, verdict)| verdict.problems().map(|(_, it)| (check.id, it)));
         let sums = problems.filter(|(_, problem)| problem.reason == Reason::TooManyUnready);
         sums.map(|(check, problem)| (check, problem.observed.clone())).collect()
@@ -133,14 +137,14 @@ mod tests {
         snapshot.power_off("w-1");
         assert_eq!(sums(&verdicts(&snapshot)), [], "nobody has asked");
         snapshot.asked.max_unready_workers = Allowance::Count(0);
-        assert_eq!(sums(&verdicts(&snapshot)), [("k8s.nodes.ready", "1: w-1".to_owned())]);
+        assert_eq!(sums(&verdicts(&snapshot)), [(CheckId::K8sNodesReady, "1: w-1".to_owned())]);
         let mut some = verdicts(&snapshot);
         some.retain(|(check, _)| check.stage <= super::super::Stage::Readiness);
         for (check, verdict) in &mut some {
-            *verdict = (check.judge)(&snapshot);
+            *verdict = fixture::verdict(check.id.name(), &snapshot);
         }
         apply(&snapshot, &mut some);
-        assert_eq!(sums(&some), [("talos.nodes.reachable", "1: w-1".to_owned())]);
+        assert_eq!(sums(&some), [(CheckId::TalosNodesReachable, "1: w-1".to_owned())]);
         snapshot.asked.max_unready_workers = Allowance::Count(1);
         assert_eq!(sums(&verdicts(&snapshot)), []);
     }
@@ -181,7 +185,7 @@ mod tests {
         for (name, problem) in problems {
             verdict.problem(Target::new(Kind::Node, *name), problem.clone());
         }
-        let check = super::super::find(READY).unwrap();
+        let check = super::super::find("k8s.nodes.ready").unwrap();
         let mut verdicts = vec![(check, verdict)];
         apply(&snapshot, &mut verdicts);
         let problems = verdicts[0].1.problems();

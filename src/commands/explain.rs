@@ -3,17 +3,18 @@
 use std::io::Write;
 
 use super::{CommandError, needs};
-use crate::checks::{Check, Reason, Step};
+use crate::checks::Check;
 use crate::diagnosis::{self, Cause};
-use crate::nearest::nearest;
-use crate::report::sanitise::brief;
+use crate::model::{Reason, Step};
+use crate::text::sanitize::brief;
+use crate::text::{nearest, wrapped};
 
 const WIDTH: usize = 88;
 
 pub(super) fn write(topic: &str, checks: &[&'static Check], out: &mut impl Write) -> Result<(), CommandError> {
     let topic = topic.trim();
     let mut lines = Vec::new();
-    if let Some(check) = checks.iter().find(|check| check.id == topic) {
+    if let Some(check) = checks.iter().find(|check| check.id.name() == topic) {
         explain_check(check, &mut lines);
     } else if let Some(reason) = Reason::find(topic) {
         explain_reason(reason, &mut lines);
@@ -22,7 +23,7 @@ pub(super) fn write(topic: &str, checks: &[&'static Check], out: &mut impl Write
     } else {
         let reasons = Reason::ALL.iter().map(|reason| reason.code());
         let causes = diagnosis::ALL.iter().map(|cause| cause.id);
-        let known = checks.iter().map(|check| check.id).chain(reasons).chain(causes);
+        let known = checks.iter().map(|check| check.id.name()).chain(reasons).chain(causes);
         let hint = nearest(topic, known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
         return Err(CommandError::Usage(format!(
             "`{}` is no check id, reason code or diagnosis{hint}",
@@ -40,35 +41,36 @@ fn explain_check(check: &Check, lines: &mut Vec<String>) {
     lines.push(String::new());
     let mut field = |name: &str, items: Vec<String>| {
         if !items.is_empty() {
-            lines.extend(wrapped(&items.join(", "), &format!("{name:<10} "), "           "));
+            lines.extend(filled(&items.join(", "), &format!("{name:<10} "), "           "));
         }
     };
     field("stage", vec![format!("{} ({})", check.stage.number(), check.stage.name())]);
     field("severity", vec![check.severity.status().name().to_owned()]);
-    field("requires", check.requires.iter().map(|id| (*id).to_owned()).collect());
+    field("requires", check.requires.iter().map(ToString::to_string).collect());
+    field("after", check.after.iter().map(ToString::to_string).collect());
     field("reads", check.facts.iter().map(|fact| fact.reads().to_owned()).collect());
     field("needs", needs(check));
-    for paragraph in check.explain.split("\n\n") {
-        lines.push(String::new());
-        lines.extend(wrapped(paragraph.trim(), "", ""));
-    }
+    explain_paragraphs(check.explain, lines);
 }
 
 fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
     let text = reason.text();
     lines.push(format!("{}: {}", reason.code(), reason.title()));
-    lines.push(String::new());
-    lines.extend(wrapped(text.explanation, "", ""));
+    explain_paragraphs(text.explanation, lines);
     explain_remedy(text.remedy, text.source, lines);
 }
 
 fn explain_cause(cause: &Cause, lines: &mut Vec<String>) {
     lines.push(format!("{}: {}", cause.id, cause.title));
-    for paragraph in cause.explain.split("\n\n") {
-        lines.push(String::new());
-        lines.extend(wrapped(paragraph.trim(), "", ""));
-    }
+    explain_paragraphs(cause.explain, lines);
     explain_remedy(cause.remedy, cause.source, lines);
+}
+
+fn explain_paragraphs(text: &str, lines: &mut Vec<String>) {
+    for paragraph in text.split("\n\n") {
+        lines.push(String::new());
+        lines.extend(filled(paragraph, "", ""));
+    }
 }
 
 fn explain_remedy(remedy: &[Step], source: &str, lines: &mut Vec<String>) {
@@ -76,7 +78,7 @@ fn explain_remedy(remedy: &[Step], source: &str, lines: &mut Vec<String>) {
     lines.push("What to do:".to_owned());
     for step in remedy {
         match step {
-            Step::Do(words) => lines.extend(wrapped(words, "  - ", "    ")),
+            Step::Do(words) => lines.extend(filled(words, "  - ", "    ")),
             Step::Look(command) => lines.push(format!("      {command}")),
             Step::Change(command) => {
                 lines.push(format!("      {command}   (changes the cluster or its configuration)"));
@@ -91,26 +93,11 @@ fn explain_remedy(remedy: &[Step], source: &str, lines: &mut Vec<String>) {
         lines.push("CP for that of a healthy control plane.".to_owned());
     }
     lines.push(String::new());
-    lines.extend(wrapped(source, "See also: ", "          "));
+    lines.extend(filled(source, "See also: ", "          "));
 }
 
-fn wrapped(text: &str, first: &str, next: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = first.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(std::mem::replace(&mut line, next.to_owned()));
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    lines.push(line);
-    lines
+fn filled(text: &str, lead: &str, indent: &str) -> Vec<String> {
+    wrapped(lead, indent, text.split_whitespace(), WIDTH)
 }
 
 #[cfg(test)]

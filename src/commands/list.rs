@@ -7,6 +7,8 @@ use serde::Serialize;
 use super::needs;
 use crate::checks::Check;
 use crate::cli::ListOutput;
+use crate::diagnosis;
+use crate::model::Reason;
 
 #[derive(Serialize)]
 struct Entry {
@@ -15,7 +17,8 @@ struct Entry {
     group: &'static str,
     severity: &'static str,
     title: &'static str,
-    requires: &'static [&'static str],
+    requires: Vec<&'static str>,
+    after: Vec<&'static str>,
     reads: Vec<&'static str>,
     needs: Vec<String>,
 }
@@ -24,12 +27,13 @@ pub(super) fn write(checks: &[&'static Check], output: ListOutput, out: &mut imp
     let entries: Vec<_> = checks
         .iter()
         .map(|check| Entry {
-            id: check.id,
+            id: check.id.name(),
             stage: check.stage.number(),
             group: check.stage.name(),
             severity: check.severity.status().name(),
             title: check.summary,
-            requires: check.requires,
+            requires: check.requires.iter().map(|id| id.name()).collect(),
+            after: check.after.iter().map(|id| id.name()).collect(),
             reads: check.facts.iter().map(|fact| fact.reads()).collect(),
             needs: needs(check),
         })
@@ -40,6 +44,36 @@ pub(super) fn write(checks: &[&'static Check], output: ListOutput, out: &mut imp
             writeln!(out)
         }
         ListOutput::Text => paragraphs(&entries, out),
+    }
+}
+
+/// What `explain` takes beside the ids of checks.
+#[derive(Serialize)]
+struct Word {
+    id: &'static str,
+    title: &'static str,
+}
+
+pub(super) fn write_reasons(output: ListOutput, out: &mut impl Write) -> io::Result<()> {
+    words(Reason::ALL.iter().map(|reason| Word { id: reason.code(), title: reason.title() }), output, out)
+}
+
+pub(super) fn write_causes(output: ListOutput, out: &mut impl Write) -> io::Result<()> {
+    words(diagnosis::ALL.iter().map(|cause| Word { id: cause.id, title: cause.title }), output, out)
+}
+
+fn words(words: impl Iterator<Item = Word>, output: ListOutput, out: &mut impl Write) -> io::Result<()> {
+    let mut words: Vec<_> = words.collect();
+    words.sort_by_key(|word| word.id);
+    match output {
+        ListOutput::Json => {
+            serde_json::to_writer_pretty(&mut *out, &words)?;
+            writeln!(out)
+        }
+        ListOutput::Text => {
+            let width = words.iter().map(|word| word.id.len()).max().unwrap_or_default();
+            words.iter().try_for_each(|Word { id, title }| writeln!(out, "{id:width$}  {title}"))
+        }
     }
 }
 
@@ -55,6 +89,7 @@ fn paragraphs(entries: &[Entry], out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "    passes when  {}", entry.title)?;
         let rest = [
             ("requires", entry.requires.join(", ")),
+            ("after", entry.after.join(", ")),
             ("reads", entry.reads.join(", ")),
             ("needs", entry.needs.join("; ")),
         ];
@@ -81,8 +116,8 @@ mod tests {
         write(&fixture::CHECKS, ListOutput::Json, &mut json).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         for (n, check) in fixture::CHECKS.iter().enumerate() {
-            assert!(text.contains(check.id));
-            assert_eq!(json[n]["id"], check.id);
+            assert!(text.contains(check.id.name()));
+            assert_eq!(json[n]["id"], check.id.name());
             assert_eq!(json[n]["needs"][0], "Talos role os:reader");
         }
     }

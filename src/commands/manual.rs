@@ -9,7 +9,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use super::{EXAMPLES, command};
 use crate::cli::Cli;
-use crate::exit::Exit;
+use crate::model::Exit;
 
 pub(super) fn completions(shell: Shell) -> Vec<u8> {
     // Into memory: the generator panics when it cannot write.

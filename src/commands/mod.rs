@@ -9,11 +9,13 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use clap::CommandFactory as _;
+use clap::builder::{PossibleValue, TypedValueParser};
 
 use crate::checks::{self, Check};
 use crate::cli::{Cli, Command, ListOutput};
-use crate::exit::Exit;
-use crate::report::{format, json};
+use crate::diagnosis;
+use crate::model::{Exit, Reason, Right};
+use crate::report::format::{self, json};
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
@@ -33,7 +35,11 @@ impl From<io::Error> for CommandError {
 /// Runs a command with the checks of the table.
 pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), CommandError> {
     match command {
-        Command::List { output } => list::write(checks::ALL, *output, out)?,
+        // `main` takes the word for no word at all.
+        Command::Check => return Err(CommandError::Usage("`check` is the first word or none".to_owned())),
+        Command::List { reasons: true, output, .. } => list::write_reasons(*output, out)?,
+        Command::List { causes: true, output, .. } => list::write_causes(*output, out)?,
+        Command::List { output, .. } => list::write(checks::ALL, *output, out)?,
         Command::Explain { topic } => explain::write(topic, checks::ALL, out)?,
         Command::Schema => out.write_all(json::SCHEMA.as_bytes())?,
         Command::Completions { shell } => out.write_all(&manual::completions(*shell))?,
@@ -55,8 +61,98 @@ pub(crate) fn command() -> clap::Command {
     for (line, about) in EXAMPLES {
         let _ = writeln!(text, "  # {about}\n  {line}");
     }
-    Cli::command().after_long_help(text)
+    let ids = || checks::ALL.iter().map(|check| check.id.name());
+    let reasons = || Reason::ALL.iter().map(|reason| reason.code());
+    let topics: Vec<_> = ids().chain(reasons()).chain(diagnosis::ALL.iter().map(|cause| cause.id)).collect();
+    let weights: Vec<_> = ids().chain(reasons()).collect();
+    let completing = |command: clap::Command, option: &'static str, words: &[&'static str]| {
+        let parser = Suggesting { words: words.to_vec() };
+        command.mut_arg(option, |arg| arg.value_parser(parser).hide_possible_values(true))
+    };
+    let mut command = Cli::command().after_long_help(text).after_help(brief_end());
+    for option in ["check", "skip"] {
+        command = completing(command, option, &ids().collect::<Vec<_>>());
+    }
+    for option in ["fail_on", "warn_only"] {
+        command = completing(command, option, &weights);
+    }
+    command = command.mut_args(|arg| {
+        let is_common = COMMON.contains(&arg.get_id().as_str()) || arg.get_help_heading().is_none();
+        arg.hide_short_help(!is_common)
+    });
+    command.mut_subcommand("explain", |explain| completing(explain, "topic", &topics))
 }
+
+/// For `-h`: without the variables, whose names follow from those of the options.
+pub(crate) fn brief_command() -> clap::Command {
+    command().mut_args(|arg| arg.hide_env(true))
+}
+
+/// Options that `-h` shows; `--help` has all.
+const COMMON: [&str; 20] = [
+    "talosconfig",
+    "context",
+    "endpoints",
+    "no_talos",
+    "kubeconfig",
+    "kube_context",
+    "no_kubernetes",
+    "nodes",
+    "expect_control_planes",
+    "expect_workers",
+    "check",
+    "skip",
+    "wait_timeout",
+    "stable_for",
+    "strict",
+    "warn_only",
+    "output",
+    "report",
+    "evidence",
+    "verbose",
+];
+
+fn brief_end() -> String {
+    let mut text = String::from("Examples:\n");
+    for (line, about) in BRIEF_EXAMPLES {
+        let _ = writeln!(text, "  {line:60}  {about}");
+    }
+    text.push_str(
+        "\nExit codes: 0 healthy, 1 unhealthy, 2 usage, 69 unknown, 77 refused, 78 configuration, 124 timeout\n",
+    );
+    text.push_str("Every option, its variable CLUSTER_HEALTH_..., and every exit code: --help");
+    text
+}
+
+/// Takes any text, and offers words to shells that complete: ids may also be prefixes and globs.
+#[derive(Clone)]
+struct Suggesting {
+    words: Vec<&'static str>,
+}
+
+impl TypedValueParser for Suggesting {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, clap::Error> {
+        TypedValueParser::parse_ref(&crate::cli::item, command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.words.iter().map(|word| PossibleValue::new(*word))))
+    }
+}
+
+/// For `-h`, on a line each.
+const BRIEF_EXAMPLES: [(&str, &str); 3] = [
+    ("cluster-health --wait-timeout 5m || exit 1", "gate a pipeline"),
+    ("cluster-health --wait-timeout 15m --expect-control-planes 3", "after a bootstrap"),
+    ("cluster-health --wait-timeout 5m --report junit=health.xml", "with a JUnit report"),
+];
 
 const EXAMPLES: [(&str, &str); 6] = [
     (
@@ -104,9 +200,9 @@ fn needs(check: &Check) -> Vec<String> {
     }
     let rights: std::collections::BTreeSet<_> = check.facts.iter().filter_map(|fact| fact.right()).collect();
     needs.extend(rights.into_iter().map(|right| match right {
-        checks::Right::Resource("", plural) => format!("get, list {plural}"),
-        checks::Right::Resource(group, plural) => format!("get, list {plural}.{group}"),
-        checks::Right::Url(url) => format!("get {url}"),
+        Right::Resource("", plural) => format!("get, list {plural}"),
+        Right::Resource(group, plural) => format!("get, list {plural}.{group}"),
+        Right::Url(url) => format!("get {url}"),
     }));
     needs
 }
@@ -124,11 +220,34 @@ mod tests {
         command().debug_assert();
     }
 
+    /// Nobody reads more at a prompt.
+    #[test]
+    fn short_help_fits_on_a_screen() {
+        let help = brief_command().render_help().to_string();
+        let lines = help.lines().count();
+        assert!(lines <= 60, "{lines} lines:\n{help}");
+        for expected in ["--wait-timeout", "Exit codes: 0 healthy", "Examples:"] {
+            assert!(help.contains(expected), "{help}");
+        }
+        assert!(!help.contains("env:"), "{help}");
+    }
+
+    /// Ids may be prefixes and globs, too; the words are for shells.
+    #[test]
+    fn what_is_offered_is_not_all_that_is_taken() {
+        for check in ["etcd.*", "k8s", "3", "etcd.quorum"] {
+            command().try_get_matches_from(["cluster-health", "--check", check]).unwrap();
+        }
+        assert!(command().try_get_matches_from(["cluster-health", "--check", ""]).is_err());
+    }
+
     #[test]
     fn every_command_writes() {
         for command in [
-            Command::List { output: ListOutput::Text },
-            Command::List { output: ListOutput::Json },
+            Command::List { reasons: false, causes: false, output: ListOutput::Text },
+            Command::List { reasons: false, causes: false, output: ListOutput::Json },
+            Command::List { reasons: true, causes: false, output: ListOutput::Text },
+            Command::List { reasons: false, causes: true, output: ListOutput::Json },
             Command::Explain { topic: "quorum-lost".to_owned() },
             Command::Schema,
             Command::Completions { shell: clap_complete::Shell::Bash },

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use crate::checks::{self, Check, Right};
+use crate::checks::{self, Check};
+use crate::model::{Fact, Right};
 
 const HEADER: &str = "\
 # What cluster-health reads of Kubernetes, and nothing else. Made by `cluster-health rbac`.
@@ -15,7 +16,7 @@ const HEADER: &str = "\
 pub(super) fn write(checks: &[&'static Check], out: &mut impl Write) -> io::Result<()> {
     let mut resources: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut urls = BTreeSet::new();
-    for right in checks::facts(checks).into_iter().filter_map(checks::Fact::right) {
+    for right in checks::facts(checks).into_iter().filter_map(Fact::right) {
         match right {
             Right::Resource(group, plural) => {
                 resources.entry(group).or_default().insert(plural);

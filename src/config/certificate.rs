@@ -1,11 +1,14 @@
 //! What a client certificate says of itself.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use jiff::Timestamp;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-use super::pem;
+use super::yaml::Value;
+use super::{ConfigError, pem};
 use crate::snapshot::{Certificate, Validity};
 
 /// Who will look at the certificate: they differ in what they make of a missing extended key usage.
@@ -56,6 +59,29 @@ pub(crate) enum Fault {
     Key(String),
 }
 
+/// The bytes of a certificate or a key, and the value that they come from.
+pub(super) type Half<'a> = Option<(Value<'a>, Vec<u8>)>;
+
+/// A client certificate and its key, which are both there or both not. `names`: what is missing if one is.
+pub(super) fn pair(
+    certificate: Half<'_>,
+    key: Half<'_>,
+    names: [&str; 2],
+    peer: Peer,
+) -> Result<Option<Identity>, ConfigError> {
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some((there, _)), None) => Err(there.error(format_args!("is there, and `{}` is missing", names[1]))),
+        (None, Some((there, _))) => Err(there.error(format_args!("is there, and `{}` is missing", names[0]))),
+        (Some((of_chain, chain)), Some((of_key, key))) => {
+            identity(&chain, &key, peer).map(Some).map_err(|fault| match fault {
+                Fault::Certificate(problem) => of_chain.error(problem),
+                Fault::Key(problem) => of_key.error(problem),
+            })
+        }
+    }
+}
+
 /// Reads a client certificate and its key. A key of another certificate is a fact, not an error.
 pub(crate) fn identity(certificate_pem: &[u8], key_pem: &[u8], peer: Peer) -> Result<Identity, Fault> {
     let chain = pem::certificates(certificate_pem).map_err(Fault::Certificate)?;
@@ -104,6 +130,22 @@ pub(crate) fn validity(leaf: &[u8]) -> Option<Validity> {
         not_before: timestamp(validity.not_before.timestamp()),
         not_after: timestamp(validity.not_after.timestamp()),
     })
+}
+
+/// Whom a certificate (DER) is for: common name, DNS names and addresses.
+pub(crate) fn names(leaf: &[u8]) -> Vec<String> {
+    let Ok((_, parsed)) = X509Certificate::from_der(leaf) else { return Vec::new() };
+    let common = parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok().map(str::to_owned));
+    let alternative = parsed.subject_alternative_name().ok().flatten();
+    let alternative = alternative.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match **bytes {
+            [a, b, c, d] => Some(Ipv4Addr::new(a, b, c, d).to_string()),
+            _ => <[u8; 16]>::try_from(*bytes).ok().map(|bytes| Ipv6Addr::from(bytes).to_string()),
+        },
+        _ => None,
+    });
+    common.chain(alternative).collect()
 }
 
 /// Every certificate of a CA bundle has to be one that rustls would trust.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use super::{ConfigError, shown_path};
@@ -13,6 +13,22 @@ pub(super) const LARGEST: u64 = 4 << 20;
 
 /// How long a file may take: enough for a decrypting process substitution or a slow network mount.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Of the thread that reads, whatever the environment says.
+const STACK: usize = 256 << 10;
+
+/// Whatever was read, or would be.
+static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// All files that were read so far: nothing else may be written in their place.
+pub(crate) fn inputs() -> Vec<PathBuf> {
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// A file that somebody else will read or run.
+pub(super) fn is_input(path: &Path) {
+    NAMED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+}
 
 /// The bytes of a regular file or pipe. Never more than [`LARGEST`], never later than ten seconds.
 ///
@@ -30,10 +46,12 @@ pub(super) fn contents(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn contents_within(path: &Path, patience: Duration) -> Result<Vec<u8>, String> {
+    is_input(path);
     let (sender, receiver) = mpsc::sync_channel(1);
     let owned: PathBuf = path.to_owned();
     std::thread::Builder::new()
         .name("config-file".to_owned())
+        .stack_size(STACK)
         .spawn(move || drop(sender.send(read_now(&owned))))
         .map_err(|error| error.kind().to_string())?;
     receiver.recv_timeout(patience).map_err(|_| format!("nothing came to its end within {} s", patience.as_secs()))?

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::kubeconfig::{Document, KubeAccess, Options, access, in_cluster};
+use super::kubeconfig::{KubeAccess, Options, access, in_cluster};
 use super::talosconfig::exists;
-use super::{ConfigError, Environment, file, path_text, shown_path, yaml};
-use crate::checks::Reason;
+use super::yaml::Document;
+use super::{ConfigError, Environment, file, path_text, shown_path};
+use crate::model::Reason;
 
 /// What the command line says of Kubernetes credentials.
 #[derive(Clone, Debug, Default)]
@@ -109,7 +110,7 @@ pub(crate) fn from_talos(text: &[u8], options: &Options, environment: &Environme
     let text = file::text(text.to_vec()).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
     // A context of the user's own kubeconfig is not one of this.
     let options = Options { context: None, ..options.clone() };
-    access(&[parse(name, text, None)?], SOURCE.to_owned(), false, &options, environment)
+    access(&[Document::parse(name, text, None)?], SOURCE.to_owned(), false, &options, environment)
 }
 
 /// The first few paths; none if one of them is no path: then all are pieces of something else.
@@ -121,16 +122,7 @@ fn joined(paths: &[PathBuf]) -> String {
 fn document(path: &Path) -> Result<Document, ConfigError> {
     let text = file::read_text(path, "kubeconfig")?;
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    parse(format!("kubeconfig {}", shown_path(path)), text, Some(folder))
-}
-
-fn parse(name: String, text: String, folder: Option<PathBuf>) -> Result<Document, ConfigError> {
-    let root = yaml::parse(&text).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
-    let document = Document { name, text, root, folder };
-    if !matches!(document.root, yaml::Node::Map(_)) {
-        return Err(document.place().wrong(&document.root, "a mapping"));
-    }
-    Ok(document)
+    Document::parse(format!("kubeconfig {}", shown_path(path)), text, Some(folder))
 }
 
 #[cfg(test)]

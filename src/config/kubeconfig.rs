@@ -3,6 +3,7 @@
 //! Files that it names are read here, bounded, so that the client reads none (but a token file, which changes while we
 //! wait) and no error of the client's own can quote them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -11,13 +12,12 @@ use base64::engine::general_purpose::STANDARD;
 use kube::config::{AuthInfo, Cluster, ExecAuthCluster, ExecConfig, ExecInteractiveMode, NamedExtension};
 use rustls::pki_types::CertificateDer;
 
-use super::certificate::{self, Fault, Identity, Peer};
+use super::certificate::{self, Identity, Peer};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Routes, Setting};
-use super::talosconfig::decode;
-use super::yaml::{Node, Place};
+use super::yaml::{Document, Node, Value};
 use super::{ConfigError, Environment, choose_context, file, listed, path_text, pem, shown};
-use crate::checks::Reason;
+use crate::model::Reason;
 use crate::snapshot::KubernetesCredentials;
 
 /// What the command line puts in place of the file's values.
@@ -51,54 +51,24 @@ impl fmt::Debug for KubeAccess {
     }
 }
 
-/// One parsed file.
-pub(super) struct Document {
-    /// ``kubeconfig `/path` ``.
-    pub(super) name: String,
-    pub(super) text: String,
-    pub(super) root: Node,
-    /// What its relative paths are relative to. `None`: it may not name files or programs.
-    pub(super) folder: Option<PathBuf>,
-}
-
-impl Document {
-    pub(super) fn place(&self) -> Place<'_> {
-        Place::top(&self.name, &self.text)
-    }
-}
-
-/// A named entry of `clusters`, `contexts` or `users`.
-struct Entry<'a> {
-    document: &'a Document,
-    place: Place<'a>,
-    node: &'a Node,
-}
-
-impl Entry<'_> {
-    fn error(&self, key: &str, problem: &str) -> ConfigError {
-        ConfigError::unreadable(format!("{} {problem}", self.place.key(key).name()))
-    }
-
-    fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
-        self.place.text_at(self.node, key)
-    }
-
-    /// `KEY-data` in base64, or the file that `KEY` names; and the key that was used.
-    fn bytes(&self, key: &str) -> Result<Option<(String, Vec<u8>)>, ConfigError> {
-        let data = format!("{key}-data");
-        if let Some(text) = self.text(&data)? {
-            return decode(&self.place.key(&data), &text).map(|bytes| Some((data, bytes)));
+impl Value<'_> {
+    /// `KEY-data` in base64, or the file that `KEY` names; and which of the two it is.
+    fn bytes(&self, key: &str) -> Result<Option<(Self, Vec<u8>)>, ConfigError> {
+        let data = self.key(&format!("{key}-data"));
+        if let Some(bytes) = data.decoded()? {
+            return Ok(Some((data, bytes)));
         }
-        let Some(file) = self.file(key)? else { return Ok(None) };
-        let bytes = file::contents(&file.path).map_err(|problem| self.error(key, &file.problem(&problem)))?;
-        Ok(Some((key.to_owned(), bytes)))
+        let value = self.key(key);
+        let Some(file) = value.file()? else { return Ok(None) };
+        let bytes = file::contents(&file.path).map_err(|problem| value.error(file.problem(&problem)))?;
+        Ok(Some((value, bytes)))
     }
 
-    fn file(&self, key: &str) -> Result<Option<NamedFile>, ConfigError> {
-        let Some(written) = self.text(key)? else { return Ok(None) };
+    fn file(&self) -> Result<Option<NamedFile>, ConfigError> {
+        let Some(written) = self.text()? else { return Ok(None) };
         match &self.document.folder {
             Some(folder) => Ok(Some(NamedFile { path: folder.join(&written), written })),
-            None => Err(self.error(key, "names a file of this machine, which is not opened for others")),
+            None => Err(self.error("names a file of this machine, which is not opened for others")),
         }
     }
 }
@@ -121,37 +91,21 @@ impl NamedFile {
     }
 }
 
-/// All entries of one kind. The first file that has a name wins.
-fn entries<'a>(documents: &'a [Document], list: &str, inner: &str) -> Result<Vec<(String, Entry<'a>)>, ConfigError> {
-    let mut all: Vec<(String, Entry<'a>)> = Vec::new();
+/// All entries of one kind: of `clusters`, `contexts` or `users`. The first file that has a name wins.
+fn entries<'a>(documents: &'a [Document], list: &str, inner: &str) -> Result<Vec<(String, Value<'a>)>, ConfigError> {
+    let mut all: Vec<(String, Value<'a>)> = Vec::new();
     for document in documents {
-        let earlier: std::collections::BTreeSet<String> = all.iter().map(|(name, _)| name.clone()).collect();
-        let mut here = std::collections::BTreeSet::new();
-        let place = document.place().key(list);
-        let items = match document.root.get(list) {
-            None => continue,
-            Some(Node::List(items)) => items,
-            Some(other) => return Err(place.wrong(other, "a list")),
-        };
-        for (index, item) in items.iter().enumerate() {
-            let place = place.item(index);
-            if !matches!(item, Node::Map(_)) {
-                return Err(place.wrong(item, "a mapping"));
-            }
-            let Some(name) = place.text_at(item, "name")? else {
-                return Err(ConfigError::unreadable(format!("{} has no `name`", place.name())));
-            };
+        let earlier: BTreeSet<String> = all.iter().map(|(name, _)| name.clone()).collect();
+        let mut here = BTreeSet::new();
+        for item in document.top().key(list).items("a list")? {
+            let item = item.map()?;
+            let Some(name) = item.key("name").text()? else { return Err(item.error("has no `name`")) };
             if !here.insert(name.clone()) {
-                return Err(ConfigError::unreadable(format!("{} has the name of an entry before it", place.name())));
+                return Err(item.error("has the name of an entry before it"));
             }
-            if earlier.contains(&name) {
-                continue;
-            }
-            let place = place.key(inner);
-            match item.get(inner) {
-                Some(node @ Node::Map(_)) => all.push((name, Entry { document, place, node })),
-                None => all.push((name, Entry { document, place, node: &Node::Null })),
-                Some(other) => return Err(place.wrong(other, "a mapping")),
+            if !earlier.contains(&name) {
+                let entry = item.key(inner);
+                all.push((name, if entry.is_there() { entry.map()? } else { entry }));
             }
         }
     }
@@ -168,40 +122,35 @@ pub(super) fn access(
 ) -> Result<KubeAccess, ConfigError> {
     let (name, context) = select(documents, options)?;
     let reference = |key: &str, list: &str, inner: &str| {
-        let Some(wanted) = context.text(key)? else { return Ok(None) };
+        let named = context.key(key);
+        let Some(wanted) = named.text()? else { return Ok(None) };
         let found = entries(documents, list, inner)?.into_iter().find(|(name, _)| *name == wanted);
-        found.map(|(_, entry)| Some(entry)).ok_or_else(|| {
-            context.error(key, &format!("names {}, and there is no such entry in `{list}`", shown(&wanted)))
-        })
+        let missing = || named.error(format_args!("names {}, and there is no such entry in `{list}`", shown(&wanted)));
+        found.map(|(_, entry)| Some(entry)).ok_or_else(missing)
     };
-    let cluster = reference("cluster", "clusters", "cluster")?
-        .ok_or_else(|| ConfigError::unreadable(format!("{} has no `cluster`", context.place.name())))?;
+    let cluster = reference("cluster", "clusters", "cluster")?.ok_or_else(|| context.error("has no `cluster`"))?;
     let user = reference("user", "users", "user")?;
 
     let (endpoint, url) = server(&cluster, options)?;
-    let ca = match cluster.bytes("certificate-authority")? {
-        None => None,
-        Some((key, bundle)) => Some(certificate::roots(&bundle).map_err(|problem| cluster.error(&key, &problem))?),
-    };
-    let setting = match cluster.text("proxy-url")? {
-        None => Setting::Environment,
-        Some(url) => Setting::parse(&url).map_err(|problem| cluster.error("proxy-url", problem))?,
-    };
-    let routes = Routes::new(setting, environment);
+    let ca = cluster.bytes("certificate-authority")?;
+    let ca =
+        ca.map(|(value, bundle)| certificate::roots(&bundle).map_err(|problem| value.error(problem))).transpose()?;
+    let routes = Routes::new(Setting::of(&cluster.key("proxy-url"))?, environment);
     routes.to(&endpoint)?;
 
     let mut config = client(url, ca.as_deref());
     // As in talosctl, a forced endpoint has to be in the certificate under its own name.
-    config.tls_server_name = cluster.text("tls-server-name")?.filter(|_| options.k8s_endpoint.is_none());
-    config.disable_compression = cluster.place.bool_at(cluster.node, "disable-compression")?;
-    if let Some(namespace) = context.text("namespace")? {
+    config.tls_server_name = cluster.key("tls-server-name").text()?.filter(|_| options.k8s_endpoint.is_none());
+    config.disable_compression = cluster.key("disable-compression").bool()?;
+    if let Some(namespace) = context.key("namespace").text()? {
         config.default_namespace = namespace;
     }
     let mut identity = None;
     if let Some(user) = &user {
         identity = log_in(user, explicit, &mut config.auth_info)?;
-        if let Some(exec) = user.node.get("exec") {
-            config.auth_info.exec = Some(plugin(user, exec, explicit, &cluster, &config)?);
+        let exec = user.key("exec");
+        if exec.is_there() {
+            config.auth_info.exec = Some(plugin(&exec.map()?, explicit, &cluster, &config)?);
         }
     }
     Ok(KubeAccess {
@@ -210,7 +159,7 @@ pub(super) fn access(
             explicit,
             context: name,
             server: shown_server(&config.cluster_url, &endpoint),
-            certificate: identity.as_ref().map(|identity| identity.facts.clone()),
+            certificate: identity.map(|identity| identity.facts),
         },
         config,
         endpoint,
@@ -218,19 +167,15 @@ pub(super) fn access(
     })
 }
 
-fn select<'a>(documents: &'a [Document], options: &Options) -> Result<(String, Entry<'a>), ConfigError> {
-    let contexts = entries(documents, "contexts", "context")?;
+fn select<'a>(documents: &'a [Document], options: &Options) -> Result<(String, Value<'a>), ConfigError> {
+    let mut contexts = entries(documents, "contexts", "context")?;
     let first = &documents[0].name;
-    let names = contexts.iter().map(|(name, _)| name.as_str());
     if contexts.is_empty() {
         return Err(ConfigError::unreadable(format!("{first} has no contexts")));
     }
-    let mut current = None;
-    for document in documents {
-        if current.is_none() {
-            current = document.place().text_at(&document.root, "current-context")?;
-        }
-    }
+    let names = contexts.iter().map(|(name, _)| name.as_str());
+    let mut current = documents.iter().map(|document| document.top().key("current-context").text());
+    let current = current.find_map(Result::transpose).transpose()?;
     let (wanted, by) = match (&options.context, current) {
         (Some(name), _) => (name.clone(), "`--kube-context` names"),
         (None, Some(name)) => (name, "its `current-context` names"),
@@ -239,55 +184,49 @@ fn select<'a>(documents: &'a [Document], options: &Options) -> Result<(String, E
                 .hint(format!("pass `--kube-context`; there are {}", listed(names))));
         }
     };
-    if !contexts.iter().any(|(name, _)| *name == wanted) {
+    let Some(at) = contexts.iter().position(|(name, _)| *name == wanted) else {
         let message = format!("{first}: {by} {}, and there is no such context", shown(&wanted));
         return Err(ConfigError::new(Reason::ContextUnknown, message).hint(choose_context(&wanted, names)));
-    }
-    contexts
-        .into_iter()
-        .find(|(name, _)| *name == wanted)
-        .ok_or_else(|| ConfigError::new(Reason::ContextUnknown, "there is no such context"))
+    };
+    Ok(contexts.swap_remove(at))
+}
+
+/// `--k8s-endpoint`.
+fn forced(options: &Options) -> Result<Option<Endpoint>, ConfigError> {
+    let forced = options.k8s_endpoint.as_deref().map(endpoint::kubernetes).transpose();
+    forced.map_err(|problem| ConfigError::unreadable(format!("`--k8s-endpoint` {problem}")))
 }
 
 /// The server's address, or `--k8s-endpoint` in its place. What would go there unverified or in the clear is refused.
-fn server(cluster: &Entry<'_>, options: &Options) -> Result<(Endpoint, http::Uri), ConfigError> {
-    const INSECURE: &str = "insecure-skip-tls-verify";
-    if cluster.place.bool_at(cluster.node, INSECURE)? {
-        let place = cluster.place.key(INSECURE).name();
-        return Err(ConfigError::new(
-            Reason::KubeconfigInsecure,
-            format!("{place} is `true`: whoever answers would be believed"),
-        )
-        .hint("remove it and give the cluster's `certificate-authority-data`"));
+fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri), ConfigError> {
+    let insecure =
+        |value: &Value<'_>, why: &str| ConfigError::new(Reason::KubeconfigInsecure, format!("{} {why}", value.name()));
+    let unverified = cluster.key("insecure-skip-tls-verify");
+    if unverified.bool()? {
+        return Err(insecure(&unverified, "is `true`: whoever answers would be believed")
+            .hint("remove it and give the cluster's `certificate-authority-data`"));
     }
-    if let Some(forced) = &options.k8s_endpoint {
-        let endpoint = endpoint::kubernetes(forced)
-            .map_err(|problem| ConfigError::unreadable(format!("`--k8s-endpoint` {problem}")))?;
+    if let Some(endpoint) = forced(options)? {
         let url = format!("https://{endpoint}/").parse();
         return url
             .map(|url| (endpoint, url))
             .map_err(|_| ConfigError::unreadable("`--k8s-endpoint` is not usable in a URL"));
     }
-    let Some(text) = cluster.text("server")? else {
-        return Err(ConfigError::unreadable(format!("{} has no `server`", cluster.place.name())));
-    };
+    let server = cluster.key("server");
+    let Some(text) = server.text()? else { return Err(cluster.error("has no `server`")) };
     let Some(rest) = text.strip_prefix("https://") else {
         return Err(if text.contains("://") && !text.starts_with("http://") {
-            cluster.error("server", "does not begin with `https://`")
+            server.error("does not begin with `https://`")
         } else {
-            let place = cluster.place.key("server").name();
-            ConfigError::new(
-                Reason::KubeconfigInsecure,
-                format!("{place} is not `https://`: credentials would go in the clear"),
-            )
+            insecure(&server, "is not `https://`: credentials would go in the clear")
         });
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
-        return Err(cluster.error("server", "carries credentials in the URL"));
+        return Err(server.error("carries credentials in the URL"));
     }
-    let endpoint = endpoint::split(authority, 443).map_err(|problem| cluster.error("server", problem))?;
-    let url = text.parse::<http::Uri>().map_err(|_| cluster.error("server", "is not a URL"))?;
+    let endpoint = endpoint::split(authority, 443).map_err(|problem| server.error(problem))?;
+    let url = text.parse::<http::Uri>().map_err(|_| server.error("is not a URL"))?;
     Ok((endpoint, url))
 }
 
@@ -308,51 +247,42 @@ fn client(url: http::Uri, ca: Option<&[CertificateDer<'static>]>) -> kube::Confi
 }
 
 /// Fills in everything but the plugin.
-fn log_in(user: &Entry<'_>, explicit: bool, auth: &mut AuthInfo) -> Result<Option<Identity>, ConfigError> {
-    if user.node.get("auth-provider").is_some() {
-        return Err(user
-            .error("auth-provider", "is not supported: Kubernetes has removed such providers")
+fn log_in(user: &Value<'_>, explicit: bool, auth: &mut AuthInfo) -> Result<Option<Identity>, ConfigError> {
+    let (provider, exec) = (user.key("auth-provider"), user.key("exec"));
+    if provider.is_there() {
+        return Err(provider
+            .error("is not supported: Kubernetes has removed such providers")
             .hint("use a client certificate, a token, or an `exec` plugin"));
     }
-    if user.node.get("exec").is_some() && !explicit {
-        return Err(user
-            .error("exec", "is a program, and is run only from a kubeconfig that was named on the command line")
+    if exec.is_there() && !explicit {
+        return Err(exec
+            .error("is a program, and is run only from a kubeconfig that was named on the command line")
             .hint("pass the file with `--kubeconfig`"));
     }
-    let pair = (user.bytes("client-certificate")?, user.bytes("client-key")?);
-    let identity = match pair {
-        (None, None) => None,
-        (Some((key, _)), None) => return Err(user.error(&key, "is there, and `client-key-data` is missing")),
-        (None, Some((key, _))) => return Err(user.error(&key, "is there, and `client-certificate-data` is missing")),
-        (Some((certificate_key, chain)), Some((key_key, key))) => {
-            Some(certificate::identity(&chain, &key, Peer::Kubernetes).map_err(|fault| match fault {
-                Fault::Certificate(problem) => user.error(&certificate_key, &problem),
-                Fault::Key(problem) => user.error(&key_key, &problem),
-            })?)
-        }
-    };
+    let (chain, key) = (user.bytes("client-certificate")?, user.bytes("client-key")?);
+    let names = ["client-certificate-data", "client-key-data"];
+    let identity = certificate::pair(chain, key, names, Peer::Kubernetes)?;
     if let Some(identity) = &identity {
         auth.client_certificate_data = Some(STANDARD.encode(identity.chain_pem()));
         auth.client_key_data = Some(STANDARD.encode(identity.key_pem()).into());
     }
-    if let Some(token) = user.text("token")? {
-        auth.token = Some(token_text(&token).map_err(|problem| user.error("token", problem))?.into());
-    } else if let Some(file) = user.file("tokenFile")? {
-        token_file(&file.path, auth).map_err(|problem| user.error("tokenFile", &file.problem(&problem)))?;
+    let (token, file) = (user.key("token"), user.key("tokenFile"));
+    if let Some(text) = token.text()? {
+        auth.token = Some(token_text(&text).map_err(|problem| token.error(problem))?.into());
+    } else if let Some(named) = file.file()? {
+        token_file(&named.path, auth).map_err(|problem| file.error(named.problem(&problem)))?;
     }
-    auth.username = user.text("username")?;
-    auth.password = user.text("password")?.map(Into::into);
-    auth.impersonate = user.text("as")?;
-    auth.impersonate_uid = user.text("as-uid")?;
-    auth.impersonate_groups = Some(user.place.texts_at(user.node, "as-groups")?).filter(|groups| !groups.is_empty());
-    if user.node.get("as-user-extra").is_some() {
-        return Err(user.error("as-user-extra", "is not supported"));
-    }
-    Ok(identity)
+    auth.username = user.key("username").text()?;
+    auth.password = user.key("password").text()?.map(Into::into);
+    auth.impersonate = user.key("as").text()?;
+    auth.impersonate_uid = user.key("as-uid").text()?;
+    auth.impersonate_groups = Some(user.key("as-groups").texts()?).filter(|groups| !groups.is_empty());
+    let extra = user.key("as-user-extra");
+    if extra.is_there() { Err(extra.error("is not supported")) } else { Ok(identity) }
 }
 
 /// A token fit for a header.
-fn token_text(text: &str) -> Result<String, &'static str> {
+pub(super) fn token_text(text: &str) -> Result<String, &'static str> {
     let token = text.trim();
     if token.is_empty() {
         Err("is empty")
@@ -363,12 +293,17 @@ fn token_text(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// The client re-reads the file, since tokens of pods change; but it does not trim, so a padded token is taken as it is now.
-fn token_file(path: &Path, auth: &mut AuthInfo) -> Result<(), String> {
+/// The token that a file has by now.
+pub(crate) fn token_in(path: &Path) -> Result<String, String> {
     let text = String::from_utf8(file::contents(path)?).map_err(|_| "is not text".to_owned())?;
-    let token = token_text(&text)?;
+    token_text(&text).map_err(str::to_owned)
+}
+
+/// The client re-reads the file, since tokens of pods change. What a pipe has said is said once.
+fn token_file(path: &Path, auth: &mut AuthInfo) -> Result<(), String> {
+    let token = token_in(path)?;
     let regular = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    match path.to_str().filter(|_| regular && token == text) {
+    match path.to_str().filter(|_| regular) {
         Some(path) => auth.token_file = Some(path.to_owned()),
         None => auth.token = Some(token.into()),
     }
@@ -376,43 +311,37 @@ fn token_file(path: &Path, auth: &mut AuthInfo) -> Result<(), String> {
 }
 
 fn plugin(
-    user: &Entry<'_>,
-    exec: &Node,
+    exec: &Value<'_>,
     explicit: bool,
-    cluster: &Entry<'_>,
+    cluster: &Value<'_>,
     config: &kube::Config,
 ) -> Result<ExecConfig, ConfigError> {
-    let place = user.place.key("exec");
-    if !matches!(exec, Node::Map(_)) {
-        return Err(place.wrong(exec, "a mapping"));
-    }
-    let fail = |key: &str, problem: &str| ConfigError::unreadable(format!("{} {problem}", place.key(key).name()));
-    let Some(folder) = user.document.folder.as_deref().filter(|_| explicit) else {
-        return Err(fail("command", "is a program of this machine, which is not run for others"));
+    let (command, mode) = (exec.key("command"), exec.key("interactiveMode"));
+    let Some(folder) = exec.document.folder.as_deref().filter(|_| explicit) else {
+        return Err(command.error("is a program of this machine, which is not run for others"));
     };
-    let Some(command) = place.text_at(exec, "command")? else { return Err(fail("command", "is missing")) };
-    if place.text_at(exec, "interactiveMode")?.as_deref() == Some("Always") {
-        return Err(fail("interactiveMode", "is `Always`, and nobody can be asked"));
+    let Some(command) = command.text()? else { return Err(command.error("is missing")) };
+    if mode.text()?.as_deref() == Some("Always") {
+        return Err(mode.error("is `Always`, and nobody can be asked"));
     }
     let mut environment = Vec::new();
-    match exec.get("env") {
-        None => {}
-        Some(Node::List(items)) => {
-            for (index, item) in items.iter().enumerate() {
-                let place = place.key("env").item(index);
-                let name = place.text_at(item, "name")?.unwrap_or_default();
-                let value = place.text_at(item, "value")?.unwrap_or_default();
-                environment.push([("name".to_owned(), name), ("value".to_owned(), value)].into());
-            }
-        }
-        Some(other) => return Err(place.key("env").wrong(other, "a list")),
+    for item in exec.key("env").items("a list")? {
+        let text = |key: &str| item.key(key).text().map(|text| (key.to_owned(), text.unwrap_or_default()));
+        environment.push([text("name")?, text("value")?].into());
     }
-    let provide_cluster_info = place.bool_at(exec, "provideClusterInfo")?;
+    // Only what looks like a path is one; the rest is looked up in PATH.
+    let command = if command.contains('/') {
+        let path = folder.join(&command);
+        file::is_input(&path);
+        path.display().to_string()
+    } else {
+        command
+    };
+    let provide_cluster_info = exec.key("provideClusterInfo").bool()?;
     Ok(ExecConfig {
-        api_version: place.text_at(exec, "apiVersion")?,
-        // Only what looks like a path is one; the rest is looked up in PATH.
-        command: Some(if command.contains('/') { folder.join(&command).display().to_string() } else { command }),
-        args: Some(place.texts_at(exec, "args")?),
+        api_version: exec.key("apiVersion").text()?,
+        command: Some(command),
+        args: Some(exec.key("args").texts()?),
         env: Some(environment),
         interactive_mode: Some(ExecInteractiveMode::Never),
         provide_cluster_info,
@@ -422,29 +351,23 @@ fn plugin(
 }
 
 /// What a plugin may want to know of the cluster.
-fn cluster_info(cluster: &Entry<'_>, config: &kube::Config) -> Result<ExecAuthCluster, ConfigError> {
+fn cluster_info(cluster: &Value<'_>, config: &kube::Config) -> Result<ExecAuthCluster, ConfigError> {
     let ca = config.root_cert.iter().flatten().map(|der| CertificateDer::from(der.as_slice())).collect::<Vec<_>>();
-    let extensions = match cluster.node.get("extensions") {
-        Some(Node::List(items)) => items
-            .iter()
-            .filter_map(|item| match (item.get("name"), item.get("extension")) {
-                (Some(Node::Text(name)), Some(extension)) => {
-                    Some(NamedExtension { name: name.clone(), extension: extension.to_json() })
-                }
-                _ => None,
-            })
-            .collect(),
-        _ => Vec::new(),
+    let extension = |item: &Value<'_>| match (item.key("name").node, item.key("extension")) {
+        (Node::Text(name), extension) if extension.is_there() => {
+            Some(NamedExtension { name: name.clone(), extension: extension.node.to_json() })
+        }
+        _ => None,
     };
+    let extensions = cluster.key("extensions").items("a list").unwrap_or_default();
     let shape = Cluster {
         server: Some(config.cluster_url.to_string()),
         certificate_authority_data: (!ca.is_empty()).then(|| STANDARD.encode(pem::encode_certificates(&ca))),
         tls_server_name: config.tls_server_name.clone(),
-        extensions: Some(extensions),
+        extensions: Some(extensions.iter().filter_map(extension).collect()),
         ..Cluster::default()
     };
-    ExecAuthCluster::try_from(&shape)
-        .map_err(|_| ConfigError::unreadable(format!("{} cannot be told to the plugin", cluster.place.name())))
+    ExecAuthCluster::try_from(&shape).map_err(|_| cluster.error("cannot be told to the plugin"))
 }
 
 /// The pod's own credentials. Everything is re-done here that kube does, because kube reads without bounds and from the
@@ -462,11 +385,7 @@ pub(super) fn in_cluster(
     };
     let port: u16 = port.parse().map_err(|_| fail("`KUBERNETES_SERVICE_PORT` is not a port"))?;
     let host = endpoint::split(host, port).map_err(|_| fail("`KUBERNETES_SERVICE_HOST` is not a host"))?.host;
-    let endpoint = match &options.k8s_endpoint {
-        Some(forced) => endpoint::kubernetes(forced)
-            .map_err(|problem| ConfigError::unreadable(format!("`--k8s-endpoint` {problem}")))?,
-        None => Endpoint::new(&host, port),
-    };
+    let endpoint = forced(options)?.unwrap_or_else(|| Endpoint::new(&host, port));
     let url =
         format!("https://{endpoint}/").parse().map_err(|_| fail("the API server's address is not usable in a URL"))?;
     let bundle = file::read(&environment.service_account.join("ca.crt"), "in-cluster CA")?;

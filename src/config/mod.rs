@@ -4,6 +4,7 @@
 //! and its contents never reach an error text. What cannot be used is a [`ConfigError`]; what can be used and is
 //! doubtful (an expired certificate, a foreign key) is a fact for the checks.
 
+pub(crate) mod access;
 pub(crate) mod certificate;
 pub(crate) mod endpoint;
 pub(crate) mod etcd;
@@ -12,6 +13,7 @@ pub(crate) mod kube_sources;
 pub(crate) mod kubeconfig;
 mod line;
 pub(crate) mod pem;
+pub(crate) mod plugin;
 pub(crate) mod proxy;
 pub(crate) mod talosconfig;
 mod yaml;
@@ -26,8 +28,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::checks::Reason;
-use crate::nearest::nearest;
+use crate::model::Reason;
+use crate::text::{nearest, some};
 
 /// Why a configuration cannot be used. Holds nothing secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,10 +169,7 @@ fn looks_secret(text: &str) -> bool {
 
 /// The names to choose from: all that fit, then how many more.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    const MOST: usize = 10;
-    let total = names.len();
-    let text = names.take(MOST).map(shown).collect::<Vec<_>>().join(", ");
-    if total > MOST { format!("{text} and {} more", total - MOST) } else { text }
+    some(names.map(shown), 10)
 }
 
 /// The hint of an unknown context.

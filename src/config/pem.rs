@@ -1,80 +1,57 @@
 //! PEM as Talos, Kubernetes and people write it.
 //!
-//! The usual parsers skip labels that they do not know, and Talos labels its keys `ED25519 PRIVATE KEY`; so a key
-//! "is missing". Problems are told without a byte of what was read.
+//! rustls skips labels that it does not know, and Talos labels its keys `ED25519 PRIVATE KEY`; so a key "is missing".
+//! Problems are told without a byte of what was read.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use pem::{EncodeConfig, LineEnding, Pem, PemError};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
 
 /// A chain or a CA bundle longer than this is no such thing.
 const MOST_BLOCKS: usize = 1000;
 
-struct Block {
-    label: Label,
-    der: Vec<u8>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Label {
-    Certificate,
-    /// Also Talos's `ED25519 PRIVATE KEY`: the body is the same.
-    Pkcs8,
-    Sec1,
-    Pkcs1,
-    Encrypted,
-    Other,
-}
-
-impl Label {
-    fn of(text: &str) -> Self {
-        match text {
-            "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE" => Self::Certificate,
-            "PRIVATE KEY" | "ED25519 PRIVATE KEY" => Self::Pkcs8,
-            "EC PRIVATE KEY" => Self::Sec1,
-            "RSA PRIVATE KEY" => Self::Pkcs1,
-            "ENCRYPTED PRIVATE KEY" => Self::Encrypted,
-            _ => Self::Other,
-        }
-    }
-}
+/// The header of a key that is encrypted without its label saying so.
+const ENCRYPTED: &str = "Proc-Type: 4,ENCRYPTED";
 
 /// All certificates of a text, at least one.
-pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let blocks = blocks(pem)?;
-    let found: Vec<_> =
-        blocks.iter().filter(|block| block.label == Label::Certificate).map(|block| block.der.clone().into()).collect();
-    if found.is_empty() {
-        return Err(match blocks.first() {
-            None => "holds no PEM block".to_owned(),
-            Some(block) if block.label == Label::Other => "holds no PEM certificate".to_owned(),
-            Some(_) => "holds a private key, and no certificate".to_owned(),
-        });
-    }
-    Ok(found)
+pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let blocks = blocks(text)?;
+    let problem = match blocks.first() {
+        None => "holds no PEM block",
+        Some(block) if block.tag().ends_with("PRIVATE KEY") => "holds a private key, and no certificate",
+        Some(_) => "holds no PEM certificate",
+    };
+    let found: Vec<_> = blocks.into_iter().filter(is_certificate).map(|block| block.into_contents().into()).collect();
+    if found.is_empty() { Err(problem.to_owned()) } else { Ok(found) }
+}
+
+fn is_certificate(block: &Pem) -> bool {
+    matches!(block.tag(), "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE")
 }
 
 /// The one private key of a text.
-pub(crate) fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
-    let blocks = blocks(pem)?;
-    let mut keys = blocks.iter().filter_map(|block| {
-        let der = || block.der.clone();
-        match block.label {
-            Label::Pkcs8 => Some(Ok(PrivatePkcs8KeyDer::from(der()).into())),
-            Label::Sec1 => Some(Ok(PrivateSec1KeyDer::from(der()).into())),
-            Label::Pkcs1 => Some(Ok(PrivatePkcs1KeyDer::from(der()).into())),
-            Label::Encrypted => Some(Err("is encrypted with a passphrase, which nobody can be asked for".to_owned())),
-            Label::Certificate | Label::Other => None,
-        }
+pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    let blocks = blocks(text)?;
+    let problem = match blocks.first() {
+        None => "holds no PEM block",
+        Some(_) if blocks.iter().any(is_certificate) => "holds a certificate, and no private key",
+        Some(_) => "holds no private key of a known kind",
+    };
+    let mut keys = blocks.into_iter().filter_map(|block| {
+        Some(Ok(match block.tag() {
+            "ENCRYPTED PRIVATE KEY" => {
+                return Some(Err("is encrypted with a passphrase, which nobody can be asked for".to_owned()));
+            }
+            // Talos's own label: the body is the same.
+            "PRIVATE KEY" | "ED25519 PRIVATE KEY" => PrivatePkcs8KeyDer::from(block.into_contents()).into(),
+            "EC PRIVATE KEY" => PrivateSec1KeyDer::from(block.into_contents()).into(),
+            "RSA PRIVATE KEY" => PrivatePkcs1KeyDer::from(block.into_contents()).into(),
+            _ => return None,
+        }))
     });
     match (keys.next(), keys.next()) {
         (Some(key), None) => key,
         (Some(_), Some(_)) => Err("holds more than one private key".to_owned()),
-        (None, _) if blocks.iter().any(|block| block.label == Label::Certificate) => {
-            Err("holds a certificate, and no private key".to_owned())
-        }
-        (None, _) if blocks.is_empty() => Err("holds no PEM block".to_owned()),
-        (None, _) => Err("holds no private key of a known kind".to_owned()),
+        (None, _) => Err(problem.to_owned()),
     }
 }
 
@@ -94,56 +71,36 @@ pub(crate) fn encode_key(key: &PrivateKeyDer<'_>) -> String {
 }
 
 fn encode(label: &str, der: &[u8]) -> String {
-    let body = STANDARD.encode(der);
-    let mut text = format!("-----BEGIN {label}-----\n");
-    for start in (0..body.len()).step_by(64) {
-        text.push_str(&body[start..body.len().min(start + 64)]);
-        text.push('\n');
-    }
-    text + &format!("-----END {label}-----\n")
+    pem::encode_config(&Pem::new(label, der), EncodeConfig::new().set_line_ending(LineEnding::LF))
 }
 
-fn blocks(pem: &[u8]) -> Result<Vec<Block>, String> {
-    let text = std::str::from_utf8(pem).map_err(|_| "is not PEM but binary (DER?)".to_owned())?;
+/// The blocks of a text: one by one, because `pem` passes over one without an end, and does not say which is wrong.
+fn blocks(text: &[u8]) -> Result<Vec<Pem>, String> {
+    let text = std::str::from_utf8(text).map_err(|_| "is not PEM but binary (DER?)".to_owned())?;
+    // As in Go: blank lines and headers are allowed anywhere, and a block begins and ends at the start of a line.
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.filter(|line| !line.contains(':') || line.starts_with(ENCRYPTED));
+    let text: String = lines.flat_map(|line| ["\n", line]).collect();
     let mut blocks = Vec::new();
-    let mut lines = text.lines().map(str::trim);
-    // Text between blocks (names of CAs, openssl's dumps) is usual.
-    while let Some(line) = lines.next() {
-        let Some(label) = line.strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----")) else {
-            continue;
-        };
-        let number = blocks.len() + 1;
+    for (number, rest) in (1..).zip(text.split("\n-----BEGIN ").skip(1)) {
+        let broken = |problem: &str| format!("PEM block {number} {problem}");
         if number > MOST_BLOCKS {
             return Err(format!("holds more than {MOST_BLOCKS} PEM blocks"));
         }
-        let mut kind = Label::of(label);
-        let mut body = String::new();
-        loop {
-            let Some(line) = lines.next() else { return Err(format!("PEM block {number} has no end")) };
-            if let Some(end) = line.strip_prefix("-----END ") {
-                if end.strip_suffix("-----") != Some(label) {
-                    return Err(format!("PEM block {number} ends with another label than it begins with"));
-                }
-                break;
-            }
-            if line.starts_with("-----") {
-                return Err(format!("PEM block {number} has no end"));
-            }
-            if line.starts_with("Proc-Type:") && line.contains("ENCRYPTED") {
-                kind = Label::Encrypted;
-            }
-            // RFC 1421 headers.
-            if !line.contains(':') {
-                body.extend(line.chars().filter(|c| !c.is_whitespace()));
-            }
+        if !rest.contains("\n-----END ") {
+            return Err(broken("has no end"));
         }
-        if matches!(kind, Label::Encrypted | Label::Other) {
-            // Never used, so never wrong: EC parameters, CRLs.
-            blocks.push(Block { label: kind, der: Vec::new() });
+        if rest.contains(ENCRYPTED) {
+            blocks.push(Pem::new("ENCRYPTED PRIVATE KEY", []));
             continue;
         }
-        let der = STANDARD.decode(body).map_err(|_| format!("PEM block {number} is not valid base64"))?;
-        blocks.push(Block { label: kind, der });
+        // The errors hold what was read.
+        blocks.push(pem::parse(format!("-----BEGIN {rest}")).map_err(|error| match error {
+            PemError::MalformedFraming => broken("has no end"),
+            PemError::MismatchedTags(..) => broken("ends with another label than it begins with"),
+            PemError::InvalidData(_) => broken("is not valid base64"),
+            _ => broken("has no label"),
+        })?);
     }
     Ok(blocks)
 }
@@ -160,6 +117,10 @@ mod tests {
         assert_eq!(certificates(bundle.as_bytes()).unwrap().len(), 2);
         let indented = a.certificate.replace('\n', "\n    ");
         assert_eq!(certificates(indented.as_bytes()).unwrap().len(), 1);
+        let bundle = format!("# -----BEGIN CERTIFICATE----- and so on\n{bundle}");
+        assert_eq!(certificates(bundle.as_bytes()).unwrap().len(), 2);
+        let spaced = a.certificate.replace('\n', "\n\n");
+        assert_eq!(certificates(spaced.as_bytes()).unwrap(), certificates(a.certificate.as_bytes()).unwrap());
         let parameters =
             format!("-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n{}", a.key);
         assert!(private_key(parameters.as_bytes()).is_ok());

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::endpoint::{self, Endpoint};
+use super::yaml::Value;
 use super::{ConfigError, Environment};
 
 /// How to dial.
@@ -81,6 +82,11 @@ impl Setting {
     /// `direct` or a URL. The error is free of the URL, which may hold a password.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if text.eq_ignore_ascii_case("direct") { Ok(Self::Fixed(Proxy::Direct)) } else { parse(text).map(Self::Fixed) }
+    }
+
+    /// What `proxy-url` says.
+    pub(super) fn of(url: &Value<'_>) -> Result<Self, ConfigError> {
+        url.text()?.map_or(Ok(Self::Environment), |text| Self::parse(&text).map_err(|problem| url.error(problem)))
     }
 
     /// The proxy on the way to `target`.

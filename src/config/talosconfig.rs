@@ -1,19 +1,16 @@
 //! The talosconfig: which file, which context, and what is in it.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::CertificateDer;
 
-use super::certificate::{self, Fault, Identity, Peer, validity};
+use super::certificate::{self, Identity, Peer, validity};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Proxy, Setting};
-use super::yaml::{self, Node, Place};
+use super::yaml::{Document, Node, Value};
 use super::{ConfigError, Environment, choose_context, file, shown, shown_path};
-use crate::checks::Reason;
+use crate::model::Reason;
 use crate::snapshot::TalosCredentials;
 
 /// More endpoints or nodes than any cluster has.
@@ -48,7 +45,7 @@ pub(crate) struct Overrides {
 }
 
 /// One context of a talosconfig, ready to be used.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct TalosConfig {
     pub(crate) source: PathBuf,
     /// It came from the pod's Talos mount, so the cluster is the one that we run in.
@@ -80,21 +77,6 @@ impl TalosConfig {
             context: self.context.clone(),
             certificate: self.identity.as_ref().map(|identity| identity.facts.clone()),
         }
-    }
-}
-
-impl fmt::Debug for TalosConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TalosConfig")
-            .field("source", &self.source)
-            .field("in_pod", &self.in_pod)
-            .field("context", &self.context)
-            .field("endpoints", &self.endpoints)
-            .field("nodes", &self.nodes)
-            .field("cluster", &self.cluster)
-            .field("identity", &self.identity)
-            .field("proxy", &self.proxy)
-            .finish_non_exhaustive()
     }
 }
 
@@ -135,51 +117,36 @@ pub(super) fn exists(path: &Path) -> bool {
 /// Reads and understands one context. May take as long as [`file::read`]: call it off the runtime's threads.
 pub(crate) fn load(found: &Found, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
     let text = file::read_text(&found.path, "talosconfig")?;
-    let name = format!("talosconfig {}", shown_path(&found.path));
-    from_text(found, &name, &text, overrides)
+    from_text(found, format!("talosconfig {}", shown_path(&found.path)), text, overrides)
 }
 
-fn from_text(found: &Found, file: &str, text: &str, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
-    let root = yaml::parse(text).map_err(|problem| ConfigError::unreadable(format!("{file}: {problem}")))?;
-    let top = Place::top(file, text);
-    if !matches!(root, Node::Map(_)) {
-        return Err(top.wrong(&root, "a mapping"));
-    }
-    let (name, context) = select(&top, &root, overrides)?;
-    let place = top.key("contexts").key(&name);
-    if !matches!(context, Node::Map(_)) {
-        return Err(place.wrong(context, "a mapping"));
-    }
-
-    refuse_other_auth(&place, context)?;
-    let identity = identity(&place, context)?;
-    let ca = match place.text_at(context, "ca")? {
-        Some(ca) => {
-            let place = place.key("ca");
-            let bundle = decode(&place, &ca)?;
-            certificate::roots(&bundle)
-                .map_err(|problem| ConfigError::unreadable(format!("{} {problem}", place.name())))?
-        }
-        None => {
-            return Err(ConfigError::unreadable(format!("{} has no `ca`: the node's certificate cannot be verified", place.name()))
-                .hint("the system's root certificates are not used for Talos; write a new talosconfig with `talosctl config new`"));
-        }
+fn from_text(found: &Found, file: String, text: String, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
+    let document = Document::parse(file, text, None)?;
+    let (name, context) = select(&document.top(), overrides)?;
+    let context = context.map()?;
+    refuse_other_auth(&context.key("auth"))?;
+    let half = |key: &str| {
+        let value = context.key(key);
+        value.decoded().map(|bytes| Some((value, bytes?)))
     };
-    let proxy = match place.text_at(context, "proxy-url")? {
-        None => Setting::Environment,
-        Some(url) => Setting::parse(&url)
-            .map_err(|problem| ConfigError::unreadable(format!("{} {problem}", place.key("proxy-url").name())))?,
+    let identity = certificate::pair(half("crt")?, half("key")?, ["crt", "key"], Peer::Talos)?;
+    let Some((ca, bundle)) = half("ca")? else {
+        return Err(context.error("has no `ca`: the node's certificate cannot be verified").hint(
+            "the system's root certificates are not used for Talos; write a new talosconfig with `talosctl config new`",
+        ));
     };
-    let nodes = place.texts_at(context, "nodes")?;
+    let ca = certificate::roots(&bundle).map_err(|problem| ca.error(problem))?;
+    let proxy = Setting::of(&context.key("proxy-url"))?;
+    let nodes = context.key("nodes").texts()?;
     if nodes.len() > MOST_ADDRESSES {
-        return Err(ConfigError::unreadable(format!("{} holds more than {MOST_ADDRESSES}", place.key("nodes").name())));
+        return Err(context.key("nodes").error(format_args!("holds more than {MOST_ADDRESSES}")));
     }
     Ok(TalosConfig {
         source: found.path.clone(),
         in_pod: found.origin == Origin::Pod,
-        endpoints: endpoints(&place, context, &overrides.endpoints)?,
+        endpoints: endpoints(&context, &overrides.endpoints)?,
         nodes,
-        cluster: overrides.cluster.clone().filter(|name| !name.is_empty()).or(place.text_at(context, "cluster")?),
+        cluster: overrides.cluster.clone().filter(|name| !name.is_empty()).or(context.key("cluster").text()?),
         context: name,
         ca,
         identity,
@@ -187,113 +154,71 @@ fn from_text(found: &Found, file: &str, text: &str, overrides: &Overrides) -> Re
     })
 }
 
-fn select<'a>(top: &Place<'_>, root: &'a Node, overrides: &Overrides) -> Result<(String, &'a Node), ConfigError> {
-    let contexts = match root.get("contexts") {
-        Some(Node::Map(contexts)) if !contexts.is_empty() => contexts,
-        Some(Node::Map(_)) | None => return Err(ConfigError::unreadable(format!("{} has no contexts", top.name()))),
-        Some(other) => return Err(top.key("contexts").wrong(other, "a mapping of names to contexts")),
+fn select<'a>(top: &Value<'a>, overrides: &Overrides) -> Result<(String, Value<'a>), ConfigError> {
+    let all = top.key("contexts");
+    let contexts = match all.node {
+        Node::Map(contexts) if !contexts.is_empty() => contexts,
+        Node::Map(_) | Node::Null => return Err(top.error("has no contexts")),
+        _ => return Err(all.wrong("a mapping of names to contexts")),
     };
     let names = contexts.iter().map(|(name, _)| name.as_str());
-    let (wanted, by) = match &overrides.context {
-        Some(name) => (name.clone(), "`--context` names"),
-        None => match top.text_at(root, "context")? {
+    let unknown = |message: String| ConfigError::new(Reason::ContextUnknown, message);
+    let (wanted, by) = match (&overrides.context, top.key("context")) {
+        (Some(name), _) => (name.clone(), "`--context` names"),
+        (None, context) => match context.text()? {
             Some(name) => (name, "its `context` names"),
             None => {
-                return Err(ConfigError::new(
-                    Reason::ContextUnknown,
-                    format!("{} does not say which `context` is meant", top.name()),
-                )
-                .hint(format!("pass `--context`; there are {}", super::listed(names))));
+                return Err(unknown(format!("{} does not say which `context` is meant", top.name()))
+                    .hint(format!("pass `--context`; there are {}", super::listed(names))));
             }
         },
     };
-    let context = contexts.iter().find(|(name, _)| *name == wanted).map(|(_, node)| node).ok_or_else(|| {
-        ConfigError::new(
-            Reason::ContextUnknown,
-            format!("{}: {by} {}, and there is no such context", top.name(), shown(&wanted)),
-        )
-        .hint(choose_context(&wanted, names))
-    })?;
+    if !names.clone().any(|name| name == wanted) {
+        let message = format!("{}: {by} {}, and there is no such context", top.name(), shown(&wanted));
+        return Err(unknown(message).hint(choose_context(&wanted, names)));
+    }
+    let context = all.key(&wanted);
     Ok((wanted, context))
 }
 
 /// Ways to log in that Talos itself never asks for. Without them the calls would only be refused, later and more darkly.
-fn refuse_other_auth(place: &Place<'_>, context: &Node) -> Result<(), ConfigError> {
-    let place = place.key("auth");
-    let auth = match context.get("auth") {
-        None => return Ok(()),
-        Some(auth @ Node::Map(_)) => auth,
-        Some(other) => return Err(place.wrong(other, "a mapping")),
-    };
-    if auth.get("siderov1").is_some() {
-        return Err(ConfigError::unreadable(format!("{} logs in through Omni, which is not supported yet", place.key("siderov1").name()))
+fn refuse_other_auth(auth: &Value<'_>) -> Result<(), ConfigError> {
+    if auth.is_there() {
+        auth.clone().map()?;
+    }
+    let (omni, basic) = (auth.key("siderov1"), auth.key("basic"));
+    if omni.is_there() {
+        return Err(omni.error("logs in through Omni, which is not supported yet")
             .hint("use a talosconfig with a client certificate, as `talosctl config new` or Omni's break-glass access write it"));
     }
-    if auth.get("basic").is_some() {
-        return Err(ConfigError::unreadable(format!(
-            "{} logs in with a password, which is not supported",
-            place.key("basic").name()
-        ))
-        .hint("use a talosconfig with a client certificate, as `talosctl config new` writes it"));
+    if basic.is_there() {
+        return Err(basic
+            .error("logs in with a password, which is not supported")
+            .hint("use a talosconfig with a client certificate, as `talosctl config new` writes it"));
     }
     Ok(())
 }
 
-fn identity(place: &Place<'_>, context: &Node) -> Result<Option<Identity>, ConfigError> {
-    let half = |there: &str, missing: &str| {
-        ConfigError::unreadable(format!("{} is there, and `{missing}` is missing", place.key(there).name()))
+fn endpoints(context: &Value<'_>, flags: &[String]) -> Result<Vec<Endpoint>, ConfigError> {
+    let read = |text: &str, at: &dyn Fn() -> String| {
+        let fail = |problem| ConfigError::unreadable(format!("{}: the endpoint {} {problem}", at(), shown(text)));
+        endpoint::talos(text).map_err(fail)
     };
-    let (crt, key) = match (place.text_at(context, "crt")?, place.text_at(context, "key")?) {
-        (None, None) => return Ok(None),
-        (Some(_), None) => return Err(half("crt", "key")),
-        (None, Some(_)) => return Err(half("key", "crt")),
-        (Some(crt), Some(key)) => (crt, key),
-    };
-    let crt = decode(&place.key("crt"), &crt)?;
-    let key = decode(&place.key("key"), &key)?;
-    certificate::identity(&crt, &key, Peer::Talos).map(Some).map_err(|fault| {
-        let (at, problem) = match fault {
-            Fault::Certificate(problem) => ("crt", problem),
-            Fault::Key(problem) => ("key", problem),
-        };
-        ConfigError::unreadable(format!("{} {problem}", place.key(at).name()))
-    })
-}
-
-/// Base64 with any line breaks, as editors and YAML folding leave it.
-pub(super) fn decode(place: &Place<'_>, text: &str) -> Result<Vec<u8>, ConfigError> {
-    let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    STANDARD.decode(&compact).map_err(|_| {
-        let error = ConfigError::unreadable(format!("{} is not valid base64", place.name()));
-        if text.contains("-----BEGIN ") { error.hint("the value is PEM; it has to be base64 of PEM") } else { error }
-    })
-}
-
-fn endpoints(place: &Place<'_>, context: &Node, flags: &[String]) -> Result<Vec<Endpoint>, ConfigError> {
-    let fail = |at: &str, text: &str, problem: &str| {
-        ConfigError::unreadable(format!("{at}: the endpoint {} {problem}", shown(text)))
-    };
-    let parsed = if flags.is_empty() {
-        let at = place.key("endpoints");
-        let mut texts = place.texts_at(context, "endpoints")?;
+    let parsed: Vec<Endpoint> = if flags.is_empty() {
+        let listed = context.key("endpoints");
+        let mut texts = listed.texts()?;
         // What files of Talos's first days called it.
-        texts.extend(place.text_at(context, "target")?);
-        texts
-            .iter()
-            .enumerate()
-            .take(MOST_ADDRESSES)
-            .map(|(index, text)| endpoint::talos(text).map_err(|problem| fail(&at.item(index).name(), text, problem)))
-            .collect::<Result<Vec<_>, _>>()?
+        texts.extend(context.key("target").text()?);
+        let texts = texts.iter().enumerate().take(MOST_ADDRESSES);
+        texts.map(|(index, text)| read(text, &|| listed.item(index).name())).collect::<Result<_, _>>()?
     } else {
-        flags
-            .iter()
-            .map(|text| endpoint::talos(text).map_err(|problem| fail("`--endpoints`", text, problem)))
-            .collect::<Result<Vec<_>, _>>()?
+        flags.iter().map(|text| read(text, &|| "`--endpoints`".to_owned())).collect::<Result<_, _>>()?
     };
     let mut seen = BTreeSet::new();
     let unique: Vec<Endpoint> = parsed.into_iter().filter(|endpoint| seen.insert(endpoint.clone())).collect();
     if unique.is_empty() {
-        return Err(ConfigError::unreadable(format!("{} has no endpoints", place.name()))
+        return Err(context
+            .error("has no endpoints")
             .hint("name the control planes with `--endpoints`, or write them down with `talosctl config endpoint`"));
     }
     Ok(unique)
@@ -301,12 +226,15 @@ fn endpoints(place: &Place<'_>, context: &Node, flags: &[String]) -> Result<Vec<
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
     use crate::config::testing::Pair;
 
     fn read(text: &str, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
         let found = Found { path: "/t/config".into(), origin: Origin::Flag };
-        from_text(&found, "talosconfig `/t/config`", text, overrides)
+        from_text(&found, "talosconfig `/t/config`".to_owned(), text.to_owned(), overrides)
     }
 
     fn error(text: &str) -> ConfigError {

@@ -4,10 +4,15 @@
 //! key material. So nothing is deserialised into a type here: a tree is, and its readers write their own messages.
 
 use std::fmt;
+use std::path::PathBuf;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::ConfigError;
 use super::line::{self, Step};
+use crate::text::yaml::Bounds;
 
 /// Bounds what aliases can unfold to; a file of 4 MiB without aliases has fewer.
 const MOST_NODES: usize = 1 << 20;
@@ -55,8 +60,19 @@ impl Node {
     }
 }
 
+/// What the parser is given. Files of two thousand contexts are a tenth of it; JSON, which is YAML, has most brackets.
+const BOUNDS: Bounds = Bounds { bytes: 16 << 20, events: 1 << 19, steps: 1 << 27 };
+
+fn is_bounded(text: &str) -> bool {
+    let is_json = || text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok();
+    BOUNDS.hold(text) || (is_json() && BOUNDS.hold_json(text))
+}
+
 /// Parses the one document of `text`. The error names the line and, where libyaml tells, the column.
-pub(super) fn parse(text: &str) -> Result<Node, String> {
+fn parse(text: &str) -> Result<Node, String> {
+    if !is_bounded(text) {
+        return Err("is nested too deeply, or holds too many values".to_owned());
+    }
     let mut documents = serde_yaml::Deserializer::from_str(text);
     let Some(first) = documents.next() else { return Err("is empty".to_owned()) };
     let mut budget = Budget { nodes: MOST_NODES, bytes: MOST_BYTES };
@@ -147,18 +163,6 @@ impl<'de> Visitor<'de> for Seed<'_> {
         Ok(Node::Null)
     }
 
-    fn visit_none<E: serde::de::Error>(self) -> Result<Node, E> {
-        self.visit_unit()
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        self.deserialize(deserializer)
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        self.deserialize(deserializer)
-    }
-
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Node, E> {
         self.0.spend(0)?;
         Ok(Node::Bool(value))
@@ -213,36 +217,62 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// A place in a parsed file that can name itself.
-#[derive(Clone)]
-pub(super) struct Place<'a> {
+/// One parsed file.
+pub(super) struct Document {
     /// ``talosconfig `/path` ``.
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
-    pub(super) steps: Vec<Step>,
+    pub(super) name: String,
+    text: String,
+    root: Node,
+    /// What its relative paths are relative to. `None`: it may not name files or programs.
+    pub(super) folder: Option<PathBuf>,
 }
 
-impl<'a> Place<'a> {
-    pub(super) fn top(file: &'a str, text: &'a str) -> Self {
-        Self { file, text, steps: Vec::new() }
+impl Document {
+    /// A file is a mapping.
+    pub(super) fn parse(name: String, text: String, folder: Option<PathBuf>) -> Result<Self, ConfigError> {
+        let root = parse(&text).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
+        let document = Self { name, text, root, folder };
+        document.top().map()?;
+        Ok(document)
     }
 
+    pub(super) fn top(&self) -> Value<'_> {
+        Value { document: self, steps: Vec::new(), node: &self.root }
+    }
+}
+
+/// A value in a file, which knows its place there.
+#[derive(Clone)]
+pub(super) struct Value<'a> {
+    pub(super) document: &'a Document,
+    steps: Vec<Step>,
+    pub(super) node: &'a Node,
+}
+
+impl<'a> Value<'a> {
+    /// The value at a key of a mapping; [`Node::Null`] where there is none.
     pub(super) fn key(&self, key: &str) -> Self {
-        self.step(Step::Key(key.to_owned()))
+        self.step(Step::Key(key.to_owned()), self.node.get(key).unwrap_or(&Node::Null))
     }
 
     pub(super) fn item(&self, index: usize) -> Self {
-        self.step(Step::Item(index))
+        let item = if let Node::List(items) = self.node { items.get(index) } else { None };
+        self.step(Step::Item(index), item.unwrap_or(&Node::Null))
     }
 
-    fn step(&self, step: Step) -> Self {
+    fn step(&self, step: Step, node: &'a Node) -> Self {
         let mut steps = self.steps.clone();
         steps.push(step);
-        Self { file: self.file, text: self.text, steps }
+        Self { document: self.document, steps, node }
     }
 
-    /// ``talosconfig `/path`: `contexts.prod.crt` (line 7)``: the beginning of every message about a key.
+    pub(super) fn is_there(&self) -> bool {
+        *self.node != Node::Null
+    }
+
+    /// ``talosconfig `/path`: `contexts.prod.crt` (line 7)``: the beginning of every message about a value.
     pub(super) fn name(&self) -> String {
+        let file = &self.document.name;
         let mut path = String::new();
         for step in &self.steps {
             match step {
@@ -257,51 +287,73 @@ impl<'a> Place<'a> {
             }
         }
         if path.is_empty() {
-            return self.file.to_owned();
+            return file.clone();
         }
-        match line::of(self.text, &self.steps) {
-            Some(line) => format!("{}: `{path}` (line {line})", self.file),
-            None => format!("{}: `{path}`", self.file),
-        }
-    }
-
-    pub(super) fn wrong(&self, node: &Node, expected: &str) -> super::ConfigError {
-        super::ConfigError::unreadable(format!("{} is {}, {expected} was expected", self.name(), node.kind()))
-    }
-
-    /// The string at `key`; absent, null and empty are the same.
-    pub(super) fn text_at(&self, map: &Node, key: &str) -> Result<Option<String>, super::ConfigError> {
-        match map.get(key) {
-            None => Ok(None),
-            Some(Node::Text(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
-            Some(Node::Number(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(self.key(key).wrong(other, "a string")),
+        match line::of(&self.document.text, &self.steps) {
+            Some(line) => format!("{file}: `{path}` (line {line})"),
+            None => format!("{file}: `{path}`"),
         }
     }
 
-    /// The list of strings at `key`; absent and null are empty.
-    pub(super) fn texts_at(&self, map: &Node, key: &str) -> Result<Vec<String>, super::ConfigError> {
-        let place = self.key(key);
-        match map.get(key) {
-            None => Ok(Vec::new()),
-            Some(Node::List(items)) => items
-                .iter()
-                .enumerate()
-                .map(|(index, item)| match item {
-                    Node::Text(text) | Node::Number(text) => Ok(text.clone()),
-                    other => Err(place.item(index).wrong(other, "a string")),
-                })
-                .collect(),
-            Some(other) => Err(place.wrong(other, "a list of strings")),
+    pub(super) fn error(&self, problem: impl fmt::Display) -> ConfigError {
+        ConfigError::unreadable(format!("{} {problem}", self.name()))
+    }
+
+    pub(super) fn wrong(&self, expected: &str) -> ConfigError {
+        self.error(format_args!("is {}, {expected} was expected", self.node.kind()))
+    }
+
+    pub(super) fn map(self) -> Result<Self, ConfigError> {
+        if matches!(self.node, Node::Map(_)) { Ok(self) } else { Err(self.wrong("a mapping")) }
+    }
+
+    /// Absent and null are empty.
+    pub(super) fn items(&self, expected: &str) -> Result<Vec<Self>, ConfigError> {
+        match self.node {
+            Node::Null => Ok(Vec::new()),
+            Node::List(items) => Ok((0..items.len()).map(|index| self.item(index)).collect()),
+            _ => Err(self.wrong(expected)),
         }
     }
 
-    pub(super) fn bool_at(&self, map: &Node, key: &str) -> Result<bool, super::ConfigError> {
-        match map.get(key) {
-            None => Ok(false),
-            Some(Node::Bool(value)) => Ok(*value),
-            Some(other) => Err(self.key(key).wrong(other, "`true` or `false`")),
+    /// Absent, null and empty are the same.
+    pub(super) fn text(&self) -> Result<Option<String>, ConfigError> {
+        match self.node {
+            Node::Null => Ok(None),
+            Node::Text(text) | Node::Number(text) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
+            _ => Err(self.wrong("a string")),
         }
+    }
+
+    /// Absent and null are empty.
+    pub(super) fn texts(&self) -> Result<Vec<String>, ConfigError> {
+        let text = |item: &Self| match item.node {
+            Node::Text(text) | Node::Number(text) => Ok(text.clone()),
+            _ => Err(item.wrong("a string")),
+        };
+        self.items("a list of strings")?.iter().map(text).collect()
+    }
+
+    pub(super) fn bool(&self) -> Result<bool, ConfigError> {
+        match self.node {
+            Node::Null => Ok(false),
+            Node::Bool(value) => Ok(*value),
+            _ => Err(self.wrong("`true` or `false`")),
+        }
+    }
+
+    /// Base64 with any line breaks, as editors and YAML folding leave it.
+    pub(super) fn decoded(&self) -> Result<Option<Vec<u8>>, ConfigError> {
+        let Some(text) = self.text()? else { return Ok(None) };
+        let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        STANDARD.decode(&compact).map(Some).map_err(|_| {
+            let error = self.error("is not valid base64");
+            if text.contains("-----BEGIN ") {
+                error.hint("the value is PEM; it has to be base64 of PEM")
+            } else {
+                error
+            }
+        })
     }
 }
 
@@ -347,7 +399,11 @@ mod tests {
         assert!(problem(&flat).contains(OVER_BUDGET));
         let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a,".repeat(5000));
         assert!(problem(&long).contains(OVER_BUDGET));
-        assert!(problem(&"[".repeat(10_000)).contains("line"));
+        for bomb in ["[", "- ", "? ", "{a: "] {
+            assert!(problem(&bomb.repeat(1 << 19)).contains("nested too deeply"), "{bomb}");
+        }
+        let contexts: Vec<_> = (0..2000).map(|at| serde_json::json!({"name": at, "context": {"user": "[{"}})).collect();
+        assert!(parse(&serde_json::json!({ "contexts": contexts }).to_string()).is_ok());
         assert!(problem("a: &a [*a]").contains("nested too deeply"));
     }
 }

@@ -2,12 +2,13 @@
 
 use super::symptoms::{Sign, names};
 use super::{Cause, Recognised, Symptoms};
-use crate::checks::sources::{
+use crate::model::Role;
+use crate::model::reason::sources::{
     ETCD_ACCESS, KUBERNETES_KUBECONFIG, KUBERNETES_RBAC, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC,
     TALOS_TROUBLESHOOTING_API,
 };
-use crate::checks::{Hint, Kind, Reason, Step};
-use crate::snapshot::{GapKind, Node, Role};
+use crate::model::{CheckId, Hint, Kind, Reason, Step};
+use crate::snapshot::{GapKind, Node};
 
 use Step::{Change, Do, Look};
 
@@ -35,7 +36,7 @@ fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
     let expired = symptoms.of(&[Reason::CertificateExpired]).filter(|sign| sign.target.kind == Kind::Credentials);
     expired
         .map(|sign| {
-            let talos = sign.check == "talos.credentials";
+            let talos = sign.check == CheckId::TalosCredentials;
             let unseen = if talos { "the cluster" } else { "Kubernetes" };
             let headline = format!(
                 "the client certificate in {} {}, so {unseen} was not asked",
@@ -69,7 +70,7 @@ fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
     let Some(talos) = &symptoms.snapshot.talos else { return Vec::new() };
     let foreign =
         talos.endpoints.iter().filter(|it| it.version.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa));
-    let signs: Vec<_> = symptoms.of_check("talos.endpoints", &[Reason::UnknownCa]).collect();
+    let signs: Vec<_> = symptoms.of_check(CheckId::TalosEndpoints, &[Reason::UnknownCa]).collect();
     let endpoints = talos.endpoints.len();
     if signs.is_empty() || foreign.count() < endpoints {
         return Vec::new();
@@ -129,7 +130,7 @@ The worker itself is well: the list of endpoints is what has to change.",
 };
 
 fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
-    let signs: Vec<_> = symptoms.of_check("talos.endpoints", &[Reason::EndpointIsWorker]).collect();
+    let signs: Vec<_> = symptoms.of_check(CheckId::TalosEndpoints, &[Reason::EndpointIsWorker]).collect();
     let Some(talos) = symptoms.snapshot.talos.as_ref().filter(|_| !signs.is_empty()) else { return Vec::new() };
     let headline = format!(
         "workers are named as Talos endpoints, {} of {} ({}), and workers forward no calls",
@@ -185,12 +186,16 @@ fn role_insufficient(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
     let headline = format!("{role} is too low for {}: refused {} times", checks_of(&signs), signs.len());
     let needed = signs.iter().any(|sign| sign.problem.reason == Reason::RoleTooLowForThisVersion);
     let needed = if needed { "os:operator" } else { "os:reader" };
-    vec![
-        Recognised::new(ROLE_INSUFFICIENT.id, headline)
-            .rests_on_all(&signs)
-            .then(Hint::run("{talosctl} config info", []))
-            .then(Hint::remedy("{talosctl} config new --roles {} --crt-ttl 8760h {}", [needed, "ci.yaml"])),
-    ]
+    let diagnosis = Recognised::new(ROLE_INSUFFICIENT.id, headline)
+        .rests_on_all(&signs)
+        .then(Hint::run("{talosctl} config info", []));
+    vec![match symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok()) {
+        Some(node) => diagnosis.then(Hint::remedy(
+            "{talosctl} -n {} config new --roles {} --crt-ttl 8760h {}",
+            [node.address.as_str(), needed, "ci.yaml"],
+        )),
+        None => diagnosis,
+    }]
 }
 
 pub(super) const KUBERNETES_RIGHTS: Cause = Cause {
@@ -242,13 +247,13 @@ What was refused is undetermined, not unhealthy. Rights to read keys do not suff
         let Some(first) = signs.first() else { return Vec::new() };
         let observed = &first.problem.observed;
         let headline = format!("etcd's own access control refuses what {} asks for: {observed}", checks_of(&signs));
-        vec![Recognised::new(ETCD_RIGHTS.id, headline).rests_on_all(&signs).then(Hint::run("etcdctl user list", []))]
+        vec![Recognised::new(ETCD_RIGHTS.id, headline).rests_on_all(&signs).then(Hint::run("{etcdctl} user list", []))]
     },
 };
 
 /// `etcd.leader, etcd.alarms`
 fn checks_of(signs: &[Sign<'_>]) -> String {
-    let mut checks: Vec<&str> = signs.iter().map(|sign| sign.check).collect();
+    let mut checks: Vec<&str> = signs.iter().map(|sign| sign.check.name()).collect();
     checks.dedup();
     checks.join(", ")
 }

@@ -1,11 +1,14 @@
 //! The API servers, what stands before them, and the components beside them.
 
 use super::symptoms::Sign;
-use super::{Cause, Recognised, brief};
-use crate::checks::sources::{
+use super::{Cause, Recognised};
+use crate::assess::workloads::trouble;
+use crate::model::reason::sources::{
     KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
-use crate::checks::{Hint, Kind, Reason, Step, crashing_dns};
+use crate::model::{CheckId, Hint, Kind, Reason, Step};
+use crate::snapshot::{Pod, Snapshot};
+use crate::text::excerpt;
 
 use Step::{Change, Do, Look};
 
@@ -25,7 +28,7 @@ endpoint is back.",
         ),
     ],
     recognise: |symptoms| {
-        let signs = symptoms.of_check("k8s.api.endpoint", &[Reason::EndpointDownServersReady]);
+        let signs = symptoms.of_check(CheckId::K8sApiEndpoint, &[Reason::EndpointDownServersReady]);
         let control_plane = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
         signs
             .map(|sign| {
@@ -57,7 +60,7 @@ that fail: `etcd` means that it cannot reach its etcd.",
     recognise: |symptoms| {
         use Reason::{ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, ServerNotDirectlyReachable};
         let signs = symptoms.of_check(
-            "k8s.api.servers",
+            CheckId::K8sApiServers,
             &[ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, ServerNotDirectlyReachable],
         );
         signs
@@ -69,7 +72,7 @@ that fail: `etcd` means that it cannot reach its etcd.",
                     "does not work"
                 };
                 let headline =
-                    format!("the API server of {} {how}: {}", sign.target, brief::of(&sign.problem.observed));
+                    format!("the API server of {} {how}: {}", sign.target, excerpt::of(&sign.problem.observed));
                 Recognised::new(SERVER.id, headline).rests_on(&sign)
             })
             .collect()
@@ -95,12 +98,12 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
         signs
             .map(|sign| {
                 let what = match sign.check {
-                    "k8s.controlplane.apiserver" => format!("kube-apiserver on {}", sign.target),
-                    "k8s.controlplane.controller-manager" => format!("kube-controller-manager on {}", sign.target),
-                    "k8s.controlplane.scheduler" => format!("kube-scheduler on {}", sign.target),
+                    CheckId::K8sControlplaneApiserver => format!("kube-apiserver on {}", sign.target),
+                    CheckId::K8sControlplaneControllerManager => format!("kube-controller-manager on {}", sign.target),
+                    CheckId::K8sControlplaneScheduler => format!("kube-scheduler on {}", sign.target),
                     _ => sign.target.to_string(),
                 };
-                let headline = format!("{what} crashes again and again: {}", brief::of(&sign.problem.observed));
+                let headline = format!("{what} crashes again and again: {}", excerpt::of(&sign.problem.observed));
                 let diagnosis = Recognised::new(CRASHES.id, headline).rests_on(&sign);
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
@@ -154,7 +157,7 @@ or an API server that it does not reach. Exit code 137 is a kill, by a failed pr
         Change("kubectl -n kube-system rollout restart deployment coredns"),
     ],
     recognise: |symptoms| {
-        let signs = symptoms.of_check("k8s.dns", &[Reason::DnsNoEndpoints]);
+        let signs = symptoms.of_check(CheckId::K8sDns, &[Reason::DnsNoEndpoints]);
         let pods = crashing_dns(symptoms.snapshot);
         let Some((first, words)) = pods.first() else { return Vec::new() };
         let more = match pods.len() - 1 {
@@ -165,7 +168,7 @@ or an API server that it does not reach. Exit code 137 is a kill, by a failed pr
             .filter(|sign| sign.is_root() && symptoms.is_open(sign))
             .map(|sign| {
                 let headline =
-                    format!("cluster DNS crashes again and again: {}: {}{more}", first.name, brief::of(words));
+                    format!("cluster DNS crashes again and again: {}: {}{more}", first.name, excerpt::of(words));
                 Recognised::new(DNS_CRASHES.id, headline)
                     .then(Hint::run("{kubectl} -n kube-system logs {} --previous", [first.name.as_str()]))
                     .rests_on(&sign)
@@ -173,3 +176,11 @@ or an API server that it does not reach. Exit code 137 is a kill, by a failed pr
             .collect()
     },
 };
+
+/// The pods of cluster DNS that crash again and again, each with what is said of it.
+fn crashing_dns(snapshot: &Snapshot) -> Vec<(&Pod, String)> {
+    let pods = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.pods).flatten();
+    let is_dns = |pod: &&Pod| pod.labels.get("k8s-app").is_some_and(|app| app == "kube-dns");
+    let crashes = |pod: &Pod| trouble(&pod.state, snapshot.server_time()).filter(|trouble| trouble.crash_looping);
+    pods.filter(is_dns).filter_map(|pod| Some((pod, crashes(pod)?.words))).collect()
+}

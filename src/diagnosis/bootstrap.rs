@@ -1,9 +1,11 @@
 //! Clusters that never came to be, came to be twice, and machines that do not finish booting.
 
 use super::symptoms::Sign;
-use super::{Cause, Recognised, Symptoms, brief};
-use crate::checks::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_EXTENSIONS};
-use crate::checks::{Hint, Reason, Step, holds_up_boot};
+use super::{Cause, Recognised, Symptoms, service};
+use crate::checks::holds_up_boot;
+use crate::model::reason::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_EXTENSIONS};
+use crate::model::{CheckId, Hint, Reason, Step};
+use crate::text::excerpt;
 
 use Step::{Change, Do, Look};
 
@@ -28,7 +30,7 @@ be on its way: wait a minute or two before anything else.",
 };
 
 fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
-    let signs: Vec<_> = symptoms.of_check("etcd.service", &[Reason::NeverBootstrapped]).collect();
+    let signs: Vec<_> = symptoms.of_check(CheckId::EtcdService, &[Reason::NeverBootstrapped]).collect();
     let Some(first) = signs.first() else { return Vec::new() };
     let headline = format!(
         "the cluster was never bootstrapped: etcd waits on all {} control planes, and none has data",
@@ -55,7 +57,7 @@ fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
 }
 
 fn is_of_kubernetes(sign: &Sign<'_>) -> bool {
-    sign.check.starts_with("k8s.") && sign.check != "k8s.credentials"
+    sign.check.is_of_kubernetes() && sign.check != CheckId::K8sCredentials
 }
 
 pub(super) const TWICE: Cause = Cause {
@@ -116,16 +118,16 @@ crashes. The service's last event says what it waits for.",
     ],
     recognise: |symptoms| {
         // A service that has failed explains a boot that waits for it; that the boot does is what matters here.
-        let own = |sign: &Sign<'_>| matches!(sign.problem.explained_by, None | Some("talos.nodes.services"));
-        let signs = symptoms.of_check("talos.nodes.booted", &[Reason::ServiceBlocksBoot]).filter(own);
+        let own = |sign: &Sign<'_>| matches!(sign.problem.explained_by, None | Some(CheckId::TalosNodesServices));
+        let signs = symptoms.of_check(CheckId::TalosNodesBooted, &[Reason::ServiceBlocksBoot]).filter(own);
         signs
             .map(|sign| {
                 let headline = format!("{} does not finish booting: {}", sign.target, held_up(symptoms, &sign));
                 let later = symptoms.about(sign.target).filter(|it| {
-                    it.check.starts_with("talos.nodes.") || it.check.starts_with("k8s.") || it.check == "etcd.service"
+                    it.check.is_of_a_machine() || it.check.is_of_kubernetes() || it.check == CheckId::EtcdService
                 });
-                let later =
-                    later.filter(|it| it.check != "talos.nodes.reachable" && it.check != "k8s.nodes.schedulable");
+                let later = later
+                    .filter(|it| it.check != CheckId::TalosNodesReachable && it.check != CheckId::K8sNodesSchedulable);
                 Recognised::new(HELD_UP.id, headline).rests_on(&sign).explains(later)
             })
             .collect()
@@ -135,11 +137,11 @@ crashes. The service's last event says what it waits for.",
 /// As the problem says it, if that is short; else what of each service tells most of why.
 fn held_up(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> String {
     let services = symptoms.node(sign.target).and_then(|node| node.talos.services.as_ref().ok());
-    let Some(services) = services.filter(|_| !brief::is_brief(&sign.problem.observed)) else {
-        return brief::of(&sign.problem.observed);
+    let Some(services) = services.filter(|_| !excerpt::is_short(&sign.problem.observed)) else {
+        return excerpt::of(&sign.problem.observed);
     };
     let blockers = services.iter().filter(|service| holds_up_boot(service));
     let texts: Vec<String> =
-        blockers.map(|service| format!("{} ({})", service.id, brief::of_service(service))).collect();
+        blockers.map(|service| format!("{} ({})", service.id, service::of_service(service))).collect();
     format!("booting, held up by {}", texts.join(", "))
 }

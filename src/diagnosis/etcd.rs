@@ -1,10 +1,12 @@
 //! The database, and what Kubernetes looks like without it.
 
 use super::symptoms::{Sign, names};
-use super::{Cause, Recognised, Symptoms, brief};
-use crate::checks::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
-use crate::checks::{Hint, Kind, Reason, Severity, Step, Target, hex};
+use super::{Cause, Recognised, Symptoms, service};
+use crate::assess::etcd::{MemberTrouble, are_foreign, member_trouble};
+use crate::model::reason::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
+use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
 use crate::snapshot::{EtcdEndpoint, EtcdStatus, Gap, GapKind, Node};
+use crate::text::hex;
 
 use Step::{Change, Do, Look};
 
@@ -27,11 +29,14 @@ one restore a snapshot.",
         Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
     ],
     recognise: |symptoms| {
-        let signs = symptoms.of_check("etcd.quorum", &[Reason::QuorumLost]);
+        let signs = symptoms.of_check(CheckId::EtcdQuorum, &[Reason::QuorumLost]);
         signs
             .map(|sign| {
-                let down: Vec<_> =
-                    symptoms.of_check("etcd.service", &[Reason::EtcdUnhealthy, Reason::EtcdStarting]).collect();
+                // Who answers has survived: its service is not well because the others are gone.
+                let survives =
+                    |sign: &Sign<'_>| views(symptoms).any(|(target, _)| target == *sign.target && !sign.is_root());
+                let down = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy, Reason::EtcdStarting]);
+                let down: Vec<_> = down.filter(|sign| !survives(sign)).collect();
                 let who = names(down.iter().map(|sign| sign.target));
                 let who = if down.is_empty() { who } else { format!("; it does not work on {who}") };
                 let voices: Vec<_> = views(symptoms).collect();
@@ -81,9 +86,9 @@ type Asked<'a> = (Target, Option<&'a Node>, Result<&'a EtcdStatus, &'a Gap>);
 fn asked<'a>(symptoms: &Symptoms<'a>) -> Vec<Asked<'a>> {
     let snapshot = symptoms.snapshot;
     let endpoint = |it: &'a EtcdEndpoint| (Target::new(Kind::Endpoint, it.address.as_str()), None, it.status.as_ref());
-    match &snapshot.external_etcd {
+    match snapshot.external_etcd.as_ref().filter(|endpoints| !are_foreign(snapshot, endpoints)) {
         Some(endpoints) => endpoints.iter().map(endpoint).collect(),
-        None => snapshot.control_planes().map(|node| (Target::node(node), Some(node), status(node))).collect(),
+        None => snapshot.control_planes().map(|node| (node.target(), Some(node), status(node))).collect(),
     }
 }
 
@@ -132,7 +137,7 @@ the data itself is that large, find out what writes so much, or raise `quota-bac
 
 /// One diagnosis for all members that have raised the alarm, which ends every write: no lease is renewed any more.
 fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognised> {
-    let signs: Vec<_> = symptoms.of_check("etcd.alarms", reasons).collect();
+    let signs: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, reasons).collect();
     let Some(first) = signs.first() else { return Vec::new() };
     let seen: Vec<String> = signs.iter().map(|sign| format!("{}: {}", sign.target, sign.problem.observed)).collect();
     let headline = format!("etcd is {what} ({})", seen.join("; "));
@@ -199,7 +204,7 @@ Mend the network in both directions. If that does not help, remove the member, w
                 let target = signs[0].target;
                 let headline =
                     format!("etcd member {target} does not get beyond joining: {}", signs[0].problem.observed);
-                let etcd = symptoms.about(target).filter(|sign| sign.check == "etcd.service");
+                let etcd = symptoms.about(target).filter(|sign| sign.check == CheckId::EtcdService);
                 Recognised::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd)
             })
             .collect()
@@ -221,7 +226,7 @@ Make sure that its machine is gone for good, then remove the member by its id. R
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
     ],
     recognise: |symptoms| {
-        let signs = symptoms.of_check("etcd.members.nodes", &[Reason::StaleMember]);
+        let signs = symptoms.of_check(CheckId::EtcdMembersNodes, &[Reason::StaleMember]);
         signs.map(|sign| stale(symptoms, &sign)).collect()
     },
 };
@@ -238,7 +243,7 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognised {
         sign.target
     );
     let margin = symptoms.of_check(
-        "etcd.tolerance",
+        CheckId::EtcdTolerance,
         &[Reason::NoTolerance, Reason::EvenMembers, Reason::MarginUnmet, Reason::TwoMembers],
     );
     let joining = symptoms.about(sign.target).filter(|it| JOINING.contains(&it.problem.reason));
@@ -267,18 +272,18 @@ It does not come back by itself. Wipe its data and let it join anew; that needs 
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
     recognise: |symptoms| {
-        let signs = symptoms.of_check("etcd.members.nodes", &[Reason::NotAMember]);
+        let signs = symptoms.of_check(CheckId::EtcdMembersNodes, &[Reason::NotAMember]);
         let removed = signs.filter(|sign| {
-            let is_out = |it: &Sign<'_>| it.check == "etcd.service" && it.problem.severity == Severity::Fail;
+            let is_out = |it: &Sign<'_>| it.check == CheckId::EtcdService && it.problem.severity == Severity::Fail;
             symptoms.is_open(sign)
-                && symptoms.passed_on_the_whole("etcd.quorum")
+                && symptoms.passed_on_the_whole(CheckId::EtcdQuorum)
                 && symptoms.about(sign.target).any(|it| is_out(&it))
         });
         removed
             .map(|sign| {
                 let headline = format!("control plane {} is no member of etcd", sign.target);
-                let own = symptoms.about(sign.target).filter(|it| it.check == "etcd.service");
-                let margin = symptoms.of_check("etcd.tolerance", &[Reason::TwoMembers, Reason::MarginUnmet]);
+                let own = symptoms.about(sign.target).filter(|it| it.check == CheckId::EtcdService);
+                let margin = symptoms.of_check(CheckId::EtcdTolerance, &[Reason::TwoMembers, Reason::MarginUnmet]);
                 Recognised::new(REMOVED.id, headline).rests_on(&sign).explains(own).explains(margin)
             })
             .collect()
@@ -291,6 +296,8 @@ pub(super) const DOWN: Cause = Cause {
     explain: "The machine answers, its etcd does not, and the other members have a quorum without it. The cluster works, with less \
 or nothing to spare: the next loss may stop it. The API server of that machine has no database, so a load balancer has to leave it \
 out.\n\n\
+One that hangs takes connections and answers nothing; one that is cut off from its peers on port 2380 answers, and sees no leader. \
+Talos asks it every 20 seconds only, so that its service is called healthy for a while.\n\n\
 The log of the service says why: a disk that is full or too slow, an argument that etcd does not know, data that is damaged, or no \
 way to the others on port 2380. Mend this before any upgrade or reboot of another control plane.",
     source: TALOS_ETCD,
@@ -301,21 +308,55 @@ way to the others on port 2380. Mend this before any upgrade or reboot of anothe
         Do("Leave the other control planes alone until it is back."),
     ],
     recognise: |symptoms| {
-        if !symptoms.passed_on_the_whole("etcd.quorum") {
+        if !symptoms.passed_on_the_whole(CheckId::EtcdQuorum) {
             return Vec::new();
         }
-        let signs = symptoms.of_check("etcd.service", &[Reason::EtcdUnhealthy, Reason::EtcdStarting]);
-        signs
-            .filter(|sign| sign.is_root() && symptoms.is_open(sign))
-            .map(|sign| {
-                let headline = format!(
-                    "etcd does not work on {}, and the others go on without it: {}",
-                    sign.target,
-                    brief::of_problem(&sign.problem.observed, symptoms.service(sign.target, "etcd"))
-                );
-                let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet]);
-                Recognised::new(DOWN.id, headline).rests_on(&sign).explains(margin)
-            })
-            .collect()
+        symptoms.snapshot.control_planes().filter_map(|node| down(symptoms, node)).collect()
     },
 };
+
+fn down(symptoms: &Symptoms<'_>, node: &Node) -> Option<Recognised> {
+    let target = node.target();
+    let is_open = |sign: &Sign<'_>| sign.is_root() && symptoms.is_open(sign);
+    let service = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy, Reason::EtcdStarting]);
+    let mut signs: Vec<_> = service.filter(|sign| is_open(sign) && *sign.target == target).collect();
+    let trouble = member_trouble(node).filter(|_| symptoms.snapshot.external_etcd.is_none());
+    let leader = symptoms.of_check(CheckId::EtcdLeader, &[Reason::LeadersDiffer, Reason::TimedOut]);
+    signs.extend(leader.filter(|sign| {
+        let whose = match trouble {
+            Some(MemberTrouble::NoAnswer) => *sign.target == target,
+            Some(MemberTrouble::NoLeader) => sign.target.kind == Kind::Cluster,
+            None => false,
+        };
+        whose && is_open(sign)
+    }));
+    let observed = &signs.first()?.problem.observed;
+    let headline = match trouble {
+        Some(MemberTrouble::NoLeader) => {
+            format!("etcd on {target} is cut off from its peers: it sees no leader, and the others go on without it")
+        }
+        Some(MemberTrouble::NoAnswer) => {
+            format!("etcd on {target} is not responding, and the others go on without it: {observed}")
+        }
+        None => format!(
+            "etcd does not work on {target}, and the others go on without it: {}",
+            service::of_problem(observed, symptoms.service(&target, "etcd"))
+        ),
+    };
+    let margin = symptoms
+        .of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer])
+        .filter(|sign| sign.problem.reason != Reason::NoAnswer || trouble.is_some());
+    // What else this member was asked.
+    let unanswered = symptoms
+        .about(&target)
+        .filter(|sign| sign.check.is_of_etcd() && matches!(sign.problem.reason, Reason::TimedOut | Reason::NoAnswer));
+    let address = node.address.as_str();
+    let diagnosis = Recognised::new(DOWN.id, headline).rests_on_all(&signs).explains(margin);
+    Some(match trouble {
+        Some(_) => diagnosis
+            .explains(unanswered)
+            .then(Hint::run("{talosctl} -n {} service etcd", [address]))
+            .then(Hint::run("{talosctl} -n {} logs etcd", [address])),
+        None => diagnosis,
+    })
+}

@@ -3,9 +3,11 @@
 
 use super::symptoms::Sign;
 use super::{Cause, Recognised, Symptoms};
-use crate::checks::sources::{ETCD_FAILURES, ETCD_RECONFIGURATION};
-use crate::checks::{Hint, Kind, Reason, Severity, Step, Target, has_never_started, hex, host, listed_at};
+use crate::assess::etcd::listed_at;
+use crate::model::reason::sources::{ETCD_FAILURES, ETCD_RECONFIGURATION};
+use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
 use crate::snapshot::EtcdMember;
+use crate::text::{hex, host};
 
 use Step::{Change, Do, Look};
 
@@ -32,7 +34,7 @@ certificates. But API servers that are to use it cannot, and nobody can ask it h
         // Only of the member's own fault, with the others' word that there is such a member, the judge says that it fails.
         use Reason::{ConnectionRefused, NameNotInCertificate, ServerCertificateExpired, TimedOut, UnknownCa};
         let signs = symptoms.of_check(
-            "etcd.leader",
+            CheckId::EtcdLeader,
             &[ConnectionRefused, NameNotInCertificate, ServerCertificateExpired, TimedOut, UnknownCa],
         );
         signs
@@ -53,9 +55,10 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
     };
     let name = if member.name.is_empty() { hex(member.id) } else { member.name.clone() };
     let headline = format!("etcd member {name} ({}) {how}", sign.target);
-    let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
+    let margin =
+        symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
     // Where Talos runs this etcd, it has its own word about it.
-    let service: Vec<_> = symptoms.about(sign.target).filter(|it| it.check == "etcd.service").collect();
+    let service: Vec<_> = symptoms.about(sign.target).filter(|it| it.check == CheckId::EtcdService).collect();
     Recognised::new(MUTE.id, headline)
         .rests_on(sign)
         .rests_on_all(&service)
@@ -85,14 +88,14 @@ member by its id. Add the next one as a learner: it has no vote until it has cau
     ],
     recognise: |symptoms| {
         let margin: Vec<_> = symptoms
-            .of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet, Reason::EvenMembers])
+            .of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::EvenMembers])
             .filter(|sign| symptoms.is_open(sign))
             .collect();
         if margin.is_empty() {
             return Vec::new();
         }
         let lists = symptoms.endpoints_of_etcd().iter().flat_map(|endpoint| &endpoint.members).flatten();
-        let mut unstarted: Vec<_> = lists.filter(|member| has_never_started(member) && !member.is_learner).collect();
+        let mut unstarted: Vec<_> = lists.filter(|member| member.has_never_started() && !member.is_learner).collect();
         unstarted.sort_by_key(|member| member.id);
         unstarted.dedup_by_key(|member| member.id);
         if unstarted.is_empty() {

@@ -7,10 +7,10 @@
 mod access;
 mod api;
 mod bootstrap;
-mod brief;
 mod etcd;
 mod external_etcd;
 mod nodes;
+mod service;
 mod symptoms;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,8 @@ use std::fmt;
 
 pub(crate) use symptoms::Symptoms;
 
-use crate::checks::{Check, Hint, Reason, Step, Target, Verdict};
+use crate::checks::Check;
+use crate::model::{CheckId, Hint, Reason, Step, Target, Verdict};
 use crate::snapshot::Snapshot;
 use symptoms::Sign;
 
@@ -72,15 +73,16 @@ pub(crate) struct Seen {
 /// Names one problem of the round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Explained {
-    pub(crate) check: &'static str,
+    pub(crate) check: CheckId,
     pub(crate) target: Target,
     pub(crate) reason: Reason,
     /// A check can find the same reason twice for one target.
     pub(crate) observed: String,
 }
 
+#[cfg(test)]
 impl Diagnosis {
-    pub(crate) fn is_about(&self, check: &str, target: &Target, reason: Reason, observed: &str) -> bool {
+    pub(crate) fn is_about(&self, check: CheckId, target: &Target, reason: Reason, observed: &str) -> bool {
         self.explains
             .iter()
             .any(|it| it.check == check && it.target == *target && it.reason == reason && it.observed == observed)
@@ -166,8 +168,10 @@ pub(crate) const ALL: &[&Cause] = &[
     &access::ETCD_RIGHTS,
     &upgrade::RENEWAL_BROKEN,
     &access::UNCONFIGURED,
+    &nodes::GOING_DOWN,
     &nodes::REMOVED,
     &nodes::SCALED_DOWN,
+    &nodes::UNTRUSTED,
     &nodes::DOWN,
     &nodes::HANGS,
     &nodes::CUT_OFF,

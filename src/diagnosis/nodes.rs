@@ -1,13 +1,16 @@
 //! Machines and their kubelets.
 
 use super::symptoms::{Sign, first_names};
-use super::{Cause, Recognised, Symptoms, brief};
-use crate::checks::sources::{
+use super::{Cause, Recognised, Symptoms, service};
+use crate::assess::is_going_down;
+use crate::model::Role;
+use crate::model::reason::sources::{
     KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
     TALOS_TROUBLESHOOTING_KUBELET,
 };
-use crate::checks::{About, Hint, Kind, Reason, Step, Target, host};
-use crate::snapshot::{EtcdMember, Node, Role};
+use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
+use crate::snapshot::{EtcdMember, Gap, Node};
+use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
 
@@ -28,9 +31,13 @@ pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> V
         )
     };
     let own = symptoms.about(target).filter(|sign| !decided(sign.problem.reason));
-    let margin = symptoms.of_check("etcd.tolerance", &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
     let votes = symptoms.machine(target).is_some_and(|node| is_voter(symptoms, node));
-    own.chain(margin.filter(|_| votes)).collect()
+    own.chain(margin(symptoms).filter(|_| votes)).collect()
+}
+
+/// What etcd lacks, or may lack, without one of its voters.
+fn margin<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = Sign<'a>> {
+    symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer])
 }
 
 /// Some control plane's list has it as a member with a vote, which is missing while it takes part in nothing.
@@ -63,7 +70,7 @@ fn lost<'a>(
     reasons: &'static [Reason],
     headline: fn(&Symptoms<'a>, &Sign<'a>) -> Option<String>,
 ) -> Vec<Recognised> {
-    let signs = symptoms.of_check("talos.nodes.reachable", reasons);
+    let signs = symptoms.of_check(CheckId::TalosNodesReachable, reasons);
     let mut lost: Vec<_> = signs
         .filter(|sign| sign.is_root() && symptoms.is_open(sign))
         .filter_map(|sign| Some(Lost { sign, headline: headline(symptoms, &sign)? }))
@@ -89,12 +96,39 @@ fn lost<'a>(
 fn with_lost(symptoms: &Symptoms<'_>, recognised: Recognised, lost: &Lost<'_>) -> Recognised {
     let recognised = recognised.rests_on(&lost.sign);
     let others = consequences(symptoms, lost.sign.target);
-    let heard = others.iter().filter(|it| matches!(it.check, "k8s.nodes.ready" | "k8s.api.servers"));
+    let heard = others.iter().filter(|it| matches!(it.check, CheckId::K8sNodesReady | CheckId::K8sApiServers));
     let recognised = heard.fold(recognised, |it, sign| {
         it.sees(sign.target.clone(), format!("{}: {}", sign.check, sign.problem.observed))
     });
     recognised.explains(others)
 }
+
+pub(super) const UNTRUSTED: Cause = Cause {
+    id: "node-certificate-refused",
+    title: "a machine runs, and the endpoint does not accept its Talos certificate",
+    explain: "The endpoint has reached the machine's Talos API, which showed a certificate that it refuses. So the machine has power \
+and a network: it was set up with the secrets of another cluster, its address belongs to a machine of another cluster by now, or \
+its certificate is not renewed or not for this address.\n\n\
+Nothing can be asked of it through Talos until that is settled, and whatever answers there may not be the machine that is meant.",
+    source: TALOS_TROUBLESHOOTING,
+    remedy: &[
+        Look("talosctl -n NODE version"),
+        Look("kubectl describe node NODENAME"),
+        Do("Find out which machine has this address, and with the secrets of which cluster it was set up."),
+        Do(
+            "If it is the right machine, check its clock and trustd on the control planes (port 50001), which renews its certificate.",
+        ),
+    ],
+    recognise: |symptoms| {
+        let what = "show certificates that the endpoint does not accept";
+        lost(UNTRUSTED.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
+            let refused = |node: &&Node| node.talos.contact.as_ref().is_err_and(Gap::is_refused_certificate);
+            symptoms.node(sign.target).filter(refused)?;
+            let (role, observed) = (role(symptoms, sign.target), excerpt::of(&sign.problem.observed));
+            Some(format!("{role}{} runs, and the endpoint does not accept its certificate: {observed}", sign.target))
+        })
+    },
+};
 
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
@@ -122,16 +156,16 @@ back, remove it properly, etcd first.",
             if lives(symptoms, sign.target) {
                 return None;
             }
-            let unheard = symptoms.about(sign.target).any(|it| it.check == "k8s.nodes.ready");
+            let unheard = symptoms.about(sign.target).any(|it| it.check == CheckId::K8sNodesReady);
             let also = if unheard {
                 ", and Kubernetes does not hear from it either"
-            } else if symptoms.passed("k8s.nodes.ready", sign.target) {
+            } else if symptoms.passed(CheckId::K8sNodesReady, sign.target) {
                 ", and Kubernetes has not missed it so far"
             } else {
                 ""
             };
             let role = role(symptoms, sign.target);
-            Some(format!("{role}{} does not answer: {}{also}", sign.target, brief::of(&sign.problem.observed)))
+            Some(format!("{role}{} does not answer: {}{also}", sign.target, excerpt::of(&sign.problem.observed)))
         })
     },
 };
@@ -145,7 +179,7 @@ fn lives(symptoms: &Symptoms<'_>, target: &Target) -> bool {
     let renewed = silent_before && lease.is_some_and(|lease| lease.moved_within.is_some());
     let serves = kubernetes.servers.get(&target.name).is_some_and(Result::is_ok);
     // Another cluster's leases tell nothing of this one.
-    serves || (renewed && symptoms.passed("k8s.nodes.ready", target))
+    serves || (renewed && symptoms.passed(CheckId::K8sNodesReady, target))
 }
 
 /// `control plane `, as far as it is known.
@@ -177,7 +211,7 @@ Workloads are not affected. Everything that only Talos can tell of the machine i
                 format!(
                     "{} lives, and its Talos API does not answer: {}",
                     sign.target,
-                    brief::of(&sign.problem.observed)
+                    excerpt::of(&sign.problem.observed)
                 )
             })
         })
@@ -212,6 +246,41 @@ It does not heal by itself as a rule. Look at the console before you reset it: w
     },
 };
 
+pub(super) const GOING_DOWN: Cause = Cause {
+    id: "machine-going-down",
+    title: "a machine is rebooting, upgrading, shutting down or being reset",
+    explain: "Talos says that the machine is in a stage in which it stops its services on purpose: its kubelet, its etcd and its API \
+server are not broken, and restarting them does not help. Somebody has asked for it, or an upgrade has.\n\n\
+A reboot or an upgrade takes a few minutes, then everything comes back by itself. Until then, etcd has one member less: leave the other \
+control planes alone. If the stage does not change, something keeps the machine from stopping, such as a pod that does not end or a \
+volume that cannot be unmounted.",
+    source: TALOS_TROUBLESHOOTING,
+    remedy: &[
+        Look("talosctl -n NODE get machinestatus"),
+        Look("talosctl -n NODE dmesg"),
+        Do("Wait until it is back. If it stays in this stage for more than ten minutes, look at its console."),
+    ],
+    recognise: |symptoms| {
+        let signs = symptoms.of_check(CheckId::TalosNodesBooted, &[Reason::StageNotRunning]);
+        signs
+            .filter_map(|sign| {
+                let node = symptoms.node(sign.target).filter(|node| is_going_down(node))?;
+                let stage = &node.talos.machine_status.as_ref().ok()?.as_ref()?.stage;
+                let role = role(symptoms, sign.target);
+                let headline = format!("{role}{} is {}", sign.target, doing(stage));
+                let cordon = symptoms.about(sign.target).filter(|it| it.problem.reason == Reason::CordonedByTalos);
+                let margin = margin(symptoms).filter(|_| is_voter(symptoms, node));
+                Some(Recognised::new(GOING_DOWN.id, headline).rests_on(&sign).explains(cordon).explains(margin))
+            })
+            .collect()
+    },
+};
+
+/// `resetting` is a stage, and nothing that a machine does to others.
+fn doing(stage: &str) -> &str {
+    if stage == "resetting" { "being reset" } else { stage }
+}
+
 pub(super) const REMOVED: Cause = Cause {
     id: "node-removed-but-listed",
     title: "a machine was removed or has long been off, and a list still names it",
@@ -242,7 +311,7 @@ their volumes.",
                     "{target} was removed or has long been off, and {lister} still lists it: {}",
                     signs[0].problem.observed
                 );
-                let own = symptoms.about(target).filter(|sign| sign.check != "k8s.nodes.schedulable");
+                let own = symptoms.about(target).filter(|sign| sign.check != CheckId::K8sNodesSchedulable);
                 Recognised::new(REMOVED.id, headline).rests_on_all(signs).explains(own)
             })
             .collect()
@@ -262,14 +331,16 @@ With an autoscaler the number of workers is not constant: expect the least numbe
         Do("`--max-unready-workers N` allows for workers that come and go."),
     ],
     recognise: |symptoms| {
-        let workers = || symptoms.snapshot.nodes.iter().filter(|node| node.role == Role::Worker);
-        let leaving: Vec<Target> = workers().filter(|node| node.leaving).map(Target::node).collect();
-        let staying = workers().filter(|node| !node.leaving).count();
+        let workers = || symptoms.snapshot.nodes.iter().filter(|node| node.role == Role::Worker && node.is_talos);
+        let leaving: Vec<Target> = workers().filter(|node| node.leaving).map(Node::target).collect();
+        let is_gone =
+            |target: &Target| symptoms.about(target).any(|sign| sign.problem.reason == Reason::StaleDiscoveryMember);
+        let staying = workers().filter(|node| !node.leaving && !is_gone(&node.target())).count();
         let Some(expected) = symptoms.snapshot.asked.expect_workers else { return Vec::new() };
         let signs = symptoms.of(&[Reason::NodeMissing]).filter(|sign| sign.target.kind == Kind::Cluster);
         let signs: Vec<_> = signs.filter(|sign| sign.problem.about == Some(About::Role(Role::Worker))).collect();
         // Where nobody misses a worker there is nothing to explain, and nothing is said.
-        if staying + leaving.len() < expected {
+        if leaving.is_empty() || staying + leaving.len() < expected {
             return Vec::new();
         }
         let names = first_names(&leaving.iter().collect::<Vec<_>>(), NAMES);
@@ -297,23 +368,27 @@ something that its service names.",
     ],
     recognise: |symptoms| {
         symptoms
-            .of_check("talos.nodes.kubelet", &[Reason::KubeletUnhealthy])
+            .of_check(CheckId::TalosNodesKubelet, &[Reason::KubeletUnhealthy])
+            .filter(|sign| symptoms.is_open(sign))
             .map(|sign| {
                 let headline = format!(
                     "the kubelet of {} does not run: {}",
                     sign.target,
-                    brief::of_problem(&sign.problem.observed, symptoms.service(sign.target, "kubelet"))
+                    service::of_problem(&sign.problem.observed, symptoms.service(sign.target, "kubelet"))
                 );
                 let follows = symptoms.about(sign.target).filter(|it| {
                     use Reason::{NodeLeaseStale, NodeNotReady, NodeNotRegistered, StatusStale};
                     matches!(it.problem.reason, NodeLeaseStale | NodeNotReady | NodeNotRegistered | StatusStale)
                 });
                 let diagnosis = Recognised::new(KUBELET.id, headline).rests_on(&sign).explains(follows);
+                // One that boots starts it by itself.
+                let status = symptoms.node(sign.target).and_then(|node| node.talos.machine_status.as_ref().ok());
+                let boots = matches!(status, Some(Some(status)) if status.stage == "booting");
                 match sign.target.address.as_deref() {
-                    Some(address) => {
+                    Some(address) if !boots => {
                         diagnosis.then(Hint::remedy("{talosctl} -n {} service kubelet restart", [address]))
                     }
-                    None => diagnosis,
+                    _ => diagnosis,
                 }
             })
             .collect()
@@ -343,7 +418,7 @@ The machines themselves are well.",
             signs.len(),
             first_names(&signs.iter().map(|sign| sign.target).collect::<Vec<_>>(), NAMES)
         );
-        let dns = symptoms.of_check("k8s.dns", &[Reason::DnsNoEndpoints]);
+        let dns = symptoms.of_check(CheckId::K8sDns, &[Reason::DnsNoEndpoints]);
         vec![
             Recognised::new(NO_NETWORK.id, headline)
                 .then(Hint::run("{kubectl} -n kube-system get pods -o wide", []))
@@ -368,7 +443,7 @@ Approve the request if the kubelet is one that you know, and install an approver
         Do("Install an approver of kubelet serving certificates, or switch `rotate-server-certificates` off."),
     ],
     recognise: |symptoms| {
-        let pending = symptoms.of_check("k8s.nodes.csrs", &[Reason::CsrPending]);
+        let pending = symptoms.of_check(CheckId::K8sNodesCsrs, &[Reason::CsrPending]);
         pending
             .filter_map(|sign| {
                 // Without this consequence a request that waits is a warning that speaks for itself.

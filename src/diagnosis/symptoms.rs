@@ -8,17 +8,19 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Explained;
-use crate::checks::{Check, Kind, Outcome, Problem, Reason, Target, Verdict, host};
+use crate::checks::Check;
+use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{EtcdEndpoint, Node, Service, Snapshot};
+use crate::text::{host, some};
 
 /// What a cause is recognised from.
 pub(crate) struct Symptoms<'a> {
     pub(super) snapshot: &'a Snapshot,
     all: Vec<Sign<'a>>,
-    by_check: HashMap<&'static str, Vec<usize>>,
+    by_check: HashMap<CheckId, Vec<usize>>,
     subjects: Subjects,
     /// Targets that a check has seen to be well.
-    passed: HashSet<(&'static str, &'a Target)>,
+    passed: HashSet<(CheckId, &'a Target)>,
     nodes: HashMap<&'a str, &'a Node>,
     machines: Subjects,
     machine_targets: Vec<Target>,
@@ -32,7 +34,7 @@ pub(crate) struct Symptoms<'a> {
 struct Consequences {
     of_sign: HashMap<usize, Vec<usize>>,
     /// Of whatever this check has found.
-    of_check: HashMap<&'static str, Vec<usize>>,
+    of_check: HashMap<CheckId, Vec<usize>>,
 }
 
 /// One problem and where it was found.
@@ -40,7 +42,7 @@ struct Consequences {
 pub(super) struct Sign<'a> {
     /// Its place in the round.
     pub(super) at: usize,
-    pub(super) check: &'static str,
+    pub(super) check: CheckId,
     pub(super) target: &'a Target,
     pub(super) problem: &'a Problem,
 }
@@ -76,7 +78,7 @@ impl<'a> Symptoms<'a> {
             let fine = verdict.findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Pass(_)));
             fine.map(|finding| (check.id, &finding.target))
         });
-        let machine_targets: Vec<_> = snapshot.nodes.iter().map(Target::node).collect();
+        let machine_targets: Vec<_> = snapshot.nodes.iter().map(Node::target).collect();
         let symptoms = Self {
             snapshot,
             by_check,
@@ -102,13 +104,13 @@ impl<'a> Symptoms<'a> {
     }
 
     /// The same of one check only.
-    pub(super) fn of_check(&self, check: &'static str, reasons: &'static [Reason]) -> impl Iterator<Item = Sign<'a>> {
+    pub(super) fn of_check(&self, check: CheckId, reasons: &'static [Reason]) -> impl Iterator<Item = Sign<'a>> {
         let signs = self.of_this_check(check).map(|at| self.all[at]);
         signs.filter(|sign| reasons.contains(&sign.problem.reason))
     }
 
-    fn of_this_check(&self, check: &str) -> impl Iterator<Item = usize> {
-        self.by_check.get(check).into_iter().flatten().copied()
+    fn of_this_check(&self, check: CheckId) -> impl Iterator<Item = usize> {
+        self.by_check.get(&check).into_iter().flatten().copied()
     }
 
     /// Problems about the same machine as this one, itself included.
@@ -117,12 +119,12 @@ impl<'a> Symptoms<'a> {
     }
 
     /// This check has seen this target, and it is well.
-    pub(super) fn passed(&self, check: &'static str, target: &'a Target) -> bool {
+    pub(super) fn passed(&self, check: CheckId, target: &'a Target) -> bool {
         self.passed.contains(&(check, target))
     }
 
     /// The same of a check that has the whole cluster for its target.
-    pub(super) fn passed_on_the_whole(&self, check: &str) -> bool {
+    pub(super) fn passed_on_the_whole(&self, check: CheckId) -> bool {
         self.passed.iter().any(|(it, target)| *it == check && target.kind == Kind::Cluster)
     }
 
@@ -192,7 +194,7 @@ impl<'a> Symptoms<'a> {
         let mut checks = BTreeSet::new();
         while let Some(at) = open.pop() {
             let check = self.all[at].check;
-            let of_check = checks.insert(check).then(|| self.consequences.of_check.get(check)).flatten();
+            let of_check = checks.insert(check).then(|| self.consequences.of_check.get(&check)).flatten();
             let of_sign = self.consequences.of_sign.get(&at);
             for &more in of_check.into_iter().chain(of_sign).flatten() {
                 if all.insert(more) {
@@ -324,6 +326,5 @@ pub(super) fn first_names(targets: &[&Target], most: usize) -> String {
     if targets.len() <= most {
         return names(targets.iter().copied());
     }
-    let first: Vec<String> = targets[..most].iter().map(ToString::to_string).collect();
-    format!("{} and {} more", first.join(", "), targets.len() - most)
+    some(targets.iter(), most)
 }

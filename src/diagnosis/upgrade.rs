@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::symptoms::first_names;
 use super::{Cause, Recognised, Symptoms};
-use crate::checks::sources::{TALOS_PKI, TALOS_TIME, TALOS_UPGRADE};
-use crate::checks::{About, Hint, Reason, Severity, Step, Target, host};
+use crate::model::reason::sources::{TALOS_PKI, TALOS_TIME, TALOS_UPGRADE};
+use crate::model::{About, CheckId, Hint, Reason, Severity, Step};
 use crate::snapshot::{GapKind, Node, Service};
+use crate::text::host;
 
 use Step::{Change, Do, Look};
 
@@ -68,7 +69,7 @@ fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
         addresses.fold(recognised, |it, address| it.then(Hint::run("{talosctl} -n {} version", [address])));
     let nodes = symptoms.snapshot.nodes.iter();
     vec![nodes.fold(recognised, |it, node| match &node.talos.contact {
-        Ok(contact) => it.sees(Target::node(node), format!("Talos {}", contact.version.tag)),
+        Ok(contact) => it.sees(node.target(), format!("Talos {}", contact.version.tag)),
         Err(_) => it,
     })]
 }
@@ -88,7 +89,7 @@ that lets only the old way through stops exactly the machines that were upgraded
         Do("Name time servers that the machine can reach in `machine.time.servers`, or open the way to those it has."),
     ],
     recognise: |symptoms| {
-        let signs = symptoms.of_check("talos.time", &[Reason::TimeNotSynced]);
+        let signs = symptoms.of_check(CheckId::TalosTime, &[Reason::TimeNotSynced]);
         signs
             .filter(|sign| sign.is_root() && sign.problem.severity == Severity::Fail)
             .map(|sign| {
@@ -150,14 +151,14 @@ fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
     });
     let Some(accepted) = accepted else { return Vec::new() };
     symptoms
-        .of_check("talos.nodes.reachable", &[Reason::NodeUnreachable])
+        .of_check(CheckId::TalosNodesReachable, &[Reason::NodeUnreachable])
         .filter(|sign| symptoms.node(sign.target).is_some_and(is_not_accepted))
         .map(|sign| {
             let (target, observed) = (sign.target, &sign.problem.observed);
             let headline =
                 format!("{target} does not renew its Talos certificate, so no endpoint reaches it: {observed}");
             let diagnosis = Recognised::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
-            diagnosis.sees(Target::node(accepted), "its certificate is accepted")
+            diagnosis.sees(accepted.target(), "its certificate is accepted")
         })
         .collect()
 }
@@ -176,7 +177,7 @@ fn at_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
         endpoint.is_some_and(|it| it.version.as_ref().is_err_and(|gap| gap.kind == GapKind::PeerCertificateExpired))
     };
     symptoms
-        .of_check("talos.endpoints", &[Reason::ServerCertificateExpired])
+        .of_check(CheckId::TalosEndpoints, &[Reason::ServerCertificateExpired])
         .filter(|sign| ended(&sign.target.name))
         .map(|sign| {
             let headline = format!(

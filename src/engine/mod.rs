@@ -4,29 +4,24 @@
 //! them and tells what happened. Dropping its future at any await point is safe: a round that is cut off leaves no trace, so
 //! the last complete round stays the last word.
 
+pub(crate) mod event;
+mod graph;
+mod logs;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use event::{Event, Round};
+pub(crate) use graph::{forget_absent, judge, own_verdict};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::checks::{self, Check, Fact, Outcome, Problem, Severity, Verdict};
+use crate::assess::Assessment;
+use crate::checks::{self, Check};
 use crate::diagnosis::diagnose;
-use crate::event::{Event, Round};
-use crate::logs::{self, Log, Tail};
-use crate::memory::Memory;
-use crate::snapshot::Snapshot;
-
-/// The only seam to the outside world.
-pub(crate) trait Observe {
-    /// What is known before anybody is asked: credentials, as read from files.
-    fn preflight(&self, memory: &Memory) -> Snapshot;
-    /// All wanted facts, each with its own outcome, within the attempt timeout.
-    async fn round(&mut self, memory: &Memory) -> Snapshot;
-    /// Asks again for these facts only.
-    async fn again(&mut self, facts: &BTreeSet<Fact>, snapshot: &mut Snapshot);
-    /// Reads logs, each with its own outcome; done by `until`.
-    async fn logs(&self, wanted: Vec<Log>, snapshot: &Snapshot, until: Instant) -> Vec<Tail>;
-}
+use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Verdict};
+use crate::snapshot::logs::Tail;
+use crate::snapshot::{Memory, Observe, Snapshot};
 
 /// What was decided about time and verdicts.
 #[derive(Clone, Debug)]
@@ -43,11 +38,33 @@ pub(crate) struct Pace {
     pub(crate) strict: bool,
     /// Read the logs of what has failed.
     pub(crate) logs: bool,
-    /// Ids whose failures only warn.
-    pub(crate) warn_only: BTreeSet<&'static str>,
+    /// Whose warnings fail.
+    pub(crate) fail_on: Named,
+    /// Whose failures only warn.
+    pub(crate) warn_only: Named,
     /// Those that run, in the order of the catalogue.
     pub(crate) checks: Vec<&'static Check>,
 }
+
+/// Checks and reasons that an option names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Named {
+    pub(crate) checks: BTreeSet<CheckId>,
+    pub(crate) reasons: BTreeSet<Reason>,
+}
+
+impl Named {
+    /// The first that both name.
+    pub(crate) fn common(&self, other: &Self) -> Option<&'static str> {
+        let check = self.checks.intersection(&other.checks).next().map(|check| check.name());
+        check.or_else(|| self.reasons.intersection(&other.reasons).next().map(|reason| reason.code()))
+    }
+}
+
+/// What a round may take that nothing has slowed down.
+const USUAL: Duration = Duration::from_millis(500);
+/// No round begins with less time than this, unless rounds are known to take less.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Why the engine stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,15 +88,25 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
         return End::Credentials;
     }
     let mut fine_since: Option<Instant> = None;
-    for number in 1.. {
+    let mut slowest = Duration::ZERO;
+    loop {
         let started = Instant::now();
-        let Some(round) = one_round(pace, observer, &memory, number).await else {
+        let limit = pace.limit(started, slowest);
+        let Some(round) = one_round(pace, observer, &memory, limit).await else {
+            if pace.deadline.is_some_and(|deadline| limit < deadline) {
+                continue;
+            }
             return End::Deadline;
         };
+        yield_now().await;
         tell(Event::Round(&round));
+        yield_now().await;
         memory = memory.after(&round.snapshot, pace.started.elapsed());
 
-        let bad: Vec<&'static str> = round.bad().map(|check| check.id).collect();
+        let bad: Vec<CheckId> = match pace.stable_for {
+            Some(_) => round.unstable().map(|check| check.id).collect(),
+            None => round.bad().map(|check| check.id).collect(),
+        };
         if bad.is_empty() {
             let begun = fine_since.is_none();
             let since = *fine_since.get_or_insert_with(Instant::now);
@@ -103,72 +130,107 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             }
         }
 
-        // Logs may have taken longer than there was to wait.
-        let next = next_round(pace, started, round.took, fine_since).max(Instant::now());
-        // No round begins at or after the deadline, so nothing more can be learnt.
-        if pace.deadline.is_some_and(|deadline| next >= deadline) {
-            return End::Deadline;
-        }
+        slowest = slowest.max(round.took);
+        let Some(next) = next_round(pace, started, round.took, slowest, fine_since) else { return End::Deadline };
         tell(Event::Waiting { next_in: next.saturating_duration_since(Instant::now()) });
         sleep_until(next).await;
     }
-    End::Deadline
 }
 
 /// Slow rounds are stretched to twice their length, so that a struggling cluster is asked less often. While it is stable, the
-/// last round comes exactly when it has been so for long enough.
-fn next_round(pace: &Pace, started: Instant, took: Duration, fine_since: Option<Instant>) -> Instant {
-    let next = started + pace.interval.max(took * 2);
-    match (fine_since, pace.stable_for) {
-        (Some(since), Some(wanted)) => next.min(since + wanted),
-        _ => next,
+/// last round comes exactly when it has been so for long enough. Before the deadline there is always one last round, and no
+/// earlier one takes its time; `None` once there is no time for any.
+fn next_round(
+    pace: &Pace,
+    started: Instant,
+    took: Duration,
+    slowest: Duration,
+    fine_since: Option<Instant>,
+) -> Option<Instant> {
+    // Logs may have taken longer than there was to wait.
+    let now = Instant::now();
+    let next = (started + pace.interval.max(took * 2)).max(now);
+    let stable = fine_since.zip(pace.stable_for).map(|(since, wanted)| (since + wanted).max(now));
+    let next = stable.map_or(next, |stable| next.min(stable));
+    let Some(deadline) = pace.deadline else { return Some(next) };
+    // Where no round as slow as the slowest fits any more, one like the last may.
+    for needed in [pace.needed(slowest), pace.needed(took)] {
+        let last = deadline.checked_sub(needed).filter(|last| *last >= now);
+        if let Some(last) = last {
+            let leaves_time = next + needed <= last || stable.is_some();
+            return Some(if leaves_time { next.min(last) } else { last });
+        }
     }
+    // Only a quicker one could still end in time, such as those of a cluster that has just become well.
+    (deadline.saturating_duration_since(now) > SHORTEST).then_some(now)
 }
 
 impl Pace {
-    /// The hard end of a round that began at `started`. One pass has no deadline of its own; its calls do, and this is the
-    /// net below them (with room for one second sample).
-    fn limit(&self, started: Instant) -> Instant {
-        self.deadline.unwrap_or_else(|| started + self.attempt_timeout * 2 + Duration::from_secs(15))
+    /// The deadline. One pass has none of its own; its calls do, and this is the net below them: with room for slow files and for
+    /// a second sample.
+    pub(crate) fn net(&self) -> Instant {
+        self.deadline.unwrap_or_else(|| self.started + self.attempt_timeout * 2 + Duration::from_secs(15))
+    }
+
+    /// The hard end of a round that begins at `started`. While one waits, no round takes the time of the last one, and one that
+    /// will hardly end in time leaves half of it to another, which may find the cluster well.
+    fn limit(&self, started: Instant, slowest: Duration) -> Instant {
+        let Some(deadline) = self.deadline else { return self.net() };
+        let left = deadline.saturating_duration_since(started);
+        if slowest.is_zero() {
+            deadline
+        } else if left >= self.needed(slowest) * 2 {
+            deadline - self.needed(slowest)
+        } else if left < slowest && left > SHORTEST * 2 {
+            started + left / 2
+        } else {
+            deadline
+        }
+    }
+
+    /// The time to leave for a round like one that took so long. A cluster that refuses at once may take longer to say that it
+    /// is well.
+    fn needed(&self, took: Duration) -> Duration {
+        took.max(USUAL.min(self.interval)) * 9 / 8 + Duration::from_millis(250)
     }
 }
 
 /// Between two rounds, or at the end: whoever waits for the verdict waits for one call more at most.
 async fn logs(pace: &Pace, observer: &impl Observe, snapshot: &Snapshot) -> Vec<Tail> {
-    let until = Instant::now() + pace.attempt_timeout / 2;
-    let until = pace.deadline.map_or(until, |deadline| until.min(deadline));
+    let until = (Instant::now() + pace.attempt_timeout / 2).min(pace.net());
     observer.logs(logs::wanted(snapshot), snapshot, until).await
 }
 
 /// A credentials check that fails before anybody was asked ends the run: that is configuration, not health. What nobody was asked
 /// for stands behind it.
-fn unusable_credentials(pace: &Pace, observer: &impl Observe, memory: &Memory) -> Option<Round> {
+fn unusable_credentials(pace: &Pace, observer: &mut impl Observe, memory: &Memory) -> Option<Round> {
     let snapshot = observer.preflight(memory);
-    let mut verdicts = judge_all(pace, &snapshot);
+    let mut verdicts = judge(&pace.checks, &Assessment::of(&snapshot));
     // `--strict` makes a certificate that is about to expire a failure, and no less usable: what counts is how it was judged.
     let is_unusable =
         |problem: &Problem| problem.severity == Severity::Fail && (!problem.waiting_helps || pace.deadline.is_none());
     let ends_the_run = |check: &Check, verdict: &Verdict| {
-        check.id.ends_with(".credentials")
-            && verdict.problems().any(|(_, problem)| is_unusable(problem))
-            && !pace.warn_only.contains(check.id)
+        check.is_preflight()
+            && verdict.problems().any(|(_, it)| is_unusable(it) && pace.weight(check.id, it) != Severity::Warn)
     };
     let by = verdicts.iter().find(|(check, verdict)| ends_the_run(check, verdict))?.0.id;
     for (check, verdict) in &mut verdicts {
-        let is_told = check.id.ends_with(".credentials") && verdict.status().is_fine();
+        let is_told = check.is_preflight() && verdict.status().is_fine();
         if !is_told && !ends_the_run(check, verdict) {
-            *verdict = Verdict::blocked(by);
+            *verdict = Verdict::whole(Outcome::Blocked(by));
         }
     }
     Some(completed(pace, 0, Duration::ZERO, snapshot, verdicts))
 }
 
-/// One complete round, or `None` when the deadline cut it off.
-async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, number: u32) -> Option<Round> {
+/// One complete round, or `None` when it was cut off.
+async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, limit: Instant) -> Option<Round> {
     let started = Instant::now();
-    let limit = pace.limit(started);
     let mut snapshot = timeout_at(limit, observer.round(memory)).await.ok()?;
-    let mut verdicts = judge_all(pace, &snapshot);
+    // What follows waits for nothing. Of thousands of nodes it takes a while, in which a signal may have come.
+    yield_now().await;
+    let mut verdicts = judge(&pace.checks, &Assessment::of(&snapshot));
+    yield_now().await;
     if let Some((after, facts)) = wanted_again(&verdicts) {
         let at = Instant::now() + after;
         // Without the time for a second sample, the first one counts.
@@ -178,10 +240,10 @@ async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, nu
             if cut_off {
                 return None;
             }
-            verdicts = judge_all(pace, &snapshot);
+            verdicts = judge(&pace.checks, &Assessment::of(&snapshot));
         }
     }
-    Some(completed(pace, number, started.elapsed(), snapshot, verdicts))
+    Some(completed(pace, memory.rounds + 1, started.elapsed(), snapshot, verdicts))
 }
 
 /// Causes are found in what was judged, before the user's options decide what it weighs.
@@ -193,6 +255,7 @@ fn completed(
     mut verdicts: Vec<(&'static Check, Verdict)>,
 ) -> Round {
     let diagnoses = diagnose(&snapshot, &verdicts);
+    forget_absent(&mut verdicts);
     weigh(pace, &snapshot, &mut verdicts);
     Round { number, at: pace.started.elapsed(), took, snapshot, verdicts, diagnoses }
 }
@@ -204,35 +267,50 @@ fn wanted_again(verdicts: &[(&'static Check, Verdict)]) -> Option<(Duration, BTr
     Some((after, checks::facts(asking().map(|(check, _)| check))))
 }
 
-/// As the judges say, whatever the user makes of it.
-fn judge_all(pace: &Pace, snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
-    let judged = pace.checks.iter().map(|check| (*check, (check.judge)(snapshot)));
-    judged
-        .map(|(check, verdict)| (check, if verdict.findings.is_empty() { checks::nothing_judged() } else { verdict }))
-        .collect()
-}
-
-/// How much each problem counts: `--max-unready-workers`, then `--strict` and `--warn-only`, the last being the most specific.
+/// How much each problem counts: `--max-unready-workers`, and then what else the user makes of it.
 fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     checks::allowance::apply(snapshot, verdicts);
     for (check, verdict) in verdicts {
-        let only_warn = pace.warn_only.contains(check.id);
         for finding in &mut verdict.findings {
             if let Outcome::Problem(problem) = &mut finding.outcome {
-                if only_warn {
-                    problem.severity = Severity::Warn;
-                } else if pace.strict && problem.severity == Severity::Warn {
-                    problem.severity = Severity::Fail;
-                }
+                problem.severity = pace.weight(check.id, problem);
             }
         }
     }
+}
+
+impl Pace {
+    /// Of `--strict`, `--fail-on` and `--warn-only` the most specific counts: a reason before a check before everything. No
+    /// option names the same as the other.
+    fn weight(&self, check: CheckId, problem: &Problem) -> Severity {
+        let names = |named: &Named| (named.reasons.contains(&problem.reason), named.checks.contains(&check));
+        let fails = match (names(&self.warn_only), names(&self.fail_on)) {
+            ((true, _), _) => return Severity::Warn,
+            (_, (true, _)) => true,
+            ((_, true), _) => return Severity::Warn,
+            (_, (_, by_check)) => by_check || self.strict,
+        };
+        if fails && problem.severity == Severity::Warn { Severity::Fail } else { problem.severity }
+    }
+}
+
+/// Nothing ends these but a person. Whoever waits may wait for that person; `--fail-fast` does not.
+fn needs_a_person(reason: Reason) -> bool {
+    use Reason::{AlarmCorrupt, AlarmNospace, SplitCluster, VersionSkew, VersionsMixed, WrongCluster};
+    matches!(reason, AlarmCorrupt | AlarmNospace | SplitCluster | VersionSkew | VersionsMixed | WrongCluster)
 }
 
 impl Round {
     /// Checks that stand in the way of a healthy verdict.
     pub(crate) fn bad(&self) -> impl Iterator<Item = &'static Check> {
         self.verdicts.iter().filter(|(_, verdict)| !verdict.status().is_fine()).map(|(check, _)| *check)
+    }
+
+    /// Those, and checks that saw a restart, which is over before anybody looks.
+    fn unstable(&self) -> impl Iterator<Item = &'static Check> {
+        let restarts = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.reason == Reason::Restarting);
+        let is_unstable = move |verdict: &Verdict| !verdict.status().is_fine() || restarts(verdict);
+        self.verdicts.iter().filter(move |(_, verdict)| is_unstable(verdict)).map(|(check, _)| *check)
     }
 
     /// Waiting can change nothing: every problem in the way is permanent (with `any`: one is).
@@ -244,13 +322,17 @@ impl Round {
             .filter(|(_, problem)| problem.severity > Severity::Warn)
             .peekable();
         if problems.peek().is_none() {
-            // Blocked only, by something that is not in this selection: nothing says that waiting is in vain.
+            // Only what the user's options have relaxed stands behind what is blocked: nothing says that waiting is in vain.
             return false;
         }
+        // An API server that starts refuses what it will allow, so that one refusal says nothing yet.
+        let is_first =
+            |problem: &Problem| problem.reason == Reason::Forbidden && self.snapshot.memory.forbidden_since.is_empty();
+        let is_final = |problem: &Problem| !problem.waiting_helps && !is_first(problem);
         if any {
-            problems.any(|(_, problem)| !problem.waiting_helps)
+            problems.any(|(_, problem)| is_final(problem) || needs_a_person(problem.reason))
         } else {
-            problems.all(|(_, problem)| !problem.waiting_helps)
+            problems.all(|(_, problem)| is_final(problem))
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The waiting rules, on a paused clock: minutes of simulated time cost nothing.
 
 mod verdicts;
+mod waiting;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::checks::{Problem, Reason, Stage, Target};
+use crate::model::{CheckId, Problem, Reason, Stage, Target};
+use crate::snapshot::logs::Log;
 use crate::snapshot::{Gap, GapKind, Talos};
 
 thread_local! {
@@ -18,10 +20,16 @@ thread_local! {
 enum Said {
     Fine,
     Warns,
+    /// Is well, and was restarted since the round before.
+    Restarted,
     /// May heal.
     Bad,
     /// Will not.
     Hopeless,
+    /// For this reason, which waiting may heal, or so the check says.
+    Fails(Reason),
+    /// Kubernetes has refused, for good as far as the check knows.
+    Refused,
     /// Looks bad, wants a second sample.
     Doubtful,
     Nothing,
@@ -34,13 +42,18 @@ fn next() -> Said {
     said.unwrap()
 }
 
-fn judge(_: &Snapshot) -> Verdict {
+fn said(_: &Assessment<'_>) -> Verdict {
     let problem = || Problem::fail(Reason::NodeUnreachable, "yes", "no");
     let mut verdict = Verdict::default();
     match next() {
         Said::Fine => verdict.ok(Target::cluster()),
+        Said::Restarted => verdict.problem(Target::cluster(), Problem::warn(Reason::Restarting, "no", "yes")),
         Said::Warns => verdict.problem(Target::cluster(), Problem::warn(Reason::Cordoned, "yes", "no")),
         Said::Bad => verdict.problem(Target::cluster(), problem()),
+        Said::Fails(reason) => verdict.problem(Target::cluster(), Problem::fail(reason, "yes", "no")),
+        Said::Refused => {
+            verdict.problem(Target::cluster(), Problem::error(Reason::Forbidden, "yes", "no").permanent());
+        }
         Said::Hopeless => verdict.problem(Target::cluster(), problem().permanent()),
         Said::Doubtful => {
             verdict.problem(Target::cluster(), problem());
@@ -52,19 +65,20 @@ fn judge(_: &Snapshot) -> Verdict {
 }
 
 static CHECK: Check = Check {
-    id: "test.check",
+    id: CheckId::EtcdQuorum,
     stage: Stage::Connectivity,
     summary: "",
     explain: "",
     severity: Severity::Fail,
-    requires: &[],
+    requires: &[CheckId::TalosCredentials],
+    after: &[],
     facts: &[Fact::NodeLeases],
-    judge,
+    judge: said,
 };
 
-static CREDENTIALS: Check = Check { id: "talos.credentials", judge: judge_credentials, ..CHECK };
+static CREDENTIALS: Check = Check { id: CheckId::TalosCredentials, requires: &[], judge: judge_credentials, ..CHECK };
 
-fn judge_credentials(snapshot: &Snapshot) -> Verdict {
+fn judge_credentials(snapshot: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     match &snapshot.talos {
         Some(talos) if matches!(&talos.credentials, Err(gap) if gap.kind == GapKind::PeerCertificateExpired) => {
@@ -89,10 +103,12 @@ struct Scripted {
     rounds: u32,
     again: u32,
     broken_credentials: Option<GapKind>,
+    /// The list of nodes is refused.
+    forbidden: bool,
 }
 
 impl Observe for Scripted {
-    fn preflight(&self, _: &Memory) -> Snapshot {
+    fn preflight(&mut self, _: &Memory) -> Snapshot {
         let talos = self.broken_credentials.map(|kind| Talos {
             credentials: Err(Gap::new(kind, "broken")),
             endpoints: Vec::new(),
@@ -102,12 +118,16 @@ impl Observe for Scripted {
         Snapshot { talos, ..Snapshot::empty() }
     }
 
-    async fn round(&mut self, _: &Memory) -> Snapshot {
+    async fn round(&mut self, memory: &Memory) -> Snapshot {
         let takes =
             if self.round_takes.len() > 1 { self.round_takes.pop_front() } else { self.round_takes.front().copied() };
         tokio::time::sleep(takes.unwrap()).await;
         self.rounds += 1;
-        Snapshot::empty()
+        let mut kubernetes = crate::testing::fixture::healthy().kubernetes;
+        if let Some(kubernetes) = &mut kubernetes {
+            kubernetes.nodes = Err(Gap::new(GapKind::Forbidden, "403"));
+        }
+        Snapshot { memory: memory.clone(), kubernetes: kubernetes.filter(|_| self.forbidden), ..Snapshot::empty() }
     }
 
     async fn again(&mut self, facts: &BTreeSet<Fact>, _: &mut Snapshot) {
@@ -141,6 +161,7 @@ struct Setup {
     logs: bool,
     round_takes: &'static [u64],
     broken_credentials: Option<GapKind>,
+    forbidden: bool,
 }
 
 /// Waits a minute; rounds take 100 ms.
@@ -154,6 +175,7 @@ const WAITING: Setup = Setup {
     logs: false,
     round_takes: &[100],
     broken_credentials: None,
+    forbidden: false,
 };
 const ONE_PASS: Setup = Setup { wait: None, ..WAITING };
 
@@ -165,23 +187,21 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
         checks.insert(0, &CREDENTIALS);
     }
     let pace = Pace {
-        started,
-        deadline: setup.wait.map(|seconds| started + Duration::from_secs(seconds)),
-        interval: Duration::from_secs(5),
-        attempt_timeout: Duration::from_secs(10),
         stable_for: setup.stable_for.map(Duration::from_secs),
         fail_fast: setup.fail_fast,
         retry_all: setup.retry_all,
         strict: setup.strict,
         logs: setup.logs,
-        warn_only: setup.warn_only.then_some("test.check").into_iter().collect(),
+        warn_only: checks_named(setup.warn_only.then_some(CheckId::EtcdQuorum)),
         checks,
+        ..pace(setup.wait.map(Duration::from_secs))
     };
     let mut observer = Scripted {
         round_takes: setup.round_takes.iter().map(|&ms| Duration::from_millis(ms)).collect(),
         rounds: 0,
         again: 0,
         broken_credentials: setup.broken_credentials,
+        forbidden: setup.forbidden,
     };
     let mut events = Vec::new();
     let end = run(&pace, &mut observer, |event| {
@@ -196,6 +216,29 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
     })
     .await;
     Ran { end, rounds: observer.rounds, again: observer.again, took: started.elapsed(), events }
+}
+
+fn checks_named(checks: impl IntoIterator<Item = CheckId>) -> Named {
+    Named { checks: checks.into_iter().collect(), ..Named::default() }
+}
+
+/// Every five seconds, one check, rounds of ten seconds at most.
+fn pace(wait: Option<Duration>) -> Pace {
+    let started = Instant::now();
+    Pace {
+        started,
+        deadline: wait.map(|wait| started + wait),
+        interval: Duration::from_secs(5),
+        attempt_timeout: Duration::from_secs(10),
+        stable_for: None,
+        fail_fast: false,
+        retry_all: false,
+        strict: false,
+        logs: false,
+        fail_on: Named::default(),
+        warn_only: Named::default(),
+        checks: vec![&CHECK],
+    }
 }
 
 /// The preflight judges, too, when there are credentials checks; without them it consumes one entry of the script.
@@ -247,11 +290,27 @@ async fn the_deadline_is_hard_even_in_a_round_that_never_ends() {
     assert_eq!(outcome.events, ["round 1", "waiting"], "the round that was cut off is not told");
 }
 
+/// It is no failure, and no stability either.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_waited_for_that_would_begin_after_the_deadline() {
+async fn a_restart_begins_the_stable_time_again() {
+    let waits = [Said::Bad, Said::Restarted];
+    assert_eq!(run_with(WAITING, &script(&waits)).await.end, End::Healthy);
+    let setup = || Setup { stable_for: Some(12), ..WAITING };
+    let outcome = run_with(setup(), &script(&[Said::Restarted, Said::Fine, Said::Restarted, Said::Fine])).await;
+    assert_eq!(outcome.end, End::Healthy);
+    let told: Vec<&str> = outcome.events.iter().map(String::as_str).filter(|it| !it.starts_with("round")).collect();
+    let (again, stable) = ("waiting", "stable");
+    assert_eq!(told, [again, stable, again, "lost", again, stable, again, stable, again, stable, again]);
+    let outcome = run_with(setup(), &script(&[Said::Fine, Said::Restarted])).await;
+    assert_eq!(outcome.end, End::Deadline, "it goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_round_ends_just_before_the_deadline() {
     let outcome = run_with(Setup { wait: Some(9), ..WAITING }, &script(&[Said::Bad])).await;
-    assert_eq!((outcome.end, outcome.rounds, outcome.took), (End::Deadline, 2, Duration::from_millis(5_100)));
-    assert_eq!(outcome.events, ["round 1", "waiting", "round 2"]);
+    assert_eq!((outcome.end, outcome.rounds), (End::Deadline, 3));
+    assert_eq!(outcome.took.as_millis(), 8288);
+    assert_eq!(outcome.events, ["round 1", "waiting", "round 2", "waiting", "round 3"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,6 +331,63 @@ async fn nothing_to_wait_for_ends_at_once() {
 async fn fail_fast_ends_at_the_first_hopeless_problem() {
     let outcome = run_with(Setup { fail_fast: true, ..WAITING }, &script(&[Said::Bad, Said::Hopeless])).await;
     assert_eq!((outcome.end, outcome.rounds), (End::Final, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fail_fast_waits_for_nobody_to_repair_what_only_a_person_does() {
+    for (reason, ends) in [
+        (Reason::AlarmCorrupt, true),
+        (Reason::AlarmNospace, true),
+        (Reason::SplitCluster, true),
+        (Reason::WrongCluster, true),
+        (Reason::VersionSkew, true),
+        (Reason::VersionsMixed, true),
+        // An upgrade may end these.
+        (Reason::VersionUnexpected, false),
+        (Reason::QuorumLost, false),
+    ] {
+        let script = script(&[Said::Fails(reason)]);
+        let fast = run_with(Setup { fail_fast: true, ..WAITING }, &script).await;
+        assert_eq!(fast.end == End::Final, ends, "{reason:?}");
+        assert_eq!(run_with(WAITING, &script).await.end, End::Deadline, "{reason:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_refusal_ends_no_wait() {
+    for fail_fast in [false, true] {
+        let setup = || Setup { fail_fast, forbidden: true, ..WAITING };
+        let outcome = run_with(setup(), &script(&[Said::Refused, Said::Fine])).await;
+        assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 2));
+        let outcome = run_with(setup(), &script(&[Said::Refused])).await;
+        assert_eq!((outcome.end, outcome.rounds), (End::Final, 2));
+    }
+}
+
+/// What the options make of a problem, alone and together: a reason is more specific than a check.
+#[test]
+fn the_most_specific_option_decides_what_a_problem_weighs() {
+    use Severity::{Error, Fail, Warn};
+    let (check, reason) = (CheckId::K8sNodesSchedulable, Reason::Cordoned);
+    let none = Named::default;
+    let by_check = || checks_named([check]);
+    let by_reason = || Named { reasons: [reason].into(), ..none() };
+    for (strict, fail_on, warn_only, weights) in [
+        (false, none(), none(), [Warn, Error, Fail]),
+        (true, none(), none(), [Fail, Error, Fail]),
+        (false, by_check(), none(), [Fail, Error, Fail]),
+        (false, by_reason(), none(), [Fail, Error, Fail]),
+        (true, none(), by_check(), [Warn, Warn, Warn]),
+        (true, none(), by_reason(), [Warn, Warn, Warn]),
+        (true, by_reason(), by_check(), [Fail, Error, Fail]),
+        (true, by_check(), by_reason(), [Warn, Warn, Warn]),
+    ] {
+        let pace = Pace { strict, fail_on, warn_only, ..pace(None) };
+        let weigh = |severity| pace.weight(check, &Problem { severity, ..Problem::fail(reason, "", "") });
+        assert_eq!([Warn, Error, Fail].map(weigh), weights, "{pace:?}");
+        let other = Problem::warn(Reason::TwoMembers, "", "");
+        assert_eq!(pace.weight(CheckId::EtcdTolerance, &other) == Fail, strict);
+    }
 }
 
 /// They take five seconds here, which is all that a call has.
@@ -350,43 +466,32 @@ async fn strictness_makes_no_certificate_unusable() {
 }
 
 fn diagnosed(snapshot: &Snapshot, strict: bool, warn_only: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
-    let pace = Pace {
-        started: Instant::now(),
-        deadline: None,
-        interval: Duration::from_secs(5),
-        attempt_timeout: Duration::from_secs(10),
-        stable_for: None,
-        fail_fast: false,
-        retry_all: false,
-        strict,
-        logs: false,
-        warn_only: warn_only.iter().copied().collect(),
-        checks: checks::ALL.to_vec(),
-    };
-    let round = completed(&pace, 1, Duration::ZERO, snapshot.clone(), judge_all(&pace, snapshot));
-    (round.diagnoses.iter().map(|it| it.id).collect(), round.bad().map(|check| check.id).collect())
+    let warn_only = checks_named(warn_only.iter().map(|id| (*id).into()));
+    let pace = Pace { strict, warn_only, checks: checks::ALL.to_vec(), ..pace(None) };
+    let round = completed(&pace, 1, Duration::ZERO, snapshot.clone(), judge(&pace.checks, &Assessment::of(snapshot)));
+    (round.diagnoses.iter().map(|it| it.id).collect(), round.bad().map(|check| check.id.name()).collect())
 }
 
 /// A learner that is on its way is none that is stuck, whatever the user makes of a warning.
 #[tokio::test(start_paused = true)]
 async fn what_a_problem_weighs_changes_no_diagnosis() {
-    let mut young = checks::fixture::healthy();
+    let mut young = crate::testing::fixture::healthy();
     young.etcd_status_mut("cp-3").is_learner = true;
     let mut members = young.node("cp-1").unwrap().talos.etcd_members.clone().unwrap();
     members[2].is_learner = true;
     young.set_members(&members);
-    young.service_mut("cp-3", "etcd").running_since = Some(checks::fixture::ago(60));
+    young.service_mut("cp-3", "etcd").running_since = Some(crate::testing::fixture::ago(60));
     assert_eq!(diagnosed(&young, false, &[]).0, [""; 0]);
     let (diagnoses, bad) = diagnosed(&young, true, &[]);
     assert_eq!(diagnoses, [""; 0]);
     assert!(bad.contains(&"etcd.learners"), "{bad:?}");
 
-    let mut adrift = checks::fixture::healthy();
+    let mut adrift = crate::testing::fixture::healthy();
     adrift.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
     let weighed = diagnosed(&adrift, false, &["talos.time"]);
     assert_eq!(weighed, (vec!["clock-not-synchronised"], Vec::new()));
 
-    let mut allowed = checks::fixture::healthy();
+    let mut allowed = crate::testing::fixture::healthy();
     allowed.power_off("w-1");
     let judged = diagnosed(&allowed, false, &[]).0;
     allowed.asked.max_unready_workers = crate::snapshot::Allowance::Count(1);
@@ -402,7 +507,7 @@ async fn one_pass_has_time_for_two_samples_and_no_more() {
 #[tokio::test(start_paused = true)]
 async fn no_round_begins_at_the_deadline() {
     let outcome = run_with(Setup { wait: Some(5), ..WAITING }, &script(&[Said::Bad])).await;
-    assert_eq!((outcome.end, outcome.rounds, outcome.took), (End::Deadline, 1, Duration::from_millis(100)));
+    assert_eq!((outcome.end, outcome.rounds, outcome.took.as_millis()), (End::Deadline, 2, 4288));
 }
 
 /// After a second, and the 11 that the judge asks for: half of a call's ten have to be left.

@@ -11,11 +11,15 @@ use super::endpoints::{Sighting, TalosSide};
 use super::kubernetes::{KubeClient, unasked};
 use super::population::{self, Candidate};
 use super::{API_PORT, Observer};
-use crate::checks::Fact;
-use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, Role};
+use crate::model::Fact;
+use crate::model::Role;
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Pod, Readyz, TalosNode};
+use crate::text::host;
 
 /// Addresses of one control plane at which its API server is looked for.
 const API_ADDRESSES: usize = 3;
+/// Static pods of the users' own that are looked for.
+const USER_PODS: usize = 100;
 
 impl Observer<'_> {
     /// The Kubernetes side: finds its credentials, asks, and probes the API servers that discovery names meanwhile.
@@ -76,24 +80,76 @@ impl Observer<'_> {
         join_all(probes).await.into_iter().collect()
     }
 
-    /// Control planes that only Kubernetes, or only the nodes themselves, made known.
+    /// Static pods of the users' own on workers, each by itself: Talos tells no status of them, and lists of their namespaces may
+    /// be long.
+    pub(super) async fn ask_user_pods(
+        &self,
+        side: &KubernetesSide,
+        nodes: &[Node],
+        until: Instant,
+    ) -> BTreeMap<(String, String), Observed<Option<Pod>>> {
+        let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::Pods)) else { return BTreeMap::new() };
+        let has_no_status = |node: &&Node| {
+            let TalosNode { static_pod_statuses, skips_registration, .. } = &node.talos;
+            node.role == Role::Worker && !skips_registration && static_pod_statuses.as_ref().is_ok_and(Vec::is_empty)
+        };
+        let pods = nodes.iter().filter(has_no_status).flat_map(|node| {
+            node.talos.user_pods.iter().map(|pod| (pod.namespace.clone(), format!("{}-{}", pod.name, node.name)))
+        });
+        let asked = pods.take(USER_PODS).map(|key| async move {
+            let answer = timeout_at(until, client.pod(&key.0, &key.1)).await;
+            let late = || Err(Gap::new(GapKind::NotAsked, "no time was left to ask"));
+            (key, answer.unwrap_or_else(|_| late()))
+        });
+        join_all(asked).await.into_iter().collect()
+    }
+
+    /// Control planes that only Kubernetes, or only the nodes themselves, made known, and those for which another may have answered.
     pub(super) async fn probe_missing_servers(
         &self,
         side: &KubernetesSide,
         kubernetes: &mut Kubernetes,
         nodes: &[Node],
+        doubtful: &BTreeMap<String, Vec<String>>,
         until: Instant,
     ) {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::ServerReadyz)) else { return };
-        if kubernetes.credentials.is_err() {
-            return;
-        }
-        let missing = nodes
-            .iter()
-            .filter(|node| node.role == Role::ControlPlane && !kubernetes.servers.contains_key(&node.name))
-            .map(|node| async { (node.name.clone(), probe(client, &node.addresses, node.api_port, until).await) });
-        kubernetes.servers.extend(join_all(missing).await);
+        let servers = &kubernetes.servers;
+        let asked = nodes.iter().filter(|node| node.role == Role::ControlPlane).filter_map(|node| {
+            let doubtful = doubtful.get(&node.name).map_or(&[][..], Vec::as_slice);
+            let before = servers.get(&node.name);
+            if before.is_some_and(|before| is_own(before, doubtful)) {
+                return None;
+            }
+            let own: Vec<String> = node.addresses.iter().filter(|it| !doubtful.contains(it)).cloned().collect();
+            Some(async move {
+                let answer = probe(client, &own, node.api_port, until).await;
+                (node.name.clone(), settled(before.cloned(), answer, node.talos.contact.is_ok()))
+            })
+        });
+        let answers = join_all(asked).await;
+        kubernetes.servers.extend(answers);
     }
+}
+
+/// Nobody else can have given this answer, whoever holds the doubtful addresses.
+fn is_own(answer: &Observed<Readyz>, doubtful: &[String]) -> bool {
+    let is_from = |readyz: &Readyz| doubtful.iter().any(|address| address == host(&readyz.server));
+    doubtful.is_empty() || answer.as_ref().is_ok_and(|readyz| !is_from(readyz))
+}
+
+/// Where no way leads from here to a machine's own address, the other one may be a translation of it, as long as the machine
+/// itself answers elsewhere.
+fn settled(before: Option<Observed<Readyz>>, own: Observed<Readyz>, is_alive: bool) -> Observed<Readyz> {
+    let translated = before.filter(|before| before.is_ok() && is_alive);
+    match &own {
+        Err(gap) if leads_nowhere(gap.kind) => translated.unwrap_or(own),
+        _ => own,
+    }
+}
+
+fn leads_nowhere(kind: GapKind) -> bool {
+    matches!(kind, GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound)
 }
 
 /// The first address that leads to an API server decides; one that leads nowhere from here does not.
@@ -105,14 +161,47 @@ async fn probe(client: &KubeClient, addresses: &[String], port: u16, until: Inst
             // is closed.
             return last.unwrap_or_else(|| Err(Gap::new(GapKind::NotAsked, "no time was left to ask")));
         };
-        let leads_nowhere = matches!(
-            &answer,
-            Err(Gap { kind: GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound, .. })
-        );
-        if !leads_nowhere {
+        if !answer.as_ref().is_err_and(|gap| leads_nowhere(gap.kind)) {
             return answer;
         }
         last = Some(answer);
     }
     last.unwrap_or_else(|| Err(Gap::new(GapKind::NoRoute, "no address is known")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(server: &str) -> Readyz {
+        let server = server.to_owned();
+        Readyz { server, status: 200, failed: Vec::new(), text: String::new(), certificate: None }
+    }
+
+    fn gap(kind: GapKind) -> Observed<Readyz> {
+        Err(Gap::new(kind, "test"))
+    }
+
+    #[test]
+    fn what_a_virtual_ip_says_is_no_word_of_its_last_holder() {
+        let vip = ["10.0.0.100".to_owned()];
+        assert!(is_own(&Ok(ready("https://10.0.0.1:6443")), &vip));
+        assert!(!is_own(&Ok(ready("https://10.0.0.100:6443")), &vip));
+        assert!(!is_own(&gap(GapKind::ConnectionRefused), &vip), "nobody knows which of them refused");
+        assert!(is_own(&gap(GapKind::ConnectionRefused), &[]) && is_own(&Ok(ready("https://10.0.0.100:6443")), &[]));
+    }
+
+    #[test]
+    fn a_translated_address_stands_for_one_that_cannot_be_reached() {
+        let elsewhere = || Some(Ok(ready("https://203.0.113.1:6443")));
+        assert_eq!(settled(elsewhere(), gap(GapKind::NoRoute), true), Ok(ready("https://203.0.113.1:6443")));
+        assert_eq!(settled(elsewhere(), gap(GapKind::NoRoute), false), gap(GapKind::NoRoute), "its machine is lost");
+        for kind in [GapKind::ConnectionRefused, GapKind::TimedOut] {
+            assert_eq!(settled(elsewhere(), gap(kind), true), gap(kind), "it was reached");
+        }
+        let own = || Ok(ready("https://10.0.0.1:6443"));
+        assert_eq!(settled(elsewhere(), own(), true), own());
+        assert_eq!(settled(Some(gap(GapKind::TimedOut)), gap(GapKind::NoRoute), true), gap(GapKind::NoRoute));
+        assert_eq!(settled(None, gap(GapKind::NoRoute), true), gap(GapKind::NoRoute));
+    }
 }

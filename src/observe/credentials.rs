@@ -1,21 +1,22 @@
 //! From options and files to whom we ask as whom: read once, before anybody is dialled.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
+use super::budget::Budget;
 use super::kubernetes::KubeClient;
 use super::population::{self, Candidate};
 use super::talos;
-use crate::checks::Reason;
-use crate::cli::RunArgs;
+use crate::config::access::{Access, EtcdOptions, KubernetesOptions, TalosOptions};
 use crate::config::etcd::EtcdFiles;
-use crate::config::kube_sources::{self, KubeArgs};
+use crate::config::kube_sources;
 use crate::config::kubeconfig::{KubeAccess, Options};
-use crate::config::talosconfig::{self, Overrides, TalosConfig};
+use crate::config::talosconfig::{self, TalosConfig};
 use crate::config::{ConfigError, Environment};
+use crate::model::Reason;
 use crate::snapshot::{Gap, GapKind, Kubernetes, KubernetesCredentials, Observed, TalosCredentials};
+use crate::text::clock;
 
 /// What the options and files say of access to the cluster. Gaps are what the credentials checks judge.
 pub(crate) struct Credentials {
@@ -52,20 +53,20 @@ pub(super) struct KubernetesAccess {
 
 impl Credentials {
     /// Reads files: call it off the runtime's threads. An error here is one that belongs to no check.
-    pub(crate) fn read(args: &RunArgs, environment: &Environment) -> Result<Self, ConfigError> {
+    pub(crate) fn read(access: &Access, environment: &Environment) -> Result<Self, ConfigError> {
         let mut error = None;
         let mut notes = Vec::new();
-        let etcd = etcd_access(args)?;
-        let talos = (!args.no_talos).then(|| {
-            talos_access(args, environment).map_err(|config_error| {
+        let etcd = access.etcd.as_ref().map(etcd_access).transpose()?;
+        let talos = access.talos.as_ref().map(|options| {
+            talos_access(options, environment).map_err(|config_error| {
                 let gap = gap(&config_error);
                 error.get_or_insert(config_error);
                 gap
             })
         });
-        let kubernetes = (!args.no_kubernetes).then(|| {
+        let kubernetes = access.kubernetes.as_ref().map(|options| {
             let talos = talos.as_ref().and_then(|talos| talos.as_ref().ok());
-            let (access, config_error) = kubernetes_access(args, environment, talos);
+            let (access, config_error) = kubernetes_access(options, environment, talos);
             if let Some(config_error) = config_error {
                 error.get_or_insert(config_error);
             }
@@ -96,11 +97,9 @@ fn gap(error: &ConfigError) -> Gap {
     Gap::new(kind, error.message.clone())
 }
 
-fn talos_access(args: &RunArgs, environment: &Environment) -> Result<TalosAccess, ConfigError> {
-    let found = talosconfig::find(args.talosconfig.as_deref(), environment)?;
-    let overrides =
-        Overrides { context: args.context.clone(), endpoints: args.endpoints.clone(), cluster: args.cluster.clone() };
-    let config = talosconfig::load(&found, &overrides)?;
+fn talos_access(options: &TalosOptions, environment: &Environment) -> Result<TalosAccess, ConfigError> {
+    let found = talosconfig::find(options.talosconfig.as_deref(), environment)?;
+    let config = talosconfig::load(&found, &options.overrides)?;
     let endpoints = config
         .endpoints
         .iter()
@@ -134,24 +133,24 @@ impl TalosAccess {
 }
 
 fn kubernetes_access(
-    args: &RunArgs,
+    options: &KubernetesOptions,
     environment: &Environment,
     talos: Option<&TalosAccess>,
 ) -> (KubernetesAccess, Option<ConfigError>) {
-    let options = Options { context: args.kube_context.clone(), k8s_endpoint: args.k8s_endpoint.clone() };
-    let wanted = KubeArgs { kubeconfig: args.kubeconfig.clone(), in_cluster: args.in_cluster };
     let mut access = KubernetesAccess {
         queue: VecDeque::new(),
         passed_over: Vec::new(),
         unusable: None,
-        from_talos: !args.no_kubeconfig_from_talos && talos.is_some_and(TalosAccess::is_admin),
-        options,
+        from_talos: options.from_talos && talos.is_some_and(TalosAccess::is_admin),
+        options: options.overrides.clone(),
         environment: environment.clone(),
     };
     // With `--kube-context`: the first file that lacks it, as long as no other has it.
     let mut lacking = None;
-    let mut has_context = args.kube_context.is_none();
-    for candidate in kube_sources::candidates(&wanted, environment, talos.is_some_and(|talos| talos.config.in_pod)) {
+    let mut has_context = options.overrides.context.is_none();
+    for candidate in
+        kube_sources::candidates(&options.sources, environment, talos.is_some_and(|talos| talos.config.in_pod))
+    {
         let loaded = candidate.load(&access.options, environment);
         // A pod's own credentials have no contexts.
         has_context |= loaded.is_ok() && !matches!(candidate, kube_sources::Candidate::InCluster { .. });
@@ -191,34 +190,31 @@ fn kubernetes_access(
 
 fn expired(credentials: &KubernetesCredentials) -> Option<String> {
     let not_after = credentials.certificate.as_ref()?.not_after;
-    (not_after < Timestamp::now()).then(|| format!("its client certificate expired at {not_after}"))
+    (not_after < clock::now()).then(|| format!("its client certificate expired at {not_after}"))
 }
 
-fn etcd_access(args: &RunArgs) -> Result<Option<(Vec<String>, EtcdFiles)>, ConfigError> {
-    if args.etcd_endpoints.is_empty() {
-        return Ok(None);
-    }
-    let files = EtcdFiles::load(args.etcd_cacert.as_deref(), args.etcd_cert.as_deref().zip(args.etcd_key.as_deref()))?;
-    Ok(Some((args.etcd_endpoints.clone(), files)))
+fn etcd_access(options: &EtcdOptions) -> Result<(Vec<String>, EtcdFiles), ConfigError> {
+    let client = options.client.as_ref().map(|(certificate, key)| (certificate.as_path(), key.as_path()));
+    let files = EtcdFiles::load(options.cacert.as_deref(), client)?;
+    Ok((options.endpoints.clone(), files))
 }
 
 /// The Kubernetes API with the first credentials that are usable and not another cluster's.
 pub(super) struct KubernetesSide {
     access: KubernetesAccess,
-    /// What is in use, and the host of its server.
-    client: Option<(KubeClient, KubernetesCredentials, String)>,
-    /// Where the client came from.
-    in_use: Option<KubeAccess>,
+    /// What is in use, and where it came from.
+    client: Option<(KubeClient, KubeAccess)>,
     /// Seemed to be another cluster's. A cluster that is only just forming looks like one, too.
     strangers: Vec<KubeAccess>,
     /// It came from the Talos API.
     minted: bool,
     call_timeout: Duration,
+    budget: Arc<Budget>,
 }
 
 impl KubernetesSide {
-    pub(super) fn new(access: KubernetesAccess, call_timeout: Duration) -> Self {
-        Self { access, client: None, in_use: None, strangers: Vec::new(), minted: false, call_timeout }
+    pub(super) fn new(access: KubernetesAccess, call_timeout: Duration, budget: &Arc<Budget>) -> Self {
+        Self { access, client: None, strangers: Vec::new(), minted: false, call_timeout, budget: Arc::clone(budget) }
     }
 
     /// What is known before anybody is asked.
@@ -231,7 +227,7 @@ impl KubernetesSide {
     }
 
     pub(super) fn client(&self) -> Option<&KubeClient> {
-        self.client.as_ref().map(|(client, ..)| client)
+        self.client.as_ref().map(|(client, _)| client)
     }
 
     pub(super) fn passed_over(&self) -> &[(String, String)] {
@@ -247,8 +243,8 @@ impl KubernetesSide {
 
     /// Host of the Kubernetes endpoint, as far as it is known.
     pub(super) fn host(&self) -> Option<String> {
-        let waiting = || self.access.queue.front().map(|access| access.endpoint.host.clone());
-        self.client.as_ref().map(|(_, _, host)| host.clone()).or_else(waiting)
+        let in_use = self.client.as_ref().map(|(_, access)| access);
+        in_use.or(self.access.queue.front()).map(|access| access.endpoint.host.clone())
     }
 
     /// A new round: where no source is left, those that seemed to be another cluster's get another chance.
@@ -296,16 +292,15 @@ impl KubernetesSide {
     }
 
     async fn open(&mut self, access: KubeAccess) -> Result<(), Gap> {
-        self.in_use = Some(access.clone());
-        let KubeAccess { credentials, config, endpoint, routes } = access;
-        let client = KubeClient::new(config, routes, credentials.clone(), self.call_timeout).await?;
-        self.client = Some((client, credentials, endpoint.host));
+        let KubeAccess { credentials, config, routes, .. } = access.clone();
+        let client = KubeClient::new(config, routes, credentials, self.call_timeout).await?;
+        self.client = Some((client.within(&self.budget), access));
         Ok(())
     }
 
     /// Why what was observed is another cluster's, if it is and the user did not name its source.
     pub(super) fn is_stranger(&self, kubernetes: &Kubernetes, talos: &[Candidate]) -> Option<String> {
-        let (_, credentials, _) = self.client.as_ref()?;
+        let (_, KubeAccess { credentials, .. }) = self.client.as_ref()?;
         let nodes = kubernetes.nodes.as_ref().ok()?;
         // The cluster's own mint cannot be another cluster's.
         if credentials.explicit || self.minted || population::same_cluster(talos, nodes) {
@@ -319,9 +314,9 @@ impl KubernetesSide {
     }
 
     pub(super) fn pass_over(&mut self, why: String) {
-        if let Some((_, credentials, _)) = self.client.take() {
-            self.access.passed_over.push((credentials.source, why));
-            self.strangers.extend(self.in_use.take());
+        if let Some((_, access)) = self.client.take() {
+            self.access.passed_over.push((access.credentials.source.clone(), why));
+            self.strangers.push(access);
         }
     }
 }

@@ -23,12 +23,13 @@ impl Files {
     }
 }
 
-fn with_context(context: &str) -> RunArgs {
-    RunArgs { kube_context: Some(context.to_owned()), ..RunArgs::default() }
+fn with_context(context: &str) -> KubernetesOptions {
+    let overrides = Options { context: Some(context.to_owned()), ..Options::default() };
+    KubernetesOptions { overrides, ..KubernetesOptions::default() }
 }
 
 fn side(access: KubernetesAccess) -> KubernetesSide {
-    KubernetesSide::new(access, Duration::from_secs(1))
+    KubernetesSide::new(access, Duration::from_secs(1), &Arc::default())
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn a_context_that_one_file_has_is_found_there() {
 fn without_a_named_context_a_file_that_has_none_is_passed_over() {
     let files = Files::new();
     std::fs::write(files.0.path().join("lab"), kubeconfig("lab").replace("current-context: lab", "")).unwrap();
-    let (access, error) = kubernetes_access(&RunArgs::default(), &files.environment(), None);
+    let (access, error) = kubernetes_access(&KubernetesOptions::default(), &files.environment(), None);
     assert_eq!((error, access.queue.len(), access.passed_over.len()), (None, 1, 1));
 }
 
@@ -64,7 +65,7 @@ fn without_a_named_context_a_file_that_has_none_is_passed_over() {
 fn what_may_still_be_found() {
     let files = Files::new();
     let access = |from_talos| {
-        let (mut access, _) = kubernetes_access(&RunArgs::default(), &files.environment(), None);
+        let (mut access, _) = kubernetes_access(&KubernetesOptions::default(), &files.environment(), None);
         access.from_talos = from_talos;
         access
     };

@@ -1,5 +1,6 @@
 //! The Talos endpoints: who answers, who forwards, and what they make known.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -7,10 +8,12 @@ use futures::future::{LocalBoxFuture, Shared};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
+use super::budget::Budget;
 use super::population::{self, Candidate};
 use super::talos::{EndpointAnswer, TalosClient};
 use super::{Observer, credentials};
-use crate::snapshot::{Endpoint, Gap, GapKind, Observed, Role, ServerCheck, Talos, TalosCredentials};
+use crate::model::Role;
+use crate::snapshot::{Endpoint, Gap, GapKind, Observed, ServerCheck, Talos, TalosCredentials};
 
 /// Once one endpoint has answered, the others get this long before the nodes are asked through those that have.
 const LATE_ENDPOINTS: Duration = Duration::from_millis(500);
@@ -61,7 +64,7 @@ impl Observer<'_> {
     pub(super) fn ask_endpoints(&self, until: Instant) -> Vec<AskedEndpoint<'_>> {
         let Some(TalosSide { client: Some(client), hosts, .. }) = &self.talos else { return Vec::new() };
         #[cfg(feature = "record")]
-        if super::record::blind::hides(crate::checks::Fact::TalosNodes) {
+        if super::record::blind::hides(crate::model::Fact::TalosNodes) {
             return Vec::new();
         }
         (0..hosts.len()).map(|index| client.endpoint(index, until).boxed_local().shared()).collect()
@@ -105,12 +108,15 @@ impl TalosSide {
         Self { credentials: Err(gap), client: None, hosts: Vec::new(), context_nodes: Vec::new() }
     }
 
-    pub(super) fn new(access: credentials::TalosAccess, call_timeout: Duration) -> Self {
+    pub(super) fn new(access: credentials::TalosAccess, call_timeout: Duration, budget: &Arc<Budget>) -> Self {
         let credentials = access.credentials.clone();
         let hosts = access.endpoints.iter().map(|endpoint| endpoint.host.clone()).collect();
         let context_nodes = access.nodes.clone();
         match TalosClient::new(access.into_client_config(call_timeout)) {
-            Ok(client) => Self { credentials: Ok(credentials), client: Some(client), hosts, context_nodes },
+            Ok(client) => {
+                let client = Some(client.within(budget));
+                Self { credentials: Ok(credentials), client, hosts, context_nodes }
+            }
             Err(error) if credentials.certificate.as_ref().is_some_and(|found| !found.matches_key) => {
                 // The check says it better, from the facts.
                 drop(error);
@@ -179,6 +185,7 @@ mod tests {
             },
             members: members.map(|members| members.iter().map(member).collect()),
             addresses: Err(Gap::not_asked()),
+            machine_id: Err(Gap::not_asked()),
         }
     }
 

@@ -8,6 +8,7 @@ use etcd_client::{AlarmAction, AlarmType, Channel, Client, Error, GetOptions, Re
 use futures::future::join_all;
 use http::uri::Scheme;
 use http::{Request, Uri};
+use http_body_util::{LengthLimitError, Limited};
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
 use tonic::Code;
@@ -22,6 +23,9 @@ use super::kubernetes::short;
 use crate::config::etcd::EtcdFiles;
 use crate::config::proxy::Proxy;
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Observed};
+
+/// Longest answer that is taken, in bytes. That of eleven members has two thousand.
+const LARGEST: usize = 64 << 10;
 
 /// The endpoints of `--etcd-endpoints`.
 pub(crate) struct EtcdClients {
@@ -112,7 +116,7 @@ impl Asked {
         let channel = connection
             .clone()
             .map_request(move |request| at(&origin, request))
-            .map_response(|answer: http::Response<_>| answer.map(Body::new))
+            .map_response(|answer: http::Response<_>| answer.map(|body| Body::new(Limited::new(body, LARGEST))))
             .map_err(Into::into);
         // It asks for nothing, as it has no password to show.
         let client = Client::from_channel(Channel::Custom(BoxCloneSyncService::new(channel)), None).await;
@@ -195,6 +199,9 @@ impl Asked {
         };
         // A status that was made on this side of the wire.
         if let Some(source) = status.source() {
+            if cause::find::<LengthLimitError>(source).is_some() {
+                return Gap::new(GapKind::TooLarge, "an answer of more than 64 KiB");
+            }
             return cause::of_loss(source, self.connection.fault());
         }
         let kind = match status.code() {
@@ -428,6 +435,17 @@ mod tests {
         .await;
         let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), CALL).await;
         assert_eq!(kinds(&seen), [None, Some(GapKind::Unauthenticated), Some(GapKind::Unauthenticated)]);
+    }
+
+    #[tokio::test]
+    async fn a_list_of_crumbs_is_not_decoded() {
+        let port = serve(None, |path| match path {
+            "/etcdserverpb.Cluster/MemberList" => Answer::Message([header(), bytes(2, &[]).repeat(1 << 20)].concat()),
+            path => healthy(path),
+        })
+        .await;
+        let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), CALL).await;
+        assert_eq!(kinds(&seen), [None, Some(GapKind::TooLarge), None]);
     }
 
     #[tokio::test]

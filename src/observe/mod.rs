@@ -3,11 +3,13 @@
 //! One round asks for everything that the selected checks name, at once: endpoints and Kubernetes first, nodes as soon as any
 //! source names them. Each question has its own deadline, and the round has one that nothing passes.
 
+mod budget;
 mod cluster;
 mod credentials;
 mod dial;
 mod endpoints;
 mod etcd;
+mod kubelet;
 mod kubernetes;
 mod nodes;
 mod population;
@@ -20,45 +22,71 @@ mod testing;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{Shared, join_all};
-use jiff::Timestamp;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use self::budget::Budget;
 pub(crate) use self::credentials::Credentials;
 use self::credentials::KubernetesSide;
 use self::endpoints::{AskedEndpoint, Endpoints, Sighting, TalosSide, first_endpoints};
 use self::etcd::EtcdClients;
+use self::kubelet::Handshakes;
+pub(crate) use self::kubernetes::abandon;
 use self::kubernetes::{KnownLeases, unasked};
-use self::nodes::is_slow;
+use self::nodes::{Places, is_slow, put_own_first};
 use self::population::Candidate;
-use crate::checks::Fact;
-use crate::engine::Observe;
-use crate::logs::{Log, Tail};
-use crate::memory::Memory;
-use crate::plan::Plan;
-use crate::snapshot::{Asked, EtcdEndpoint, Gap, Kubernetes, Node, ServerProgress, Snapshot, Talos};
+use crate::model::Fact;
+use crate::snapshot::logs::{Log, Tail};
+use crate::snapshot::{
+    Asked, EtcdEndpoint, Gap, Kubernetes, Memory, Node, Observe, Observed, ServerProgress, Snapshot, Talos,
+};
+use crate::text::clock;
+
+/// Variables that are no option's.
+#[cfg(feature = "record")]
+pub(crate) const VARIABLES: &[&str] = record::VARIABLES;
+#[cfg(not(feature = "record"))]
+pub(crate) const VARIABLES: &[&str] = &[];
 
 /// Port of an API server that nobody tells.
 const API_PORT: u16 = 6443;
 
+/// What is asked of the cluster in each round.
+#[derive(Clone, Debug)]
+pub(crate) struct Inquiry {
+    /// What the user expects, for the judges.
+    pub(crate) asked: Asked,
+    /// What the selected checks read; nothing else is asked for.
+    pub(crate) facts: BTreeSet<Fact>,
+    /// `-n`: addresses or names.
+    pub(crate) scope: Vec<String>,
+    /// Bounds a round; each call gets half of it.
+    pub(crate) attempt_timeout: Duration,
+}
+
 /// Asks a cluster, round after round.
 pub(crate) struct Observer<'a> {
     talos: Option<TalosSide>,
-    kubernetes: Option<KubernetesSide>,
+    /// A round holds it: it may change its mind about its source while the others are at work.
+    kubernetes: Mutex<Option<KubernetesSide>>,
     external_etcd: Option<EtcdClients>,
     asked: Asked,
     facts: BTreeSet<Fact>,
     scope: Vec<String>,
     attempt_timeout: Duration,
     known_leases: KnownLeases,
+    handshakes: Handshakes,
     /// Host of the Kubernetes endpoint as of this round: perhaps a virtual IP.
     kubernetes_host: Option<String>,
     /// Nodes that did not answer in the last round. They have a small budget of their own, so that they never starve the
     /// living.
     slow: BTreeSet<String>,
+    budget: Arc<Budget>,
     tell: &'a dyn Fn(&ServerProgress),
     #[cfg(feature = "record")]
     recording: record::Recording,
@@ -66,34 +94,44 @@ pub(crate) struct Observer<'a> {
 
 impl<'a> Observer<'a> {
     /// What the cluster's own health check says is told as it comes.
-    pub(crate) fn new(plan: &Plan, credentials: Credentials, tell: &'a dyn Fn(&ServerProgress)) -> Self {
-        let call_timeout = plan.pace.attempt_timeout / 2;
+    pub(crate) fn new(inquiry: &Inquiry, credentials: Credentials, tell: &'a dyn Fn(&ServerProgress)) -> Self {
+        let call_timeout = inquiry.attempt_timeout / 2;
         let Credentials { talos, kubernetes, etcd, .. } = credentials;
+        let budget = Arc::<Budget>::default();
         let talos = match talos {
             None => None,
             Some(Err(gap)) => Some(TalosSide::unusable(gap)),
-            Some(Ok(config)) => Some(TalosSide::new(config, call_timeout)),
+            Some(Ok(config)) => Some(TalosSide::new(config, call_timeout, &budget)),
         };
         let external_etcd =
             etcd.map(|(endpoints, credentials)| EtcdClients::new(endpoints, &credentials, call_timeout));
         Self {
             talos,
-            kubernetes: kubernetes.map(|access| KubernetesSide::new(access, call_timeout)),
+            kubernetes: Mutex::new(kubernetes.map(|access| KubernetesSide::new(access, call_timeout, &budget))),
             external_etcd,
-            asked: plan.asked.clone(),
+            asked: inquiry.asked.clone(),
             #[cfg(not(feature = "record"))]
-            facts: plan.facts.clone(),
+            facts: inquiry.facts.clone(),
             #[cfg(feature = "record")]
-            facts: record::blind::seen(&plan.facts),
-            scope: plan.scope.clone(),
-            attempt_timeout: plan.pace.attempt_timeout,
+            facts: record::blind::seen(&inquiry.facts),
+            scope: inquiry.scope.clone(),
+            attempt_timeout: inquiry.attempt_timeout,
             known_leases: KnownLeases::default(),
+            handshakes: Handshakes::default(),
             kubernetes_host: None,
             slow: BTreeSet::new(),
+            budget,
             tell,
             #[cfg(feature = "record")]
             recording: record::Recording::begin(),
         }
+    }
+}
+
+/// Asks only if somebody wants to know.
+async fn fill<T>(fact: &mut Observed<T>, is_wanted: bool, ask: impl Future<Output = Observed<T>>) {
+    if is_wanted {
+        *fact = ask.await;
     }
 }
 
@@ -103,7 +141,6 @@ struct Seen {
     /// The population, in the end.
     all: Vec<Candidate>,
     nodes: Vec<Node>,
-    side: Option<KubernetesSide>,
     kubernetes: Option<Kubernetes>,
     external_etcd: Option<Vec<EtcdEndpoint>>,
 }
@@ -114,18 +151,18 @@ impl Observer<'_> {
         &self,
         first: &Shared<impl Future<Output = Rc<Sighting>>>,
         asking: Vec<AskedEndpoint<'_>>,
-        mut side: Option<KubernetesSide>,
         until: Instant,
     ) -> Seen {
+        let mut side = self.kubernetes.lock().await;
         let talos = async {
             let seen = first.clone().await;
             // The late ones go on beside the nodes: their own word is wanted, too, but nobody waits for it.
-            let nodes = self.ask_nodes(seen.population.clone(), &seen.endpoints, until);
+            let nodes = self.ask_nodes_and_members(&seen, until);
             let (nodes, answers) = tokio::join!(nodes, join_all(asking));
             (Endpoints { answers: answers.into_iter().map(Some).collect() }, nodes)
         };
         let kubernetes = async {
-            match &mut side {
+            match &mut *side {
                 None => None,
                 Some(side) => Some(Box::pin(self.observe_kubernetes(side, first, until)).await),
             }
@@ -144,26 +181,32 @@ impl Observer<'_> {
         let ours = kube_nodes.filter(|nodes| population::same_cluster(&self.population(&known, &[]), nodes));
         let all = self.population(&known, ours.map_or(&[], Vec::as_slice));
         let mut late = Vec::new();
+        let places = Places::of(&nodes);
         for candidate in &all {
-            match nodes.iter_mut().find(|node| node.is(candidate)) {
-                Some(node) => node.candidate = candidate.clone(),
+            match places.find(&nodes, candidate) {
+                Some(place) => nodes[place].candidate = candidate.clone(),
                 None => late.push(candidate.clone()),
             }
         }
         let late = self.ask_nodes(late, &known, until).await;
         nodes.extend(late);
-        let nodes = self.finish(nodes);
-        if let (Some(side), Some(kubernetes)) = (&side, &mut kubernetes) {
-            self.probe_missing_servers(side, kubernetes, &nodes, until).await;
+        let mut nodes = self.finish(nodes);
+        let doubtful = put_own_first(&mut nodes, ours.map_or(&[], Vec::as_slice));
+        if let (Some(side), Some(kubernetes)) = (&*side, &mut kubernetes)
+            && kubernetes.credentials.is_ok()
+        {
+            let user_pods = Box::pin(self.ask_user_pods(side, &nodes, until));
+            let servers = self.probe_missing_servers(side, kubernetes, &nodes, &doubtful, until);
+            kubernetes.user_pods = tokio::join!(user_pods, servers).0;
         }
-        Seen { known, all, nodes, side, kubernetes, external_etcd }
+        Seen { known, all, nodes, kubernetes, external_etcd }
     }
 }
 
 impl Observe for Observer<'_> {
-    fn preflight(&self, memory: &Memory) -> Snapshot {
+    fn preflight(&mut self, memory: &Memory) -> Snapshot {
         Snapshot {
-            taken: Timestamp::now(),
+            taken: clock::now(),
             asked: self.asked.clone(),
             talos: self.talos.as_ref().map(|side| Talos {
                 credentials: side.credentials.clone(),
@@ -171,7 +214,7 @@ impl Observe for Observer<'_> {
                 discovery: Err(Gap::not_asked()),
                 server: Err(Gap::not_asked()),
             }),
-            kubernetes: self.kubernetes.as_ref().map(|side| unasked(side.credentials(), Vec::new())),
+            kubernetes: self.kubernetes.get_mut().as_ref().map(|side| unasked(side.credentials(), Vec::new())),
             external_etcd: None,
             nodes: Vec::new(),
             memory: memory.clone(),
@@ -181,13 +224,11 @@ impl Observe for Observer<'_> {
     async fn round(&mut self, memory: &Memory) -> Snapshot {
         #[cfg(feature = "record")]
         self.recording.round();
+        self.budget.renew();
         let asked = Instant::now();
         let until = asked + self.attempt_timeout;
-        let taken = Timestamp::now();
-        // Taken out so that both sides can be at work at once; the Kubernetes side may change its mind about its source.
-        // It is put back at the end. A round that is dropped before it ends keeps it, and is the observer's last.
-        let side = self.kubernetes.take();
-        self.kubernetes_host = side.as_ref().and_then(KubernetesSide::host);
+        let taken = clock::now();
+        self.kubernetes_host = self.kubernetes.get_mut().as_ref().and_then(KubernetesSide::host);
         let asking = self.ask_endpoints(until);
         let first_answers = first_endpoints(asking.clone(), until);
         let first = async {
@@ -197,17 +238,14 @@ impl Observe for Observer<'_> {
         };
         let first = first.boxed_local().shared();
         // Beside everything else, so that a server that takes its time takes none from the other questions.
-        let (seen, server) = tokio::join!(
-            Box::pin(self.everything(&first, asking, side, until)),
-            Box::pin(self.server_check(&first, until)),
-        );
+        let (seen, server) =
+            tokio::join!(Box::pin(self.everything(&first, asking, until)), Box::pin(self.server_check(&first, until)),);
         drop(first);
-        let Seen { known, all, nodes, side, kubernetes, external_etcd } = seen;
+        let Seen { known, all, nodes, kubernetes, external_etcd } = seen;
         if let Some(kubernetes) = &kubernetes {
             let Kubernetes { credentials, node_leases, system_leases, .. } = kubernetes;
             self.known_leases.remember(credentials, asked, node_leases, system_leases);
         }
-        self.kubernetes = side;
         self.slow = nodes.iter().filter(|node| is_slow(&node.talos)).map(|node| node.name.clone()).collect();
         let talos = self.talos.as_ref().map(|side| self.talos_facts(side, &known, &all, server));
         Snapshot { taken, asked: self.asked.clone(), talos, kubernetes, external_etcd, nodes, memory: memory.clone() }
@@ -229,8 +267,9 @@ impl Observe for Observer<'_> {
     async fn again(&mut self, facts: &BTreeSet<Fact>, snapshot: &mut Snapshot) {
         let asked = Instant::now();
         let until = asked + self.attempt_timeout / 2;
+        let kubernetes = self.kubernetes.lock().await;
         let leases = async {
-            let client = self.kubernetes.as_ref().and_then(KubernetesSide::client)?;
+            let client = kubernetes.as_ref().and_then(KubernetesSide::client)?;
             Some(Box::pin(client.leases(facts, &self.known_leases)).await)
         };
         let etcd = async {

@@ -1,17 +1,19 @@
 //! The nodes: which there are, what each says of itself, and what is known of it in the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::endpoints::{Endpoints, TalosSide};
+use super::endpoints::{Endpoints, Sighting, TalosSide};
+use super::kubelet::beside;
 use super::population::{self, Candidate, KnownEndpoint, Said};
 use super::talos::{Lane, Member, NodeAsk};
 use super::{API_PORT, Observer};
-use crate::checks::Fact;
-use crate::snapshot::{Gap, GapKind, KubeNode, Node, Role, Snapshot, TalosNode};
+use crate::model::Fact;
+use crate::model::Role;
+use crate::snapshot::{EtcdMember, Gap, GapKind, KubeNode, Node, Observed, ServingCertificate, Snapshot, TalosNode};
 
 /// A node and what it says.
 pub(super) struct Answered {
@@ -24,19 +26,47 @@ pub(super) struct Answered {
 impl Answered {
     /// Two candidates of different rounds of questions that mean the same machine.
     pub(super) fn is(&self, other: &Candidate) -> bool {
-        match (&self.candidate.name, &other.name) {
+        // Who was asked by address alone may have told its name, and an address that was given to another machine is no proof.
+        let told = self.talos.nodename.iter().flatten();
+        match (self.candidate.name.iter().chain(told).next(), &other.name) {
             (Some(a), Some(b)) => a.eq_ignore_ascii_case(b),
             _ => self.candidate.addresses.iter().any(|address| other.addresses.contains(address)),
         }
     }
+
+    fn is_of_member(&self, member: &EtcdMember) -> bool {
+        let TalosNode { nodename, etcd_member_id, etcd_status, .. } = &self.talos;
+        let ids = etcd_member_id.iter().copied().flatten().chain(etcd_status.iter().map(|status| status.member_id));
+        let mut names = self.candidate.name.iter().chain(nodename.iter().flatten());
+        ids.into_iter().any(|id| id == member.id)
+            || names.any(|name| name.eq_ignore_ascii_case(&member.name))
+            || member.hosts().iter().any(|host| self.candidate.addresses.contains(host))
+    }
+}
+
+/// Where the members are found that an etcd of these machines lists, and that are none of them.
+fn other_members(nodes: &[Answered]) -> Vec<Candidate> {
+    let is_own =
+        |node: &&Answered| node.talos.contact.as_ref().is_ok_and(|contact| contact.answered_by_other.is_none());
+    let lists = nodes.iter().filter(is_own).flat_map(|node| node.talos.etcd_members.iter().flatten());
+    let mut found: Vec<Candidate> = Vec::new();
+    for member in lists.filter(|member| !nodes.iter().any(|node| node.is_of_member(member))) {
+        let addresses: Vec<String> = member.hosts().into_iter().filter(|host| host.parse::<IpAddr>().is_ok()).collect();
+        let is_new = !found.iter().any(|known| known.addresses.iter().any(|address| addresses.contains(address)));
+        if is_new && !addresses.is_empty() {
+            found.push(Candidate { addresses, role: Some(Role::ControlPlane), is_talos: true, ..Candidate::default() });
+        }
+    }
+    found
 }
 
 impl Observer<'_> {
     /// Every machine that some source names by now.
     pub(super) fn population(&self, known: &Endpoints, kube_nodes: &[KubeNode]) -> Vec<Candidate> {
         let mut members: Vec<Member> = Vec::new();
+        let mut names = HashSet::new();
         for member in known.answers.iter().flatten().filter_map(|answer| answer.members.as_ref().ok()).flatten() {
-            if !members.iter().any(|known| known.name == member.name) {
+            if names.insert(&member.name) {
                 members.push(member.clone());
             }
         }
@@ -56,6 +86,7 @@ impl Observer<'_> {
                     own_addresses,
                     name: endpoint.nodename.clone().ok().flatten(),
                     role: endpoint.role.clone().ok().flatten(),
+                    machine_id: answer.as_ref()?.machine_id.clone().ok().flatten(),
                 })
             })
             .collect();
@@ -74,6 +105,15 @@ impl Observer<'_> {
         })
     }
 
+    /// Asks the nodes, and then the control planes that only their etcd names. One of those that does not answer is no node of
+    /// anybody's: its member is judged for that.
+    pub(super) async fn ask_nodes_and_members(&self, seen: &Sighting, until: Instant) -> Vec<Answered> {
+        let mut nodes = self.ask_nodes(seen.population.clone(), &seen.endpoints, until).await;
+        let members = self.ask_nodes(other_members(&nodes), &seen.endpoints, until).await;
+        nodes.extend(members.into_iter().filter(|member| member.talos.contact.is_ok()));
+        nodes
+    }
+
     /// Asks each node for itself, all at once.
     pub(super) async fn ask_nodes(
         &self,
@@ -85,7 +125,9 @@ impl Observer<'_> {
         join_all(candidates.into_iter().map(|candidate| {
             let working = &working;
             async move {
-                let talos = self.ask_node(&candidate, working, known, until).await;
+                let asked = self.ask_node(&candidate, working, known, until);
+                let (talos, certificate) = beside(asked, self.kubelet_certificate(&candidate, until)).await;
+                let talos = TalosNode { kubelet_certificate: certificate, ..talos };
                 let own_addresses = self.own_addresses(&candidate, &talos, until).await;
                 Answered { candidate, talos, own_addresses }
             }
@@ -109,6 +151,15 @@ impl Observer<'_> {
         let role = candidate.role.unwrap_or(Role::Unknown);
         let ask = NodeAsk { name: &name, addresses: &candidate.addresses, expected: &expected, role, lane };
         Box::pin(client.node(&ask, &self.facts, working, until)).await
+    }
+
+    async fn kubelet_certificate(&self, candidate: &Candidate, until: Instant) -> Observed<ServingCertificate> {
+        match candidate.addresses.first() {
+            Some(address) if candidate.is_talos && self.facts.contains(&Fact::KubeletCertificate) => {
+                self.handshakes.with(address, until).await
+            }
+            _ => Err(Gap::not_asked()),
+        }
     }
 
     async fn own_addresses(&self, candidate: &Candidate, talos: &TalosNode, until: Instant) -> BTreeSet<IpAddr> {
@@ -161,7 +212,7 @@ impl Observer<'_> {
 
     /// From what was asked to what is known: names and roles as the nodes themselves tell them, duplicates merged.
     pub(super) fn finish(&self, asked: Vec<Answered>) -> Vec<Node> {
-        let mut machines: Vec<Machine> = Vec::new();
+        let mut machines = Machines::default();
         for Answered { candidate, talos, own_addresses } in asked {
             let own_name = talos.nodename.clone().ok().flatten();
             let name = candidate.name.clone().or(own_name).unwrap_or_else(|| population::label(&candidate));
@@ -179,26 +230,33 @@ impl Observer<'_> {
                 role: own_role.or(candidate.role.filter(|_| !is_guess)).unwrap_or(Role::Unknown),
                 sources: candidate.sources,
                 is_talos: candidate.is_talos,
-                leaving: candidate.leaving,
+                // Whom the user has named has to be there.
+                leaving: candidate.leaving && !candidate.sources.flags && !self.is_named(&name, &candidate.addresses),
                 out_of_scope: !self.in_scope(&name, &candidate.addresses),
                 api_port: candidate.api_port.unwrap_or(API_PORT),
                 addresses: candidate.addresses,
                 own_addresses: candidate.own_addresses,
                 machine_id: candidate.machine_id,
+                own_machine_id: candidate.own_machine_id,
                 name,
                 talos,
             };
-            add(&mut machines, Machine { name: node.name.clone(), known, node });
+            machines.add(Machine { name: node.name.clone(), known, node });
         }
-        let mut nodes: Vec<Node> = machines.into_iter().map(|machine| machine.node).collect();
+        let mut nodes: Vec<Node> = machines.all.into_iter().map(|machine| machine.node).collect();
         mark_etcd_members(&mut nodes);
+        keep_etcd_members(&mut nodes);
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         nodes
     }
 
     fn in_scope(&self, name: &str, addresses: &[String]) -> bool {
-        self.scope.is_empty()
-            || self.scope.iter().any(|wanted| wanted.eq_ignore_ascii_case(name) || addresses.contains(wanted))
+        self.scope.is_empty() || self.is_named(name, addresses)
+    }
+
+    /// With `--nodes`.
+    fn is_named(&self, name: &str, addresses: &[String]) -> bool {
+        self.scope.iter().any(|wanted| wanted.eq_ignore_ascii_case(name) || addresses.contains(wanted))
     }
 }
 
@@ -228,19 +286,66 @@ impl Machine {
     }
 }
 
-/// Two addresses given by hand mostly turn out to be one machine. Where they are two, both have to be judged: nothing else
-/// knows the second one by its name.
-fn add(machines: &mut Vec<Machine>, mut new: Machine) {
-    if let Some(index) = machines.iter().position(|known| known.name == new.name && !known.is_another(&new)) {
-        let known = &mut machines[index];
-        known.known.extend(new.known);
-        merge(&mut known.node, new.node);
-        return;
+#[derive(Default)]
+struct Machines {
+    all: Vec<Machine>,
+    /// Their places, by what they call themselves.
+    by_name: HashMap<String, Vec<usize>>,
+}
+
+impl Machines {
+    /// Two addresses given by hand mostly turn out to be one machine. Where they are two, both have to be judged: nothing else
+    /// knows the second one by its name.
+    fn add(&mut self, mut new: Machine) {
+        let namesakes = self.by_name.entry(new.name.clone()).or_default();
+        if let Some(at) = namesakes.iter().find(|at| !self.all[**at].is_another(&new)) {
+            let known = &mut self.all[*at];
+            known.known.extend(new.known);
+            merge(&mut known.node, new.node);
+            return;
+        }
+        if !namesakes.is_empty() {
+            new.node.name = format!("{} ({})", new.name, new.node.address);
+        }
+        namesakes.push(self.all.len());
+        self.all.push(new);
     }
-    if machines.iter().any(|known| known.name == new.name) {
-        new.node.name = format!("{} ({})", new.name, new.node.address);
+}
+
+/// Those who have been asked, so that nobody is compared with all of them.
+pub(super) struct Places {
+    /// By name, in lower case.
+    named: HashMap<String, usize>,
+    /// By address: of all, and of those without a name.
+    at: HashMap<String, usize>,
+    unnamed_at: HashMap<String, usize>,
+}
+
+impl Places {
+    pub(super) fn of(asked: &[Answered]) -> Self {
+        let mut places = Self { named: HashMap::new(), at: HashMap::new(), unnamed_at: HashMap::new() };
+        for (place, Answered { candidate, .. }) in asked.iter().enumerate() {
+            if let Some(name) = &candidate.name {
+                places.named.entry(name.to_ascii_lowercase()).or_insert(place);
+            }
+            for address in &candidate.addresses {
+                places.at.entry(address.clone()).or_insert(place);
+                if candidate.name.is_none() {
+                    places.unnamed_at.entry(address.clone()).or_insert(place);
+                }
+            }
+        }
+        places
     }
-    machines.push(new);
+
+    /// The first that means the same machine.
+    pub(super) fn find(&self, asked: &[Answered], other: &Candidate) -> Option<usize> {
+        let named = other.name.as_ref().and_then(|name| self.named.get(&name.to_ascii_lowercase()));
+        let at = if other.name.is_some() { &self.unnamed_at } else { &self.at };
+        let places = other.addresses.iter().filter_map(|address| at.get(address)).chain(named);
+        // One that had no name may have got one meanwhile, and be somebody else.
+        places.copied().filter(|place| asked[*place].is(other)).min()
+    }
 }
 
 fn ips(addresses: &[String]) -> BTreeSet<IpAddr> {
@@ -255,12 +360,13 @@ fn merge(known: &mut Node, other: Node) {
     }
     known.own_addresses.extend(other.own_addresses);
     known.machine_id = known.machine_id.take().or(other.machine_id);
+    known.own_machine_id = known.own_machine_id.take().or(other.own_machine_id);
     known.sources.discovery |= other.sources.discovery;
     known.sources.kubernetes |= other.sources.kubernetes;
     known.sources.flags |= other.sources.flags;
     known.sources.talosconfig |= other.sources.talosconfig;
     known.is_talos |= other.is_talos;
-    known.leaving |= other.leaving;
+    known.leaving = (known.leaving || other.leaving) && !known.sources.flags;
     known.out_of_scope &= other.out_of_scope;
     if known.talos.contact.is_err() && other.talos.contact.is_ok() {
         known.talos = other.talos;
@@ -271,13 +377,55 @@ fn merge(known: &mut Node, other: Node) {
     }
 }
 
+/// Addresses of a control plane at which another machine may answer, as at a virtual IP, which discovery lists for whoever holds it:
+/// neither Kubernetes nor the machine's etcd has them. Only where there is one that they have.
+fn doubtful(node: &Node, members: &[EtcdMember], kube_nodes: &[KubeNode]) -> Vec<String> {
+    let id = node.talos.etcd_member_id.clone().ok().flatten();
+    let is_own = |member: &&EtcdMember| id.map_or(member.name == node.name, |id| member.id == id);
+    let hosts = members.iter().filter(is_own).flat_map(EtcdMember::hosts);
+    let objects = kube_nodes.iter().filter(|object| object.name.eq_ignore_ascii_case(&node.name));
+    let known: BTreeSet<String> = hosts.chain(objects.flat_map(|object| object.addresses.clone())).collect();
+    let (own, others): (Vec<_>, Vec<_>) = node.addresses.iter().cloned().partition(|it| known.contains(it));
+    if own.is_empty() || node.role != Role::ControlPlane { Vec::new() } else { others }
+}
+
+/// A machine is called by its own address, whoever has answered where.
+pub(super) fn put_own_first(nodes: &mut [Node], kube_nodes: &[KubeNode]) -> BTreeMap<String, Vec<String>> {
+    let members: Vec<_> = nodes.iter().flat_map(|node| node.talos.etcd_members.iter().flatten()).cloned().collect();
+    let mut found = BTreeMap::new();
+    for node in nodes {
+        let doubtful = doubtful(node, &members, kube_nodes);
+        node.addresses.sort_by_key(|address| doubtful.contains(address));
+        if doubtful.contains(&node.address) {
+            node.address.clone_from(&node.addresses[0]);
+        }
+        found.insert(node.name.clone(), doubtful);
+    }
+    found
+}
+
 /// etcd is a source of nodes, too: a member of this id or name belongs to this machine.
 fn mark_etcd_members(nodes: &mut [Node]) {
-    let members: Vec<_> =
-        nodes.iter().filter_map(|node| node.talos.etcd_members.as_ref().ok()).flatten().cloned().collect();
+    let members = || nodes.iter().filter_map(|node| node.talos.etcd_members.as_ref().ok()).flatten();
+    let ids: HashSet<u64> = members().map(|member| member.id).collect();
+    let names: HashSet<String> = members().map(|member| member.name.clone()).collect();
     for node in nodes {
         let id = node.talos.etcd_member_id.clone().ok().flatten();
-        node.sources.etcd = members.iter().any(|member| Some(member.id) == id || member.name == node.name);
+        node.sources.etcd = id.is_some_and(|id| ids.contains(&id)) || names.contains(&node.name);
+    }
+}
+
+/// Whoever marks a Node takes no member out of etcd. As long as a control plane is one, or may be, it counts as any other.
+fn keep_etcd_members(nodes: &mut [Node]) {
+    let members: Vec<_> = nodes
+        .iter()
+        .filter(|node| !node.leaving)
+        .flat_map(|node| node.talos.etcd_members.iter().flatten())
+        .cloned()
+        .collect();
+    for node in nodes.iter_mut().filter(|node| node.role == Role::ControlPlane) {
+        let is_at = |member: &EtcdMember| member.hosts().iter().any(|host| node.addresses.contains(host));
+        node.leaving &= !(members.is_empty() || node.sources.etcd || members.iter().any(is_at));
     }
 }
 
@@ -301,6 +449,7 @@ mod tests {
             addresses: vec![address.into()],
             own_addresses: Vec::new(),
             machine_id: None,
+            own_machine_id: None,
             role: Role::Worker,
             sources: Sources::default(),
             is_talos: true,
@@ -314,11 +463,11 @@ mod tests {
     }
 
     fn names(all: impl IntoIterator<Item = Machine>) -> Vec<String> {
-        let mut machines = Vec::new();
+        let mut machines = Machines::default();
         for machine in all {
-            add(&mut machines, machine);
+            machines.add(machine);
         }
-        machines.into_iter().map(|machine| machine.node.name).collect()
+        machines.all.into_iter().map(|machine| machine.node.name).collect()
     }
 
     #[test]
@@ -340,5 +489,113 @@ mod tests {
         let mut silent = machine("w-1", "10.0.0.5", &["10.0.0.5"]);
         silent.node.talos.contact = Err(Gap::not_asked());
         assert_eq!(names([first(), silent]), ["w-1"], "it did not answer");
+    }
+
+    fn member(name: &str, host: &str) -> EtcdMember {
+        let peer_urls = vec![format!("https://{host}:2380")];
+        EtcdMember { id: 1, name: name.into(), peer_urls, client_urls: Vec::new(), is_learner: false }
+    }
+
+    #[test]
+    fn members_that_nobody_else_names_are_asked_where_their_peers_find_them() {
+        let first = |change: &dyn Fn(&mut TalosNode)| {
+            let Node { name, addresses, mut talos, .. } = machine("cp-1", "10.0.0.1", &[]).node;
+            talos.etcd_members = Ok(vec![
+                EtcdMember { id: 2, ..member("cp-2", "10.0.0.2") },
+                EtcdMember { id: 3, ..member("", "10.0.0.3") },
+                EtcdMember { id: 4, ..member("cp-4", "cp-4.example") },
+            ]);
+            change(&mut talos);
+            let candidate = Candidate { name: Some(name), addresses, ..Candidate::default() };
+            Answered { candidate, talos, own_addresses: BTreeSet::new() }
+        };
+        let asked = |nodes: &[Answered]| -> Vec<String> {
+            other_members(nodes).into_iter().flat_map(|candidate| candidate.addresses).collect()
+        };
+        // A name is looked up by whoever is asked, and may be anybody's there.
+        assert_eq!(asked(&[first(&|_| ())]), ["10.0.0.2", "10.0.0.3"]);
+        // Whoever is known already, by its id, name or address, is not asked again.
+        assert_eq!(asked(&[first(&|talos| talos.etcd_member_id = Ok(Some(2)))]), ["10.0.0.3"]);
+        let known = |name: Option<&str>, address: &str| {
+            let candidate = Candidate {
+                name: name.map(str::to_owned),
+                addresses: vec![address.to_owned()],
+                ..Candidate::default()
+            };
+            let talos = TalosNode::unasked(&Gap::not_asked());
+            Answered { candidate, talos, own_addresses: BTreeSet::new() }
+        };
+        assert_eq!(asked(&[first(&|_| ()), known(Some("CP-2"), "10.9.0.2")]), ["10.0.0.3"]);
+        assert_eq!(asked(&[first(&|_| ()), known(None, "10.0.0.3")]), ["10.0.0.2"]);
+        // What another machine says in place of this one is nobody's word.
+        let other = first(&|talos| talos.contact.as_mut().unwrap().answered_by_other = Some("cp-9".into()));
+        assert_eq!(asked(&[other]), [""; 0]);
+    }
+
+    #[test]
+    fn a_virtual_ip_that_discovery_lists_is_not_what_its_machine_is_called() {
+        let with = |change: &dyn Fn(&mut Node), kube_nodes: &[KubeNode]| {
+            let mut other = machine("cp-2", "10.0.0.2", &[]).node;
+            other.role = Role::ControlPlane;
+            other.talos.etcd_members = Ok(vec![member("cp-1", "10.0.0.1"), member("cp-2", "10.0.0.2")]);
+            let mut node = machine("cp-1", "10.0.0.100", &[]).node;
+            node.role = Role::ControlPlane;
+            node.addresses = ["10.0.0.100", "10.9.0.1", "10.0.0.1"].map(str::to_owned).to_vec();
+            change(&mut node);
+            let mut nodes = [other, node];
+            let doubtful = put_own_first(&mut nodes, kube_nodes).remove("cp-1").unwrap();
+            let [_, Node { address, addresses, .. }] = nodes;
+            (address, addresses.join(" "), doubtful.join(" "))
+        };
+        let text = |parts: [&str; 3]| (parts[0].to_owned(), parts[1].to_owned(), parts[2].to_owned());
+        let own = text(["10.0.0.1", "10.0.0.1 10.0.0.100 10.9.0.1", "10.0.0.100 10.9.0.1"]);
+        assert_eq!(with(&|_| (), &[]), own, "by the name of its member");
+        assert_eq!(with(&|node| node.talos.contact = Err(Gap::not_asked()), &[]), own, "it is down");
+        let as_it_was = text(["10.0.0.100", "10.0.0.100 10.9.0.1 10.0.0.1", ""]);
+        assert_eq!(with(&|node| node.talos.etcd_member_id = Ok(Some(9)), &[]), as_it_was, "it is no member");
+        assert_eq!(with(&|node| node.role = Role::Worker, &[]), as_it_was);
+        let object = |address: &str| KubeNode {
+            name: "cp-1".to_owned(),
+            addresses: vec![address.to_owned()],
+            internal: vec![address.to_owned()],
+            machine_id: String::new(),
+            control_plane_label: true,
+            os_image: String::new(),
+            kubelet_version: String::new(),
+            unschedulable: false,
+            cordoned_by_talos: false,
+            taints: Vec::new(),
+            conditions: Vec::new(),
+            deleting: false,
+            leaving_since: None,
+            told: None,
+            created: None,
+        };
+        let both = text(["10.9.0.1", "10.9.0.1 10.0.0.1 10.0.0.100", "10.0.0.100"]);
+        assert_eq!(with(&|_| (), &[object("10.9.0.1")]), both, "Kubernetes has another of its addresses");
+        // The only one is asked, whatever it is.
+        let only = |node: &mut Node| node.addresses.truncate(1);
+        assert_eq!(with(&only, &[]), text(["10.0.0.100", "10.0.0.100", ""]));
+    }
+
+    #[test]
+    fn a_control_plane_leaves_once_etcd_no_longer_knows_it() {
+        let leaves = |role: Role, members: Observed<Vec<EtcdMember>>| {
+            let mut leaving = machine("cp-3", "10.0.0.3", &[]).node;
+            (leaving.role, leaving.leaving) = (role, true);
+            let mut other = machine("cp-1", "10.0.0.1", &[]).node;
+            other.talos.etcd_members = members;
+            let mut nodes = [other, leaving];
+            mark_etcd_members(&mut nodes);
+            keep_etcd_members(&mut nodes);
+            nodes[1].leaving
+        };
+        let own = member("cp-1", "10.0.0.1");
+        assert!(leaves(Role::ControlPlane, Ok(vec![own.clone()])));
+        assert!(!leaves(Role::ControlPlane, Ok(vec![own.clone(), member("cp-3", "10.9.0.3")])), "by its name");
+        assert!(!leaves(Role::ControlPlane, Ok(vec![own, member("", "10.0.0.3")])), "by its address");
+        assert!(!leaves(Role::ControlPlane, Ok(Vec::new())), "nobody tells of members");
+        assert!(!leaves(Role::ControlPlane, Err(Gap::not_asked())));
+        assert!(leaves(Role::Worker, Err(Gap::not_asked())));
     }
 }

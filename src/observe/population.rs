@@ -3,10 +3,11 @@
 //! A node is its name, as the machine itself has it; what has registered under another one is told by its machine id. Addresses only help to find out that two sources mean the same machine, and a suspected virtual IP
 //! does not even do that, because it is held by one control plane today and by another tomorrow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::talos::{Member, machine_id};
-use crate::snapshot::{KubeNode, Role, Sources};
+use crate::model::Role;
+use crate::snapshot::{KubeNode, Sources};
 
 /// A machine that some source names, before it was asked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,8 +18,9 @@ pub(crate) struct Candidate {
     pub(crate) addresses: Vec<String>,
     /// Those of them that Talos tells.
     pub(crate) own_addresses: Vec<String>,
-    /// What Kubernetes has to show as its `machineID`, by its id in discovery.
+    /// What Kubernetes has to show as its `machineID`, by its id in discovery, and by its own word.
     pub(crate) machine_id: Option<String>,
+    pub(crate) own_machine_id: Option<String>,
     pub(crate) role: Option<Role>,
     /// Somebody has said so. Kubernetes' label is a guess, and its absence is none at all.
     pub(crate) role_told: bool,
@@ -54,22 +56,17 @@ pub(crate) struct KnownEndpoint {
     pub(crate) own_addresses: Vec<String>,
     pub(crate) name: Option<String>,
     pub(crate) role: Option<Role>,
+    pub(crate) machine_id: Option<String>,
 }
-
-/// Taint of a node that the cluster autoscaler is about to delete.
-const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// The union of all sources, sorted by name. With flags given they are listed first and keep their role.
 pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     let vip = virtual_ip(said);
-    let mut all: Vec<Candidate> = Vec::new();
+    let mut known = Known::default();
     for candidate in everything_said(said) {
-        let twin = all.iter().position(|known| same(known, &candidate, vip.as_deref()));
-        match twin {
-            Some(index) => merge(&mut all[index], candidate),
-            None => all.push(candidate),
-        }
+        known.add(candidate, vip.as_deref());
     }
+    let mut all = known.all;
     for candidate in &mut all {
         put_last(&mut candidate.addresses, vip.as_deref());
     }
@@ -77,17 +74,63 @@ pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     all
 }
 
+/// The machines that are known by now, so that none is compared with all others.
+#[derive(Default)]
+struct Known {
+    all: Vec<Candidate>,
+    /// The first of each name, in lower case, and of each address.
+    by_name: HashMap<String, usize>,
+    by_address: HashMap<String, usize>,
+    /// Those that have only addresses, which somebody has written down.
+    unnamed: BTreeSet<usize>,
+}
+
+impl Known {
+    fn add(&mut self, candidate: Candidate, vip: Option<&str>) {
+        let at = self.twin(&candidate, vip).unwrap_or(self.all.len());
+        for address in &candidate.addresses {
+            let first = self.by_address.entry(address.clone()).or_insert(at);
+            *first = at.min(*first);
+        }
+        match self.all.get_mut(at) {
+            Some(known) => merge(known, candidate),
+            None => self.all.push(candidate),
+        }
+        match &self.all[at].name {
+            Some(name) => {
+                self.unnamed.remove(&at);
+                let first = self.by_name.entry(name.to_ascii_lowercase()).or_insert(at);
+                *first = at.min(*first);
+            }
+            None => drop(self.unnamed.insert(at)),
+        }
+    }
+
+    /// The first that is the same machine.
+    fn twin(&self, new: &Candidate, vip: Option<&str>) -> Option<usize> {
+        let named = |name: &String| self.by_name.get(&name.to_ascii_lowercase());
+        if let Some(name) = &new.name {
+            let is_it = |at: &&usize| same(&self.all[**at], new, vip);
+            return named(name).into_iter().chain(self.unnamed.iter().find(is_it)).min().copied();
+        }
+        let telling = new.addresses.iter().filter(|address| Some(address.as_str()) != vip);
+        let sharing = telling.filter_map(|address| self.by_address.get(address));
+        sharing.chain(new.addresses.iter().filter_map(named)).min().copied()
+    }
+}
+
 /// Order matters: who comes first has the better addresses. Kubernetes' `InternalIP` before discovery's list, which may begin
 /// with a public or virtual address.
 fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
-    let kubernetes = said.kube_nodes.iter().map(|node| Candidate {
-        name: Some(own_name(said, node).unwrap_or(&node.name).to_owned()),
+    let names = OwnNames::of(said);
+    let kubernetes = said.kube_nodes.iter().map(move |node| Candidate {
+        name: Some(names.of_node(node).unwrap_or(&node.name).to_owned()),
         addresses: node.addresses.clone(),
         // The label is a hint only; machine types overrule it.
         role: Some(if node.control_plane_label { Role::ControlPlane } else { Role::Worker }),
         sources: Sources { kubernetes: true, ..Sources::default() },
         is_talos: node.os_image.starts_with("Talos ("),
-        leaving: node.deleting || node.taints.iter().any(|taint| taint.starts_with(AUTOSCALER_TAINT)),
+        leaving: node.is_leaving(),
         ..Candidate::default()
     });
     let discovery = said.members.iter().map(|member| Candidate {
@@ -106,6 +149,7 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
         name: endpoint.name.clone(),
         addresses: endpoint.addresses.clone(),
         own_addresses: endpoint.own_addresses.clone(),
+        own_machine_id: endpoint.machine_id.clone(),
         role: endpoint.role,
         role_told: endpoint.role.is_some_and(|role| role != Role::Unknown),
         sources: Sources { talosconfig: true, ..Sources::default() },
@@ -124,18 +168,45 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
     kubernetes.chain(discovery).chain(flags).chain(context).chain(endpoints)
 }
 
-/// What a machine that has registered under another name calls itself. It takes proof: the same machine id, which no other Node
+/// What machines that have registered under another name call themselves. It takes proof: the same machine id, which no other Node
 /// shows, and neither of the two names is somebody else's in the other list.
-fn own_name<'a>(said: &Said<'a>, node: &KubeNode) -> Option<&'a str> {
-    let alike = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
-    let is_it = |member: &&Member| machine_id(&member.node_id).is_some_and(|id| id == node.machine_id);
-    if said.members.iter().any(|member| alike(&member.name, &node.name)) {
-        return None;
+struct OwnNames<'a> {
+    /// In lower case.
+    members: HashSet<String>,
+    nodes: HashSet<String>,
+    /// By machine id: the first member, and how many Nodes show it.
+    by_id: HashMap<String, &'a Member>,
+    shown: HashMap<&'a str, usize>,
+}
+
+impl<'a> OwnNames<'a> {
+    fn of(said: &Said<'a>) -> Self {
+        let (mut by_id, mut shown) = (HashMap::new(), HashMap::new());
+        for member in said.members {
+            if let Some(id) = machine_id(&member.node_id) {
+                by_id.entry(id).or_insert(member);
+            }
+        }
+        for node in said.kube_nodes {
+            *shown.entry(node.machine_id.as_str()).or_default() += 1;
+        }
+        Self {
+            members: said.members.iter().map(|member| member.name.to_ascii_lowercase()).collect(),
+            nodes: said.kube_nodes.iter().map(|node| node.name.to_ascii_lowercase()).collect(),
+            by_id,
+            shown,
+        }
     }
-    let member = said.members.iter().find(is_it)?;
-    let is_alone = said.kube_nodes.iter().filter(|other| other.machine_id == node.machine_id).count() == 1;
-    let is_free = !said.kube_nodes.iter().any(|other| alike(&other.name, &member.name));
-    (is_alone && is_free).then_some(&member.name)
+
+    fn of_node(&self, node: &KubeNode) -> Option<&'a String> {
+        if self.members.contains(&node.name.to_ascii_lowercase()) {
+            return None;
+        }
+        let member = self.by_id.get(&node.machine_id)?;
+        let is_alone = self.shown.get(node.machine_id.as_str()) == Some(&1);
+        let is_free = !self.nodes.contains(&member.name.to_ascii_lowercase());
+        (is_alone && is_free).then_some(&member.name)
+    }
 }
 
 /// A person may have written an address or a node name. What is not an address is both tried as one and matched as a name.
@@ -179,6 +250,7 @@ fn merge(known: &mut Candidate, new: Candidate) {
         }
     }
     known.machine_id = known.machine_id.take().or(new.machine_id);
+    known.own_machine_id = known.own_machine_id.take().or(new.own_machine_id);
     known.sources = Sources {
         discovery: known.sources.discovery || new.sources.discovery,
         kubernetes: known.sources.kubernetes || new.sources.kubernetes,
@@ -208,28 +280,37 @@ fn virtual_ip(said: &Said<'_>) -> Option<String> {
     (!owned && control_planes.len() > 1).then(|| host.to_owned())
 }
 
-/// Whether these Kubernetes nodes are of the cluster whose Talos nodes these are: one of them is the same machine, by its id or by
-/// name and address. Nothing is known to the contrary while either side is empty.
-pub(crate) fn same_cluster(talos: &[Candidate], kube_nodes: &[KubeNode]) -> bool {
-    let named = || talos.iter().filter_map(|candidate| Some((candidate.name.as_ref()?, &candidate.addresses)));
-    let is_address = |address: &&String| address.parse::<std::net::IpAddr>().is_ok();
-    let same = |name: &String, addresses: &Vec<String>| {
-        kube_nodes.iter().any(|node| {
-            let mut known = addresses.iter().filter(is_address).peekable();
-            node.name.eq_ignore_ascii_case(name)
-                // An external cloud provider tells the addresses some time after the node has registered.
-                && (known.peek().is_none()
-                    || node.addresses.is_empty()
-                    || known.any(|address| node.addresses.contains(address)))
-        })
+/// Whether these Kubernetes nodes may be of the cluster whose Talos nodes these are, as far as that is known before the machines
+/// were asked: one of them is the same machine, by its id, or by name and address where no ids are told that say otherwise. Nothing
+/// is known to the contrary while either side is empty. The judgement, with all that the machines tell, is `assess::identity`'s.
+pub(crate) fn same_cluster<'a>(talos: &'a [Candidate], kube_nodes: &[KubeNode]) -> bool {
+    let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
+    for node in kube_nodes {
+        by_name.entry(node.name.to_ascii_lowercase()).or_default().push(node);
+    }
+    let of_name = |name: &String| by_name.get(&name.to_ascii_lowercase()).into_iter().flatten().copied();
+    let any = |is_it: &dyn Fn(&'a Candidate, &KubeNode) -> bool| {
+        talos.iter().any(|candidate| candidate.name.iter().flat_map(of_name).any(|node| is_it(candidate, node)))
     };
-    let is_one = |candidate: &Candidate| {
-        kube_nodes.iter().any(|node| candidate.machine_id.as_ref().is_some_and(|id| *id == node.machine_id))
+    let shown: HashSet<&String> = kube_nodes.iter().map(|node| &node.machine_id).collect();
+    let ids = |candidate: &'a Candidate| candidate.machine_id.iter().chain(&candidate.own_machine_id);
+    let is_namesake = |candidate: &'a Candidate, node: &KubeNode| {
+        candidate.name.as_ref().is_some_and(|name| node.is_of_a_namesake(name, ids(candidate)))
     };
-    talos.iter().any(is_one)
-        || kube_nodes.is_empty()
-        || named().next().is_none()
-        || named().any(|(name, addresses)| same(name, addresses))
+    let has_name_and_address = |candidate: &Candidate, node: &KubeNode| {
+        let is_address = |address: &&str| address.parse::<std::net::IpAddr>().is_ok();
+        let known: Vec<&str> = candidate.addresses.iter().map(String::as_str).filter(is_address).collect();
+        let has_name = |name: &String, node: &KubeNode| {
+            // An external cloud provider tells the addresses some time after the node has registered.
+            let is_bare = known.is_empty() || node.addresses.is_empty();
+            (is_bare && node.name.eq_ignore_ascii_case(name)) || node.is_at(name, known.iter().copied())
+        };
+        candidate.name.as_ref().is_some_and(|name| has_name(name, node))
+    };
+    kube_nodes.is_empty()
+        || talos.iter().all(|candidate| candidate.name.is_none())
+        || talos.iter().flat_map(ids).any(|id| shown.contains(id))
+        || (!any(&is_namesake) && any(&has_name_and_address))
 }
 
 /// The Kubernetes endpoint's host where several control planes exist and none of them has it as its first address.
@@ -257,6 +338,7 @@ pub(crate) fn label(candidate: &Candidate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::work::{is_square, work};
 
     /// Of a real machine, and what it is in Kubernetes.
     const NODE_ID: &str = "Htf36ewvueIqlPLjHRUWIQgoSe46lSoJgkXqW6tf4XOA";
@@ -288,12 +370,23 @@ mod tests {
             taints: Vec::new(),
             conditions: Vec::new(),
             deleting: false,
+            leaving_since: None,
+            told: None,
             created: None,
         }
     }
 
     fn names(said: &Said<'_>) -> Vec<String> {
         population(said).iter().map(label).collect()
+    }
+
+    #[test]
+    fn a_node_that_is_being_removed_leaves() {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let node = |leaving_since| KubeNode { leaving_since, told: Some(now), ..kube_node("w-1", "10.0.0.4") };
+        for (since, leaves) in [(None, false), (Some(now), true)] {
+            assert_eq!(population(&Said { kube_nodes: &[node(since)], ..Said::default() })[0].leaving, leaves);
+        }
     }
 
     #[test]
@@ -391,6 +484,7 @@ mod tests {
             own_addresses: Vec::new(),
             name: Some("cp-1".to_owned()),
             role: Some(Role::ControlPlane),
+            machine_id: None,
         }];
         assert_eq!(names(&Said { kube_nodes: &nodes, endpoints: &endpoints, ..Said::default() }), ["cp-1", "w-1"]);
     }
@@ -408,8 +502,52 @@ mod tests {
     }
 
     #[test]
+    fn twins_are_told_apart_by_what_the_machines_are() {
+        let known = Member { node_id: NODE_ID.into(), ..member("cp-1", &["10.0.0.1"], Role::ControlPlane) };
+        let with = |member: &Member, own: Option<&str>| {
+            let endpoint = KnownEndpoint {
+                addresses: vec!["10.0.0.1".to_owned()],
+                own_addresses: Vec::new(),
+                name: Some("cp-1".to_owned()),
+                role: None,
+                machine_id: own.map(str::to_owned),
+            };
+            population(&Said { members: std::slice::from_ref(member), endpoints: &[endpoint], ..Said::default() })
+        };
+        let other = "e875c2372e92f08f61556762349ae4a4";
+        let shows = |id: &str| [KubeNode { machine_id: id.into(), ..kube_node("cp-1", "10.0.0.1") }];
+        assert!(!same_cluster(&with(&known, None), &shows(other)));
+        assert!(same_cluster(&with(&known, None), &shows(MACHINE_ID)));
+        assert!(same_cluster(&with(&known, None), &shows("")), "Kubernetes does not tell");
+        assert!(same_cluster(&with(&known, Some(other)), &shows(other)), "discovery lists what it was before, too");
+        // Without discovery, the machine's own word is all there is.
+        let unknown = member("cp-1", &["10.0.0.1"], Role::ControlPlane);
+        assert!(!same_cluster(&with(&unknown, Some(MACHINE_ID)), &shows(other)));
+        assert!(same_cluster(&with(&unknown, None), &shows(other)));
+    }
+
+    #[test]
     fn a_member_without_address_stays_a_node() {
         let members = [member("w-2", &[], Role::Worker)];
         assert_eq!(names(&Said { members: &members, ..Said::default() }), ["w-2"]);
+    }
+
+    #[test]
+    fn no_machine_is_compared_with_all_others() {
+        let of = |many: usize| {
+            let address = |at: usize| format!("10.{}.{}.{}", at >> 16, at >> 8 & 255, at & 255);
+            let members: Vec<_> =
+                (0..many).map(|at| member(&format!("m-{at}"), &[&address(at)], Role::Worker)).collect();
+            let nodes: Vec<_> = (0..many).map(|at| kube_node(&format!("n-{at}"), &address(at + many))).collect();
+            let flags: Vec<_> = (0..many).map(|at| address(at + many / 2)).collect();
+            let said = Said { members: &members, kube_nodes: &nodes, worker_flags: &flags, ..Said::default() };
+            let all = population(&said);
+            assert_eq!(all.len(), 2 * many);
+            let apart = Said { members: &members, ..Said::default() };
+            let talos = population(&apart);
+            work(|| (population(&said), same_cluster(&talos, &nodes)))
+        };
+        let (few, many) = (of(300), of(3000));
+        assert!(!is_square(few, many), "{few:?}, and {many:?}");
     }
 }

@@ -10,7 +10,7 @@ use super::Observer;
 use super::endpoints::{Sighting, TalosSide};
 use super::population::Candidate;
 use super::talos::ServerAsk;
-use crate::checks::Fact;
+use crate::model::Fact;
 use crate::snapshot::{Gap, GapKind, Observed, ServerCheck};
 
 impl Observer<'_> {

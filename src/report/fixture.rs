@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use super::history::{self, Happened, History};
-use super::junit::Granularity;
-use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources, Weakening};
-use crate::checks::{
-    self, Check, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict,
-};
+use super::{CheckReport, Granularity, NodeInfo, Report, RunResult, Selection, Sources, Weakening};
+use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained, Seen};
-use crate::exit::Exit;
-use crate::ledger::unjudged;
+use crate::model::{
+    CheckId, Exit, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict,
+};
 
-const fn check(id: &'static str, stage: Stage, summary: &'static str, requires: &'static [&'static str]) -> Check {
+const fn check(id: CheckId, stage: Stage, summary: &'static str, requires: &'static [CheckId]) -> Check {
     Check {
         id,
         stage,
@@ -20,26 +18,37 @@ const fn check(id: &'static str, stage: Stage, summary: &'static str, requires: 
         explain: "What it measures.\n\nWhy it fails.",
         severity: Severity::Fail,
         requires,
+        after: &[],
         facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EndpointReadyz],
         judge: |_| Verdict::default(),
     }
 }
 
 pub(crate) static REACHABLE: Check =
-    check("talos.nodes.reachable", Stage::Connectivity, "every node answers on the Talos API", &[]);
-pub(crate) static READY: Check =
-    check("talos.nodes.ready", Stage::Readiness, "every node says that it is ready", &["talos.nodes.reachable"]);
+    check(CheckId::TalosNodesReachable, Stage::Connectivity, "every node answers on the Talos API", &[]);
+pub(crate) static READY: Check = check(
+    CheckId::TalosNodesReady,
+    Stage::Readiness,
+    "every node says that it is ready",
+    &[CheckId::TalosNodesReachable],
+);
 pub(crate) static SERVICE: Check =
-    check("etcd.service", Stage::Etcd, "etcd runs on every control plane", &["talos.nodes.reachable"]);
-pub(crate) static QUORUM: Check = check("etcd.quorum", Stage::Etcd, "etcd has a quorum", &["etcd.service"]);
-pub(crate) static TOLERANCE: Check = check("etcd.tolerance", Stage::Etcd, "etcd can lose a member", &["etcd.quorum"]);
-pub(crate) static ENDPOINT: Check = check("k8s.api.endpoint", Stage::ApiServer, "the endpoint is ready", &[]);
-pub(crate) static SCHEDULER: Check =
-    check("k8s.controlplane.scheduler", Stage::ControlPlane, "kube-scheduler is ready", &["k8s.api.endpoint"]);
-pub(crate) static NODES: Check = check("k8s.nodes.ready", Stage::Nodes, "every node is Ready", &["k8s.api.endpoint"]);
-pub(crate) static PROXY: Check = check("k8s.kube-proxy", Stage::Nodes, "kube-proxy runs where it should", &[]);
+    check(CheckId::EtcdService, Stage::Etcd, "etcd runs on every control plane", &[CheckId::TalosNodesReachable]);
+pub(crate) static QUORUM: Check = check(CheckId::EtcdQuorum, Stage::Etcd, "etcd has a quorum", &[CheckId::EtcdService]);
+pub(crate) static TOLERANCE: Check =
+    check(CheckId::EtcdTolerance, Stage::Etcd, "etcd can lose a member", &[CheckId::EtcdQuorum]);
+pub(crate) static ENDPOINT: Check = check(CheckId::K8sApiEndpoint, Stage::ApiServer, "the endpoint is ready", &[]);
+pub(crate) static SCHEDULER: Check = check(
+    CheckId::K8sControlplaneScheduler,
+    Stage::ControlPlane,
+    "kube-scheduler is ready",
+    &[CheckId::K8sApiEndpoint],
+);
+pub(crate) static NODES: Check =
+    check(CheckId::K8sNodesReady, Stage::Nodes, "every node is Ready", &[CheckId::K8sApiEndpoint]);
+pub(crate) static PROXY: Check = check(CheckId::K8sKubeProxy, Stage::Nodes, "kube-proxy runs where it should", &[]);
 pub(crate) static STATIC_PODS: Check =
-    check("k8s.staticpods.running", Stage::StaticPods, "static pods run", &["talos.nodes.reachable"]);
+    check(CheckId::K8sStaticpodsRunning, Stage::StaticPods, "static pods run", &[CheckId::TalosNodesReachable]);
 
 pub(crate) static CHECKS: [&Check; 10] =
     [&REACHABLE, &READY, &SERVICE, &QUORUM, &TOLERANCE, &ENDPOINT, &SCHEDULER, &NODES, &PROXY, &STATIC_PODS];
@@ -136,7 +145,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
                 .map(|n| NodeInfo {
                     name: format!("cp-{n}"),
                     address: format!("10.0.0.{n}"),
-                    role: if n > 3 { "worker" } else { "control-plane" },
+                    role: if n > 3 { Role::Worker } else { Role::ControlPlane },
                     leaving: false,
                 })
                 .collect(),
@@ -198,8 +207,8 @@ pub(crate) fn unhealthy() -> Report {
     let mut findings = on_nodes(2, "connected");
     findings.push(refused(3));
     set(&mut report, &REACHABLE, findings);
-    set(&mut report, &READY, two("ready", Outcome::Blocked("talos.nodes.reachable")));
-    set(&mut report, &SERVICE, two("etcd member healthy", Outcome::Blocked("talos.nodes.reachable")));
+    set(&mut report, &READY, two("ready", Outcome::Blocked(CheckId::TalosNodesReachable)));
+    set(&mut report, &SERVICE, two("etcd member healthy", Outcome::Blocked(CheckId::TalosNodesReachable)));
     set(
         &mut report,
         &TOLERANCE,
@@ -236,7 +245,8 @@ pub(crate) fn unhealthy() -> Report {
         &STATIC_PODS,
         vec![problem(
             Target::pod("kube-scheduler-cp-3", Some("cp-3")),
-            Problem::fail(Reason::StaticPodFailed, "Ready", "Ready=False").explained_by("k8s.controlplane.scheduler"),
+            Problem::fail(Reason::StaticPodFailed, "Ready", "Ready=False")
+                .explained_by(CheckId::K8sControlplaneScheduler),
         )],
     );
     report
@@ -255,7 +265,7 @@ pub(crate) fn diagnosed() -> Report {
     report.diagnoses = vec![Diagnosis {
         id: "node-down",
         headline:
-            "control plane 10.0.0.3 (cp-3) does not answer: unavailable: connection refused, and Kubernetes does not \
+            "control plane cp-3 (10.0.0.3) does not answer: unavailable: connection refused, and Kubernetes does not \
                    hear from it either"
                 .to_owned(),
         seen: vec![seen("unavailable: connection refused"), seen("k8s.nodes.ready: last renewed 4m59s ago")],
@@ -284,7 +294,7 @@ pub(crate) fn followed() -> Report {
     let (first, second) = (changed(0, Some(Status::Pass), &report), changed(1, None, &report));
     report.happened(Duration::from_secs(2), first);
     report.happened(Duration::from_secs(2), second);
-    report.happened(Duration::from_secs(2), Happened::StabilityLost(vec!["talos.nodes.reachable"]));
+    report.happened(Duration::from_secs(2), Happened::StabilityLost(vec![CheckId::TalosNodesReachable]));
     report.heartbeat(Duration::from_secs(32), Duration::from_secs(30));
     report.happened(report.took, Happened::Finished);
     report
@@ -299,19 +309,19 @@ pub(crate) fn large(nodes: usize, bad: usize) -> Report {
         .map(|n| NodeInfo {
             name: name(n),
             address: format!("10.1.{}.{}", n / 250, n % 250),
-            role: "worker",
+            role: Role::Worker,
             leaving: false,
         })
         .collect();
     let finding = |check: &Check, n: usize| {
         let outcome = match check.id {
             _ if n >= bad => Outcome::Pass(Some(format!("Node {}: fine, {n} MiB used", target(n)))),
-            "talos.nodes.reachable" | "k8s.nodes.ready" => Outcome::Problem(
+            CheckId::TalosNodesReachable | CheckId::K8sNodesReady => Outcome::Problem(
                 Problem::fail(Reason::NodeUnreachable, "answers", format!("no answer in {n} ms"))
                     .hint(Hint::likely("the machine is down"))
                     .hint(Hint::run("{talosctl} -n {} version", [&name(n)])),
             ),
-            _ => Outcome::Blocked("talos.nodes.reachable"),
+            _ => Outcome::Blocked(CheckId::TalosNodesReachable),
         };
         Finding { target: target(n), outcome }
     };
@@ -320,7 +330,13 @@ pub(crate) fn large(nodes: usize, bad: usize) -> Report {
         .map(|check| {
             let findings: Vec<_> = (0..nodes).map(|n| finding(check, n)).collect();
             let status = findings.iter().map(|finding| finding.outcome.status()).max();
-            CheckReport { status, findings, rounds: 60, bad_rounds: 60, ..unjudged(check, Selection::Selected) }
+            CheckReport {
+                status,
+                findings,
+                rounds: 60,
+                bad_rounds: 60,
+                ..CheckReport::unjudged(check, Selection::Selected)
+            }
         })
         .collect();
     report

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{CheckReport, Report};
-use crate::checks::{Check, Finding, Outcome, Reason, Status};
+use crate::checks::Check;
+use crate::model::{CheckId, Finding, Outcome, Reason, Status};
 
 /// So often in a row is the same thing told as it happens; a relapse of a cluster in an upgrade comes nowhere near.
 const BURST: u32 = 100;
@@ -68,9 +69,9 @@ pub(crate) enum Happened {
     /// A check has another status than in the round before, or other reasons for it.
     Check { check: &'static Check, before: Option<Status>, now: Status, reasons: Vec<Reason>, message: Option<String> },
     /// All was fine, and these checks no longer are.
-    StabilityLost(Vec<&'static str>),
+    StabilityLost(Vec<CheckId>),
     /// Nothing else has for a while; these checks are waited for.
-    Heartbeat(Vec<&'static str>),
+    Heartbeat(Vec<CheckId>),
     /// The report is as it will stay.
     Finished,
 }
@@ -79,7 +80,7 @@ impl Happened {
     /// The name of what may happen again and again: the check that changes, or `stability`. What has none is always told.
     fn recurring(&self) -> Option<&'static str> {
         match self {
-            Self::Check { check, .. } => Some(check.id),
+            Self::Check { check, .. } => Some(check.id.name()),
             Self::StabilityLost(_) => Some("stability"),
             Self::Heartbeat(_) | Self::Finished => None,
         }
@@ -176,11 +177,9 @@ pub(crate) fn change(before: &CheckReport, now: Status, findings: &[Finding]) ->
     if before.status == Some(now) && reasons == self::reasons(&before.findings) {
         return None;
     }
-    let worst = findings.iter().find_map(|finding| match &finding.outcome {
-        Outcome::Problem(problem) if problem.severity.status() == now => {
-            Some(format!("{}: {}", finding.target, problem.observed))
-        }
-        _ => None,
+    let worst = findings.iter().find_map(|finding| {
+        let problem = finding.problem().filter(|problem| problem.severity.status() == now)?;
+        Some(format!("{}: {}", finding.target, problem.observed))
     });
     let blocked = || {
         findings.iter().find_map(|finding| match finding.outcome {
@@ -194,18 +193,14 @@ pub(crate) fn change(before: &CheckReport, now: Status, findings: &[Finding]) ->
 }
 
 fn reasons(findings: &[Finding]) -> BTreeSet<Reason> {
-    let problems = findings.iter().filter_map(|finding| match &finding.outcome {
-        Outcome::Problem(problem) => Some(problem.reason),
-        _ => None,
-    });
-    problems.collect()
+    findings.iter().filter_map(Finding::problem).map(|problem| problem.reason).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixture;
     use super::*;
-    use crate::checks::Problem;
+    use crate::model::Problem;
 
     #[test]
     fn another_status_and_another_reason_are_news() {
@@ -218,7 +213,7 @@ mod tests {
         };
         assert_eq!((before, now), (Some(Status::Pass), Status::Fail));
         assert_eq!(reasons, [Reason::NodeUnreachable]);
-        assert_eq!(message.as_deref(), Some("10.0.0.3 (cp-3): down"));
+        assert_eq!(message.as_deref(), Some("cp-3 (10.0.0.3): down"));
         check.status = Some(Status::Fail);
         check.findings = down(Reason::NodeUnreachable);
         assert!(change(&check, Status::Fail, &down(Reason::NodeUnreachable)).is_none());
@@ -229,7 +224,7 @@ mod tests {
     fn a_heartbeat_comes_only_when_nothing_else_does() {
         let mut report = fixture::unhealthy();
         let (begun, every) = (report.events(), Duration::from_secs(30));
-        report.happened(Duration::from_secs(310), Happened::StabilityLost(vec!["etcd.quorum"]));
+        report.happened(Duration::from_secs(310), Happened::StabilityLost(vec![CheckId::EtcdQuorum]));
         assert!(!report.heartbeat(Duration::from_secs(339), every));
         assert!(report.heartbeat(Duration::from_secs(340), every));
         assert!(!report.heartbeat(Duration::from_secs(341), every));

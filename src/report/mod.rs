@@ -6,38 +6,26 @@
 #[cfg(test)]
 pub(crate) mod fixture;
 
-mod alike;
-mod begin;
-pub(crate) mod ci;
-mod diagnoses;
-pub(crate) mod files;
 pub(crate) mod format;
-mod grid;
-mod hints;
 pub(crate) mod history;
-mod html;
-pub(crate) mod json;
-pub(crate) mod junit;
-pub(crate) mod live;
-mod markdown;
-mod ndjson;
-mod problems;
-pub(crate) mod prometheus;
-pub(crate) mod sanitise;
-pub(crate) mod style;
-mod tap;
+pub(crate) mod ledger;
+pub(crate) mod sink;
 #[cfg(test)]
 mod tests;
-pub(crate) mod text;
+pub(crate) mod view;
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use jiff::Timestamp;
 
-use crate::checks::{Check, Finding, Outcome, Problem, Severity, Status, Target};
+pub(crate) use self::view::style::TextStyle;
+
+use crate::checks::Check;
 use crate::diagnosis::Diagnosis;
-use crate::exit::Exit;
-use crate::logs::Tail;
+use crate::model::{CheckId, Exit, Finding, Outcome, Problem, Role, Severity, Status, Target};
+use crate::snapshot::logs::Tail;
+use crate::text::sanitize::clean;
 
 /// Everything that is known of a run, at its start, on the way and at its end.
 #[derive(Clone, Debug)]
@@ -75,7 +63,7 @@ pub(crate) struct Report {
     /// What happened on the way, in order.
     pub(crate) history: history::History,
     /// What the JUnit report tells apart.
-    pub(crate) junit: junit::Granularity,
+    pub(crate) junit: Granularity,
     /// When an earlier run was healthy, as far as one of the files knew that this run replaces.
     pub(crate) last_success: Option<Timestamp>,
 }
@@ -141,8 +129,7 @@ pub(crate) struct Sources {
 pub(crate) struct NodeInfo {
     pub(crate) name: String,
     pub(crate) address: String,
-    /// `control-plane`, `worker`, `unknown`.
-    pub(crate) role: &'static str,
+    pub(crate) role: Role,
     pub(crate) leaving: bool,
 }
 
@@ -170,23 +157,69 @@ pub(crate) enum Selection {
     Selected,
     /// Runs because a selected check needs it.
     Prerequisite,
-    /// By `--check`, `--skip`, `--level`, `--no-talos` or `--no-kubernetes`: the reason.
-    NotSelected(&'static str),
+    NotSelected(NotSelected),
 }
 
-/// Checks by status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Summary {
-    pub(crate) total: usize,
-    pub(crate) passed: usize,
-    pub(crate) warned: usize,
-    pub(crate) failed: usize,
-    pub(crate) errored: usize,
-    pub(crate) skipped: usize,
-    pub(crate) blocked: usize,
+impl Selection {
+    /// Whether it runs, for whatever reason.
+    pub(crate) fn runs(self) -> bool {
+        !matches!(self, Self::NotSelected(_))
+    }
+}
+
+/// The option because of which a check does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotSelected {
+    Skip,
+    NoTalos,
+    NoKubernetes,
+    Level,
+    Check,
+}
+
+impl NotSelected {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Skip => "left out with --skip",
+            Self::NoTalos => "left out with --no-talos",
+            Self::NoKubernetes => "left out with --no-kubernetes",
+            Self::Level => "outside of --level",
+            Self::Check => "not among --check",
+        }
+    }
+
+    /// The user switched it off by name or by layer. What `--check` or `--level` merely did not name is vouched for by nobody.
+    pub(crate) fn is_left_out(self) -> bool {
+        matches!(self, Self::Skip | Self::NoTalos | Self::NoKubernetes)
+    }
+}
+
+/// What is a test case of the JUnit report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Granularity {
+    /// Each check: the same names however many nodes there are
+    #[default]
+    Check,
+    /// Each check of each node, `ID [NODE]`, and each check for what belongs to no node
+    Node,
 }
 
 impl CheckReport {
+    /// Before it has run.
+    pub(crate) fn unjudged(check: &'static Check, selection: Selection) -> Self {
+        Self {
+            check,
+            selection,
+            status: None,
+            findings: Vec::new(),
+            rounds: 0,
+            bad_rounds: 0,
+            since: None,
+            first_passed: None,
+            flapped: false,
+        }
+    }
+
     /// For every writer: a check that no complete round has judged could not be determined.
     pub(crate) fn shown_status(&self) -> Status {
         match (self.selection, self.status) {
@@ -196,12 +229,14 @@ impl CheckReport {
         }
     }
 
+    /// Nothing is known of it, though it was asked for.
+    pub(crate) fn is_unjudged(&self) -> bool {
+        self.selection.runs() && self.status.is_none()
+    }
+
     /// What is wrong, or could not be determined, and of whom.
     pub(crate) fn problems(&self) -> impl Iterator<Item = (&Target, &Problem)> {
-        self.findings.iter().filter_map(|finding| match &finding.outcome {
-            Outcome::Problem(problem) => Some((&finding.target, problem)),
-            _ => None,
-        })
+        self.findings.iter().filter_map(|finding| Some((&finding.target, finding.problem()?)))
     }
 
     pub(crate) fn problems_of(&self, severity: Severity) -> impl Iterator<Item = (&Target, &Problem)> {
@@ -209,7 +244,7 @@ impl CheckReport {
     }
 
     /// The checks that did not pass, so that this one could not look; each once.
-    pub(crate) fn blocked_by(&self) -> Vec<&'static str> {
+    pub(crate) fn blocked_by(&self) -> Vec<CheckId> {
         let mut causes = Vec::new();
         for finding in &self.findings {
             if let Outcome::Blocked(by) = finding.outcome
@@ -231,11 +266,38 @@ pub(crate) struct Trouble {
 }
 
 impl Report {
+    /// Before anything was seen. It is what a run leaves behind that is killed at once, so it is no success.
+    pub(crate) fn unbegun(started_at: Timestamp, selection: &[(&'static Check, Selection)]) -> Self {
+        Self {
+            started_at,
+            finished_at: started_at,
+            took: Duration::ZERO,
+            wait_timeout: None,
+            stable_for: None,
+            rounds: 0,
+            complete: false,
+            result: RunResult::Undetermined,
+            exit: Exit::Undetermined,
+            deadline_reached: false,
+            error: None,
+            hint: None,
+            targeted: None,
+            weakened: Vec::new(),
+            not_observed: Vec::new(),
+            sources: Sources::default(),
+            diagnoses: Vec::new(),
+            logs: Vec::new(),
+            checks: selection.iter().map(|(check, part)| CheckReport::unjudged(check, *part)).collect(),
+            history: history::History::default(),
+            junit: Granularity::default(),
+            last_success: None,
+        }
+    }
+
     /// For formats that show each check by itself and leave the verdict to their readers. `None`: what the checks say is the
     /// result. A report of a run that did not end always has one, whatever the checks say.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
-        let summary = self.summary();
-        let is_bad = summary.failed + summary.errored > 0;
+        let is_bad = self.count(Status::Fail) + self.count(Status::Error) > 0;
         let is_shown = match self.exit {
             Exit::Healthy => self.result == RunResult::Healthy && !is_bad,
             _ => is_bad && !matches!(self.result, RunResult::Interrupted | RunResult::Error),
@@ -243,7 +305,7 @@ impl Report {
         if self.complete && is_shown {
             return None;
         }
-        let because = self.error.as_deref().map_or_else(|| self.exit.meaning().to_owned(), sanitise::clean);
+        let because = self.error.as_deref().map_or_else(|| self.exit.meaning().to_owned(), clean);
         let (kind, text) = match self.result {
             RunResult::Interrupted => ("interrupted", format!("the run was interrupted: {because}")),
             _ if !self.complete => ("incomplete", format!("the run did not complete: {because}")),
@@ -262,23 +324,13 @@ impl Report {
         }
     }
 
-    /// Node × stage, made anew from what the checks found.
-    pub(crate) fn grid(&self) -> grid::Grid {
-        grid::Grid::of(self)
+    /// By a round, that is: not by looking at files alone.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.rounds > 0 && self.checks.iter().any(|check| check.status.is_some())
     }
 
-    pub(crate) fn summary(&self) -> Summary {
-        let mut summary = Summary { total: self.checks.len(), ..Summary::default() };
-        for check in &self.checks {
-            *match check.shown_status() {
-                Status::Pass => &mut summary.passed,
-                Status::Warn => &mut summary.warned,
-                Status::Fail => &mut summary.failed,
-                Status::Error => &mut summary.errored,
-                Status::Skip => &mut summary.skipped,
-                Status::Blocked => &mut summary.blocked,
-            } += 1;
-        }
-        summary
+    /// How many checks have this status.
+    pub(crate) fn count(&self, status: Status) -> usize {
+        self.checks.iter().filter(|check| check.shown_status() == status).count()
     }
 }

@@ -10,11 +10,11 @@ mod sizes;
 
 use serde_json::Value;
 
+use super::format::text;
 use super::format::{self, Format};
-use super::text::{self, TextStyle};
-use super::{Report, RunResult, Selection, fixture};
-use crate::checks::{Hint, Problem, Reason, Status};
-use crate::exit::Exit;
+use super::{Report, RunResult, Selection, TextStyle, fixture};
+use crate::diagnosis::Diagnosis;
+use crate::model::{CheckId, Exit, Hint, Problem, Reason, Status};
 
 fn shown(format: &Format, report: &Report) -> String {
     String::from_utf8(format.render(report, &TextStyle::default()).unwrap()).unwrap()
@@ -39,15 +39,16 @@ fn versionless(format: &Format, report: &Report) -> String {
 #[test]
 fn the_last_lines_name_machine_cause_and_next_command() {
     let mut report = fixture::diagnosed();
-    for _ in 0..9 {
-        report.diagnoses.push(report.diagnoses[0].clone());
+    for n in 0..9 {
+        let other = Diagnosis { headline: format!("trouble {}", "x".repeat(n)), ..report.diagnoses[0].clone() };
+        report.diagnoses.push(other);
     }
     let text = shown(&format::TEXT, &report);
     let lines: Vec<_> = text.lines().collect();
     let last = lines[lines.len() - 10..].join("\n");
-    assert!(last.contains("control plane 10.0.0.3 (cp-3) does not answer"), "{last}");
+    assert!(last.contains("control plane cp-3 (10.0.0.3) does not answer"), "{last}");
     assert!(last.contains("talosctl --context prod -n 10.0.0.3 version"), "{last}");
-    assert!(last.contains("(and 8 more above)"), "{last}");
+    assert!(text.contains("(and 1 more; -v and -o json name each)"), "{text}");
     assert!(last.contains("\nunhealthy: 4 failed"), "{last}");
 }
 
@@ -106,31 +107,35 @@ fn every_offender_is_named_and_hints_are_not_repeated() {
             fixture::problem(fixture::node(n), problem)
         })
         .collect();
-    let text = shown(&format::TEXT, &report);
-    let end = text.split("\n\n").find(|block| block.starts_with("talos.nodes.reachable  failed")).unwrap();
-    for n in 1..=40 {
-        assert!(end.contains(&format!("cp-{n} (10.0.0.{n})")), "{end}");
-    }
+    let of_it = |text: &str| text.split("\n\n").find(|it| it.starts_with("1. ")).unwrap().to_owned();
+    let end = of_it(&shown(&format::TEXT, &report));
+    assert!(end.starts_with("1. cp-1 (10.0.0.1), cp-2 (10.0.0.2) and 38 more: the endpoint cannot reach"), "{end}");
     assert_eq!(end.matches("the machine is down").count(), 1);
-    assert_eq!(end.matches(" version").count(), 3);
-    assert!(end.contains("(the same for 37 more)"), "{end}");
+    assert_eq!(end.matches(" version").count(), 2);
+    assert!(end.contains("(38 commands more with -v or -o json)"), "{end}");
     assert!(end.contains("waiting will not change it"), "{end}");
     assert!(end.lines().all(|line| line.len() <= 110), "{end}");
+    let all = of_it(&styled(&report, TextStyle { verbose: true, ..TextStyle::default() }));
+    for n in 1..=40 {
+        assert!(all.contains(&format!("cp-{n} (10.0.0.{n})")), "{all}");
+    }
+    assert_eq!(all.matches("the machine is down").count(), 1);
 }
 
 #[test]
 fn a_symptom_points_to_the_end_of_its_chain() {
     let mut report = fixture::unhealthy();
-    let proxy = Problem::fail(Reason::ComponentNotReady, "Ready", "Running, not ready").explained_by("k8s.nodes.ready");
-    let lease = Problem::fail(Reason::NodeLeaseStale, "renewed", "stale").explained_by("talos.nodes.reachable");
+    let proxy =
+        Problem::fail(Reason::ComponentNotReady, "Ready", "Running, not ready").explained_by(CheckId::K8sNodesReady);
+    let lease = Problem::fail(Reason::NodeLeaseStale, "renewed", "stale").explained_by(CheckId::TalosNodesReachable);
     let set = |report: &mut Report, n: usize, problem| {
         report.checks[n].findings = vec![fixture::problem(fixture::node(3), problem)];
         report.checks[n].status = Some(Status::Fail);
     };
     set(&mut report, 8, proxy);
     set(&mut report, 7, lease);
-    let text = shown(&format::TEXT, &report);
-    let line = "[10.0.0.3 (cp-3)] ERROR k8s.kube-proxy: Running, not ready (see talos.nodes.reachable)";
+    let text = styled(&report, TextStyle { verbose: true, ..TextStyle::default() });
+    let line = "[cp-3 (10.0.0.3)] ERROR k8s.kube-proxy: Running, not ready (see talos.nodes.reachable)";
     assert!(text.contains(line), "{text}");
 }
 
@@ -139,7 +144,7 @@ fn a_reason_to_skip_is_said_once_of_each_check() {
     let mut report = fixture::healthy();
     let skipped = &mut report.checks[8].findings;
     skipped.push(skipped[0].clone());
-    let text = shown(&format::TEXT, &report);
+    let text = styled(&report, TextStyle { verbose: true, ..TextStyle::default() });
     assert!(
         text.contains("\nk8s.kube-proxy: skipped: kube-proxy is disabled in the machine configuration\n"),
         "{text}"
@@ -164,7 +169,7 @@ fn checks_that_only_files_have_judged_are_one_block() {
     let text = shown(&format::TEXT, &report);
     assert!(text.starts_with("error: talosconfig, kubeconfig or a certificate in them cannot be used\n"), "{text}");
     assert!(!text.contains("Checking") && !text.contains("could not see"), "{text}");
-    assert!(text.contains("talos.nodes.reachable  failed"), "{text}");
+    assert!(text.contains("\n  check     talos.nodes.reachable failed"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What etcd tells, through Talos or through its own API.
 
 use super::Observed;
+use crate::text::host;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EtcdStatus {
@@ -26,6 +27,10 @@ pub(crate) struct EtcdStatus {
 }
 
 impl EtcdStatus {
+    pub(crate) fn has_leader(&self) -> bool {
+        self.leader != 0 && !self.errors.iter().any(|error| error.contains("no leader"))
+    }
+
     /// What a later sample is compared with.
     pub(crate) fn progress(&self) -> RaftProgress {
         RaftProgress { index: self.raft_index, applied: self.raft_applied_index }
@@ -62,6 +67,18 @@ pub(crate) struct EtcdMember {
     pub(crate) peer_urls: Vec<String>,
     pub(crate) client_urls: Vec<String>,
     pub(crate) is_learner: bool,
+}
+
+impl EtcdMember {
+    /// The hosts of its peer URLs, without brackets and port.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        self.peer_urls.iter().map(|url| host(url).to_owned()).collect()
+    }
+
+    /// A member publishes its name and where clients find it as soon as it runs.
+    pub(crate) fn has_never_started(&self) -> bool {
+        self.name.is_empty() && self.client_urls.is_empty()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -28,16 +28,31 @@ pub(crate) struct Kubernetes {
     pub(crate) system_leases: Observed<Leases>,
     /// Pods of namespace `kube-system`.
     pub(crate) pods: Observed<Vec<Pod>>,
-    /// DaemonSets of namespace `kube-system`.
-    pub(crate) daemon_sets: Observed<Vec<DaemonSet>>,
-    /// Deployments of namespace `kube-system`.
-    pub(crate) deployments: Observed<Vec<Deployment>>,
+    /// Static pods of the users' own on workers, by namespace and name. `None`: there is no such pod.
+    pub(crate) user_pods: BTreeMap<(String, String), Observed<Option<Pod>>>,
+    /// DaemonSets of namespace `kube-system` and of those of the network plugin.
+    pub(crate) daemon_sets: Observed<Vec<Workload>>,
+    /// Deployments of the same namespaces.
+    pub(crate) deployments: Observed<Vec<Workload>>,
+    /// `StatefulSet`s of the same namespaces.
+    pub(crate) stateful_sets: Observed<Vec<Workload>>,
+    /// The namespaces of the network plugin beside `kube-system`; a gap if not all of theirs is in the lists above.
+    pub(crate) plugin_namespaces: Observed<Vec<String>>,
+    /// Pods of all namespaces that were given to a node and have no sandbox yet.
+    pub(crate) starting_pods: Observed<Vec<StartingPod>>,
+    /// What happened to them; not asked for if none of them is late.
+    pub(crate) pod_events: Observed<Vec<PodEvent>>,
     /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices.
     pub(crate) dns_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// Endpoints of the Service `default/kubernetes`.
     pub(crate) api_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// All requests for certificates, whoever asks and whatever has become of them.
     pub(crate) signing_requests: Observed<Vec<SigningRequest>>,
+    pub(crate) validating_webhooks: Observed<Vec<Webhook>>,
+    pub(crate) mutating_webhooks: Observed<Vec<Webhook>>,
+    /// Endpoints of each Service that a webhook names, by namespace and name.
+    pub(crate) webhook_endpoints: BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
+    pub(crate) api_services: Observed<Vec<ApiService>>,
 }
 
 impl Kubernetes {
@@ -56,9 +71,17 @@ impl Kubernetes {
             ("pods", self.pods.as_ref().err()),
             ("daemonsets", self.daemon_sets.as_ref().err()),
             ("deployments", self.deployments.as_ref().err()),
+            ("statefulsets", self.stateful_sets.as_ref().err()),
+            ("workloads of the network plugin", self.plugin_namespaces.as_ref().err()),
+            ("starting pods", self.starting_pods.as_ref().err()),
+            ("events", self.pod_events.as_ref().err()),
             ("endpointslices of kube-dns", self.dns_endpoints.as_ref().err()),
             ("endpointslices of kubernetes", self.api_endpoints.as_ref().err()),
             ("certificatesigningrequests", self.signing_requests.as_ref().err()),
+            ("validatingwebhookconfigurations", self.validating_webhooks.as_ref().err()),
+            ("mutatingwebhookconfigurations", self.mutating_webhooks.as_ref().err()),
+            ("endpointslices of webhooks", self.webhook_endpoints.values().find_map(|it| it.as_ref().err())),
+            ("apiservices", self.api_services.as_ref().err()),
         ];
         let lists = lists.into_iter().filter_map(|(what, gap)| {
             let refusal = gap.filter(|gap| gap.kind == GapKind::Forbidden)?;
@@ -113,16 +136,54 @@ pub(crate) struct KubeNode {
     pub(crate) unschedulable: bool,
     /// Annotation `talos.dev/cordoned=true`.
     pub(crate) cordoned_by_talos: bool,
-    pub(crate) taints: Vec<String>,
+    pub(crate) taints: Vec<Taint>,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) deleting: bool,
+    /// Since when somebody is removing it: it is being deleted, or the cluster autoscaler has marked it. `None`: nobody is, or that
+    /// is not told.
+    pub(crate) leaving_since: Option<Timestamp>,
+    /// `Date` of the answer that it is from.
+    pub(crate) told: Option<Timestamp>,
     pub(crate) created: Option<Timestamp>,
 }
 
+/// Time that a removal may take, in which the node is not judged.
+const REMOVAL: Duration = Duration::from_secs(30 * 60);
+
 impl KubeNode {
+    /// The kubelet of this machine has registered it: both show the identity that Talos has given to the machine.
+    pub(crate) fn is_of_machine<'a>(&self, mut machine_ids: impl Iterator<Item = &'a String>) -> bool {
+        machine_ids.any(|id| *id == self.machine_id)
+    }
+
+    /// It has the name of this machine, and both tell an identity, which differ.
+    pub(crate) fn is_of_a_namesake<'a>(&self, name: &str, machine_ids: impl Iterator<Item = &'a String>) -> bool {
+        let mut ids = machine_ids.peekable();
+        let both_tell = ids.peek().is_some() && !self.machine_id.is_empty();
+        both_tell && self.name.eq_ignore_ascii_case(name) && !self.is_of_machine(ids)
+    }
+
+    /// It has the name of this machine, and one of the addresses that are known to be the machine's.
+    pub(crate) fn is_at<'a>(&self, name: &str, mut addresses: impl Iterator<Item = &'a str>) -> bool {
+        self.name.eq_ignore_ascii_case(name) && addresses.any(|address| self.addresses.iter().any(|it| it == address))
+    }
+
+    /// Somebody has begun to remove it, and not long ago. A mark whose age is not known, by the server's clock, excuses nothing.
+    pub(crate) fn is_leaving(&self) -> bool {
+        let age = self.told.zip(self.leaving_since).map(|(now, since)| now.duration_since(since).unsigned_abs());
+        age.is_some_and(|age| age <= REMOVAL)
+    }
+
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Taint {
+    pub(crate) key: String,
+    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
+    pub(crate) effect: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,9 +199,24 @@ pub(crate) struct Condition {
 /// A list of leases and the clock of the server that answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leases {
-    /// `Date` header of the answer; `None` if it had none.
+    /// `Date` header of the answer; `None` if it had none. Of a list of several pages, of the first one.
     pub(crate) date: Option<Timestamp>,
+    /// That of the last page: none of the leases was written later.
+    pub(crate) last_date: Option<Timestamp>,
     pub(crate) by_name: BTreeMap<String, Lease>,
+}
+
+impl Leases {
+    /// The same answer: neither the clock of the server nor any lease has moved.
+    pub(crate) fn is_repeated_by(&self, other: &Self) -> bool {
+        let is_same = |(name, lease): (&String, &Lease)| {
+            let other = other.by_name.get(name);
+            other.is_some_and(|it| it.resource_version == lease.resource_version && it.renewed == lease.renewed)
+        };
+        (self.date, self.last_date) == (other.date, other.last_date)
+            && self.by_name.len() == other.by_name.len()
+            && self.by_name.iter().all(is_same)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -150,6 +226,8 @@ pub(crate) struct Lease {
     /// Label `kubernetes.io/hostname` (API server identity leases carry it).
     pub(crate) hostname: Option<String>,
     pub(crate) holder: Option<String>,
+    /// How long it is good for without being renewed, if it says so.
+    pub(crate) lasts: Option<Duration>,
     /// It was renewed at most this long before it was read: that long ago, an earlier sample of this run had another resource
     /// version. `None`: no two samples show that it moves.
     pub(crate) moved_within: Option<Duration>,
@@ -166,25 +244,64 @@ pub(crate) struct Pod {
     pub(crate) deleting: bool,
     /// What its command says of `--leader-elect`, if anything.
     pub(crate) leader_elect: Option<bool>,
+    /// How long it has not been ready, by the clock of the server that answered. `None`: it is ready, or nothing says since when
+    /// it is not.
+    pub(crate) unready_for: Option<Duration>,
     pub(crate) state: PodState,
 }
 
+/// A pod that a node should run and that has no sandbox yet, so that none of its containers has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DaemonSet {
+pub(crate) struct StartingPod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) node: String,
+    /// Since it was given to the node, by the clock of the server that answered; `None` if nothing says.
+    pub(crate) waiting_for: Option<Duration>,
+    /// It has volumes that somebody has to provide: a Secret, a disk. They are mounted before.
+    pub(crate) has_own_volumes: bool,
+    /// A pod that was given to the node later, or at least has got its sandbox later than this one began to wait.
+    pub(crate) overtaken_by: Option<String>,
+    /// What its own status says.
+    pub(crate) says: String,
+}
+
+impl StartingPod {
+    /// A sandbox takes a second or two. What nobody can tell the age of may be late.
+    pub(crate) fn is_late(&self) -> bool {
+        self.waiting_for.is_none_or(|waiting| waiting >= Duration::from_secs(60))
+    }
+}
+
+/// What the kubelet has reported of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodEvent {
+    pub(crate) namespace: String,
+    /// Its name.
+    pub(crate) pod: String,
+    /// `FailedCreatePodSandBox`
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    /// When it was reported for the last time.
+    pub(crate) at: Option<Timestamp>,
+}
+
+/// What keeps pods running: a DaemonSet, a Deployment or a `StatefulSet`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Workload {
+    pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) generation: i64,
     pub(crate) observed_generation: Option<i64>,
+    /// Pods that it should have.
     pub(crate) desired: i32,
     pub(crate) available: i32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Deployment {
-    pub(crate) name: String,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) replicas: i32,
-    pub(crate) available: i32,
+    /// Its controller has given up on a rollout (Progressing is False), in the controller's words.
+    pub(crate) given_up: Option<String>,
+    /// How long neither its specification nor its status has changed, by the clock of the server that answered; `None` if
+    /// nothing says.
+    pub(crate) unchanged_for: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,6 +309,8 @@ pub(crate) struct ServiceEndpoint {
     pub(crate) addresses: Vec<String>,
     pub(crate) ready: bool,
     pub(crate) node: Option<String>,
+    /// The pod behind it, which has an endpoint for each of its address families; `None` if there is no such pod.
+    pub(crate) pod: Option<String>,
 }
 
 /// A request for a certificate.
@@ -204,4 +323,53 @@ pub(crate) struct SigningRequest {
     pub(crate) user: String,
     /// Neither approved nor denied.
     pub(crate) pending: bool,
+}
+
+/// One admission webhook of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Webhook {
+    /// Name of the configuration.
+    pub(crate) configuration: String,
+    pub(crate) name: String,
+    /// `failurePolicy` is not `Ignore`.
+    pub(crate) fails_closed: bool,
+    /// Namespace and name; `None`: it is called by URL.
+    pub(crate) service: Option<(String, String)>,
+    pub(crate) rules: Vec<WebhookRule>,
+    /// `namespaceSelector`
+    pub(crate) namespaces: Vec<Requirement>,
+    /// `objectSelector`
+    pub(crate) objects: Vec<Requirement>,
+    /// There are `matchConditions`.
+    pub(crate) is_conditional: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WebhookRule {
+    pub(crate) groups: Vec<String>,
+    /// `pods`, `pods/status`, `*/*`
+    pub(crate) resources: Vec<String>,
+    /// `CREATE`, `UPDATE`, `DELETE`, `CONNECT`, `*`
+    pub(crate) operations: Vec<String>,
+    /// `Cluster`, `Namespaced`, `*`
+    pub(crate) scope: String,
+}
+
+/// Of a label selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Requirement {
+    pub(crate) key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`
+    pub(crate) operator: String,
+    pub(crate) values: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiService {
+    /// `v1beta1.metrics.k8s.io`
+    pub(crate) name: String,
+    /// The API server answers for it itself.
+    pub(crate) is_local: bool,
+    /// Condition `Available`.
+    pub(crate) available: Option<Condition>,
 }

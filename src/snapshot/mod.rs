@@ -5,23 +5,29 @@
 
 mod etcd;
 mod kubernetes;
+pub(crate) mod logs;
+mod memory;
+mod missing;
+mod observe;
 mod talos;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::memory::Memory;
+use crate::model::{CheckId, Kind, Role, Target};
 
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
 pub(crate) use kubernetes::{
-    Condition, DaemonSet, Deployment, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, Pod, Readyz,
-    ServiceEndpoint, SigningRequest,
+    ApiService, Condition, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, Pod, PodEvent, Readyz,
+    Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Webhook, WebhookRule, Workload,
 };
+pub(crate) use memory::Memory;
+pub(crate) use observe::Observe;
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, MachineStatus, Mount, NetworkStatus,
-    Node, Peer, PodState, ReadyResource, Role, ServerCheck, ServerProgress, Service, ServiceEvent, Sources,
-    StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, Version, Volume,
+    Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent, ServingCertificate,
+    Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, UserPod, Version, Volume,
 };
 
 /// A fact that was asked for: the value, or why there is none.
@@ -38,6 +44,11 @@ pub(crate) struct Gap {
 impl Gap {
     pub(crate) fn new(kind: GapKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
+    }
+
+    /// The endpoint reached the node and does not accept its certificate: the words are those of Go's `crypto/tls`, by way of apid.
+    pub(crate) fn is_refused_certificate(&self) -> bool {
+        self.kind == GapKind::NodeUnreachable && self.text.contains("tls: failed to verify certificate")
     }
 
     /// For a fact that no selected check needs, or whose prerequisite was missing.
@@ -136,6 +147,8 @@ pub(crate) struct Asked {
     pub(crate) max_unready_workers: Allowance,
     /// `--require-quorum-margin`.
     pub(crate) require_quorum_margin: Option<usize>,
+    /// `--fail-on-node-condition`
+    pub(crate) fail_on_node_condition: Vec<String>,
     /// `--k8s-endpoint` names another endpoint than the kubeconfig's, so certificates may differ.
     pub(crate) k8s_endpoint: Option<String>,
     /// When the run has to end, on the wall clock: credentials must live that long.
@@ -143,9 +156,7 @@ pub(crate) struct Asked {
     /// One pass, no waiting: what only time can settle stays undetermined.
     pub(crate) one_pass: bool,
     /// Checks that the user switched off. They satisfy whatever requires them.
-    pub(crate) skipped: BTreeSet<&'static str>,
-    /// These and the others that do not run: what they would tell, nobody tells.
-    pub(crate) unplanned: BTreeSet<&'static str>,
+    pub(crate) skipped: BTreeSet<CheckId>,
 }
 
 /// How many workers may be missing.
@@ -177,6 +188,13 @@ pub(crate) struct Validity {
     pub(crate) not_after: Timestamp,
 }
 
+impl Node {
+    /// The machine, as findings name it.
+    pub(crate) fn target(&self) -> Target {
+        Target { address: Some(self.address.clone()), ..Target::new(Kind::Node, self.name.as_str()) }
+    }
+}
+
 impl Snapshot {
     /// A round in which nobody was asked and nothing was known, for tests that are about something else.
     #[cfg(test)]
@@ -195,6 +213,12 @@ impl Snapshot {
     /// Control planes of the population, leaving ones excluded.
     pub(crate) fn control_planes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.role == Role::ControlPlane && !node.leaving)
+    }
+
+    /// The clock of an API server, which knows more of its nodes' than the runner's does.
+    pub(crate) fn server_time(&self) -> Timestamp {
+        let mut leases = self.kubernetes.iter().flat_map(|it| [&it.node_leases, &it.system_leases]).flatten();
+        leases.find_map(|leases| leases.date).unwrap_or(self.taken)
     }
 
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {

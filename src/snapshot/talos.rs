@@ -1,8 +1,12 @@
 //! What Talos tells: the machines, and what each says of itself.
 
+use std::fmt;
+
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
 
 use super::{Certificate, EtcdAlarm, EtcdMember, EtcdSpec, EtcdStatus, Gap, Observed, Validity};
+use crate::model::Role;
 
 /// The Talos side of a round.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,14 +78,6 @@ pub(crate) struct Version {
     pub(crate) mode: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Role {
-    ControlPlane,
-    Worker,
-    /// No source has told it, or a value that this version of ours does not know.
-    Unknown,
-}
-
 /// Who names a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sources {
@@ -108,8 +104,11 @@ pub(crate) struct Node {
     pub(crate) addresses: Vec<String>,
     /// Those of them that Talos tells: discovery, or the machine itself. Empty: nobody has.
     pub(crate) own_addresses: Vec<String>,
-    /// What Kubernetes has to show as its `machineID`, if discovery knows the machine.
+    /// What Kubernetes has to show as its `machineID`, if discovery knows the machine. For a while that may be one that had its
+    /// name before it.
     pub(crate) machine_id: Option<String>,
+    /// The same by its own word, if it is an endpoint.
+    pub(crate) own_machine_id: Option<String>,
     /// By machine type, else by source.
     pub(crate) role: Role,
     pub(crate) sources: Sources,
@@ -125,6 +124,12 @@ pub(crate) struct Node {
     pub(crate) talos: TalosNode,
 }
 
+impl Node {
+    pub(crate) fn machine_ids(&self) -> impl Iterator<Item = &String> {
+        self.machine_id.iter().chain(&self.own_machine_id)
+    }
+}
+
 /// What one node says of itself. COSI resources: `Ok(None)` and empty lists mean "asked, and not there".
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TalosNode {
@@ -132,6 +137,8 @@ pub(crate) struct TalosNode {
     pub(crate) contact: Observed<Contact>,
     pub(crate) machine_type: Observed<Option<Role>>,
     pub(crate) nodename: Observed<Option<String>>,
+    /// `skipNodeRegistration` of its configuration: its kubelet runs, and makes no Node object.
+    pub(crate) skips_registration: bool,
     pub(crate) machine_status: Observed<Option<MachineStatus>>,
     pub(crate) services: Observed<Vec<Service>>,
     pub(crate) time_status: Observed<Option<TimeStatus>>,
@@ -149,7 +156,11 @@ pub(crate) struct TalosNode {
     pub(crate) mounts: Observed<Vec<Mount>>,
     /// Since Talos 1.8. Each lasts as long as its problem.
     pub(crate) diagnostics: Observed<Vec<Diagnostic>>,
+    /// What its kubelet shows to anybody who connects.
+    pub(crate) kubelet_certificate: Observed<ServingCertificate>,
     pub(crate) static_pods: Observed<Vec<String>>,
+    /// Those of them that are outside of `kube-system`.
+    pub(crate) user_pods: Vec<UserPod>,
     pub(crate) static_pod_statuses: Observed<Vec<StaticPodStatus>>,
     /// What the static pods are rendered from: id (`static-pods`) and `ready`.
     pub(crate) config_statuses: Observed<Vec<ReadyResource>>,
@@ -168,6 +179,15 @@ pub(crate) struct TalosNode {
     pub(crate) etcd_data_absent: Observed<bool>,
 }
 
+/// A static pod of the user's own, and what Kubernetes calls it: the kubelet adds the node's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct UserPod {
+    /// In Talos.
+    pub(crate) id: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
 impl TalosNode {
     /// A node of which nothing was asked.
     pub(crate) fn unasked(why: &Gap) -> Self {
@@ -178,6 +198,7 @@ impl TalosNode {
             contact: Err(why.clone()),
             machine_type: gap(),
             nodename: gap(),
+            skips_registration: false,
             machine_status: gap(),
             services: gap(),
             time_status: gap(),
@@ -189,7 +210,9 @@ impl TalosNode {
             volumes: gap(),
             mounts: gap(),
             diagnostics: gap(),
+            kubelet_certificate: gap(),
             static_pods: gap(),
+            user_pods: Vec::new(),
             static_pod_statuses: gap(),
             config_statuses: gap(),
             scheduler_enabled: gap(),
@@ -203,6 +226,16 @@ impl TalosNode {
             etcd_data_absent: gap(),
         }
     }
+}
+
+/// A certificate that a server has shown, and that nobody has verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServingCertificate {
+    /// Where it was shown.
+    pub(crate) address: String,
+    pub(crate) validity: Validity,
+    /// Common name, DNS names and addresses.
+    pub(crate) names: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -246,6 +279,33 @@ pub(crate) struct Service {
     pub(crate) running_since: Option<Timestamp>,
 }
 
+impl Service {
+    /// `Running` with a health check that passed.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.state == "Running" && self.healthy == Some(true)
+    }
+}
+
+/// State, health and last event in half a line.
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let health = match self.healthy {
+            Some(true) => "healthy",
+            Some(false) => "not healthy",
+            None => "health unknown",
+        };
+        let state = if self.state.is_empty() { "no state" } else { &self.state };
+        write!(f, "{state}, {health}")?;
+        if !self.health_message.is_empty() && self.healthy != Some(true) {
+            write!(f, ": {}", self.health_message)?;
+        }
+        match &self.last_event {
+            Some(event) if !event.message.is_empty() => write!(f, "; last event: {}", event.message),
+            _ => Ok(()),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceEvent {
     pub(crate) message: String,
@@ -254,7 +314,8 @@ pub(crate) struct ServiceEvent {
 }
 
 /// What Talos says of the synchronisation of its clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct TimeStatus {
     /// Also `true` when synchronisation is switched off, or when the machine has given up waiting for it.
     pub(crate) synced: bool,
@@ -271,7 +332,8 @@ pub(crate) struct Adjtime {
     pub(crate) synced: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct NetworkStatus {
     pub(crate) address_ready: bool,
     /// There is a default route, or the configured probes succeed.
@@ -282,9 +344,10 @@ pub(crate) struct NetworkStatus {
 }
 
 /// How KubeSpan reaches another machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Peer {
     /// Node name.
+    #[serde(rename = "label")]
     pub(crate) name: String,
     /// `up`, `down`, or `unknown` while there is nothing to tell it by.
     pub(crate) state: String,
@@ -352,6 +415,8 @@ pub(crate) struct ContainerState {
     pub(crate) waiting_message: Option<String>,
     /// Of the present or else the last termination.
     pub(crate) exit_code: Option<i32>,
+    /// When that was, by the node's clock.
+    pub(crate) finished: Option<Timestamp>,
     pub(crate) termination_reason: Option<String>,
     pub(crate) termination_message: Option<String>,
 }

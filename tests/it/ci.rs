@@ -268,7 +268,7 @@ fn nothing_from_the_cluster_is_a_command() {
     let others = [("text", "gitlab"), ("json", "gitlab"), ("text", "none")];
     let all = FORMATS.map(|format| (format, "github")).into_iter().chain(others);
     side_by_side(all, 2, |(format, ci)| {
-        let program = of(&cluster).args(["-v", "--evidence", "logs", "-o", format, "--ci", ci]);
+        let program = of(&cluster).args(["-vv", "--evidence", "logs", "-o", format, "--ci", ci]);
         let (outcome, home) = run(on_github(program));
         assert_eq!(outcome.code, 1, "{format} {ci}: {outcome}");
         let mut texts = vec![outcome.stdout.clone()];

@@ -335,3 +335,26 @@ fn endpoints_that_are_not_the_members() {
     let judged = asked(&ours, &strange, &credentials);
     assert_eq!((judged.outcome.code, judged.status("etcd.leader")), (69, "error"), "{judged}");
 }
+
+/// The endpoints are another cluster's, and Talos shows that ours has members of its own.
+#[test]
+fn another_etcd_vouches_for_nothing() {
+    let (ours, other) = (cluster(), cluster());
+    let credentials = other.simulator().etcd_credentials(Flaw::None).unwrap();
+    let run = || {
+        let program = ours
+            .program()
+            .file("ca.crt", &credentials.ca)
+            .file("client.crt", &credentials.client.certificate)
+            .file("client.key", &credentials.client.key)
+            .args(["-o", "json", "--attempt-timeout", "60s"])
+            .args(["--etcd-cacert", "ca.crt", "--etcd-cert", "client.crt", "--etcd-key", "client.key"])
+            .args(["--etcd-endpoints", &other.simulator().etcd_endpoints().join(",")]);
+        ours.judgement(program.run())
+    };
+    let judged = run();
+    assert_eq!(judged.outcome.code, 1, "{judged}");
+    assert_eq!(judged.of("etcd.members.nodes").len(), 3, "{judged}");
+    ours.change(|world| world.etcd_alarm("cp-3", AlarmKind::Corrupt));
+    assert_eq!(run().of("etcd.alarms"), [("alarm-corrupt", "cp-3")]);
+}

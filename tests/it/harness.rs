@@ -117,8 +117,12 @@ impl Program {
         (format!("echo $$ > pid\n{}\n", words.join(" ")), self.home)
     }
 
-    pub(crate) fn spawn_into(mut self, stdout: impl Into<Stdio>) -> (Child, TempDir) {
-        let child = self.command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn spawn_into(self, stdout: impl Into<Stdio>) -> (Child, TempDir) {
+        self.spawn_between(stdout, Stdio::piped())
+    }
+
+    pub(crate) fn spawn_between(mut self, stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> (Child, TempDir) {
+        let child = self.command.stdout(stdout).stderr(stderr).spawn().unwrap();
         (child, self.home)
     }
 }

@@ -116,6 +116,13 @@ fn usage_errors() {
         &["--report", "json=r", "--report", "junit=r"],
         &["--report", "json=r", "--report", "junit=./r"],
         &["--no-such-option"],
+        &["--level", "etcd", "--expect-kubernetes", "1.99"],
+        &["--skip", "talos.nodes.expected", "--expect-workers", "7"],
+        &["--level", "talos", "--require-quorum-margin", "1"],
+        &["--no-talos", "--require-quorum-margin", "1"],
+        &["--no-kubernetes", "--expect-kubernetes", "1.35"],
+        &["--no-talos", "--expect-talos", "v1.13.0"],
+        &["--server", "--skip", "talos.server"],
         &["explain", "no-such-thing"],
     ] {
         let outcome = program().talosconfig(good()).args(arguments).run();
@@ -132,6 +139,42 @@ fn variables_stand_for_options() {
     // A variable that weakens the verdict is told.
     let outcome = program().talosconfig(good()).env("CLUSTER_HEALTH_NO_KUBERNETES", "1").args(["-o", "json"]).run();
     outcome.is(69, &["CLUSTER_HEALTH_NO_KUBERNETES"]);
+}
+
+#[test]
+fn a_variable_of_no_option_is_a_usage_error() {
+    let with = |name| program().talosconfig(good()).env(name, "1");
+    with("CLUSTER_HEALTH_STRCIT").run().is(2, &["CLUSTER_HEALTH_STRCIT", "did you mean `CLUSTER_HEALTH_STRICT`"]);
+    with("CLUSTER_HEALTH_STRCIT").args(["explain", "quorum-lost"]).run().is(0, &[]);
+    with("CLUSTER_HEALTH_STRICT").env("CLUSTER_HEALTH_STRCIT", "").args(["--no-kubernetes"]).run().is(69, &[]);
+}
+
+/// The option counts, and its variable may say how much; what is typed comes before the variable.
+#[test]
+fn verbose_may_be_given_twice() {
+    let run = |arguments: &[&str], value: &str| {
+        let program = program().talosconfig(good()).args(["--no-kubernetes"]).args(arguments);
+        program.env("CLUSTER_HEALTH_VERBOSE", value).run()
+    };
+    for (arguments, value, says_more, says_why) in [
+        (&[][..], "", false, false),
+        (&[], "off", false, false),
+        (&[], "yes", true, false),
+        (&[], "1", true, false),
+        (&[], "2", true, true),
+        (&["-v"], "", true, false),
+        (&["-v"], "2", true, false),
+        (&["-vv"], "0", true, true),
+        (&["-v", "--verbose"], "", true, true),
+        (&["-vvvvv"], "", true, true),
+        (&["-q", "-vv"], "", false, false),
+    ] {
+        let outcome = run(arguments, value);
+        let more = outcome.stderr.contains("info  round 1");
+        let why = outcome.stderr.contains("why   talos.endpoints ");
+        assert_eq!((outcome.code, more, why), (69, says_more, says_why), "{arguments:?} {value:?}: {outcome}");
+    }
+    assert_eq!(run(&[], "4").code, 2);
 }
 
 #[test]

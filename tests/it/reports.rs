@@ -17,7 +17,7 @@ fn schema() -> jsonschema::Validator {
 #[test]
 fn the_code_is_the_same_for_every_format_and_verbosity() {
     let formats = FORMATS.map(|format| vec!["-o", format]);
-    let others = [vec!["-q"], vec!["-v"], vec!["--color", "never", "--ascii"]];
+    let others = [vec!["-q"], vec!["-v"], vec!["-vv"], vec!["--color", "never", "--ascii"]];
     for arguments in formats.iter().chain(&others) {
         let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes"]).args(arguments).run();
         assert_eq!(outcome.code, 69, "{arguments:?}: {outcome}");
@@ -79,6 +79,73 @@ fn a_file_that_a_stream_goes_to_is_no_file_of_a_report() {
             assert!(said.contains(&format!("{stream} goes to the file of a report: `{path}`")), "{said}");
         }
     }
+}
+
+/// A report would replace it before it is read, and nobody has another copy.
+#[test]
+fn what_is_read_is_no_file_of_a_report() {
+    let [ca, crt, key] = ["ca.pem", "crt.pem", "key.pem"];
+    let authority = authority();
+    let client = crate::pki::client(&authority, simulator::pki::Flaw::None);
+    let kubeconfig = "current-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n\
+        clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1', certificate-authority: ca.pem}}]\n\
+        users: [{name: a, user: USER}]\n";
+    let by_certificate = "{client-certificate: crt.pem, client-key: key.pem}";
+    let by_token = "{tokenFile: token}";
+    let by_plugin = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: Never}}";
+    let etcd = ["--etcd-endpoints=127.0.0.1:1", "--etcd-cacert=ca.pem", "--etcd-cert=crt.pem", "--etcd-key=key.pem"];
+    let kube = ["--kubeconfig=kubeconfig", "--no-talos"];
+    let links = |program: &crate::harness::Program, target: &str| {
+        std::os::unix::fs::symlink(target, program.path("symlink")).unwrap();
+        std::fs::hard_link(program.path(target), program.path("hardlink")).unwrap();
+    };
+    for (target, user, arguments, variable) in [
+        (".talos/config", by_certificate, &[][..], None),
+        ("talosconfig", by_certificate, &["--talosconfig=talosconfig"], None),
+        ("talosconfig", by_certificate, &[], Some("TALOSCONFIG")),
+        ("kubeconfig", by_certificate, &kube, None),
+        ("kubeconfig", by_certificate, &["--no-talos"], Some("KUBECONFIG")),
+        (".kube/config", by_certificate, &["--no-talos"], None),
+        (ca, by_certificate, &kube, None),
+        (crt, by_certificate, &kube, None),
+        (key, by_certificate, &kube, None),
+        ("token", by_token, &kube, None),
+        ("plugin", by_plugin, &kube, None),
+        (ca, by_certificate, &etcd, None),
+        (crt, by_certificate, &etcd, None),
+        (key, by_certificate, &etcd, None),
+    ] {
+        for name in [target, "symlink", "hardlink", "./none/../symlink", &format!("./{target}")] {
+            let program = program()
+                .talosconfig(unreachable())
+                .file("talosconfig", unreachable())
+                .file("kubeconfig", kubeconfig.replace("USER", user))
+                .file(".kube/config", kubeconfig.replace("USER", by_token))
+                .file(".kube/ca.pem", authority.pem())
+                .file(".kube/token", "abc")
+                .file(ca, authority.pem())
+                .file(crt, &client.certificate)
+                .file(key, &client.key)
+                .file("token", "abc")
+                .file("plugin", "#!/bin/sh\n")
+                .file("none/x", "");
+            links(&program, target);
+            let program = match variable {
+                Some(variable) => program.env(variable, target),
+                None => program,
+            };
+            let before = std::fs::read(program.path(target)).unwrap();
+            let report = format!("--report=json={name}");
+            let (outcome, home) = program.args(arguments).args([report]).run_and_keep();
+            outcome.is(2, &["the json report would replace a file that is read", name]);
+            assert_eq!(std::fs::read(home.path().join(target)).unwrap(), before, "{target} {name}");
+        }
+    }
+    let arguments = [r#"exec "$@" >> .talos/config"#, "sh", env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes"];
+    let outcome = tool("sh").talosconfig(unreachable()).args(["-c"]).args(arguments).run();
+    outcome.is(2, &["stdout goes to a file that is read"]);
+    let null = program().talosconfig(unreachable()).env("KUBECONFIG", "/dev/null");
+    null.args(["--report=json=/dev/null", "--no-kubernetes"]).run().is(69, &[]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn between_rounds() -> (Child, TempDir) {
 const TWO: [&str; 2] = ["junit", "json"];
 
 /// Files in these formats, called as their formats.
-fn reports(formats: &[&str]) -> impl Iterator<Item = String> {
+pub(crate) fn reports(formats: &[&str]) -> impl Iterator<Item = String> {
     formats.iter().flat_map(|format| ["--report".to_owned(), format!("{format}={format}")])
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn until(condition: impl Fn() -> bool) {
     }
 }
 
-fn report(home: &TempDir) -> Option<serde_json::Value> {
+pub(crate) fn report(home: &TempDir) -> Option<serde_json::Value> {
     serde_json::from_slice(&std::fs::read(home.path().join("json")).ok()?).ok()
 }
 

@@ -15,14 +15,14 @@ const FAILURES: [(&str, usize); 10] = [
     ("NODE", 10),
     ("ETCD", 16),
     ("K8S", 12),
-    ("KUB", 9),
+    ("KUB", 10),
     ("NET", 4),
     ("TIME", 1),
     ("TRUST", 2),
 ];
 
 /// Clusters that are healthy, however unusual they look.
-const SHAPES: [&str; 24] = [
+const SHAPES: [&str; 29] = [
     "SHAPE-usual",
     "SHAPE-single-node",
     "SHAPE-control-planes-only",
@@ -45,8 +45,13 @@ const SHAPES: [&str; 24] = [
     "SHAPE-siderolink",
     "SHAPE-kube-prism-off",
     "SHAPE-no-discovery",
+    "SHAPE-one-control-plane-named",
+    "SHAPE-only-the-vip-named",
     "SHAPE-kubespan",
     "SHAPE-translated-addresses",
+    "SHAPE-long-node-leases",
+    "SHAPE-posing-nodes",
+    "SHAPE-extensions",
 ];
 
 /// Releases and roles as which a cluster and its credentials pose; os:reader on a present release is what all other rows do.

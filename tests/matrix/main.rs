@@ -19,6 +19,7 @@ mod row;
 mod run;
 mod table;
 mod talosctl;
+mod track;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,7 +40,7 @@ struct Options {
     /// Ask this talosctl about the same clusters
     #[arg(long, value_name = "PATH")]
     talosctl: Option<PathBuf>,
-    /// Write the table of all rows
+    /// Write the table of all rows, and the track record beside it
     #[arg(long, value_name = "PATH", requires = "talosctl")]
     write: Option<PathBuf>,
 }
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
     let talosctl = talosctl.map(|path| Arc::new(Talosctl::new(path)));
     let measured = Arc::new(Mutex::new(Vec::new()));
     let mut trials = catalogue::trials(&rows);
+    trials.push(track::trial(&rows));
     for row in &rows {
         let (row, judge, measured) = (Arc::clone(row), Arc::clone(&judge), Arc::clone(&measured));
         let without_network = row.ipv6 && !namespaces;
@@ -97,7 +99,8 @@ fn main() -> ExitCode {
     if let Some(path) = write {
         let measured = std::mem::take(&mut *measured.lock().unwrap());
         let version = talosctl.as_ref().map_or("", |talosctl| talosctl.version.as_str());
-        std::fs::write(path, table::of(&rows, measured, version)).unwrap();
+        std::fs::write(path.with_file_name("track-record.md"), track::of(&measured, version)).unwrap();
+        std::fs::write(path, table::of(&rows, &measured, version)).unwrap();
     }
     conclusion.exit_code()
 }

@@ -65,6 +65,9 @@ pub(crate) struct Credentials {
     pub(crate) kubeconfig: Quality,
     /// Endpoints of the talosconfig instead of all control planes: machines, or hosts.
     pub(crate) endpoints: Option<Vec<String>>,
+    /// It names no nodes beside them, where it usually names all machines.
+    #[serde(default)]
+    pub(crate) without_nodes: bool,
 }
 
 /// What is wrong with a file of credentials.

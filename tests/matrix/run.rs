@@ -170,6 +170,9 @@ impl Cluster {
         };
         let mut cluster = self.with_kubeconfig(kubeconfig);
         cluster.talosconfig = talosconfig;
+        if credentials.without_nodes {
+            cluster.talosconfig = without_nodes(&cluster.talosconfig);
+        }
         Ok(match &credentials.endpoints {
             Some(endpoints) => cluster.endpoints(&endpoints.iter().map(String::as_str).collect::<Vec<_>>()),
             None => cluster,
@@ -191,6 +194,13 @@ impl Quality {
             }
         })
     }
+}
+
+/// A talosconfig that names no nodes.
+fn without_nodes(talosconfig: &str) -> String {
+    let (before, nodes) = talosconfig.split_once("        nodes:\n").unwrap();
+    let after = nodes.split_inclusive('\n').skip_while(|line| line.starts_with("            - "));
+    format!("{before}        nodes:\n{}", after.collect::<String>())
 }
 
 /// A file with some of its values out of another.

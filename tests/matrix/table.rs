@@ -29,13 +29,13 @@ Each row is a cluster in one trouble, or a healthy one of an unusual shape: a fi
 ";
 
 /// The whole document.
-pub(crate) fn of(rows: &[Arc<Row>], measured: Vec<Measured>, talosctl: &str) -> String {
-    let mut measured: BTreeMap<_, _> = measured.into_iter().map(|it| (it.row.name.clone(), it)).collect();
+pub(crate) fn of(rows: &[Arc<Row>], measured: &[Measured], talosctl: &str) -> String {
+    let measured: BTreeMap<_, _> = measured.iter().map(|it| (&it.row.name, it)).collect();
     let (mut table, mut left_out) = (String::new(), String::new());
     let (mut ours, mut theirs) = (Count::default(), Count::default());
     for row in rows {
         let (name, title, ids) = (&row.name, &row.scenario.title, row.ids.join(", "));
-        let Some(measured) = measured.remove(name) else {
+        let Some(measured) = measured.get(name) else {
             let why = row.cannot.as_deref().unwrap_or("waits for a check that the program does not have yet");
             let _ = writeln!(left_out, "- {ids}, {title}: {why}");
             continue;
@@ -79,24 +79,34 @@ impl std::fmt::Display for Count {
 }
 
 impl Said {
-    fn cell(&self) -> String {
+    pub(crate) fn cell(&self) -> String {
         let lines: Vec<_> = self.last.iter().map(|line| format!("`{line}`")).collect();
         format!("{}: {}", self.exit, lines.join("<br>"))
     }
 }
 
-fn cell(seen: &Seen) -> String {
-    let (told, explained) = (reasons(&seen.problems), reasons(&seen.explained));
+/// What was said, in a cell of a table.
+pub(crate) fn cell(seen: &Seen) -> String {
+    words(seen.exit, &seen.problems, &seen.explained)
+}
+
+/// An exit code and the reasons behind it; in brackets those that follow from others. Problems are `CHECK REASON TARGET`.
+pub(crate) fn words<'a>(
+    exit: i32,
+    problems: impl IntoIterator<Item = &'a String>,
+    explained: impl IntoIterator<Item = &'a String>,
+) -> String {
+    let (told, explained) = (reasons(problems), reasons(explained));
     let follow: Vec<_> = explained.difference(&told).copied().collect();
     let told: Vec<_> = told.into_iter().collect();
     match (told.is_empty(), follow.is_empty()) {
-        (true, _) => format!("{}: no problem", seen.exit),
-        (false, true) => format!("{}: {}", seen.exit, told.join(", ")),
-        (false, false) => format!("{}: {} ({})", seen.exit, told.join(", "), follow.join(", ")),
+        (true, _) => format!("{exit}: no problem"),
+        (false, true) => format!("{exit}: {}", told.join(", ")),
+        (false, false) => format!("{exit}: {} ({})", told.join(", "), follow.join(", ")),
     }
 }
 
 /// The reasons among problems, each once.
-fn reasons(problems: &BTreeSet<String>) -> BTreeSet<&str> {
-    problems.iter().filter_map(|problem| problem.split(' ').nth(1)).collect()
+fn reasons<'a>(problems: impl IntoIterator<Item = &'a String>) -> BTreeSet<&'a str> {
+    problems.into_iter().filter_map(|problem| problem.split(' ').nth(1)).collect()
 }

@@ -96,6 +96,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_accepted_is_in_the_sources() {
+        let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for key in Accepted::read(&crate_root.join("accepted.toml")).unwrap().0 {
+            let (file, change) = key.split_once(": ").unwrap();
+            let source = std::fs::read_to_string(crate_root.join("../..").join(file)).expect(&key);
+            assert!(source.lines().any(|line| change.ends_with(&format!(": {}", line.trim()))), "{key}");
+        }
+    }
+
+    #[test]
     fn every_entry_has_a_reason_and_stands_once() {
         for text in [
             "[[accepted]]\nwhy = \"\"\nmutants = [\"a\"]",

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 
 /// What decides the verdict, and what explains it.
-const FILES: [&str; 3] = ["src/checks/**", "src/diagnosis/**", "src/engine/**"];
+const FILES: [&str; 4] = ["src/assess/**", "src/checks/**", "src/diagnosis/**", "src/engine/**"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub(crate) enum Genre {

@@ -10,8 +10,8 @@ use anyhow::Context as _;
 /// The quick ones first, which catch most; then everything that runs in this process alone and may notice a change. Each with
 /// the seconds of processor time, whatever else the machine does, after which it never ends: many times what it takes.
 const STAGES: [(&str, &[&str]); 2] = [
-    ("12", &["checks::", "diagnosis::", "engine::", "--skip", "laws", "--skip", "gaps"]),
-    ("60", &["checks::", "diagnosis::", "engine::", "report::", "evidence::", "ledger::", "selection::", "commands::"]),
+    ("12", &["assess::", "checks::", "diagnosis::", "engine::", "--skip", "laws", "--skip", "gaps"]),
+    ("60", &["assess::", "checks::", "diagnosis::", "engine::", "report::", "selection::", "commands::", "testing::"]),
 ];
 /// Of formats alone, and slow.
 const LEFT_OUT: [&str; 4] = ["--skip", "every_document_is_valid", "--skip", "hostile_text_is_harmless"];

@@ -5,7 +5,6 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header};
@@ -14,8 +13,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use crate::shared::Shared;
-use crate::timeline::{from_text, play};
+use crate::timeline::{Timeline, from_text};
 
 /// Bytes of the largest body that is read.
 const LARGEST: usize = 1 << 20;
@@ -34,38 +32,38 @@ curl -d '{\"do\": \"power-off\", \"node\": \"worker-1\"}' $SIMULATOR_CONTROL/cha
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves for ever at the address of the listener.
-pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, at: SocketAddr) {
+pub(crate) async fn serve(timeline: Timeline, listener: TcpListener, at: SocketAddr) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let shared = Arc::clone(&shared);
+        let timeline = timeline.clone();
         tokio::spawn(async move {
             let service = hyper::service::service_fn(move |request| {
-                let shared = Arc::clone(&shared);
-                async move { Ok::<_, Infallible>(answer(&shared, at, request).await) }
+                let timeline = timeline.clone();
+                async move { Ok::<_, Infallible>(answer(&timeline, at, request).await) }
             });
             let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-async fn answer(shared: &Arc<Shared>, at: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(timeline: &Timeline, at: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
     if is_of_a_page(&request, at) {
         return text(StatusCode::FORBIDDEN, "neither `Origin` nor another `Host` than this address is let in\n");
     }
     match (request.method(), request.uri().path()) {
         (&Method::GET, "/") => text(StatusCode::OK, HELP),
-        (&Method::GET, "/calls") => match serde_json::to_vec(&shared.calls.counts()) {
+        (&Method::GET, "/calls") => match serde_json::to_vec(&timeline.state.calls.counts()) {
             Ok(counts) => response(StatusCode::OK, "application/json", counts),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         },
         (&Method::DELETE, "/calls") => {
-            shared.calls.reset();
+            timeline.state.calls.reset();
             text(StatusCode::NO_CONTENT, "")
         }
-        (&Method::POST, "/changes") => match change(shared, request).await {
+        (&Method::POST, "/changes") => match change(timeline, request).await {
             Ok(()) => text(StatusCode::NO_CONTENT, ""),
             Err(error) => text(StatusCode::BAD_REQUEST, format!("{error:#}\n")),
         },
@@ -82,10 +80,10 @@ fn is_of_a_page<B>(request: &Request<B>, at: SocketAddr) -> bool {
 }
 
 /// All of them or none.
-async fn change(shared: &Arc<Shared>, request: Request<Incoming>) -> anyhow::Result<()> {
+async fn change(timeline: &Timeline, request: Request<Incoming>) -> anyhow::Result<()> {
     let body = Limited::new(request.into_body(), LARGEST).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("cannot read the body: {error}"))?.to_bytes();
-    play(shared, from_text(std::str::from_utf8(&body)?)?)
+    timeline.play(from_text(std::str::from_utf8(&body)?)?)
 }
 
 fn text(status: StatusCode, text: impl Into<String>) -> Response<Full<Bytes>> {

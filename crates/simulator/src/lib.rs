@@ -18,27 +18,33 @@
 //!
 //! | module | what |
 //! | --- | --- |
+//! | `address`, `version`, `cosi` | networks and ports; releases; Talos's resources and their types |
+//! | [`pki`], `credentials` | the authorities of the cluster, what they sign, and the files that carry it |
 //! | [`world`] | what is true of the cluster, how a healthy one looks, and how it breaks |
+//! | `state` | the world of a running cluster, what it was asked, and who follows its changes |
 //! | `net` | listeners, TLS, transport faults, delay |
 //! | `talos`, `kubernetes`, `etcd` | answers to questions, each made from the world alone |
 //! | [`timeline`], [`scenario`] | changes that come later, and files that tell of them |
 //! | `control` | the same over HTTP, for whoever tests another program |
-//! | [`pki`] | the authorities of the cluster and the credentials that they sign |
+//!
+//! They are in the order in which they may use each other, the lower ones first; `tests/floors.rs` holds them to it.
 
-mod calls;
+mod address;
 mod control;
+mod cosi;
 mod credentials;
 mod etcd;
 mod kubernetes;
 mod net;
 pub mod pki;
 pub mod scenario;
-mod shared;
 mod simulator;
+mod state;
 mod talos;
 pub mod timeline;
+mod version;
 pub mod world;
 
-pub use crate::calls::{Calls, Count};
-pub use crate::net::network::Network;
+pub use crate::address::Network;
 pub use crate::simulator::{EtcdCredentials, Simulator};
+pub use crate::state::{Calls, Count};

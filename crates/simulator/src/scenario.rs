@@ -1,13 +1,15 @@
 //! Scenario files: a cluster, and what happens to it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use crate::Network;
+use crate::address::Network;
 use crate::timeline::{Step, When, from_toml};
-use crate::world::{Shape, World, plain_version};
+use crate::version::plain_version;
+use crate::world::{Role, Shape, World};
 
 /// Most machines of a cluster: beyond it, starting takes minutes and the kernel runs out of sockets.
 const MOST: usize = 10_000;
@@ -40,11 +42,21 @@ struct Cluster {
     name: Option<String>,
     control_planes: Option<usize>,
     workers: Option<usize>,
+    /// Instead of these two.
+    machines: Option<Vec<Named>>,
     talos: Option<String>,
     kubernetes: Option<String>,
     etcd: Option<String>,
     /// Relative to the scenario. The recording says everything else.
     recording: Option<PathBuf>,
+}
+
+/// A machine that is called so.
+#[derive(Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: String,
+    role: Role,
 }
 
 impl Scenario {
@@ -80,9 +92,10 @@ impl Scenario {
         let mut world = if let Some(recording) = &self.recording {
             World::recorded(network, recording)?
         } else {
-            ensure!(self.shape.control_planes > 0, "a cluster has at least one control plane");
             let machines = self.shape.control_planes.saturating_add(self.shape.workers);
             ensure!(machines <= MOST, "a simulated cluster has at most {MOST} machines");
+            let controls = |(role, _): &(Role, String)| *role == Role::ControlPlane;
+            ensure!(self.shape.all_machines().iter().any(controls), "a cluster has at least one control plane");
             World::healthy(network, &self.shape)
         };
         let mut later = Vec::new();
@@ -123,6 +136,18 @@ impl Cluster {
             );
             shape.cluster = name;
         }
+        if let Some(machines) = self.machines {
+            ensure!(
+                self.control_planes.or(self.workers).is_none(),
+                "`machines` are all of them: `control-planes` and `workers` say nothing beside it"
+            );
+            let mut names = BTreeSet::new();
+            for Named { name, role } in machines {
+                ensure!(is_node_name(&name), "`machines`: `{}` is no name of a node", name.escape_debug());
+                ensure!(names.insert(name.clone()), "`machines`: there are two called `{name}`");
+                shape.machines.push((role, name));
+            }
+        }
         shape.control_planes = self.control_planes.unwrap_or(shape.control_planes);
         shape.workers = self.workers.unwrap_or(shape.workers);
         Ok(shape)
@@ -133,6 +158,14 @@ impl Cluster {
 fn is_name(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     text.len() <= 63 && text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(inner)
+}
+
+/// As Kubernetes calls nodes: `[a-z0-9]([a-z0-9.-]*[a-z0-9])?`, at most 253.
+fn is_node_name(text: &str) -> bool {
+    let outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let inner = text.bytes().all(|byte| outer(&byte) || b".-".contains(&byte));
+    let bytes = text.as_bytes();
+    inner && text.len() <= 253 && bytes.first().is_some_and(outer) && bytes.last().is_some_and(outer)
 }
 
 #[cfg(test)]
@@ -174,6 +207,32 @@ mod tests {
         std::fs::remove_file(folder.path().join("cordoned.json")).unwrap();
         let error = Scenario::read(&path).unwrap().begin(&Network::claim().unwrap()).err().unwrap();
         assert!(format!("{error:#}").contains("cordoned.json"), "{error:#}");
+    }
+
+    #[test]
+    fn machines_have_the_names_and_the_order_that_are_given() {
+        let text = "title = \"x\"\n[cluster]\nmachines = [{ name = \"w.example.org\", role = \"worker\" }, \
+                    { name = \"a\", role = \"control-plane\" }]\n[[change]]\ndo = \"power-off\"\nnode = \"w.example.org\"\n";
+        let network = Network::claim().unwrap();
+        let (world, _) = Scenario::parse(text).unwrap().begin(&network).unwrap();
+        let first = &world.machines[&network.machine(0)];
+        assert_eq!((first.name.as_str(), first.role, first.power), ("w.example.org", Role::Worker, Power::Off));
+        assert_eq!(world.control_planes().collect::<Vec<_>>(), [network.machine(1)]);
+        assert!(world.kubernetes.object("nodes", None, "w.example.org").is_some());
+        let error = |cluster: &str| match Scenario::parse(&format!("title = \"x\"\n[cluster]\n{cluster}\n")) {
+            Ok(scenario) => format!("{:#}", scenario.begin(&network).err().unwrap()),
+            Err(error) => format!("{error:#}"),
+        };
+        let text = error("workers = 1\nmachines = []");
+        assert!(text.ends_with("`control-planes` and `workers` say nothing beside it"), "{text}");
+        let text = error("machines = [{ name = \"A\", role = \"worker\" }]");
+        assert_eq!(text, "`[cluster]`: `machines`: `A` is no name of a node");
+        let two = ["{ name = \"a\", role = \"worker\" }"; 2].join(", ");
+        assert_eq!(error(&format!("machines = [{two}]")), "`[cluster]`: `machines`: there are two called `a`");
+        assert_eq!(
+            error("machines = [{ name = \"a\", role = \"worker\" }]"),
+            "a cluster has at least one control plane"
+        );
     }
 
     #[test]

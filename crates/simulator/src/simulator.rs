@@ -4,20 +4,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
+use tonic::body::Body;
 
-use crate::calls::Calls;
+use crate::address::{API_SERVER, APID, ETCD, KUBELET, Network, host};
 use crate::credentials::talosconfig;
-use crate::net::network::Network;
-use crate::net::{API_SERVER, APID, ETCD, Service, host};
+use crate::kubernetes::Kubernetes;
+use crate::net::{Handler, Ports, Service};
 use crate::pki::{Flaw, Leaf, Pki};
-use crate::shared::Shared;
-use crate::timeline::{Step, play};
+use crate::state::{Calls, ClusterState};
+use crate::talos::Talos;
+use crate::timeline::{Step, Timeline};
 use crate::world::{Role, Server, World};
-use crate::{control, etcd, kubernetes, talos};
+use crate::{control, etcd};
 
 /// A running cluster. It ends when this is dropped.
 pub struct Simulator {
-    shared: Arc<Shared>,
+    timeline: Timeline,
+    ports: Ports,
     network: Network,
     /// Taken when it is dropped.
     runtime: Option<Runtime>,
@@ -38,16 +41,19 @@ impl Simulator {
     /// If an address cannot be bound.
     pub fn start(network: Network, world: World) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let shared = Arc::new(Shared::new(world, Pki::new()?, network.balancer()));
+        let ports = Ports::default();
+        let following = ports.clone();
+        let state = ClusterState::new(world, Pki::new()?, network.balancer());
+        let timeline = Timeline::new(state.on_change(move |world| following.follow(world)));
         let entered = runtime.enter();
-        shared.ports.open(&shared, services(&shared, &network))?;
+        ports.open(&timeline.state, services(&timeline.state, &network))?;
         drop(entered);
-        Ok(Self { shared, network, runtime: Some(runtime) })
+        Ok(Self { timeline, ports, network, runtime: Some(runtime) })
     }
 
     /// Changes the world; the next answer says so.
     pub fn change<T>(&self, edit: impl FnOnce(&mut World) -> T) -> T {
-        self.shared.change(edit)
+        self.timeline.state.change(edit)
     }
 
     /// Changes the world now, at a time, or when it is asked something.
@@ -56,7 +62,7 @@ impl Simulator {
     /// If the world has not what a step names; then none is made.
     pub fn play(&self, steps: Vec<Step>) -> anyhow::Result<()> {
         let _entered = self.runtime.as_ref().map(Runtime::enter);
-        play(&self.shared, steps)
+        self.timeline.play(steps)
     }
 
     /// Lets the cluster be controlled over plain HTTP at the address that is returned.
@@ -68,20 +74,20 @@ impl Simulator {
         let listener = self.network.control().try_clone()?;
         listener.set_nonblocking(true)?;
         let at = listener.local_addr()?;
-        tokio::spawn(control::serve(Arc::clone(&self.shared), tokio::net::TcpListener::from_std(listener)?, at));
+        tokio::spawn(control::serve(self.timeline.clone(), tokio::net::TcpListener::from_std(listener)?, at));
         Ok(at)
     }
 
     /// What has been asked so far.
     #[must_use]
     pub fn calls(&self) -> &Calls {
-        &self.shared.calls
+        &self.timeline.state.calls
     }
 
     /// The authorities, for credentials that [`talosconfig`](Self::talosconfig) and [`kubeconfig`](Self::kubeconfig) do not make.
     #[must_use]
     pub fn pki(&self) -> &Pki {
-        &self.shared.pki
+        &self.timeline.state.pki
     }
 
     /// The addresses of the cluster.
@@ -95,17 +101,17 @@ impl Simulator {
     /// # Errors
     /// If the machine has no randomness.
     pub fn talosconfig(&self, role: &str, flaw: Flaw) -> anyhow::Result<String> {
-        let leaf = self.shared.pki.talos.client(role, &[role], flaw)?;
-        let world = self.shared.world();
+        let leaf = self.timeline.state.pki.talos.client(role, &[role], flaw)?;
+        let world = self.timeline.state.world();
         let endpoints: Vec<_> = world.control_planes().collect();
         let nodes: Vec<_> = world.machines.keys().copied().collect();
-        Ok(talosconfig(&world.cluster, self.shared.pki.talos.pem(), &leaf, &endpoints, &nodes))
+        Ok(talosconfig(&world.cluster, self.timeline.state.pki.talos.pem(), &leaf, &endpoints, &nodes))
     }
 
     /// Where etcd's members are asked: `https://127.16.0.2:2379`.
     #[must_use]
     pub fn etcd_endpoints(&self) -> Vec<String> {
-        self.shared.world().control_planes().map(|at| format!("https://{}:{ETCD}", host(at))).collect()
+        self.timeline.state.world().control_planes().map(|at| format!("https://{}:{ETCD}", host(at))).collect()
     }
 
     /// What etcd's members ask a client for.
@@ -113,7 +119,7 @@ impl Simulator {
     /// # Errors
     /// If the machine has no randomness.
     pub fn etcd_credentials(&self, flaw: Flaw) -> anyhow::Result<EtcdCredentials> {
-        let etcd = &self.shared.pki.etcd;
+        let etcd = &self.timeline.state.pki.etcd;
         Ok(EtcdCredentials { ca: etcd.pem().to_owned(), client: etcd.client("root", &[], flaw)? })
     }
 
@@ -123,13 +129,13 @@ impl Simulator {
     /// # Errors
     /// If the machine has no randomness.
     pub fn kubeconfig(&self, user: &str, flaw: Flaw) -> anyhow::Result<String> {
-        self.shared.kubeconfig(user, flaw)
+        self.timeline.state.kubeconfig(user, flaw)
     }
 }
 
 impl Drop for Simulator {
     fn drop(&mut self) {
-        self.shared.ports.close();
+        self.ports.close();
         // In the background: a test may drop it inside of another runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -137,29 +143,39 @@ impl Drop for Simulator {
     }
 }
 
-fn services(shared: &Arc<Shared>, network: &Network) -> Vec<Service> {
+/// Who comes without credentials is told nothing.
+fn nothing() -> Handler {
+    Arc::new(|_| {
+        let mut answer = http::Response::new(Body::empty());
+        *answer.status_mut() = http::StatusCode::UNAUTHORIZED;
+        Box::pin(async { answer })
+    })
+}
+
+fn services(state: &Arc<ClusterState>, network: &Network) -> Vec<Service> {
     let mut services = Vec::new();
-    let kubernetes = |server: Server, host: &str, at| {
-        let handler = kubernetes::handler(Arc::clone(shared), server.clone());
+    let (talos, kubernetes) = (Talos::new(state), Kubernetes::new(state));
+    let api_server = |server: Server, host: &str, at| {
+        let handler = kubernetes.handler(server.clone());
         Service::new(server, host, SocketAddr::new(at, API_SERVER), handler)
     };
-    let talos = talos::Talos::new(shared);
-    for (&at, machine) in &shared.world().machines {
+    for (&at, machine) in &state.world().machines {
         let host = &machine.name;
         services.push(Service::new(Server::Apid(at), host, SocketAddr::new(at, APID), talos.handler(at)));
+        services.push(Service::new(Server::Kubelet(at), host, SocketAddr::new(at, KUBELET), nothing()));
         if machine.role == Role::ControlPlane {
-            services.push(kubernetes(Server::ApiServer(at), host, at).behind(network.balancer()));
-            let etcd = etcd::handler(Arc::clone(shared), at);
+            services.push(api_server(Server::ApiServer(at), host, at).behind(network.balancer()));
+            let etcd = etcd::handler(Arc::clone(state), at);
             services.push(Service::new(Server::Etcd(at), host, SocketAddr::new(at, ETCD), etcd));
         }
     }
     // Bytes go where the virtual IP is; what becomes of its machine becomes of it.
-    let world = shared.world();
+    let world = state.world();
     if let Some((&at, machine)) = world.virtual_ip.and_then(|at| world.machines.get_key_value(&at)) {
         let apid = SocketAddr::new(network.balancer(), APID);
         services.push(Service::new(Server::Apid(at), &machine.name, apid, talos.handler(at)));
     }
-    services.push(kubernetes(Server::Balancer, "balancer", network.balancer()));
+    services.push(api_server(Server::Balancer, "balancer", network.balancer()));
     services
 }
 

@@ -19,6 +19,8 @@
 
 #[cfg(feature = "serde")]
 mod base64;
+#[warn(clippy::pedantic, clippy::use_self, missing_docs)]
+pub mod codec;
 
 #[cfg(any(feature = "serde", feature = "server"))]
 pub use prost::Message;

@@ -5,6 +5,7 @@ fn the_committed_code_is_what_the_proto_files_say() {
     let protos = ["machine/machine.proto", "cluster/cluster.proto", "cosi/resource.proto"];
     codegen::check(env!("CARGO_MANIFEST_DIR"), &protos, |builder| {
         builder
+            .codec_path("crate::codec::Bounded")
             .compile_well_known_types(true)
             .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
             .type_attribute(".", "#[cfg_attr(feature = \"serde\", derive(serde::Serialize))]")

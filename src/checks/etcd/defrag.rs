@@ -1,7 +1,17 @@
 //! When a member may be defragmented, and which.
 
-use super::super::{Hint, Problem};
-use super::{Quorum, View};
+use crate::assess::etcd::{Quorum, View};
+use crate::model::{Hint, Problem};
+use crate::snapshot::EtcdStatus;
+
+/// It leaves a file that is as large as what is in use: one that is full of that stays full. In percent.
+const FULL: u128 = 95;
+
+/// Whether enough becomes free for it to be worth the pause. A member that does not tell what is in use promises nothing.
+pub(super) fn frees_space(status: &EtcdStatus) -> bool {
+    let (size, used) = (u128::from(status.db_size), u128::from(status.db_size_in_use));
+    used > 0 && used * 100 < size * FULL
+}
 
 /// Proposes it for one of these members, the leader last. A member that is being defragmented answers nobody, so no other may be
 /// missing meanwhile; where none can be spared even if all are up, it is said what happens.

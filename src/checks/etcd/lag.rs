@@ -1,13 +1,15 @@
 //! Does each member apply what was agreed on?
 
-use super::super::common::says_nothing;
-use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use super::quorum::SETTLE;
-use super::{View, look, told};
-use crate::snapshot::{EtcdStatus, RaftProgress, Snapshot};
+use super::{SETTLE, awaits_quorum, overview, status_after_leader};
+use crate::assess::Assessment;
+use crate::assess::etcd::{Overview, View};
+use crate::checks::Check;
+use crate::checks::gaps::says_nothing;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::snapshot::{EtcdStatus, RaftProgress};
 
 pub(in crate::checks) const LAG: Check = Check {
-    id: "etcd.lag",
+    id: CheckId::EtcdLag,
     stage: Stage::Etcd,
     summary: "every etcd member applies what was agreed on",
     explain: "Compares, for each member by itself, the newest entry of its log with the newest one that its database holds. A \
@@ -18,7 +20,8 @@ failure. A learner is behind by nature until it has caught up, and is judged by 
 Reads through a member that stands still are old or hang. The usual causes are a disk that does not keep up, and a member \
 that is short of processor time.",
     severity: Severity::Fail,
-    requires: &["etcd.leader"],
+    requires: &[CheckId::EtcdLeader],
+    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: lag,
 };
@@ -26,18 +29,18 @@ that is short of processor time.",
 /// Entries that a member may be behind without being looked at again.
 const MUCH: u64 = 1000;
 
-fn lag(snapshot: &Snapshot) -> Verdict {
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+fn lag(cluster: &Assessment<'_>) -> Verdict {
+    let Overview { views, quorum, .. } = match overview(cluster) {
+        Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
     if !quorum.proven {
         // Without a quorum nothing is agreed on, so that nobody falls behind.
-        return Verdict::blocked("etcd.quorum");
+        return awaits_quorum();
     }
     let mut verdict = Verdict::default();
-    for view in &views {
-        let outcome = match told(snapshot, view, &quorum) {
+    for view in views.iter().chain(&cluster.etcd.foreign) {
+        let outcome = match status_after_leader(cluster, view) {
             Ok(status) if status.is_learner => {
                 Outcome::Skip("a learner is behind until it has caught up (see `etcd.learners`)".to_owned())
             }

@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 
-use super::super::common::{host, is_healthy, member_hosts, talos_contact, talos_service};
-use super::super::hex;
-use super::super::{Check, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use super::quorum::SETTLE;
-use super::{Quorum, View, is_named_beyond_etcd, look, member_list, without_quorum};
-use crate::snapshot::{EtcdMember, Node, Snapshot};
+use super::{SETTLE, is_named_beyond_etcd, members, not_running, overview, status, without_quorum};
+use crate::assess::etcd::{Overview, Quorum, View, could_be, own_members};
+use crate::assess::{Assessment, Identity, tells_healthy};
+use crate::checks::Check;
+use crate::checks::gaps::{says_nothing, talos_contact, talos_service};
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{EtcdMember, Node};
+use crate::text::{hex, host};
 
 pub(in crate::checks) const MEMBERS_CONSISTENT: Check = Check {
-    id: "etcd.members.consistent",
+    id: CheckId::EtcdMembersConsistent,
     stage: Stage::Etcd,
     summary: "all control planes report the same etcd members",
     explain: "Asks each control plane's own etcd for the list of members, and compares ids and votes. Names are ignored: etcd \
@@ -22,13 +24,14 @@ may report an empty one for a while after a restart.\n\n\
 with the data, and reset the control planes of the other so that they join it. `members-differ` usually is a change on its \
 way, so it is looked at again a second later before it counts.",
     severity: Severity::Fail,
-    requires: &["etcd.quorum"],
+    requires: &[CheckId::EtcdQuorum],
+    after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: consistent,
 };
 
 pub(in crate::checks) const MEMBERS_NODES: Check = Check {
-    id: "etcd.members.nodes",
+    id: CheckId::EtcdMembersNodes,
     stage: Stage::Etcd,
     summary: "etcd members and control planes match one to one",
     explain: "Matches each etcd member with the control plane that reports the member's id as its own. Names and addresses only \
@@ -39,13 +42,14 @@ plane whose member is not in the list, because it was removed or could not join.
 anew, while the others have a quorum.\n\n\
 A member without a name was added and has not started yet. That is normal for a few minutes while a control plane joins.",
     severity: Severity::Fail,
-    requires: &["etcd.quorum"],
+    requires: &[CheckId::EtcdQuorum],
+    after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: nodes,
 };
 
 pub(in crate::checks) const LEARNERS: Check = Check {
-    id: "etcd.learners",
+    id: CheckId::EtcdLearners,
     stage: Stage::Etcd,
     summary: "every etcd member votes",
     explain: "A new member joins as a learner: it receives data and has no vote until it has caught up. That takes seconds to a \
@@ -55,7 +59,8 @@ It warns while the member's etcd started less than five minutes ago, and fails l
 other on port 2380 in both directions. If it does not heal: `talosctl etcd remove-member ID`, then wipe that machine's \
 EPHEMERAL partition.",
     severity: Severity::Fail,
-    requires: &["etcd.quorum"],
+    requires: &[CheckId::EtcdQuorum],
+    after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: learners,
 };
@@ -63,20 +68,20 @@ EPHEMERAL partition.",
 /// As long as joining may take.
 const JOINING: SignedDuration = SignedDuration::from_mins(5);
 
-fn consistent(snapshot: &Snapshot) -> Verdict {
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+fn consistent(cluster: &Assessment<'_>) -> Verdict {
+    let Overview { views, is_split, quorum, .. } = match overview(cluster) {
+        Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
     let mut verdict = Verdict::default();
     let mut reports: BTreeMap<BTreeSet<(u64, bool)>, Vec<String>> = BTreeMap::new();
-    for view in &views {
-        match &view.members {
+    for view in views {
+        match members(cluster, view) {
             Ok(members) => {
                 let ids = members.iter().map(|member| (member.id, !member.is_learner)).collect();
                 reports.entry(ids).or_default().push(view.target.to_string());
             }
-            Err(outcome) => verdict.push(view.target.clone(), without_quorum(&quorum, outcome.clone())),
+            Err(outcome) => verdict.push(view.target.clone(), without_quorum(quorum, outcome)),
         }
     }
     if reports.len() < 2 {
@@ -85,8 +90,7 @@ fn consistent(snapshot: &Snapshot) -> Verdict {
         }
         return verdict;
     }
-    let split = are_split(&views);
-    let seen: Vec<String> = reports
+    let reports: Vec<String> = reports
         .iter()
         .map(|(set, by)| {
             let ids: Vec<String> = set
@@ -96,66 +100,60 @@ fn consistent(snapshot: &Snapshot) -> Verdict {
             format!("{}: {}", by.join(", "), ids.join(" "))
         })
         .collect();
-    let (reason, expected) = if split {
+    let (reason, expected) = if *is_split {
         (Reason::SplitCluster, "one etcd cluster")
     } else {
         (Reason::MembersDiffer, "the same members on every control plane")
     };
-    let problem = Problem::fail(reason, expected, seen.join("; "));
+    let problem = Problem::fail(reason, expected, reports.join("; "));
     verdict.problem(
         Target::cluster(),
-        if split {
+        if *is_split {
             problem.hint(Hint::likely("`talosctl bootstrap` was run on more than one control plane"))
         } else {
             problem
         },
     );
-    verdict.resample_after = (!split).then_some(SETTLE);
+    verdict.resample_after = (!is_split).then_some(SETTLE);
     verdict
-}
-
-/// Two of the lists have nothing in common.
-pub(super) fn are_split(views: &[View<'_>]) -> bool {
-    let ids = |members: &[EtcdMember]| members.iter().map(|member| member.id).collect::<BTreeSet<u64>>();
-    let lists = views.iter().filter_map(|view| Some(ids(view.members.as_ref().ok()?)));
-    let lists: Vec<BTreeSet<u64>> = lists.filter(|list| !list.is_empty()).collect();
-    lists.iter().any(|one| lists.iter().any(|other| one.is_disjoint(other)))
 }
 
 fn member_target(member: &EtcdMember) -> Target {
     let target =
         Target::new(Kind::EtcdMember, if member.name.is_empty() { hex(member.id) } else { member.name.clone() });
     let target = target.with_id(hex(member.id));
-    match member_hosts(member).into_iter().next() {
+    match member.hosts().into_iter().next() {
         Some(host) => target.with_address(host),
         None => target,
     }
 }
 
-/// The member could be this node's, by its name or the address of its peers.
-pub(super) fn could_be(member: &EtcdMember, node: &Node) -> bool {
-    (!member.name.is_empty() && member.name == node.name)
-        || member_hosts(member).iter().any(|host| *host == node.address || node.addresses.contains(host))
-}
-
-fn nodes(snapshot: &Snapshot) -> Verdict {
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+fn nodes(cluster: &Assessment<'_>) -> Verdict {
+    let Overview { views, members, is_split, quorum } = match overview(cluster) {
+        Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
-    if snapshot.external_etcd.is_some() {
-        return Verdict::skipped("etcd runs outside of the control planes (`--etcd-endpoints`)");
+    if cluster.etcd.is_external {
+        return match cluster.control_planes().find(|node| tells_healthy(node, "etcd")) {
+            Some(node) if own_members(cluster).is_empty() => nameless(node),
+            _ => Verdict::skipped("etcd runs outside of the control planes (`--etcd-endpoints`)"),
+        };
     }
-    let Some(members) = member_list(&views) else { return no_list(&views, &quorum) };
-    let split = are_split(&views);
-    let mut verdict = Verdict::default();
+    let mut verdict = match members {
+        Some(_) => Verdict::default(),
+        None => no_list(cluster, views, quorum),
+    };
+    for view in &cluster.etcd.foreign {
+        verdict.problem(view.target.clone(), foreign(view));
+    }
+    let Some(members) = *members else { return verdict };
     let owners: Vec<(&View<'_>, &Node)> = views
         .iter()
         .filter_map(|view| view.node.map(|node| (view, node)))
         .filter(|(_, node)| is_named_beyond_etcd(node))
         .collect();
     for (view, node) in &owners {
-        verdict.push(view.target.clone(), owner(snapshot, view, node, members, split));
+        verdict.push(view.target.clone(), owner(cluster, view, node, members, *is_split));
     }
     for member in members {
         let owned = owners.iter().any(|(view, _)| view.id == Some(member.id));
@@ -165,28 +163,46 @@ fn nodes(snapshot: &Snapshot) -> Verdict {
         }
         let candidate = owners.iter().map(|(_, node)| *node).find(|node| could_be(member, node));
         let problem = match candidate {
-            Some(node) if member.name.is_empty() => joining(snapshot, node, member),
-            _ => stale(snapshot, member),
+            Some(node) if member.name.is_empty() => joining(cluster, node, member),
+            _ => stale(cluster, member),
         };
         verdict.problem(member_target(member), problem);
     }
     verdict
 }
 
+/// The endpoints may be of another etcd, of which nobody knows.
+fn nameless(node: &Node) -> Verdict {
+    let mut verdict = Verdict::default();
+    let observed = "Talos runs etcd, and does not tell of which cluster";
+    verdict.push(node.target(), says_nothing("a member that is behind `--etcd-endpoints`", observed));
+    verdict
+}
+
+fn foreign(view: &View<'_>) -> Problem {
+    let observed = match view.id {
+        Some(id) => format!("member {} of another etcd cluster", hex(id)),
+        None => "an endpoint of another etcd cluster".to_owned(),
+    };
+    Problem::fail(Reason::ForeignEtcd, "the etcd that the control planes run", observed)
+        .permanent()
+        .hint(Hint::likely("leave out `--etcd-endpoints`: Talos tells of the cluster's own members"))
+}
+
 /// Nobody gave a list: each member says why, or that it waits for the quorum.
-fn no_list(views: &[View<'_>], quorum: &Quorum) -> Verdict {
+fn no_list(cluster: &Assessment<'_>, views: &[View<'_>], quorum: &Quorum) -> Verdict {
     let mut verdict = Verdict::default();
     for view in views {
-        if let Err(outcome) = &view.members {
-            verdict.push(view.target.clone(), without_quorum(quorum, outcome.clone()));
+        if let Err(outcome) = members(cluster, view) {
+            verdict.push(view.target.clone(), without_quorum(quorum, outcome));
         }
     }
     verdict
 }
 
 /// Is this control plane a member? Its own answer about that counts as much as the list.
-fn owner(snapshot: &Snapshot, view: &View<'_>, node: &Node, members: &[EtcdMember], split: bool) -> Outcome {
-    if let Err(outcome) = talos_contact(snapshot, node) {
+fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdMember], is_split: bool) -> Outcome {
+    if let Err(outcome) = talos_contact(cluster, node) {
         return outcome;
     }
     let not_a_member = |observed: String| {
@@ -194,37 +210,33 @@ fn owner(snapshot: &Snapshot, view: &View<'_>, node: &Node, members: &[EtcdMembe
             .hint(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]))
             .hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()]));
         // Of two clusters, no member of one is in the list of the other.
-        Outcome::Problem(if split { problem.explained_by(MEMBERS_CONSISTENT.id) } else { problem })
+        Outcome::Problem(if is_split { problem.explained_by(MEMBERS_CONSISTENT.id) } else { problem })
     };
     match view.id {
-        Some(id) if members.iter().any(|member| member.id == id) => match &view.members {
-            Ok(_) => Outcome::Pass(None),
-            Err(outcome) => outcome.clone(),
-        },
+        Some(id) if listed.iter().any(|member| member.id == id) => {
+            members(cluster, view).map_or_else(|outcome| outcome, |_| Outcome::Pass(None))
+        }
         Some(id) => not_a_member(format!("its member {} is not in the list", hex(id))),
-        None if !members.iter().any(|member| could_be(member, node)) => {
+        None if !listed.iter().any(|member| could_be(member, node)) => {
             not_a_member("no member of the list has its id, name or address".to_owned())
         }
-        None => match &view.status {
-            Err(outcome) => outcome.clone(),
-            Ok(_) => Outcome::Blocked("etcd.service"),
-        },
+        None => status(cluster, view).map_or_else(|outcome| outcome, |_| not_running(node)),
     }
 }
 
 /// How long the node's etcd has been running or starting, by the runner's clock; `None` if the node's clock is so far ahead
 /// that the difference says nothing.
-fn etcd_age(snapshot: &Snapshot, node: &Node) -> Option<SignedDuration> {
-    let service = talos_service(snapshot, node, "etcd").ok().flatten()?;
+fn etcd_age(cluster: &Assessment<'_>, node: &Node) -> Option<SignedDuration> {
+    let service = talos_service(cluster, node, "etcd").ok().flatten()?;
     let started = service.running_since.or_else(|| service.last_event.as_ref()?.at)?;
-    let age = snapshot.taken.duration_since(started);
+    let age = cluster.taken.duration_since(started);
     (age > -SignedDuration::from_mins(1)).then_some(age)
 }
 
-fn joining(snapshot: &Snapshot, node: &Node, member: &EtcdMember) -> Problem {
+fn joining(cluster: &Assessment<'_>, node: &Node, member: &EtcdMember) -> Problem {
     let expected = "a member that has started";
     let observed = format!("added for {}, not started", node.name);
-    match etcd_age(snapshot, node) {
+    match etcd_age(cluster, node) {
         Some(age) if age < JOINING => Problem::warn(Reason::MemberJoining, expected, observed),
         _ => Problem::fail(Reason::MemberJoining, expected, observed)
             .hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()]))
@@ -232,13 +244,14 @@ fn joining(snapshot: &Snapshot, node: &Node, member: &EtcdMember) -> Problem {
     }
 }
 
-fn stale(snapshot: &Snapshot, member: &EtcdMember) -> Problem {
+fn stale(cluster: &Assessment<'_>, member: &EtcdMember) -> Problem {
     let observed = "no control plane reports its id";
     let problem = Problem::fail(Reason::StaleMember, "a member that is a control plane's", observed)
         .hint(Hint::likely("its machine was removed or set up anew without leaving etcd"));
-    let healthy = super::control_planes(snapshot)
-        .find(|node| matches!(talos_service(snapshot, node, "etcd"), Ok(Some(service)) if is_healthy(service)));
-    match healthy.filter(|_| is_gone(snapshot, member)) {
+    let healthy = cluster
+        .control_planes()
+        .find(|node| matches!(talos_service(cluster, node, "etcd"), Ok(Some(service)) if service.is_healthy()));
+    match healthy.filter(|_| is_gone(cluster, member)) {
         Some(node) => problem.hint(Hint::remedy(
             "{talosctl} -n {} etcd remove-member {}",
             [node.address.as_str(), hex(member.id).as_str()],
@@ -247,18 +260,19 @@ fn stale(snapshot: &Snapshot, member: &EtcdMember) -> Problem {
     }
 }
 
-/// Only then may it be removed, which cannot be taken back: Kubernetes was read and knows no machine of its name or address, and
-/// nobody has named one. A machine that is merely switched off is known to one of them.
-fn is_gone(snapshot: &Snapshot, member: &EtcdMember) -> bool {
-    let hosts = member_hosts(member);
+/// Only then may it be removed, which cannot be taken back: discovery and Kubernetes were read and know no machine of its name or
+/// address, and nobody has named one. A machine that is merely switched off is known to one of them.
+fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
+    let hosts = member.hosts();
     let is_it = |name: &str, addresses: &[String]| {
         name.split('.').next() == member.name.split('.').next() || addresses.iter().any(|it| hosts.contains(it))
     };
-    let objects = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
-    let endpoints = snapshot.talos.iter().flat_map(|talos| &talos.endpoints);
-    let given = &snapshot.asked.control_plane_nodes;
-    // Another cluster's Kubernetes knows none of our machines.
-    super::super::identity::is_proven(snapshot)
+    let objects = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
+    let endpoints = cluster.talos.iter().flat_map(|talos| &talos.endpoints);
+    let given = &cluster.asked.control_plane_nodes;
+    // Another cluster's Kubernetes knows none of our machines, and neither does a discovery that is off.
+    cluster.identity == Identity::Same
+        && cluster.discovery_is_on()
         && objects
             .is_some_and(|nodes| !nodes.is_empty() && !nodes.iter().any(|node| is_it(&node.name, &node.addresses)))
         && !endpoints
@@ -267,20 +281,20 @@ fn is_gone(snapshot: &Snapshot, member: &EtcdMember) -> bool {
             .any(|given| given == member.name || hosts.iter().any(|host| host == given))
 }
 
-fn learners(snapshot: &Snapshot) -> Verdict {
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+fn learners(cluster: &Assessment<'_>) -> Verdict {
+    let Overview { views, members, quorum, .. } = match overview(cluster) {
+        Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
-    let members = member_list(&views).unwrap_or_default();
+    let members = members.unwrap_or_default();
     let mut verdict = Verdict::default();
-    for view in &views {
+    for view in views {
         let listed = |id: u64| members.iter().any(|member| member.id == id && member.is_learner);
-        let outcome = match (&view.status, &view.members) {
+        let outcome = match (status(cluster, view), super::members(cluster, view)) {
             (Ok(status), _) if status.is_learner || listed(status.member_id) => {
-                Outcome::Problem(learner(snapshot, view.node))
+                Outcome::Problem(learner(cluster, view.node))
             }
-            (_, Err(outcome)) | (Err(outcome), _) => without_quorum(&quorum, outcome.clone()),
+            (_, Err(outcome)) | (Err(outcome), _) => without_quorum(quorum, outcome),
             (Ok(_), Ok(_)) => Outcome::Pass(None),
         };
         verdict.push(view.target.clone(), outcome);
@@ -288,17 +302,17 @@ fn learners(snapshot: &Snapshot) -> Verdict {
     let answered = |id: u64| views.iter().any(|view| view.status.as_ref().is_ok_and(|it| it.member_id == id));
     for member in members.iter().filter(|member| member.is_learner && !answered(member.id)) {
         let node = views.iter().filter_map(|view| view.node).find(|node| could_be(member, node));
-        verdict.problem(member_target(member), learner(snapshot, node));
+        verdict.problem(member_target(member), learner(cluster, node));
     }
     verdict
 }
 
 /// Young learners are on their way. Of unknown age, one that is seen once cannot be told from one that is stuck.
-fn learner(snapshot: &Snapshot, node: Option<&Node>) -> Problem {
+fn learner(cluster: &Assessment<'_>, node: Option<&Node>) -> Problem {
     let expected = "a voter";
-    let young = match node.and_then(|node| etcd_age(snapshot, node)) {
+    let young = match node.and_then(|node| etcd_age(cluster, node)) {
         Some(age) => age < JOINING,
-        None => !snapshot.asked.one_pass && snapshot.memory.elapsed < JOINING.unsigned_abs(),
+        None => !cluster.asked.one_pass && cluster.memory.elapsed < JOINING.unsigned_abs(),
     };
     if young {
         return Problem::warn(Reason::Learner, expected, "a learner; it started less than 5 minutes ago");

@@ -1,37 +1,37 @@
 //! Does etcd have a quorum, one leader, and a member to spare?
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use super::super::apiserver;
-use super::super::common::says_nothing;
-use super::super::hex;
-use super::super::kube_common::{endpoint_is_down, kubernetes_gap};
-use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
-use super::members::{MEMBERS_CONSISTENT, are_split, could_be};
-use super::{Quorum, View, VoterSource, has_never_started, look, member_list};
-use crate::snapshot::{EtcdMember, GapKind, Snapshot};
+use super::{SETTLE, awaits_quorum, members, overview, status};
+use crate::assess::Assessment;
+use crate::assess::etcd::{Overview, Quorum, View, VoterSource, could_be};
+use crate::checks::Check;
+use crate::checks::gaps::{self, says_nothing, unseen};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use crate::snapshot::{EtcdMember, GapKind};
+use crate::text::hex;
 
 pub(in crate::checks) const QUORUM: Check = Check {
-    id: "etcd.quorum",
+    id: CheckId::EtcdQuorum,
     stage: Stage::Etcd,
     summary: "etcd has a leader, and a read that needs a quorum succeeded",
     explain: "Asks every member for its status, which it answers by itself, and for the member list, which it can answer only \
 with the consent of a majority. There is a quorum if a voter sees a leader and such a list came back in the same round.\n\n\
 `quorum-lost` means that a member answered, that it has no leader, and that no other member proves the contrary. Kubernetes \
 then cannot write, and soon cannot read. Bring back as many members as are missing; only if their data is lost is it a matter \
-for disaster recovery from a snapshot. `quorum-unproven` means that nobody gave an answer either way.\n\n\
+for disaster recovery from a cluster. `quorum-unproven` means that nobody gave an answer either way.\n\n\
 The number of voters is taken from this round's member list, else from an earlier one of this run, else assumed to be the \
 number of control planes. Without Talos and without `--etcd-endpoints`, a list of nodes that the API server has to read with \
 a quorum is the proof.",
     severity: Severity::Fail,
-    requires: &["talos.nodes.reachable", "etcd.service"],
+    requires: &[CheckId::EtcdService, CheckId::TalosNodesReachable],
+    after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::KubeNodes],
     judge: quorum,
 };
 
 pub(in crate::checks) const LEADER: Check = Check {
-    id: "etcd.leader",
+    id: CheckId::EtcdLeader,
     stage: Stage::Etcd,
     summary: "all etcd members agree on one leader and one term",
     explain: "Compares the leader and the raft term that the members report, and looks for the leader among the voters. \
@@ -43,13 +43,14 @@ Of `--etcd-endpoints`, one that refuses the connection, takes it and does not an
 the other members list its address: then it is the member's own fault. One that cannot be connected to may be up behind a \
 broken network, and one that nobody lists may be a mistake.",
     severity: Severity::Fail,
-    requires: &["etcd.quorum"],
+    requires: &[CheckId::EtcdQuorum],
+    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: leader,
 };
 
 pub(in crate::checks) const TOLERANCE: Check = Check {
-    id: "etcd.tolerance",
+    id: CheckId::EtcdTolerance,
     stage: Stage::Etcd,
     summary: "etcd can lose one more member",
     explain: "Counts the voters, and those of them that are up. A cluster of n voters needs n/2+1 of them; what is up beyond \
@@ -60,34 +61,32 @@ A single voter tolerates nothing by design, and passes. `--require-quorum-margin
 A voter that nobody could ask may be up, and then it cannot be told how many may be lost: `no-answer`. So it is with a machine \
 that is silent to Talos while its API server answers at its own address: its machined hangs, its etcd may not.",
     severity: Severity::Fail,
-    requires: &["etcd.quorum"],
+    requires: &[CheckId::EtcdQuorum],
+    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::ServerReadyz],
     judge: tolerance,
 };
 
-/// Long enough for an election, a heartbeat or a change of membership to reach every member.
-pub(super) const SETTLE: Duration = Duration::from_secs(1);
-
-fn quorum(snapshot: &Snapshot) -> Verdict {
-    if snapshot.talos.is_none() && snapshot.external_etcd.is_none() {
-        return quorum_by_kubernetes(snapshot);
+fn quorum(cluster: &Assessment<'_>) -> Verdict {
+    if cluster.talos.is_none() && cluster.external_etcd.is_none() {
+        return quorum_by_kubernetes(cluster);
     }
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+    let Overview { views, quorum, .. } = match overview(cluster) {
+        Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
     if quorum.proven {
         let mut verdict = Verdict::default();
-        verdict.pass(Target::cluster(), format!("etcd cluster has quorum ({})", voters_up(&quorum)));
+        verdict.pass(Target::cluster(), format!("etcd cluster has quorum ({})", voters_up(quorum)));
         return verdict;
     }
-    if quorum.lost() {
-        let mut verdict = Verdict::whole(Outcome::Problem(lost(&views, &quorum)));
+    if quorum.is_lost() {
+        let mut verdict = Verdict::whole(Outcome::Problem(quorum_lost(views, quorum)));
         // All are there and none leads: an election, which a second look settles.
         verdict.resample_after = (quorum.up >= quorum.needed()).then_some(SETTLE);
         return verdict;
     }
-    Verdict::whole(unproven(&views))
+    Verdict::whole(unproven(cluster, views))
 }
 
 fn voters_up(quorum: &Quorum) -> String {
@@ -95,7 +94,7 @@ fn voters_up(quorum: &Quorum) -> String {
     format!("{up} of {voters} voters up, tolerates {}", quorum.tolerates(up))
 }
 
-fn lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
+fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
     let source = match quorum.source {
         VoterSource::ThisRound => "",
         VoterSource::EarlierRound => " (voters as seen earlier in this run)",
@@ -118,24 +117,17 @@ fn lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
 }
 
 /// Nobody proved anything. One common obstacle is named; if it will never go away, waiting is pointless.
-fn unproven(views: &[View<'_>]) -> Outcome {
-    let obstacles: Vec<&Outcome> = views
+fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
+    let obstacles: Vec<Problem> = views
         .iter()
-        .flat_map(|view| view.status.as_ref().err().into_iter().chain(view.members.as_ref().err()))
-        .collect();
-    for prerequisite in ["etcd.service", "talos.nodes.reachable", "talos.endpoints"] {
-        let blocked = Outcome::Blocked(prerequisite);
-        if obstacles.contains(&&blocked) && obstacles.iter().all(|it| matches!(it, Outcome::Blocked(_))) {
-            return blocked;
-        }
-    }
-    let problems: Vec<&Problem> = obstacles
-        .iter()
+        .flat_map(|view| status(cluster, view).err().into_iter().chain(members(cluster, view).err()))
         .filter_map(|outcome| match outcome {
             Outcome::Problem(problem) => Some(problem),
             _ => None,
         })
         .collect();
+    let is_unseen = !obstacles.is_empty() && obstacles.iter().all(|problem| problem.unseen);
+    let problems: Vec<&Problem> = obstacles.iter().filter(|problem| is_unseen || !problem.unseen).collect();
     let expected = "a voter that sees a leader, and a member list read with a quorum";
     let texts: BTreeSet<&str> = problems.iter().map(|problem| problem.observed.as_str()).collect();
     let observed = if texts.is_empty() {
@@ -148,7 +140,10 @@ fn unproven(views: &[View<'_>]) -> Outcome {
         matches!(problem.reason, ClientCertificateRefused | EtcdAccessDenied | RoleTooLow | RoleTooLowForThisVersion)
     };
     let refusal = problems.iter().filter(is_refusal).min_by_key(|problem| problem.reason);
-    let for_ever = !problems.is_empty() && views.iter().all(|view| is_final(&view.status) || is_final_list(view));
+    let is_final =
+        |fact: Option<Outcome>| matches!(fact, Some(Outcome::Problem(it)) if !it.waiting_helps && !it.unseen);
+    let for_ever = !problems.is_empty()
+        && views.iter().all(|view| is_final(status(cluster, view).err()) || is_final(members(cluster, view).err()));
     let reason = refusal.filter(|_| for_ever).map_or(Reason::QuorumUnproven, |problem| problem.reason);
     let mut problem = Problem::error(reason, expected, observed);
     for hint in problems.iter().flat_map(|problem| &problem.hints) {
@@ -156,20 +151,13 @@ fn unproven(views: &[View<'_>]) -> Outcome {
             problem.hints.push(hint.clone());
         }
     }
-    Outcome::Problem(if for_ever { problem.permanent() } else { problem })
-}
-
-fn is_final<T>(fact: &Result<T, Outcome>) -> bool {
-    matches!(fact, Err(Outcome::Problem(problem)) if !problem.waiting_helps)
-}
-
-fn is_final_list(view: &View<'_>) -> bool {
-    is_final(&view.members)
+    let problem = if for_ever { problem.permanent() } else { problem };
+    Outcome::Problem(if is_unseen { problem.unseen() } else { problem })
 }
 
 /// Lists are read from etcd with a quorum, so one that came back proves it. It counts no members.
-fn quorum_by_kubernetes(snapshot: &Snapshot) -> Verdict {
-    let Some(kubernetes) = &snapshot.kubernetes else {
+fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
+    let Some(kubernetes) = &cluster.kubernetes else {
         return Verdict::skipped("neither Talos nor etcd nor Kubernetes is asked");
     };
     let expected = "a list of nodes, which the API server reads with a quorum";
@@ -181,36 +169,31 @@ fn quorum_by_kubernetes(snapshot: &Snapshot) -> Verdict {
             verdict
         }
         Ok(_) => Verdict::whole(Outcome::Problem(Problem::error(Reason::QuorumUnproven, expected, "an empty list"))),
-        Err(_) if !apiserver::usable(snapshot, kubernetes) => Verdict::blocked("k8s.credentials"),
-        Err(_) if endpoint_is_down(snapshot, kubernetes) => Verdict::blocked("k8s.api.endpoint"),
         Err(gap) if gap.kind == GapKind::Forbidden => {
-            Verdict::whole(Outcome::Problem(kubernetes_gap(snapshot, gap, expected)))
+            Verdict::whole(Outcome::Problem(gaps::kubernetes(cluster, gap, expected).unseen()))
         }
-        Err(gap) => {
-            let problem = Problem::error(Reason::QuorumUnproven, expected, gap.text.as_str());
-            Verdict::whole(Outcome::Problem(problem))
-        }
+        Err(gap) => Verdict::whole(unseen(Reason::QuorumUnproven, expected, &gap.text)),
     }
 }
 
-fn leader(snapshot: &Snapshot) -> Verdict {
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+fn leader(cluster: &Assessment<'_>) -> Verdict {
+    let Overview { views, members, is_split, quorum } = match overview(cluster) {
+        Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
     if !quorum.proven {
-        return Verdict::blocked("etcd.quorum");
+        return awaits_quorum();
     }
     let mut verdict = Verdict::default();
     let mut answers = Vec::new();
-    for view in &views {
-        match &view.status {
+    for view in views {
+        match status(cluster, view) {
             // A member that has ever had a leader is in a term.
             Ok(status) if status.leader != 0 && status.raft_term == 0 => {
                 verdict.push(view.target.clone(), says_nothing("the member's term", "a status without one"));
             }
-            Ok(status) => answers.push((view, *status)),
-            Err(outcome) => verdict.push(view.target.clone(), outcome.clone()),
+            Ok(status) => answers.push((view, status)),
+            Err(outcome) => verdict.push(view.target.clone(), outcome),
         }
     }
     if answers.is_empty() {
@@ -218,11 +201,10 @@ fn leader(snapshot: &Snapshot) -> Verdict {
     }
     let leaders: BTreeSet<u64> = answers.iter().map(|(_, status)| status.leader).collect();
     let terms: BTreeSet<u64> = answers.iter().map(|(_, status)| status.raft_term).collect();
-    let known = member_list(&views).unwrap_or_default();
-    let leads = |id: &u64| known.iter().any(|member| member.id == *id && !member.is_learner);
+    let leads = |id: &u64| members.iter().copied().flatten().any(|member| member.id == *id && !member.is_learner);
     let all_follow = answers.iter().all(|(view, _)| view.sees_leader());
     if leaders.len() != 1 || terms.len() != 1 || !leaders.iter().all(leads) || !all_follow {
-        let seen: Vec<String> = answers
+        let leaders: Vec<String> = answers
             .iter()
             .map(|(view, status)| match status.leader {
                 0 => format!("{}: no leader, term {}", view.target, status.raft_term),
@@ -230,27 +212,31 @@ fn leader(snapshot: &Snapshot) -> Verdict {
             })
             .collect();
         let expected = "one leader that is a voter, and one term";
-        let problem = Problem::fail(Reason::LeadersDiffer, expected, seen.join("; "));
-        let split = are_split(&views);
-        verdict.problem(Target::cluster(), if split { problem.explained_by(MEMBERS_CONSISTENT.id) } else { problem });
-        verdict.resample_after = (!split).then_some(SETTLE);
+        let problem = Problem::fail(Reason::LeadersDiffer, expected, leaders.join("; "));
+        let by = is_split.then_some(CheckId::EtcdMembersConsistent);
+        verdict.problem(Target::cluster(), problem.explained_by(by));
+        verdict.resample_after = (!is_split).then_some(SETTLE);
         return verdict;
     }
     let term = terms.iter().max().copied().unwrap_or_default();
-    match snapshot.memory.raft_term {
+    match cluster.memory.raft_term {
         Some(before) if term > before => {
             let observed = format!("term {term}, after {before} earlier in this run");
             let problem = Problem::warn(Reason::LeaderChanges, "the same leader during the run", observed)
                 .hint(Hint::likely("a slow disk or a lossy network between control planes"));
             verdict.problem(Target::cluster(), problem);
         }
-        _ => verdict.ok(Target::cluster()),
+        _ => {
+            let is_it = |member: &&EtcdMember| leaders.contains(&member.id);
+            let leader = members.iter().copied().flatten().find(is_it).map_or("", |it| it.name.as_str());
+            verdict.pass(Target::cluster(), format!("etcd leader: {leader}"));
+        }
     }
     verdict
 }
 
 /// Voters that are down, by name. One that could not be asked may be up; one that nobody is any more is not.
-fn down(views: &[View<'_>]) -> Vec<String> {
+fn voters_down(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<String> {
     let is_down = |member: &&EtcdMember| {
         let by_id = views.iter().find(|view| view.id == Some(member.id));
         let by_name =
@@ -258,16 +244,16 @@ fn down(views: &[View<'_>]) -> Vec<String> {
         match by_id.or_else(by_name) {
             Some(view) => view.is_down || (view.status.is_ok() && !view.sees_leader()),
             // Behind `--etcd-endpoints` there can be voters that nobody named.
-            None => has_never_started(member) || views.iter().any(|view| view.node.is_some()),
+            None => member.has_never_started() || views.iter().any(|view| view.node.is_some()),
         }
     };
-    let voters = member_list(views).into_iter().flatten().filter(|member| !member.is_learner);
+    let voters = members.into_iter().flatten().filter(|member| !member.is_learner);
     let name = |member: &EtcdMember| if member.name.is_empty() { hex(member.id) } else { member.name.clone() };
     voters.filter(is_down).map(name).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// `2 of 3 voters up (cp-3 is not), tolerates 0, 1 required`.
-fn seen(quorum: &Quorum, down: &[String], required: usize) -> String {
+fn margin(quorum: &Quorum, down: &[String], required: usize) -> String {
     let (up, voters) = (quorum.following, quorum.voters);
     let missing = match down {
         [] => String::new(),
@@ -278,11 +264,11 @@ fn seen(quorum: &Quorum, down: &[String], required: usize) -> String {
     format!("{up} of {voters} voters up{missing}, tolerates {}{required}", quorum.tolerates(up))
 }
 
-fn tolerance(snapshot: &Snapshot) -> Verdict {
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+fn tolerance(cluster: &Assessment<'_>) -> Verdict {
+    let Overview { views, members, quorum, .. } = match overview(cluster) {
+        Ok(overview) => overview,
         // What was demanded has to be seen.
-        Err(verdict) if verdict.status() == Status::Skip && snapshot.asked.require_quorum_margin.is_some() => {
+        Err(verdict) if verdict.status() == Status::Skip && cluster.asked.require_quorum_margin.is_some() => {
             let problem = Problem::error(Reason::NoAnswer, "the margin that was asked for", "etcd is not asked");
             let hint = Hint::likely("give `--etcd-endpoints`, or leave out `--require-quorum-margin`");
             return Verdict::whole(Outcome::Problem(problem.permanent().hint(hint)));
@@ -290,20 +276,20 @@ fn tolerance(snapshot: &Snapshot) -> Verdict {
         Err(verdict) => return verdict,
     };
     if !quorum.proven {
-        return Verdict::blocked("etcd.quorum");
+        return awaits_quorum();
     }
     let voters = quorum.voters;
     let worst = quorum.tolerates(quorum.following);
     // Members of which it cannot be told may be up. Only if that makes no difference is it a failure.
     let best = quorum.tolerates(quorum.following + quorum.untold);
-    let down = down(&views);
-    let wanted = snapshot.asked.require_quorum_margin.unwrap_or(0);
-    let seen = seen(&quorum, &down, wanted);
+    let down = voters_down(views, *members);
+    let wanted = cluster.asked.require_quorum_margin.unwrap_or(0);
+    let margin = margin(quorum, &down, wanted);
     let needed = if voters > 2 { wanted.max(1) } else { wanted };
     let reason = if voters > 2 && best == 0 { Reason::NoTolerance } else { Reason::MarginUnmet };
     let expected = format!("tolerates {needed} or more");
     let outcome = if best < needed {
-        let mut problem = Problem::fail(reason, expected, seen);
+        let mut problem = Problem::fail(reason, expected, margin);
         if reason == Reason::NoTolerance {
             let back = if down.is_empty() { "it is back".to_owned() } else { format!("{} is back", down.join(" or ")) };
             problem = problem.hint(Hint::likely(format!("losing one more member stops the cluster until {back}")));
@@ -318,10 +304,10 @@ fn tolerance(snapshot: &Snapshot) -> Verdict {
             None => problem,
         })
     } else if worst < needed {
-        let observed = format!("{seen}; {} more could not be asked", quorum.untold);
+        let observed = format!("{margin}; {} more could not be asked", quorum.untold);
         let problem = Problem::error(Reason::NoAnswer, expected, observed);
-        let refusals = views.iter().filter_map(|view| match &view.status {
-            Err(Outcome::Problem(problem)) if !problem.waiting_helps => Some(problem.reason),
+        let refusals = views.iter().filter_map(|view| match status(cluster, view) {
+            Err(Outcome::Problem(problem)) if !problem.waiting_helps && !problem.unseen => Some(problem.reason),
             _ => None,
         });
         // Of several the first of the table, so that the order of the nodes means nothing.

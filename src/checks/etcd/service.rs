@@ -1,12 +1,16 @@
 //! Is etcd running and healthy on every control plane?
 
-use super::super::common::{is_healthy, no_control_plane, service_text, talos_service, talos_way};
-use super::super::{About, Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use super::{Quorum, control_planes, has_leader, views};
-use crate::snapshot::{GapKind, Node, Observed, Readyz, Role, Service, Snapshot};
+use crate::assess::Assessment;
+use crate::assess::etcd::Standing;
+use crate::checks::Check;
+use crate::checks::gaps::{stopped_by, talos_service, talos_way};
+use crate::checks::scope::no_control_plane;
+use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
+use crate::snapshot::{GapKind, Node, Observed, Readyz, Service};
+use crate::text::host;
 
 pub(in crate::checks) const SERVICE: Check = Check {
-    id: "etcd.service",
+    id: CheckId::EtcdService,
     stage: Stage::Etcd,
     summary: "etcd is running and healthy on every control plane",
     explain: "Reads the service `etcd` of every control plane. Its health is a read that needs a quorum, repeated every 20 \
@@ -17,35 +21,36 @@ them do, no data directory holds a member and no Kubernetes API answers; bootstr
 second cluster. In any other case it is `etcd-starting`: a slow image pull looks the same from outside.\n\n\
 A member that is Waiting and \"going to restart forever\" was removed from the cluster while its machine lived on.",
     severity: Severity::Fail,
-    requires: &["talos.nodes.reachable"],
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdData, Fact::EndpointReadyz],
     judge: service,
 };
 
-fn service(snapshot: &Snapshot) -> Verdict {
-    if snapshot.talos.is_none() {
+fn service(cluster: &Assessment<'_>) -> Verdict {
+    if cluster.talos.is_none() {
         return Verdict::skipped("Talos is not asked (`--no-talos`); etcd's own answers are judged");
     }
-    if let Err(outcome) = talos_way(snapshot) {
+    if let Err(outcome) = talos_way(cluster) {
         return Verdict::whole(outcome);
     }
-    let bootstrapped = !is_never_bootstrapped(snapshot);
-    let quorum_lost = views(snapshot).is_ok_and(|views| Quorum::of(snapshot, &views).lost());
+    let bootstrapped = !is_never_bootstrapped(cluster);
+    let quorum_lost = cluster.etcd.standing == Standing::Lost;
     let mut verdict = Verdict::default();
     let mut first = true;
-    for node in snapshot.nodes.iter().filter(|node| node.leaving && node.role == Role::ControlPlane) {
-        verdict.skip(Target::node(node), "the node is being removed");
+    for node in cluster.nodes.iter().filter(|node| node.leaving && node.role == Role::ControlPlane) {
+        verdict.skip(node.target(), "the node is being removed");
     }
-    for node in control_planes(snapshot) {
-        let target = Target::node(node);
-        match talos_service(snapshot, node, "etcd") {
-            Ok(Some(service)) if is_healthy(service) => verdict.push(target.clone(), healthy(node, &target)),
+    for node in cluster.control_planes() {
+        let target = node.target();
+        match talos_service(cluster, node, "etcd") {
+            Ok(Some(service)) if service.is_healthy() => verdict.push(target.clone(), healthy(node, &target)),
             Ok(Some(_)) if !bootstrapped => {
-                verdict.problem(target, never_bootstrapped(node, first && nothing_listens(snapshot)));
+                verdict.problem(target, never_bootstrapped(node, first && may_be_bootstrapped(cluster)));
                 first = false;
             }
             Ok(Some(service)) => verdict.problem(target, unhealthy(node, service, quorum_lost)),
-            Ok(None) if snapshot.external_etcd.is_some() => {
+            Ok(None) if cluster.external_etcd.is_some() => {
                 verdict.skip(target, "etcd runs elsewhere (`--etcd-endpoints`)");
             }
             Ok(None) => {
@@ -56,7 +61,7 @@ fn service(snapshot: &Snapshot) -> Verdict {
         }
     }
     if verdict.findings.iter().all(|finding| matches!(finding.outcome, Outcome::Skip(_)))
-        && control_planes(snapshot).next().is_none()
+        && cluster.control_planes().next().is_none()
     {
         verdict.problem(Target::cluster(), no_control_plane());
     }
@@ -65,41 +70,54 @@ fn service(snapshot: &Snapshot) -> Verdict {
 
 /// The service's health lags 25 s; where the member itself says that it has no leader, the line would be a lie.
 fn healthy(node: &Node, target: &Target) -> Outcome {
-    let contradicted = node.talos.etcd_status.as_ref().is_ok_and(|status| !has_leader(status));
+    let contradicted = node.talos.etcd_status.as_ref().is_ok_and(|status| !status.has_leader());
     Outcome::Pass((!contradicted).then(|| format!("Node {target}: etcd member healthy")))
 }
 
 /// All control planes wait, none holds data, and no API server answers.
-fn is_never_bootstrapped(snapshot: &Snapshot) -> bool {
+fn is_never_bootstrapped(cluster: &Assessment<'_>) -> bool {
     let waits = |node: &Node| {
-        let state = talos_service(snapshot, node, "etcd").ok().flatten().map(|service| service.state.as_str());
+        let state = talos_service(cluster, node, "etcd").ok().flatten().map(|service| service.state.as_str());
         state == Some("Preparing") && node.talos.etcd_data_absent == Ok(true)
     };
-    let mut nodes = control_planes(snapshot).peekable();
-    let kubernetes_answers = snapshot.kubernetes.as_ref().is_some_and(|kubernetes| {
+    let mut nodes = cluster.control_planes().peekable();
+    let kubernetes_answers = cluster.kubernetes.as_ref().is_some_and(|kubernetes| {
         kubernetes.endpoint.is_ok() || kubernetes.nodes.is_ok() || kubernetes.servers.values().any(Result::is_ok)
     });
     nodes.peek().is_some() && nodes.all(waits) && !kubernetes_answers
 }
 
-/// An API server was asked for, and nothing listens there.
-fn nothing_listens(snapshot: &Snapshot) -> bool {
-    let is_silent = |server: &Observed<Readyz>| {
-        use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
-        server.as_ref().is_err_and(|gap| matches!(gap.kind, ConnectionRefused | ConnectTimedOut | NoRoute))
+/// A second bootstrap makes a second cluster. So Talos's word is not enough: the machines themselves refuse connections to an API
+/// server, and a second source has it that there are no other control planes, of which one may hold the data.
+fn may_be_bootstrapped(cluster: &Assessment<'_>) -> bool {
+    use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
+    let Some(kubernetes) = &cluster.kubernetes else { return false };
+    let shows =
+        |server: &Observed<Readyz>, kinds: &[GapKind]| server.as_ref().is_err_and(|gap| kinds.contains(&gap.kind));
+    let refuses = |node: &Node| kubernetes.servers.get(&node.name).is_some_and(|it| shows(it, &[ConnectionRefused]));
+    shows(&kubernetes.endpoint, &[ConnectionRefused, ConnectTimedOut, NoRoute])
+        && cluster.control_planes().all(refuses)
+        && are_all(cluster)
+}
+
+/// The user says that these are all control planes, or discovery and the talosconfig agree on each.
+fn are_all(cluster: &Assessment<'_>) -> bool {
+    let endpoints = || cluster.talos.iter().flat_map(|talos| &talos.endpoints).map(|it| host(&it.address));
+    let is_named = |node: &Node| {
+        node.sources.talosconfig || endpoints().any(|endpoint| node.addresses.iter().any(|it| it == endpoint))
     };
-    snapshot.kubernetes.as_ref().is_some_and(|kubernetes| {
-        let servers = &kubernetes.servers;
-        is_silent(&kubernetes.endpoint) || (!servers.is_empty() && servers.values().all(is_silent))
-    })
+    match cluster.asked.expect_control_planes {
+        Some(number) => number == cluster.control_planes().count(),
+        None if !cluster.asked.control_plane_nodes.is_empty() => true,
+        None => cluster.control_planes().all(|node| node.sources.discovery && is_named(node)),
+    }
 }
 
 fn never_bootstrapped(node: &Node, to_be_bootstrapped: bool) -> Problem {
     let observed = "etcd waits on every control plane, and none has data";
     let problem = Problem::fail(Reason::NeverBootstrapped, "etcd running", observed)
         .hint(Hint::likely("`talosctl bootstrap` was never run, or etcd's image is still being pulled"));
-    // Exactly one control plane is to be bootstrapped: more make as many clusters. Hence none where nobody has looked for an API
-    // server: it may be the cluster's newest machine, and the only one that we know.
+    // Exactly one control plane is to be bootstrapped: more make as many clusters.
     if to_be_bootstrapped {
         problem.hint(Hint::remedy("{talosctl} -n {} bootstrap", [node.address.as_str()]))
     } else {
@@ -111,15 +129,17 @@ fn unhealthy(node: &Node, service: &Service, quorum_lost: bool) -> Problem {
     let address = node.address.as_str();
     let starting = matches!(service.state.as_str(), "Initialized" | "Starting" | "Preparing" | "Waiting");
     let reason = if starting { Reason::EtcdStarting } else { Reason::EtcdUnhealthy };
-    let problem = Problem::fail(reason, "etcd running and healthy", service_text(service))
+    let problem = Problem::fail(reason, "etcd running and healthy", service.to_string())
         .about(About::Service(service.id.clone()))
         .hint(Hint::run("{talosctl} -n {} service etcd", [address]))
         .hint(Hint::run("{talosctl} -n {} logs etcd", [address]));
+    // One that answers has lost the others, and one that does not is among the lost.
+    let survives = service.state == "Running" && node.talos.etcd_status.is_ok();
     if service.state == "Running" && service.health_message.contains("learner") {
-        problem.explained_by("etcd.learners")
-    } else if service.state == "Running" && quorum_lost {
-        problem.explained_by("etcd.quorum")
+        problem.explained_by(CheckId::EtcdLearners)
+    } else if survives && quorum_lost {
+        problem.explained_by(CheckId::EtcdQuorum)
     } else {
-        problem
+        problem.explained_by(stopped_by(node))
     }
 }

@@ -1,13 +1,15 @@
 //! How full is each member's database?
 
-use super::super::common::says_nothing;
-use super::super::{Check, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use super::alarms::{human, raised_in};
-use super::{View, defrag, look, node_gap, told};
-use crate::snapshot::{AlarmKind, EtcdStatus, Snapshot};
+use super::{defrag, human, not_running, overview, parse_alarm, status_after_leader, through_talos};
+use crate::assess::etcd::{Overview, View};
+use crate::assess::{Assessment, tells_healthy};
+use crate::checks::Check;
+use crate::checks::gaps::says_nothing;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use crate::snapshot::{AlarmKind, EtcdStatus, GapKind};
 
 pub(in crate::checks) const SPACE: Check = Check {
-    id: "etcd.space",
+    id: CheckId::EtcdSpace,
     stage: Stage::Etcd,
     summary: "no etcd database comes near its quota",
     explain: "Compares the size of each member's database with its quota. At 80 % this warns, at 95 % it fails: at 100 % etcd \
@@ -18,7 +20,8 @@ file, whatever part of it is in use.\n\n\
 A file of more than 100 MB of which less than half is in use is fragmented, and `talosctl etcd defrag` gives the rest back. \
 It blocks the member while it works: defragment one member after the other, the leader last.",
     severity: Severity::Fail,
-    requires: &["etcd.leader"],
+    requires: &[CheckId::EtcdLeader],
+    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdSpecs],
     judge: space,
 };
@@ -38,16 +41,18 @@ enum Quota {
     None,
 }
 
-fn space(snapshot: &Snapshot) -> Verdict {
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+fn space(cluster: &Assessment<'_>) -> Verdict {
+    let Overview { views, quorum, .. } = match overview(cluster) {
+        Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
     let mut verdict = Verdict::default();
     let sparse: Vec<&View<'_>> =
         views.iter().filter(|view| view.status.as_ref().is_ok_and(|it| is_sparse(it))).collect();
-    for view in &views {
-        let status = match told(snapshot, view, &quorum) {
+    // Size and quota, in bytes.
+    let mut fullest: Option<(u64, u64)> = None;
+    for view in views.iter().chain(&cluster.etcd.foreign) {
+        let status = match status_after_leader(cluster, view) {
             Ok(status) => status,
             Err(outcome) => {
                 verdict.push(view.target.clone(), outcome);
@@ -59,20 +64,28 @@ fn space(snapshot: &Snapshot) -> Verdict {
             verdict.push(view.target.clone(), outcome);
             continue;
         }
-        let outcome = match quota(snapshot, view, status) {
-            Ok(quota) => filled(view, status, &quota),
+        let outcome = match quota(view, status) {
+            Ok(quota) => {
+                if let Quota::Bytes(quota) = quota {
+                    fullest = fullest.max(Some((status.db_size, quota)));
+                }
+                filled(view, status, &quota)
+            }
             Err(outcome) => outcome,
         };
         verdict.push(view.target.clone(), outcome);
         if is_sparse(status) {
-            let problem = defrag::proposed(fragmented(status), view, &sparse, &quorum);
+            let problem = defrag::proposed(fragmented(status), view, &sparse, quorum);
             verdict.problem(view.target.clone(), problem);
         }
+    }
+    if let Some((size, quota)) = fullest.filter(|_| verdict.status() == Status::Pass) {
+        verdict.pass(Target::cluster(), format!("etcd database: {} of {}", human(size), human(quota)));
     }
     verdict
 }
 
-fn quota(snapshot: &Snapshot, view: &View<'_>, status: &EtcdStatus) -> Result<Quota, Outcome> {
+fn quota(view: &View<'_>, status: &EtcdStatus) -> Result<Quota, Outcome> {
     let Some(node) = view.node else {
         let untold = "this etcd does not tell its quota, as etcd does from 3.6 on";
         return status.quota.map(Quota::Bytes).ok_or_else(|| Outcome::Skip(untold.to_owned()));
@@ -84,7 +97,8 @@ fn quota(snapshot: &Snapshot, view: &View<'_>, status: &EtcdStatus) -> Result<Qu
             Some(quota) => u64::try_from(quota).map_or(Quota::None, Quota::Bytes),
         }),
         Ok(None) => Err(says_nothing(expected, "etcd runs, and Talos has no EtcdSpecs")),
-        Err(gap) => Err(node_gap(snapshot, node, gap, expected)),
+        Err(gap) if gap.kind != GapKind::Forbidden && !tells_healthy(node, "etcd") => Err(not_running(node)),
+        Err(gap) => Err(Outcome::Problem(through_talos(node, gap, expected))),
     }
 }
 
@@ -100,8 +114,9 @@ fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
     } else {
         return Outcome::Pass(None);
     };
-    if raised_in(status).any(|alarm| alarm.kind == AlarmKind::NoSpace && alarm.member_id == status.member_id) {
-        problem = problem.explained_by("etcd.alarms");
+    let mut alarms = status.errors.iter().filter_map(|error| parse_alarm(error));
+    if alarms.any(|alarm| alarm.kind == AlarmKind::NoSpace && alarm.member_id == status.member_id) {
+        problem = problem.explained_by(CheckId::EtcdAlarms);
     }
     if let Some(node) = view.node {
         problem = problem.hint(Hint::run("{talosctl} -n {} etcd status", [node.address.as_str()]));

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::super::common::says_nothing;
-use super::super::{Check, Fact, Hint, Problem, Reason, Severity, Stage, Target, Verdict};
-use super::{look, told};
-use crate::snapshot::Snapshot;
+use super::{overview, status_after_leader};
+use crate::assess::Assessment;
+use crate::assess::etcd::Overview;
+use crate::checks::Check;
+use crate::checks::gaps::says_nothing;
+use crate::model::{CheckId, Fact, Hint, Problem, Reason, Severity, Stage, Target, Verdict};
 
 pub(in crate::checks) const VERSIONS: Check = Check {
-    id: "etcd.versions",
+    id: CheckId::EtcdVersions,
     stage: Stage::Etcd,
     summary: "all etcd members run one version",
     explain: "Compares the version of etcd that each member runs and, where it is told (etcd 3.6 and later), the version of \
@@ -17,20 +19,21 @@ During an upgrade of the control planes they differ for a while. etcd works mean
 member. Members that stay apart were forgotten by the upgrade, or pinned to an image in the machine configuration \
 (`cluster.etcd.image`).",
     severity: Severity::Warn,
-    requires: &["etcd.leader"],
+    requires: &[CheckId::EtcdLeader],
+    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: versions,
 };
 
-fn versions(snapshot: &Snapshot) -> Verdict {
-    let (views, quorum) = match look(snapshot) {
-        Ok(seen) => seen,
+fn versions(cluster: &Assessment<'_>) -> Verdict {
+    let Overview { views, .. } = match overview(cluster) {
+        Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
     let mut verdict = Verdict::default();
     let (mut running, mut stored) = (BTreeMap::<&str, Vec<String>>::new(), BTreeMap::<&str, Vec<String>>::new());
-    for view in &views {
-        match told(snapshot, view, &quorum) {
+    for view in views {
+        match status_after_leader(cluster, view) {
             Err(outcome) => verdict.push(view.target.clone(), outcome),
             Ok(status) if status.version.is_empty() => {
                 verdict.push(view.target.clone(), says_nothing("a version of etcd", "a status without a version"));

@@ -1,5 +1,6 @@
 //! How a diagnosis is put together, and a golden of all that is said.
 
+use crate::model::CheckId;
 use std::fmt::Write as _;
 
 use super::*;
@@ -39,7 +40,7 @@ fn crash(state: &mut crate::snapshot::PodState) {
     state.ready = Some(false);
     let container = &mut state.containers[0];
     (container.ready, container.running) = (false, false);
-    (container.restarts, container.exit_code) = (7, Some(1));
+    (container.restarts, container.exit_code, container.finished) = (7, Some(1), Some(ago(20)));
 }
 
 /// Nothing was written for a minute.
@@ -52,7 +53,7 @@ fn no_lease_is_renewed(snapshot: &mut Snapshot) {
     }
 }
 
-const MORE: &[(&str, Break)] = &[
+pub(super) const MORE: &[(&str, Break)] = &[
     ("etcd has been out of space for a while", |snapshot| {
         raise(snapshot, &AlarmKind::NoSpace);
         no_lease_is_renewed(snapshot);
@@ -100,7 +101,7 @@ const MORE: &[(&str, Break)] = &[
     }),
     ("only etcd names the machine of a member", |snapshot| {
         stale_member(snapshot);
-        let mut machine = checks::fixture::node(98, "cp-old");
+        let mut machine = crate::testing::fixture::node(98, "cp-old");
         machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
         machine.sources = crate::snapshot::Sources { etcd: true, ..Default::default() };
         snapshot.nodes.push(machine);
@@ -111,9 +112,12 @@ const MORE: &[(&str, Break)] = &[
         let credentials = snapshot.kube().credentials.as_mut().unwrap();
         credentials.certificate.as_mut().unwrap().not_after = ago(0) + jiff::SignedDuration::from_hours(1);
     }),
+    ("an etcd member hangs, and its service is still called healthy", member_hangs),
+    ("an etcd member is cut off from its peers", member_is_cut_off),
+    ("a control plane reboots", |snapshot| goes_down(snapshot, "cp-3", "rebooting")),
     ("a worker is off, and Kubernetes has not missed it", |snapshot| unreached(snapshot, GapKind::NodeUnreachable)),
     ("discovery alone still lists a machine", |snapshot| {
-        let mut machine = checks::fixture::node(98, "w-9");
+        let mut machine = crate::testing::fixture::node(98, "w-9");
         machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
         machine.sources = crate::snapshot::Sources { discovery: true, ..Default::default() };
         snapshot.nodes.push(machine);
@@ -150,7 +154,7 @@ const MORE: &[(&str, Break)] = &[
     ("a static pod of the user's own crashes", |snapshot| {
         let talos = snapshot.talos_of("w-1");
         talos.static_pods.as_mut().unwrap().push("own".to_owned());
-        let mut state = checks::fixture::running_pod("own");
+        let mut state = crate::testing::fixture::running_pod("own");
         crash(&mut state);
         talos
             .static_pod_statuses
@@ -228,14 +232,18 @@ fn commands_are_told_once_and_those_that_change_something_last() {
 #[test]
 fn a_diagnosis_is_about_the_problems_that_it_explains() {
     let target = Target::new(Kind::Node, "w-1");
-    let explained =
-        Explained { check: "a", target: target.clone(), reason: Reason::NodeUnreachable, observed: "x".to_owned() };
+    let explained = Explained {
+        check: CheckId::EtcdLag,
+        target: target.clone(),
+        reason: Reason::NodeUnreachable,
+        observed: "x".to_owned(),
+    };
     let diagnosis = Recognised::new("it", "it").diagnosis(vec![explained]);
-    assert!(diagnosis.is_about("a", &target, Reason::NodeUnreachable, "x"));
-    assert!(!diagnosis.is_about("b", &target, Reason::NodeUnreachable, "x"));
-    assert!(!diagnosis.is_about("a", &Target::new(Kind::Node, "w-2"), Reason::NodeUnreachable, "x"));
-    assert!(!diagnosis.is_about("a", &target, Reason::NodeFrozen, "x"));
-    assert!(!diagnosis.is_about("a", &target, Reason::NodeUnreachable, "y"));
+    assert!(diagnosis.is_about(CheckId::EtcdLag, &target, Reason::NodeUnreachable, "x"));
+    assert!(!diagnosis.is_about(CheckId::EtcdSpace, &target, Reason::NodeUnreachable, "x"));
+    assert!(!diagnosis.is_about(CheckId::EtcdLag, &Target::new(Kind::Node, "w-2"), Reason::NodeUnreachable, "x"));
+    assert!(!diagnosis.is_about(CheckId::EtcdLag, &target, Reason::NodeFrozen, "x"));
+    assert!(!diagnosis.is_about(CheckId::EtcdLag, &target, Reason::NodeUnreachable, "y"));
 }
 
 #[test]
@@ -252,12 +260,12 @@ fn only_what_a_check_saw_of_this_machine_shows_that_it_is_well() {
     let mut snapshot = healthy();
     snapshot.power_off("w-1");
     let verdicts = verdicts(&snapshot);
-    let [up, off] = ["cp-1", "w-1"].map(|name| Target::node(snapshot.node(name).unwrap()));
+    let [up, off] = ["cp-1", "w-1"].map(|name| snapshot.node(name).unwrap().target());
     let symptoms = Symptoms::new(&snapshot, &verdicts);
-    assert!(symptoms.passed("talos.nodes.reachable", &up));
-    assert!(!symptoms.passed("talos.nodes.reachable", &off), "it failed");
-    assert!(!symptoms.passed("etcd.service", &off), "it is no control plane");
-    assert!(!symptoms.passed("talos.nodes.booted", &off), "nobody could see it");
+    assert!(symptoms.passed(CheckId::TalosNodesReachable, &up));
+    assert!(!symptoms.passed(CheckId::TalosNodesReachable, &off), "it failed");
+    assert!(!symptoms.passed(CheckId::EtcdService, &off), "it is no control plane");
+    assert!(!symptoms.passed(CheckId::TalosNodesBooted, &off), "nobody could see it");
 }
 
 /// An address makes two targets one machine where a name cannot: of an endpoint, which has none.

@@ -65,7 +65,7 @@ fn many_machines_that_are_down_are_one_trouble() {
     assert_eq!(made.len(), 1, "{made:#?}");
     assert_eq!(
         made[0].headline,
-        "5 of 40 machines do not answer, a control plane among them: 10.0.0.3 (cp-3), 10.1.0.3 (w-2), 10.1.0.4 (w-3) \
+        "5 of 40 machines do not answer, a control plane among them: cp-3 (10.0.0.3), w-2 (10.1.0.3), w-3 (10.1.0.4) \
          and 2 more"
     );
     for name in ["cp-3", "w-2", "w-3", "w-4", "w-5"] {

@@ -33,6 +33,52 @@ pub(super) fn stage(snapshot: &mut Snapshot, node: &str, stage: &str) {
     status.ready = false;
 }
 
+/// The machine has stopped its services for that, and nobody hears from its kubelet and its API server.
+pub(super) fn goes_down(snapshot: &mut Snapshot, node: &str, into: &str) {
+    stage(snapshot, node, into);
+    let services: Vec<String> =
+        snapshot.talos_of(node).services.iter().flatten().map(|service| service.id.clone()).collect();
+    for id in services.iter().filter(|id| !matches!(id.as_str(), "machined" | "apid" | "containerd")) {
+        service(snapshot, node, id, "Finished");
+    }
+    let ready = condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
+    snapshot.kube_node_mut(node).conditions = vec![ready];
+    if CONTROL_PLANES.contains(&node) {
+        let talos = snapshot.talos_of(node);
+        (talos.etcd_status, talos.etcd_members) = (gap(GapKind::ServerError), gap(GapKind::ServerError));
+        talos.etcd_alarms = gap(GapKind::ServerError);
+        snapshot.kube().servers.insert(node.to_owned(), gap(GapKind::ConnectionRefused));
+        let leases = snapshot.kube().system_leases.as_mut().unwrap();
+        let own = |lease: &&mut crate::snapshot::Lease| lease.hostname.as_deref() == Some(node);
+        leases.by_name.values_mut().filter(own).for_each(|lease| lease.renewed = Some(ago(120)));
+    }
+}
+
+/// The member on cp-3 hangs, and Talos has not asked it since.
+pub(super) fn member_hangs(snapshot: &mut Snapshot) {
+    let talos = snapshot.talos_of("cp-3");
+    talos.etcd_status = gap(GapKind::TimedOut);
+    talos.etcd_members = gap(GapKind::TimedOut);
+    talos.etcd_alarms = gap(GapKind::TimedOut);
+    misses_etcd(snapshot, "cp-3");
+}
+
+/// The member on cp-3 answers, and its peers do not reach it.
+pub(super) fn member_is_cut_off(snapshot: &mut Snapshot) {
+    let status = snapshot.etcd_status_mut("cp-3");
+    (status.leader, status.errors) = (0, vec!["etcdserver: no leader".to_owned()]);
+    let talos = snapshot.talos_of("cp-3");
+    talos.etcd_members = gap(GapKind::ServerError);
+    talos.etcd_alarms = gap(GapKind::TimedOut);
+    misses_etcd(snapshot, "cp-3");
+}
+
+/// The API server of this machine says so.
+fn misses_etcd(snapshot: &mut Snapshot, node: &str) {
+    let readyz = snapshot.kube().servers.get_mut(node).unwrap().as_mut().unwrap();
+    (readyz.status, readyz.failed) = (500, vec!["etcd".to_owned(), "etcd-readiness".to_owned()]);
+}
+
 pub(super) fn service(snapshot: &mut Snapshot, node: &str, id: &str, state: &str) {
     let service = snapshot.service_mut(node, id);
     state.clone_into(&mut service.state);
@@ -136,7 +182,7 @@ pub(super) fn crashes(snapshot: &mut Snapshot) {
 }
 
 pub(super) fn no_network(snapshot: &mut Snapshot) {
-    for name in checks::fixture::NODES {
+    for name in crate::testing::fixture::NODES {
         let message = "container runtime network not ready: cni plugin not initialized";
         snapshot.kube_node_mut(name).conditions = vec![condition("Ready", "False", "KubeletNotReady", message)];
     }
@@ -152,9 +198,9 @@ pub(super) fn half_upgraded(snapshot: &mut Snapshot) {
 /// The members by etcd's own API, Talos aside.
 pub(super) fn external_etcd(snapshot: &mut Snapshot) {
     let endpoint = |n: usize| EtcdEndpoint {
-        address: format!("https://{}:2379", checks::fixture::address(n)),
-        status: Ok(checks::fixture::etcd_status(n)),
-        members: Ok((0..3).map(checks::fixture::member).collect()),
+        address: format!("https://{}:2379", crate::testing::fixture::address(n)),
+        status: Ok(crate::testing::fixture::etcd_status(n)),
+        members: Ok((0..3).map(crate::testing::fixture::member).collect()),
         alarms: Ok(Vec::new()),
     };
     snapshot.external_etcd = Some((0..3).map(endpoint).collect());
@@ -296,6 +342,15 @@ pub(super) const CASES: &[Case] = &[
         ],
     },
     Case {
+        cause: "machine-going-down",
+        trouble: |snapshot| goes_down(snapshot, "w-1", "rebooting"),
+        needs: &[
+            |snapshot| snapshot.talos_of("w-1").machine_status = gap(GapKind::TimedOut),
+            |snapshot| snapshot.machine_status_mut("w-1").stage = "running".to_owned(),
+            |snapshot| snapshot.machine_status_mut("w-1").stage = "booting".to_owned(),
+        ],
+    },
+    Case {
         cause: "machine-unconfigured",
         trouble: |snapshot| unreached(snapshot, GapKind::Maintenance),
         needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
@@ -316,6 +371,14 @@ pub(super) const CASES: &[Case] = &[
             snapshot.node_mut("w-1").leaving = true;
         },
         needs: &[|snapshot| snapshot.asked.expect_workers = None, |snapshot| snapshot.asked.expect_workers = Some(2)],
+    },
+    Case {
+        cause: "node-certificate-refused",
+        trouble: |snapshot| {
+            let why = "authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority";
+            snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why));
+        },
+        needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
     },
     Case {
         cause: "node-down",
@@ -443,7 +506,7 @@ pub(super) const CASES: &[Case] = &[
         trouble: |snapshot| {
             snapshot.kube().dns_endpoints = Ok(Vec::new());
             let dns = &mut snapshot.kube().deployments.as_mut().unwrap()[0];
-            (dns.replicas, dns.available) = (0, 0);
+            (dns.desired, dns.available) = (0, 0);
         },
         needs: &[
             |snapshot| snapshot.kube().deployments = gap(GapKind::TimedOut),

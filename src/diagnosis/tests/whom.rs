@@ -1,7 +1,7 @@
 //! Whom a cause is about, and what of a machine's problems follows from it.
 
 use super::*;
-use crate::checks::fixture::Shape;
+use crate::testing::fixture::Shape;
 
 /// `CHECK TARGET` of all that this cause explains; nothing if it was not recognised.
 fn explained(snapshot: &Snapshot, cause: &str) -> Vec<String> {
@@ -16,7 +16,7 @@ fn a_machine_without_configuration_is_named_by_its_name() {
         snapshot.node_mut("cp-2").talos.contact = gap(GapKind::Maintenance);
     });
     let made = diagnosed(&snapshot);
-    assert!(made[0].headline.starts_with("10.0.0.2 (cp-2) is in maintenance mode"), "{}", made[0].headline);
+    assert!(made[0].headline.starts_with("cp-2 (10.0.0.2) is in maintenance mode"), "{}", made[0].headline);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn an_endpoint_of_etcd_that_learns_explains_no_margin() {
     });
     let made = diagnosed(&snapshot).into_iter().find(|it| it.id == "etcd-endpoint-mute").unwrap();
     assert!(made.headline.ends_with("; the others list it as a learner"), "{}", made.headline);
-    let id = checks::hex(checks::fixture::member_id(2));
+    let id = crate::text::hex(crate::testing::fixture::member_id(2));
     assert!(made.headline.starts_with(&format!("etcd member {id} (")), "{}", made.headline);
     assert_eq!(explained(&snapshot, "etcd-endpoint-mute"), ["etcd.leader https://10.0.0.3:2379"]);
 }

@@ -1,36 +1,27 @@
 //! What is decided about verdicts, without a run.
 
 use super::*;
-use crate::checks::Status;
+use crate::model::CheckId;
+use crate::model::Status;
 
 fn pace(waits: bool) -> Pace {
-    let started = Instant::now();
     Pace {
-        started,
-        deadline: waits.then(|| started + Duration::from_secs(60)),
-        interval: Duration::from_secs(5),
-        attempt_timeout: Duration::from_secs(10),
-        stable_for: None,
-        fail_fast: false,
-        retry_all: false,
-        strict: false,
-        logs: false,
-        warn_only: BTreeSet::new(),
         checks: vec![&CREDENTIALS, &OTHER_CREDENTIALS, &CHECK],
+        ..super::pace(waits.then_some(Duration::from_secs(60)))
     }
 }
 
-static OTHER_CREDENTIALS: Check = Check { id: "k8s.credentials", judge, ..CHECK };
+static OTHER_CREDENTIALS: Check = Check { id: CheckId::K8sCredentials, requires: &[], judge: said, ..CHECK };
 
 fn observer(broken: GapKind) -> Scripted {
-    Scripted { round_takes: VecDeque::new(), rounds: 0, again: 0, broken_credentials: Some(broken) }
+    Scripted { round_takes: VecDeque::new(), rounds: 0, again: 0, broken_credentials: Some(broken), forbidden: false }
 }
 
 fn said_of_credentials(pace: &Pace, broken: GapKind, script: &[Said]) -> Option<Vec<(Status, bool)>> {
     SCRIPT.set(script.iter().copied().collect());
-    let round = unusable_credentials(pace, &observer(broken), &Memory::default())?;
+    let round = unusable_credentials(pace, &mut observer(broken), &Memory::default())?;
     let is_blocked = |verdict: &Verdict| {
-        verdict.findings.iter().any(|it| matches!(it.outcome, Outcome::Blocked("talos.credentials")))
+        verdict.findings.iter().any(|it| matches!(it.outcome, Outcome::Blocked(CheckId::TalosCredentials)))
     };
     Some(round.verdicts.iter().map(|(_, verdict)| (verdict.status(), is_blocked(verdict))).collect())
 }
@@ -81,14 +72,14 @@ async fn strictness_makes_failures_of_warnings_alone() {
     assert_eq!(severities(&pace(false)), [Severity::Warn, Severity::Error, Severity::Fail]);
     let strict = Pace { strict: true, ..pace(false) };
     assert_eq!(severities(&strict), [Severity::Fail, Severity::Error, Severity::Fail]);
-    let warn_only = BTreeSet::from(["test.check"]);
+    let warn_only = checks_named([CHECK.id]);
     assert_eq!(severities(&Pace { warn_only, ..strict }), [Severity::Warn; 3]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_judge_that_says_nothing_is_told_of() {
     SCRIPT.set([Said::Nothing].into());
-    let verdicts = judge_all(&Pace { checks: vec![&CHECK], ..pace(false) }, &Snapshot::empty());
+    let verdicts = judge(&[&CHECK], &Assessment::of(&Snapshot::empty()));
     let (target, problem) = verdicts[0].1.problems().next().unwrap();
     assert_eq!((target, problem.reason, problem.severity), (&Target::cluster(), Reason::NoAnswer, Severity::Error));
 }

@@ -1,4 +1,6 @@
 //! What has to be said to a proxy before it is a mere wire. The errors are fragments about the proxy.
+//!
+//! By hand: hyper-util's `Tunnel` tells no status but 407, its `SocksV5` insists on a login and tells no cause of a lost connection.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -28,7 +30,8 @@ pub(super) async fn connect(
 
     let mut answer = Vec::new();
     // TLS lets the client speak first, so nothing but the proxy's answer can be read here.
-    while !answer.ends_with(b"\r\n\r\n") {
+    // A refusal may bring a page with it.
+    while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
         if answer.len() > LONGEST_ANSWER {
             return Err("its answer is too long".to_owned());
         }
@@ -118,4 +121,56 @@ pub(super) async fn socks(
     let mut rest = vec![0; bound + 2];
     stream.read_exact(&mut rest).await.map_err(io)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A connection to a proxy that answers each read with the next of `answers`, and keeps the connection.
+    async fn proxy(answers: &[&[u8]]) -> TcpStream {
+        let answers: Vec<_> = answers.iter().map(|answer| answer.to_vec()).collect();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            for answer in answers {
+                assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+                stream.write_all(&answer).await.unwrap();
+            }
+            let _ = stream.read(&mut [0; 1]).await;
+        });
+        stream
+    }
+
+    #[tokio::test]
+    async fn connect_tells_what_the_proxy_answered() {
+        for (answer, said) in [
+            (&b"HTTP/1.1 200 Connection established\r\n\r\n"[..], Ok(())),
+            (b"HTTP/1.1 403 By policy\r\nContent-Length: 3\r\n\r\nno\n", Err("it answered 403 By policy")),
+            (b"SSH-2.0-x\r\n\r\n", Err("it does not speak HTTP")),
+            (&[b'x'; LONGEST_ANSWER + 1], Err("its answer is too long")),
+        ] {
+            let mut stream = proxy(&[answer]).await;
+            assert_eq!(connect(&mut stream, "cp-1", 50000, None).await, said.map_err(str::to_owned));
+        }
+    }
+
+    #[tokio::test]
+    async fn socks_offers_a_login_without_insisting() {
+        let login = ("u".repeat(255), "p".repeat(255));
+        let opened: &[u8] = &[5, 0, 0, 3, 0, 0, 0];
+        for (answers, said) in [
+            (&[&[5, 0], opened][..], Ok(())),
+            (&[&[5, 2], &[1, 0], opened], Ok(())),
+            (&[&[5, 2], &[1, 1]], Err("it refused user and password")),
+            (&[&[5, 0], &[5, 2, 0, 1]], Err("connection not allowed by its rules")),
+            (&[b"HTTP/1.1 400 Bad Request\r\n\r\n"], Err("it does not speak SOCKS5")),
+        ] {
+            let mut stream = proxy(answers).await;
+            assert_eq!(socks(&mut stream, "cp-1", 50000, Some(&login)).await, said.map_err(str::to_owned));
+        }
+    }
 }

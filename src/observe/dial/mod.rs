@@ -3,6 +3,7 @@
 pub(super) mod cause;
 mod handshake;
 pub(super) mod http2;
+mod names;
 pub(super) mod stagger;
 pub(super) mod tls;
 mod unverified;
@@ -47,8 +48,8 @@ pub(super) async fn connect(via: &Proxy, host: &str, port: u16) -> Result<TcpStr
 }
 
 async fn dial(host: &str, port: u16) -> Result<TcpStream, Gap> {
-    let addresses = tokio::net::lookup_host((host, port)).await.map_err(|error| cause::of_lookup(host, &error))?;
-    let attempts = addresses.map(|address| async move {
+    let addresses = names::addresses(host, port).await?;
+    let attempts = addresses.into_iter().map(|address| async move {
         let stream = TcpStream::connect(address).await.map_err(|error| cause::of_io(&error))?;
         stream.set_nodelay(true).map_err(|error| cause::of_io(&error))?;
         Ok(stream)

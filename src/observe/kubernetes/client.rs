@@ -7,26 +7,28 @@ use std::time::Duration;
 use http::header::{ACCEPT, AUTHORIZATION, DATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::Builder;
 use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use kube::Config;
-use kube::client::middleware::{AuthLayer, BaseUriLayer};
+use kube::client::middleware::BaseUriLayer;
 use kube::client::{Body, Client, ClientBuilder, ConfigExt as _};
-use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::{Layer as _, ServiceExt as _};
 
+use super::auth::Auth;
 use super::dial::{self, Answered, Dialer, Shown};
 use super::gaps;
+use super::peer::{ApiServerVerifier, Peer};
 use super::raw::Raw;
 use crate::config::certificate;
-use crate::config::endpoint::Endpoint;
 use crate::config::proxy::{Proxy, Routes};
+use crate::observe::budget::Budget;
 use crate::observe::dial::cause;
 #[cfg(feature = "record")]
 use crate::observe::record::kubernetes as record;
@@ -41,15 +43,28 @@ pub(super) struct Answer {
     /// What the server showed in the TLS handshake; `None` if that cannot be read.
     pub(super) certificate: Option<Validity>,
     pub(super) body: Vec<u8>,
+    /// To be long, for as long as it is there.
+    #[expect(dead_code, reason = "held, not read")]
+    pub(super) leave: Option<OwnedSemaphorePermit>,
 }
+
+/// Bytes of an answer that any may have, and how many may have more at once.
+const SHORT: usize = 1 << 20;
+const LONG_AT_ONCE: usize = 2;
+/// Bytes of an answer that is no success: its words, of which one line is shown.
+const REFUSAL: usize = 64 << 10;
 
 /// What all requests with one kubeconfig share.
 pub(super) struct Transport {
     dialer: Dialer,
+    /// Of addresses that the kubeconfig does not name.
+    machines: Observed<Arc<ApiServerVerifier>>,
     /// What every request says beside its credentials: what it accepts, and as whom it acts (`as` of the kubeconfig).
     headers: HeaderMap,
     auth: Auth,
     timeout: Duration,
+    long: Arc<Semaphore>,
+    pub(super) budget: Arc<Budget>,
 }
 
 impl Transport {
@@ -68,18 +83,18 @@ impl Transport {
             .map(ServerName::try_from)
             .transpose()
             .map_err(|_| Gap::new(GapKind::Malformed, "`tls-server-name` is not a host name"))?;
-        let extra = config.extra_headers_layer().map_err(|error| gaps::from_auth(&error))?;
+        let extra = config.extra_headers_layer().map_err(|_| unusable())?;
         let echo = tower::service_fn(async |request: Request<()>| Ok::<_, Infallible>(request.into_parts().0.headers));
         let Ok(mut headers) = extra.layer(echo).oneshot(Request::new(())).await;
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/plain;q=0.9, */*;q=0.8"));
-        let prepare = {
-            let config = config.clone();
-            move || Ok((config.rustls_client_config()?, config.auth_layer()?))
-        };
-        let (tls, auth) = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
+        let mut config = config.clone();
+        let auth = Auth::new(&mut config.auth_info, timeout).await?;
+        let machines = ApiServerVerifier::new(config.root_cert.as_deref());
+        let prepare = move || config.rustls_client_config();
+        let tls = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
             // Certificates and keys of the kubeconfig: the texts name the fault and hold no contents.
             kube::Error::RustlsTls(cause) => Gap::new(GapKind::Malformed, gaps::short(&cause.to_string())),
-            error => gaps::from_auth(&error),
+            _ => unusable(),
         })?;
         let dialer = Dialer {
             tls: Arc::new(tls),
@@ -88,7 +103,8 @@ impl Transport {
             // Less than the whole call, so that a silent host is seen as one that cannot be connected to.
             timeout: timeout * 4 / 5,
         };
-        Ok(Self { dialer, headers, auth: Auth(auth.map(Arc::new)), timeout })
+        let long = Arc::new(Semaphore::new(LONG_AT_ONCE));
+        Ok(Self { dialer, machines, headers, auth, timeout, long, budget: Arc::default() })
     }
 
     /// A client that keeps its connections from round to round.
@@ -103,16 +119,17 @@ impl Transport {
     ///
     /// reqwest takes what to resolve, what to ask of a proxy and what to verify from one URL, and refuses IPv6 addresses
     /// behind proxies. So what is verified under `name` instead, or lies behind a proxy, goes through the dialer of the lists.
-    pub(super) async fn probe(
-        &self,
-        server: &Uri,
-        name: Option<ServerName<'static>>,
-        path: &'static str,
-        limit: usize,
-    ) -> Observed<Answer> {
+    pub(super) async fn probe(&self, server: &Uri, peer: Peer, path: &'static str, limit: usize) -> Observed<Answer> {
         let target = dial::endpoint(server);
         let mut tls = (*self.dialer.tls).clone();
         tls.resumption = Resumption::disabled();
+        let name = match peer {
+            Peer::Endpoint => self.dialer.name.clone(),
+            Peer::Machine => {
+                tls.dangerous().set_certificate_verifier(self.machines.clone()?);
+                None
+            }
+        };
         if name.is_some() || self.dialer.way(&target)? != Proxy::Direct {
             let dialer = Dialer { tls: Arc::new(tls), name, ..self.dialer.clone() };
             let mut builder = Builder::new(TokioExecutor::new());
@@ -123,29 +140,16 @@ impl Transport {
         }
         #[cfg(feature = "record")]
         let mut tape = record::Tape::of(server, path);
-        let outcome = self.raw(tls, server, &target, path, limit).await;
+        let outcome = async {
+            let headers = self.headers().await?;
+            let authorization = headers.get(AUTHORIZATION).cloned();
+            let raw = Raw { tls, headers, connect_timeout: self.dialer.timeout, timeout: self.timeout };
+            raw.get(server, &target, path, limit).await.map(|answer| concealed(answer, authorization.as_ref()))
+        };
+        let outcome = outcome.await;
         #[cfg(feature = "record")]
         tape.end(outcome.as_ref().map(|answer| (answer.status.as_u16(), answer.date, answer.body.as_slice())));
         outcome
-    }
-
-    async fn raw(
-        &self,
-        tls: ClientConfig,
-        server: &Uri,
-        target: &Endpoint,
-        path: &str,
-        limit: usize,
-    ) -> Observed<Answer> {
-        let headers = self.headers().await?;
-        let authorization = headers.get(AUTHORIZATION).cloned();
-        let raw = Raw { tls, headers, connect_timeout: self.dialer.timeout, timeout: self.timeout };
-        raw.get(server, target, path, limit).await.map(|answer| concealed(answer, authorization.as_ref()))
-    }
-
-    /// `tls-server-name` of the kubeconfig: for the server that the kubeconfig names, not for others.
-    pub(super) fn server_name(&self) -> Option<ServerName<'static>> {
-        self.dialer.name.clone()
     }
 
     /// Asks for one answer, whatever it is. No answer is asked for again, no redirect is followed.
@@ -165,7 +169,7 @@ impl Transport {
         parts.headers.extend(headers);
         let call = async {
             let response = send(client, || Request::from_parts(parts.clone(), Body::from(body.clone()))).await?;
-            read(response, limit).await
+            read(response, limit, &self.long).await
         };
         let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))?;
         Ok(concealed(answer, authorization.as_ref()))
@@ -218,17 +222,26 @@ fn lost_after_answers(error: &kube::Error) -> bool {
     extras.get::<Answered>().is_some_and(Answered::ever)
 }
 
-async fn read(response: Response<Body>, limit: usize) -> Observed<Answer> {
+async fn read(response: Response<Body>, limit: usize, long: &Arc<Semaphore>) -> Observed<Answer> {
     let status = response.status();
     let date = date(response.headers());
     let certificate = response.extensions().get::<Shown>().and_then(|shown| certificate::validity(&shown.0));
-    match Limited::new(response.into_body(), limit).collect().await {
-        Ok(body) => Ok(Answer { status, date, certificate, body: body.to_bytes().into() }),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(Gap::new(GapKind::TooLarge, format!("the answer is longer than {limit} bytes")))
+    let limit = if status == StatusCode::OK { limit } else { limit.min(REFUSAL) };
+    let mut stream = response.into_body();
+    let (mut body, mut leave) = (Vec::new(), None);
+    while let Some(frame) = stream.frame().await {
+        let frame = frame.map_err(|error| cause::of_chain(&error))?;
+        let Some(part) = frame.data_ref() else { continue };
+        if body.len() + part.len() > limit {
+            return Err(Gap::new(GapKind::TooLarge, format!("the answer is longer than {limit} bytes")));
         }
-        Err(error) => Err(cause::of_chain(&*error)),
+        if leave.is_none() && body.len() + part.len() > SHORT {
+            // The semaphore is never closed.
+            leave = Arc::clone(long).acquire_owned().await.ok();
+        }
+        body.extend_from_slice(part);
     }
+    Ok(Answer { status, date, certificate, body, leave })
 }
 
 /// What a server says in a refusal is shown to people, and some server may repeat what it was given.
@@ -247,32 +260,15 @@ pub(super) fn date(headers: &HeaderMap) -> Option<Timestamp> {
     rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
 }
 
-/// The credentials that go into a header: token, token file, basic, exec plugin.
-struct Auth(Option<Arc<AuthLayer>>);
-
-impl Auth {
-    /// kube renews tokens as they expire, and runs plugins on the thread that asks: hence not on a thread of the runtime.
-    async fn header(&self, limit: Duration) -> Observed<Option<HeaderValue>> {
-        let Some(layer) = self.0.clone() else { return Ok(None) };
-        let runtime = tokio::runtime::Handle::current();
-        let fetch = move || {
-            let echo = tower::service_fn(|request: Request<Body>| async move {
-                Ok::<_, tower::BoxError>(Response::new(request.headers().get(AUTHORIZATION).cloned()))
-            });
-            runtime.block_on(layer.layer(echo).oneshot(Request::new(Body::empty())))
-        };
-        match blocking(limit, fetch).await? {
-            Ok(response) => Ok(response.into_body()),
-            Err(error) => Err(gaps::from_auth(&*error)),
-        }
-    }
+fn unusable() -> Gap {
+    Gap::new(GapKind::Unauthenticated, "the credentials cannot be used")
 }
 
-/// Runs on a thread that may block, for a bounded time. A plugin that hangs keeps that thread, not the round.
+/// Runs on a thread that may block, for a bounded time.
 async fn blocking<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Observed<T> {
     match timeout(limit, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(value)) => Ok(value),
-        Ok(Err(_)) => Err(Gap::new(GapKind::Unauthenticated, "the credentials cannot be used")),
+        Ok(Err(_)) => Err(unusable()),
         Err(_) => Err(Gap::new(GapKind::Unauthenticated, format!("no credentials within {limit:?}"))),
     }
 }

@@ -1,12 +1,9 @@
 //! Why a fact of the Kubernetes side is missing though there is a connection: credentials and answers become [`Gap`]s.
 
-use std::error::Error as StdError;
-
 use http::StatusCode;
-use kube::client::AuthError;
 use serde::Deserialize;
 
-use crate::observe::dial::cause::{clean, find};
+use crate::observe::dial::cause::clean;
 use crate::snapshot::{Gap, GapKind};
 
 /// Bytes of a refusal that are looked at.
@@ -15,22 +12,6 @@ const LOOKED_AT: usize = 1200;
 /// The first line of a foreign text, fit for a report.
 pub(crate) fn short(text: &str) -> String {
     clean(text.trim().lines().next().unwrap_or_default())
-}
-
-/// Credentials that have to be fetched first could not be. What a plugin has printed may hold a token and is not repeated.
-pub(crate) fn from_auth(error: &(dyn StdError + 'static)) -> Gap {
-    let text = match find::<AuthError>(error) {
-        Some(AuthError::AuthExecStart(cause)) => format!("the exec plugin cannot be started: {cause}"),
-        Some(AuthError::AuthExecRun { out, .. }) => format!("the exec plugin failed: {}", out.status),
-        Some(AuthError::ReadTokenFile(cause, path)) => {
-            format!("the token file `{}` cannot be read: {cause}", path.display())
-        }
-        Some(AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed) => {
-            "the exec plugin answered no credentials".to_owned()
-        }
-        _ => "the credentials cannot be used".to_owned(),
-    };
-    Gap::new(GapKind::Unauthenticated, short(&text))
 }
 
 /// The body of a refusal (`kind: Status`).
@@ -78,11 +59,5 @@ mod tests {
         );
         assert_eq!(words(&[0xff, 0xfe, b'\n']), "\u{fffd}\u{fffd}");
         assert_eq!(words(b""), "");
-    }
-
-    #[test]
-    fn what_a_plugin_printed_is_not_repeated() {
-        let error = AuthError::AuthExec("token: s3cret".to_owned());
-        assert!(!from_auth(&error).text.contains("s3cret"));
     }
 }

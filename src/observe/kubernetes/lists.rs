@@ -1,18 +1,18 @@
 //! Lists of objects: typed, paginated, bounded, and always read through a quorum.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 use http::StatusCode;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::{ListableResource, Metadata, NamespaceResourceScope, Resource};
+use k8s_openapi::{ListableResource, NamespaceResourceScope, Resource};
 use kube::Client;
 use kube::api::ListParams;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::client::{Answer, Transport};
 use super::gaps;
+use super::wire::{self, Object};
 use crate::snapshot::{Gap, GapKind, Observed};
 
 /// Objects of one page.
@@ -20,19 +20,22 @@ const PAGE: u32 = 500;
 /// Pages of one list: 20,000 objects.
 const PAGES: usize = 40;
 /// Bytes of one page. A Node with its image list and managed fields has 10 to 25 kB.
-const PAGE_BYTES: usize = 32 << 20;
-/// Bytes of one list.
-const LIST_BYTES: usize = 64 << 20;
+const PAGE_BYTES: usize = 16 << 20;
+/// Bytes of one list, of which a small part is kept.
+const LIST_BYTES: usize = 512 << 20;
+/// Bytes that are read where everybody waits; more are read on a thread of their own.
+const AT_ONCE: usize = 128 << 10;
 
 /// A whole list, and the clock of the server when it was taken.
 #[derive(Debug)]
 pub(super) struct Listed<T> {
     pub(super) date: Option<Timestamp>,
+    /// Of the last page.
+    pub(super) last_date: Option<Timestamp>,
     pub(super) items: Vec<Item<T>>,
 }
 
-/// An object as it is kept: read whole, so that one that is not of its kind is found out, and then let go. Typed objects are
-/// large, and a list has thousands.
+/// An object as it is kept: read as one of its kind, so that one that is not is found out, and then let go. A list has thousands.
 #[derive(Debug)]
 pub(super) struct Item<T> {
     pub(super) name: String,
@@ -41,8 +44,8 @@ pub(super) struct Item<T> {
 }
 
 /// What is kept of an object.
-pub(super) trait Kept: Sized {
-    type Object: Kind;
+pub(super) trait Kept: Debug + Send + Sized + 'static {
+    type Object: Object;
 
     fn of(object: Self::Object) -> Self;
 }
@@ -50,32 +53,29 @@ pub(super) trait Kept: Sized {
 impl<'de, T: Kept> Deserialize<'de> for Item<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let object = T::Object::deserialize(deserializer)?;
-        let metadata = Metadata::metadata(&object);
+        let metadata = object.metadata();
         let (name, namespace) = (metadata.name.clone().unwrap_or_default(), metadata.namespace.clone());
         Ok(Self { name, namespace, kept: T::of(object) })
     }
 }
 
-/// Where a list is: kind, namespace, labels.
+/// Where a list is: namespace, labels, fields. Without a namespace, it is of all.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Selection {
-    pub(super) namespace: Option<&'static str>,
-    pub(super) labels: Option<&'static str>,
+pub(super) struct Selection<'a> {
+    pub(super) namespace: Option<&'a str>,
+    pub(super) labels: Option<&'a str>,
+    pub(super) fields: Option<&'a str>,
 }
 
-/// Kinds that we list. kube knows their paths, k8s-openapi their names.
-pub(super) trait Kind:
-    kube::Resource<DynamicType = ()> + ListableResource + Metadata<Ty = ObjectMeta> + DeserializeOwned
-{
-}
-
-impl<K> Kind for K where
-    K: kube::Resource<DynamicType = ()> + ListableResource + Metadata<Ty = ObjectMeta> + DeserializeOwned
-{
-}
+/// The kind of what is listed. kube knows its paths, k8s-openapi its names.
+type Kind<T> = <<T as Kept>::Object as Object>::Kind;
 
 /// Reads a list to its end. A continuation that has expired on the way (410) is begun anew, once.
-pub(super) async fn list<T: Kept>(transport: &Transport, client: &Client, select: Selection) -> Observed<Listed<T>> {
+pub(super) async fn list<T: Kept>(
+    transport: &Transport,
+    client: &Client,
+    select: Selection<'_>,
+) -> Observed<Listed<T>> {
     // Boxed: a request is a large future, and a round has many.
     match Box::pin(pages(transport, client, select)).await? {
         Some(listed) => Ok(listed),
@@ -86,8 +86,8 @@ pub(super) async fn list<T: Kept>(transport: &Transport, client: &Client, select
 }
 
 /// `None`: a continuation has expired.
-async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selection) -> Observed<Option<Listed<T>>> {
-    let mut listed = Listed { date: None, items: Vec::new() };
+async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selection<'_>) -> Observed<Option<Listed<T>>> {
+    let mut listed = Listed { date: None, last_date: None, items: Vec::new() };
     let mut names = BTreeSet::new();
     let mut bytes = 0;
     let mut next: Option<String> = None;
@@ -95,8 +95,9 @@ async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selectio
         // No `resourceVersion`: a list from the server's cache answers without quorum, and lies.
         let mut parameters = ListParams::default().limit(PAGE);
         parameters.label_selector = select.labels.map(str::to_owned);
+        parameters.field_selector = select.fields.map(str::to_owned);
         parameters.continue_token.clone_from(&next);
-        let request = kube::core::Request::new(<T::Object as kube::Resource>::url_path(&(), select.namespace))
+        let request = kube::core::Request::new(<Kind<T> as kube::Resource>::url_path(&(), select.namespace))
             .list(&parameters)
             .map_err(|error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string())))?;
         let answer = transport.ask(client, request, PAGE_BYTES.min(LIST_BYTES - bytes)).await?;
@@ -107,11 +108,13 @@ async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selectio
         if page == 0 {
             listed.date = answer.date;
         }
-        let (items, more) = parse::<T>(&answer, select.namespace)?;
+        listed.last_date = answer.date;
+        let (items, more) = read::<T>(answer, select.namespace).await?;
+        transport.budget.pay(&items)?;
         for item in &items {
             // Whoever repeats a page keeps another one back.
-            if let Some(name) = names.replace(item.name.clone()) {
-                let text = format!("`{}` has `{name}` twice", T::Object::LIST_KIND);
+            if let Some((_, name)) = names.replace((item.namespace.clone(), item.name.clone())) {
+                let text = format!("`{}` has `{name}` twice", Kind::<T>::LIST_KIND);
                 return Err(Gap::new(GapKind::Malformed, gaps::short(&text)));
             }
         }
@@ -131,8 +134,7 @@ struct Page<T> {
     api_version: String,
     #[serde(default)]
     metadata: PageMeta,
-    /// Has to be there, and may be `null`, which is Go's empty list.
-    #[serde(bound(deserialize = "T: Deserialize<'de>"), deserialize_with = "nullable")]
+    #[serde(bound(deserialize = "T: Deserialize<'de>"), deserialize_with = "wire::objects")]
     items: Vec<T>,
 }
 
@@ -142,8 +144,13 @@ struct PageMeta {
     next: Option<String>,
 }
 
-fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+async fn read<T: Kept>(answer: Answer, namespace: Option<&str>) -> Observed<(Vec<Item<T>>, Option<String>)> {
+    if answer.body.len() < AT_ONCE {
+        return parse(&answer, namespace);
+    }
+    let namespace = namespace.map(str::to_owned);
+    let parsed = tokio::task::spawn_blocking(move || parse(&answer, namespace.as_deref())).await;
+    parsed.unwrap_or_else(|_| Err(Gap::new(GapKind::Malformed, "the answer cannot be read")))
 }
 
 fn parse<T: Kept>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<Item<T>>, Option<String>)> {
@@ -151,9 +158,12 @@ fn parse<T: Kept>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<Ite
         return Err(gaps::from_status(answer.status, &answer.body));
     }
     let malformed = |text: &str| Gap::new(GapKind::Malformed, gaps::short(text));
-    let page: Page<Item<T>> = serde_json::from_slice(&answer.body).map_err(|error| malformed(&error.to_string()))?;
-    let kind = T::Object::LIST_KIND;
-    if (page.kind.as_str(), page.api_version.as_str()) != (kind, <T::Object as Resource>::API_VERSION) {
+    let page: Page<Item<T>> = wire::page(&answer.body).map_err(|error| match error.to_string() {
+        text if text.contains(wire::TOO_MANY) => Gap::new(GapKind::TooLarge, gaps::short(&text)),
+        text => malformed(&text),
+    })?;
+    let kind = Kind::<T>::LIST_KIND;
+    if (page.kind.as_str(), page.api_version.as_str()) != (kind, <Kind<T> as Resource>::API_VERSION) {
         let (is, of) = (gaps::short(&page.kind), gaps::short(&page.api_version));
         return Err(malformed(&format!("asked for `{kind}`, answered `{is}` of `{of}`")));
     }
@@ -172,11 +182,11 @@ fn parse<T: Kept>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<Ite
 pub(super) async fn list_in<T>(
     transport: &Transport,
     client: &Client,
-    namespace: &'static str,
-    labels: Option<&'static str>,
+    namespace: &str,
+    labels: Option<&str>,
 ) -> Observed<Listed<T>>
 where
-    T: Kept<Object: Resource<Scope = NamespaceResourceScope>>,
+    T: Kept<Object: Object<Kind: Resource<Scope = NamespaceResourceScope>>>,
 {
-    list(transport, client, Selection { namespace: Some(namespace), labels }).await
+    list(transport, client, Selection { namespace: Some(namespace), labels, fields: None }).await
 }

@@ -1,19 +1,24 @@
 //! What the Kubernetes API says: `/readyz` of its servers, and lists of objects.
 
+mod auth;
 mod client;
 mod dial;
+mod extensions;
 mod gaps;
 mod lists;
 mod objects;
+mod peer;
+mod plugin;
 mod probe;
 mod raw;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
@@ -22,14 +27,26 @@ use kube::{Client, Config};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::checks::Fact;
+use crate::config::endpoint;
 use crate::config::proxy::Routes;
+use crate::model::Fact;
+use crate::observe::budget::Budget;
 use crate::observe::dial::cause;
-use crate::snapshot::{Gap, Kubernetes, KubernetesCredentials, Leases, Observed, Readyz, ServiceEndpoint};
+use crate::observe::fill;
+use crate::snapshot::{
+    Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed, Pod, PodEvent, Readyz,
+    ServiceEndpoint, StartingPod, Webhook, Workload,
+};
 use client::Transport;
+use extensions::{Mutating, Validating, is_label};
+use futures::future::join_all;
 use lists::{Kept, Listed, Selection, list, list_in};
+use objects::{Ages, Since, StartedPod, aged};
+use peer::Peer;
+use wire::{Object, apps, core};
 
 pub(crate) use gaps::short;
+pub(crate) use plugin::abandon;
 
 const SYSTEM: &str = "kube-system";
 const NODE_LEASES: &str = "kube-node-lease";
@@ -121,52 +138,49 @@ impl KubeClient {
         Ok(Self { credentials, server: config.cluster_url, transport, lists, in_flight: Semaphore::new(IN_FLIGHT) })
     }
 
-    /// Everything of `facts` but the single servers, at once. `known` decides which leases have moved.
-    pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases) -> Kubernetes {
-        let (
-            endpoint,
-            nodes,
-            pods,
-            daemon_sets,
-            deployments,
-            dns_endpoints,
-            api_endpoints,
-            signing_requests,
-            (node_leases, system_leases),
-        ) = tokio::join!(
-            wanted(facts, Fact::EndpointReadyz, self.endpoint()),
-            wanted(facts, Fact::KubeNodes, self.everywhere()),
-            wanted(facts, Fact::Pods, self.system()),
-            wanted(facts, Fact::DaemonSets, self.system()),
-            wanted(facts, Fact::Deployments, self.system()),
-            wanted(facts, Fact::DnsEndpoints, self.endpoints(SYSTEM, "kubernetes.io/service-name=kube-dns")),
-            wanted(facts, Fact::ApiEndpoints, self.endpoints("default", "kubernetes.io/service-name=kubernetes")),
-            wanted(facts, Fact::SigningRequests, self.everywhere()),
-            self.leases(facts, known),
-        );
-        Kubernetes {
-            endpoint,
-            nodes,
-            node_leases,
-            system_leases,
-            pods,
-            daemon_sets,
-            deployments,
-            dns_endpoints,
-            api_endpoints,
-            signing_requests,
-            ..unasked(Ok(self.credentials.clone()), Vec::new())
-        }
+    /// What it keeps is paid from `budget`.
+    pub(crate) fn within(mut self, budget: &Arc<Budget>) -> Self {
+        self.transport.budget = Arc::clone(budget);
+        self
     }
 
-    /// `/readyz` of one API server, verified as what was dialled.
+    /// Everything of `facts` but the single servers, at once. `known` decides which leases have moved.
+    pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases) -> Kubernetes {
+        let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
+        let wants = |fact: Fact| facts.contains(&fact);
+        let dns = self.endpoints(SYSTEM, "kubernetes.io/service-name=kube-dns");
+        let api = self.endpoints("default", "kubernetes.io/service-name=kubernetes");
+        let (workloads, starting);
+        (
+            (seen.node_leases, seen.system_leases),
+            (seen.validating_webhooks, seen.mutating_webhooks, seen.webhook_endpoints),
+            workloads,
+            starting,
+            ..,
+        ) = tokio::join!(
+            self.leases(facts, known),
+            // Boxed: it has a request for each namespace.
+            Box::pin(self.webhooks(facts)),
+            Box::pin(self.workloads(facts)),
+            Box::pin(self.starting(facts)),
+            fill(&mut seen.endpoint, wants(Fact::EndpointReadyz), self.endpoint()),
+            fill(&mut seen.nodes, wants(Fact::KubeNodes), self.nodes()),
+            fill(&mut seen.pods, wants(Fact::Pods), self.aged::<_, core::Pod>(SYSTEM)),
+            fill(&mut seen.dns_endpoints, wants(Fact::DnsEndpoints), dns),
+            fill(&mut seen.api_endpoints, wants(Fact::ApiEndpoints), api),
+            fill(&mut seen.signing_requests, wants(Fact::SigningRequests), self.everywhere()),
+            fill(&mut seen.api_services, wants(Fact::ApiServices), self.everywhere()),
+        );
+        ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces) = workloads;
+        (seen.starting_pods, seen.pod_events) = starting;
+        seen
+    }
+
+    /// `/readyz` of one API server, verified as what was dialed and as an API server.
     pub(crate) async fn server(&self, host: &str, port: u16) -> Observed<Readyz> {
-        let authority = match host.parse::<IpAddr>() {
-            Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),
-            _ => format!("{host}:{port}"),
-        };
+        let authority = endpoint::with_port(host, port);
         let server: Uri = format!("https://{authority}/").parse().map_err(|_| cause::no_name(host))?;
-        self.limited(probe::readyz(&self.transport, &server, None, format!("https://{authority}"))).await
+        self.limited(probe::readyz(&self.transport, &server, Peer::Machine, format!("https://{authority}"))).await
     }
 
     /// Node leases and system leases alone, as far as `facts` names them: for a second sample within a round.
@@ -187,10 +201,26 @@ impl KubeClient {
         )
     }
 
+    /// One pod, if it is there.
+    pub(crate) async fn pod(&self, namespace: &str, name: &str) -> Observed<Option<Pod>> {
+        // What is no name leads nowhere, and must not lead elsewhere.
+        if !is_label(namespace) || !name.split('.').all(is_label) {
+            return Ok(None);
+        }
+        let fields = format!("metadata.name={name}");
+        let select = Selection { namespace: Some(namespace), fields: Some(&fields), ..Selection::default() };
+        let found = aged::<Pod, core::Pod>(self.limited(list(&self.transport, &self.lists, select)).await?);
+        Ok(found.into_iter().find(|pod| pod.name == name))
+    }
+
     async fn endpoint(&self) -> Observed<Readyz> {
         // Not the URL itself: its path and query may be anything.
         let shown = self.credentials.server.trim_end_matches('/').to_owned();
-        self.limited(probe::readyz(&self.transport, &self.server, self.transport.server_name(), shown)).await
+        self.limited(probe::readyz(&self.transport, &self.server, Peer::Endpoint, shown)).await
+    }
+
+    async fn nodes(&self) -> Observed<Vec<KubeNode>> {
+        Ok(objects::nodes(self.limited(list(&self.transport, &self.lists, Selection::default())).await?))
     }
 
     /// All objects of a kind that has no namespace.
@@ -198,17 +228,133 @@ impl KubeClient {
         Ok(kept(self.limited(list(&self.transport, &self.lists, Selection::default())).await?).collect())
     }
 
-    async fn endpoints(&self, namespace: &'static str, labels: &'static str) -> Observed<Vec<ServiceEndpoint>> {
+    /// Both kinds of webhooks, and then the endpoints of the Services that they name, all at once.
+    async fn webhooks(&self, facts: &BTreeSet<Fact>) -> Webhooks {
+        let validating = async { Ok(self.everywhere::<Validating>().await?.into_iter().flat_map(|it| it.0).collect()) };
+        let mutating = async { Ok(self.everywhere::<Mutating>().await?.into_iter().flat_map(|it| it.0).collect()) };
+        let (validating, mutating): (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>) = tokio::join!(
+            wanted(facts, Fact::ValidatingWebhooks, validating),
+            wanted(facts, Fact::MutatingWebhooks, mutating),
+        );
+        let hooks = validating.iter().chain(&mutating).flatten();
+        let services: BTreeSet<_> = hooks.filter_map(|hook| hook.service.clone()).collect();
+        let endpoints = services.into_iter().map(async |service| {
+            let (namespace, name) = &service;
+            // There is no Service of such a name, and so nothing behind it.
+            if !is_label(namespace) || !is_label(name) {
+                return (service, Ok(Vec::new()));
+            }
+            let labels = format!("kubernetes.io/service-name={name}");
+            let endpoints = wanted(facts, Fact::WebhookEndpoints, self.endpoints(namespace, &labels)).await;
+            (service, endpoints)
+        });
+        let endpoints = join_all(endpoints).await.into_iter().collect();
+        (validating, mutating, endpoints)
+    }
+
+    async fn endpoints(&self, namespace: &str, labels: &str) -> Observed<Vec<ServiceEndpoint>> {
         let slices = list_in::<Vec<ServiceEndpoint>>(&self.transport, &self.lists, namespace, Some(labels));
         Ok(kept(self.limited(slices).await?).flatten().collect())
     }
 
-    /// All objects of a kind in `kube-system`.
-    async fn system<T>(&self) -> Observed<Vec<T>>
+    /// All objects of a kind in a namespace, and how long each is as it is.
+    async fn aged<T: Ages, K>(&self, namespace: &str) -> Observed<Vec<T>>
     where
-        T: Kept<Object: Resource<Scope = NamespaceResourceScope>>,
+        Since<T, K>: Kept<Object: Object<Kind: Resource<Scope = NamespaceResourceScope>>>,
     {
-        Ok(kept(self.limited(list_in(&self.transport, &self.lists, SYSTEM, None)).await?).collect())
+        Ok(aged::<T, K>(self.limited(list_in(&self.transport, &self.lists, namespace, None)).await?))
+    }
+
+    /// What runs in `kube-system` and in the namespaces of the network plugin, which its DaemonSet shows. What cannot be read of
+    /// the latter leaves `kube-system` as it is.
+    async fn workloads(&self, facts: &BTreeSet<Fact>) -> ([Observed<Vec<Workload>>; 3], Observed<Vec<String>>) {
+        let (sets, mut deployments, mut stateful_sets) = tokio::join!(
+            wanted(facts, Fact::DaemonSets, self.daemon_sets()),
+            wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(SYSTEM)),
+            wanted(facts, Fact::StatefulSets, self.aged::<_, apps::StatefulSet>(SYSTEM)),
+        );
+        let (sets, all) = match sets {
+            Ok((sets, all)) => (Ok(sets), all),
+            Err(gap) => (Err(gap.clone()), Err(gap)),
+        };
+        let mut namespaces = all.map(|()| network_namespaces(sets.iter().flatten()));
+        for namespace in namespaces.clone().into_iter().flatten() {
+            let (more, others) = tokio::join!(
+                wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(&namespace)),
+                wanted(facts, Fact::StatefulSets, self.aged::<_, apps::StatefulSet>(&namespace)),
+            );
+            for (list, part) in [(&mut deployments, more), (&mut stateful_sets, others)] {
+                match part {
+                    Ok(part) => list.iter_mut().for_each(|list| list.extend(part.iter().cloned())),
+                    Err(gap) => namespaces = Err(gap),
+                }
+            }
+        }
+        let is_system = |set: &Workload| {
+            set.namespace == SYSTEM || namespaces.iter().flatten().any(|namespace| *namespace == set.namespace)
+        };
+        ([sets.map(|sets| sets.into_iter().filter(is_system).collect()), deployments, stateful_sets], namespaces)
+    }
+
+    /// DaemonSets of all namespaces or, with the right to those of `kube-system` alone, of that one and why there are no others.
+    async fn daemon_sets(&self) -> Observed<(Vec<Workload>, Observed<()>)> {
+        let all = self.limited(list(&self.transport, &self.lists, Selection::default())).await;
+        match all {
+            Ok(all) => Ok((aged::<Workload, apps::DaemonSet>(all), Ok(()))),
+            Err(gap) if matches!(gap.kind, GapKind::Forbidden | GapKind::TooLarge) => {
+                Ok((self.aged::<_, apps::DaemonSet>(SYSTEM).await?, Err(gap)))
+            }
+            Err(gap) => Err(gap),
+        }
+    }
+
+    /// Pods that wait for their sandbox, and what happened to them if one has waited for long.
+    async fn starting(&self, facts: &BTreeSet<Fact>) -> (Observed<Vec<StartingPod>>, Observed<Vec<PodEvent>>) {
+        let pods = async {
+            let fields = Some("status.phase=Pending,spec.nodeName!=");
+            let pending = list(&self.transport, &self.lists, Selection { fields, ..Selection::default() });
+            let pods = aged::<Option<StartingPod>, core::Pod>(self.limited(pending).await?);
+            Ok(pods.into_iter().flatten().collect::<Vec<_>>())
+        };
+        let pods = wanted(facts, Fact::StartingPods, pods).await;
+        if !pods.iter().flatten().any(StartingPod::is_late) {
+            return (pods, Err(Gap::not_asked()));
+        }
+        let events = async {
+            // Without those that every pod has, or that come after the sandbox.
+            let fields = Some(
+                "involvedObject.kind=Pod,reason!=Scheduled,reason!=Pulled,reason!=Created,reason!=Started,reason!=Killing,\
+                 reason!=BackOff,reason!=Unhealthy",
+            );
+            let events = list(&self.transport, &self.lists, Selection { fields, ..Selection::default() });
+            Ok(kept::<Option<PodEvent>>(self.limited(events).await?).flatten().collect())
+        };
+        tokio::join!(self.overtaken(pods), wanted(facts, Fact::PodEvents, events))
+    }
+
+    /// Which pods have been given to the same node later than one that is late, and have their sandbox. What cannot be read of
+    /// them excuses nothing.
+    async fn overtaken(&self, mut pods: Observed<Vec<StartingPod>>) -> Observed<Vec<StartingPod>> {
+        let late = || pods.iter().flatten().filter(|pod| pod.is_late());
+        let nodes: BTreeSet<String> = late().map(|pod| pod.node.clone()).collect();
+        if nodes.len() <= LOOKED_AT {
+            let started = join_all(nodes.iter().map(async |node| {
+                let fields = format!("spec.nodeName={node},status.phase=Running");
+                let running = Selection { fields: Some(&fields), ..Selection::default() };
+                let running = self.limited(list(&self.transport, &self.lists, running)).await?;
+                Ok(aged::<Option<StartedPod>, core::Pod>(running).into_iter().flatten().collect::<Vec<_>>())
+            }));
+            let started: Vec<Observed<Vec<StartedPod>>> = started.await;
+            for pod in pods.iter_mut().flatten() {
+                let is_later = |other: &&StartedPod| {
+                    let ages = other.has_run_for.zip(pod.waiting_for);
+                    other.node == pod.node && ages.is_some_and(|(other, waiting)| other < waiting)
+                };
+                let later = started.iter().flatten().flatten().filter(is_later);
+                pod.overtaken_by = later.min_by_key(|other| other.has_run_for).map(|other| other.name.clone());
+            }
+        }
+        pods
     }
 
     async fn limited<T>(&self, call: impl Future<Output = Observed<T>>) -> Observed<T> {
@@ -218,6 +364,37 @@ impl KubeClient {
         let _permit = self.in_flight.acquire().await;
         call.await
     }
+}
+
+/// Validating ones, mutating ones, and the endpoints of their Services.
+type Webhooks =
+    (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>, BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>);
+
+/// On more nodes than these, no pod's own trouble is looked for.
+const LOOKED_AT: usize = 8;
+
+/// DaemonSets of Cilium, Calico, Canal, kube-router and flannel, by their name or label.
+const NETWORK_PLUGINS: [&str; 7] =
+    ["cilium", "calico-node", "canal", "kube-router", "kube-flannel", "kube-flannel-ds", "flannel"];
+
+/// The namespaces of the network plugin beside `kube-system`.
+fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<String> {
+    let is_plugin = |set: &&Workload| {
+        let labels = ["k8s-app", "app"].iter().filter_map(|key| set.labels.get(*key));
+        labels.chain([&set.name]).any(|name| NETWORK_PLUGINS.contains(&name.as_str()))
+    };
+    let own = sets.filter(is_plugin).map(|set| set.namespace.as_str());
+    // The operator of Calico has one of its own, and so has what it serves.
+    let with_operator = |namespace| match namespace {
+        "calico-system" => vec![namespace, "tigera-operator", "calico-apiserver"],
+        _ => vec![namespace],
+    };
+    let all: BTreeSet<&str> = own.flat_map(with_operator).filter(|namespace| *namespace != SYSTEM).collect();
+    all.into_iter().map(str::to_owned).collect()
+}
+
+async fn wanted<T>(facts: &BTreeSet<Fact>, fact: Fact, ask: impl Future<Output = Observed<T>>) -> Observed<T> {
+    if facts.contains(&fact) { ask.await } else { Err(Gap::not_asked()) }
 }
 
 fn kept<T>(listed: Listed<T>) -> impl Iterator<Item = T> {
@@ -239,14 +416,19 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         node_leases: gap(),
         system_leases: gap(),
         pods: gap(),
+        user_pods: BTreeMap::new(),
         daemon_sets: gap(),
         deployments: gap(),
+        stateful_sets: gap(),
+        plugin_namespaces: gap(),
+        starting_pods: gap(),
+        pod_events: gap(),
         dns_endpoints: gap(),
         api_endpoints: gap(),
         signing_requests: gap(),
+        validating_webhooks: gap(),
+        mutating_webhooks: gap(),
+        webhook_endpoints: BTreeMap::new(),
+        api_services: gap(),
     }
-}
-
-async fn wanted<T>(facts: &BTreeSet<Fact>, fact: Fact, ask: impl Future<Output = Observed<T>>) -> Observed<T> {
-    if facts.contains(&fact) { ask.await } else { Err(Gap::not_asked()) }
 }

@@ -1,21 +1,20 @@
 //! Kubernetes objects become facts: only what some judge reads is kept.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1 as apps;
-use k8s_openapi::api::certificates::v1 as certificates;
-use k8s_openapi::api::coordination::v1 as coordination;
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::discovery::v1 as discovery;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use jiff::Timestamp;
 
+use super::gaps::short;
 use super::lists::{Item, Kept, Listed};
-use crate::report::sanitise::without_secrets;
+use super::wire::meta::{MicroTime, ObjectMeta, Time};
+use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
-    Condition, ContainerState, DaemonSet, Deployment, KubeNode, Lease, Leases, Pod, PodState, ServiceEndpoint,
-    SigningRequest,
+    Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, ServiceEndpoint, SigningRequest,
+    StartingPod, Taint, Workload,
 };
+use crate::text::sanitize::without_secrets;
 
 /// Lists make sure that there is one.
 fn name(metadata: &ObjectMeta) -> String {
@@ -30,6 +29,23 @@ fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
+/// Taint of a node that the cluster autoscaler is about to delete. Its value is the time at which that began.
+const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// Since when a node is being removed.
+fn leaving_since(metadata: &ObjectMeta, taints: &[core::Taint]) -> Option<Timestamp> {
+    let marked = taints.iter().filter(|taint| taint.key == AUTOSCALER_TAINT).filter_map(|taint| {
+        let told = taint.value.as_ref().and_then(|seconds| Timestamp::from_second(seconds.parse().ok()?).ok());
+        told.or(taint.time_added.as_ref().map(|time| time.0))
+    });
+    marked.chain(metadata.deletion_timestamp.as_ref().map(|time| time.0)).min()
+}
+
+/// Node objects, and when they were told.
+pub(super) fn nodes(listed: Listed<KubeNode>) -> Vec<KubeNode> {
+    listed.items.into_iter().map(|item| KubeNode { told: listed.date, ..item.kept }).collect()
+}
+
 impl Kept for KubeNode {
     type Object = core::Node;
 
@@ -38,6 +54,7 @@ impl Kept for KubeNode {
         let spec = node.spec.unwrap_or_default();
         let status = node.status.unwrap_or_default();
         let info = status.node_info.unwrap_or_default();
+        let leaving_since = leaving_since(&metadata, spec.taints.as_deref().unwrap_or_default());
         let label = |key: &str| metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
         let addresses = status.addresses.unwrap_or_default();
         let of = |types: &[&str]| {
@@ -54,7 +71,12 @@ impl Kept for KubeNode {
             kubelet_version: info.kubelet_version,
             unschedulable: spec.unschedulable.unwrap_or_default(),
             cordoned_by_talos: annotation(&metadata, "talos.dev/cordoned") == Some("true"),
-            taints: spec.taints.unwrap_or_default().into_iter().map(|taint| taint.key).collect(),
+            taints: spec
+                .taints
+                .unwrap_or_default()
+                .into_iter()
+                .map(|taint| Taint { key: taint.key, effect: taint.effect })
+                .collect(),
             conditions: status
                 .conditions
                 .unwrap_or_default()
@@ -67,6 +89,9 @@ impl Kept for KubeNode {
                 })
                 .collect(),
             deleting: metadata.deletion_timestamp.is_some(),
+            leaving_since,
+            // The list knows.
+            told: None,
             created: metadata.creation_timestamp.map(|time| time.0),
         }
     }
@@ -81,7 +106,7 @@ impl Kept for Pod {
         let mut state = pod_state(pod.status.unwrap_or_default());
         // The runtime may call an image by its digest alone, and the specification says which version that is.
         for container in state.containers.iter_mut().filter(|container| !has_tag(&container.image)) {
-            let asked = spec.containers.iter().find(|asked| asked.name == container.name);
+            let asked = spec.containers.iter().flatten().find(|asked| asked.name == container.name);
             container.image = asked.and_then(|asked| asked.image.clone()).unwrap_or_default();
         }
         Self {
@@ -91,9 +116,195 @@ impl Kept for Pod {
             labels: labels(&metadata),
             mirror: annotation(&metadata, "kubernetes.io/config.mirror").is_some(),
             deleting: metadata.deletion_timestamp.is_some(),
-            leader_elect: leader_elect(&spec.containers),
+            leader_elect: leader_elect(spec.containers.as_deref().unwrap_or_default()),
+            unready_for: None,
             state,
         }
+    }
+}
+
+/// What is kept of an object of kind `K`, and since when it is as it is: how long that is, only the whole answer tells, which has
+/// the server's clock.
+#[derive(Debug)]
+pub(super) struct Since<T, K> {
+    kept: T,
+    began: Option<Timestamp>,
+    kind: PhantomData<K>,
+}
+
+impl<T, K> Since<T, K> {
+    fn new(kept: T, began: Option<Timestamp>) -> Self {
+        Self { kept, began, kind: PhantomData }
+    }
+}
+
+/// What tells how long it is as it is.
+pub(super) trait Ages {
+    fn set_age(&mut self, age: Option<Duration>);
+}
+
+impl Ages for Pod {
+    fn set_age(&mut self, age: Option<Duration>) {
+        self.unready_for = age;
+    }
+}
+
+impl Ages for Option<StartingPod> {
+    fn set_age(&mut self, age: Option<Duration>) {
+        if let Some(pod) = self {
+            pod.waiting_for = age;
+        }
+    }
+}
+
+impl Ages for Workload {
+    fn set_age(&mut self, age: Option<Duration>) {
+        self.unchanged_for = age;
+    }
+}
+
+/// All of a list, by the clock of the server that answered.
+pub(super) fn aged<T: Ages, K>(listed: Listed<Since<T, K>>) -> Vec<T> {
+    let date = listed.date;
+    let aged = |Item { kept: Since { mut kept, began, .. }, .. }: Item<Since<T, K>>| {
+        // What is of the future is new.
+        kept.set_age(date.zip(began).map(|(date, began)| Duration::try_from(date - began).unwrap_or_default()));
+        kept
+    };
+    listed.items.into_iter().map(aged).collect()
+}
+
+impl Kept for Since<Pod, core::Pod> {
+    type Object = core::Pod;
+
+    fn of(pod: core::Pod) -> Self {
+        let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let ready = conditions.find(|condition| condition.type_ == "Ready");
+        let turned = ready.and_then(|condition| condition.last_transition_time.as_ref());
+        let since = turned.or(pod.metadata.creation_timestamp.as_ref()).map(|Time(time)| *time);
+        let is_ready = ready.is_some_and(|condition| condition.status == "True");
+        Self::new(Pod::of(pod), since.filter(|_| !is_ready))
+    }
+}
+
+/// `None`: it is not on its way, or it has its sandbox.
+impl Kept for Since<Option<StartingPod>, core::Pod> {
+    type Object = core::Pod;
+
+    fn of(pod: core::Pod) -> Self {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let bound = conditions.filter(|condition| condition.type_ == "PodScheduled" && condition.status == "True");
+        let bound = bound.filter_map(|condition| condition.last_transition_time.as_ref()).min();
+        let since = bound.or(pod.metadata.creation_timestamp.as_ref()).map(|Time(time)| *time);
+        Self::new(starting(pod), since)
+    }
+}
+
+fn starting(pod: core::Pod) -> Option<StartingPod> {
+    let (metadata, status) = (pod.metadata, pod.status.unwrap_or_default());
+    let spec = pod.spec.unwrap_or_default();
+    let is_mirror = annotation(&metadata, "kubernetes.io/config.mirror").is_some();
+    let is_pending = status.phase.as_deref() == Some("Pending");
+    // Of which kubelets before 1.29 do not tell. The address of a pod in the host's network is there before.
+    let mut conditions = status.conditions.iter().flatten();
+    let told = conditions.find(|condition| condition.type_ == "PodReadyToStartContainers");
+    let has_address = status.pod_ip.is_some() && spec.host_network != Some(true);
+    let has_sandbox = told.is_some_and(|told| told.status == "True") || has_address;
+    let statuses = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let waits = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
+    let mut says = None;
+    for state in statuses.filter_map(|container| container.state.as_ref()) {
+        match &state.waiting {
+            Some(waiting) if waiting.reason.as_deref().is_none_or(waits) => {
+                says = says.or(waiting.message.as_deref().or(waiting.reason.as_deref()));
+            }
+            // A container that has got further has a sandbox.
+            _ => return None,
+        }
+    }
+    (is_pending && !is_mirror && !has_sandbox && metadata.deletion_timestamp.is_none()).then_some(())?;
+    Some(StartingPod {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: name(&metadata),
+        node: spec.node_name.filter(|node| !node.is_empty())?,
+        waiting_for: None,
+        has_own_volumes: spec.volumes.iter().flatten().any(is_own),
+        overtaken_by: None,
+        says: says.map_or_else(|| "its kubelet has not reported it".to_owned(), |says| short(&without_secrets(says))),
+    })
+}
+
+/// Somebody has to provide it. What every pod mounts by itself, each node has.
+fn is_own(volume: &core::Volume) -> bool {
+    let always = |source: &core::VolumeProjection| {
+        let root_ca = source.config_map.as_ref().is_some_and(|map| map.name == "kube-root-ca.crt");
+        root_ca || source.service_account_token.is_some() || source.downward_api.is_some()
+    };
+    let is_projected = volume.projected.as_ref().is_some_and(|it| it.sources.iter().flatten().all(always));
+    !is_projected && volume.empty_dir.is_none() && volume.downward_api.is_none()
+}
+
+/// A pod with a network of its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct StartedPod {
+    /// With its namespace.
+    pub(super) name: String,
+    pub(super) node: String,
+    /// Since it has its sandbox.
+    pub(super) has_run_for: Option<Duration>,
+}
+
+/// `None`: it has no sandbox, or nothing says since when, or the network is the host's.
+impl Kept for Since<Option<StartedPod>, core::Pod> {
+    type Object = core::Pod;
+
+    fn of(pod: core::Pod) -> Self {
+        let since = sandboxed_at(&pod);
+        let (metadata, spec) = (pod.metadata, pod.spec.unwrap_or_default());
+        let started = StartedPod {
+            name: format!("{}/{}", metadata.namespace.as_deref().unwrap_or_default(), name(&metadata)),
+            node: spec.node_name.unwrap_or_default(),
+            has_run_for: None,
+        };
+        Self::new((since.is_some() && spec.host_network != Some(true)).then_some(started), since)
+    }
+}
+
+fn sandboxed_at(pod: &core::Pod) -> Option<Timestamp> {
+    let status = pod.status.as_ref()?;
+    let told = status.conditions.iter().flatten().find(|it| it.type_ == "PodReadyToStartContainers");
+    let at = match told {
+        Some(told) => told.last_transition_time.as_ref().filter(|_| told.status == "True"),
+        None => status.start_time.as_ref().filter(|_| status.pod_ip.is_some()),
+    };
+    at.map(|Time(time)| *time)
+}
+
+impl Ages for Option<StartedPod> {
+    fn set_age(&mut self, age: Option<Duration>) {
+        if let Some(pod) = self {
+            pod.has_run_for = age;
+        }
+    }
+}
+
+/// `None`: it is about something else.
+impl Kept for Option<PodEvent> {
+    type Object = core::Event;
+
+    fn of(event: core::Event) -> Self {
+        let about = event.involved_object;
+        (about.kind.as_deref() == Some("Pod")).then_some(())?;
+        let micro = [event.event_time, event.series.and_then(|series| series.last_observed_time)];
+        let seconds = [event.last_timestamp, event.metadata.creation_timestamp];
+        let times = micro.into_iter().flatten().map(|MicroTime(time)| time);
+        Some(PodEvent {
+            namespace: about.namespace.unwrap_or_default(),
+            pod: about.name.unwrap_or_default(),
+            reason: event.reason.unwrap_or_default(),
+            message: short(&without_secrets(&event.message.unwrap_or_default())),
+            at: times.chain(seconds.into_iter().flatten().map(|Time(time)| time)).max(),
+        })
     }
 }
 
@@ -159,6 +370,7 @@ fn container(status: core::ContainerStatus) -> ContainerState {
         waiting_reason: waiting.reason,
         waiting_message: waiting.message.as_deref().map(without_secrets),
         exit_code: terminated.as_ref().map(|terminated| terminated.exit_code),
+        finished: terminated.as_ref().and_then(|terminated| Some(terminated.finished_at.as_ref()?.0)),
         termination_reason: terminated.as_ref().and_then(|terminated| terminated.reason.clone()),
         termination_message: terminated.and_then(|it| it.message).as_deref().map(without_secrets),
     }
@@ -176,6 +388,11 @@ impl Kept for Lease {
             resource_version: lease.metadata.resource_version.unwrap_or_default(),
             hostname: lease.metadata.labels.and_then(|mut labels| labels.remove("kubernetes.io/hostname")),
             holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
+            lasts: spec
+                .lease_duration_seconds
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .filter(|seconds| *seconds > 0)
+                .map(Duration::from_secs),
         }
     }
 }
@@ -186,36 +403,82 @@ pub(super) fn leases(listed: Listed<Lease>, moved_within: impl Fn(&str, &str) ->
         let moved_within = moved_within(&item.name, &item.kept.resource_version);
         (item.name, Lease { moved_within, ..item.kept })
     };
-    Leases { date: listed.date, by_name: listed.items.into_iter().map(lease).collect() }
+    let (date, last_date) = (listed.date, listed.last_date);
+    Leases { date, last_date, by_name: listed.items.into_iter().map(lease).collect() }
 }
 
-impl Kept for DaemonSet {
+/// Whoever writes to an object leaves its name and the time there.
+fn changed(metadata: &ObjectMeta) -> Option<Timestamp> {
+    let times = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
+    times.map(|Time(time)| *time).max()
+}
+
+impl Kept for Since<Workload, apps::DaemonSet> {
     type Object = apps::DaemonSet;
 
     fn of(set: apps::DaemonSet) -> Self {
         let status = set.status.unwrap_or_default();
-        Self {
-            name: name(&set.metadata),
-            labels: labels(&set.metadata),
-            generation: set.metadata.generation.unwrap_or_default(),
+        let workload = Workload {
             observed_generation: status.observed_generation,
             desired: status.desired_number_scheduled,
             available: status.number_available.unwrap_or_default(),
-        }
+            ..workload(&set.metadata)
+        };
+        Self::new(workload, changed(&set.metadata))
     }
 }
 
-impl Kept for Deployment {
+impl Kept for Since<Workload, apps::Deployment> {
     type Object = apps::Deployment;
 
     fn of(deployment: apps::Deployment) -> Self {
-        Self {
-            name: name(&deployment.metadata),
-            labels: labels(&deployment.metadata),
-            // The API server's default is one.
-            replicas: deployment.spec.and_then(|spec| spec.replicas).unwrap_or(1),
-            available: deployment.status.and_then(|status| status.available_replicas).unwrap_or_default(),
-        }
+        let status = deployment.status.unwrap_or_default();
+        let mut conditions = status.conditions.into_iter().flatten();
+        let given_up = conditions.find(|condition| condition.type_ == "Progressing" && condition.status == "False");
+        let workload = Workload {
+            observed_generation: status.observed_generation,
+            desired: replicas(deployment.spec.and_then(|spec| spec.replicas)),
+            available: status.available_replicas.unwrap_or_default(),
+            given_up: given_up
+                .map(|condition| without_secrets(&condition.message.or(condition.reason).unwrap_or_default())),
+            ..workload(&deployment.metadata)
+        };
+        Self::new(workload, changed(&deployment.metadata))
+    }
+}
+
+impl Kept for Since<Workload, apps::StatefulSet> {
+    type Object = apps::StatefulSet;
+
+    fn of(set: apps::StatefulSet) -> Self {
+        let status = set.status.unwrap_or_default();
+        let workload = Workload {
+            observed_generation: status.observed_generation,
+            desired: replicas(set.spec.and_then(|spec| spec.replicas)),
+            available: status.available_replicas.unwrap_or_default(),
+            ..workload(&set.metadata)
+        };
+        Self::new(workload, changed(&set.metadata))
+    }
+}
+
+/// The API server's default is one.
+fn replicas(replicas: Option<i32>) -> i32 {
+    replicas.unwrap_or(1)
+}
+
+/// One that nobody has counted.
+fn workload(metadata: &ObjectMeta) -> Workload {
+    Workload {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: name(metadata),
+        labels: labels(metadata),
+        generation: metadata.generation.unwrap_or_default(),
+        observed_generation: None,
+        desired: 0,
+        available: 0,
+        given_up: None,
+        unchanged_for: None,
     }
 }
 
@@ -248,6 +511,10 @@ impl Kept for Vec<ServiceEndpoint> {
                 // "A nil value should be interpreted as true", says the API.
                 ready: conditions.ready.unwrap_or(true),
                 node: endpoint.node_name,
+                pod: endpoint
+                    .target_ref
+                    .filter(|target| target.kind.as_deref() == Some("Pod"))
+                    .and_then(|pod| pod.name),
             })
         };
         slice.endpoints.into_iter().filter_map(endpoint).collect()
@@ -297,11 +564,45 @@ mod tests {
         assert_eq!(node.addresses, ["10.0.0.1", "192.0.2.1"]);
         assert_eq!(node.internal, ["10.0.0.1"]);
         assert!(node.control_plane_label && node.unschedulable && node.cordoned_by_talos && !node.deleting);
-        assert_eq!(node.taints, ["node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable"]);
+        let taints: Vec<_> = node.taints.iter().map(|taint| (taint.key.as_str(), taint.effect.as_str())).collect();
+        assert_eq!(
+            taints,
+            [
+                ("node-role.kubernetes.io/control-plane", "NoSchedule"),
+                ("node.kubernetes.io/unschedulable", "NoSchedule")
+            ]
+        );
         assert_eq!((node.os_image.as_str(), node.kubelet_version.as_str()), ("Talos (v1.13.0)", "v1.35.4"));
         let ready = node.condition("Ready").unwrap();
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("Unknown", "NodeStatusUnknown"));
         assert_eq!(node.created, Some("2026-11-21T13:33:57Z".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_node_leaves_since_it_was_marked_or_deleted() {
+        let since = |metadata: serde_json::Value, taints: serde_json::Value| {
+            let node = KubeNode::of(read(json!({"metadata": metadata, "spec": {"taints": taints}})));
+            node.leaving_since.map(Timestamp::as_second)
+        };
+        let taint = |value: &str| {
+            let key = "ToBeDeletedByClusterAutoscaler";
+            json!([{"key": key, "value": value, "effect": "NoSchedule", "timeAdded": "2026-11-21T13:40:00Z"}])
+        };
+        let (name, added, marked) = (json!({"name": "w-1"}), 1_795_268_400, 1_795_268_100);
+        assert_eq!(since(name.clone(), json!([])), None);
+        assert_eq!(since(name.clone(), taint(&marked.to_string())), Some(marked));
+        for value in ["", "soon", "99999999999999999999"] {
+            assert_eq!(since(name.clone(), taint(value)), Some(added), "{value}");
+        }
+        // It was marked, and nothing tells when.
+        let untold = json!([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]);
+        assert_eq!(since(name.clone(), untold), None);
+        let other =
+            json!([{"key": "DeletionCandidateOfClusterAutoscaler", "value": "1", "effect": "PreferNoSchedule"}]);
+        assert_eq!(since(name, other), None, "it may stay");
+        let deleted = json!({"name": "w-1", "deletionTimestamp": "2026-11-21T13:39:00Z"});
+        assert_eq!(since(deleted.clone(), json!([])), Some(added - 60));
+        assert_eq!(since(deleted, taint(&marked.to_string())), Some(marked), "whatever was first");
     }
 
     #[test]
@@ -329,7 +630,7 @@ mod tests {
                 "containerStatuses": [{
                     "name": "kube-scheduler", "ready": false, "restartCount": 7, "image": "", "imageID": "",
                     "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}},
-                    "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "no such flag\ntoken: hunter2"}},
+                    "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "no such flag\ntoken: hunter2", "finishedAt": "2026-11-21T14:04:08Z"}},
                 }],
                 "initContainerStatuses": [
                     {"name": "done", "ready": true, "restartCount": 0, "image": "", "imageID": ""},
@@ -347,6 +648,7 @@ mod tests {
         assert_eq!((container.ready, container.running, container.restarts), (false, false, 7));
         assert_eq!(container.waiting_reason.as_deref(), Some("CrashLoopBackOff"));
         assert_eq!(container.exit_code, Some(1));
+        assert_eq!(container.finished, Some("2026-11-21T14:04:08Z".parse().unwrap()));
         assert_eq!(container.termination_message.as_deref(), Some("no such flag\ntoken ***"));
     }
 
@@ -420,7 +722,7 @@ mod tests {
             "spec": {"holderIdentity": "cp-1", "renewTime": "2026-11-21T13:52:13.123456Z"},
         }))];
         let date = Some("2026-11-21T13:52:14Z".parse().unwrap());
-        let leases = leases(Listed { date, items }, |name, version| {
+        let leases = leases(Listed { date, last_date: date, items }, |name, version| {
             ((name, version) == ("cp-1", "20")).then_some(Duration::from_secs(12))
         });
         assert_eq!(leases.date, date);
@@ -431,17 +733,177 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_says_how_long_it_lasts() {
+        let lasts = |seconds: serde_json::Value| {
+            let spec = json!({"holderIdentity": "w-1", "leaseDurationSeconds": seconds});
+            Lease::of(read(json!({"metadata": {"name": "w-1"}, "spec": spec}))).lasts
+        };
+        assert_eq!(lasts(json!(300)), Some(Duration::from_secs(300)));
+        for none in [json!(null), json!(0), json!(-40)] {
+            assert_eq!(lasts(none.clone()), None, "{none}");
+        }
+    }
+
+    #[test]
     fn workloads_keep_their_numbers() {
-        let set = DaemonSet::of(read(json!({
+        let of_set = |value| Since::<Workload, apps::DaemonSet>::of(read(value)).kept;
+        let of_deployment = |value| Since::<Workload, apps::Deployment>::of(read(value)).kept;
+        let set = of_set(json!({
             "metadata": {"name": "kube-proxy", "generation": 2, "labels": {"k8s-app": "kube-proxy"}},
             "status": {"observedGeneration": 1, "desiredNumberScheduled": 4, "numberAvailable": 3,
                        "currentNumberScheduled": 4, "numberMisscheduled": 0, "numberReady": 3},
-        })));
+        }));
         assert_eq!((set.generation, set.observed_generation, set.desired, set.available), (2, Some(1), 4, 3));
-        let unseen = DaemonSet::of(read(json!({"metadata": {"name": "kube-flannel", "generation": 1}})));
+        let unseen = of_set(json!({"metadata": {"name": "kube-flannel", "generation": 1}}));
         assert_eq!((unseen.observed_generation, unseen.desired, unseen.available), (None, 0, 0));
-        let dns = Deployment::of(read(json!({"metadata": {"name": "coredns"}, "status": {"availableReplicas": 2}})));
-        assert_eq!((dns.replicas, dns.available), (1, 2));
+        let dns = of_deployment(json!({"metadata": {"name": "coredns"}, "status": {"availableReplicas": 2}}));
+        assert_eq!((dns.desired, dns.available, dns.given_up), (1, 2, None));
+        let stuck = of_deployment(json!({"metadata": {"name": "coredns"}, "status": {"conditions": [
+            {"type": "Available", "status": "False"},
+            {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out\ntoken: x"},
+        ]}}));
+        assert_eq!(stuck.given_up.as_deref(), Some("timed out\ntoken ***"));
+    }
+
+    /// How long each object is as it is, 600 s after the beginning of a day.
+    fn ages<T: Ages, K>(objects: Vec<serde_json::Value>) -> Vec<T>
+    where
+        Since<T, K>: Kept,
+    {
+        let items = objects.into_iter().map(read).collect();
+        aged::<T, K>(Listed { date: Some("2026-11-21T00:10:00Z".parse().unwrap()), last_date: None, items })
+    }
+
+    #[test]
+    fn a_pod_is_unready_since_its_condition_turned() {
+        let pod = |created: &str, conditions: serde_json::Value| json!({"metadata": {"name": "a", "namespace": "b", "creationTimestamp": created}, "status": {"conditions": conditions}});
+        let [day, late] = ["2026-11-21T00:00:00Z", "2026-11-21T00:09:00Z"];
+        let pods = ages::<Pod, core::Pod>(vec![
+            pod(day, json!([{"type": "Ready", "status": "True", "lastTransitionTime": day}])),
+            pod(day, json!([{"type": "Ready", "status": "False", "lastTransitionTime": late}])),
+            pod(day, json!([{"type": "Ready", "status": "False"}])),
+            pod(late, json!([{"type": "ContainersReady", "status": "False", "lastTransitionTime": day}])),
+            pod("2026-11-21T00:20:00Z", json!([])),
+            json!({"metadata": {"name": "a", "namespace": "b"}}),
+        ]);
+        let seconds: Vec<_> = pods.iter().map(|pod| pod.unready_for.map(|age| age.as_secs())).collect();
+        assert_eq!(seconds, [None, Some(60), Some(600), Some(60), Some(0), None]);
+    }
+
+    /// As a real one in a cluster whose Node was registered anew.
+    fn newcomer() -> serde_json::Value {
+        let since = "2026-11-21T00:00:00Z";
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": since, "lastProbeTime": null});
+        json!({
+            "metadata": {"name": "newcomer", "namespace": "default", "creationTimestamp": since},
+            "spec": {"nodeName": "w1", "containers": [], "volumes": [{"name": "kube-api-access-2pm9f", "projected": {"sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"configMap": {"items": [{"key": "ca.crt", "path": "ca.crt"}], "name": "kube-root-ca.crt"}},
+                {"downwardAPI": {"items": []}},
+            ]}}]},
+            "status": {
+                "phase": "Pending", "hostIP": "10.55.0.5", "startTime": since,
+                "conditions": [condition("PodReadyToStartContainers", "False"), condition("Initialized", "True"), condition("PodScheduled", "True")],
+                "containerStatuses": [{"name": "newcomer", "image": "a", "imageID": "", "ready": false, "restartCount": 0,
+                    "started": false, "lastState": {}, "state": {"waiting": {"reason": "ContainerCreating"}}}],
+            },
+        })
+    }
+
+    #[test]
+    fn a_pod_without_a_sandbox_is_starting() {
+        let starting = |pointer: &str, value: serde_json::Value| {
+            let mut pod = newcomer();
+            if let Some(old) = pod.pointer_mut(pointer) {
+                *old = value;
+            } else {
+                let (parent, key) = pointer.rsplit_once('/').unwrap();
+                pod.pointer_mut(parent).unwrap()[key] = value;
+            }
+            ages::<Option<StartingPod>, core::Pod>(vec![pod]).remove(0)
+        };
+        let pod = starting("/metadata/generation", json!(1)).unwrap();
+        assert_eq!((pod.namespace.as_str(), pod.name.as_str(), pod.node.as_str()), ("default", "newcomer", "w1"));
+        assert_eq!((pod.waiting_for, pod.says.as_str()), (Some(Duration::from_secs(600)), "ContainerCreating"));
+        assert!(!pod.has_own_volumes && pod.is_late());
+        let own = |volume| starting("/spec/volumes/0", volume).unwrap().has_own_volumes;
+        assert!(own(json!({"name": "a", "secret": {"secretName": "b"}})));
+        assert!(own(json!({"name": "a", "persistentVolumeClaim": {"claimName": "b"}})));
+        assert!(own(json!({"name": "a", "projected": {"sources": [{"configMap": {"name": "b"}}]}})));
+        assert!(!own(json!({"name": "a", "emptyDir": {}})));
+        // Without a word of the kubelet, it has not come to it.
+        assert_eq!(starting("/status/containerStatuses", json!([])).unwrap().says, "its kubelet has not reported it");
+        for (pointer, value) in [
+            ("/status/conditions/0/status", json!("True")),
+            ("/status/podIP", json!("10.244.4.2")),
+            ("/status/phase", json!("Running")),
+            ("/status/containerStatuses/0/state/waiting/reason", json!("ImagePullBackOff")),
+            ("/metadata/deletionTimestamp", json!("2026-11-21T00:00:00Z")),
+            ("/spec/nodeName", json!("")),
+        ] {
+            assert_eq!(starting(pointer, value), None, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn a_pod_has_started_since_it_has_its_sandbox() {
+        let started = |status: serde_json::Value, spec: serde_json::Value| {
+            let pod = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec, "status": status});
+            ages::<Option<StartedPod>, core::Pod>(vec![pod]).remove(0)
+        };
+        let [day, late] = ["2026-11-21T00:00:00Z", "2026-11-21T00:09:00Z"];
+        let has = |status: &str| {
+            json!({"startTime": day, "podIP": "10.244.4.2", "conditions": [
+            {"type": "PodReadyToStartContainers", "status": status, "lastTransitionTime": late}]})
+        };
+        let on = json!({"nodeName": "w1"});
+        let pod = started(has("True"), on.clone()).unwrap();
+        assert_eq!(
+            (pod.name.as_str(), pod.node.as_str(), pod.has_run_for),
+            ("b/a", "w1", Some(Duration::from_secs(60)))
+        );
+        assert_eq!(started(has("False"), on.clone()), None);
+        assert_eq!(started(has("True"), json!({"nodeName": "w1", "hostNetwork": true})), None);
+        // As kubelets before 1.29 tell it.
+        let before = started(json!({"startTime": day, "podIP": "10.244.4.2"}), on.clone()).unwrap();
+        assert_eq!(before.has_run_for, Some(Duration::from_secs(600)));
+        assert_eq!(started(json!({"startTime": day}), on), None);
+    }
+
+    #[test]
+    fn an_event_is_of_a_pod_and_as_new_as_its_last_repetition() {
+        let event = |more: serde_json::Value| {
+            let mut event = json!({
+                "metadata": {"name": "a", "namespace": "default", "creationTimestamp": "2026-11-21T00:00:00Z"},
+                "involvedObject": {"kind": "Pod", "namespace": "default", "name": "newcomer"}, "eventTime": null,
+                "reason": "FailedCreatePodSandBox", "message": "Failed to create pod sandbox: rpc error",
+                "lastTimestamp": "2026-11-21T00:01:00Z",
+            });
+            for (key, value) in more.as_object().unwrap() {
+                event[key] = value.clone();
+            }
+            <Option<PodEvent> as Kept>::of(read(event))
+        };
+        let old = event(json!({})).unwrap();
+        assert_eq!((old.namespace.as_str(), old.pod.as_str()), ("default", "newcomer"));
+        assert_eq!(old.at, Some("2026-11-21T00:01:00Z".parse().unwrap()));
+        let repeated = event(json!({"series": {"count": 4, "lastObservedTime": "2026-11-21T00:02:00.5Z"}})).unwrap();
+        assert_eq!(repeated.at, Some("2026-11-21T00:02:00.5Z".parse().unwrap()));
+        assert_eq!(event(json!({"involvedObject": {"kind": "Node", "name": "w1"}})), None);
+    }
+
+    #[test]
+    fn a_workload_is_unchanged_since_somebody_last_wrote_to_it() {
+        let workload = |times: &[&str]| {
+            let entries: Vec<_> = times.iter().map(|time| json!({"manager": "m", "time": time})).collect();
+            json!({"metadata": {"name": "a", "namespace": "b", "managedFields": entries}})
+        };
+        let sets = ages::<Workload, apps::DaemonSet>(vec![
+            workload(&["2026-11-21T00:08:00Z", "2026-11-21T00:01:00Z"]),
+            workload(&[]),
+        ]);
+        let seconds: Vec<_> = sets.iter().map(|set| set.unchanged_for.map(|age| age.as_secs())).collect();
+        assert_eq!(seconds, [Some(120), None]);
     }
 
     #[test]

@@ -1,24 +1,19 @@
 //! `/readyz?verbose`, read as text: the status of an API server is what it says, not that it says something.
 
 use http::{StatusCode, Uri};
-use rustls::pki_types::ServerName;
 
 use super::client::{Answer, Transport};
 use super::gaps;
+use super::peer::Peer;
 use crate::snapshot::{Gap, GapKind, Observed, Readyz};
 
 /// Bytes of an answer that are read. A verbose one has about 3 kB.
 const LIMIT: usize = 64 << 10;
 
-/// Asks `server`, which is verified under `name` if there is one.
-pub(super) async fn readyz(
-    transport: &Transport,
-    server: &Uri,
-    name: Option<ServerName<'static>>,
-    shown: String,
-) -> Observed<Readyz> {
+/// Asks `server`, once it has proved to be such a peer.
+pub(super) async fn readyz(transport: &Transport, server: &Uri, peer: Peer, shown: String) -> Observed<Readyz> {
     // Boxed: a request is a large future, and a round has many.
-    let answer = Box::pin(transport.probe(server, name, "/readyz?verbose", LIMIT)).await?;
+    let answer = Box::pin(transport.probe(server, peer, "/readyz?verbose", LIMIT)).await?;
     parse(shown, &answer)
 }
 
@@ -44,7 +39,10 @@ mod tests {
 
     fn readyz(status: u16, body: &str) -> Observed<Readyz> {
         let status = StatusCode::from_u16(status).unwrap();
-        parse("https://10.0.0.1:6443".to_owned(), &Answer { status, date: None, certificate: None, body: body.into() })
+        parse(
+            "https://10.0.0.1:6443".to_owned(),
+            &Answer { status, date: None, certificate: None, body: body.into(), leave: None },
+        )
     }
 
     #[test]

@@ -79,7 +79,7 @@ async fn read(mut response: reqwest::Response, limit: usize) -> reqwest::Result<
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Some(Answer { status, date, certificate, body }))
+    Ok(Some(Answer { status, date, certificate, body, leave: None }))
 }
 
 /// reqwest has one clock for name, TCP and TLS, and a layer around its connector sees no more than the end of all three

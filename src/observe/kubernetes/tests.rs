@@ -8,14 +8,17 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kube::Config;
+use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
 
 use super::testing::{Clients, Pki, Reply, Server, credentials, head, http, serve};
 use super::*;
-use crate::checks::Fact;
 use crate::config::Environment;
 use crate::config::proxy::Setting;
+use crate::model::Fact;
 use crate::observe::testing::{refusing, unanswered};
 use crate::snapshot::GapKind;
 
@@ -40,9 +43,12 @@ fn through(variables: &[(&str, &str)]) -> Routes {
     Routes::new(Setting::Environment, &Environment::new(variables.iter().copied()))
 }
 
+/// What every API server's certificate is valid for.
+const SERVICE: &str = "kubernetes.default.svc";
+
 /// A server for 127.0.0.1 with a good certificate.
 async fn good(pki: &Pki, script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Server {
-    serve(pki.tls(&pki.issue(&["127.0.0.1"], |_| {}), Clients::Optional, &[]), script).await
+    serve(pki.tls(&pki.issue(&["127.0.0.1", SERVICE], |_| {}), Clients::Optional, &[]), script).await
 }
 
 async fn readyz(config: Config, call_timeout: Duration) -> Observed<Readyz> {
@@ -50,7 +56,7 @@ async fn readyz(config: Config, call_timeout: Duration) -> Observed<Readyz> {
     client(config, call_timeout).await.observe(&facts, &KnownLeases::default()).await.endpoint
 }
 
-async fn nodes(config: Config, call_timeout: Duration) -> Observed<Vec<crate::snapshot::KubeNode>> {
+async fn nodes(config: Config, call_timeout: Duration) -> Observed<Vec<KubeNode>> {
     let facts = BTreeSet::from([Fact::KubeNodes]);
     client(config, call_timeout).await.observe(&facts, &KnownLeases::default()).await.nodes
 }
@@ -81,7 +87,7 @@ const EXPIRED: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","
 #[tokio::test]
 async fn a_client_certificate_opens_every_fact() {
     let pki = Pki::new();
-    let leaf = pki.issue(&["127.0.0.1"], |_| {});
+    let leaf = pki.issue(&["127.0.0.1", SERVICE], |_| {});
     let server = serve(pki.tls(&leaf, Clients::Demanded, &[]), |head| {
         let path = head.split(' ').nth(1).unwrap_or_default();
         match path.split_once('?').map_or(path, |(path, _)| path) {
@@ -90,7 +96,7 @@ async fn a_client_certificate_opens_every_fact() {
             "/api/v1/namespaces/kube-system/pods" => {
                 list("PodList", "v1", "", r#"[{"metadata":{"name":"a","namespace":"kube-system"}}]"#)
             }
-            "/apis/apps/v1/namespaces/kube-system/daemonsets" => list("DaemonSetList", "apps/v1", "", "null"),
+            "/apis/apps/v1/daemonsets" => list("DaemonSetList", "apps/v1", "", "null"),
             "/apis/apps/v1/namespaces/kube-system/deployments" => list("DeploymentList", "apps/v1", "", "[]"),
             "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" => list(
                 "LeaseList",
@@ -281,7 +287,7 @@ async fn an_address_of_version_6_is_probed_and_verified() {
     let pki = Pki::new();
     let Ok(listener) = TcpListener::bind("[::1]:0").await else { return };
     let port = listener.local_addr().unwrap().port();
-    let tls = pki.tls(&pki.issue(&["::1"], |_| {}), Clients::Optional, &[]);
+    let tls = pki.tls(&pki.issue(&["::1", SERVICE], |_| {}), Clients::Optional, &[]);
     tokio::spawn(async move {
         use tokio::io::AsyncWriteExt as _;
         let (tcp, _) = listener.accept().await.unwrap();
@@ -377,37 +383,43 @@ async fn a_path_of_the_endpoint_is_kept() {
     assert_eq!(nodes(config, CALL).await.unwrap().len(), 1);
 }
 
+/// A proxy that leads to `behind` whoever asks for `authority`, or refuses to.
+async fn proxy(authority: &str, behind: u16, refuses: bool) -> std::net::SocketAddr {
+    use tokio::io::AsyncWriteExt as _;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, wanted) = (listener.local_addr().unwrap(), format!("CONNECT {authority} "));
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            let wanted = wanted.clone();
+            tokio::spawn(async move {
+                let head = head(&mut tcp).await.unwrap();
+                assert!(head.starts_with(&wanted), "{head}");
+                if refuses {
+                    let _ = tcp.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await;
+                    return;
+                }
+                let _ = tcp.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
+                let mut onward = tokio::net::TcpStream::connect(("127.0.0.1", behind)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut tcp, &mut onward).await;
+            });
+        }
+    });
+    address
+}
+
+fn fixed(url: &str) -> Routes {
+    Setting::parse(url).map(|fixed| Routes::new(fixed, &Environment::new::<&str, &str>([]))).unwrap()
+}
+
 #[tokio::test]
 async fn a_proxy_is_used_and_its_failures_are_its_own() {
     let pki = Pki::new();
-    let tls = pki.tls(&pki.issue(&["k8s.example"], |_| {}), Clients::Optional, &[]);
+    let tls = pki.tls(&pki.issue(&["k8s.example", SERVICE], |_| {}), Clients::Optional, &[]);
     let server = serve(tls, |_| http("200 OK", "", READY)).await;
     for refuses in [false, true] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = listener.local_addr().unwrap();
-        let behind = server.port;
-        tokio::spawn(async move {
-            while let Ok((mut tcp, _)) = listener.accept().await {
-                tokio::spawn(async move {
-                    use tokio::io::AsyncWriteExt as _;
-                    let head = head(&mut tcp).await.unwrap();
-                    assert!(head.starts_with("CONNECT k8s.example:6443 "), "{head}");
-                    if refuses {
-                        let _ = tcp.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await;
-                        return;
-                    }
-                    let _ = tcp.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await;
-                    let mut onward = tokio::net::TcpStream::connect(("127.0.0.1", behind)).await.unwrap();
-                    let _ = tokio::io::copy_bidirectional(&mut tcp, &mut onward).await;
-                });
-            }
-        });
+        let proxy = proxy("k8s.example:6443", server.port, refuses).await;
         let url = format!("http://{proxy}");
-        let routes = [
-            Setting::parse(&url).map(|fixed| Routes::new(fixed, &Environment::new::<&str, &str>([]))).unwrap(),
-            through(&[("HTTPS_PROXY", &url)]),
-        ];
-        for routes in routes {
+        for routes in [fixed(&url), through(&[("HTTPS_PROXY", &url)])] {
             let config = pki.config("https://k8s.example:6443");
             let client = KubeClient::new(config, routes, credentials("x"), CALL).await.unwrap();
             let facts = BTreeSet::from([Fact::EndpointReadyz, Fact::KubeNodes]);
@@ -480,6 +492,56 @@ async fn an_exec_plugin_is_bounded_and_its_output_stays_private() {
     assert_eq!(hangs.kind, GapKind::Unauthenticated);
 }
 
+/// A plugin in a script, which says in a file that it has run.
+fn plugin(config: &mut kube::Config, script: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("echo >> {}; {script}", folder.path().join("runs").display());
+    let exec = serde_json::json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "interactiveMode": "Never",
+    });
+    config.auth_info.exec = Some(serde_json::from_value(exec).unwrap());
+    folder
+}
+
+#[tokio::test]
+async fn a_plugin_runs_again_when_its_token_ends_and_once_for_all_who_wait() {
+    let pki = Pki::new();
+    for (expires, runs) in [(None, 1), (Some("2999-01-01T00:00:00Z"), 1), (Some("2001-01-01T00:00:00Z"), 2)] {
+        let server = good(&pki, |head| {
+            assert!(head.contains("authorization: Bearer abc"), "{head}");
+            http("200 OK", "", READY)
+        });
+        let server = server.await;
+        let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
+        let answer = serde_json::json!({"status": {"token": "abc", "expirationTimestamp": expires}});
+        let folder = plugin(&mut config, &format!("echo '{answer}'"));
+        let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
+        let facts = BTreeSet::from([Fact::EndpointReadyz]);
+        let known = KnownLeases::default();
+        let (first, second) = tokio::join!(client.observe(&facts, &known), client.observe(&facts, &known));
+        assert!(first.endpoint.is_ok() && second.endpoint.is_ok(), "{:?}", first.endpoint);
+        let ran = std::fs::read(folder.path().join("runs")).unwrap().len();
+        assert_eq!(ran, runs, "{expires:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_may_answer_a_client_certificate() {
+    let pki = Pki::new();
+    let leaf = pki.issue(&["127.0.0.1", SERVICE], |_| {});
+    let server = serve(pki.tls(&leaf, Clients::Demanded, &[]), |_| http("200 OK", "", READY)).await;
+    let with = pki.config_with_certificate(&format!("https://127.0.0.1:{}", server.port)).auth_info;
+    let text = |data: &str| String::from_utf8(STANDARD.decode(data).unwrap()).unwrap();
+    let certificate = text(&with.client_certificate_data.unwrap());
+    let key = text(with.client_key_data.unwrap().expose_secret());
+    let answer = serde_json::json!({"status": {"clientCertificateData": certificate, "clientKeyData": key}});
+    let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
+    let _folder = plugin(&mut config, &format!("cat <<'END'\n{answer}\nEND"));
+    let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
+    let seen = client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default()).await;
+    assert_eq!(seen.endpoint.unwrap().status, 200);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
     let sample = |version: &str| {
@@ -488,9 +550,10 @@ async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
             resource_version: version.to_owned(),
             hostname: None,
             holder: None,
+            lasts: None,
             moved_within: None,
         };
-        Ok(Leases { date: None, by_name: BTreeMap::from([("cp-1".to_owned(), lease)]) })
+        Ok(Leases { date: None, last_date: None, by_name: BTreeMap::from([("cp-1".to_owned(), lease)]) })
     };
     let moved =
         |known: &KnownLeases, version: &str| moved_within(&known.node, "cp-1", version).map(|within| within.as_secs());

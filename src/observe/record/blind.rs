@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::checks::Fact;
+use crate::model::Fact;
 
 /// Names what is not asked, in the words of `cluster-health list`.
-const BLIND: &str = "CLUSTER_HEALTH_BLIND";
+pub(super) const BLIND: &str = "CLUSTER_HEALTH_BLIND";
 
 /// All that is to be asked, but what `$CLUSTER_HEALTH_BLIND` names.
 pub(in crate::observe) fn seen(facts: &BTreeSet<Fact>) -> BTreeSet<Fact> {

@@ -29,6 +29,8 @@ use crate::snapshot::Gap;
 const FILE: &str = "CLUSTER_HEALTH_RECORD";
 const STATE: &str = "CLUSTER_HEALTH_RECORD_STATE";
 
+pub(super) const VARIABLES: &[&str] = &[FILE, STATE, blind::BLIND];
+
 /// The recording of an observer, which is written when the second round begins or the observer is dropped.
 pub(super) struct Recording {
     rounds: usize,

@@ -1,12 +1,12 @@
 //! Calls to Talos: the messages as they came, the status, and the gap that we made of both.
 
 use std::any::Any;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, Response};
-use hyper::body::{Body, Bytes, Frame, Incoming};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::MapFrame;
+use hyper::body::{Bytes, Frame, Incoming};
 use serde::Serialize;
 use serde_json::{Value, json};
 use talos_api::Message;
@@ -119,7 +119,14 @@ impl Reel {
         if let Some(reel) = &reel {
             reel.status(answer.headers());
         }
-        answer.map(|body| Heard { body, reel })
+        let hear: Ear = Box::new(move |frame| {
+            if let Some(reel) = &reel {
+                frame.data_ref().into_iter().for_each(|data| reel.data(data));
+                frame.trailers_ref().into_iter().for_each(|trailers| reel.status(trailers));
+            }
+            frame
+        });
+        answer.map(|body| body.map_frame(hear))
     }
 
     fn status(&self, headers: &HeaderMap) {
@@ -139,35 +146,9 @@ impl Reel {
 }
 
 /// The body of an answer that is listened to.
-pub(in crate::observe) struct Heard {
-    body: Incoming,
-    reel: Option<Reel>,
-}
+pub(in crate::observe) type Heard = MapFrame<Incoming, Ear>;
 
-impl Body for Heard {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        if let (Some(reel), Some(Ok(frame))) = (&self.reel, &frame) {
-            if let Some(data) = frame.data_ref() {
-                reel.data(data);
-            }
-            if let Some(trailers) = frame.trailers_ref() {
-                reel.status(trailers);
-            }
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-}
+type Ear = Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>;
 
 fn to_json<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).unwrap_or_else(|error| error.to_string().into())

@@ -14,8 +14,12 @@ use crate::observe::dial::http2::{Http2, Link};
 use crate::observe::record::talos::{Connection, Tape};
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Largest message that we take, in bytes; Talos's own limit since 1.5.
-pub(super) const LARGEST: usize = 32 << 20;
+/// Largest messages that we take, in bytes: of what is said in a few words, a resource among them, and of what lists what a machine
+/// has. Talos's own limit is 32 MiB, of which a machine that means harm could make gigabytes.
+pub(super) const SMALL: usize = 64 << 10;
+pub(super) const LIST: usize = 512 << 10;
+/// The same of one whose certificate we do not know.
+const OF_STRANGERS: usize = 4 << 10;
 /// Calls in flight, and those of them to nodes that were slow before: they must not starve the living. A thousand nodes are asked
 /// some 20,000 questions; at 100 ms a round trip, an attempt of 10 s has to have room for them.
 const IN_FLIGHT: usize = 1024;
@@ -62,6 +66,8 @@ impl From<Gap> for Failure {
 pub(super) struct Caller {
     /// For one call, connecting included.
     timeout: Duration,
+    /// No message is larger, whatever is asked.
+    largest: usize,
     cluster: Option<MetadataValue<Ascii>>,
     normal: Semaphore,
     slow: Semaphore,
@@ -69,24 +75,34 @@ pub(super) struct Caller {
 
 impl Caller {
     pub(super) fn new(timeout: Duration, cluster: Option<MetadataValue<Ascii>>) -> Self {
-        Self { timeout, cluster, normal: Semaphore::new(IN_FLIGHT), slow: Semaphore::new(IN_FLIGHT_SLOW) }
+        let (normal, slow) = (Semaphore::new(IN_FLIGHT), Semaphore::new(IN_FLIGHT_SLOW));
+        Self { timeout, largest: usize::MAX, cluster, normal, slow }
+    }
+
+    /// Who asks somebody that may be anybody.
+    pub(super) fn of_strangers(timeout: Duration) -> Self {
+        Self { largest: OF_STRANGERS, ..Self::new(timeout, None) }
+    }
+
+    /// What is left of a limit of a message.
+    pub(super) fn at_most(&self, bytes: usize) -> usize {
+        self.largest.min(bytes)
     }
 
     /// Opens the connection of `link` if it is not open, so that what follows cannot fail for that reason five times over.
     pub(super) async fn connect(&self, link: &Link, until: Instant) -> Result<(), Gap> {
         #[cfg(feature = "record")]
         let mut tape = Tape::new::<Connection>(link.address.authority(), None, &());
-        let opened = self.opened(link, until).await;
+        let opened = async {
+            let _permit = self.permit(Lane::Normal, until).await?;
+            let deadline = until.min(Instant::now() + self.timeout);
+            timeout_at(deadline, Box::pin(link.open())).await.map_err(|_| link.silence(self.timeout))??;
+            Ok(())
+        };
+        let opened = opened.await;
         #[cfg(feature = "record")]
         tape.end(&opened);
         opened
-    }
-
-    async fn opened(&self, link: &Link, until: Instant) -> Result<(), Gap> {
-        let _permit = self.permit(Lane::Normal, until).await?;
-        let deadline = until.min(Instant::now() + self.timeout);
-        timeout_at(deadline, Box::pin(link.open())).await.map_err(|_| link.silence(self.timeout))??;
-        Ok(())
     }
 
     /// Asks once. `send` makes the call on the connection it is given, with the request it is given; it may be run a second
@@ -120,26 +136,15 @@ impl Caller {
         let mut tape = Tape::new::<P>(to.link.address.authority(), to.node, &message);
         #[cfg(feature = "record")]
         let send = |live: Http2, request| send(live.recorded(tape.reel()), request);
-        let outcome = self.answered(to, timeout, message, send).await;
+        let outcome = async {
+            let _permit = self.permit(to.lane, to.until).await?;
+            // Boxed from here on: a thousand nodes have some twenty thousand calls that wait for their turn, and those shall be small.
+            Box::pin(self.asked(to, timeout, message, send)).await
+        };
+        let outcome = outcome.await;
         #[cfg(feature = "record")]
         tape.end(&outcome);
         outcome
-    }
-
-    async fn answered<Q, P, F>(
-        &self,
-        to: &Route<'_>,
-        timeout: Duration,
-        message: Q,
-        send: impl Fn(Http2, Request<Q>) -> F,
-    ) -> Observed<P>
-    where
-        Q: Clone,
-        F: Future<Output = Result<P, Failure>>,
-    {
-        let _permit = self.permit(to.lane, to.until).await?;
-        // Boxed from here on: a thousand nodes have some twenty thousand calls that wait for their turn, and those shall be small.
-        Box::pin(self.asked(to, timeout, message, send)).await
     }
 
     async fn asked<Q, P, F>(

@@ -1,182 +1,83 @@
 //! What a machine says of its clock, its network, its ways into the cluster, its memory and its disks.
 
-use std::collections::BTreeSet;
-
-use jiff::SignedDuration;
 use serde::Deserialize;
 use talos_api::google::protobuf::Empty;
 use talos_api::machine::{MemoryResponse, MountsResponse};
-use tonic::Request;
 
-use super::call::{Caller, Failure, Route};
-use super::machine::{client, malformed, only};
-use super::node::given;
-use super::resources::{Resource, Type};
-use crate::checks::Fact;
+use super::call::{Caller, LIST, Route, SMALL};
+use super::machine::{malformed, only};
+use super::resources::{KUBE_SPAN_PEERS, Resource, Type, each};
 use crate::observe::dial::cause::clean;
-use crate::report::sanitise::without_secrets;
-use crate::snapshot::{
-    Adjtime, Diagnostic, Gap, GapKind, Mount, NetworkStatus, Observed, Peer, Role, TimeStatus, Volume,
-};
+use crate::snapshot::{Adjtime, Diagnostic, Mount, NetworkStatus, Observed, Peer, TimeStatus, Volume};
+use crate::text::sanitize::without_secrets;
 
 const TIME_STATUSES: Type = Type { namespace: "runtime", name: "TimeStatuses.v1alpha1.talos.dev" };
 const ADJTIME_STATUSES: Type = Type { namespace: "runtime", name: "AdjtimeStatuses.v1alpha1.talos.dev" };
 const NETWORK_STATUSES: Type = Type { namespace: "network", name: "NetworkStatuses.net.talos.dev" };
 const KUBE_PRISM_STATUSES: Type = Type { namespace: "k8s", name: "KubePrismStatuses.kubernetes.talos.dev" };
-const KUBE_SPAN_PEERS: Type = Type { namespace: "kubespan", name: "KubeSpanPeerStatuses.kubespan.talos.dev" };
 const VOLUME_STATUSES: Type = Type { namespace: "runtime", name: "VolumeStatuses.block.talos.dev" };
 const DIAGNOSTICS: Type = Type { namespace: "runtime", name: "Diagnostics.runtime.talos.dev" };
 
-/// The facts of a node that are read here.
-pub(super) struct Condition {
-    pub(super) time_status: Observed<Option<TimeStatus>>,
-    pub(super) adjtime: Observed<Option<Adjtime>>,
-    pub(super) network_status: Observed<Option<NetworkStatus>>,
-    pub(super) kube_prism: Observed<Option<bool>>,
-    pub(super) kube_span_peers: Observed<Vec<Peer>>,
-    pub(super) memory: Observed<u64>,
-    pub(super) volumes: Observed<Vec<Volume>>,
-    pub(super) mounts: Observed<Vec<Mount>>,
-    pub(super) diagnostics: Observed<Vec<Diagnostic>>,
-}
+/// Mounts that are kept.
+const JUDGED: [&str; 1] = ["/var"];
 
 impl Caller {
-    pub(super) async fn condition(&self, to: &Route<'_>, facts: &BTreeSet<Fact>, role: Role) -> Condition {
-        let wants = |fact: Fact| facts.contains(&fact);
-        // A peer of everybody's on every machine would be as many answers as there are pairs of machines.
-        let wants_peers = wants(Fact::KubeSpan) && role == Role::ControlPlane;
-        let (time_status, adjtime, network_status, kube_prism, kube_span_peers, memory, volumes, mounts, diagnostics) = tokio::join!(
-            given(wants(Fact::TimeStatus), self.time_status(to)),
-            given(wants(Fact::TimeStatus), self.adjtime(to)),
-            given(wants(Fact::NetworkStatus), self.network_status(to)),
-            given(wants(Fact::KubePrism), self.kube_prism(to)),
-            given(wants_peers, self.kube_span_peers(to)),
-            given(wants(Fact::Memory), self.memory(to)),
-            given(wants(Fact::Volumes), self.volumes(to)),
-            given(wants(Fact::Volumes), self.mounts(to)),
-            given(wants(Fact::Diagnostics), self.diagnostics(to)),
-        );
-        Condition {
-            time_status,
-            adjtime,
-            network_status,
-            kube_prism,
-            kube_span_peers,
-            memory,
-            volumes,
-            mounts,
-            diagnostics,
-        }
+    pub(super) async fn time_status(&self, to: &Route<'_>) -> Observed<Option<TimeStatus>> {
+        self.one(to, TIME_STATUSES, "node").await
     }
 
-    async fn time_status(&self, to: &Route<'_>) -> Observed<Option<TimeStatus>> {
-        let found = self.get(to, TIME_STATUSES, "node").await?;
-        found.map(|resource| time_status(&resource)).transpose()
+    pub(super) async fn adjtime(&self, to: &Route<'_>) -> Observed<Option<Adjtime>> {
+        let status: Option<AdjtimeStatus> = self.one(to, ADJTIME_STATUSES, "node").await?;
+        status.as_ref().map(adjtime).transpose()
     }
 
-    async fn adjtime(&self, to: &Route<'_>) -> Observed<Option<Adjtime>> {
-        let found = self.get(to, ADJTIME_STATUSES, "node").await?;
-        found.map(|resource| adjtime(&resource)).transpose()
+    pub(super) async fn network_status(&self, to: &Route<'_>) -> Observed<Option<NetworkStatus>> {
+        self.one(to, NETWORK_STATUSES, "status").await
     }
 
-    async fn network_status(&self, to: &Route<'_>) -> Observed<Option<NetworkStatus>> {
-        let found = self.get(to, NETWORK_STATUSES, "status").await?;
-        found.map(|resource| network_status(&resource)).transpose()
+    pub(super) async fn kube_prism(&self, to: &Route<'_>) -> Observed<Option<bool>> {
+        let status: Option<KubePrismStatus> = self.one(to, KUBE_PRISM_STATUSES, "k8s-loadbalancer").await?;
+        Ok(status.map(|status| status.healthy))
     }
 
-    async fn kube_prism(&self, to: &Route<'_>) -> Observed<Option<bool>> {
-        let found = self.get(to, KUBE_PRISM_STATUSES, "k8s-loadbalancer").await?;
-        found.map(|resource| kube_prism(&resource)).transpose()
+    pub(super) async fn kube_span_peers(&self, to: &Route<'_>) -> Observed<Vec<Peer>> {
+        each(self.list(to, KUBE_SPAN_PEERS).await?, Resource::spec).await
     }
 
-    async fn kube_span_peers(&self, to: &Route<'_>) -> Observed<Vec<Peer>> {
-        self.list(to, KUBE_SPAN_PEERS).await?.iter().map(kube_span_peer).collect()
+    pub(super) async fn memory(&self, to: &Route<'_>) -> Observed<u64> {
+        memory(self.ask(to, SMALL, Empty {}, |mut of, request| async move { of.memory(request).await }).await?)
     }
 
-    async fn memory(&self, to: &Route<'_>) -> Observed<u64> {
-        let reply = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
-            Ok::<_, Failure>(client(live).memory(request).await?.into_inner())
-        });
-        memory(reply.await?)
+    pub(super) async fn volumes(&self, to: &Route<'_>) -> Observed<Vec<Volume>> {
+        each(self.list(to, VOLUME_STATUSES).await?, volume).await
     }
 
-    async fn volumes(&self, to: &Route<'_>) -> Observed<Vec<Volume>> {
-        self.list(to, VOLUME_STATUSES).await?.iter().map(volume).collect()
+    pub(super) async fn mounts(&self, to: &Route<'_>) -> Observed<Vec<Mount>> {
+        mounts(self.ask(to, LIST, Empty {}, |mut of, request| async move { of.mounts(request).await }).await?)
     }
 
-    async fn mounts(&self, to: &Route<'_>) -> Observed<Vec<Mount>> {
-        let reply = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
-            Ok::<_, Failure>(client(live).mounts(request).await?.into_inner())
-        });
-        mounts(reply.await?)
-    }
-
-    async fn diagnostics(&self, to: &Route<'_>) -> Observed<Vec<Diagnostic>> {
-        self.list(to, DIAGNOSTICS).await?.iter().map(diagnostic).collect()
+    pub(super) async fn diagnostics(&self, to: &Route<'_>) -> Observed<Vec<Diagnostic>> {
+        each(self.list(to, DIAGNOSTICS).await?, diagnostic).await
     }
 }
 
-fn time_status(resource: &Resource) -> Observed<TimeStatus> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec {
-        synced: bool,
-        sync_disabled: bool,
-    }
-    let spec: Spec = resource.spec()?;
-    Ok(TimeStatus { synced: spec.synced, sync_disabled: spec.sync_disabled })
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AdjtimeStatus {
+    offset: String,
+    sync_status: bool,
 }
 
-fn adjtime(resource: &Resource) -> Observed<Adjtime> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec {
-        offset: String,
-        sync_status: bool,
-    }
-    let spec: Spec = resource.spec()?;
-    // jiff reads what Go writes: `-44.014µs`.
-    let offset: SignedDuration = spec.offset.parse().map_err(|_| {
-        Gap::new(GapKind::Malformed, clean(&format!("AdjtimeStatuses `node`: `{}` is no duration", spec.offset)))
-    })?;
-    Ok(Adjtime { offset, synced: spec.sync_status })
+/// jiff reads what Go writes: `-44.014µs`.
+fn adjtime(status: &AdjtimeStatus) -> Observed<Adjtime> {
+    let AdjtimeStatus { offset, sync_status } = status;
+    let malformed = |_| malformed(&clean(&format!("AdjtimeStatuses `node`: `{offset}` is no duration")));
+    Ok(Adjtime { offset: offset.parse().map_err(malformed)?, synced: *sync_status })
 }
 
-fn network_status(resource: &Resource) -> Observed<NetworkStatus> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec {
-        address_ready: bool,
-        connectivity_ready: bool,
-        hostname_ready: bool,
-        etc_files_ready: bool,
-    }
-    let spec: Spec = resource.spec()?;
-    Ok(NetworkStatus {
-        address_ready: spec.address_ready,
-        connectivity_ready: spec.connectivity_ready,
-        hostname_ready: spec.hostname_ready,
-        etc_files_ready: spec.etc_files_ready,
-    })
-}
-
-fn kube_prism(resource: &Resource) -> Observed<bool> {
-    #[derive(Deserialize)]
-    struct Spec {
-        healthy: bool,
-    }
-    Ok(resource.spec::<Spec>()?.healthy)
-}
-
-/// Its id is a public key; whose, the label says.
-fn kube_span_peer(resource: &Resource) -> Observed<Peer> {
-    #[derive(Deserialize)]
-    struct Spec {
-        label: String,
-        state: String,
-    }
-    let spec: Spec = resource.spec()?;
-    Ok(Peer { name: spec.label, state: spec.state })
+#[derive(Deserialize)]
+struct KubePrismStatus {
+    healthy: bool,
 }
 
 fn memory(reply: MemoryResponse) -> Observed<u64> {
@@ -219,7 +120,8 @@ fn mounts(reply: MountsResponse) -> Observed<Vec<Mount>> {
         size: stat.size,
         available: stat.available,
     };
-    Ok(part.stats.into_iter().map(mount).collect())
+    // A worker has a thousand mounts of pods, and a cluster many workers.
+    Ok(part.stats.into_iter().filter(|stat| JUDGED.contains(&stat.mounted_on.as_str())).map(mount).collect())
 }
 
 fn diagnostic(resource: &Resource) -> Observed<Diagnostic> {
@@ -242,6 +144,7 @@ mod tests {
     use talos_api::machine::{MemInfo, Memory, MountStat, Mounts};
 
     use super::*;
+    use crate::snapshot::GapKind;
 
     fn literal(yaml: &str) -> Resource {
         Resource::literal("Things", "node", yaml)
@@ -253,46 +156,50 @@ mod tests {
 
     #[test]
     fn a_clock_has_no_defaults() {
-        let status = time_status(&literal("synced: true\nepoch: 0\nsyncDisabled: true\n"));
+        let time_status = |yaml| literal(yaml).spec::<TimeStatus>();
+        let status = time_status("synced: true\nepoch: 0\nsyncDisabled: true\n");
         assert_eq!(status, Ok(TimeStatus { synced: true, sync_disabled: true }));
-        is_malformed(time_status(&literal("epoch: 0\nsyncDisabled: true\n")));
-        is_malformed(time_status(&literal("synced: true\n")));
-        is_malformed(time_status(&literal("synced: maybe\nsyncDisabled: false\n")));
+        is_malformed(time_status("epoch: 0\nsyncDisabled: true\n"));
+        is_malformed(time_status("synced: true\n"));
+        is_malformed(time_status("synced: maybe\nsyncDisabled: false\n"));
     }
 
     #[test]
     fn offsets_are_durations_as_go_writes_them() {
-        let offset = |text: &str| adjtime(&literal(&format!("offset: {text}\nsyncStatus: true\n")));
+        let of = |yaml: &str| literal(yaml).spec().and_then(|status| adjtime(&status));
+        let offset = |text: &str| of(&format!("offset: {text}\nsyncStatus: true\n"));
         for (text, nanoseconds) in
             [("0s", 0), ("-44.014µs", -44_014), ("1.5s", 1_500_000_000), ("-1m0.25s", -60_250_000_000), ("17ns", 17)]
         {
-            let expected = SignedDuration::from_nanos(nanoseconds);
+            let expected = jiff::SignedDuration::from_nanos(nanoseconds);
             assert_eq!(offset(text), Ok(Adjtime { offset: expected, synced: true }), "{text}");
         }
         for text in ["", "5", "soon", "[]", "\"\""] {
             is_malformed(offset(text));
         }
-        is_malformed(adjtime(&literal("offset: 0s\n")));
+        is_malformed(of("offset: 0s\n"));
     }
 
     #[test]
     fn a_network_has_no_defaults() {
         let all = "addressReady: true\nconnectivityReady: false\nhostnameReady: true\netcFilesReady: true\n";
-        let status = network_status(&literal(all)).unwrap();
+        let network_status = |yaml: &str| literal(yaml).spec::<NetworkStatus>();
+        let status = network_status(all).unwrap();
         assert!(status.address_ready && !status.connectivity_ready && status.hostname_ready && status.etc_files_ready);
         for line in all.lines() {
-            is_malformed(network_status(&literal(&all.replace(line, ""))));
+            is_malformed(network_status(&all.replace(line, "")));
         }
     }
 
     #[test]
     fn ways_into_the_cluster_have_no_defaults() {
-        assert_eq!(kube_prism(&literal("host: 127.0.0.1:7445\nhealthy: false\n")), Ok(false));
-        is_malformed(kube_prism(&literal("host: 127.0.0.1:7445\n")));
+        let kube_prism = |yaml| literal(yaml).spec().map(|status: KubePrismStatus| status.healthy);
+        assert_eq!(kube_prism("host: 127.0.0.1:7445\nhealthy: false\n"), Ok(false));
+        is_malformed(kube_prism("host: 127.0.0.1:7445\n"));
         let peer = "endpoint: 10.0.0.4:51820\nlabel: w-1\nstate: down\nlastHandshakeTime: 2026-11-21T13:33:57Z\n";
-        assert_eq!(kube_span_peer(&literal(peer)), Ok(Peer { name: "w-1".into(), state: "down".into() }));
-        is_malformed(kube_span_peer(&literal("label: w-1\n")));
-        is_malformed(kube_span_peer(&literal("state: up\n")));
+        assert_eq!(literal(peer).spec::<Peer>(), Ok(Peer { name: "w-1".into(), state: "down".into() }));
+        is_malformed(literal("label: w-1\n").spec::<Peer>());
+        is_malformed(literal("state: up\n").spec::<Peer>());
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub(crate) struct EndpointAnswer {
     pub(crate) members: Observed<Vec<Member>>,
     /// Addresses of the node that answered, without prefix length.
     pub(crate) addresses: Observed<Vec<String>>,
+    /// What Kubernetes has to show as the `machineID` of the node that answered.
+    pub(crate) machine_id: Observed<Option<String>>,
 }
 
 impl TalosClient {
@@ -26,15 +28,18 @@ impl TalosClient {
             let gap = self.refined(index, gap, until).await;
             return unanswered(link.address.shown.clone(), &gap);
         }
-        let (version, role, nodename, members, addresses) = tokio::join!(
+        let (version, role, nodename, members, addresses, machine_id) = tokio::join!(
             self.caller.version(&to),
             self.caller.machine_type(&to),
             self.caller.nodename(&to),
             self.caller.members(&to),
             self.caller.addresses(&to),
+            self.caller.machine_id(&to),
         );
+        let members = members.and_then(|members| self.budget.pay(&members).map(|()| members));
+        let nodename = nodename.map(|found| found.map(|found| found.name));
         let endpoint = Endpoint { address: link.address.shown.clone(), version, role, nodename, vip: false };
-        EndpointAnswer { endpoint, members, addresses }
+        EndpointAnswer { endpoint, members, addresses, machine_id }
     }
 
     /// Addresses that a node has by its own word, asked on the way on which it has answered.
@@ -67,5 +72,6 @@ fn unanswered(address: String, gap: &Gap) -> EndpointAnswer {
         },
         members: Err(gap.clone()),
         addresses: Err(gap.clone()),
+        machine_id: Err(gap.clone()),
     }
 }

@@ -6,11 +6,10 @@ use serde::Deserialize;
 use talos_api::google::protobuf::Empty;
 use talos_api::machine::etcd_member_alarm::AlarmType;
 use talos_api::machine::{EtcdAlarmListResponse, EtcdMemberListRequest, EtcdMemberListResponse, EtcdStatusResponse};
-use tonic::Request;
 
-use super::call::{Caller, Failure, Route};
-use super::machine::{client, malformed, only};
-use super::resources::{Resource, Type};
+use super::call::{Caller, Route, SMALL};
+use super::machine::{malformed, only};
+use super::resources::Type;
 use crate::observe::dial::cause::clean;
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdSpec, EtcdStatus, Observed};
 
@@ -18,30 +17,22 @@ const ETCD_SPECS: Type = Type { namespace: "etcd", name: "EtcdSpecs.etcd.talos.d
 
 impl Caller {
     pub(super) async fn etcd_status(&self, to: &Route<'_>) -> Observed<EtcdStatus> {
-        let reply = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
-            Ok::<_, Failure>(client(live).etcd_status(request).await?.into_inner())
-        });
-        status(reply.await?)
+        status(self.ask(to, SMALL, Empty {}, |mut of, request| async move { of.etcd_status(request).await }).await?)
     }
 
     pub(super) async fn etcd_members(&self, to: &Route<'_>) -> Observed<Vec<EtcdMember>> {
         let request = EtcdMemberListRequest { query_local: true };
-        let reply = self.call(to, request, |live, request: Request<EtcdMemberListRequest>| async move {
-            Ok::<_, Failure>(client(live).etcd_member_list(request).await?.into_inner())
-        });
-        members(reply.await?)
+        members(
+            self.ask(to, SMALL, request, |mut of, request| async move { of.etcd_member_list(request).await }).await?,
+        )
     }
 
     pub(super) async fn etcd_alarms(&self, to: &Route<'_>) -> Observed<Vec<EtcdAlarm>> {
-        let reply = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
-            Ok::<_, Failure>(client(live).etcd_alarm_list(request).await?.into_inner())
-        });
-        alarms(reply.await?)
+        alarms(self.ask(to, SMALL, Empty {}, |mut of, request| async move { of.etcd_alarm_list(request).await }).await?)
     }
 
     pub(super) async fn etcd_spec(&self, to: &Route<'_>) -> Observed<Option<EtcdSpec>> {
-        let found = self.get(to, ETCD_SPECS, "etcd").await?;
-        found.map(|resource| etcd_spec(&resource)).transpose()
+        self.one(to, ETCD_SPECS, "etcd").await?.map(etcd_spec).transpose()
     }
 }
 
@@ -96,21 +87,22 @@ fn alarms(reply: EtcdAlarmListResponse) -> Observed<Vec<EtcdAlarm>> {
     Ok(alarms.collect())
 }
 
-/// Values of an argument are a list since Talos 1.13; of several, etcd takes the last.
-fn etcd_spec(resource: &Resource) -> Observed<EtcdSpec> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec {
-        extra_args: BTreeMap<String, Argument>,
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Argument {
-        Text(String),
-        Number(i64),
-        List(Vec<String>),
-    }
-    let mut spec: Spec = resource.spec()?;
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    extra_args: BTreeMap<String, Argument>,
+}
+
+/// A list since Talos 1.13; of several values, etcd takes the last.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Argument {
+    Text(String),
+    Number(i64),
+    List(Vec<String>),
+}
+
+fn etcd_spec(mut spec: Spec) -> Observed<EtcdSpec> {
     let text = match spec.extra_args.remove("quota-backend-bytes") {
         None => None,
         Some(Argument::Number(quota)) => return Ok(EtcdSpec { quota: Some(quota) }),
@@ -128,6 +120,7 @@ mod tests {
     use talos_api::machine::{self, EtcdAlarm as Alarms, EtcdMemberAlarm, EtcdMemberStatus, EtcdMembers};
 
     use super::*;
+    use crate::observe::talos::resources::Resource;
     use crate::snapshot::GapKind;
 
     #[test]
@@ -173,9 +166,8 @@ mod tests {
 
     #[test]
     fn quotas_before_and_since_talos_1_13() {
-        let spec = |arguments: &str| {
-            etcd_spec(&Resource::literal("EtcdSpecs", "etcd", &format!("name: cp-1\nextraArgs:{arguments}\n")))
-        };
+        let of = |yaml: &str| Resource::literal("EtcdSpecs", "etcd", yaml).spec().and_then(etcd_spec);
+        let spec = |arguments: &str| of(&format!("name: cp-1\nextraArgs:{arguments}\n"));
         let unreadable = |spec: Observed<EtcdSpec>| {
             let gap = spec.unwrap_err();
             assert_eq!(gap.kind, GapKind::Malformed);
@@ -194,6 +186,6 @@ mod tests {
         }
         assert_eq!(unreadable(spec("\n    quota-backend-bytes: 4GiB")), "`quota-backend-bytes` is `4GiB`");
         unreadable(spec("\n    quota-backend-bytes:\n        of: 1"));
-        unreadable(etcd_spec(&Resource::literal("EtcdSpecs", "etcd", "name: cp-1\n")));
+        unreadable(of("name: cp-1\n"));
     }
 }

@@ -6,37 +6,23 @@ use flate2::read::GzDecoder;
 use talos_api::google::protobuf::Empty;
 use tonic::Request;
 
-use super::call::{Caller, Failure, Route};
-use super::machine::{client, failed, malformed};
+use super::call::{Caller, Route};
+use super::machine::{bytes, client, malformed};
 use crate::snapshot::{Gap, GapKind, Observed};
 
 /// Largest archive and largest kubeconfig that we take, in bytes. Real ones have a few thousand.
 const LARGEST: usize = 1 << 20;
+const TOO_LARGE: &str = "Kubeconfig: more than 1 MiB";
 /// A tar header, in bytes.
 const HEADER: usize = 512;
 
 impl Caller {
     pub(super) async fn kubeconfig(&self, to: &Route<'_>) -> Observed<String> {
         let archive = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
-            let mut stream = client(live).kubeconfig(request).await?.into_inner();
-            let mut archive = Vec::new();
-            while let Some(chunk) = stream.message().await? {
-                if let Some(gap) = failed(chunk.metadata.as_ref()) {
-                    return Err(Failure::Gap(gap));
-                }
-                archive.extend_from_slice(&chunk.bytes);
-                if archive.len() > LARGEST {
-                    return Err(Failure::Gap(too_large()));
-                }
-            }
-            Ok(archive)
+            bytes(client(live, LARGEST).kubeconfig(request).await?.into_inner(), LARGEST, TOO_LARGE).await
         });
         unpack(&archive.await?)
     }
-}
-
-fn too_large() -> Gap {
-    Gap::new(GapKind::TooLarge, "Kubeconfig: more than 1 MiB")
 }
 
 /// The first file of the archive. Talos never closes its tar writer, so there is neither padding nor an end to look for.
@@ -46,7 +32,7 @@ fn unpack(archive: &[u8]) -> Observed<String> {
     tar.read_exact(&mut header).map_err(|_| malformed("Kubeconfig: not a compressed archive"))?;
     let size = size(&header).ok_or_else(|| malformed("Kubeconfig: not a tar header"))?;
     if size > LARGEST {
-        return Err(too_large());
+        return Err(Gap::new(GapKind::TooLarge, TOO_LARGE));
     }
     let mut content = vec![0; size];
     tar.read_exact(&mut content).map_err(|_| malformed("Kubeconfig: the archive ends too early"))?;

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 use tonic::Request;
 
 use super::TalosClient;
-use super::call::{Caller, Failure, Lane, Route};
-use super::machine::{client, failed, malformed, only};
-use crate::logs::{LINES, Source};
+use super::call::{Caller, LIST, Lane, Route};
+use super::machine::{bytes, client, malformed, only};
+use crate::snapshot::logs::{LINES, Source};
 use crate::snapshot::{Contact, Gap, GapKind, Observed};
 
 /// Longest answer that we take, in bytes.
@@ -53,29 +53,16 @@ fn running_or_first<'a>(all: &'a [ContainerInfo], pod: &str, container: &str) ->
 impl Caller {
     async fn containers(&self, to: &Route<'_>) -> Observed<Vec<ContainerInfo>> {
         let request = ContainersRequest { namespace: PODS.to_owned(), driver: ContainerDriver::Cri.into() };
-        let reply = self.call(to, request, |live, request: Request<ContainersRequest>| async move {
-            Ok::<_, Failure>(client(live).containers(request).await?.into_inner())
-        });
+        let reply = self.ask(to, LIST, request, |mut of, request| async move { of.containers(request).await });
         let ContainersResponse { messages } = reply.await?;
         Ok(only("Containers", messages, |it| it.metadata.as_ref())?.containers)
     }
 
     async fn log(&self, to: &Route<'_>, request: LogsRequest) -> Observed<Vec<String>> {
-        let bytes = self.call(to, request, |live, request: Request<LogsRequest>| async move {
-            let mut stream = client(live).logs(request).await?.into_inner();
-            let mut bytes = Vec::new();
-            while let Some(chunk) = stream.message().await? {
-                if let Some(gap) = failed(chunk.metadata.as_ref()) {
-                    return Err(Failure::Gap(gap));
-                }
-                bytes.extend_from_slice(&chunk.bytes);
-                if bytes.len() > LARGEST {
-                    return Err(Failure::Gap(Gap::new(GapKind::TooLarge, "Logs: more than 256 KiB")));
-                }
-            }
-            Ok(bytes)
+        let log = self.call(to, request, |live, request: Request<LogsRequest>| async move {
+            bytes(client(live, LARGEST).logs(request).await?.into_inner(), LARGEST, "Logs: more than 256 KiB").await
         });
-        lines(&bytes.await?)
+        lines(&log.await?)
     }
 }
 

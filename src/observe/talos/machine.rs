@@ -1,25 +1,27 @@
 //! Version, services and files of a machine.
 
 use jiff::Timestamp;
-use talos_api::common::Metadata;
+use talos_api::common::{Data, Metadata};
 use talos_api::google::protobuf::Empty;
 use talos_api::machine::machine_service_client::MachineServiceClient;
 use talos_api::machine::{FileInfo, ListRequest, ServiceInfo, ServiceListResponse, VersionResponse};
-use tonic::Request;
+use tonic::{Request, Response, Status, Streaming};
 
-use super::call::{Caller, Failure, LARGEST, Route};
+use super::call::{Caller, Failure, LIST, Route, SMALL};
 use crate::observe::dial::cause::clean;
 use crate::observe::dial::http2::Http2;
-use crate::report::sanitise::without_secrets;
 use crate::snapshot::{Gap, GapKind, Observed, Service, ServiceEvent, Version};
+use crate::text::sanitize::without_secrets;
 
-/// Most entries of a directory that we take.
+/// Most entries of a directory that we take, and most bytes of what is said of them.
 const MOST: usize = 10_000;
+const MOST_BYTES: usize = 1 << 20;
 const ETCD_DATA: &str = "/var/lib/etcd";
 
-pub(super) fn client(live: Http2) -> MachineServiceClient<Http2> {
+/// `largest`: bytes of one message.
+pub(super) fn client(live: Http2, largest: usize) -> MachineServiceClient<Http2> {
     let origin = live.origin();
-    MachineServiceClient::with_origin(live, origin).max_decoding_message_size(LARGEST)
+    MachineServiceClient::with_origin(live, origin).max_decoding_message_size(largest)
 }
 
 pub(super) fn malformed(text: &str) -> Gap {
@@ -41,44 +43,80 @@ pub(super) fn failed(metadata: Option<&Metadata>) -> Option<Gap> {
     let status = metadata.status.as_ref().filter(|status| status.code != 0);
     match status {
         Some(status) => {
-            Some(super::refusal::gap(&tonic::Status::new(status.code.into(), status.message.as_str()), true, None))
+            Some(super::refusal::gap(&Status::new(status.code.into(), status.message.as_str()), true, None))
         }
         None if metadata.error.is_empty() => None,
         None => Some(Gap::new(GapKind::ServerError, clean(&metadata.error))),
     }
 }
 
+/// All that a stream brings, if it is not more than `most` bytes.
+pub(super) async fn bytes(mut stream: Streaming<Data>, most: usize, too_large: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = stream.message().await? {
+        if let Some(gap) = failed(chunk.metadata.as_ref()) {
+            return Err(Failure::Gap(gap));
+        }
+        bytes.extend_from_slice(&chunk.bytes);
+        if bytes.len() > most {
+            return Err(Failure::Gap(Gap::new(GapKind::TooLarge, too_large)));
+        }
+    }
+    Ok(bytes)
+}
+
 impl Caller {
+    /// Asks a machine for what it answers in one message of `largest` bytes.
+    pub(super) async fn ask<Q, P, F>(
+        &self,
+        to: &Route<'_>,
+        largest: usize,
+        message: Q,
+        method: impl Fn(MachineServiceClient<Http2>, Request<Q>) -> F,
+    ) -> Observed<P>
+    where
+        Q: Clone + 'static,
+        F: Future<Output = Result<Response<P>, Status>>,
+    {
+        let largest = self.at_most(largest);
+        self.call(to, message, |live, request| {
+            let reply = method(client(live, largest), request);
+            async { Ok(reply.await?.into_inner()) }
+        })
+        .await
+    }
+
     pub(super) async fn version(&self, to: &Route<'_>) -> Observed<Version> {
-        let reply = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
-            Ok::<_, Failure>(client(live).version(request).await?.into_inner())
-        });
-        version(reply.await?)
+        version(self.ask(to, SMALL, Empty {}, |mut of, request| async move { of.version(request).await }).await?)
     }
 
     pub(super) async fn services(&self, to: &Route<'_>) -> Observed<Vec<Service>> {
-        let reply = self.call(to, Empty {}, |live, request: Request<Empty>| async move {
-            Ok::<_, Failure>(client(live).service_list(request).await?.into_inner())
-        });
-        services(reply.await?)
+        services(self.ask(to, LIST, Empty {}, |mut of, request| async move { of.service_list(request).await }).await?)
     }
 
     /// Does etcd's folder hold no member?
     pub(super) async fn etcd_data_absent(&self, to: &Route<'_>) -> Observed<bool> {
         let request = ListRequest { root: ETCD_DATA.to_owned(), recurse: false, recursion_depth: 1 };
         let entries = self.call(to, request, |live, request: Request<ListRequest>| async move {
-            let mut stream = match client(live).list(request).await {
+            let mut stream = match client(live, SMALL).list(request).await {
                 Ok(reply) => reply.into_inner(),
                 Err(status) if absent(status.message()) => return Ok(None),
                 Err(status) => return Err(Failure::from(status)),
             };
-            let mut entries = Vec::new();
+            let mut entries: Vec<FileInfo> = Vec::new();
+            let mut bytes = 0;
             loop {
                 match stream.message().await {
-                    Ok(Some(entry)) if entries.len() < MOST => entries.push(entry),
-                    Ok(Some(_)) => {
-                        let text = format!("{ETCD_DATA}: more than {MOST} entries");
-                        return Err(Failure::Gap(Gap::new(GapKind::TooLarge, text)));
+                    Ok(Some(entry)) => {
+                        if let Some(gap) = failed(entry.metadata.as_ref()) {
+                            return Err(Failure::Gap(gap));
+                        }
+                        bytes += entry.name.len() + entry.relative_name.len() + entry.error.len();
+                        if entries.len() == MOST || bytes > MOST_BYTES {
+                            let text = format!("{ETCD_DATA}: more than {MOST} entries or 1 MiB");
+                            return Err(Failure::Gap(Gap::new(GapKind::TooLarge, text)));
+                        }
+                        entries.push(FileInfo { metadata: None, ..entry });
                     }
                     Ok(None) => return Ok(Some(entries)),
                     Err(status) if entries.is_empty() && absent(status.message()) => return Ok(None),
@@ -144,9 +182,6 @@ fn etcd_data_absent(entries: &[FileInfo]) -> Observed<bool> {
         return Err(malformed("List: an empty answer"));
     }
     for entry in entries {
-        if let Some(gap) = failed(entry.metadata.as_ref()) {
-            return Err(gap);
-        }
         let name = entry.name.trim_end_matches('/');
         if entry.relative_name == "member" || name == "/var/lib/etcd/member" {
             return Ok(false);

@@ -1,4 +1,6 @@
 //! Is a machine whose certificate we do not know one without a configuration?
+//!
+//! Anybody on the way may answer that, so the answer is taken as what it has to be: a few words.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +21,7 @@ pub(super) async fn refine(gap: Gap, address: &EndpointAddress, unverified: &Arc
     let link = super::link(address.clone(), unverified);
     let until = until.min(Instant::now() + TIMEOUT);
     let to = Route { link: &link, node: None, lane: Lane::Normal, until };
-    match Caller::new(TIMEOUT, None).machine_status(&to).await {
+    match Caller::of_strangers(TIMEOUT).machine_status(&to).await {
         Ok(Some(status)) if status.stage == "maintenance" => {
             Gap::new(GapKind::Maintenance, "the node has no machine configuration (maintenance mode)")
         }

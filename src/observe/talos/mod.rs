@@ -30,10 +30,12 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::Instant;
 
 use self::call::{Caller, Route};
+use super::budget::Budget;
 use super::dial::http2::{Link, Security};
 use super::dial::tls;
 use crate::config::certificate::Identity;
-use crate::snapshot::{Gap, GapKind, Observed, Role};
+use crate::model::Role;
+use crate::snapshot::{Gap, GapKind, Observed};
 
 pub(crate) use self::call::Lane;
 pub(crate) use self::endpoint::EndpointAnswer;
@@ -79,6 +81,7 @@ pub(crate) struct TalosClient {
     /// In the order of the configuration.
     links: Vec<Link>,
     caller: Caller,
+    budget: Arc<Budget>,
     unverified: Arc<ClientConfig>,
 }
 
@@ -96,8 +99,15 @@ impl TalosClient {
         Ok(Self {
             links: config.endpoints.into_iter().map(|address| link(address, &tls)).collect(),
             caller: Caller::new(config.timeout, cluster),
+            budget: Arc::default(),
             unverified: tls::accepting_any()?,
         })
+    }
+
+    /// What it keeps is paid from `budget`.
+    pub(crate) fn within(mut self, budget: &Arc<Budget>) -> Self {
+        self.budget = Arc::clone(budget);
+        self
     }
 
     /// A kubeconfig with administrator's rights, from the first of the endpoints `from` that gives one: it needs `os:admin` and a

@@ -9,11 +9,12 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::call::{Lane, Route};
-use super::condition::Condition;
+use super::specs::Nodename;
 use super::{APID, EndpointAddress, TalosClient, maintenance, refusal};
-use crate::checks::Fact;
+use crate::model::{Fact, Role};
 use crate::observe::dial::stagger::staggered;
-use crate::snapshot::{Contact, Gap, GapKind, Observed, Role, Service, TalosNode, Version};
+use crate::observe::fill;
+use crate::snapshot::{Contact, Gap, GapKind, Observed, Service, TalosNode, Version};
 
 /// How long one endpoint, and one address, may say nothing before the next is asked beside it.
 const NEXT_ENDPOINT: Duration = Duration::from_secs(1);
@@ -39,7 +40,7 @@ struct First<'a> {
     address: &'a str,
     version: Version,
     machine_type: Observed<Option<Role>>,
-    nodename: Observed<Option<String>>,
+    nodename: Observed<Option<Nodename>>,
     /// It calls itself like this, and nobody expects that name.
     stranger: Option<String>,
     /// The endpoints that were tried before, and what became of that; `None`: no answer yet.
@@ -77,85 +78,65 @@ impl TalosClient {
             Ok(Some(Role::Unknown) | None) | Err(_) => ask.role,
             Ok(Some(role)) => role,
         };
-        let etcd = |fact: Fact| facts.contains(&fact) && role == Role::ControlPlane;
         let wants = |fact: Fact| facts.contains(&fact);
+        let of_control_plane = |fact: Fact| wants(fact) && role == Role::ControlPlane;
         let caller = &self.caller;
+        let skips_registration = matches!(&first.nodename, Ok(Some(found)) if found.skip_node_registration);
+        let nodename = first.nodename.map(|found| found.map(|found| found.name));
+        let machine_type = first.machine_type;
+        let mut node =
+            TalosNode { machine_type, nodename, skips_registration, ..TalosNode::unasked(&Gap::not_asked()) };
 
-        // Boxed: a dozen calls are a large future, and a round has many nodes.
-        let (
-            machine_status,
-            (services, etcd_data_absent),
-            static_pods,
-            static_pod_statuses,
-            config_statuses,
-            scheduler_enabled,
-            controller_manager_enabled,
-            bootstrap_manifests,
-            etcd_member_id,
-            etcd_status,
-            etcd_members,
-            etcd_alarms,
-            etcd_spec,
-            not_through,
-            Condition {
-                time_status,
-                adjtime,
-                network_status,
-                kube_prism,
-                kube_span_peers,
-                memory,
-                volumes,
-                mounts,
-                diagnostics,
-            },
-        ) = Box::pin(async {
+        // Boxed: two dozen calls are a large future, and a round has many nodes.
+        Box::pin(async {
             tokio::join!(
-                given(wants(Fact::MachineStatus), caller.machine_status(&to)),
-                self.services_and_data(&to, wants(Fact::Services), etcd(Fact::EtcdData)),
-                given(wants(Fact::StaticPods), caller.static_pods(&to)),
-                given(wants(Fact::StaticPodStatuses), caller.static_pod_statuses(&to)),
-                given(wants(Fact::ConfigStatuses), caller.config_statuses(&to)),
-                given(wants(Fact::ComponentConfigs), caller.scheduler_enabled(&to)),
-                given(wants(Fact::ComponentConfigs), caller.controller_manager_enabled(&to)),
-                given(wants(Fact::BootstrapManifests), caller.bootstrap_manifests(&to)),
-                given(etcd(Fact::EtcdMembership), caller.etcd_member_id(&to)),
-                given(etcd(Fact::EtcdMembership), caller.etcd_status(&to)),
-                given(etcd(Fact::EtcdMembership), caller.etcd_members(&to)),
-                given(etcd(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
-                given(etcd(Fact::EtcdSpecs), caller.etcd_spec(&to)),
-                self.not_through(&first.before, &to),
-                caller.condition(&to, facts, role),
+                fill(&mut node.machine_status, wants(Fact::MachineStatus), caller.machine_status(&to)),
+                async {
+                    let data = of_control_plane(Fact::EtcdData);
+                    fill(&mut node.services, wants(Fact::Services) || data, caller.services(&to)).await;
+                    // A folder without data means something only while etcd does not run.
+                    let stopped = data && node.services.as_ref().is_ok_and(|found| is_stopped(found, "etcd"));
+                    fill(&mut node.etcd_data_absent, stopped, caller.etcd_data_absent(&to)).await;
+                },
+                fill(&mut node.time_status, wants(Fact::TimeStatus), caller.time_status(&to)),
+                fill(&mut node.adjtime, wants(Fact::TimeStatus), caller.adjtime(&to)),
+                fill(&mut node.network_status, wants(Fact::NetworkStatus), caller.network_status(&to)),
+                fill(&mut node.kube_prism, wants(Fact::KubePrism), caller.kube_prism(&to)),
+                // A peer of everybody's on every machine would be as many answers as there are pairs of machines.
+                fill(&mut node.kube_span_peers, of_control_plane(Fact::KubeSpan), caller.kube_span_peers(&to)),
+                fill(&mut node.memory, wants(Fact::Memory), caller.memory(&to)),
+                fill(&mut node.volumes, wants(Fact::Volumes), caller.volumes(&to)),
+                fill(&mut node.mounts, wants(Fact::Volumes), caller.mounts(&to)),
+                fill(&mut node.diagnostics, wants(Fact::Diagnostics), caller.diagnostics(&to)),
+                async {
+                    if wants(Fact::StaticPods) {
+                        let found = caller.static_pods(&to).await;
+                        node.user_pods = found.iter().flat_map(|(_, of_users)| of_users).cloned().collect();
+                        node.static_pods = found.map(|(ids, _)| ids);
+                    }
+                },
+                fill(&mut node.static_pod_statuses, wants(Fact::StaticPodStatuses), caller.static_pod_statuses(&to)),
+                fill(&mut node.config_statuses, wants(Fact::ConfigStatuses), caller.config_statuses(&to)),
+                fill(&mut node.scheduler_enabled, wants(Fact::ComponentConfigs), caller.scheduler_enabled(&to)),
+                fill(
+                    &mut node.controller_manager_enabled,
+                    wants(Fact::ComponentConfigs),
+                    caller.controller_manager_enabled(&to)
+                ),
+                fill(&mut node.bootstrap_manifests, wants(Fact::BootstrapManifests), caller.bootstrap_manifests(&to)),
+                fill(&mut node.etcd_member_id, of_control_plane(Fact::EtcdMembership), caller.etcd_member_id(&to)),
+                fill(&mut node.etcd_status, of_control_plane(Fact::EtcdMembership), caller.etcd_status(&to)),
+                fill(&mut node.etcd_members, of_control_plane(Fact::EtcdMembership), caller.etcd_members(&to)),
+                fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
+                fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), caller.etcd_spec(&to)),
+                async { contact.not_through = self.not_through(&first.before, &to).await },
             )
         })
         .await;
-        contact.not_through = not_through;
-        TalosNode {
-            contact: Ok(contact),
-            machine_type: first.machine_type,
-            nodename: first.nodename,
-            machine_status,
-            services,
-            time_status,
-            adjtime,
-            network_status,
-            kube_prism,
-            kube_span_peers,
-            memory,
-            volumes,
-            mounts,
-            diagnostics,
-            static_pods,
-            static_pod_statuses,
-            config_statuses,
-            scheduler_enabled,
-            controller_manager_enabled,
-            bootstrap_manifests,
-            etcd_member_id,
-            etcd_status,
-            etcd_members,
-            etcd_alarms,
-            etcd_spec,
-            etcd_data_absent,
+        let node = TalosNode { contact: Ok(contact), ..node };
+        match self.budget.pay(&node) {
+            Ok(()) => node,
+            Err(gap) => TalosNode::unasked(&gap),
         }
     }
 
@@ -173,21 +154,6 @@ impl TalosClient {
             lost.then(|| link.address.shown.clone())
         });
         join_all(tried).await.into_iter().flatten().collect()
-    }
-
-    /// A folder without data means something only while etcd does not run.
-    async fn services_and_data(
-        &self,
-        to: &Route<'_>,
-        services: bool,
-        data: bool,
-    ) -> (Observed<Vec<Service>>, Observed<bool>) {
-        let found = given(services || data, self.caller.services(to)).await;
-        let stopped = found.as_ref().is_ok_and(|found| {
-            found.iter().find(|service| service.id == "etcd").is_some_and(|etcd| etcd.state != "Running")
-        });
-        let absent = given(data && stopped, self.caller.etcd_data_absent(to)).await;
-        (found, absent)
     }
 
     /// The first answer that is the node's own, else an answer of another node, else the most telling cause.
@@ -279,7 +245,7 @@ impl TalosClient {
             Lane::Slow => (self.caller.version(&to).await?, others().await),
         };
         let stranger = match &nodename {
-            Ok(Some(name)) if !ask.expected.is_empty() => {
+            Ok(Some(Nodename { name, .. })) if !ask.expected.is_empty() => {
                 let known = ask.expected.iter().any(|expected| expected.eq_ignore_ascii_case(name));
                 (!known).then(|| name.clone())
             }
@@ -302,9 +268,8 @@ impl TalosClient {
     }
 }
 
-/// Asks only if somebody wants to know.
-pub(super) async fn given<T>(wanted: bool, answer: impl Future<Output = Observed<T>>) -> Observed<T> {
-    if wanted { answer.await } else { Err(Gap::not_asked()) }
+fn is_stopped(services: &[Service], id: &str) -> bool {
+    services.iter().find(|service| service.id == id).is_some_and(|service| service.state != "Running")
 }
 
 fn most_telling(gaps: Vec<Gap>) -> Gap {

@@ -5,15 +5,27 @@ use talos_api::cosi::resource::state_client::StateClient;
 use talos_api::cosi::resource::{GetOptions, GetRequest, ListOptions, ListRequest, Resource as Message};
 use tonic::{Code, Request};
 
-use super::call::{Caller, Failure, LARGEST, Route};
+use super::call::{Caller, Failure, Route, SMALL};
 use crate::observe::dial::cause::clean;
 use crate::observe::dial::http2::Http2;
 use crate::snapshot::{Gap, GapKind, Observed};
+use crate::text::yaml::{self, Bounds};
 
-/// Most resources of one list that we take. The largest real list is Members: one per machine.
-const MOST: usize = 10_000;
+/// Most that we take of a list of what one machine has, and of one of what all machines are.
+const OF_MACHINE: Most = Most { resources: 1000, bytes: 2 << 20 };
+const OF_CLUSTER: Most = Most { resources: 10_000, bytes: 16 << 20 };
 /// What is counted for a resource beside its YAML, in bytes.
 const OVERHEAD: usize = 256;
+/// Bytes of YAML that are read before others have their turn.
+const AT_ONCE: usize = 64 << 10;
+/// What of a specification the parser is given. Static pods have the longest: some five hundred values.
+const BOUNDS: Bounds = Bounds { bytes: SMALL, events: 1 << 14, steps: 4 << 20 };
+
+#[derive(Clone, Copy)]
+struct Most {
+    resources: usize,
+    bytes: usize,
+}
 
 /// Where a type lives.
 #[derive(Clone, Copy)]
@@ -23,10 +35,19 @@ pub(super) struct Type {
     pub(super) name: &'static str,
 }
 
+/// One of each machine of the cluster.
+pub(super) const MEMBERS: Type = Type { namespace: "cluster", name: "Members.cluster.talos.dev" };
+pub(super) const KUBE_SPAN_PEERS: Type =
+    Type { namespace: "kubespan", name: "KubeSpanPeerStatuses.kubespan.talos.dev" };
+
 impl Type {
     /// `Members` of `Members.cluster.talos.dev`.
     fn short(self) -> &'static str {
         self.name.split('.').next().unwrap_or(self.name)
+    }
+
+    fn most(self) -> Most {
+        if [MEMBERS.name, KUBE_SPAN_PEERS.name].contains(&self.name) { OF_CLUSTER } else { OF_MACHINE }
     }
 }
 
@@ -41,6 +62,11 @@ pub(super) struct Resource {
 impl Resource {
     /// The specification. What is missing or of another kind makes it malformed: a default would be an invented fact.
     pub(super) fn spec<T: DeserializeOwned>(&self) -> Observed<T> {
+        // Talos writes no aliases.
+        if !BOUNDS.hold(&self.yaml) || yaml::may_unfold(&self.yaml) {
+            let text = format!("{} `{}`: nested too deeply, or too many values", self.kind, self.id);
+            return Err(Gap::new(GapKind::TooLarge, clean(&text)));
+        }
         serde_yaml::from_str(&self.yaml).map_err(|error| malformed(&format!("{} `{}`: {error}", self.kind, self.id)))
     }
 
@@ -70,9 +96,24 @@ fn read(of: Type, message: Option<Message>) -> Observed<Option<Resource>> {
     Ok(Some(Resource { kind: of.short(), id: metadata.id, yaml }))
 }
 
-fn client(live: Http2) -> StateClient<Http2> {
+fn client(live: Http2, largest: usize) -> StateClient<Http2> {
     let origin = live.origin();
-    StateClient::with_origin(live, origin).max_decoding_message_size(LARGEST)
+    StateClient::with_origin(live, origin).max_decoding_message_size(largest)
+}
+
+/// Reads each specification. A list of thousands must not keep everybody else waiting.
+pub(super) async fn each<T>(resources: Vec<Resource>, read: impl Fn(&Resource) -> Observed<T>) -> Observed<Vec<T>> {
+    let mut all = Vec::with_capacity(resources.len());
+    let mut bytes = 0;
+    for resource in resources {
+        all.push(read(&resource)?);
+        bytes += OVERHEAD + resource.yaml.len();
+        if bytes > AT_ONCE {
+            bytes = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(all)
 }
 
 impl Caller {
@@ -84,8 +125,9 @@ impl Caller {
             id: id.to_owned(),
             options: Some(GetOptions {}),
         };
+        let largest = self.at_most(SMALL);
         let found = self.call(to, request, |live, request: Request<GetRequest>| async move {
-            match client(live).get(request).await {
+            match client(live, largest).get(request).await {
                 Ok(reply) => Ok(Some(reply.into_inner())),
                 Err(status) if status.code() == Code::NotFound && status.message().contains("doesn't exist") => {
                     Ok(None)
@@ -103,6 +145,11 @@ impl Caller {
         }
     }
 
+    /// What the resource of this id says; `None` as in [`Self::get`].
+    pub(super) async fn one<T: DeserializeOwned>(&self, to: &Route<'_>, of: Type, id: &str) -> Observed<Option<T>> {
+        self.get(to, of, id).await?.map(|resource| resource.spec()).transpose()
+    }
+
     /// All of a type. Empty: the type is known, and there is none.
     pub(super) async fn list(&self, to: &Route<'_>, of: Type) -> Observed<Vec<Resource>> {
         let request = ListRequest {
@@ -110,15 +157,17 @@ impl Caller {
             r#type: of.name.to_owned(),
             options: Some(ListOptions::default()),
         };
+        let (largest, most) = (self.at_most(SMALL), of.most());
         self.call(to, request, |live, request: Request<ListRequest>| async move {
-            let mut stream = client(live).list(request).await?.into_inner();
+            let mut stream = client(live, largest).list(request).await?.into_inner();
             let mut resources = Vec::new();
             let (mut count, mut bytes) = (0, 0);
             while let Some(message) = stream.message().await? {
                 count += 1;
                 bytes += OVERHEAD + message.resource.as_ref().map_or(0, weight);
-                if count > MOST || bytes > LARGEST {
-                    let text = format!("{}: more than {MOST} resources or 32 MiB", of.short());
+                if count > most.resources || bytes > most.bytes {
+                    let Most { resources, bytes } = most;
+                    let text = format!("{}: more than {resources} resources or {} MiB", of.short(), bytes >> 20);
                     return Err(Failure::Gap(Gap::new(GapKind::TooLarge, text)));
                 }
                 resources.extend(read(of, message.resource)?);

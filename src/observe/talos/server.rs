@@ -10,12 +10,12 @@ use talos_api::google::protobuf;
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
 
-use super::call::{Caller, Failure, LARGEST, Lane, Route};
+use super::call::{Caller, Failure, Lane, Route, SMALL};
 use super::machine::failed;
 use super::{TalosClient, refusal};
 use crate::observe::dial::cause::{self, clean};
-use crate::report::sanitise::without_secrets;
 use crate::snapshot::{Gap, GapKind, Observed, ServerCheck, ServerProgress};
+use crate::text::sanitize::without_secrets;
 
 /// Most messages, and most bytes of them, that we take. Talos sends two or three for each of some sixteen checks.
 const MOST: usize = 10_000;
@@ -94,7 +94,7 @@ impl Caller {
                 // A second attempt begins anew.
                 heard.borrow_mut().clear();
                 let origin = live.origin();
-                let mut client = ClusterServiceClient::with_origin(live, origin).max_decoding_message_size(LARGEST);
+                let mut client = ClusterServiceClient::with_origin(live, origin).max_decoding_message_size(SMALL);
                 let mut stream = client.health_check(request).await?.into_inner();
                 let mut bytes = 0;
                 while let Some(message) = stream.message().await? {

@@ -2,19 +2,22 @@
 //!
 //! From their YAML: it has had the same keys in every release since 1.2. Namespaces, types, ids and keys are Talos's.
 
+use jiff::Timestamp;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::Member;
 use super::call::{Caller, Route};
-use super::resources::{Resource, Type};
+use super::resources::{MEMBERS, Resource, Type, each};
+use super::{Member, machine_id};
+use crate::model::Role;
 use crate::observe::dial::cause::clean;
-use crate::report::sanitise::without_secrets;
 use crate::snapshot::{
-    BootstrapManifests, ContainerState, Gap, GapKind, MachineStatus, Observed, PodState, ReadyResource, Role,
-    StaticPodStatus, UnmetCondition,
+    BootstrapManifests, ContainerState, Gap, GapKind, MachineStatus, Observed, PodState, ReadyResource,
+    StaticPodStatus, UnmetCondition, UserPod,
 };
+use crate::text::sanitize::without_secrets;
 
-const MEMBERS: Type = Type { namespace: "cluster", name: "Members.cluster.talos.dev" };
+const IDENTITIES: Type = Type { namespace: "cluster", name: "Identities.cluster.talos.dev" };
 const MACHINE_TYPES: Type = Type { namespace: "config", name: "MachineTypes.config.talos.dev" };
 const NODENAMES: Type = Type { namespace: "k8s", name: "Nodenames.kubernetes.talos.dev" };
 const NODE_ADDRESSES: Type = Type { namespace: "network", name: "NodeAddresses.net.talos.dev" };
@@ -29,46 +32,64 @@ const BOOTSTRAP_MANIFESTS: Type =
     Type { namespace: "controlplane", name: "BootstrapManifestsConfigs.kubernetes.talos.dev" };
 const ETCD_MEMBERS: Type = Type { namespace: "etcd", name: "EtcdMembers.etcd.talos.dev" };
 
+/// What its kubelet registers as.
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Nodename {
+    #[serde(rename = "nodename")]
+    pub(super) name: String,
+    /// It does not. Since Talos 1.5.
+    #[serde(default)]
+    pub(super) skip_node_registration: bool,
+}
+
 impl Caller {
     pub(super) async fn members(&self, to: &Route<'_>) -> Observed<Vec<Member>> {
-        self.list(to, MEMBERS).await?.iter().map(member).collect()
+        each(self.list(to, MEMBERS).await?, member).await
     }
 
     pub(super) async fn machine_type(&self, to: &Route<'_>) -> Observed<Option<Role>> {
-        let found = self.get(to, MACHINE_TYPES, "machine-type").await?;
         // A bare scalar.
-        found.map(|resource| resource.spec::<String>().map(|text| role(&text))).transpose()
+        let found: Option<String> = self.one(to, MACHINE_TYPES, "machine-type").await?;
+        Ok(found.as_deref().map(role))
     }
 
-    pub(super) async fn nodename(&self, to: &Route<'_>) -> Observed<Option<String>> {
-        let found = self.get(to, NODENAMES, "nodename").await?;
-        found.map(|resource| nodename(&resource)).transpose()
+    pub(super) async fn nodename(&self, to: &Route<'_>) -> Observed<Option<Nodename>> {
+        self.one(to, NODENAMES, "nodename").await
+    }
+
+    /// What the kubelet on it shows to Kubernetes.
+    pub(super) async fn machine_id(&self, to: &Route<'_>) -> Observed<Option<String>> {
+        let found: Option<Identity> = self.one(to, IDENTITIES, "local").await?;
+        Ok(found.and_then(|found| machine_id(&found.node_id)))
     }
 
     /// Addresses by which other machines reach it: those of its own networks, without Kubernetes' ones.
     pub(super) async fn addresses(&self, to: &Route<'_>) -> Observed<Vec<String>> {
-        let mut found = self.get(to, NODE_ADDRESSES, "routed-no-k8s").await?;
+        let mut found: Option<NodeAddress> = self.one(to, NODE_ADDRESSES, "routed-no-k8s").await?;
         if found.is_none() {
-            found = self.get(to, NODE_ADDRESSES, "routed").await?;
+            found = self.one(to, NODE_ADDRESSES, "routed").await?;
         }
-        found.map_or(Ok(Vec::new()), |resource| addresses(&resource))
+        Ok(found.map(|found| without_prefix(&found.addresses)).unwrap_or_default())
     }
 
     pub(super) async fn machine_status(&self, to: &Route<'_>) -> Observed<Option<MachineStatus>> {
-        let found = self.get(to, MACHINE_STATUSES, "machine").await?;
-        found.map(|resource| machine_status(&resource)).transpose()
+        Ok(self.one(to, MACHINE_STATUSES, "machine").await?.map(machine_status))
     }
 
-    pub(super) async fn static_pods(&self, to: &Route<'_>) -> Observed<Vec<String>> {
-        Ok(self.list(to, STATIC_PODS).await?.into_iter().map(|resource| resource.id).collect())
+    /// All by their ids, and those of the users' own by what they are in Kubernetes.
+    pub(super) async fn static_pods(&self, to: &Route<'_>) -> Observed<(Vec<String>, Vec<UserPod>)> {
+        let found = self.list(to, STATIC_PODS).await?;
+        let of_users = found.iter().filter_map(user_pod).collect();
+        Ok((found.into_iter().map(|resource| resource.id).collect(), of_users))
     }
 
     pub(super) async fn static_pod_statuses(&self, to: &Route<'_>) -> Observed<Vec<StaticPodStatus>> {
-        self.list(to, STATIC_POD_STATUSES).await?.iter().map(static_pod_status).collect()
+        each(self.list(to, STATIC_POD_STATUSES).await?, static_pod_status).await
     }
 
     pub(super) async fn config_statuses(&self, to: &Route<'_>) -> Observed<Vec<ReadyResource>> {
-        self.list(to, CONFIG_STATUSES).await?.iter().map(ready_resource).collect()
+        each(self.list(to, CONFIG_STATUSES).await?, ready_resource).await
     }
 
     pub(super) async fn scheduler_enabled(&self, to: &Route<'_>) -> Observed<Option<bool>> {
@@ -80,13 +101,11 @@ impl Caller {
     }
 
     pub(super) async fn bootstrap_manifests(&self, to: &Route<'_>) -> Observed<Option<BootstrapManifests>> {
-        let found = self.get(to, BOOTSTRAP_MANIFESTS, "manifests").await?;
-        found.map(|resource| bootstrap_manifests(&resource)).transpose()
+        Ok(self.one(to, BOOTSTRAP_MANIFESTS, "manifests").await?.map(bootstrap_manifests))
     }
 
     pub(super) async fn etcd_member_id(&self, to: &Route<'_>) -> Observed<Option<u64>> {
-        let found = self.get(to, ETCD_MEMBERS, "local").await?;
-        found.map(|resource| etcd_member_id(&resource)).transpose()
+        self.one(to, ETCD_MEMBERS, "local").await?.map(etcd_member_id).transpose()
     }
 }
 
@@ -126,51 +145,45 @@ fn member(resource: &Resource) -> Observed<Member> {
     })
 }
 
-fn nodename(resource: &Resource) -> Observed<String> {
-    #[derive(Deserialize)]
-    struct Spec {
-        nodename: String,
-    }
-    Ok(resource.spec::<Spec>()?.nodename)
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Identity {
+    node_id: String,
 }
 
-fn addresses(resource: &Resource) -> Observed<Vec<String>> {
-    #[derive(Deserialize)]
-    struct Spec {
-        addresses: Vec<String>,
-    }
-    let with_prefix = resource.spec::<Spec>()?.addresses;
-    Ok(with_prefix.iter().map(|prefix| prefix.split('/').next().unwrap_or_default().to_owned()).collect())
+#[derive(Deserialize)]
+struct NodeAddress {
+    addresses: Vec<String>,
 }
 
-fn machine_status(resource: &Resource) -> Observed<MachineStatus> {
-    #[derive(Deserialize)]
-    struct Spec {
-        stage: String,
-        status: Status,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Status {
-        ready: bool,
-        unmet_conditions: Option<Vec<Unmet>>,
-    }
-    #[derive(Deserialize)]
-    struct Unmet {
-        name: String,
-        #[serde(default)]
-        reason: String,
-    }
-    let spec: Spec = resource.spec()?;
-    let unmet = spec.status.unmet_conditions.unwrap_or_default();
-    Ok(MachineStatus {
-        stage: spec.stage,
-        ready: spec.status.ready,
-        unmet: unmet
-            .into_iter()
-            .map(|it| UnmetCondition { name: it.name, reason: without_secrets(&it.reason) })
-            .collect(),
-    })
+fn without_prefix(addresses: &[String]) -> Vec<String> {
+    addresses.iter().map(|prefix| prefix.split('/').next().unwrap_or_default().to_owned()).collect()
+}
+
+#[derive(Deserialize)]
+struct MachineStatusSpec {
+    stage: String,
+    status: Readiness,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Readiness {
+    ready: bool,
+    unmet_conditions: Option<Vec<Unmet>>,
+}
+
+#[derive(Deserialize)]
+struct Unmet {
+    name: String,
+    #[serde(default)]
+    reason: String,
+}
+
+fn machine_status(MachineStatusSpec { stage, status }: MachineStatusSpec) -> MachineStatus {
+    let unmet = status.unmet_conditions.into_iter().flatten();
+    let unmet = unmet.map(|it| UnmetCondition { name: it.name, reason: without_secrets(&it.reason) }).collect();
+    MachineStatus { stage, ready: status.ready, unmet }
 }
 
 fn ready_resource(resource: &Resource) -> Observed<ReadyResource> {
@@ -192,40 +205,59 @@ fn enabled(resources: &[Resource], component: &str) -> Observed<Option<bool>> {
     found.map(|resource| Ok(resource.spec::<Spec>()?.enabled)).transpose()
 }
 
-fn bootstrap_manifests(resource: &Resource) -> Observed<BootstrapManifests> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Spec {
-        proxy_enabled: bool,
-        #[serde(rename = "coreDNSEnabled")]
-        dns_enabled: bool,
-        flannel_enabled: bool,
-        #[serde(rename = "dnsServiceIP", default)]
-        dns_service_ip: String,
-        #[serde(rename = "dnsServiceIPv6", default)]
-        dns_service_ip_v6: String,
-    }
-    let spec: Spec = resource.spec()?;
-    Ok(BootstrapManifests {
-        proxy_enabled: spec.proxy_enabled,
-        dns_enabled: spec.dns_enabled,
-        flannel_enabled: spec.flannel_enabled,
-        dns_service_ip: if spec.dns_service_ip.is_empty() { spec.dns_service_ip_v6 } else { spec.dns_service_ip },
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BootstrapManifestsConfig {
+    proxy_enabled: bool,
+    #[serde(rename = "coreDNSEnabled")]
+    dns_enabled: bool,
+    flannel_enabled: bool,
+    #[serde(rename = "dnsServiceIP", default)]
+    dns_service_ip: String,
+    #[serde(rename = "dnsServiceIPv6", default)]
+    dns_service_ip_v6: String,
+}
+
+fn bootstrap_manifests(config: BootstrapManifestsConfig) -> BootstrapManifests {
+    let BootstrapManifestsConfig { proxy_enabled, dns_enabled, flannel_enabled, dns_service_ip, dns_service_ip_v6 } =
+        config;
+    let dns_service_ip = if dns_service_ip.is_empty() { dns_service_ip_v6 } else { dns_service_ip };
+    BootstrapManifests { proxy_enabled, dns_enabled, flannel_enabled, dns_service_ip }
+}
+
+#[derive(Deserialize)]
+struct LocalMember {
+    #[serde(rename = "memberID")]
+    member_id: String,
+}
+
+fn etcd_member_id(LocalMember { member_id }: LocalMember) -> Observed<u64> {
+    u64::from_str_radix(&member_id, 16).map_err(|_| {
+        Gap::new(GapKind::Malformed, clean(&format!("EtcdMembers `local`: `{member_id}` is no member id")))
     })
 }
 
-fn etcd_member_id(resource: &Resource) -> Observed<u64> {
-    #[derive(Deserialize)]
-    struct Spec {
-        #[serde(rename = "memberID")]
-        member_id: String,
-    }
-    let id = resource.spec::<Spec>()?.member_id;
-    u64::from_str_radix(&id, 16)
-        .map_err(|_| Gap::new(GapKind::Malformed, clean(&format!("EtcdMembers `local`: `{id}` is no member id"))))
+/// A Kubernetes `PodStatus`. All of it is optional there, so what is absent is absent here.
+/// The whole resource is a manifest, of which nothing else is read: the rest may hold secrets.
+#[derive(Deserialize)]
+struct Manifest {
+    metadata: ManifestName,
 }
 
-/// A Kubernetes `PodStatus`. All of it is optional there, so what is absent is absent here.
+#[derive(Deserialize)]
+struct ManifestName {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+}
+
+/// `None`: it is Talos's own, or says nothing that can be looked for.
+fn user_pod(resource: &Resource) -> Option<UserPod> {
+    let Manifest { metadata: ManifestName { name, namespace } } = resource.spec().ok()?;
+    let namespace = if namespace.is_empty() { "default".to_owned() } else { namespace };
+    (namespace != "kube-system").then(|| UserPod { id: resource.id.clone(), namespace, name })
+}
+
 fn static_pod_status(resource: &Resource) -> Observed<StaticPodStatus> {
     let spec: PodStatus = resource.spec()?;
     let name = resource.id.split_once('/').map_or(resource.id.as_str(), |(_, name)| name);
@@ -277,7 +309,7 @@ struct ContainerStatus {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct States {
-    running: Option<serde_yaml::Value>,
+    running: Option<IgnoredAny>,
     waiting: Option<Waiting>,
     terminated: Option<Terminated>,
 }
@@ -293,6 +325,7 @@ struct Waiting {
 #[serde(rename_all = "camelCase", default)]
 struct Terminated {
     exit_code: Option<i32>,
+    finished_at: Option<Timestamp>,
     reason: Option<String>,
     message: Option<String>,
 }
@@ -310,6 +343,7 @@ fn container(status: ContainerStatus) -> ContainerState {
         waiting_reason: waiting.reason,
         waiting_message: waiting.message.as_deref().map(without_secrets),
         exit_code: terminated.exit_code,
+        finished: terminated.finished_at,
         termination_reason: terminated.reason,
         termination_message: terminated.message.as_deref().map(without_secrets),
     }
@@ -323,6 +357,20 @@ mod tests {
         let gap = result.unwrap_err();
         assert_eq!(gap.kind, GapKind::Malformed);
         gap.text
+    }
+
+    #[test]
+    fn pods_of_the_users_own_are_found_by_what_their_manifests_say() {
+        let of = |manifest: &str| {
+            let found = user_pod(&Resource::literal("StaticPods", "default-cache", manifest))?;
+            Some(format!("{} {} {}", found.id, found.namespace, found.name))
+        };
+        let manifest = |metadata: &str| format!("apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{}}\n");
+        assert_eq!(of(&manifest("{name: cache, namespace: web}")).as_deref(), Some("default-cache web cache"));
+        assert_eq!(of(&manifest("{name: cache}")).as_deref(), Some("default-cache default cache"));
+        assert_eq!(of(&manifest("{name: cache, namespace: kube-system}")), None);
+        assert_eq!(of(&manifest("{namespace: web}")), None);
+        assert_eq!(of("[]"), None);
     }
 
     #[test]
@@ -357,23 +405,24 @@ mod tests {
 
     #[test]
     fn machine_status_has_no_defaults() {
+        let of = |yaml| Resource::literal("MachineStatuses", "machine", yaml).spec().map(machine_status);
         let yaml = "stage: booting\nstatus:\n    ready: false\n    unmetConditions:\n        - name: staticPods\n          reason: not ready\n";
-        let status = machine_status(&Resource::literal("MachineStatuses", "machine", yaml)).unwrap();
+        let status = of(yaml).unwrap();
         assert_eq!(
             (status.stage.as_str(), status.ready, status.unmet[0].name.as_str()),
             ("booting", false, "staticPods")
         );
         let none = "stage: shutting down\nstatus:\n    ready: true\n    unmetConditions: []\n";
-        assert_eq!(machine_status(&Resource::literal("", "machine", none)).unwrap().stage, "shutting down");
-        malformed(machine_status(&Resource::literal("MachineStatuses", "machine", "stage: running\nstatus: {}\n")));
-        malformed(machine_status(&Resource::literal("MachineStatuses", "machine", "stage: running\n")));
-        malformed(machine_status(&Resource::literal("MachineStatuses", "machine", "- a\n")));
-        malformed(machine_status(&Resource::literal("MachineStatuses", "machine", "stage: [\n")));
+        assert_eq!(of(none).unwrap().stage, "shutting down");
+        malformed(of("stage: running\nstatus: {}\n"));
+        malformed(of("stage: running\n"));
+        malformed(of("- a\n"));
+        malformed(of("stage: [\n"));
     }
 
     #[test]
     fn etcd_ids_are_hexadecimal_even_if_they_look_like_a_number() {
-        let id = |yaml: &str| etcd_member_id(&Resource::literal("EtcdMembers", "local", yaml));
+        let id = |yaml: &str| Resource::literal("EtcdMembers", "local", yaml).spec().and_then(etcd_member_id);
         assert_eq!(id("memberID: 299be9d182e09956\n"), Ok(0x299b_e9d1_82e0_9956));
         assert_eq!(id("memberID: \"1234567890123456\"\n"), Ok(0x1234_5678_9012_3456));
         assert_eq!(id("memberID: 1234567890123456\n"), Ok(0x1234_5678_9012_3456));
@@ -396,22 +445,21 @@ mod tests {
     #[test]
     fn bootstrap_manifests_of_an_ipv6_cluster() {
         let yaml = "string: https://k8s.example:6443\nproxyEnabled: true\ncoreDNSEnabled: true\nflannelEnabled: false\ndnsServiceIP: \"\"\ndnsServiceIPv6: fd00::a\n";
-        let found = bootstrap_manifests(&Resource::literal("BootstrapManifestsConfigs", "manifests", yaml)).unwrap();
+        let of =
+            |yaml| Resource::literal("BootstrapManifestsConfigs", "manifests", yaml).spec().map(bootstrap_manifests);
+        let found = of(yaml).unwrap();
         assert_eq!(
             (found.proxy_enabled, found.flannel_enabled, found.dns_service_ip.as_str()),
             (true, false, "fd00::a")
         );
-        malformed(bootstrap_manifests(&Resource::literal(
-            "BootstrapManifestsConfigs",
-            "manifests",
-            "proxyEnabled: true\n",
-        )));
+        malformed(of("proxyEnabled: true\n"));
     }
 
     #[test]
     fn addresses_lose_their_prefix() {
         let yaml = "addresses:\n    - 10.0.0.2/24\n    - fd00::2/64\nsortAlgorithm: v1\n";
-        assert_eq!(addresses(&Resource::literal("NodeAddresses", "routed", yaml)).unwrap(), ["10.0.0.2", "fd00::2"]);
+        let found = Resource::literal("NodeAddresses", "routed", yaml).spec::<NodeAddress>();
+        assert_eq!(without_prefix(&found.unwrap().addresses), ["10.0.0.2", "fd00::2"]);
     }
 
     #[test]
@@ -428,6 +476,7 @@ mod tests {
         assert_eq!(status.state.message, "containers with unready status: [kube-scheduler]");
         let container = &status.state.containers[0];
         assert_eq!((container.restarts, container.running, container.exit_code), (4, false, Some(1)));
+        assert_eq!(container.finished, Some("2026-11-21T14:04:08Z".parse().unwrap()));
         assert_eq!(container.waiting_reason.as_deref(), Some("CrashLoopBackOff"));
         assert_eq!(container.termination_message.as_deref(), Some("password ***"));
     }

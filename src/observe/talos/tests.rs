@@ -13,11 +13,12 @@ use tonic::Code;
 
 use self::fake::{Authority, Fake, Machine, address, garbage, tls};
 use super::{Config, EndpointAddress, Lane, NodeAsk, TalosClient};
-use crate::checks::Fact;
 use crate::config::certificate::Identity;
 use crate::config::proxy::Proxy;
+use crate::model::Fact;
+use crate::model::Role;
 use crate::observe::testing::{refusing, unanswered};
-use crate::snapshot::{AlarmKind, Gap, GapKind, Role, TalosNode};
+use crate::snapshot::{AlarmKind, Gap, GapKind, TalosNode};
 
 /// For what must answer; a busy machine may need a while.
 const LONG: Duration = Duration::from_secs(20);
@@ -243,7 +244,45 @@ async fn answers_that_are_no_answers() {
 
     let at = serve(&authority, &Fake::new(&[("", Machine::Big)])).await;
     let answer = client(&authority, vec![at], LONG).endpoint(0, Instant::now() + LONG).await;
-    assert_eq!(answer.members.unwrap().len(), 1, "5 MiB are allowed");
+    assert_eq!(answer.members.unwrap_err().kind, GapKind::TooLarge);
+}
+
+/// None of these is given to a parser, which they would keep busy.
+#[tokio::test]
+async fn answers_that_become_more_than_they_are() {
+    let authority = Authority::new();
+    for bomb in ["[", "- ", "? ", "{a: "] {
+        let at = serve(&authority, &Fake::new(&[("", Machine::Says(bomb, 60_000 / bomb.len()))])).await;
+        let answer = client(&authority, vec![at], LONG).endpoint(0, Instant::now() + LONG).await;
+        let gaps = [answer.members.unwrap_err(), answer.addresses.unwrap_err(), answer.machine_id.unwrap_err()];
+        assert!(gaps.iter().all(|gap| gap.kind == GapKind::TooLarge), "{bomb}: {gaps:?}");
+    }
+    let aliases = "a: &a aaaaaaaaaaaaaaaaaaaaaaaa\naddresses: [*a,*a,*a]\n";
+    for machine in [Machine::Says(aliases, 1), Machine::Says("x", 65 << 10), Machine::Crumbles(30_000)] {
+        let at = serve(&authority, &Fake::new(&[("", machine.clone())])).await;
+        let answer = client(&authority, vec![at], LONG).endpoint(0, Instant::now() + LONG).await;
+        let gap = match machine {
+            Machine::Crumbles(_) => answer.endpoint.version.unwrap_err(),
+            _ => answer.addresses.unwrap_err(),
+        };
+        assert_eq!(gap.kind, GapKind::TooLarge, "{}", gap.text);
+    }
+}
+
+/// Whoever is on the way may answer the question that nobody verifies.
+#[tokio::test]
+async fn a_stranger_has_a_few_words() {
+    let authority = Authority::new();
+    let leaf = Authority::new().server("127.0.0.1", |_| {});
+    let ask = async |text, times| {
+        let at = Fake::new(&[("", Machine::Says(text, times))]).serve(tls(&leaf, None, true)).await;
+        version_gap(&client(&authority, vec![at], LONG)).await.kind
+    };
+    let status = "stage: maintenance\nstatus: {ready: true, unmetConditions: []}\n";
+    assert_eq!(ask(status, 1).await, GapKind::Maintenance);
+    let long: &'static str = Box::leak(format!("{status}# {}\n", "x".repeat(4 << 10)).into_boxed_str());
+    assert_eq!(ask(long, 1).await, GapKind::UnknownCa);
+    assert_eq!(ask("[", 4000).await, GapKind::UnknownCa);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::super::format;
 use super::super::history::{self, Happened};
 use super::super::{Report, fixture};
 use super::shown;
-use crate::checks::{Problem, Reason, Status};
+use crate::model::{CheckId, Problem, Reason, Status};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// As often as a round comes by default.
@@ -35,7 +35,7 @@ fn day(flapping: usize) -> Report {
             report.happened(at, change);
         }
         if is_down && flapping == report.checks.len() {
-            report.happened(at, Happened::StabilityLost(vec!["talos.nodes.reachable"]));
+            report.happened(at, Happened::StabilityLost(vec![CheckId::TalosNodesReachable]));
         }
         report.round_ended(at);
         report.heartbeat(at, HEARTBEAT);

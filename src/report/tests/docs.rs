@@ -13,7 +13,9 @@ fn sample() -> Report {
     report.diagnoses = fixture::diagnosed().diagnoses;
     report.weakened.clear();
     report.not_observed.clear();
-    report.checks.retain(|entry| ["talos.nodes.reachable", "etcd.service", "etcd.tolerance"].contains(&entry.check.id));
+    report
+        .checks
+        .retain(|entry| ["talos.nodes.reachable", "etcd.service", "etcd.tolerance"].contains(&entry.check.id.name()));
     report.diagnoses[0].explains.retain(|it| report.checks.iter().any(|entry| entry.check.id == it.check));
     report
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus};
 
-use super::super::junit::Granularity;
-use super::super::sanitise::{LIMIT, clean};
-use super::super::{Report, fixture, format};
+use super::super::{Granularity, Report, fixture, format};
 use super::hostile::hostile;
 use super::sizes::Size;
 use super::{json_of, shown};
-use crate::checks::{self, Kind, Outcome, Problem, Reason, Severity, Stage, Status};
+use crate::checks::{self};
+use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target};
+use crate::text::sanitize::{LIMIT, clean};
 
 fn xml(report: &Report) -> String {
     shown(&format::JUNIT, report)
@@ -69,9 +69,34 @@ fn attributes<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
 fn says_why_in_the_message() {
     let text = xml(&fixture::diagnosed());
     let because =
-        "message=\"10.0.0.3 (cp-3): last renewed 4m59s ago; because control plane 10.0.0.3 (cp-3) does not answer";
+        "message=\"cp-3 (10.0.0.3): last renewed 4m59s ago; because control plane cp-3 (10.0.0.3) does not answer";
     assert!(text.contains(because), "{text}");
-    assert!(text.contains("message=\"10.0.0.3 (cp-3): Ready=False since 4m58s\""), "nothing explains it: {text}");
+    assert!(text.contains("message=\"cp-3 (10.0.0.3): Ready=False since 4m58s\""), "nothing explains it: {text}");
+}
+
+/// What is true when a check passes is nothing that was found.
+#[test]
+fn a_title_is_no_finding() {
+    let mut warnings = 0;
+    for (name, report) in reports() {
+        for granularity in [Granularity::Check, Granularity::Node] {
+            let report = Report { junit: granularity, ..report.clone() };
+            let said = |check: &crate::report::CheckReport| xml(&report).contains(&clean(check.check.summary));
+            let loud = report.checks.iter().find(|check| said(check));
+            assert!(loud.is_none(), "{name}: {:?}", loud.map(|check| check.check.summary));
+            for case in cases(&parsed(&report)) {
+                let Some(text) = case.system_out.as_ref().filter(|it| it.as_str().starts_with("warning: ")) else {
+                    continue;
+                };
+                let check = report.checks.iter().find(|it| case.name.as_str().starts_with(it.check.id.name())).unwrap();
+                let first = text.as_str().lines().next().unwrap();
+                let found = |(target, _): (&Target, &Problem)| first.contains(&clean(&target.to_string()));
+                assert!(check.problems_of(Severity::Warn).any(found), "{name}: {first}");
+                warnings += 1;
+            }
+        }
+    }
+    assert!(warnings > 0);
 }
 
 /// Nothing is lost: as many nodes fail as the check names, and every check is there.
@@ -104,7 +129,7 @@ fn who_relapsed_and_is_well_has_no_error() {
     report.checks[0].flapped = true;
     let parsed = parsed(&report);
     let id = report.checks[0].check.id;
-    let own = cases(&parsed).find(|case| case.name.as_str() == id).unwrap();
+    let own = cases(&parsed).find(|case| case.name.as_str() == id.name()).unwrap();
     assert!(matches!(own.status, TestCaseStatus::Success { .. }));
     assert!(own.system_out.as_ref().unwrap().as_str().contains("passed before"));
 }
@@ -116,7 +141,7 @@ fn a_node_is_not_told_of_what_others_suffer() {
     for check in report.checks.iter_mut().filter(|check| check.check.id == "k8s.nodes.ready") {
         for finding in &mut check.findings {
             if let Outcome::Problem(problem) = &mut finding.outcome {
-                problem.explained_by = Some("talos.nodes.reachable");
+                problem.explained_by = Some(CheckId::TalosNodesReachable);
             }
         }
     }
@@ -132,7 +157,7 @@ fn a_status_that_no_node_shows_is_shown_by_the_check() {
     check.status = Some(Status::Error);
     let id = check.check.id;
     let parsed = parsed(&report);
-    let own = cases(&parsed).find(|case| case.name.as_str() == id).unwrap();
+    let own = cases(&parsed).find(|case| case.name.as_str() == id.name()).unwrap();
     assert!(matches!(own.status, TestCaseStatus::NonSuccess { kind: NonSuccessKind::Error, .. }));
 }
 

@@ -1,14 +1,115 @@
-//! The published schema describes what is written.
+//! The published schema is made from what is written, and describes it.
 
-use serde_json::Value;
+use std::path::Path;
 
-use super::super::text::TextStyle;
-use super::super::{Report, fixture, format, json};
+use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform as _};
+use serde_json::{Map, Value, json};
+
+use super::super::format::{self, json, ndjson};
+use super::super::{Report, TextStyle, fixture};
 use super::hostile::hostile;
 use super::{json_of, shown};
 
 fn schema() -> Value {
     serde_json::from_str(json::SCHEMA).unwrap()
+}
+
+/// Committed, so that it can be read without a build. `UPDATE=1` rewrites it.
+#[test]
+fn committed_files_have_the_schema_of_the_structs() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/cluster-health.v1.json");
+    let made = format!("{:#}\n", generated());
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap() == made, "{} is old: make generate", path.display());
+}
+
+fn generated() -> Value {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    generator.subschema_for::<json::Document>();
+    generator.subschema_for::<ndjson::Event>();
+    let mut definitions = generator.take_definitions(false);
+    let event = definitions["event"].as_object_mut().unwrap();
+    let conditions = open_types(event);
+    for definition in definitions.values_mut() {
+        RecursiveTransform(open).transform(definition.try_into().unwrap());
+    }
+    definitions["event"]["allOf"] = conditions;
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:cluster-health:report:v1",
+        "title": "cluster-health report, version 1",
+        "description": "A document of -o json, or one line of -o ndjson; `kind` says which.",
+        "type": "object",
+        "required": ["kind"],
+        "if": {"properties": {"kind": {"const": "ClusterHealthEvent"}}},
+        "then": {"$ref": "#/$defs/event"},
+        "else": {"$ref": "#/$defs/report"},
+        "$defs": definitions,
+    })
+}
+
+/// The types of an event as conditions on one object: serde's tag would allow those alone that are known today.
+fn open_types(event: &mut Map<String, Value>) -> Value {
+    let types = event.remove("oneOf").unwrap();
+    let (mut names, mut conditions) = (Vec::new(), Vec::new());
+    for variant in types.as_array().unwrap() {
+        let name = variant["properties"]["type"]["const"].as_str().unwrap();
+        let place = variant["description"].as_str().map(|place| format!(" ({place})")).unwrap_or_default();
+        names.push(format!("{name}{place}"));
+        let required = variant["required"].as_array().unwrap().iter().filter(|field| *field != "type");
+        conditions.push(json!({
+            "if": {"properties": {"type": {"const": name}}},
+            "then": {"required": required.collect::<Vec<_>>()},
+        }));
+        let properties = event["properties"].as_object_mut().unwrap();
+        for (field, schema) in variant["properties"].as_object().unwrap() {
+            properties.entry(field).or_insert_with(|| schema.clone());
+        }
+    }
+    let description = format!("One of {}. Pass over an unknown one.", names.join(", "));
+    event["properties"]["type"] = json!({"type": "string", "description": description});
+    event["required"].as_array_mut().unwrap().push("type".into());
+    conditions.into()
+}
+
+/// Nobody may rely on there being no more fields, nor on how wide our numbers are.
+fn open(schema: &mut Schema) {
+    if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
+        schema.remove("format");
+        schema.remove("maximum");
+    }
+    let description = schema.get("description").and_then(Value::as_str).map(|text| text.replace('\n', " "));
+    let is_object = schema.get("properties").is_some();
+    let tolerance = is_object.then(|| "Unknown fields must be tolerated: later 1.x versions add some.".to_owned());
+    if is_object {
+        schema.insert("additionalProperties".to_owned(), true.into());
+    }
+    let description: Vec<_> = description.into_iter().chain(tolerance).collect();
+    if !description.is_empty() {
+        schema.insert("description".to_owned(), description.join(" ").into());
+    }
+}
+
+#[test]
+fn every_field_is_described() {
+    fn walk(schema: &Value, path: &str) {
+        for (key, value) in schema.as_object().into_iter().flatten() {
+            for (name, property) in value.as_object().into_iter().flatten().filter(|_| key == "properties") {
+                assert!(property["description"].as_str().is_some_and(|text| !text.is_empty()), "{path}/{name}");
+            }
+            walk(value, &format!("{path}/{key}"));
+        }
+    }
+    for (name, definition) in generated()["$defs"].as_object().unwrap() {
+        // Conditions choose between shapes, and are none.
+        let mut definition = definition.clone();
+        definition.as_object_mut().unwrap().remove("allOf");
+        walk(&definition, name);
+    }
 }
 
 /// Every report, and one that others have written into; with what happened on the way.

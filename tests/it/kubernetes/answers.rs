@@ -7,8 +7,9 @@ use simulator::world::{CallFault, Misbehaviour};
 
 use super::servers::{forget_endpoint, forget_lease};
 use super::{
-    API_ENDPOINTS, DAEMON_SETS, DEPLOYMENTS, DNS_ENDPOINTS, NODE_LEASES, NODES, PODS, READYZ, SIGNING_REQUESTS, SLICES,
-    SYSTEM_LEASES, answers, round, side_by_side,
+    API_ENDPOINTS, API_SERVICES, DAEMON_SETS, DEPLOYMENTS, DNS_ENDPOINTS, MUTATING_WEBHOOKS, NODE_LEASES, NODES,
+    PENDING_PODS, PODS, READYZ, SIGNING_REQUESTS, SLICES, STATEFUL_SETS, SYSTEM_LEASES, VALIDATING_WEBHOOKS, answers,
+    round, side_by_side,
 };
 use crate::cluster::{Cluster, Judgement, cluster};
 
@@ -26,8 +27,7 @@ struct List {
     empty: Option<Said>,
 }
 
-/// Deployments are missing among them: they only explain why DNS has no endpoint.
-const LISTS: [List; 8] = [
+const LISTS: [List; 14] = [
     List {
         path: NODES,
         kind: "NodeList",
@@ -57,8 +57,33 @@ const LISTS: [List; 8] = [
         kind: "DaemonSetList",
         api_version: "apps/v1",
         given: |_| {},
-        check: "k8s.kube-proxy",
+        check: "k8s.system",
         // Something else may do its work; only Talos tells that it is wanted.
+        empty: None,
+    },
+    List {
+        path: DEPLOYMENTS,
+        kind: "DeploymentList",
+        api_version: "apps/v1",
+        given: |_| {},
+        check: "k8s.dns",
+        // Something else may serve DNS.
+        empty: None,
+    },
+    List {
+        path: STATEFUL_SETS,
+        kind: "StatefulSetList",
+        api_version: "apps/v1",
+        given: |_| {},
+        check: "k8s.system",
+        empty: None,
+    },
+    List {
+        path: PENDING_PODS,
+        kind: "PodList",
+        api_version: "v1",
+        given: |_| {},
+        check: "k8s.pods.starting",
         empty: None,
     },
     List {
@@ -75,6 +100,30 @@ const LISTS: [List; 8] = [
         api_version: "certificates.k8s.io/v1",
         given: |_| {},
         check: "k8s.nodes.csrs",
+        empty: None,
+    },
+    List {
+        path: VALIDATING_WEBHOOKS,
+        kind: "ValidatingWebhookConfigurationList",
+        api_version: "admissionregistration.k8s.io/v1",
+        given: |_| {},
+        check: "k8s.webhooks",
+        empty: None,
+    },
+    List {
+        path: MUTATING_WEBHOOKS,
+        kind: "MutatingWebhookConfigurationList",
+        api_version: "admissionregistration.k8s.io/v1",
+        given: |_| {},
+        check: "k8s.webhooks",
+        empty: None,
+    },
+    List {
+        path: API_SERVICES,
+        kind: "APIServiceList",
+        api_version: "apiregistration.k8s.io/v1",
+        given: |_| {},
+        check: "k8s.apiservices",
         empty: None,
     },
     List {
@@ -171,14 +220,18 @@ const WRONG_LISTS: [&str; 8] = [
     r#"[{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":[]}]"#,
 ];
 
-/// What one path answers, whatever it lists, and what is said of it. Nodes and signing requests have no namespace.
+/// Whose objects have no namespace, or any.
+const CLUSTER_SCOPED: [&str; 7] =
+    [DAEMON_SETS, PENDING_PODS, NODES, SIGNING_REQUESTS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, API_SERVICES];
+
+/// What one path answers, whatever it lists, and what is said of it.
 fn ways(list: &List) -> Vec<(Misbehaviour, Said)> {
     let of = |text: &str| body(&text.replace("KIND", list.kind).replace("VERSION", list.api_version));
-    // A refusal to list signing requests concerns a warning alone, and is skipped.
-    let is_skipped = |does: &Misbehaviour| list.path == SIGNING_REQUESTS && *does == fail(403);
+    // A refusal that concerns a warning alone is skipped.
+    let is_skipped = |does: &Misbehaviour| [SIGNING_REQUESTS, API_SERVICES].contains(&list.path) && *does == fail(403);
     let every = misbehaviours().into_iter().map(|(does, said, _)| (does, said)).filter(|(does, _)| !is_skipped(does));
     let wrong = WRONG_LISTS.map(|text| {
-        if [NODES, SIGNING_REQUESTS].contains(&list.path) {
+        if CLUSTER_SCOPED.contains(&list.path) {
             text.replace("elsewhere", "").replace(r#""a""#, r#""""#)
         } else {
             text.to_owned()
@@ -206,7 +259,7 @@ fn says(judged: &Judgement, check: &str, reason: &str, what: &str) {
 /// Those that need each other are tried one by one, the others all at once: each has a check of its own.
 #[test]
 fn every_list_is_evidence_only_as_a_whole() {
-    let together = [NODE_LEASES, PODS, DAEMON_SETS, DNS_ENDPOINTS, SIGNING_REQUESTS];
+    let together = [NODE_LEASES, PODS, DAEMON_SETS, DNS_ENDPOINTS, SIGNING_REQUESTS, VALIDATING_WEBHOOKS, API_SERVICES];
     let (some, alone): (Vec<_>, Vec<_>) = LISTS.into_iter().partition(|list| together.contains(&list.path));
     let groups = alone.into_iter().map(|list| vec![list]).chain([some]);
     let cases = groups.flat_map(|lists| {
@@ -256,15 +309,13 @@ fn one_server_whose_readyz_is_wrong() {
     });
 }
 
-/// With Talos, the kubelets' words are taken from Talos; pods only explain then, and the endpoints of the API servers count where
-/// a server cannot be asked.
+/// The endpoints of the API servers count only where a server cannot be asked.
 #[test]
 fn what_is_no_evidence_may_be_missing() {
-    let paths = [PODS, DEPLOYMENTS, API_ENDPOINTS];
     let ways = [Misbehaviour::Hang, fail(403), fail(500), Misbehaviour::Empty, Misbehaviour::Garbage];
     side_by_side(ways, 6, |does| {
         let cluster = cluster();
-        cluster.change(|world| world.call_faults.extend(paths.map(|path| CallFault::all(path, does.clone()))));
+        answers(&cluster, API_ENDPOINTS, does);
         round(&cluster, &[]).is(0, &[]);
     });
 }
@@ -285,7 +336,7 @@ fn no_path_is_asked_that_is_not_tried_here() {
     let counts = cluster.simulator().calls().counts();
     let asked: BTreeSet<_> =
         counts.iter().map(|count| count.call.as_str()).filter(|call| call.starts_with('/')).collect();
-    let tried = LISTS.iter().map(|list| list.path).chain([DEPLOYMENTS, READYZ]);
+    let tried = LISTS.iter().map(|list| list.path).chain([READYZ]);
     assert_eq!(asked, tried.collect());
 }
 

@@ -1,8 +1,9 @@
 //! Whose cluster a kubeconfig leads to.
 
 use simulator::pki::Flaw;
+use simulator::world::kind;
 
-use crate::cluster::cluster;
+use crate::cluster::{Cluster, cluster};
 
 #[test]
 fn the_kubeconfig_of_a_twin_vouches_for_nothing() {
@@ -52,4 +53,46 @@ fn a_kubeconfig_from_before_the_cluster_was_set_up_anew() {
     let judged = ours.run(&["--no-talos"]);
     judged.is(1, &[("k8s.api.endpoint", "unknown-ca", "balancer")]);
     assert_eq!(ours.simulator().calls().counts(), [], "no credentials are shown to a server that is not known");
+}
+
+/// Two sites have the same names and addresses: only the machines are others.
+#[test]
+fn a_site_with_the_same_names_and_addresses_is_another_cluster() {
+    let shows_others = |cluster: &Cluster| {
+        cluster.change(|world| {
+            for node in world.kubernetes.objects.get_mut("nodes").unwrap() {
+                node["status"]["nodeInfo"]["machineID"] = "e875c2372e92f08f61556762349ae4a4".into();
+            }
+        });
+    };
+    let cluster = cluster();
+    shows_others(&cluster);
+    let explicit = cluster.program();
+    let path = explicit.path(".kube/config");
+    let judged = cluster.judgement(explicit.args(["-o", "json", "--kubeconfig"]).args([path]).run());
+    judged.is(1, &[("k8s.api.identity", "wrong-cluster", "cluster")]);
+    assert_eq!(judged.status("k8s.nodes.ready"), "blocked", "{judged}");
+    let judged = cluster.run(&[]);
+    assert_eq!(judged.of("k8s.credentials"), [("no-kubeconfig", "kubeconfig")], "{judged}");
+    // Without discovery, the endpoints tell what they are themselves.
+    let alone = crate::cluster::cluster();
+    alone.change(|world| world.change_everywhere(kind::MEMBERS, |resources| resources.clear(kind::MEMBERS)));
+    shows_others(&alone);
+    assert_ne!(alone.run(&[]).outcome.code, 0);
+}
+
+/// The machines were installed anew, and discovery lists the former ones of their names for a while.
+#[test]
+fn machines_that_were_installed_anew_are_still_themselves() {
+    let cluster = cluster();
+    cluster.change(|world| {
+        world.change_everywhere(kind::MEMBERS, |resources| {
+            for name in ["cp-1", "cp-2", "cp-3", "worker-1"] {
+                let former = "Htf36ewvueIqlPLjHRUWIQgoSe46lSoJgkXqW6tf4XOA";
+                resources.edit(kind::MEMBERS, name, |spec| spec["nodeId"] = former.into());
+            }
+        });
+    });
+    let names = ["cp-1", "cp-2", "cp-3", "worker-1"];
+    cluster.run(&[]).is(0, &names.map(|name| ("k8s.nodes.registered", "duplicate-name", name)));
 }

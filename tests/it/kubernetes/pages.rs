@@ -57,8 +57,8 @@ fn small_pages() -> Cluster {
 fn pages_may_be_as_short_as_a_server_likes() {
     let cluster = small_pages();
     cluster.run(&[]).is(0, &[]);
-    cluster.change(unready("worker-1"));
-    cluster.run(&[]).is(1, &[("k8s.nodes.ready", "node-not-ready", "worker-1")]);
+    cluster.change(unready("cp-3"));
+    cluster.run(&[]).is(1, &[("k8s.nodes.ready", "node-not-ready", "cp-3")]);
 }
 
 /// A page after the first that is refused so, so many times.

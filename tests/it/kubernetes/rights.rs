@@ -22,7 +22,7 @@ fn the_reader_of_the_simulated_cluster_has_the_rights_that_the_program_asks_for(
 }
 
 /// Each right, and all checks that say so if it is missing: with Talos, and without.
-const RIGHTS: [(&str, &[&str], &[&str]); 7] = [
+const RIGHTS: [(&str, &[&str], &[&str]); 12] = [
     (
         "nodes",
         &["k8s.api.identity"],
@@ -37,29 +37,46 @@ const RIGHTS: [(&str, &[&str], &[&str]); 7] = [
             "k8s.controlplane.versions",
             "k8s.nodes.ready",
             "k8s.nodes.pressure",
+            "k8s.nodes.conditions",
             "k8s.nodes.schedulable",
+            "k8s.pods.starting",
             "k8s.staticpods.running",
         ],
     ),
     ("leases", &["k8s.controlplane.leases", "k8s.nodes.ready"], &["k8s.controlplane.leases", "k8s.nodes.ready"]),
-    ("daemonsets", &["k8s.kube-proxy", "k8s.cni"], &["k8s.kube-proxy", "k8s.cni"]),
+    ("daemonsets", &["k8s.kube-proxy", "k8s.cni", "k8s.system"], &["k8s.kube-proxy", "k8s.cni", "k8s.system"]),
+    ("statefulsets", &["k8s.system"], &["k8s.system"]),
+    // Asked for only where a pod has waited for long.
+    ("events", &[], &[]),
     ("endpointslices", &["k8s.dns"], &["k8s.dns"]),
-    // Talos tells what runs on the nodes.
+    // Talos tells what runs on the nodes, and of two words the worse counts.
     (
         "pods",
-        &[],
         &[
             "k8s.controlplane.apiserver",
             "k8s.controlplane.controller-manager",
             "k8s.controlplane.scheduler",
+            "k8s.controlplane.leases",
+            "k8s.pods.starting",
+            "k8s.staticpods.running",
+        ],
+        &[
+            "k8s.controlplane.apiserver",
+            "k8s.controlplane.controller-manager",
+            "k8s.controlplane.scheduler",
+            "k8s.controlplane.leases",
             "k8s.controlplane.versions",
+            "k8s.pods.starting",
             "k8s.staticpods.running",
         ],
     ),
-    // They only explain why DNS has no endpoint.
-    ("deployments", &[], &[]),
-    // It concerns a warning alone, which is skipped.
+    // They tell how many pods of DNS there should be.
+    ("deployments", &["k8s.dns", "k8s.system"], &["k8s.dns", "k8s.system"]),
+    ("validatingwebhookconfigurations", &["k8s.webhooks"], &["k8s.webhooks"]),
+    ("mutatingwebhookconfigurations", &["k8s.webhooks"], &["k8s.webhooks"]),
+    // They concern a warning alone, which is skipped.
     ("certificatesigningrequests", &[], &[]),
+    ("apiservices", &[], &[]),
 ];
 
 #[test]
@@ -84,8 +101,9 @@ fn every_right_is_missed_by_the_checks_that_need_it_and_by_no_other() {
         for check in *checks {
             assert!(judged.of(check).iter().all(|(reason, _)| reason.starts_with("forbidden")), "{resource}: {judged}");
         }
-        let is_skipped = judged.status("k8s.nodes.csrs") == "skip";
-        assert_eq!(is_skipped, *resource == "certificatesigningrequests", "{resource}: {judged}");
+        for (check, its) in [("k8s.nodes.csrs", "certificatesigningrequests"), ("k8s.apiservices", "apiservices")] {
+            assert_eq!(judged.status(check) == "skip", *resource == its, "{resource}: {judged}");
+        }
     });
 }
 

@@ -82,6 +82,7 @@ fn harmless(machine: &str, call: &str, does: &Misbehaviour) -> Option<&'static s
     let refused = matches!(does, Misbehaviour::Fail { code: 7, .. });
     let absent = matches!(does, Misbehaviour::Fail { code: 5, .. });
     Some(match call {
+        "Get Identities" => "discovery has the machine's id, too",
         "Get NodeAddresses" => "it tells machines from addresses, and nothing is judged by it",
         "Get AdjtimeStatuses" => "the lease of the node tells how far its clock is off, too",
         "Mounts" => "what it tells only warns",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use regex::Regex;
 use simulator::world::{Misbehaviour, Shape};
 
 use super::SLACK;
@@ -14,6 +15,8 @@ fn lost<'a>(node: &'a str, reason: &'a str) -> Vec<(&'a str, &'a str, &'a str)> 
         ("k8s.nodes.ready", "node-not-ready", node),
         ("k8s.kube-proxy", "daemonset-incomplete", node),
         ("k8s.cni", "daemonset-incomplete", node),
+        // These machines have a pod of it each.
+        ("k8s.dns", "dns-degraded", "kube-system/kube-dns"),
     ]
 }
 
@@ -36,6 +39,35 @@ fn a_machine_without_power() {
         cluster.change(|world| world.power_off(node));
         cluster.run(&[]).is(1, &expected);
     }
+}
+
+/// `-vv` says on stderr, and nowhere else, what each check makes of it.
+#[test]
+fn why_each_check_says_so_of_a_machine_without_power() {
+    let cluster = cluster();
+    cluster.change(|world| world.power_off("worker-1"));
+    let run = |verbose| {
+        let outcome = cluster.program().args([verbose, "--attempt-timeout", "60s"]).run();
+        outcome.is(1, &[]);
+        outcome
+    };
+    let (more, why) = (run("-v"), run("-vv"));
+    let times = Regex::new(r" in [0-9.]+s \(1 round\)").unwrap();
+    assert_eq!(times.replace_all(&more.stdout, ""), times.replace_all(&why.stdout, ""));
+    assert!(!more.stderr.contains("] why "), "{more}");
+    let of = |check: &str| -> Vec<&str> {
+        let begin = format!("] why   {check:<28}  ");
+        why.stderr.lines().filter_map(|line| Some(line.split_once(&begin)?.1)).collect()
+    };
+    let machine = format!("worker-1 ({}): ", cluster.address("worker-1"));
+    let lost = of("assessment").into_iter().find_map(|line| line.strip_prefix("machine ")?.strip_prefix(&machine));
+    let gap = lost.and_then(|lost| lost.strip_prefix("lost: ")).unwrap_or_else(|| panic!("{why}"));
+    assert!(gap.starts_with("NodeUnreachable: "), "{why}");
+    let of_booted = of("talos.nodes.booted");
+    assert_eq!(of_booted.len(), 2, "{why}");
+    assert_eq!(of_booted[0], "blocked: requires talos.nodes.reachable (fail)", "{why}");
+    let blocked = format!("{machine}blocked by talos.nodes.reachable; by itself: error node-unreachable: ");
+    assert!(of_booted[1].starts_with(&blocked), "{why}");
 }
 
 #[test]
@@ -76,7 +108,8 @@ fn one_hung_node_keeps_no_other_from_being_judged() {
     }
 }
 
-/// Those that hang are asked with a budget of their own from the second round on, so that they never starve the living.
+/// Those that hang are asked with a budget of their own from the second round on, so that they never starve the living. That
+/// budget makes rounds last the whole attempt: the wait has room for the first, the pause after it, and more than one of those.
 #[test]
 fn ten_of_thirty_hang_and_the_living_are_judged_in_each_round() {
     let cluster = Cluster::of(&Shape { workers: 27, ..Shape::default() });
@@ -84,11 +117,11 @@ fn ten_of_thirty_hang_and_the_living_are_judged_in_each_round() {
     for node in &hung {
         cluster.fault(node, "*", Misbehaviour::Hang);
     }
-    let waiting = ["--wait-timeout", "20s", "--attempt-timeout", "6s", "--interval", "100ms", "--no-kubernetes"];
+    let waiting = ["--wait-timeout", "40s", "--attempt-timeout", "8s", "--interval", "100ms", "--no-kubernetes"];
     let judged = cluster.run(&waiting);
     let expected: Vec<_> =
         hung.iter().map(|node| ("talos.nodes.reachable", "node-unreachable", node.as_str())).collect();
-    judged.is(1, &expected).within(Duration::from_secs(20) + SLACK);
+    judged.is(1, &expected).within(Duration::from_secs(40) + SLACK);
     let rounds = judged.report["rounds"].as_u64().unwrap();
     assert!(rounds >= 2, "{judged}");
     assert_eq!(targets(&judged, "talos.nodes.booted", "pass"), 20, "{judged}");

@@ -42,8 +42,9 @@ fn is_asked_only_when_it_is_asked_for() {
 fn has_a_stage_of_its_own_in_every_report() {
     let cluster = admin();
     let text = cluster.program().args(["--server"]).run();
-    assert!(text.stdout.contains("Asking the cluster's own health check...\n"), "{}", text.stdout);
+    assert!(text.stdout.contains("\nServer check "), "{}", text.stdout);
     let verbose = cluster.program().args(["--server", "-v"]).run();
+    assert!(verbose.stdout.contains("Asking the cluster's own health check...\n"), "{}", verbose.stdout);
     assert!(verbose.stdout.contains("etcd to be healthy: OK\n"), "{}", verbose.stdout);
     let junit = cluster.program().args(["--server", "-o", "junit"]).run();
     assert!(junit.stdout.contains("<testsuite name=\"server\""), "{}", junit.stdout);
@@ -53,8 +54,8 @@ fn has_a_stage_of_its_own_in_every_report() {
 fn its_failure_fails_the_run() {
     let cluster = admin();
     // To us no more than a warning.
-    cluster.change(|world| world.cordon("worker-1"));
-    cluster.run(&[]).is(0, &[("k8s.nodes.schedulable", "cordoned", "worker-1")]);
+    cluster.change(|world| world.cordon("cp-1"));
+    cluster.run(&[]).is(0, &[("k8s.nodes.schedulable", "cordoned", "cp-1")]);
     let judged = cluster.run(&["--server", "--attempt-timeout", "4s"]);
     assert_eq!((judged.outcome.code, judged.status(CHECK)), (1, "fail"), "{judged}");
     assert_eq!(said(&judged), ["server-check-failed"]);

@@ -70,8 +70,8 @@ fn waits_and_is_interrupted() {
     assert_eq!(left.iter().filter(|line| line.starts_with(verdict)).count(), 2, "{}", left.join("\n"));
     // Before the exit code and the prompt.
     let last = &left[..left.len() - 2];
-    assert!(last[last.len() - 1].starts_with(verdict), "the report is whole: {}", left.join("\n"));
-    assert!(last[last.len() - 3].contains("talosctl"), "and has its end: {}", left.join("\n"));
+    assert!(last[last.len() - 3].starts_with(verdict), "the report is whole: {}", left.join("\n"));
+    assert!(last[last.len() - 1].contains("talosctl"), "and has its end: {}", left.join("\n"));
     assert!(!left.iter().any(|line| line.contains("^C")), "{}", left.join("\n"));
     assert!(left.iter().any(|line| line.contains("wait  talos.nodes.kubelet")), "{}", left.join("\n"));
 }
@@ -154,8 +154,7 @@ fn ends_at_once() {
     for (cluster, arguments, code, words) in [
         (&healthy, &[][..], 0, "healthy: "),
         (&sick, &[], 1, "unhealthy: "),
-        // There is no time for a second round.
-        (&sick, &["--wait-timeout", "30s", "--interval", "1h"], 1, "before the deadline of 30s"),
+        (&sick, &["--wait-timeout", "6s", "--interval", "1h"], 1, "before the deadline of 6s"),
     ] {
         let terminal = Terminal::open(cluster.program().args(attempt).args(arguments), 80, 24);
         terminal.run("");

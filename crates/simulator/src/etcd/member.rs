@@ -15,7 +15,7 @@ use super::api::{
     AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DowngradeInfo, Member as ListedMember, MemberListRequest,
     MemberListResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
-use crate::shared::Shared;
+use crate::state::ClusterState;
 use crate::world::{AlarmKind, EtcdCluster, Member, NO_LEADER};
 
 /// How long a member tries to agree with the others: 5 s, and two elections of 1 s.
@@ -30,12 +30,12 @@ const REQUIRES_LEADER: (&str, &str) = ("hasleader", "true");
 /// All members; each call says by its [`Asked`] which one is asked.
 #[derive(Clone)]
 pub(super) struct Members {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
 }
 
 impl Members {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(super) fn new(state: Arc<ClusterState>) -> Self {
+        Self { state }
     }
 
     pub(super) fn routes(self) -> Routes {
@@ -47,7 +47,7 @@ impl Members {
 
     /// Looks at the member that is asked, and its cluster.
     fn look<T>(&self, Asked(at): Asked, look: impl FnOnce(&EtcdCluster, &Member) -> T) -> Result<T, Status> {
-        let world = self.shared.world();
+        let world = self.state.world();
         let (cluster, member) = world.etcd_of(at).ok_or_else(|| Status::unavailable("etcdserver: server stopped"))?;
         Ok(look(cluster, member))
     }
@@ -72,7 +72,7 @@ impl Members {
     /// Waits for a leader, as whatever the members have to agree on does.
     async fn agree(&self, asked: Asked) -> Result<(), Status> {
         let Asked(at) = asked;
-        let led = self.shared.when(|world| world.etcd_of(at)?.0.leader().map(drop));
+        let led = self.state.when(|world| world.etcd_of(at)?.0.leader().map(drop));
         let timed_out = |_| Status::unavailable("etcdserver: request timed out");
         tokio::time::timeout(AGREEMENT, led).await.map_err(timed_out)
     }
@@ -213,7 +213,7 @@ mod tests {
         for member in &mut world.etcd[0].members[1..] {
             member.process = Process::Stopped;
         }
-        let members = Members::new(Arc::new(Shared::new(world, Pki::new().unwrap(), network.balancer())));
+        let members = Members::new(Arc::new(ClusterState::new(world, Pki::new().unwrap(), network.balancer())));
         let at = network.machine(0);
         let begun = tokio::time::Instant::now();
         let (range, list, alarms) = tokio::join!(
@@ -228,7 +228,7 @@ mod tests {
 
         let mut waiting = Box::pin(members.range(asked(at, RangeRequest::default())));
         assert!(futures::poll!(&mut waiting).is_pending());
-        members.shared.change(|world| world.etcd[0].members[1].process = Process::Running);
+        members.state.change(|world| world.etcd[0].members[1].process = Process::Running);
         waiting.await.unwrap();
     }
 }

@@ -15,7 +15,7 @@ use tower::ServiceExt as _;
 
 use self::member::Members;
 use crate::net::{Handler, Mangle};
-use crate::shared::Shared;
+use crate::state::ClusterState;
 use crate::world::{Misbehaviour, Server};
 
 /// Generated from `proto/etcd`.
@@ -36,13 +36,13 @@ mod api {
 struct Asked(IpAddr);
 
 /// The client port of one member.
-pub(crate) fn handler(shared: Arc<Shared>, at: IpAddr) -> Handler {
-    let routes = Members::new(Arc::clone(&shared)).routes();
-    Arc::new(move |request| Box::pin(answer(Arc::clone(&shared), routes.clone(), at, request)))
+pub(crate) fn handler(state: Arc<ClusterState>, at: IpAddr) -> Handler {
+    let routes = Members::new(Arc::clone(&state)).routes();
+    Arc::new(move |request| Box::pin(answer(Arc::clone(&state), routes.clone(), at, request)))
 }
 
 async fn answer(
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
     routes: Routes,
     at: IpAddr,
     mut request: Request<Incoming>,
@@ -50,13 +50,13 @@ async fn answer(
     let call = request.uri().path().rsplit('/').next().unwrap_or_default();
     let mut asked = Asked(at);
     let mut mangle = None;
-    match shared.called(&Server::Etcd(at), call) {
+    match state.called(&Server::Etcd(at), call) {
         Some(Misbehaviour::Hang) => std::future::pending().await,
         Some(Misbehaviour::Late(by)) => tokio::time::sleep(by).await,
         Some(Misbehaviour::Fail { code, text }) => return Status::new(Code::from_i32(code.into()), text).into_http(),
         Some(Misbehaviour::Empty) => return empty(),
         Some(Misbehaviour::From(name)) => {
-            asked = shared.world().machine(&name).map_or(asked, |(address, _)| Asked(address));
+            asked = state.world().machine(&name).map_or(asked, |(address, _)| Asked(address));
         }
         Some(Misbehaviour::Garbage) => mangle = Some(Mangle::Garbage),
         Some(Misbehaviour::Cut) => mangle = Some(Mangle::Cut),

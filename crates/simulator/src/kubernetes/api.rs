@@ -18,14 +18,15 @@ use tonic::body::Body;
 use super::failure::Failure;
 use super::health::Health;
 use super::kinds::{ResourceType, groups};
-use super::list::{self, Item, Request, Version};
+use super::list::{self, Item, Listings, Request, Version};
 use super::query::Query;
 use super::reply::{self, Form, Reply};
 use super::target::{Resource, Target};
 use super::watch::Watch;
 use super::{access, discovery, lease, review, table};
-use crate::net::{API_SERVER, Mangle, Peer};
-use crate::shared::Shared;
+use crate::address::API_SERVER;
+use crate::net::{Mangle, Peer};
+use crate::state::ClusterState;
 use crate::world::{Misbehaviour, Power, Process, Server, User, World, revision, uid};
 
 /// How long a request may take before the API server gives up on etcd.
@@ -38,7 +39,8 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// One API server, or the balancer before all of them.
 pub(super) struct Api {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
+    listings: Arc<Listings>,
     server: Server,
     /// `None`: nobody's certificate is good.
     clients: Option<Arc<dyn ClientCertVerifier>>,
@@ -71,14 +73,14 @@ impl<T: Into<Reply>> From<T> for Decision {
 }
 
 impl Api {
-    pub(super) fn new(shared: Arc<Shared>, server: Server) -> Self {
-        let clients = access::verifier(&shared.pki.kubernetes).ok();
-        Self { shared, server, clients, answered: AtomicU64::default() }
+    pub(super) fn new(state: Arc<ClusterState>, listings: Arc<Listings>, server: Server) -> Self {
+        let clients = access::verifier(&state.pki.kubernetes).ok();
+        Self { state, listings, server, clients, answered: AtomicU64::default() }
     }
 
     pub(super) async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Body> {
         use Misbehaviour as M;
-        let (mangle, from, empty) = match self.shared.called(&self.server, request.uri().path()) {
+        let (mangle, from, empty) = match self.state.called(&self.server, request.uri().path()) {
             Some(M::Hang) => std::future::pending().await,
             Some(M::Fail { code, text }) => {
                 let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -119,7 +121,7 @@ impl Api {
             Decision::Watch(watch) => {
                 let reply = Reply::json_bytes(Bytes::new());
                 let mut response = self.respond(reply);
-                *response.body_mut() = watch.body(&self.shared);
+                *response.body_mut() = watch.body(&self.state);
                 return response;
             }
         };
@@ -136,7 +138,7 @@ impl Api {
         let mut response = http::Response::new(Body::new(Full::new(reply.body)));
         *response.status_mut() = reply.status;
         *response.headers_mut() = reply.headers;
-        let date = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&self.shared.world().now());
+        let date = rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&self.state.world().now());
         if let Some(date) = date.ok().and_then(|date| HeaderValue::from_str(&date).ok()) {
             response.headers_mut().insert(DATE, date);
         }
@@ -144,7 +146,7 @@ impl Api {
     }
 
     fn decide(&self, call: &Call) -> Result<Decision, Failure> {
-        let world = self.shared.world();
+        let world = self.state.world();
         let clients = self.clients.as_deref().ok_or_else(Failure::unauthorised)?;
         let user = access::authenticate(&world, clients, &call.peer, &call.headers)?;
         let target = Target::of(&call.method, &call.path, call.query.is("watch"));
@@ -161,7 +163,7 @@ impl Api {
     /// The machine whose API server answers.
     fn machine(&self, world: &World) -> Option<IpAddr> {
         match self.server {
-            Server::ApiServer(at) | Server::Apid(at) | Server::Etcd(at) => Some(at),
+            Server::ApiServer(at) | Server::Apid(at) | Server::Etcd(at) | Server::Kubelet(at) => Some(at),
             Server::Balancer => world.control_planes().find(|at| {
                 let machine = &world.machines[at];
                 let runs = machine.api_server.as_ref().is_some_and(|server| server.process == Process::Running);
@@ -215,7 +217,7 @@ impl Api {
 
     fn list(&self, world: &World, request: &Request, form: Form) -> Result<Reply, Failure> {
         let kind = request.kind;
-        let page = self.shared.listings.page(world, self.shared.revision(), request)?;
+        let page = self.listings.page(world, self.state.revision(), request)?;
         let objects = || page.objects().map(|object| lease::present(world, kind, object));
         Ok(match form {
             Form::Table => Reply::json(StatusCode::OK, &table::table(kind, &page.metadata, objects(), world.now())),

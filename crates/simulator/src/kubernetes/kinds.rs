@@ -98,6 +98,8 @@ pub(super) fn of_group(group: &str) -> impl Iterator<Item = &'static ResourceTyp
     KINDS.iter().filter(move |kind| kind.group == group)
 }
 
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
 const EVENT_FIELDS: &[&str] = &[
     "involvedObject.kind",
     "involvedObject.namespace",
@@ -158,6 +160,9 @@ pub(super) const KINDS: &[ResourceType] = &[
     cluster("storage.k8s.io", "v1", "storageclasses", "StorageClass").short(&["sc"]),
     cluster("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")
         .short(&["crd", "crds"]),
+    cluster(ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+    cluster(ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+    cluster("apiregistration.k8s.io", "v1", "apiservices", "APIService"),
     in_namespaces("coordination.k8s.io", "v1", "leases", "Lease"),
     in_namespaces("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
 ];

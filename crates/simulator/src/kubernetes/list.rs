@@ -37,9 +37,9 @@ struct Listing {
     ranges: Vec<Range<usize>>,
 }
 
-/// Listings, kept until the world changes: a thousand nodes are megabytes.
+/// Listings of all API servers, kept until the world changes: a thousand nodes are megabytes.
 #[derive(Debug, Default)]
-pub(crate) struct Listings(Mutex<HashMap<&'static str, Arc<Listing>>>);
+pub(super) struct Listings(Mutex<HashMap<&'static str, Arc<Listing>>>);
 
 impl Listings {
     fn of(&self, world: &World, revision_of_world: u64, kind: &'static ResourceType) -> Arc<Listing> {

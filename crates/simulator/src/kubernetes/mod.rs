@@ -23,16 +23,28 @@ use std::sync::Arc;
 
 use self::api::Api;
 pub(crate) use self::kinds::namespaced;
-pub(crate) use self::list::Listings;
+use self::list::Listings;
 use crate::net::Handler;
-use crate::shared::Shared;
+use crate::state::ClusterState;
 use crate::world::Server;
 
-/// The Kubernetes API of one server.
-pub(crate) fn handler(shared: Arc<Shared>, server: Server) -> Handler {
-    let api = Arc::new(Api::new(shared, server));
-    Arc::new(move |request| {
-        let api = Arc::clone(&api);
-        Box::pin(async move { api.answer(request).await })
-    })
+/// The Kubernetes API of a cluster.
+pub(crate) struct Kubernetes {
+    state: Arc<ClusterState>,
+    listings: Arc<Listings>,
+}
+
+impl Kubernetes {
+    pub(crate) fn new(state: &Arc<ClusterState>) -> Self {
+        Self { state: Arc::clone(state), listings: Arc::default() }
+    }
+
+    /// One API server, or the balancer before all of them.
+    pub(crate) fn handler(&self, server: Server) -> Handler {
+        let api = Arc::new(Api::new(Arc::clone(&self.state), Arc::clone(&self.listings), server));
+        Arc::new(move |request| {
+            let api = Arc::clone(&api);
+            Box::pin(async move { api.answer(request).await })
+        })
+    }
 }

@@ -18,7 +18,7 @@ use super::list::{self, Request};
 use super::query::Query;
 use super::reply::{Form, line};
 use super::{api, table};
-use crate::shared::Shared;
+use crate::state::ClusterState;
 use crate::world::{World, revision};
 
 /// How long a watch lasts that says nothing of it, and the longest.
@@ -48,16 +48,16 @@ impl Watch {
         }
     }
 
-    pub(super) fn body(self, shared: &Arc<Shared>) -> Body {
+    pub(super) fn body(self, state: &Arc<ClusterState>) -> Body {
         let until = Instant::now() + self.lasts;
-        let changes = shared.changes();
+        let changes = state.changes();
         let mut watching = Watching { watch: self, known: BTreeMap::new(), events: VecDeque::new() };
-        watching.begin(&shared.world());
-        let shared = Arc::clone(shared);
-        let state = (watching, shared, changes, until);
-        Body::new(StreamBody::new(stream::unfold(state, async |(mut watching, shared, mut changes, until)| {
-            let event = watching.next(&shared, &mut changes, until).await?;
-            Some((Ok::<_, Infallible>(Frame::data(event)), (watching, shared, changes, until)))
+        watching.begin(&state.world());
+        let state = Arc::clone(state);
+        let begin = (watching, state, changes, until);
+        Body::new(StreamBody::new(stream::unfold(begin, async |(mut watching, state, mut changes, until)| {
+            let event = watching.next(&state, &mut changes, until).await?;
+            Some((Ok::<_, Infallible>(Frame::data(event)), (watching, state, changes, until)))
         })))
     }
 }
@@ -85,13 +85,13 @@ impl Watching {
     }
 
     /// `None`: its time is over.
-    async fn next(&mut self, shared: &Shared, changes: &mut Receiver<u64>, until: Instant) -> Option<Bytes> {
+    async fn next(&mut self, state: &ClusterState, changes: &mut Receiver<u64>, until: Instant) -> Option<Bytes> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
             timeout_at(until, changes.changed()).await.ok()?.ok()?;
-            self.look(&shared.world());
+            self.look(&state.world());
         }
     }
 

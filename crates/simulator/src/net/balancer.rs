@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::TcpStream;
 
-use super::API_SERVER;
 use super::conduct::Conduct;
 use super::line::Line;
+use crate::address::API_SERVER;
 use crate::world::{Server, World};
 
 /// The next in turn of the API servers that take connections. One that is frozen does: its kernel takes them.

@@ -113,6 +113,7 @@ fn alive(server: &Server, world: &World) -> (Power, Process) {
             let (_, member) = world.etcd_of(*at).filter(|_| !machine.maintenance)?;
             (!member.name.is_empty()).then_some(member.process)
         }),
+        Server::Kubelet(at) => on(at, &|machine| world.kubelet_runs(machine).then_some(Process::Running)),
         Server::Balancer => (Power::On, Process::Running),
     }
 }

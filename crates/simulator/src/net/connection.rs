@@ -20,14 +20,14 @@ use super::line::Line;
 use super::ports::{End, Tie};
 use super::tls::Configs;
 use super::{Service, balancer, mangle, tls};
-use crate::shared::Shared;
+use crate::state::ClusterState;
 
 /// How long a connection that we have ended waits for the other side to end it, too.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A server with what its connections have in common.
 pub(super) struct Served {
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<ClusterState>,
     pub(super) service: Service,
     configs: Configs,
     /// Of the servers behind a balancer.
@@ -35,8 +35,8 @@ pub(super) struct Served {
 }
 
 impl Served {
-    pub(super) fn new(shared: Arc<Shared>, service: Service) -> Self {
-        Self { shared, service, configs: Configs::default(), turn: AtomicUsize::new(0) }
+    pub(super) fn new(state: Arc<ClusterState>, service: Service) -> Self {
+        Self { state, service, configs: Configs::default(), turn: AtomicUsize::new(0) }
     }
 }
 
@@ -72,7 +72,7 @@ async fn live(socket: &TcpStream, mut line: Line, conduct: Conduct, served: &Ser
         }
         Conduct::Garbage => while line.write_all(&mangle::NOISE).await.is_ok() {},
         Conduct::Serve(service) if service.forwards => {
-            let backend = balancer::backend(&served.shared.world(), &served.turn);
+            let backend = balancer::backend(&served.state.world(), &served.turn);
             match backend {
                 None => end(socket).await,
                 Some(at) => {
@@ -83,7 +83,7 @@ async fn live(socket: &TcpStream, mut line: Line, conduct: Conduct, served: &Ser
             }
         }
         Conduct::Serve(service) => {
-            let Ok(config) = served.configs.get(&served.shared.pki, &served.service, &service.tls) else { return };
+            let Ok(config) = served.configs.get(&served.state.pki, &served.service, &service.tls) else { return };
             match TlsAcceptor::from(config).accept(line).await {
                 Ok(stream) => http(stream, &service, served).await,
                 // Closing at once could overtake the alert that says why.

@@ -15,14 +15,13 @@ mod conduct;
 mod connection;
 mod line;
 mod mangle;
-pub(crate) mod network;
 mod ports;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -32,12 +31,8 @@ use tonic::body::Body;
 
 pub(crate) use self::mangle::Mangle;
 pub(crate) use self::ports::Ports;
+use crate::address::localhost;
 use crate::world::Server;
-
-/// Ports of the servers of a machine, as in a real cluster.
-pub(crate) const APID: u16 = 50_000;
-pub(crate) const API_SERVER: u16 = 6443;
-pub(crate) const ETCD: u16 = 2379;
 
 /// Who has connected, as its certificate says; nobody, if it has shown none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,22 +47,6 @@ pub(crate) type Answer = Pin<Box<dyn Future<Output = http::Response<Body>> + Sen
 
 /// Answers the requests of one server. The request has its [`Peer`] among its extensions.
 pub(crate) type Handler = Arc<dyn Fn(http::Request<Incoming>) -> Answer + Send + Sync>;
-
-/// The machine's own loopback address, of the same family.
-fn localhost(like: IpAddr) -> IpAddr {
-    match like {
-        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-    }
-}
-
-/// An address as URLs have it, and everything else that a port follows: IPv6 in brackets.
-pub(crate) fn host(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    }
-}
 
 /// One server of the cluster.
 #[derive(Clone)]
@@ -84,7 +63,7 @@ impl Service {
     /// `host` is the name of its machine.
     pub(crate) fn new(server: Server, host: &str, at: SocketAddr, handler: Handler) -> Self {
         let in_cluster: &[&str] = match server {
-            Server::Apid(_) | Server::Etcd(_) => &[],
+            Server::Apid(_) | Server::Etcd(_) | Server::Kubelet(_) => &[],
             Server::ApiServer(_) | Server::Balancer => {
                 &["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
             }

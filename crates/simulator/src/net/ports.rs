@@ -12,15 +12,15 @@ use tokio::sync::watch;
 use super::conduct::Conduct;
 use super::connection::Served;
 use super::{Service, connection};
-use crate::shared::Shared;
+use crate::state::ClusterState;
 use crate::world::{Server, World};
 
 /// Connections that wait to be taken, as Go asks for.
 const BACKLOG: i32 = 4096;
 
 /// All ports of a cluster.
-#[derive(Default)]
-pub(crate) struct Ports(Mutex<Vec<Port>>);
+#[derive(Clone, Default)]
+pub(crate) struct Ports(Arc<Mutex<Vec<Port>>>);
 
 /// The port of one server. Its socket stays bound whatever happens; what changes is whether it listens.
 struct Port {
@@ -66,8 +66,8 @@ impl Ports {
     ///
     /// # Errors
     /// If an address cannot be bound.
-    pub(crate) fn open(&self, shared: &Arc<Shared>, services: Vec<Service>) -> anyhow::Result<()> {
-        let world = shared.world();
+    pub(crate) fn open(&self, cluster: &Arc<ClusterState>, services: Vec<Service>) -> anyhow::Result<()> {
+        let world = cluster.world();
         let mut all = self.all();
         for service in services {
             let at = service.at;
@@ -75,7 +75,7 @@ impl Ports {
             let state = watch::Sender::new(State { conduct: Conduct::Closed, epoch: 0, reset: 0 });
             let mut port = Port { server: service.server.clone(), at, socket: Arc::clone(&socket), hole: None, state };
             port.follow(&world);
-            let served = Served::new(Arc::clone(shared), service);
+            let served = Served::new(Arc::clone(cluster), service);
             tokio::spawn(accept(socket, port.state.subscribe(), Arc::new(served)));
             all.push(port);
         }

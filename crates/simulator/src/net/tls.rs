@@ -53,7 +53,7 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
     let (authority, lifetime) = match service.server {
         Server::Apid(_) => (&pki.talos, DAY),
         Server::Etcd(_) => (&pki.etcd, YEAR),
-        Server::ApiServer(_) | Server::Balancer => (&pki.kubernetes, YEAR),
+        Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => (&pki.kubernetes, YEAR),
     };
     let signer = match tls.certificate {
         Certificate::Foreign => &pki.foreign,
@@ -69,7 +69,7 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
         // Again whenever the clock is turned.
         Server::Apid(_) => now + clock.ahead,
         // When the cluster was made.
-        Server::Etcd(_) | Server::ApiServer(_) | Server::Balancer => now - DAY,
+        Server::Etcd(_) | Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => now - DAY,
     };
     let from = match tls.certificate {
         Certificate::Expired => issued - 2 * lifetime,
@@ -93,7 +93,7 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
     config.alpn_protocols = match service.server {
         _ if tls.without_alpn => Vec::new(),
         Server::Apid(_) | Server::Etcd(_) => vec![b"h2".to_vec()],
-        Server::ApiServer(_) | Server::Balancer => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
     };
     Ok(config)
 }
@@ -108,7 +108,7 @@ fn verifier(service: &Service, tls: &Tls, authority: &Authority) -> anyhow::Resu
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
     Ok(match service.server {
         Server::Apid(_) | Server::Etcd(_) => verifier,
-        Server::ApiServer(_) | Server::Balancer => Arc::new(Anybody(verifier)),
+        Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => Arc::new(Anybody(verifier)),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use tonic::Status;
 
-use crate::world::TalosVersion;
+use crate::version::TalosVersion;
 
 /// Roles of a caller. None includes another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,23 +12,23 @@ use super::machined::Machined;
 use super::route::{Route, route};
 use super::rpc::Rpc;
 use super::{aggregate, deadline};
-use crate::shared::Shared;
+use crate::state::ClusterState;
 
 pub(super) struct Apid {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
     at: IpAddr,
     machined: Arc<Machined>,
 }
 
 impl Apid {
-    pub(super) fn new(shared: Arc<Shared>, at: IpAddr, machined: Arc<Machined>) -> Self {
-        Self { shared, at, machined }
+    pub(super) fn new(state: Arc<ClusterState>, at: IpAddr, machined: Arc<Machined>) -> Self {
+        Self { state, at, machined }
     }
 
     pub(super) async fn answer(self: Arc<Self>, request: http::Request<Incoming>) -> http::Response<Body> {
         let answered = async {
             let rpc = Rpc::read(request).await?;
-            let route = route(&self.shared.world(), self.at, rpc.path(), rpc.request.headers())?;
+            let route = route(&self.state.world(), self.at, rpc.path(), rpc.request.headers())?;
             match route {
                 Route::Local => self.machined.answer(self.at, rpc).await,
                 Route::One(target) => self.forward(&target, rpc).await,
@@ -46,7 +46,7 @@ impl Apid {
 
     /// Waits for a machine that does not answer: its packets may come through one day.
     async fn reach(&self, target: &str) -> Result<IpAddr, Status> {
-        let dialled = self.shared.when(|world| match dial::dial(world, self.at, target) {
+        let dialled = self.state.when(|world| match dial::dial(world, self.at, target) {
             Reached::Machine(machine, delay) => Some(Ok((machine, delay))),
             Reached::Failed(reason) => Some(Err(Status::unavailable(reason))),
             Reached::Silence => None,

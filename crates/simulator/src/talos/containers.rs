@@ -5,7 +5,8 @@ use talos_api::common::ContainerDriver;
 use talos_api::machine::{Container, ContainerInfo, ContainersRequest};
 use tonic::Status;
 
-use crate::world::{Machine, kind};
+use crate::cosi::kind;
+use crate::world::Machine;
 
 const NAMESPACE: &str = "k8s.io";
 

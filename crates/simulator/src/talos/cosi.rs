@@ -11,19 +11,20 @@ use talos_api::cosi::resource::{
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
-use super::specs::{self, Type};
-use super::{Call, query::Query, timestamp, watch};
-use crate::shared::Shared;
-use crate::world::{self, OfKind, Power, Process, TalosVersion, World, kind};
+use super::{Call, query::Query, watch};
+use crate::cosi::{self, OfKind, Type, kind, timestamp};
+use crate::state::ClusterState;
+use crate::version::TalosVersion;
+use crate::world::{self, Power, Process, World};
 
 /// The State service of all machines.
 pub(super) struct State {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
 }
 
 impl State {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(super) fn new(state: Arc<ClusterState>) -> Self {
+        Self { state }
     }
 }
 
@@ -42,7 +43,7 @@ impl Source {
     /// Whether the caller may ask for it, and whether there is such a thing.
     fn admit(world: &World, call: Call, namespace: &str, name: &str) -> Result<Self, Status> {
         let version = world.versions.talos;
-        let of = specs::find(name, version)
+        let of = cosi::find(name, version)
             .ok_or_else(|| Status::permission_denied(format!("resource type {name:?} is not supported")))?;
         if of.sensitive(version) && !call.roles.admin {
             return Err(Status::permission_denied("not authorized"));
@@ -109,7 +110,7 @@ impl state_server::State for State {
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
         let call = Call::of(&request)?;
         let GetRequest { namespace, r#type, id, .. } = request.into_inner();
-        let world = self.shared.world();
+        let world = self.state.world();
         let source = Source::admit(&world, call, &namespace, &r#type)?;
         let all = source.all(&world);
         let Some(resource) = all.get(&id) else {
@@ -125,7 +126,7 @@ impl state_server::State for State {
         let options = options.unwrap_or_default();
         let query = Query::new(options.label_query, options.id_query.as_ref())?;
         let (source, all) = {
-            let world = self.shared.world();
+            let world = self.state.world();
             let source = Source::admit(&world, call, &namespace, &r#type)?;
             let all = source.all(&world);
             (source, all)
@@ -142,7 +143,7 @@ impl state_server::State for State {
     async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<BoxStream<WatchResponse>>, Status> {
         let call = Call::of(&request)?;
         let request = request.into_inner();
-        let source = Source::admit(&self.shared.world(), call, &request.namespace, &request.r#type)?;
-        Ok(Response::new(watch::watch(Arc::clone(&self.shared), source, request)?))
+        let source = Source::admit(&self.state.world(), call, &request.namespace, &request.r#type)?;
+        Ok(Response::new(watch::watch(Arc::clone(&self.state), source, request)?))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::net::{APID, host};
+use crate::address::{APID, host};
 use crate::world::{Power, Process, Server, Transport, World};
 
 /// What comes of dialling.

@@ -8,20 +8,21 @@ use talos_api::machine::etcd_member_alarm::AlarmType;
 use talos_api::machine::{EtcdAlarm, EtcdMember, EtcdMemberAlarm, EtcdMemberStatus, EtcdStatus};
 use tonic::Status;
 
-use crate::shared::Shared;
-use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, NO_LEADER, Power, Process, TalosVersion, World};
+use crate::state::ClusterState;
+use crate::version::TalosVersion;
+use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, NO_LEADER, Power, Process, World};
 
 /// How long etcd waits for a leader before it says that there is none.
 const ELECTION: Duration = Duration::from_secs(3);
 const STORAGE_VERSION_SINCE: TalosVersion = TalosVersion::new(11, 0);
 
 /// Of the machine's own etcd, or of any that it reaches.
-pub(super) async fn members(shared: &Shared, target: IpAddr, own: bool) -> Result<Members, Status> {
+pub(super) async fn members(state: &ClusterState, target: IpAddr, own: bool) -> Result<Members, Status> {
     let look = |world: &World| listed(world, target, own);
-    let mut told = shared.when(look).await;
+    let mut told = state.when(look).await;
     if told.is_err() {
         // It may still elect one.
-        let elected = shared.when(|world| look(world)?.ok().map(Ok));
+        let elected = state.when(|world| look(world)?.ok().map(Ok));
         told = tokio::time::timeout(ELECTION, elected).await.unwrap_or(told);
     }
     told
@@ -33,8 +34,8 @@ pub(super) fn listed(world: &World, target: IpAddr, own: bool) -> Option<Result<
 }
 
 /// Of the machine's own member.
-pub(super) async fn status(shared: &Shared, target: IpAddr) -> EtcdStatus {
-    shared
+pub(super) async fn status(state: &ClusterState, target: IpAddr) -> EtcdStatus {
+    state
         .when(|world| {
             let (cluster, member) = running(world, target)?;
             let status = member_status(cluster, member, world.versions.talos);
@@ -44,8 +45,8 @@ pub(super) async fn status(shared: &Shared, target: IpAddr) -> EtcdStatus {
 }
 
 /// Of the whole cluster. Without a leader nobody answers.
-pub(super) async fn alarms(shared: &Shared, target: IpAddr) -> Result<EtcdAlarm, Status> {
-    shared
+pub(super) async fn alarms(state: &ClusterState, target: IpAddr) -> Result<EtcdAlarm, Status> {
+    state
         .when(|world| {
             let (cluster, member) = running(world, target)?;
             if member.learner {

@@ -3,7 +3,8 @@
 use talos_api::machine::{FileInfo, ListRequest};
 use tonic::Status;
 
-use crate::world::{Machine, kind};
+use crate::cosi::kind;
+use crate::world::Machine;
 
 /// Of a directory, as Go's `fs.FileMode` has it.
 const DIRECTORY: u32 = 1 << 31 | 0o700;

@@ -6,13 +6,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::pki::Flaw;
-use crate::shared::Shared;
+use crate::state::ClusterState;
 
 const BLOCK: usize = 512;
 
 /// Made anew for each call: a tar archive of one file, compressed.
-pub(super) fn archive(shared: &Shared) -> anyhow::Result<Vec<u8>> {
-    let content = shared.kubeconfig("admin", Flaw::None)?;
+pub(super) fn archive(state: &ClusterState) -> anyhow::Result<Vec<u8>> {
+    let content = state.kubeconfig("admin", Flaw::None)?;
     let mut archive = GzEncoder::new(Vec::new(), Compression::default());
     archive.write_all(&header("kubeconfig", content.len())?)?;
     archive.write_all(content.as_bytes())?;

@@ -12,13 +12,17 @@ use tonic::codegen::BoxStream;
 
 use super::containers;
 use super::machine::gone;
-use crate::shared::Shared;
+use crate::state::ClusterState;
 use crate::world::World;
 
 /// The lines that are there, and if they are to be followed, all that come.
-pub(super) fn stream(shared: &Arc<Shared>, target: IpAddr, request: LogsRequest) -> Result<BoxStream<Data>, Status> {
+pub(super) fn stream(
+    state: &Arc<ClusterState>,
+    target: IpAddr,
+    request: LogsRequest,
+) -> Result<BoxStream<Data>, Status> {
     let (shown, seen) = {
-        let world = shared.world();
+        let world = state.world();
         let machine = world.machines.get(&target).ok_or_else(gone)?;
         let lines = match request.driver() {
             ContainerDriver::Containerd => machine.logs.get(&request.id).cloned(),
@@ -32,11 +36,11 @@ pub(super) fn stream(shared: &Arc<Shared>, target: IpAddr, request: LogsRequest)
     if !request.follow {
         return Ok(shown.boxed());
     }
-    let shared = Arc::clone(shared);
+    let state = Arc::clone(state);
     let followed = stream::unfold(seen, move |seen| {
-        let (shared, id) = (Arc::clone(&shared), request.id.clone());
+        let (state, id) = (Arc::clone(&state), request.id.clone());
         async move {
-            let new = shared.when(|world| after(world, target, &id, seen)).await;
+            let new = state.when(|world| after(world, target, &id, seen)).await;
             let seen = seen + new.len();
             Some((stream::iter(new.into_iter().map(Ok)), seen))
         }

@@ -16,17 +16,18 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
 use super::{Call, containers, etcd, files, kubeconfig, logs};
-use crate::shared::Shared;
-use crate::world::{self, Role, World, kind};
+use crate::cosi::kind;
+use crate::state::ClusterState;
+use crate::world::{self, Role, World};
 
 /// The `MachineService` of all machines.
 pub(super) struct Machine {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
 }
 
 impl Machine {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(super) fn new(state: Arc<ClusterState>) -> Self {
+        Self { state }
     }
 
     /// What is true of the machine that is asked.
@@ -35,7 +36,7 @@ impl Machine {
         request: &Request<Q>,
         say: impl FnOnce(&World, &world::Machine) -> T,
     ) -> Result<Response<T>, Status> {
-        let world = self.shared.world();
+        let world = self.state.world();
         let machine = world.machines.get(&Call::of(request)?.target).ok_or_else(gone)?;
         Ok(Response::new(say(&world, machine)))
     }
@@ -43,7 +44,7 @@ impl Machine {
     /// The machine that is asked, if it is a control plane.
     fn control_plane<Q>(&self, request: &Request<Q>, api: &str) -> Result<IpAddr, Status> {
         let target = Call::of(request)?.target;
-        match self.shared.world().machines.get(&target).ok_or_else(gone)?.role {
+        match self.state.world().machines.get(&target).ok_or_else(gone)?.role {
             Role::ControlPlane => Ok(target),
             Role::Worker => Err(Status::unimplemented(format!("{api} is only available on control plane nodes"))),
         }
@@ -88,23 +89,23 @@ impl MachineService for Machine {
         request: Request<EtcdMemberListRequest>,
     ) -> Result<Response<EtcdMemberListResponse>, Status> {
         let target = self.control_plane(&request, "member list")?;
-        let members = etcd::members(&self.shared, target, request.get_ref().query_local).await?;
+        let members = etcd::members(&self.state, target, request.get_ref().query_local).await?;
         Ok(Response::new(EtcdMemberListResponse { messages: vec![members] }))
     }
 
     async fn etcd_status(&self, request: Request<Empty>) -> Result<Response<EtcdStatusResponse>, Status> {
         let target = self.control_plane(&request, "etcd status")?;
-        Ok(Response::new(EtcdStatusResponse { messages: vec![etcd::status(&self.shared, target).await] }))
+        Ok(Response::new(EtcdStatusResponse { messages: vec![etcd::status(&self.state, target).await] }))
     }
 
     async fn etcd_alarm_list(&self, request: Request<Empty>) -> Result<Response<EtcdAlarmListResponse>, Status> {
         let target = self.control_plane(&request, "etcd alarm list")?;
-        Ok(Response::new(EtcdAlarmListResponse { messages: vec![etcd::alarms(&self.shared, target).await?] }))
+        Ok(Response::new(EtcdAlarmListResponse { messages: vec![etcd::alarms(&self.state, target).await?] }))
     }
 
     async fn kubeconfig(&self, request: Request<Empty>) -> Result<Response<BoxStream<Data>>, Status> {
         self.control_plane(&request, "kubeconfig")?;
-        let bytes = kubeconfig::archive(&self.shared).map_err(|error| Status::unknown(error.to_string()))?;
+        let bytes = kubeconfig::archive(&self.state).map_err(|error| Status::unknown(error.to_string()))?;
         let archive = Data { metadata: None, bytes };
         Ok(Response::new(Box::pin(futures::stream::iter([Ok(archive)]))))
     }
@@ -116,7 +117,7 @@ impl MachineService for Machine {
 
     async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<BoxStream<Data>>, Status> {
         let target = Call::of(&request)?.target;
-        Ok(Response::new(logs::stream(&self.shared, target, request.into_inner())?))
+        Ok(Response::new(logs::stream(&self.state, target, request.into_inner())?))
     }
 
     async fn containers(&self, request: Request<ContainersRequest>) -> Result<Response<ContainersResponse>, Status> {

@@ -20,32 +20,33 @@ use super::rpc::Rpc;
 use super::wire::framed;
 use super::{Call, cluster, cosi, deadline, machine};
 use crate::net::Mangle;
-use crate::shared::Shared;
-use crate::world::{Misbehaviour, Server, TalosVersion};
+use crate::state::ClusterState;
+use crate::version::TalosVersion;
+use crate::world::{Misbehaviour, Server};
 
 pub(super) struct Machined {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
     machine: MachineServiceServer<machine::Machine>,
     cluster: ClusterServiceServer<cluster::Cluster>,
-    state: StateServer<cosi::State>,
+    resources: StateServer<cosi::State>,
 }
 
 /// Until then, a machine without a configuration answers little more than its resources.
 const MAINTENANCE_IS_WHOLE_SINCE: TalosVersion = TalosVersion::new(13, 0);
 
 impl Machined {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(state: &Arc<ClusterState>) -> Self {
         Self {
-            shared: Arc::clone(shared),
-            machine: MachineServiceServer::new(machine::Machine::new(Arc::clone(shared))),
-            cluster: ClusterServiceServer::new(cluster::Cluster::new(Arc::clone(shared))),
-            state: StateServer::new(cosi::State::new(Arc::clone(shared))),
+            state: Arc::clone(state),
+            machine: MachineServiceServer::new(machine::Machine::new(Arc::clone(state))),
+            cluster: ClusterServiceServer::new(cluster::Cluster::new(Arc::clone(state))),
+            resources: StateServer::new(cosi::State::new(Arc::clone(state))),
         }
     }
 
     /// Counts the call, lets it misbehave or refuses it, and has it answered.
     pub(super) async fn answer(&self, mut target: IpAddr, rpc: Rpc) -> Result<http::Response<Body>, Status> {
-        let misbehaviour = self.shared.called(&Server::Apid(target), &rpc.name());
+        let misbehaviour = self.state.called(&Server::Apid(target), &rpc.name());
         let (service, method) = rpc.method();
         let method = Method::find(service, method)?;
         let mut mangle = None;
@@ -57,7 +58,7 @@ impl Machined {
             Some(Misbehaviour::Fail { code, text }) => return Err(Status::new(Code::from_i32(code.into()), text)),
             Some(Misbehaviour::Empty) => return Ok(empty(method.streams)),
             Some(Misbehaviour::From(name)) => {
-                let world = self.shared.world();
+                let world = self.state.world();
                 target = world.machine(&name).map_or(target, |(address, _)| address);
             }
             Some(Misbehaviour::Garbage) => mangle = Some(Mangle::Garbage),
@@ -81,7 +82,7 @@ impl Machined {
     }
 
     fn admit(&self, target: IpAddr, method: Method, rpc: &Rpc) -> Result<Call, Status> {
-        let world = self.shared.world();
+        let world = self.state.world();
         let version = world.versions.talos;
         let mut roles = rpc.roles;
         if world.machines.get(&target).is_some_and(|machine| machine.maintenance) {
@@ -99,7 +100,7 @@ impl Machined {
         request.extensions_mut().insert(call);
         let path = request.uri().path();
         let answered = if path.starts_with("/cosi.") {
-            self.state.clone().oneshot(request).await
+            self.resources.clone().oneshot(request).await
         } else if path.starts_with("/cluster.") {
             self.cluster.clone().oneshot(request).await
         } else {

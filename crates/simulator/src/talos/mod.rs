@@ -24,7 +24,6 @@ mod machined;
 mod query;
 mod route;
 mod rpc;
-pub(crate) mod specs;
 mod watch;
 mod wire;
 
@@ -35,22 +34,22 @@ use self::access::Roles;
 use self::apid::Apid;
 use self::machined::Machined;
 use crate::net::Handler;
-use crate::shared::Shared;
+use crate::state::ClusterState;
 
 /// The Talos API of a cluster.
 pub(crate) struct Talos {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
     machined: Arc<Machined>,
 }
 
 impl Talos {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), machined: Arc::new(Machined::new(shared)) }
+    pub(crate) fn new(state: &Arc<ClusterState>) -> Self {
+        Self { state: Arc::clone(state), machined: Arc::new(Machined::new(state)) }
     }
 
     /// What listens at one address.
     pub(crate) fn handler(&self, at: IpAddr) -> Handler {
-        let apid = Arc::new(Apid::new(Arc::clone(&self.shared), at, Arc::clone(&self.machined)));
+        let apid = Arc::new(Apid::new(Arc::clone(&self.state), at, Arc::clone(&self.machined)));
         Arc::new(move |request| Box::pin(Arc::clone(&apid).answer(request)))
     }
 }
@@ -69,9 +68,4 @@ impl Call {
         let call = request.extensions().get::<Self>().copied();
         call.ok_or_else(|| tonic::Status::internal("the call did not come through apid"))
     }
-}
-
-/// As protobuf has it.
-pub(crate) fn timestamp(at: jiff::Timestamp) -> talos_api::google::protobuf::Timestamp {
-    talos_api::google::protobuf::Timestamp { seconds: at.as_second(), nanos: at.subsec_nanosecond() }
 }

@@ -5,7 +5,7 @@ use talos_api::cosi::resource::label_term::Operation;
 use talos_api::cosi::resource::{IdQuery, LabelQuery, LabelTerm};
 use tonic::Status;
 
-use crate::world::Resource;
+use crate::cosi::Resource;
 
 /// By labels and id. Without either, all.
 #[derive(Debug, Default)]

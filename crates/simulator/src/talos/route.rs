@@ -6,7 +6,8 @@ use http::HeaderMap;
 use tonic::Status;
 
 use super::dial;
-use crate::world::{Role, TalosVersion, World};
+use crate::version::TalosVersion;
+use crate::world::{Role, World};
 
 /// Where a call goes.
 #[derive(Clone, Debug, PartialEq, Eq)]

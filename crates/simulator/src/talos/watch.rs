@@ -12,18 +12,19 @@ use tonic::codegen::BoxStream;
 
 use super::cosi::Source;
 use super::query::Query;
-use crate::shared::Shared;
-use crate::world::{self, OfKind};
+use crate::cosi::OfKind;
+use crate::state::ClusterState;
+use crate::world;
 
 /// Answers for as long as somebody listens. The first one is empty: whatever changes from now on is told.
 pub(super) fn watch(
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
     source: Source,
     request: WatchRequest,
 ) -> Result<BoxStream<WatchResponse>, Status> {
     let options = request.options.unwrap_or_default();
-    let changes = shared.changes();
-    let known = source.all(&shared.world());
+    let changes = state.changes();
+    let known = source.all(&state.world());
     let mut watch = Watch {
         source,
         id: request.id,
@@ -46,7 +47,7 @@ pub(super) fn watch(
     // One that watches a single resource is never told several events at once.
     watch.aggregated &= watch.id.is_none();
     let begin = std::iter::once(WatchResponse::default()).chain(watch.answers(first)).map(Ok);
-    Ok(stream::iter(begin.collect::<Vec<_>>()).chain(watch.changes(shared, changes)).boxed())
+    Ok(stream::iter(begin.collect::<Vec<_>>()).chain(watch.changes(state, changes)).boxed())
 }
 
 struct Watch {
@@ -120,12 +121,12 @@ impl Watch {
     }
 
     /// Until the machine is gone. While it is silent, changes gather.
-    fn changes(self, shared: Arc<Shared>, changes: Receiver<u64>) -> BoxStream<WatchResponse> {
-        let answers = stream::unfold(Some((self, shared, changes)), |going_on| async {
-            let (mut watch, shared, mut changes) = going_on?;
+    fn changes(self, state: Arc<ClusterState>, changes: Receiver<u64>) -> BoxStream<WatchResponse> {
+        let answers = stream::unfold(Some((self, state, changes)), |going_on| async {
+            let (mut watch, state, mut changes) = going_on?;
             changes.changed().await.ok()?;
             let now = {
-                let world = shared.world();
+                let world = state.world();
                 watch.source.answers(&world).map(|answers| answers.then(|| watch.source.all(&world)))
             };
             let events = match now {
@@ -133,7 +134,7 @@ impl Watch {
                 Err(gone) => return Some((vec![Err(gone)], None)),
             };
             let answers = watch.answers(events).into_iter().map(Ok).collect();
-            Some((answers, Some((watch, shared, changes))))
+            Some((answers, Some((watch, state, changes))))
         });
         answers.map(stream::iter::<Vec<_>>).flatten().boxed()
     }

@@ -4,15 +4,14 @@ use std::net::IpAddr;
 
 use jiff::SignedDuration;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use talos_api::machine::ServiceInfo;
 
 use super::check::has_service;
 use super::states::State;
 use super::{Kind, Span};
-use crate::world::{
-    CallFault, Machine, Member, Misbehaviour, Process, TalosVersion, Transport, UNKNOWN, World, add_event, merge,
-};
+use crate::version::TalosVersion;
+use crate::world::{CallFault, Machine, Member, Misbehaviour, Process, Transport, UNKNOWN, World, add_event, merge};
 
 /// One change of a world.
 #[derive(Clone, Debug)]
@@ -104,6 +103,11 @@ pub enum Edit {
     LeaseStalls {
         namespace: String,
         name: String,
+        since: Span,
+    },
+    /// The cluster autoscaler has marked a node for removal so long ago.
+    NodeMarked {
+        node: String,
         since: Span,
     },
     LeaseRenewed {
@@ -260,6 +264,15 @@ impl Edit {
             Self::LeaseStalls { namespace, name, since } => {
                 let at = world.now() - since.0;
                 world.kubernetes.stalled_leases.insert(format!("{namespace}/{name}"), at);
+            }
+            Self::NodeMarked { node, since } => {
+                let at = world.now() - since.0;
+                let taint = json!({
+                    "key": "ToBeDeletedByClusterAutoscaler",
+                    "value": at.as_second().to_string(),
+                    "effect": "NoSchedule",
+                });
+                world.kubernetes.merge("nodes", None, &node, &json!({"spec": {"taints": [taint]}}));
             }
             Self::LeaseRenewed { namespace, name } => {
                 let now = world.now();

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::change::Edit;
 use super::{Kind, known};
+use crate::cosi;
 use crate::kubernetes::namespaced;
-use crate::talos::specs;
 use crate::world::{Machine, Misbehaviour, Role, World};
 
 /// The farthest that clocks are apart: dates with four digits of a year stay so.
@@ -39,6 +39,9 @@ impl Edit {
                 ensure!(members.all(|member| member.id != *id), "`id`: there is such a member already");
             }
             Self::ApiServerFailing { node, .. } => check_server(world, Kind::ApiServer, Some(node))?,
+            Self::NodeMarked { node, .. } => {
+                ensure!(world.kubernetes.object("nodes", None, node).is_some(), "Kubernetes has no node `{node}`");
+            }
             Self::LeaseStalls { namespace, name, .. } | Self::LeaseRenewed { namespace, name } => {
                 let lease = world.kubernetes.object("leases.coordination.k8s.io", Some(namespace), name);
                 ensure!(lease.is_some(), "there is no lease `{namespace}/{name}`");
@@ -48,7 +51,7 @@ impl Edit {
                     known(world, node)?;
                 }
                 let talos = world.versions.talos;
-                ensure!(specs::types(talos).any(|of| of.name == r#type), "Talos {talos} has no type `{type}`");
+                ensure!(cosi::types(talos).any(|of| of.name == r#type), "Talos {talos} has no type `{type}`");
             }
             Self::VirtualIp { node } => {
                 let (_, machine) = known(world, node)?;

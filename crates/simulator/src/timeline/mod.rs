@@ -19,8 +19,7 @@ use serde::Deserialize;
 pub use self::change::{Change, Edit, StateOf};
 pub(crate) use self::parse::from_toml;
 pub use self::parse::{Span, from_text};
-pub(crate) use self::play::{come, play};
-pub(crate) use self::waiting::Waiting;
+pub(crate) use self::play::Timeline;
 use crate::world::{Machine, Server, World};
 
 /// A change, and when it comes.
@@ -70,6 +69,7 @@ pub enum Kind {
     ApiServer,
     Balancer,
     Etcd,
+    Kubelet,
 }
 
 impl Step {
@@ -106,6 +106,7 @@ impl Kind {
             Server::ApiServer(at) => (Self::ApiServer, Some(*at)),
             Server::Balancer => (Self::Balancer, None),
             Server::Etcd(at) => (Self::Etcd, Some(*at)),
+            Server::Kubelet(at) => (Self::Kubelet, Some(*at)),
         }
     }
 
@@ -116,8 +117,9 @@ impl Kind {
             Self::Apid => Server::Apid,
             Self::ApiServer => Server::ApiServer,
             Self::Etcd => Server::Etcd,
+            Self::Kubelet => Server::Kubelet,
         };
-        let has = |machine: &Machine| self == Self::Apid || machine.api_server.is_some();
+        let has = |machine: &Machine| matches!(self, Self::Apid | Self::Kubelet) || machine.api_server.is_some();
         let machines = world.machines.iter().filter(|(_, machine)| node.is_none_or(|name| machine.name == name));
         machines.filter(|(_, machine)| has(machine)).map(|(at, _)| server(*at)).collect()
     }

@@ -3,49 +3,70 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
+use super::waiting::Waiting;
 use super::{Step, When};
-use crate::shared::Shared;
+use crate::state::ClusterState;
+use crate::world::Server;
 
-/// Makes the steps that are due now, and has the others come when it is time for them. Runs inside of the cluster's runtime.
-///
-/// # Errors
-/// If a step that is due now cannot be made, or a later one names what the world has not; then none is made.
-pub(crate) fn play(shared: &Arc<Shared>, steps: Vec<Step>) -> anyhow::Result<()> {
-    let (now, later): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.when == When::Now);
-    if now.is_empty() {
-        // Nobody is told of a change where there is none.
-        let world = shared.world();
-        later.iter().try_for_each(|step| step.check(&world))?;
-    } else {
-        shared.change_wholly(|world| {
-            later.iter().try_for_each(|step| step.check(world))?;
-            now.iter().try_for_each(|step| step.make(world))
-        })?;
+/// A running cluster whose changes come when it is time for them.
+#[derive(Clone)]
+pub(crate) struct Timeline {
+    pub(crate) state: Arc<ClusterState>,
+    waiting: Arc<Waiting>,
+}
+
+impl Timeline {
+    pub(crate) fn new(state: ClusterState) -> Self {
+        let waiting = Arc::new(Waiting::default());
+        let asked = Arc::clone(&waiting);
+        let state = state.on_call(move |state: &ClusterState, server: &Server, call: &str| {
+            asked.called(state, server, call).iter().for_each(|step| come(state, step));
+        });
+        Self { state: Arc::new(state), waiting }
     }
-    let mut timed = Vec::new();
-    for step in later {
-        match step.when.clone() {
-            When::Now => {}
-            When::After(delay) => timed.push((delay, step)),
-            When::Asked(asked) => shared.waiting.add(asked, step),
+
+    /// Makes the steps that are due now, and has the others come when it is time for them. Runs inside of the cluster's runtime.
+    ///
+    /// # Errors
+    /// If a step that is due now cannot be made, or a later one names what the world has not; then none is made.
+    pub(crate) fn play(&self, steps: Vec<Step>) -> anyhow::Result<()> {
+        let state = &self.state;
+        let (now, later): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.when == When::Now);
+        if now.is_empty() {
+            // Nobody is told of a change where there is none.
+            let world = state.world();
+            later.iter().try_for_each(|step| step.check(&world))?;
+        } else {
+            state.change_wholly(|world| {
+                later.iter().try_for_each(|step| step.check(world))?;
+                now.iter().try_for_each(|step| step.make(world))
+            })?;
         }
+        let mut timed = Vec::new();
+        for step in later {
+            match step.when.clone() {
+                When::Now => {}
+                When::After(delay) => timed.push((delay, step)),
+                When::Asked(asked) => self.waiting.add(asked, step),
+            }
+        }
+        // Those of one time come in the order in which they were given.
+        timed.sort_by_key(|(delay, _)| *delay);
+        let begin = tokio::time::Instant::now();
+        let state = Arc::clone(state);
+        tokio::spawn(async move {
+            for (delay, step) in timed {
+                tokio::time::sleep_until(begin + delay).await;
+                come(&state, &step);
+            }
+        });
+        Ok(())
     }
-    // Those of one time come in the order in which they were given.
-    timed.sort_by_key(|(delay, _)| *delay);
-    let begin = tokio::time::Instant::now();
-    let shared = Arc::clone(shared);
-    tokio::spawn(async move {
-        for (delay, step) in timed {
-            tokio::time::sleep_until(begin + delay).await;
-            come(&shared, &step);
-        }
-    });
-    Ok(())
 }
 
 /// It is time for a step. Nobody waits for its result: what the world does not have any more is said on standard error.
-pub(crate) fn come(shared: &Shared, step: &Step) {
-    if let Err(error) = shared.change_wholly(|world| step.make(world)) {
+fn come(state: &ClusterState, step: &Step) {
+    if let Err(error) = state.change_wholly(|world| step.make(world)) {
         let _ = writeln!(std::io::stderr(), "simulator: {error:#}");
     }
 }

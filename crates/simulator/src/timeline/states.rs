@@ -80,6 +80,8 @@ pub(crate) static STATES: &[State] = &[
     machine("uncordon", World::uncordon),
     cluster("cni-missing", World::cni_missing),
     cluster("cni-heals", World::cni_heals),
+    machine("pods-cannot-start", World::pods_cannot_start),
+    machine("pods-start", World::pods_start),
     cluster("dns-scaled-to-zero", World::dns_scaled_to_zero),
     cluster("dns-scaled-up", World::dns_scaled_up),
 ];

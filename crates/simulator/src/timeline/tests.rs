@@ -2,13 +2,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Asked, Kind, When, from_text, play};
+use super::{Asked, Kind, Timeline, When, from_text};
+use crate::cosi::kind;
 use crate::pki::Pki;
-use crate::shared::Shared;
-use crate::world::{CallFault, Misbehaviour, Power, Server, Shape, Transport, World, kind};
+use crate::state::ClusterState;
+use crate::world::{CallFault, Misbehaviour, Power, Server, Shape, Transport, World};
 use crate::{Network, Simulator};
 
 fn world() -> (Network, World) {
@@ -17,18 +17,18 @@ fn world() -> (Network, World) {
     (network, world)
 }
 
-fn shared() -> Arc<Shared> {
+fn timeline() -> Timeline {
     let (network, world) = world();
-    Arc::new(Shared::new(world, Pki::new().unwrap(), network.balancer()))
+    Timeline::new(ClusterState::new(world, Pki::new().unwrap(), network.balancer()))
 }
 
-fn power(shared: &Shared, node: &str) -> Power {
-    shared.world().machine(node).unwrap().1.power
+fn power(timeline: &Timeline, node: &str) -> Power {
+    timeline.state.world().machine(node).unwrap().1.power
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_come_at_their_time() {
-    let shared = shared();
+    let timeline = timeline();
     let steps = r#"
         [[change]]
         at = "1m30s"
@@ -39,19 +39,19 @@ async fn changes_come_at_their_time() {
         do = "power-off"
         node = "worker-2"
     "#;
-    play(&shared, from_text(steps).unwrap()).unwrap();
-    assert_eq!(power(&shared, "worker-2"), Power::Off);
+    timeline.play(from_text(steps).unwrap()).unwrap();
+    assert_eq!(power(&timeline, "worker-2"), Power::Off);
     tokio::time::sleep(Duration::from_secs(89)).await;
-    assert_eq!(power(&shared, "worker-2"), Power::Off);
+    assert_eq!(power(&timeline, "worker-2"), Power::Off);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(power(&shared, "worker-2"), Power::On);
+    assert_eq!(power(&timeline, "worker-2"), Power::On);
 }
 
 #[tokio::test]
 async fn changes_come_before_the_answer_to_a_call() {
-    let shared = shared();
+    let timeline = timeline();
     let (first, second) = {
-        let world = shared.world();
+        let world = timeline.state.world();
         let mut machines = world.machines.keys();
         (*machines.next().unwrap(), *machines.next().unwrap())
     };
@@ -59,7 +59,7 @@ async fn changes_come_before_the_answer_to_a_call() {
         {"when-asked": {"server": "apid", "node": "cp-1", "call": "Get *", "times": 2}, "do": "power-off", "node": "worker-1"},
         {"when-asked": {"call": "/api/v1/nodes"}, "do": "unplug", "node": "worker-2"}
     ]"#;
-    play(&shared, from_text(steps).unwrap()).unwrap();
+    timeline.play(from_text(steps).unwrap()).unwrap();
     for (server, call) in [
         (Server::Apid(first), "Get MachineStatuses"),
         (Server::Apid(first), "Version"),
@@ -67,53 +67,53 @@ async fn changes_come_before_the_answer_to_a_call() {
         (Server::Etcd(first), "Get Members"),
         (Server::Balancer, "/api/v1/nodes/worker-1"),
     ] {
-        shared.called(&server, call);
-        assert_eq!((power(&shared, "worker-1"), power(&shared, "worker-2")), (Power::On, Power::On), "{call}");
+        timeline.state.called(&server, call);
+        assert_eq!((power(&timeline, "worker-1"), power(&timeline, "worker-2")), (Power::On, Power::On), "{call}");
     }
-    shared.called(&Server::Apid(first), "Get Members");
-    assert_eq!(power(&shared, "worker-1"), Power::Off);
-    shared.called(&Server::Balancer, "/api/v1/nodes");
-    assert_eq!(power(&shared, "worker-2"), Power::Unplugged);
+    timeline.state.called(&Server::Apid(first), "Get Members");
+    assert_eq!(power(&timeline, "worker-1"), Power::Off);
+    timeline.state.called(&Server::Balancer, "/api/v1/nodes");
+    assert_eq!(power(&timeline, "worker-2"), Power::Unplugged);
 }
 
 #[tokio::test]
 async fn all_changes_of_a_list_are_made_or_none() {
-    let shared = shared();
+    let timeline = timeline();
     let steps = r#"[{"do": "power-off", "node": "worker-1"}, {"at": "1h", "do": "power-off", "node": "worker-3"}]"#;
-    let error = play(&shared, from_text(steps).unwrap()).unwrap_err();
+    let error = timeline.play(from_text(steps).unwrap()).unwrap_err();
     assert_eq!(format!("{error:#}"), "change 2: there is no machine `worker-3`");
-    assert_eq!(power(&shared, "worker-1"), Power::On);
+    assert_eq!(power(&timeline, "worker-1"), Power::On);
     let steps = r#"[{"do": "power-off", "node": "worker-1"}, {"do": "etcd-remove-member", "node": "cp-1"}, {"do": "etcd-learner", "node": "cp-1"}]"#;
-    let error = play(&shared, from_text(steps).unwrap()).unwrap_err();
+    let error = timeline.play(from_text(steps).unwrap()).unwrap_err();
     assert_eq!(format!("{error:#}"), "change 3: `cp-1` has no etcd member");
-    assert_eq!(power(&shared, "worker-1"), Power::On);
+    assert_eq!(power(&timeline, "worker-1"), Power::On);
 }
 
 #[test]
 fn a_panic_leaves_the_world_as_it_was() {
-    let shared = shared();
+    let timeline = timeline();
     let edit = || {
-        shared.change_wholly(|world| -> anyhow::Result<()> {
+        timeline.state.change_wholly(|world| -> anyhow::Result<()> {
             world.power_off("worker-1");
             panic!("a state that nobody has thought of");
         })
     };
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(edit)).unwrap_err();
-    assert_eq!(power(&shared, "worker-1"), Power::On);
+    assert_eq!(power(&timeline, "worker-1"), Power::On);
 }
 
 #[tokio::test(start_paused = true)]
 async fn later_changes_need_not_be_possible_yet() {
-    let shared = shared();
+    let timeline = timeline();
     let steps = r#"[
         {"do": "etcd-remove-member", "node": "cp-3"},
         {"at": "1s", "do": "etcd-promote", "node": "cp-3"},
         {"at": "2s", "do": "etcd-rejoin", "node": "cp-3"},
         {"at": "3s", "do": "etcd-learner", "node": "cp-3"}
     ]"#;
-    play(&shared, from_text(steps).unwrap()).unwrap();
+    timeline.play(from_text(steps).unwrap()).unwrap();
     tokio::time::sleep(Duration::from_secs(4)).await;
-    let world = shared.world();
+    let world = timeline.state.world();
     let (at, _) = world.machine("cp-3").unwrap();
     assert!(world.etcd_of(at).unwrap().1.learner);
 }

@@ -4,25 +4,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::{Asked, Kind, Step};
+use crate::state::ClusterState;
 use crate::world::{Server, World, fits};
 
 /// What waits for calls.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(super) struct Waiting {
     /// Most clusters have none, and every call looks here.
     any: AtomicBool,
     changes: Mutex<Vec<(Asked, Step)>>,
 }
 
 impl Waiting {
-    pub(crate) fn add(&self, asked: Asked, step: Step) {
+    pub(super) fn add(&self, asked: Asked, step: Step) {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         changes.push((asked, step));
         self.any.store(true, Ordering::Release);
     }
 
     /// Counts a call, and says which changes come before its answer.
-    pub(crate) fn called(&self, server: &Server, call: &str, world: impl Fn(&Asked) -> bool) -> Vec<Step> {
+    pub(super) fn called(&self, state: &ClusterState, server: &Server, call: &str) -> Vec<Step> {
         if !self.any.load(Ordering::Acquire) {
             return Vec::new();
         }
@@ -30,7 +31,7 @@ impl Waiting {
         let mut due = Vec::new();
         changes.retain_mut(|(asked, step)| {
             let kind = asked.server.is_none_or(|kind| kind == Kind::of(server).0);
-            if !kind || !fits(&asked.call, call) || !world(asked) {
+            if !kind || !fits(&asked.call, call) || !asked.is_of(&state.world(), server) {
                 return true;
             }
             asked.times -= 1;
@@ -46,7 +47,7 @@ impl Waiting {
 
 impl Asked {
     /// Whether a server is on the machine that is asked.
-    pub(crate) fn is_of(&self, world: &World, server: &Server) -> bool {
+    fn is_of(&self, world: &World, server: &Server) -> bool {
         let Some(node) = &self.node else { return true };
         let machine = Kind::of(server).1.and_then(|at| world.machines.get(&at));
         machine.is_some_and(|machine| machine.name == *node)

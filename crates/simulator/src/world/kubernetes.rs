@@ -71,6 +71,10 @@ impl Kubernetes {
         let found = objects.iter_mut().find(|object| is(object, namespace, name));
         let object = found.unwrap_or_else(|| panic!("there is no `{name}` among {resource}"));
         touch(object);
+        if let Some(writer) = object["metadata"]["managedFields"].as_array_mut().and_then(|writers| writers.last_mut())
+        {
+            writer["time"] = seconds(Timestamp::now()).into();
+        }
         object
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use talos_api::machine::{FileInfo, ServiceInfo};
 
-use super::{Resources, TalosVersion};
+use crate::cosi::Resources;
+use crate::version::TalosVersion;
 
 /// One machine, with what Talos tells of it.
 #[derive(Clone, Debug)]

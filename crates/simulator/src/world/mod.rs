@@ -6,15 +6,12 @@
 mod etcd;
 mod faults;
 mod healthy;
-pub mod kind;
 mod kubernetes;
 mod machine;
 mod recorded;
-mod resources;
 mod services;
 mod states;
 mod static_pods;
-mod version;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -30,10 +27,10 @@ pub use self::faults::{CallFault, Misbehaviour, Transport};
 pub use self::kubernetes::{Kubernetes, Rule, User};
 pub(crate) use self::kubernetes::{hash, letters, merge, revision, seconds, static_uid, suffix, uid};
 pub use self::machine::{ApiServer, Machine, Power, Process, Role};
-pub(crate) use self::resources::OfKind;
-pub use self::resources::{Resource, Resources};
 pub(crate) use self::services::{UNKNOWN, add_event};
-pub use self::version::{TalosVersion, plain_version};
+use crate::cosi::OfKind;
+pub use crate::cosi::{Resource, Resources, kind};
+pub use crate::version::{TalosVersion, plain_version};
 
 /// A cluster.
 #[derive(Clone, Debug)]
@@ -84,13 +81,28 @@ pub struct Shape {
     pub cluster: String,
     pub control_planes: usize,
     pub workers: usize,
+    /// Called so and at addresses in this order, instead of `cp-1` … and `worker-1` …: then these are all machines.
+    pub machines: Vec<(Role, String)>,
     pub versions: Versions,
 }
 
 impl Default for Shape {
     fn default() -> Self {
         let versions = Versions { talos: TalosVersion::new(13, 0), kubernetes: "1.35.4".into(), etcd: "3.6.9".into() };
-        Self { cluster: "simulated".into(), control_planes: 3, workers: 1, versions }
+        Self { cluster: "simulated".into(), control_planes: 3, workers: 1, machines: Vec::new(), versions }
+    }
+}
+
+impl Shape {
+    /// All machines, in the order of their addresses.
+    #[must_use]
+    pub fn all_machines(&self) -> Vec<(Role, String)> {
+        if !self.machines.is_empty() {
+            return self.machines.clone();
+        }
+        let control_planes = (1..=self.control_planes).map(|number| (Role::ControlPlane, format!("cp-{number}")));
+        let workers = (1..=self.workers).map(|number| (Role::Worker, format!("worker-{number}")));
+        control_planes.chain(workers).collect()
     }
 }
 
@@ -103,6 +115,8 @@ pub enum Server {
     /// The endpoint of the kubeconfig: forwards connections to an API server that takes them.
     Balancer,
     Etcd(IpAddr),
+    /// Shows its certificate, and answers nothing.
+    Kubelet(IpAddr),
 }
 
 impl World {

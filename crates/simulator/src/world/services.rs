@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use talos_api::machine::{ServiceEvent, ServiceEvents, ServiceHealth, ServiceInfo};
 
-use super::{Machine, kind};
-use crate::talos::timestamp;
+use super::Machine;
+use crate::cosi::{kind, timestamp};
 
 /// Most events of a service that Talos remembers.
 const EVENTS: usize = 64;

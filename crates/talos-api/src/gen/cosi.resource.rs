@@ -383,7 +383,7 @@ pub mod state_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static("/cosi.resource.State/Get");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("cosi.resource.State", "Get"));
@@ -405,7 +405,7 @@ pub mod state_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static("/cosi.resource.State/List");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("cosi.resource.State", "List"));
@@ -427,7 +427,7 @@ pub mod state_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/cosi.resource.State/Watch",
             );
@@ -585,7 +585,7 @@ pub mod state_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -631,7 +631,7 @@ pub mod state_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -677,7 +677,7 @@ pub mod state_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WatchSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -537,7 +537,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/Hostname",
             );
@@ -559,7 +559,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/Memory",
             );
@@ -581,7 +581,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/Mounts",
             );
@@ -606,7 +606,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/Version",
             );
@@ -631,7 +631,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/ServiceList",
             );
@@ -656,7 +656,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/EtcdMemberList",
             );
@@ -681,7 +681,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/EtcdStatus",
             );
@@ -706,7 +706,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/EtcdAlarmList",
             );
@@ -731,7 +731,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/Kubeconfig",
             );
@@ -756,7 +756,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/List",
             );
@@ -781,7 +781,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/Logs",
             );
@@ -806,7 +806,7 @@ pub mod machine_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::Bounded::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/machine.MachineService/Containers",
             );
@@ -1055,7 +1055,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = HostnameSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1102,7 +1102,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = MemorySvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1149,7 +1149,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = MountsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1196,7 +1196,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = VersionSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1243,7 +1243,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ServiceListSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1289,7 +1289,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EtcdMemberListSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1336,7 +1336,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EtcdStatusSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1384,7 +1384,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = EtcdAlarmListSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1433,7 +1433,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = KubeconfigSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1479,7 +1479,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1525,7 +1525,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = LogsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1570,7 +1570,7 @@ pub mod machine_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ContainersSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::Bounded::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -130,6 +130,54 @@ async fn a_list_without_end_is_too_large() {
     assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
 }
 
+/// What takes three bytes each, and a hundred once it is read.
+#[tokio::test]
+async fn lists_of_crumbs_are_not_read() {
+    let pki = Pki::new();
+    let crumbs = |one: &str, times: usize| format!("[{}{one}]", format!("{one},").repeat(times));
+    for pod in [
+        format!(
+            r#"{{"metadata":{{"name":"a","namespace":"kube-system"}},"spec":{{"containers":{}}}}}"#,
+            crumbs("{}", 1000)
+        ),
+        format!(r#"{{"metadata":{{"name":"a","namespace":"kube-system","managedFields":{}}}}}"#, crumbs("{}", 1000)),
+        (0..200)
+            .map(|at| {
+                format!(
+                    r#"{{"metadata":{{"name":"a{at}","namespace":"kube-system"}},"status":{{"conditions":{}}}}}"#,
+                    crumbs("{}", 900)
+                )
+            })
+            .collect::<Vec<_>>()
+            .join(","),
+    ] {
+        let server = good(&pki, move |_| list("PodList", "v1", "", &format!("[{pod}]"))).await;
+        let client = client(pki.config(&server.url()), CALL).await;
+        let seen = client.observe(&BTreeSet::from([Fact::Pods]), &KnownLeases::default()).await;
+        let gap = seen.pods.unwrap_err();
+        assert_eq!(gap.kind, GapKind::TooLarge, "{}", gap.text);
+    }
+    let labels: Vec<_> = (0..2000).map(|at| format!(r#""{at}":"""#)).collect();
+    let node = format!(r#"[{{"metadata":{{"name":"a","labels":{{{}}}}}}}]"#, labels.join(","));
+    let server = good(&pki, move |_| list("NodeList", "v1", "", &node)).await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
+}
+
+/// As large as a page of large nodes is, with all that nobody reads.
+#[tokio::test]
+async fn what_nobody_reads_of_an_object_may_be_much() {
+    let pki = Pki::new();
+    let image = r#"{"names":["registry.k8s.io/pause@sha256:0","registry.k8s.io/pause:3.10"],"sizeBytes":320368}"#;
+    let images = format!("{}{image}", format!("{image},").repeat(250));
+    let nodes_: Vec<_> = (0..400)
+        .map(|at| format!(r#"{{"metadata":{{"name":"w-{at}"}},"spec":null,"status":{{"images":[{images}]}}}}"#))
+        .collect();
+    let page = format!("[{}]", nodes_.join(","));
+    assert!(page.len() > 8 << 20);
+    let server = good(&pki, move |_| list("NodeList", "v1", "", &page)).await;
+    assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap().len(), 400);
+}
+
 #[tokio::test]
 async fn a_page_that_comes_twice_is_no_next_page() {
     let pki = Pki::new();

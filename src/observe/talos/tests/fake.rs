@@ -113,6 +113,10 @@ pub(super) enum Machine {
     Endless,
     /// A list with one resource of 5 MiB.
     Big,
+    /// Every specification is this.
+    Says(&'static str, usize),
+    /// Every answer in one message has that many empty parts.
+    Crumbles(usize),
 }
 
 /// One endpoint. The machine at `""` is the endpoint's own.
@@ -213,6 +217,7 @@ impl State for Fake {
         let machine = self.machine(&request.get_ref().r#type, &request).await?;
         let asked = request.into_inner();
         let yaml = match (asked.r#type.as_str(), asked.namespace.as_str(), asked.id.as_str(), &machine) {
+            (.., Machine::Says(text, times)) => text.repeat(*times),
             ("MachineStatuses.runtime.talos.dev", "runtime", "machine", Machine::Maintenance) => {
                 "stage: maintenance\nstatus:\n    ready: true\n    unmetConditions: []\n".to_owned()
             }
@@ -249,6 +254,7 @@ impl State for Fake {
         Ok(Response::new(match machine {
             Machine::Endless => stream::repeat_with(move || one("cp-1", member)).boxed(),
             Machine::Big => stream::iter([one("cp-1", &format!("{member}# {}\n", "x".repeat(5 << 20)))]).boxed(),
+            Machine::Says(text, times) => stream::iter([one("cp-1", &text.repeat(times))]).boxed(),
             _ if members => stream::iter([one("cp-1", member)]).boxed(),
             _ => stream::empty().boxed(),
         }))
@@ -258,7 +264,9 @@ impl State for Fake {
 #[tonic::async_trait]
 impl MachineService for Fake {
     async fn version(&self, request: Request<Empty>) -> Result<Response<VersionResponse>, Status> {
-        self.machine("Version", &request).await?;
+        if let Machine::Crumbles(parts) = self.machine("Version", &request).await? {
+            return Ok(Response::new(VersionResponse { messages: vec![Version::default(); parts] }));
+        }
         let version = Version {
             version: Some(VersionInfo { tag: "v1.13.0".into(), ..Default::default() }),
             ..Default::default()

@@ -24,10 +24,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::body::Body;
 
-use super::{API_SERVER, APID, ETCD, Handler, Mangle, Peer, Service};
-use crate::Network;
+use super::{Handler, Mangle, Peer, Ports, Service};
+use crate::address::{API_SERVER, APID, ETCD, KUBELET, Network};
 use crate::pki::{Flaw, Leaf, Pki, provider};
-use crate::shared::Shared;
+use crate::state::ClusterState;
 use crate::world::{Server, Shape, Transport, World};
 
 /// For what has to come.
@@ -36,13 +36,14 @@ const SOON: Duration = Duration::from_secs(20);
 const NEVER: Duration = Duration::from_millis(200);
 
 struct Cluster {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
+    ports: Ports,
     network: Network,
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.shared.ports.close();
+        self.ports.close();
     }
 }
 
@@ -52,7 +53,10 @@ impl Cluster {
         let network = Network::claim().unwrap();
         let world = World::healthy(&network, &Shape { control_planes: 2, workers: 0, ..Shape::default() });
         let machines: Vec<_> = world.machines.keys().copied().collect();
-        let shared = Arc::new(Shared::new(world, Pki::new().unwrap(), network.balancer()));
+        let ports = Ports::default();
+        let following = ports.clone();
+        let state = ClusterState::new(world, Pki::new().unwrap(), network.balancer());
+        let state = Arc::new(state.on_change(move |world| following.follow(world)));
         let balancer = SocketAddr::new(network.balancer(), API_SERVER);
         let mut services = vec![Service::new(Server::Balancer, "balancer", balancer, answering("balancer"))];
         for at in machines {
@@ -63,12 +67,12 @@ impl Cluster {
             services.push(service(Server::ApiServer, API_SERVER).behind(network.balancer()));
             services.push(service(Server::Etcd, ETCD));
         }
-        shared.ports.open(&shared, services).unwrap();
-        Self { shared, network }
+        ports.open(&state, services).unwrap();
+        Self { state, ports, network }
     }
 
     fn change(&self, edit: impl FnOnce(&mut World)) {
-        self.shared.change(edit);
+        self.state.change(edit);
     }
 
     /// Makes a server misbehave from now on.
@@ -93,6 +97,7 @@ impl Cluster {
             Server::Apid(at) => SocketAddr::new(*at, APID),
             Server::ApiServer(at) => SocketAddr::new(*at, API_SERVER),
             Server::Etcd(at) => SocketAddr::new(*at, ETCD),
+            Server::Kubelet(at) => SocketAddr::new(*at, KUBELET),
             Server::Balancer => SocketAddr::new(self.network.balancer(), API_SERVER),
         }
     }
@@ -103,10 +108,10 @@ impl Cluster {
 
     /// A client of the server that has all that it wants.
     fn client(&self, server: &Server) -> ClientConfig {
-        let pki = &self.shared.pki;
+        let pki = &self.state.pki;
         let authority = match server {
             Server::Apid(_) => &pki.talos,
-            Server::ApiServer(_) | Server::Balancer => &pki.kubernetes,
+            Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => &pki.kubernetes,
             Server::Etcd(_) => &pki.etcd,
         };
         client(authority.pem(), Some(&authority.client("somebody", &["os:reader"], Flaw::None).unwrap()))

@@ -123,16 +123,17 @@ async fn some_servers_speak_something_else() {
 async fn addresses_are_free_again_when_a_cluster_has_ended() {
     let network = Network::claim().unwrap();
     let world = || World::healthy(&network, &Shape::default());
-    let again = |shared: &Arc<Shared>| {
+    let again = || {
         let at = SocketAddr::new(network.machine(0), APID);
-        shared.ports.open(shared, vec![Service::new(Server::Apid(at.ip()), "host", at, answering("it"))])
+        let state = Arc::new(ClusterState::new(world(), Pki::new().unwrap(), network.balancer()));
+        let ports = Ports::default();
+        ports.open(&state, vec![Service::new(Server::Apid(at.ip()), "host", at, answering("it"))]).unwrap();
+        ports
     };
-    let first = Arc::new(Shared::new(world(), Pki::new().unwrap(), network.balancer()));
-    again(&first).unwrap();
+    let first = again();
     let held = TcpStream::connect((network.machine(0), APID)).await.unwrap();
-    first.ports.close();
-    let second = Arc::new(Shared::new(world(), Pki::new().unwrap(), network.balancer()));
-    again(&second).unwrap();
+    first.close();
+    let second = again();
     drop(held);
-    second.ports.close();
+    second.close();
 }

@@ -43,7 +43,7 @@ async fn a_client_is_judged_by_the_clusters_clock() {
     let cluster = Cluster::start();
     let server = cluster.apid(0);
     let client = |flaw| {
-        let talos = &cluster.shared.pki.talos;
+        let talos = &cluster.state.pki.talos;
         client(talos.pem(), Some(&talos.client("somebody", &[], flaw).unwrap()))
     };
     // With TLS 1.3, a server tells after the client has finished.
@@ -78,7 +78,7 @@ async fn who_may_come_without_a_certificate() {
         let mut connection = Http2::over(cluster.secure(server, client(authority, None)).await.unwrap()).await;
         connection.ask("/peer").await
     };
-    let pki = &cluster.shared.pki;
+    let pki = &cluster.state.pki;
     assert!(nobody(&cluster.apid(0), pki.talos.pem()).await.is_err());
     assert!(nobody(&Server::Etcd(cluster.network.machine(0)), pki.etcd.pem()).await.is_err());
     let nameless = " of []";

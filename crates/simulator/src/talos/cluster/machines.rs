@@ -7,7 +7,8 @@ use talos_api::machine::ServiceInfo;
 
 use super::view::{Found, View, refused, wrong};
 use crate::talos::etcd;
-use crate::world::{Role, TalosVersion};
+use crate::version::TalosVersion;
+use crate::world::Role;
 
 const MIB: u64 = 1 << 20;
 /// Of the volume EPHEMERAL, bytes.

@@ -19,12 +19,13 @@ use tonic::{Request, Response, Status};
 
 use self::view::{Found, Nodes, View, silent};
 use super::{Call, deadline};
-use crate::shared::Shared;
-use crate::world::{Role, TalosVersion};
+use crate::state::ClusterState;
+use crate::version::TalosVersion;
+use crate::world::Role;
 
 /// The `ClusterService` of all machines.
 pub(super) struct Cluster {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
 }
 
 /// One check: what it waits for, the version that brought it, and whether that is so.
@@ -60,8 +61,8 @@ const LONGEST: u64 = 365 * 86_400;
 const REFUSED_ON_WORKERS_SINCE: TalosVersion = TalosVersion::new(13, 0);
 
 impl Cluster {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(super) fn new(state: Arc<ClusterState>) -> Self {
+        Self { state }
     }
 }
 
@@ -76,7 +77,7 @@ impl ClusterService for Cluster {
         let timeout = request.wait_timeout.as_ref().map(duration).unwrap_or_default();
         let until = Instant::now() + timeout;
         let run = {
-            let world = self.shared.world();
+            let world = self.state.world();
             let role = world.machines.get(&call.target).map(|machine| machine.role);
             if role == Some(Role::Worker) && world.versions.talos >= REFUSED_ON_WORKERS_SINCE {
                 let text = "cluster health check is only available on control plane nodes";
@@ -87,7 +88,7 @@ impl ClusterService for Cluster {
                 _ => Nodes::discovered(&world, call.target),
             };
             let checks = CHECKS.into_iter().filter(|(_, since, _)| world.versions.talos >= *since).collect();
-            Run { shared: Arc::clone(&self.shared), call, nodes, until, checks, at: Stage::Discovered }
+            Run { state: Arc::clone(&self.state), call, nodes, until, checks, at: Stage::Discovered }
         };
         let progress = stream::unfold(run, |mut run| async { run.next().await.map(|line| (line, run)) });
         Ok(Response::new(progress.boxed()))
@@ -113,7 +114,7 @@ fn named(info: &ClusterInfo) -> Result<Nodes, Status> {
 
 /// A health check under way.
 struct Run {
-    shared: Arc<Shared>,
+    state: Arc<ClusterState>,
     call: Call,
     nodes: Nodes,
     until: Instant,
@@ -177,8 +178,8 @@ impl Run {
 
     /// A check whose questions find silence goes on as soon as they are answered.
     async fn attempt(&self, check: fn(&View<'_>) -> Found) -> Found {
-        let answered = self.shared.when(|world| {
-            let endpoint = self.shared.endpoint(world);
+        let answered = self.state.when(|world| {
+            let endpoint = self.state.endpoint(world);
             let view = View { world, from: self.call.target, roles: self.call.roles, nodes: &self.nodes, endpoint };
             Some(check(&view)).filter(|found| *found != Found::Silence)
         });

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::net::host;
+use crate::address::host;
 use crate::world::{EtcdCluster, Member, Role, World};
 
 /// One cluster with a member on every control plane.

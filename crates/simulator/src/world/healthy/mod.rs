@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::states::States;
-use super::{ApiServer, Kubernetes, Machine, Power, Process, Resources, Role, Shape, Versions, World};
-use crate::Network;
+use super::{ApiServer, Kubernetes, Machine, Power, Process, Role, Shape, Versions, World};
+use crate::address::Network;
+use crate::cosi::Resources;
 
 impl World {
-    /// A healthy cluster: `cp-1` …, `worker-1` ….
+    /// A healthy cluster.
     #[must_use]
     pub fn healthy(network: &Network, shape: &Shape) -> Self {
-        let control_planes = (1..=shape.control_planes).map(|number| (Role::ControlPlane, format!("cp-{number}")));
-        let workers = (1..=shape.workers).map(|number| (Role::Worker, format!("worker-{number}")));
-        Self::of_machines(network, &shape.cluster, &shape.versions, control_planes.chain(workers).collect())
+        Self::of_machines(network, &shape.cluster, &shape.versions, shape.all_machines())
     }
 
     /// A healthy cluster of machines that are called so.

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::recording::Recording;
 use super::talos::{items, text};
-use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, World, kind};
+use crate::cosi::kind;
+use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, World};
 
 pub(super) fn tell(world: &mut World, recording: &Recording) {
     if !recording.talos().any(|call| call.short_method().starts_with("Etcd")) {
@@ -61,8 +62,8 @@ fn own(world: &World, at: IpAddr) -> Option<Member> {
         id: u64::from_str_radix(id, 16).ok()?,
         name: machine.name.clone(),
         machine: Some(at),
-        peer_urls: vec![format!("https://{}:2380", crate::net::host(at))],
-        client_urls: vec![format!("https://{}:2379", crate::net::host(at))],
+        peer_urls: vec![format!("https://{}:2380", crate::address::host(at))],
+        client_urls: vec![format!("https://{}:2379", crate::address::host(at))],
         version: world.versions.etcd.clone(),
         ..Member::default()
     })

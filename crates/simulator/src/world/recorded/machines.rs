@@ -6,7 +6,8 @@ use anyhow::ensure;
 use serde_json::Value;
 
 use super::recording::Recording;
-use crate::world::{Role, Versions, kind};
+use crate::cosi::kind;
+use crate::world::{Role, Versions};
 
 /// A machine of the real cluster.
 pub(super) struct Found {

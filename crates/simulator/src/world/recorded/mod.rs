@@ -20,7 +20,7 @@ use serde_json::Value;
 use self::recording::Recording;
 use self::translate::Translation;
 use super::{Shape, World};
-use crate::Network;
+use crate::address::Network;
 
 impl World {
     /// The world of a recording (`e2e/recordings`, format in `e2e/README.md`). Machines have the names of the real ones; their

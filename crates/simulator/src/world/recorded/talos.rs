@@ -5,8 +5,8 @@ use talos_api::machine::{FileInfo, ServiceEvent, ServiceEvents, ServiceHealth, S
 
 use super::recording::{Recording, TalosCall};
 use super::translate::Translation;
-use crate::talos::timestamp;
-use crate::world::{Machine, Resource, World, kind};
+use crate::cosi::{Resource, kind, timestamp};
+use crate::world::{Machine, World};
 
 pub(super) fn tell(world: &mut World, recording: &Recording, translation: &Translation) {
     for call in recording.talos() {
@@ -31,6 +31,20 @@ pub(super) fn tell(world: &mut World, recording: &Recording, translation: &Trans
                 machine.files.insert(root, call.messages.iter().skip(1).map(of_file).collect());
             }
             _ => {}
+        }
+    }
+    identities(world, recording, translation);
+}
+
+/// The machines are those that discovery lists.
+fn identities(world: &mut World, recording: &Recording, translation: &Translation) {
+    let lists = recording.talos().filter(|call| call.is_ok() && call.kind() == Some(kind::MEMBERS));
+    for resource in lists.flat_map(|call| &call.messages).map(|message| &message["resource"]) {
+        let name = text(&resource["metadata"]["id"]);
+        let machine = world.machines.values_mut().find(|machine| machine.name == name);
+        if let (Some(machine), Some(member)) = (machine, of_resource(resource, translation)) {
+            let id = member.spec()["nodeId"].clone();
+            machine.resources.edit(kind::IDENTITIES, "local", |spec| spec["nodeId"] = id);
         }
     }
 }

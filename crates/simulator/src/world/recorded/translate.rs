@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::machines::Found;
 use super::recording::Recording;
-use crate::Network;
+use crate::address::Network;
 
 pub(super) struct Translation {
     /// Each address of the recording, and what it is here.

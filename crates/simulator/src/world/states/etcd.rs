@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::overlay::Subject;
 use super::roots::Root;
-use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, Role, TalosVersion, World, kind};
+use crate::cosi::kind;
+use crate::version::TalosVersion;
+use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, Role, World};
 
 /// Entries of the log that a learner has not applied yet.
 const BEHIND: u64 = 1200;

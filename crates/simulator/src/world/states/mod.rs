@@ -12,6 +12,7 @@ mod kubernetes;
 mod overlay;
 mod pods;
 mod roots;
+mod sandbox;
 mod talos;
 #[cfg(test)]
 mod tests;
@@ -150,6 +151,17 @@ impl World {
 
     pub fn cni_heals(&mut self) {
         self.end(&Root::CniMissing);
+    }
+
+    /// The Node has been registered anew and got another podCIDR, and the bridge of the network plugin keeps its address: pods
+    /// that run go on, and none that is new gets a sandbox. Here it is one, and for eleven minutes.
+    pub fn pods_cannot_start(&mut self, node: &str) {
+        let (node, now) = (self.named(node), self.now());
+        sandbox::fail(&mut self.kubernetes, &node, now);
+    }
+
+    pub fn pods_start(&mut self, node: &str) {
+        sandbox::heal(&mut self.kubernetes, node);
     }
 
     /// The cluster's DNS is scaled to no replicas.

@@ -9,9 +9,9 @@ use talos_api::machine::{ServiceHealth, ServiceInfo};
 
 use super::pods::Trouble;
 use super::{kubernetes, pods};
-use crate::talos::timestamp;
+use crate::cosi::{Resource, timestamp};
 use crate::world::services::{UNKNOWN, add_event};
-use crate::world::{Process, Resource, World, merge};
+use crate::world::{Process, World, merge};
 
 /// One thing of the world that states change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

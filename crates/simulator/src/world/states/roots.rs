@@ -102,7 +102,7 @@ impl World {
     }
 
     /// Whether a kubelet runs, as its own machine sees it.
-    pub(super) fn kubelet_runs(&self, machine: &Machine) -> bool {
+    pub(crate) fn kubelet_runs(&self, machine: &Machine) -> bool {
         !machine.maintenance
             && !self.has(&Root::Rebooting(machine.name.clone()))
             && !self.has(&Root::KubeletCrash(machine.name.clone()))

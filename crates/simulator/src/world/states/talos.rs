@@ -10,8 +10,9 @@ use super::kubernetes::{Node, Readiness, crashing, leaders};
 use super::overlay::{Overlay, Service, Subject};
 use super::pods::Trouble;
 use super::roots::Root;
+use crate::cosi::kind;
 use crate::world::static_pods::components;
-use crate::world::{Machine, Power, Process, Role, World, kind};
+use crate::world::{Machine, Power, Process, Role, World};
 
 /// What follows for all machines, after what follows for Kubernetes.
 pub(super) fn overlays(world: &World, kubernetes: &BTreeMap<Subject, Overlay>) -> BTreeMap<Subject, Overlay> {

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use talos_api::machine::ServiceHealth;
 
 use crate::Network;
+use crate::cosi::{Resource, kind};
 use crate::timeline::{Change, from_text};
-use crate::world::{AlarmKind, Machine, Process, Resource, Shape, World, kind};
+use crate::world::{AlarmKind, Machine, Process, Shape, World};
 
 fn healthy() -> World {
     let shape = Shape { control_planes: 3, workers: 2, ..Shape::default() };

@@ -30,6 +30,7 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     pods::fill(&mut cluster);
     workloads::fill(&mut cluster);
     services::fill(&mut cluster);
+    cluster.api_services();
     world.kubernetes = Kubernetes { objects: cluster.objects, reader: reader(), ..Kubernetes::default() };
 }
 
@@ -43,8 +44,13 @@ fn reader() -> Vec<Rule> {
         ..Rule::default()
     };
     vec![
-        resources("", &["nodes", "pods"]),
-        resources("apps", &["daemonsets", "deployments"]),
+        resources("", &["events", "nodes", "pods"]),
+        resources(
+            "admissionregistration.k8s.io",
+            &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        ),
+        resources("apiregistration.k8s.io", &["apiservices"]),
+        resources("apps", &["daemonsets", "deployments", "statefulsets"]),
         resources("certificates.k8s.io", &["certificatesigningrequests"]),
         resources("coordination.k8s.io", &["leases"]),
         resources("discovery.k8s.io", &["endpointslices"]),
@@ -144,6 +150,9 @@ impl Cluster {
         set("creationTimestamp", seconds(self.created).into());
         set("labels", metadata.labels);
         set("annotations", metadata.annotations);
+        if resource.split_once('.').is_some_and(|(_, group)| group == "apps") {
+            set("managedFields", written_by("kube-controller-manager", self.created));
+        }
         if !metadata.owner.is_null() {
             set("ownerReferences", json!([metadata.owner]));
         }
@@ -161,6 +170,30 @@ impl Cluster {
             self.add("namespaces", None, name, Metadata { labels, ..Metadata::default() }, rest);
         }
     }
+
+    /// An API server registers its own ones.
+    fn api_services(&mut self) {
+        for (group, version) in [("", "v1"), ("apps", "v1"), ("coordination.k8s.io", "v1"), ("discovery.k8s.io", "v1")]
+        {
+            let labels = json!({"kube-aggregator.kubernetes.io/automanaged": "onstart"});
+            let metadata = Metadata { labels, ..Metadata::default() };
+            let available = json!({
+                "type": "Available", "status": "True", "reason": "Local", "message": "Local APIServices are always available",
+                "lastTransitionTime": self.created(),
+            });
+            let spec = json!({"group": group, "version": version, "groupPriorityMinimum": 18000, "versionPriority": 1});
+            let rest = json!({"spec": spec, "status": {"conditions": [available]}});
+            self.add("apiservices.apiregistration.k8s.io", None, format!("{version}.{group}").as_str(), metadata, rest);
+        }
+    }
+}
+
+/// Who has written an object's status, and when for the last time.
+fn written_by(manager: &str, at: Timestamp) -> Value {
+    json!([{
+        "manager": manager, "operation": "Update", "apiVersion": "apps/v1", "time": seconds(at), "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:status": {}}, "subresource": "status",
+    }])
 }
 
 fn uid_of(resource: &str, namespace: Option<&str>, name: &str) -> String {

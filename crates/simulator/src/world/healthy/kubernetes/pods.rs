@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::admission::{admitted, bound, defaulted};
 use super::templates::{coredns, flannel, proxy};
 use super::{Cluster, Machine, Metadata, SYSTEM, controller, uid_of};
-use crate::net::API_SERVER;
+use crate::address::API_SERVER;
 use crate::world::{letters, static_pods, static_uid, suffix};
 
 pub(super) const PROXY: &str = "kube-proxy";

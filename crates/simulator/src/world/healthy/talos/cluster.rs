@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Facts, Subject, entry, identity, node_id};
-use crate::net::API_SERVER;
-use crate::world::{Machine, Resource, Role, World, kind};
+use crate::address::API_SERVER;
+use crate::cosi::{Resource, kind};
+use crate::world::{Machine, Role, World};
 
 type Shared = BTreeMap<String, Arc<Resource>>;
 

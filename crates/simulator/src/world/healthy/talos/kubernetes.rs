@@ -6,9 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Facts, Subject};
-use crate::net::API_SERVER;
+use crate::address::API_SERVER;
+use crate::cosi::{Resource, kind};
+use crate::version::TalosVersion;
+use crate::world::Machine;
 use crate::world::static_pods;
-use crate::world::{Machine, Resource, TalosVersion, kind};
 
 /// Since then, what is rendered from is kept beside what it began with.
 const FINAL_CONFIGS: TalosVersion = TalosVersion::new(14, 0);

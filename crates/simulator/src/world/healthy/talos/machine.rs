@@ -3,8 +3,10 @@
 use serde_json::json;
 
 use super::{Facts, Subject};
-use crate::net::host;
-use crate::world::{Resource, Role, TalosVersion, World, kind};
+use crate::address::host;
+use crate::cosi::{Resource, kind};
+use crate::version::TalosVersion;
+use crate::world::{Role, World};
 
 pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     let Subject { world, machine, .. } = subject;

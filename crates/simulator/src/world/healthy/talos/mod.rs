@@ -15,8 +15,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::talos::specs;
-use crate::world::{Machine, OfKind, Resource, Resources, Role, TalosVersion, World, kind};
+use crate::cosi::{self, OfKind, Resource, Resources, kind};
+use crate::version::TalosVersion;
+use crate::world::{Machine, Role, World};
 
 /// Services and resources of every machine.
 pub(super) fn fill(world: &mut World, balancer: IpAddr) {
@@ -24,8 +25,8 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     let booted = world.now() - SignedDuration::from_hours(1);
     // All machines know the same of these.
     let shared = [
-        (kind::NAMESPACES, specs::namespaces(booted)),
-        (kind::RESOURCE_DEFINITIONS, specs::definitions(version, booted)),
+        (kind::NAMESPACES, cosi::namespaces(booted)),
+        (kind::RESOURCE_DEFINITIONS, cosi::definitions(version, booted)),
         (kind::MEMBERS, cluster::members(world, booted)),
         (kind::AFFILIATES, cluster::affiliates(world, booted)),
     ];
@@ -105,7 +106,7 @@ impl Facts {
     }
 
     fn insert(&mut self, kind: &str, id: &str, resource: Resource) {
-        if specs::find(kind, self.version).is_some() {
+        if cosi::find(kind, self.version).is_some() {
             self.resources.insert(kind, id, resource);
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Facts, Subject};
-use crate::world::kind;
+use crate::cosi::kind;
 
 pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     let Subject { address, machine, .. } = subject;

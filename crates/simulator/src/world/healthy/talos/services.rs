@@ -3,9 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 use talos_api::machine::{ServiceHealth, ServiceInfo};
 
-use crate::talos::timestamp;
+use crate::cosi::{kind, timestamp};
+use crate::version::TalosVersion;
 use crate::world::services::add_event;
-use crate::world::{Machine, Role, TalosVersion, kind};
+use crate::world::{Machine, Role};
 
 /// What a service waits for, and how long after boot it is healthy, in seconds.
 struct Start {

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::{Facts, Subject};
-use crate::world::{Resource, kind};
+use crate::cosi::{Resource, kind};
 
 /// Sizes of the partitions of the system disk, bytes. `talosctl health` asks for 3,932 MiB of EPHEMERAL.
 const DISK: u64 = 20 << 30;

@@ -1,0 +1,185 @@
+//! `make attack`: servers and files that mean harm before the built program. Prints what each has cost, and fails where that is more
+//! than it may be: memory, time beyond the deadline, time beyond SIGTERM.
+
+#![expect(clippy::print_stdout, reason = "a program for the terminal of whoever develops this one")]
+#![allow(clippy::cast_possible_truncation, reason = "lengths of what is made here")]
+
+mod inputs;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::Instant;
+
+use crate::inputs::{Attack, Kind, nodes, part, resource};
+use crate::server::{Answer, Authority, framed};
+
+const DEADLINE: Duration = Duration::from_secs(3);
+const SIGNAL: Duration = Duration::from_secs(2);
+/// How much later a run may end.
+const AFTER_DEADLINE: Duration = Duration::from_secs(1);
+const AFTER_SIGNAL: Duration = Duration::from_secs(2);
+/// Then it is killed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Holds servers and files that mean harm before the built program.
+#[derive(Parser)]
+struct Cli {
+    /// The program that is attacked
+    #[arg(long, value_name = "PATH")]
+    program: PathBuf,
+    /// Only attacks of this name
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+struct Outcome {
+    code: Option<i32>,
+    /// MiB, at the peak.
+    memory: u64,
+    late: Duration,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    let mut is_fine = true;
+    println!("{:<42} {:>5} {:>9} {:>9} {:>9} {:>9}", "input", "exit", "peak", "late", "signalled", "late");
+    for attack in inputs::all().into_iter().filter(|attack| attack.name.contains(&cli.only)) {
+        let home = tempfile::tempdir()?;
+        prepare(&attack, home.path()).await?;
+        let by_deadline = run(&cli.program, home.path(), "3s", None).await?;
+        let by_signal = run(&cli.program, home.path(), "60s", Some(SIGNAL)).await?;
+        let memory = by_deadline.memory.max(by_signal.memory);
+        let within = memory <= attack.memory && by_deadline.late <= AFTER_DEADLINE && by_signal.late <= AFTER_SIGNAL;
+        let healthy = by_deadline.code == Some(0) || by_signal.code == Some(0);
+        is_fine &= within && !healthy;
+        let code = |outcome: &Outcome| outcome.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
+        println!(
+            "{:<42} {:>5} {:>5} MiB {:>7} ms {:>9} {:>6} ms{}",
+            attack.name,
+            code(&by_deadline),
+            memory,
+            by_deadline.late.as_millis(),
+            code(&by_signal),
+            by_signal.late.as_millis(),
+            if !within {
+                "  too much"
+            } else if healthy {
+                "  healthy?"
+            } else {
+                ""
+            }
+        );
+    }
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Starts who answers, and writes the files that lead there.
+async fn prepare(attack: &Attack, home: &Path) -> anyhow::Result<()> {
+    let authority = Authority::new()?;
+    let (talosconfig, kubeconfig) = (home.join("talosconfig"), home.join("kubeconfig"));
+    // Where nobody is.
+    let (mut talos, mut kubernetes) = (authority.talosconfig(1)?, authority.kubeconfig(1));
+    match attack.kind {
+        Kind::Kubernetes(path, body) => {
+            let body = Answer::Json(body().into());
+            let is_it = move |asked: &str| asked.split('?').next().is_some_and(|asked| asked.ends_with(path));
+            let port = authority.serve(move |asked| if is_it(asked) { body.clone() } else { api(asked) }).await?;
+            kubernetes = authority.kubeconfig(port);
+        }
+        Kind::Nodes(many, system) => {
+            let pages: Vec<_> = (0..many).step_by(500).map(|from| nodes(many, from, system)).collect();
+            let answer = move |asked: &str| match asked.split_once("/api/v1/nodes") {
+                Some((_, query)) => {
+                    let from = query.split("continue=").nth(1).and_then(|it| it.split('&').next()?.parse().ok());
+                    pages[from.unwrap_or(0_usize) / 500].clone()
+                }
+                None => api(asked),
+            };
+            kubernetes = authority.kubeconfig(authority.serve(answer).await?);
+            talos = authority.talosconfig(authority.serve(machine).await?)?;
+        }
+        Kind::Talos(method, message) => {
+            let message = framed(&message());
+            let answer = move |asked: &str| match asked {
+                it if it.contains(method) => message.clone(),
+                other => machine(other),
+            };
+            talos = authority.talosconfig(authority.serve(answer).await?)?;
+        }
+        Kind::Stranger(message) => {
+            let message = framed(&message());
+            let port = Authority::new()?.serve(move |_| message.clone()).await?;
+            talos = authority.talosconfig(port)?;
+        }
+        Kind::Talosconfig(text) => talos = String::from_utf8(text())?,
+        Kind::Kubeconfig(text) => kubernetes = String::from_utf8(text())?,
+    }
+    std::fs::write(talosconfig, talos)?;
+    Ok(std::fs::write(kubeconfig, kubernetes)?)
+}
+
+/// An API server that is ready, and refuses every list.
+fn api(asked: &str) -> Answer {
+    if asked.contains("/readyz") { Answer::Text("[+]ping ok\nreadyz check passed\n") } else { Answer::Refused }
+}
+
+/// The one machine, as far as it has to be there.
+fn machine(asked: &str) -> Answer {
+    let tag = part(1, &part(2, &part(1, b"v1.13.0")));
+    match asked.rsplit('/').next() {
+        Some("Version") => framed(&tag),
+        Some("List") if asked.contains("cosi") => {
+            let member = "nodeId: a\naddresses: [127.0.0.1]\nhostname: cp-1\nmachineType: controlplane\n";
+            framed(&resource("cluster", "Members.cluster.talos.dev", "cp-1", member))
+        }
+        _ => Answer::NotFound,
+    }
+}
+
+async fn run(program: &Path, home: &Path, wait: &str, signal: Option<Duration>) -> anyhow::Result<Outcome> {
+    let file = |name: &str| home.join(name).into_os_string();
+    let mut child = Command::new(program)
+        .env_clear()
+        .env("HOME", home)
+        .current_dir(home)
+        .args(["--wait-timeout", wait, "--report", "json=report.json", "--report", "html=report.html"])
+        .args(["--talosconfig".into(), file("talosconfig"), "--kubeconfig".into(), file("kubeconfig")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start the program")?;
+    let begun = Instant::now();
+    let (mut memory, mut is_signalled) = (0, false);
+    loop {
+        // Before it is asked whether it has ended: then nothing is told any more.
+        memory = memory.max(peak(&child).unwrap_or_default());
+        if let Some(status) = child.try_wait()? {
+            let expected = signal.unwrap_or(DEADLINE);
+            let late = begun.elapsed().saturating_sub(expected);
+            return Ok(Outcome { code: status.code(), memory, late });
+        }
+        if signal.is_some_and(|after| begun.elapsed() >= after) && !is_signalled {
+            is_signalled = true;
+            kill_process(Pid::from_child(&child), Signal::TERM)?;
+        }
+        if begun.elapsed() > PATIENCE {
+            child.kill()?;
+        }
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+/// What the kernel says that it has held at most, in MiB.
+fn peak(child: &Child) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? >> 10)
+}

@@ -1,0 +1,121 @@
+//! A server of HTTPS that answers as it is told, and the credentials for it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::HeaderMap;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::{ServerConfig, crypto::ring};
+
+#[derive(Clone)]
+pub(crate) enum Answer {
+    Json(Bytes),
+    Text(&'static str),
+    /// One message of gRPC, with its frame.
+    Message(Bytes),
+    NotFound,
+    Refused,
+}
+
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
+    }
+
+    fn issue(&self) -> anyhow::Result<(rcgen::Certificate, KeyPair)> {
+        let names = ["127.0.0.1", "kubernetes.default.svc"].map(str::to_owned);
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(names)?;
+        params.extended_key_usages =
+            vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth, rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        Ok((params.signed_by(&key, &self.0)?, key))
+    }
+
+    pub(crate) fn talosconfig(&self, port: u16) -> anyhow::Result<String> {
+        let (certificate, key) = self.issue()?;
+        let [ca, crt, key] = [self.0.pem(), certificate.pem(), key.serialize_pem()].map(|pem| STANDARD.encode(pem));
+        Ok(format!(
+            "context: a\ncontexts:\n  a:\n    endpoints: ['127.0.0.1:{port}']\n    ca: {ca}\n    crt: {crt}\n    key: {key}\n"
+        ))
+    }
+
+    pub(crate) fn kubeconfig(&self, port: u16) -> String {
+        let ca = STANDARD.encode(self.0.pem());
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+             clusters: [{{name: a, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority-data: {ca}}}}}]\n\
+             users: [{{name: a, user: {{token: a}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n"
+        )
+    }
+
+    /// Serves until this process ends.
+    pub(crate) async fn serve(&self, answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> anyhow::Result<u16> {
+        let (certificate, key) = self.issue()?;
+        let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key.into())?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let (tls, answer) = (TlsAcceptor::from(Arc::new(tls)), Arc::new(answer));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let (tls, answer) = (tls.clone(), Arc::clone(&answer));
+                tokio::spawn(async move {
+                    let Ok(stream) = tls.accept(tcp).await else { return };
+                    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+                        let response = respond(answer(&request.uri().to_string()));
+                        async { Ok::<_, Infallible>(response) }
+                    });
+                    let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Ok(port)
+    }
+}
+
+/// A message of gRPC.
+pub(crate) fn framed(message: &[u8]) -> Answer {
+    Answer::Message([&[0][..], &(message.len() as u32).to_be_bytes(), message].concat().into())
+}
+
+type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+
+fn respond(answer: Answer) -> Response<Body> {
+    let (kind, status, body, code) = match answer {
+        Answer::Json(body) => ("application/json", 200, body, None),
+        Answer::Text(text) => ("text/plain", 200, Bytes::from_static(text.as_bytes()), None),
+        Answer::Refused => ("text/plain", 403, Bytes::new(), None),
+        Answer::NotFound => ("application/grpc", 200, Bytes::new(), Some("5")),
+        Answer::Message(body) => ("application/grpc", 200, body, Some("0")),
+    };
+    let mut trailers = HeaderMap::new();
+    if let Some(code) = code {
+        trailers.insert("grpc-status", hyper::header::HeaderValue::from_static(code));
+        trailers.insert("grpc-message", hyper::header::HeaderValue::from_static("it doesn't exist"));
+    }
+    let body = Full::new(body);
+    let body = match code {
+        Some(_) => body.with_trailers(async move { Some(Ok(trailers)) }).boxed(),
+        None => body.boxed(),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
+    response.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,238 @@
+//! How the program is asked.
+
+use crate::case::Case;
+use crate::faults::Source;
+use crate::plan::Plan;
+
+/// Arguments, and what they change in what must be said.
+pub(crate) struct Choice {
+    pub(crate) name: &'static str,
+    pub(crate) make: fn(&Case, &mut Plan),
+    pub(crate) fits: fn(&Case) -> bool,
+    /// Of those of a group there is one.
+    pub(crate) group: &'static str,
+    /// Choices that it cannot be together with.
+    pub(crate) excludes: &'static [&'static str],
+    /// What is not asked. `None` of a cluster that does not meet what it demands is healthy by it.
+    pub(crate) leaves_out: &'static [Source],
+    /// Sources of which not every fault is judged: what is broken may be called healthy.
+    pub(crate) narrows: &'static [Source],
+    /// It demands what the cluster has not.
+    pub(crate) demands: fn(&Case) -> bool,
+    /// Warnings fail.
+    pub(crate) strict: bool,
+    /// Choices with which what it demands is not looked at.
+    pub(crate) beyond: &'static [&'static str],
+    /// For how long it waits: seconds, and of these the last that are not enough for anything new.
+    pub(crate) waits: Option<(u64, u64)>,
+}
+
+const USUAL: Choice = Choice {
+    name: "",
+    make: |_, _| {},
+    fits: |_| true,
+    group: "",
+    excludes: &[],
+    leaves_out: &[],
+    narrows: &[],
+    demands: |_| false,
+    strict: false,
+    beyond: &[],
+    waits: None,
+};
+
+const KUBERNETES: &[Source] = &[Source::Server, Source::Endpoint, Source::Component, Source::Node, Source::Object];
+
+pub(crate) fn all() -> &'static [Choice] {
+    ALL
+}
+
+static ALL: &[Choice] = &[
+    Choice { name: "strict", make: |_, plan| plan.argue(&["--strict"]), group: "strict", strict: true, ..USUAL },
+    Choice {
+        name: "level-talos",
+        make: |_, plan| plan.argue(&["--level", "talos"]),
+        group: "level",
+        leaves_out: &[
+            Source::Member,
+            Source::Members,
+            Source::Server,
+            Source::Endpoint,
+            Source::Component,
+            Source::StaticPod,
+            Source::Node,
+            Source::Object,
+        ],
+        ..USUAL
+    },
+    Choice {
+        name: "level-etcd",
+        make: |_, plan| plan.argue(&["--level", "etcd"]),
+        group: "level",
+        leaves_out: &[
+            Source::Server,
+            Source::Endpoint,
+            Source::Component,
+            Source::StaticPod,
+            Source::Node,
+            Source::Object,
+        ],
+        ..USUAL
+    },
+    Choice {
+        name: "level-api",
+        make: |_, plan| plan.argue(&["--level", "api"]),
+        group: "level",
+        leaves_out: &[Source::Node, Source::Object],
+        ..USUAL
+    },
+    Choice { name: "level-full", make: |_, plan| plan.argue(&["--level", "full"]), group: "level", ..USUAL },
+    Choice {
+        name: "no-kubernetes",
+        make: |_, plan| plan.argue(&["--no-kubernetes"]),
+        group: "level",
+        leaves_out: KUBERNETES,
+        narrows: &[Source::StaticPod],
+        ..USUAL
+    },
+    Choice {
+        name: "no-talos",
+        make: |_, plan| plan.argue(&["--no-talos"]),
+        group: "level",
+        leaves_out: &[Source::Reach, Source::Talos, Source::Ready, Source::Member, Source::Members, Source::StaticPod],
+        // What Talos alone knows is not known.
+        narrows: &[Source::Node, Source::Object],
+        ..USUAL
+    },
+    Choice {
+        name: "first-node-only",
+        make: |_, plan| {
+            let first = plan.control_planes().into_iter().next().unwrap_or_default();
+            plan.argue(&["--nodes", &first]);
+        },
+        group: "nodes",
+        narrows: &[
+            Source::Reach,
+            Source::Talos,
+            Source::Ready,
+            Source::Component,
+            Source::StaticPod,
+            Source::Node,
+            Source::Object,
+        ],
+        ..USUAL
+    },
+    Choice {
+        name: "all-nodes-by-name",
+        make: |_, plan| {
+            let (control_planes, workers) = (plan.control_planes().join(","), plan.workers().join(","));
+            plan.argue(&["--control-plane-nodes", &control_planes]);
+            if !workers.is_empty() {
+                plan.argue(&["--worker-nodes", &workers]);
+            }
+        },
+        group: "population",
+        ..USUAL
+    },
+    Choice {
+        name: "right-numbers",
+        make: |case, plan| {
+            plan.argue(&[
+                "--expect-control-planes",
+                &case.control_planes.to_string(),
+                "--expect-workers",
+                &case.workers.to_string(),
+            ]);
+        },
+        excludes: &["no-talos"],
+        group: "population",
+        ..USUAL
+    },
+    Choice {
+        name: "one-worker-more",
+        make: |case, plan| plan.argue(&["--expect-workers", &(case.workers + 1).to_string()]),
+        excludes: &["no-talos"],
+        group: "population",
+        demands: |_| true,
+        ..USUAL
+    },
+    Choice {
+        name: "a-worker-may-be-unready",
+        make: |_, plan| plan.argue(&["--max-unready-workers", "1"]),
+        fits: |case| case.workers > 0,
+        group: "unready",
+        ..USUAL
+    },
+    Choice {
+        name: "margin",
+        make: |_, plan| plan.argue(&["--require-quorum-margin", "1"]),
+        beyond: &["level-talos", "no-talos"],
+        group: "margin",
+        demands: |case| case.control_planes < 3,
+        ..USUAL
+    },
+    Choice {
+        name: "expected-talos",
+        make: |case, plan| plan.argue(&["--expect-talos", case.release.talos]),
+        fits: |case| !case.has_shape("patch-releases-mixed"),
+        beyond: &["no-talos"],
+        group: "versions",
+        ..USUAL
+    },
+    Choice {
+        name: "expected-kubernetes",
+        make: |case, plan| plan.argue(&["--expect-kubernetes", case.release.kubernetes]),
+        beyond: &["level-talos", "level-etcd"],
+        // Static pods tell of some of it.
+        excludes: &["no-kubernetes"],
+        group: "versions",
+        ..USUAL
+    },
+    Choice {
+        name: "another-talos",
+        make: |_, plan| plan.argue(&["--expect-talos", "1.99.0"]),
+        beyond: &["no-talos"],
+        group: "versions",
+        demands: |_| true,
+        ..USUAL
+    },
+    Choice {
+        name: "another-kubernetes",
+        make: |_, plan| plan.argue(&["--expect-kubernetes", "1.99.0"]),
+        beyond: &["level-talos", "level-etcd"],
+        // Static pods tell of some of it.
+        excludes: &["no-kubernetes"],
+        group: "versions",
+        demands: |_| true,
+        ..USUAL
+    },
+    Choice {
+        name: "waits",
+        make: |_, plan| plan.argue(&["--wait-timeout", "14s", "--interval", "1s"]),
+        group: "wait",
+        waits: Some((14, 6)),
+        ..USUAL
+    },
+    Choice {
+        name: "waits-at-its-own-pace",
+        make: |_, plan| plan.argue(&["--wait-timeout", "13s"]),
+        group: "wait",
+        waits: Some((13, 5)),
+        ..USUAL
+    },
+    Choice {
+        name: "waits-slowly",
+        make: |_, plan| plan.argue(&["--wait-timeout", "28s", "--interval", "15s"]),
+        group: "wait",
+        waits: Some((28, 5)),
+        ..USUAL
+    },
+    Choice {
+        name: "waits-for-stability",
+        make: |_, plan| plan.argue(&["--wait-timeout", "18s", "--interval", "1s", "--stable-for", "3s"]),
+        group: "wait",
+        waits: Some((18, 10)),
+        ..USUAL
+    },
+    Choice { name: "fail-fast", make: |_, plan| plan.argue(&["--fail-fast"]), group: "wait", ..USUAL },
+];

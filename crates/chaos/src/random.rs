@@ -1,0 +1,43 @@
+//! Random numbers that are the same for the same seed, on every machine and in every release.
+
+/// `SplitMix64`: small, and good enough to choose with.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Those of one of the worlds of a seed.
+    pub(crate) fn of(seed: u64, world: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ world);
+        // Neighbors are told apart by a few bits.
+        random.next();
+        Self(random.next())
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Less than `end`, which is not 0.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        let end = u64::try_from(end).unwrap_or(u64::MAX);
+        usize::try_from(self.next() % end).unwrap_or_default()
+    }
+
+    /// One time out of so many.
+    pub(crate) fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        if of.is_empty() { None } else { of.get(self.below(of.len())) }
+    }
+
+    /// Each order is as likely.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One run of the built program against the cluster of a case.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+use simulator::pki::Flaw;
+use simulator::scenario::Scenario;
+use simulator::{Network, Simulator};
+
+use crate::case::{Case, Machine};
+use crate::plan::Plan;
+
+/// No run takes so long, unless it hangs.
+const HUNG: Duration = Duration::from_secs(90);
+
+/// The program.
+#[derive(Default)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+}
+
+/// What a run has said.
+pub(crate) struct Said {
+    /// As a shell sees it.
+    pub(crate) exit: i32,
+    pub(crate) report: Value,
+    pub(crate) stderr: String,
+    /// Seconds from when the cluster was there.
+    pub(crate) after: f64,
+    /// By name and by address.
+    machines: Vec<(String, String, Machine)>,
+    balancer: String,
+}
+
+impl Program {
+    pub(crate) fn run(&self, case: &Case) -> anyhow::Result<Said> {
+        let network = Network::claim()?;
+        let plan = Plan::of(case);
+        let addresses: Vec<_> = (0..plan.names.len()).map(|index| network.machine(index).to_string()).collect();
+        let text = plan
+            .names
+            .iter()
+            .zip(&addresses)
+            .fold(plan.scenario("chaos"), |text, (name, address)| text.replace(&format!("{{{name}}}"), address));
+        let (world, later) = Scenario::parse(&text).and_then(|scenario| scenario.begin(&network)).context(text)?;
+        let balancer = network.balancer().to_string();
+        let simulator = Simulator::start(network, world)?;
+        let role = plan.role.unwrap_or(case.release.role);
+        let mut talosconfig = simulator.talosconfig(role, Flaw::None)?;
+        if let Some(endpoints) = &plan.endpoints {
+            let at = |name: &String| plan.names.iter().position(|it| it == name).map(|index| addresses[index].as_str());
+            talosconfig = with_endpoints(&talosconfig, endpoints.iter().filter_map(at))?;
+        }
+        let kubeconfig = simulator.kubeconfig("reader", Flaw::None)?;
+
+        let home = tempfile::tempdir_in(folder())?;
+        let mut command = Command::new(&self.path);
+        command.env_clear().env("HOME", home.path()).current_dir(home.path()).stdin(Stdio::null());
+        if !case.has_choice("no-talos") {
+            write(&mut command, home.path(), "--talosconfig", &talosconfig)?;
+        }
+        if !case.has_choice("no-kubernetes") {
+            write(&mut command, home.path(), "--kubeconfig", &kubeconfig)?;
+        }
+        let waits = case.choices.iter().any(|choice| choice.waits.is_some());
+        command.args(["-o", "json", "--ci", "none", "--attempt-timeout", if waits { "4s" } else { "8s" }]);
+        command.args(&plan.arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+
+        let started = simulator_clock();
+        simulator.play(later)?;
+        let (exit, stdout, stderr) = finish(command)?;
+        let after = simulator_clock() - started;
+        let report = serde_json::from_str(&stdout).unwrap_or(Value::Null);
+        let machines = plan.machines.iter().zip(plan.names).zip(addresses);
+        let machines = machines.map(|((machine, name), address)| (name, address, *machine)).collect();
+        Ok(Said { exit, report, stderr, after, machines, balancer })
+    }
+}
+
+/// Seconds of a clock that never goes back.
+#[expect(clippy::disallowed_types, reason = "a real process takes real time")]
+fn simulator_clock() -> f64 {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    BEGIN.elapsed().as_secs_f64()
+}
+
+fn write(command: &mut Command, home: &Path, option: &str, content: &str) -> anyhow::Result<()> {
+    let path = home.join(option.trim_start_matches('-'));
+    std::fs::write(&path, content)?;
+    command.arg(option).arg(path);
+    Ok(())
+}
+
+fn with_endpoints<'a>(talosconfig: &str, endpoints: impl Iterator<Item = &'a str>) -> anyhow::Result<String> {
+    let (before, rest) = talosconfig.split_once("        endpoints:\n").context("a talosconfig with endpoints")?;
+    let (_, after) = rest.split_once("        nodes:\n").context("a talosconfig with nodes")?;
+    let endpoints: Vec<_> = endpoints.map(|endpoint| format!("            - {endpoint}\n")).collect();
+    Ok(format!("{before}        endpoints:\n{}        nodes:\n{after}", endpoints.concat()))
+}
+
+/// Memory, where there is such a folder.
+fn folder() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+fn finish(mut command: Command) -> anyhow::Result<(i32, String, String)> {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let mut child = command.spawn().with_context(|| format!("{}", command.get_program().display()))?;
+    let (mut stdout, mut stderr) = (child.stdout.take().context("stdout")?, child.stderr.take().context("stderr")?);
+    let read = |from: &mut dyn std::io::Read| {
+        let mut text = Vec::new();
+        let _ = from.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let (status, stdout, stderr, hung) = std::thread::scope(|scope| {
+        let stderr = scope.spawn(move || read(&mut stderr));
+        let stdout = scope.spawn(move || read(&mut stdout));
+        let begun = simulator_clock();
+        let mut hung = false;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if simulator_clock() - begun > HUNG.as_secs_f64() {
+                hung = true;
+                child.kill()?;
+                break child.wait()?;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let joined = |thread: std::thread::ScopedJoinHandle<'_, String>| thread.join().unwrap_or_default();
+        anyhow::Ok((status, joined(stdout), joined(stderr), hung))
+    })?;
+    ensure!(!hung, "a run has not ended after {HUNG:?}: {stderr}");
+    Ok((status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()), stdout, stderr))
+}
+
+/// A problem, with the machine that it names as its case calls it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Problem {
+    pub(crate) check: String,
+    pub(crate) reason: String,
+    pub(crate) target: String,
+}
+
+impl Said {
+    /// Of the checks.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for check in list(&self.report["checks"]) {
+            for problem in list(&check["problems"]) {
+                problems.push(Problem {
+                    check: text(&check["id"]),
+                    reason: text(&problem["reason"]),
+                    target: self.target(&problem["target"]),
+                });
+            }
+        }
+        problems
+    }
+
+    /// What names a fault: reasons and diagnoses, each with what it is about, as its case calls it.
+    pub(crate) fn named(&self) -> Vec<(String, String)> {
+        let problems = list(&self.report["checks"]).iter().flat_map(|check| list(&check["problems"]));
+        let about = |problem: &Value| {
+            format!("{} {}", self.target(&problem["target"]), self.translated(&text(&problem["observed"])))
+        };
+        let mut named: Vec<_> = problems.map(|problem| (text(&problem["reason"]), about(problem))).collect();
+        for diagnosis in list(&self.report["diagnoses"]) {
+            let about = list(&diagnosis["evidence"])
+                .iter()
+                .chain(list(&diagnosis["explains"]))
+                .map(|it| self.target(&it["target"]));
+            let headline = std::iter::once(self.translated(&text(&diagnosis["headline"])));
+            named.extend(about.chain(headline).map(|about| (text(&diagnosis["id"]), about)));
+        }
+        named
+    }
+
+    /// What is proposed to be tried: of problems and of diagnoses.
+    pub(crate) fn tries(&self) -> Vec<String> {
+        let problems = list(&self.report["checks"]).iter().flat_map(|check| list(&check["problems"]));
+        let hints = problems.flat_map(|problem| list(&problem["hints"]));
+        let next = list(&self.report["diagnoses"]).iter().flat_map(|diagnosis| list(&diagnosis["next"]));
+        hints
+            .chain(next)
+            .filter(|hint| hint["kind"] == "try")
+            .filter_map(|hint| hint["command"].as_str().map(str::to_owned))
+            .collect()
+    }
+
+    fn target(&self, target: &Value) -> String {
+        let parts = ["name", "node", "address"].map(|key| self.translated(&text(&target[key])));
+        parts.join(" ").trim().to_owned()
+    }
+
+    /// With the machines called as their case calls them.
+    pub(crate) fn translated(&self, text: &str) -> String {
+        let mut names: Vec<_> =
+            self.machines.iter().flat_map(|(name, address, machine)| [(name, machine), (address, machine)]).collect();
+        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        // In two steps, so that what was put in is not taken for a name.
+        let marked = names
+            .iter()
+            .enumerate()
+            .fold(text.to_owned(), |text, (at, (name, _))| text.replace(name.as_str(), &format!("\u{1}{at}\u{2}")));
+        let marked = marked.replace(&self.balancer, "balancer");
+        names
+            .iter()
+            .enumerate()
+            .fold(marked, |text, (at, (_, machine))| text.replace(&format!("\u{1}{at}\u{2}"), &machine.to_string()))
+    }
+
+    /// Names and addresses of the machines.
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.machines.iter().any(|(name, address, _)| name == word || address == word) || word == self.balancer
+    }
+
+    /// In a few lines.
+    pub(crate) fn shown(&self) -> String {
+        let mut lines = vec![format!("exit {} after {:.1}s", self.exit, self.after)];
+        for check in list(&self.report["checks"]) {
+            for problem in list(&check["problems"]) {
+                let explained =
+                    problem["explainedBy"].as_str().map(|by| format!(" (explained by {by})")).unwrap_or_default();
+                lines.push(format!(
+                    "{} {} {} {}: {}{explained}",
+                    text(&problem["severity"]),
+                    text(&check["id"]),
+                    text(&problem["reason"]),
+                    self.translated(&text(&problem["target"]["name"])),
+                    self.translated(&text(&problem["observed"])),
+                ));
+            }
+        }
+        for diagnosis in list(&self.report["diagnoses"]) {
+            lines.push(format!(
+                "diagnosis {}: {}",
+                text(&diagnosis["id"]),
+                self.translated(&text(&diagnosis["headline"]))
+            ));
+        }
+        if self.report.is_null() {
+            lines.push(self.stderr.clone());
+        }
+        lines.join("\n")
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

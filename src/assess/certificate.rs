@@ -1,0 +1,52 @@
+//! Whether a client certificate can be used, and for how long, told without asking anybody.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::snapshot::Certificate;
+
+/// What is wrong with a client certificate, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Extended key usage `clientAuth` is missing.
+    NotForClients,
+    /// The private key belongs to another one.
+    OtherKey,
+    NotYetValid,
+    Expired,
+    /// Before the run may end.
+    EndsWithinTheRun,
+    /// Less than 30 days or a tenth of its lifetime are left.
+    EndsSoon,
+}
+
+pub(crate) fn faults(certificate: &Certificate, now: Timestamp, deadline: Option<Timestamp>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    faults.extend((!certificate.client_auth).then_some(Fault::NotForClients));
+    faults.extend((!certificate.matches_key).then_some(Fault::OtherKey));
+    let end = certificate.not_after;
+    faults.extend(if certificate.not_before > now {
+        Some(Fault::NotYetValid)
+    } else if end <= now {
+        Some(Fault::Expired)
+    } else if deadline.is_some_and(|deadline| end < deadline) {
+        Some(Fault::EndsWithinTheRun)
+    } else {
+        ends_soon(certificate.not_before, end, now).then_some(Fault::EndsSoon)
+    });
+    faults
+}
+
+/// Why no peer would accept it now, whatever else is right.
+pub(super) fn worst(certificate: &Certificate, now: Timestamp) -> Option<Fault> {
+    faults(certificate, now, None).into_iter().find(|fault| *fault != Fault::EndsSoon)
+}
+
+pub(crate) fn is_unusable(certificate: &Certificate, now: Timestamp) -> bool {
+    worst(certificate, now).is_some()
+}
+
+/// Less than 30 days, or a tenth of its lifetime if that is shorter, are left.
+pub(crate) fn ends_soon(not_before: Timestamp, not_after: Timestamp, now: Timestamp) -> bool {
+    let tenth = not_after.duration_since(not_before) / 10;
+    not_after.duration_since(now) < tenth.min(SignedDuration::from_hours(30 * 24))
+}

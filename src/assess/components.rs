@@ -1,0 +1,259 @@
+//! The control plane's own components: where each runs, and what it is like on each control plane.
+
+use std::collections::HashMap;
+
+use super::Assessment;
+use super::access::contact;
+use super::population::has_kubernetes;
+use super::workloads::{Trouble, is_alive, mirror_pod, trouble, worse};
+use crate::model::CheckId;
+use crate::snapshot::{Gap, Leases, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Component {
+    ApiServer,
+    ControllerManager,
+    Scheduler,
+}
+
+impl Component {
+    pub(crate) const ALL: [Self; 3] = [Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+
+    /// Name of the static pod, without the node's.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+        }
+    }
+
+    /// The check that judges it.
+    pub(crate) fn check(self) -> CheckId {
+        match self {
+            Self::ApiServer => CheckId::K8sControlplaneApiserver,
+            Self::ControllerManager => CheckId::K8sControlplaneControllerManager,
+            Self::Scheduler => CheckId::K8sControlplaneScheduler,
+        }
+    }
+
+    /// What the machine configuration says of it; the API server cannot be switched off.
+    pub(crate) fn enabled(self, node: &TalosNode) -> Observed<Option<bool>> {
+        match self {
+            Self::ApiServer => Ok(Some(true)),
+            Self::ControllerManager => node.controller_manager_enabled.clone(),
+            Self::Scheduler => node.scheduler_enabled.clone(),
+        }
+    }
+
+    /// `id` is the static pod's; older Talos appends the node's name.
+    pub(crate) fn is_rendered_as(self, id: &str, node: &Node) -> bool {
+        let rest = id.strip_prefix(self.name());
+        rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-') == Some(node.name.as_str()))
+    }
+
+    /// Talos lists its static pods, and this is none of them.
+    pub(crate) fn is_not_rendered(self, node: &Node) -> bool {
+        node.talos.static_pods.as_ref().is_ok_and(|ids| !ids.iter().any(|id| self.is_rendered_as(id, node)))
+    }
+
+    pub(crate) fn pod_name(self, node: &Node) -> String {
+        format!("{}-{}", self.name(), node.name)
+    }
+}
+
+/// A component on one control plane.
+pub(crate) struct Instance<'a> {
+    /// From Talos, else its mirror. `None`: it was looked for and is not there.
+    pub(crate) pod: Result<Option<&'a PodState>, NoPods<'a>>,
+    pub(crate) state: State<'a>,
+}
+
+/// What a component is like on a control plane.
+pub(crate) enum State<'a> {
+    /// The machine says that it runs no Kubernetes.
+    NoKubernetes,
+    /// The machine is silent, or what its kubelet has said may be old.
+    Unreliable,
+    /// In the machine configuration.
+    Disabled,
+    /// Nobody tells of its pod.
+    Unseen(NoPods<'a>),
+    Ready,
+    /// Its mirror pod is ready, and its kubelet has fallen silent since.
+    Silent,
+    NotReady(Trouble),
+    /// It has no pod, while it leads from another control plane; nobody tells whether it is switched off here.
+    Untold,
+    /// It has no pod, for Talos has not rendered it.
+    NotRendered,
+    /// It has no pod.
+    Missing,
+}
+
+impl State<'_> {
+    pub(crate) fn is_fine(&self) -> bool {
+        matches!(self, Self::NoKubernetes | Self::Disabled | Self::Ready | Self::Untold)
+    }
+}
+
+/// Why nobody tells of the pods of a control plane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NoPods<'a> {
+    /// Kubernetes alone was asked, and has no list of them.
+    NotListed,
+    /// Neither Kubernetes nor Talos, which knows that there are some.
+    NoStatus,
+    /// Neither Kubernetes nor Talos.
+    Gap(&'a Gap),
+}
+
+/// Where a component runs, as far as Kubernetes alone was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place<'a> {
+    /// On control planes, unless Talos or the lack of a list says otherwise.
+    Here,
+    /// There is no pod of it: nothing tells whether it is switched off or missing.
+    Nowhere,
+    /// There is none, and this one, who is on no control plane, renews its lease.
+    Elsewhere(&'a str),
+}
+
+#[derive(Default)]
+pub(super) struct Components<'a> {
+    places: Vec<Place<'a>>,
+    /// By node name, of each control plane.
+    instances: HashMap<&'a str, Vec<Instance<'a>>>,
+}
+
+impl<'a> Components<'a> {
+    pub(super) fn of(cluster: &Assessment<'a>) -> Self {
+        let on = |node: &'a Node| (node.name.as_str(), Component::ALL.map(|it| instance(cluster, node, it)).into());
+        Self {
+            places: Component::ALL.map(|component| place(cluster, component)).into(),
+            instances: cluster.control_planes().map(on).collect(),
+        }
+    }
+}
+
+impl<'a> Assessment<'a> {
+    pub(crate) fn place(&self, component: Component) -> Place<'a> {
+        self.components.places[component as usize]
+    }
+
+    /// On a control plane.
+    pub(crate) fn instance(&self, node: &Node, component: Component) -> &Instance<'a> {
+        &self.components.instances[node.name.as_str()][component as usize]
+    }
+
+    /// What a static pod of this machine is like. Talos may go on telling what its kubelet said a while ago, so where Kubernetes
+    /// shows the pod, too, the worse of the two words counts; that of Kubernetes is the older one where its kubelet is silent.
+    pub(crate) fn static_pod(&self, node: &Node, status: &'a StaticPodStatus) -> &'a PodState {
+        let is_silent = self.list(|it| &it.node_leases).is_some() && !self.machine(node).renews_lease;
+        let pods = self.list(|it| &it.pods).filter(|_| !is_silent).into_iter().flatten();
+        let of_node = |pod: &&Pod| pod.mirror && pod.node.as_deref() == Some(&*node.name) && pod.name == status.name;
+        worse(&status.state, pods.filter(of_node).map(|pod| &pod.state).next())
+    }
+
+    /// Others run it, or whoever asks has left it out where it runs nowhere.
+    pub(crate) fn is_missed(&self, component: Component) -> bool {
+        match self.place(component) {
+            Place::Here => true,
+            Place::Nowhere => !self.asked.skipped.contains(&component.check()),
+            Place::Elsewhere(_) => false,
+        }
+    }
+}
+
+fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
+    let Some(pods) = cluster.list(|kubernetes| &kubernetes.pods) else { return Place::Here };
+    let shows = |node: &Node| mirror_pod(pods, node, component.name()).is_some();
+    if component == Component::ApiServer || cluster.talos.is_some() || cluster.nodes.iter().any(shows) {
+        return Place::Here;
+    }
+    let holder = cluster.list(|kubernetes| &kubernetes.system_leases).and_then(|leases| {
+        let lease = leases.by_name.get(component.name()).filter(|lease| is_alive(lease, leases.date))?;
+        lease.holder.as_deref()
+    });
+    let is_outside = |holder: &&str| {
+        let host = holder.rsplit_once('_').map_or(*holder, |(host, _)| host);
+        cluster.control_planes().all(|node| node.name != host)
+    };
+    holder.filter(is_outside).map_or(Place::Nowhere, Place::Elsewhere)
+}
+
+fn instance<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Instance<'a> {
+    let pod = pod(cluster, node, component);
+    Instance { pod, state: state(cluster, node, component, pod) }
+}
+
+fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Result<Option<&'a PodState>, NoPods<'a>> {
+    let mirror = |why| {
+        let pods = cluster.list(|kubernetes| &kubernetes.pods).ok_or(why)?;
+        Ok(mirror_pod(pods, node, component.name()).map(|pod| &pod.state))
+    };
+    if cluster.talos.is_none() {
+        return mirror(NoPods::NotListed);
+    }
+    match &node.talos.static_pod_statuses {
+        // The kubelet lives and Talos cannot read its pods. Kubernetes may know more.
+        Ok(statuses) if statuses.is_empty() && !component.is_not_rendered(node) => mirror(NoPods::NoStatus),
+        Ok(statuses) => {
+            let name = component.pod_name(node);
+            Ok(statuses.iter().find(|status| status.name == name).map(|status| cluster.static_pod(node, status)))
+        }
+        Err(gap) => mirror(NoPods::Gap(gap)),
+    }
+}
+
+/// Of Kubernetes alone: this control plane is well and shows what else it runs, and another one runs this and renews its lease.
+fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
+    let Some(pods) = cluster.list(|it| &it.pods).filter(|_| cluster.talos.is_none()) else { return false };
+    let leases = cluster.list(|it| &it.system_leases);
+    let is_led =
+        |leases: &Leases| leases.by_name.get(component.name()).is_some_and(|lease| is_alive(lease, leases.date));
+    let runs = |node: &Node, component: Component| {
+        let pod = mirror_pod(pods, node, component.name());
+        cluster.machine(node).is_ready() && pod.is_some_and(|pod| trouble(&pod.state, cluster.server_time()).is_none())
+    };
+    // Every control plane serves the API.
+    component != Component::ApiServer
+        && leases.is_some_and(is_led)
+        && runs(node, Component::ApiServer)
+        // Not even one that only calls itself so.
+        && pods.iter().all(|pod| pod.name != component.pod_name(node))
+        && cluster.control_planes().any(|other| other.name != node.name && runs(other, component))
+}
+
+fn state<'a>(
+    cluster: &Assessment<'a>,
+    node: &Node,
+    component: Component,
+    pod: Result<Option<&PodState>, NoPods<'a>>,
+) -> State<'a> {
+    if cluster.talos.is_some() {
+        // It says so itself; that it has no kubelet stands in nobody's way.
+        if contact(node).is_some() && has_kubernetes(node) == Some(false) {
+            return State::NoKubernetes;
+        }
+        if contact(node).is_none() || cluster.kubelet_is_doubtful(node) {
+            return State::Unreliable;
+        }
+        if component.enabled(&node.talos) == Ok(Some(false)) {
+            return State::Disabled;
+        }
+    }
+    // Talos tells of none of its pods.
+    let is_mirror = node.talos.static_pod_statuses.as_ref().map_or(true, Vec::is_empty);
+    match pod {
+        Err(why) => State::Unseen(why),
+        Ok(Some(pod)) => match trouble(pod, cluster.server_time()) {
+            Some(trouble) => State::NotReady(trouble),
+            None if is_mirror && cluster.kubelet_is_silent(node) => State::Silent,
+            None => State::Ready,
+        },
+        Ok(None) if leads_elsewhere(cluster, node, component) => State::Untold,
+        Ok(None) if component.is_not_rendered(node) => State::NotRendered,
+        Ok(None) => State::Missing,
+    }
+}

@@ -1,0 +1,431 @@
+//! etcd as each of its members sees it, and what that amounts to.
+//!
+//! Each control plane tells of its own member; with `--etcd-endpoints`, each endpoint does. Both become [`View`]s, so that
+//! the judges need not know which it was.
+
+use std::collections::BTreeSet;
+
+use super::access::{MachineAccess, TalosAccess, contact, tells_healthy};
+use super::population::{Machine, control_planes, etcd_is_bad, is_seen_lost};
+use crate::model::{CheckId, Kind, Target};
+use crate::snapshot::{
+    EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Readyz, Snapshot, TalosNode,
+};
+
+/// All that a round shows of etcd.
+pub(crate) struct Etcd<'a> {
+    pub(crate) overview: Result<Overview<'a>, Unseen>,
+    pub(crate) standing: Standing,
+    /// The check that tells why nobody can write: the quorum is lost, or no member is well and none proves otherwise.
+    pub(crate) trouble: Option<CheckId>,
+    /// It runs outside of the control planes.
+    pub(crate) is_external: bool,
+    /// What `--etcd-endpoints` tell, if they lead to another etcd than the one that the control planes run.
+    pub(crate) foreign: Vec<View<'a>>,
+}
+
+/// The members' views, and what they amount to.
+pub(crate) struct Overview<'a> {
+    pub(crate) views: Vec<View<'a>>,
+    /// The member list of this round: the one that most members report, the longer one of equals.
+    pub(crate) members: Option<&'a [EtcdMember]>,
+    /// Two of the lists have nothing in common.
+    pub(crate) is_split: bool,
+    pub(crate) quorum: Quorum,
+}
+
+/// Why there is nothing to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unseen {
+    /// `--no-talos` without `--etcd-endpoints`.
+    LeftOut,
+    /// `--etcd-endpoints` names none.
+    NoEndpoint,
+    /// Something stands between us and every machine.
+    TalosClosed,
+    NoControlPlane,
+}
+
+/// What this round shows of the quorum, for those who only suffer from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Proven,
+    Lost,
+    Unknown,
+}
+
+/// etcd as one member sees it. What is missing says why.
+pub(crate) struct View<'a> {
+    pub(crate) target: Target,
+    /// `None` for an endpoint of `--etcd-endpoints`.
+    pub(crate) node: Option<&'a Node>,
+    /// Its own id, as far as anybody knows it.
+    pub(crate) id: Option<u64>,
+    pub(crate) status: Result<&'a EtcdStatus, Untold<'a>>,
+    /// It has no status because it is seen to be down: its machine is lost, or says that etcd does not run, or nothing listens.
+    pub(crate) is_down: bool,
+    pub(crate) members: Result<&'a [EtcdMember], Untold<'a>>,
+    pub(crate) alarms: Result<&'a [EtcdAlarm], Untold<'a>>,
+}
+
+/// Why a member tells nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Untold<'a> {
+    /// Its machine does not answer Talos, or another one does in its place.
+    Machine,
+    /// It has no answer, and Talos does not say that etcd runs there.
+    Service,
+    /// A member that answers knows at least itself, so this is no answer.
+    EmptyList,
+    /// It should have one.
+    Gap(&'a Gap),
+    /// As `Gap`, and others list the endpoint as a member's: then it is the member's own fault.
+    OwnFault(&'a Gap),
+    /// No question has an answer, for one reason, which its status tells.
+    Mute(&'a Gap),
+}
+
+impl View<'_> {
+    pub(crate) fn sees_leader(&self) -> bool {
+        self.status.as_ref().is_ok_and(|status| status.has_leader())
+    }
+
+    /// Is listed as a voter by this list.
+    fn is_voter(&self, members: &[EtcdMember]) -> bool {
+        self.id.is_some_and(|id| members.iter().any(|member| member.id == id && !member.is_learner))
+    }
+}
+
+impl<'a> Etcd<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, machines: &[Machine<'a>]) -> Self {
+        let endpoints = snapshot.external_etcd.as_deref();
+        let foreign = endpoints.filter(|endpoints| are_foreign(snapshot, endpoints));
+        let external = endpoints.filter(|_| foreign.is_none());
+        let overview = views(snapshot, external, talos, machines).map(|views| Overview::of(snapshot, views));
+        let standing = match &overview {
+            Ok(Overview { quorum, .. }) if quorum.proven => Standing::Proven,
+            Ok(Overview { quorum, .. }) if quorum.is_lost() => Standing::Lost,
+            _ => Standing::Unknown,
+        };
+        let is_external = external.is_some();
+        let trouble = match standing {
+            Standing::Proven => None,
+            Standing::Lost => Some(CheckId::EtcdQuorum),
+            Standing::Unknown if is_external => None,
+            Standing::Unknown => {
+                let mut nodes = control_planes(snapshot, machines).peekable();
+                (nodes.peek().is_some() && nodes.all(etcd_is_bad)).then_some(CheckId::EtcdService)
+            }
+        };
+        Self { overview, standing, trouble, is_external, foreign: foreign.map_or_else(Vec::new, of_endpoints) }
+    }
+
+    /// [`Etcd::trouble`] as one API server suffers from it: on Talos it asks the member on its own machine and no other.
+    pub(crate) fn trouble_of(&self, node: &Node) -> Option<CheckId> {
+        self.trouble.or_else(|| self.own_trouble(node))
+    }
+
+    /// The check that tells what is wrong with the member on this machine.
+    pub(crate) fn own_trouble(&self, node: &Node) -> Option<CheckId> {
+        if self.is_external {
+            None
+        } else if etcd_is_bad(node) {
+            Some(CheckId::EtcdService)
+        } else {
+            member_trouble(node).map(|_| CheckId::EtcdLeader)
+        }
+    }
+}
+
+/// What a member shows of itself before Talos, which asks it every 20 seconds, calls its service unhealthy, and beyond that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemberTrouble {
+    /// Its machine answers, and it does not: its process hangs.
+    NoAnswer,
+    /// It answers, and follows nobody.
+    NoLeader,
+}
+
+pub(crate) fn member_trouble(node: &Node) -> Option<MemberTrouble> {
+    contact(node)?;
+    match &node.talos.etcd_status {
+        Ok(status) => (!status.has_leader()).then_some(MemberTrouble::NoLeader),
+        Err(gap) => {
+            let hangs = gap.kind == GapKind::TimedOut && tells_healthy(node, "etcd");
+            hangs.then_some(MemberTrouble::NoAnswer)
+        }
+    }
+}
+
+/// The control planes and these endpoints tell of members, and none is in both. Ids alone may be the same by chance: etcd makes
+/// those of the first members from their addresses.
+pub(crate) fn are_foreign(snapshot: &Snapshot, endpoints: &[EtcdEndpoint]) -> bool {
+    let is_same = |one: &EtcdMember, other: &EtcdMember| {
+        one.id == other.id && one.hosts().iter().any(|host| other.hosts().contains(host))
+    };
+    let listed: Vec<&EtcdMember> = own(snapshot).flat_map(|talos| talos.etcd_members.iter().flatten()).collect();
+    let mut theirs = endpoints.iter().flat_map(|endpoint| endpoint.members.iter().flatten()).peekable();
+    if theirs.peek().is_some() && !listed.is_empty() {
+        return !theirs.any(|member| listed.iter().any(|it| is_same(it, member)));
+    }
+    let ids: BTreeSet<u64> = endpoints.iter().flat_map(|it| member_ids(&it.status, &it.members)).collect();
+    let own = own_members(snapshot);
+    !own.is_empty() && !ids.is_empty() && own.is_disjoint(&ids)
+}
+
+/// The members that the control planes tell of.
+pub(crate) fn own_members(snapshot: &Snapshot) -> BTreeSet<u64> {
+    let told = own(snapshot).flat_map(|talos| {
+        let own = talos.etcd_member_id.iter().copied().flatten();
+        own.chain(member_ids(&talos.etcd_status, &talos.etcd_members))
+    });
+    told.collect()
+}
+
+/// What the control planes that answer tell of themselves.
+fn own(snapshot: &Snapshot) -> impl Iterator<Item = &TalosNode> {
+    snapshot.control_planes().filter(|node| contact(node).is_some()).map(|node| &node.talos)
+}
+
+fn member_ids(status: &Observed<EtcdStatus>, members: &Observed<Vec<EtcdMember>>) -> impl Iterator<Item = u64> {
+    let listed = members.iter().flatten().map(|member| member.id);
+    status.iter().map(|status| status.member_id).chain(listed)
+}
+
+fn of_endpoints(endpoints: &[EtcdEndpoint]) -> Vec<View<'_>> {
+    endpoints.iter().map(|endpoint| of_endpoint(endpoints, endpoint)).collect()
+}
+
+fn views<'a>(
+    snapshot: &'a Snapshot,
+    external: Option<&'a [EtcdEndpoint]>,
+    talos: &TalosAccess<'a>,
+    machines: &[Machine<'a>],
+) -> Result<Vec<View<'a>>, Unseen> {
+    if let Some(endpoints) = external {
+        return if endpoints.is_empty() { Err(Unseen::NoEndpoint) } else { Ok(of_endpoints(endpoints)) };
+    }
+    match talos {
+        TalosAccess::LeftOut => return Err(Unseen::LeftOut),
+        TalosAccess::Closed(_) => return Err(Unseen::TalosClosed),
+        TalosAccess::Open => {}
+    }
+    let views: Vec<View<'_>> = control_planes(snapshot, machines).map(|node| of_node(snapshot, node)).collect();
+    if views.is_empty() { Err(Unseen::NoControlPlane) } else { Ok(views) }
+}
+
+/// One of `--etcd-endpoints`.
+///
+/// Where another one answers and lists this address as a member's, address and credentials are right: a refused connection, a
+/// frozen server or a wrong certificate is then the member's own fault.
+fn of_endpoint<'a>(endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) -> View<'a> {
+    let member = listed_at(endpoints, &endpoint.address).map(|member| member.id);
+    let mute = mute(endpoint);
+    let own = mute.filter(|kind| member.is_some() && is_own_fault(*kind));
+    let missing = |gap: &'a Gap| if mute.is_some() { Untold::Mute(gap) } else { Untold::Gap(gap) };
+    let status = endpoint.status.as_ref();
+    View {
+        target: Target::new(Kind::Endpoint, endpoint.address.as_str()),
+        node: None,
+        id: status.ok().map(|status| status.member_id).or(member.filter(|_| own.is_some())),
+        status: status.map_err(if own.is_some() { Untold::OwnFault } else { Untold::Gap }),
+        is_down: own == Some(GapKind::ConnectionRefused),
+        members: nonempty(&endpoint.members, missing),
+        alarms: endpoint.alarms.as_deref().map_err(missing),
+    }
+}
+
+/// Why it answers nothing at all.
+fn mute(endpoint: &EtcdEndpoint) -> Option<GapKind> {
+    let EtcdEndpoint { address: _, status, members, alarms } = endpoint;
+    let (status, members, alarms) = (status.as_ref().err()?, members.as_ref().err()?, alarms.as_ref().err()?);
+    (status.kind == members.kind && status.kind == alarms.kind).then_some(status.kind)
+}
+
+/// Seen of the server itself, where silence may be the network's.
+fn is_own_fault(kind: GapKind) -> bool {
+    use GapKind::{ConnectionRefused, NameNotInCertificate, PeerCertificateExpired, TimedOut, UnknownCa};
+    matches!(kind, ConnectionRefused | NameNotInCertificate | PeerCertificateExpired | TimedOut | UnknownCa)
+}
+
+/// The member that the others list with this address for clients.
+pub(crate) fn listed_at<'a>(endpoints: &'a [EtcdEndpoint], address: &str) -> Option<&'a EtcdMember> {
+    let host =
+        |url: &str| url.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let members = endpoints.iter().filter_map(|endpoint| endpoint.members.as_ref().ok()).flatten();
+    let serves = |member: &&EtcdMember| member.client_urls.iter().any(|url| host(url) == host(address));
+    members.into_iter().find(serves)
+}
+
+fn of_node<'a>(snapshot: &'a Snapshot, node: &'a Node) -> View<'a> {
+    let talos = &node.talos;
+    // Whoever answers in this node's place says nothing of its member.
+    let is_own = contact(node).is_some();
+    let runs = tells_healthy(node, "etcd");
+    let untold = |gap: &'a Gap| match gap.kind {
+        GapKind::Forbidden => Untold::Gap(gap),
+        _ if runs => Untold::Gap(gap),
+        _ => Untold::Service,
+    };
+    let own = if is_own { Ok(()) } else { Err(Untold::Machine) };
+    let status = own.and_then(|()| talos.etcd_status.as_ref().map_err(untold));
+    let id = status.ok().map(|status| status.member_id);
+    View {
+        target: node.target(),
+        node: Some(node),
+        id: id.or_else(|| talos.etcd_member_id.as_ref().ok().copied().flatten().filter(|_| is_own)),
+        is_down: matches!(status, Err(Untold::Machine | Untold::Service)) && is_down(snapshot, node),
+        status,
+        members: own.and_then(|()| nonempty(&talos.etcd_members, untold)).map_err(|untold| match untold {
+            Untold::EmptyList if !runs => Untold::Service,
+            untold => untold,
+        }),
+        alarms: own.and_then(|()| talos.etcd_alarms.as_deref().map_err(untold)),
+    }
+}
+
+/// Who says nothing of its etcd may well run it.
+fn is_down(snapshot: &Snapshot, node: &Node) -> bool {
+    match MachineAccess::of(node) {
+        MachineAccess::Other(_) => true,
+        MachineAccess::Open(_) => {
+            node.talos.services.as_ref().is_ok_and(|services| !services.is_empty()) && !tells_healthy(node, "etcd")
+        }
+        MachineAccess::Closed(gap) => {
+            is_seen_lost(node) && (gap.kind == GapKind::Maintenance || !is_served(snapshot, node))
+        }
+    }
+}
+
+/// Its API server answers at its own address and does not miss etcd. So the machine lives, whatever hides it from Talos, and may
+/// well run its etcd: not known to be up, but not down either.
+fn is_served(snapshot: &Snapshot, node: &Node) -> bool {
+    let server = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.servers.get(&node.name));
+    let misses_etcd = |readyz: &Readyz| readyz.failed.iter().any(|part| part.starts_with("etcd"));
+    server.is_some_and(|server| server.as_ref().is_ok_and(|readyz| !misses_etcd(readyz)))
+}
+
+fn nonempty<'a>(
+    members: &'a Observed<Vec<EtcdMember>>,
+    untold: impl Fn(&'a Gap) -> Untold<'a>,
+) -> Result<&'a [EtcdMember], Untold<'a>> {
+    match members {
+        Ok(members) if members.is_empty() => Err(Untold::EmptyList),
+        Ok(members) => Ok(members),
+        Err(gap) => Err(untold(gap)),
+    }
+}
+
+impl<'a> Overview<'a> {
+    fn of(snapshot: &Snapshot, views: Vec<View<'a>>) -> Self {
+        let lists: Vec<&'a [EtcdMember]> = views.iter().filter_map(|view| view.members.ok()).collect();
+        let members = agreed_list(&lists);
+        Self { members, is_split: are_split(&lists), quorum: Quorum::of(snapshot, &views, members), views }
+    }
+}
+
+fn agreed_list<'a>(lists: &[&'a [EtcdMember]]) -> Option<&'a [EtcdMember]> {
+    let ids = |members: &[EtcdMember]| -> BTreeSet<(u64, bool)> {
+        members.iter().map(|member| (member.id, member.is_learner)).collect()
+    };
+    let votes = |list: &[EtcdMember]| lists.iter().filter(|other| ids(other) == ids(list)).count();
+    lists.iter().copied().max_by_key(|list| (votes(list), list.len(), ids(list)))
+}
+
+fn are_split(lists: &[&[EtcdMember]]) -> bool {
+    let share = |one: &[EtcdMember], other: &[EtcdMember]| one.iter().any(|it| other.iter().any(|its| its.id == it.id));
+    lists.iter().any(|one| lists.iter().any(|other| !share(one, other)))
+}
+
+/// The member could be this node's, by its name or the address of its peers.
+pub(crate) fn could_be(member: &EtcdMember, node: &Node) -> bool {
+    (!member.name.is_empty() && member.name == node.name)
+        || member.hosts().iter().any(|host| *host == node.address || node.addresses.contains(host))
+}
+
+/// What is known of the quorum in this round.
+pub(crate) struct Quorum {
+    /// Number of voters.
+    pub(crate) voters: usize,
+    pub(crate) source: VoterSource,
+    /// Voters that answered.
+    pub(crate) up: usize,
+    /// Voters that answered and see a leader.
+    pub(crate) following: usize,
+    /// Voters of which it cannot be told: they are neither seen up nor known to be down.
+    pub(crate) untold: usize,
+    pub(crate) proven: bool,
+    /// An answering voter reports that it has no leader.
+    pub(crate) leaderless: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VoterSource {
+    ThisRound,
+    EarlierRound,
+    /// As many as there are control planes.
+    Assumed,
+}
+
+impl Quorum {
+    fn of(snapshot: &Snapshot, views: &[View<'_>], listed: Option<&[EtcdMember]>) -> Self {
+        let (members, source) = match (listed, &snapshot.memory.etcd_members) {
+            (Some(members), _) => (Some(members), VoterSource::ThisRound),
+            (None, Some(members)) if !members.is_empty() => (Some(members.as_slice()), VoterSource::EarlierRound),
+            _ => (None, VoterSource::Assumed),
+        };
+        let may_vote = |view: &View<'_>| {
+            let learns = view.status.as_ref().is_ok_and(|status| status.is_learner);
+            !learns && members.is_none_or(|members| view.is_voter(members))
+        };
+        let ids = |of: &dyn Fn(&View<'_>) -> bool| -> usize {
+            let distinct: BTreeSet<_> =
+                views.iter().filter(|view| of(view)).map(|view| (view.id, &view.target)).collect();
+            let known: BTreeSet<u64> = distinct.iter().filter_map(|(id, _)| *id).collect();
+            known.len() + distinct.iter().filter(|(id, _)| id.is_none()).count()
+        };
+        let voters = members.map_or(views.len(), |members| {
+            members.iter().filter(|member| !member.is_learner).map(|member| member.id).collect::<BTreeSet<_>>().len()
+        });
+        let answered = |view: &View<'_>| view.status.is_ok() && may_vote(view);
+        let linearizable = views.iter().any(|view| view.members.as_ref().is_ok_and(|members| view.is_voter(members)));
+        let following = ids(&|view| answered(view) && view.sees_leader());
+        let up = ids(&answered);
+        Self {
+            voters,
+            source,
+            up,
+            following,
+            // Behind `--etcd-endpoints` there can be voters that nobody named.
+            untold: if views.iter().all(|view| view.node.is_none()) {
+                voters.saturating_sub(up + seen_down(views, members))
+            } else {
+                ids(&|view| view.status.is_err() && !view.is_down).min(voters.saturating_sub(up))
+            },
+            proven: following > 0 && linearizable,
+            leaderless: views.iter().any(|view| answered(view) && !view.sees_leader()),
+        }
+    }
+
+    /// Voters that have to be up.
+    pub(crate) fn needed(&self) -> usize {
+        self.voters / 2 + 1
+    }
+
+    /// How many more may be lost, with this many up.
+    pub(crate) fn tolerates(&self, up: usize) -> usize {
+        up.saturating_sub(self.needed())
+    }
+
+    /// Seen to be lost, as opposed to not seen.
+    pub(crate) fn is_lost(&self) -> bool {
+        !self.proven && self.leaderless
+    }
+}
+
+/// Voters behind `--etcd-endpoints` that cannot be up.
+fn seen_down(views: &[View<'_>], members: Option<&[EtcdMember]>) -> usize {
+    let is_down = |id: u64| views.iter().any(|view| view.is_down && view.id == Some(id));
+    let voters = members.unwrap_or_default().iter().filter(|member| !member.is_learner);
+    voters.filter(|member| member.has_never_started() || is_down(member.id)).count()
+}

@@ -1,0 +1,172 @@
+//! Do talosconfig and kubeconfig speak of the same cluster?
+
+use std::collections::{HashMap, HashSet};
+
+use super::access::contact;
+use crate::model::CheckId;
+use crate::snapshot::{Endpoint, EtcdMember, GapKind, KubeNode, Kubernetes, Node, Snapshot};
+use crate::text::host;
+
+/// What comparing the machines with the Node objects has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// Only one side is asked.
+    NotCompared,
+    /// There is no list of nodes.
+    NoList,
+    /// No Talos machine answers.
+    NoMachine,
+    Same,
+    Different {
+        talos: Vec<String>,
+        kubernetes: Vec<String>,
+        likeness: Likeness,
+    },
+    Undecided(Undecided),
+}
+
+/// What two clusters have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Likeness {
+    Nothing,
+    /// Some names, at other addresses.
+    Names,
+    /// Some names at the same addresses, and the machines are others.
+    NamesAndAddresses,
+}
+
+/// Why it cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Undecided {
+    EmptyList,
+    /// The machines that both sides name do not answer.
+    CommonAreSilent,
+    /// These have the same names, and Kubernetes tells no address yet.
+    NoAddress(Vec<String>),
+    /// These have the same names at other addresses, and etcd, which may know them, tells none.
+    NoMembers(Vec<String>),
+}
+
+/// Names that are told of many.
+const NAMES: usize = 5;
+
+pub(super) fn compare(snapshot: &Snapshot) -> Identity {
+    let (Some(_), Some(kubernetes)) = (&snapshot.talos, &snapshot.kubernetes) else { return Identity::NotCompared };
+    let Ok(objects) = &kubernetes.nodes else { return Identity::NoList };
+    if objects.is_empty() {
+        return Identity::Undecided(Undecided::EmptyList);
+    }
+    let answers = |node: &&Node| node.is_talos && contact(node).is_some();
+    let seen: Vec<&Node> = snapshot.nodes.iter().filter(answers).collect();
+    if seen.is_empty() {
+        return Identity::NoMachine;
+    }
+    let ids: HashSet<&str> = objects.iter().map(|object| object.machine_id.as_str()).collect();
+    if seen.iter().any(|node| node.machine_ids().any(|id| ids.contains(id.as_str()))) {
+        return Identity::Same;
+    }
+    // No machine is compared with all objects.
+    let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
+    for object in objects {
+        by_name.entry(object.name.to_ascii_lowercase()).or_default().push(object);
+    }
+    let namesakes = |node: &Node| by_name.get(&node.name.to_ascii_lowercase()).into_iter().flatten().copied();
+    let any = |is_it: &dyn Fn(&Node, &KubeNode) -> bool| {
+        seen.iter().any(|node| namesakes(node).any(|object| is_it(node, object)))
+    };
+    // Who has the same name and address in two clusters is told apart by what the machines are.
+    let is_twin = any(&|node, object| object.is_of_a_namesake(&node.name, node.machine_ids()));
+    let told = Told::of(snapshot);
+    let is_at = any(&|node, object| object.is_at(&node.name, told.addresses(node)));
+    if is_at && !is_twin {
+        return Identity::Same;
+    }
+    let same_name = |node: &&&Node| namesakes(node).any(|object| object.name == node.name);
+    let alike = names(seen.iter().filter(same_name).map(|node| node.name.as_str()));
+    // Nodes that no longer answer can be the common ones, and etcd may know the addresses that Kubernetes uses.
+    let is_silent = |node: &Node| node.sources.discovery && node.sources.kubernetes && node.talos.contact.is_err();
+    if alike.is_empty() && snapshot.nodes.iter().any(is_silent) {
+        return Identity::Undecided(Undecided::CommonAreSilent);
+    }
+    // An external cloud provider writes the addresses of a Node some time after its kubelet has registered it.
+    let known: HashSet<&str> = seen.iter().map(|node| node.name.as_str()).collect();
+    let is_bare = |object: &KubeNode| object.addresses.is_empty() && known.contains(object.name.as_str());
+    if !is_twin && objects.iter().any(is_bare) {
+        return Identity::Undecided(Undecided::NoAddress(alike));
+    }
+    if !is_twin && !alike.is_empty() && snapshot.nodes.iter().all(|node| node.talos.etcd_members.is_err()) {
+        return Identity::Undecided(Undecided::NoMembers(alike));
+    }
+    Identity::Different {
+        talos: names(seen.iter().map(|node| node.name.as_str())),
+        kubernetes: names(objects.iter().map(|object| object.name.as_str())),
+        likeness: match is_at {
+            true => Likeness::NamesAndAddresses,
+            false if alike.is_empty() => Likeness::Nothing,
+            false => Likeness::Names,
+        },
+    }
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    names.take(NAMES).map(str::to_owned).collect()
+}
+
+impl Identity {
+    /// What Kubernetes lists is about this cluster, or nobody can say otherwise, or the user vouches for it.
+    pub(crate) fn is_trusted(&self, snapshot: &Snapshot) -> bool {
+        matches!(self, Self::Same | Self::NotCompared) || snapshot.asked.skipped.contains(&CheckId::K8sApiIdentity)
+    }
+
+    /// Kubernetes was seen to be another cluster's, and the user does not vouch for it.
+    pub(crate) fn is_other(&self, snapshot: &Snapshot) -> bool {
+        matches!(self, Self::Different { .. }) && !snapshot.asked.skipped.contains(&CheckId::K8sApiIdentity)
+    }
+}
+
+/// No API server's own certificate verifies, while the endpoint's does, and nothing says that it is another cluster.
+pub(super) fn is_behind_proxy(snapshot: &Snapshot, identity: &Identity) -> bool {
+    let foreign = |kubernetes: &Kubernetes| {
+        let servers = &kubernetes.servers;
+        !servers.is_empty() && servers.values().all(|it| it.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa))
+    };
+    let works = |kubernetes: &Kubernetes| kubernetes.endpoint.as_ref().is_ok_and(|readyz| readyz.status == 200);
+    matches!(identity, Identity::Same | Identity::NotCompared)
+        && snapshot.kubernetes.as_ref().is_some_and(|it| works(it) && foreign(it))
+}
+
+/// The kubelet of this machine has registered this Node: both show the identity that Talos has given to the machine.
+pub(crate) fn is_machine(node: &Node, object: &KubeNode) -> bool {
+    object.is_of_machine(node.machine_ids())
+}
+
+/// What Talos tells of addresses. `Node::addresses` will not do: it holds what Kubernetes says as well, under the same name.
+struct Told<'a> {
+    endpoints: HashMap<&'a str, Vec<&'a Endpoint>>,
+    members: HashMap<u64, Vec<&'a EtcdMember>>,
+}
+
+impl<'a> Told<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let mut told = Self { endpoints: HashMap::new(), members: HashMap::new() };
+        for endpoint in snapshot.talos.iter().flat_map(|talos| &talos.endpoints) {
+            if let Ok(Some(name)) = &endpoint.nodename {
+                told.endpoints.entry(name).or_default().push(endpoint);
+            }
+        }
+        for member in snapshot.nodes.iter().flat_map(|any| &any.talos.etcd_members).flatten() {
+            told.members.entry(member.id).or_default().push(member);
+        }
+        told
+    }
+
+    /// Those of this machine.
+    fn addresses<'b>(&'b self, node: &'b Node) -> impl Iterator<Item = &'b str> {
+        let contact = node.talos.contact.iter().map(|contact| contact.address.as_str());
+        let own = self.endpoints.get(node.name.as_str()).into_iter().flatten();
+        let id = node.talos.etcd_member_id.as_ref().ok().copied().flatten();
+        let members = id.and_then(|id| self.members.get(&id)).into_iter().flatten();
+        let urls = members.flat_map(|member| member.peer_urls.iter().chain(&member.client_urls));
+        contact.chain(own.map(|endpoint| host(&endpoint.address))).chain(urls.map(|url| host(url)))
+    }
+}

@@ -1,0 +1,115 @@
+//! From facts to what they mean, once a round and before anything is judged: what stands before a fact, whose cluster a list is
+//! of, which machines count, whether etcd stands, and what the control planes run.
+//!
+//! Nothing here is said to people. What several judges need is a field, made once, in the order that [`Assessment::of`] shows.
+
+mod access;
+mod certificate;
+pub(crate) mod components;
+pub(crate) mod etcd;
+mod identity;
+mod population;
+pub(crate) mod servers;
+pub(crate) mod workloads;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Deref;
+
+pub(crate) use access::{KubernetesAccess, MachineAccess, TalosAccess, contact, service, tells_healthy};
+pub(crate) use certificate::{Fault, ends_soon, faults, is_unusable};
+pub(crate) use identity::{Identity, Likeness, Undecided};
+pub(crate) use population::{
+    Excluded, Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older,
+    is_seen_lost, kubelet_is_bad, talos_version,
+};
+
+use crate::snapshot::{KubeNode, Kubernetes, Node, Observed, Snapshot};
+use components::Components;
+use etcd::Etcd;
+use servers::Server;
+
+/// A round's facts, and what they mean. Every judge sees this and nothing else.
+pub(crate) struct Assessment<'a> {
+    snapshot: &'a Snapshot,
+    pub(crate) talos_access: TalosAccess<'a>,
+    pub(crate) kubernetes_access: KubernetesAccess<'a>,
+    pub(crate) identity: Identity,
+    /// Kubernetes, where its lists are known to be about our cluster.
+    own_kubernetes: Option<&'a Kubernetes>,
+    /// No API server's own certificate verifies, while that of the endpoint does.
+    pub(crate) behind_proxy: bool,
+    /// As the nodes of the snapshot.
+    machines: Vec<Machine<'a>>,
+    by_name: HashMap<&'a str, usize>,
+    /// Some machine runs Talos.
+    has_talos: bool,
+    pub(crate) etcd: Etcd<'a>,
+    /// Pods that were restarted between two rounds: how often since the previous one, and in total.
+    pub(crate) restarted: BTreeMap<String, (u32, u32)>,
+    components: Components<'a>,
+    /// By node name, of each control plane.
+    servers: HashMap<&'a str, Server<'a>>,
+}
+
+impl<'a> Assessment<'a> {
+    pub(crate) fn of(snapshot: &'a Snapshot) -> Self {
+        let talos_access = access::talos(snapshot);
+        let kubernetes_access = access::kubernetes(snapshot);
+        let identity = identity::compare(snapshot);
+        let own_kubernetes = match kubernetes_access {
+            KubernetesAccess::Open(kubernetes) if identity.is_trusted(snapshot) => Some(kubernetes),
+            _ => None,
+        };
+        let behind_proxy = identity::is_behind_proxy(snapshot, &identity);
+        let machines = population::machines(snapshot, &talos_access, &identity, own_kubernetes);
+        let etcd = Etcd::of(snapshot, &talos_access, &machines);
+        let by_name = snapshot.nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
+        let mut assessment = Self {
+            snapshot,
+            talos_access,
+            kubernetes_access,
+            identity,
+            own_kubernetes,
+            behind_proxy,
+            machines,
+            by_name,
+            has_talos: snapshot.nodes.iter().any(|node| node.is_talos),
+            etcd,
+            restarted: snapshot.memory.restarted(snapshot),
+            components: Components::default(),
+            servers: HashMap::new(),
+        };
+        assessment.components = Components::of(&assessment);
+        assessment.servers = servers::of(&assessment);
+        assessment
+    }
+
+    /// A list that is there, and known to be about our cluster.
+    pub(crate) fn list<T>(&self, fact: impl Fn(&'a Kubernetes) -> &'a Observed<T>) -> Option<&'a T> {
+        fact(self.own_kubernetes?).as_ref().ok()
+    }
+
+    /// What is known of a machine of the population.
+    pub(crate) fn machine(&self, node: &Node) -> &Machine<'a> {
+        &self.machines[self.by_name[node.name.as_str()]]
+    }
+
+    /// The machine of this name.
+    pub(crate) fn node(&self, name: &str) -> Option<&'a Node> {
+        self.by_name.get(name).map(|at| &self.snapshot.nodes[*at])
+    }
+
+    /// The Node object of a machine, whosever cluster the list is of.
+    pub(crate) fn object(&self, node: &Node) -> Option<&'a KubeNode> {
+        self.machine(node).object
+    }
+}
+
+/// Facts are read as they are.
+impl Deref for Assessment<'_> {
+    type Target = Snapshot;
+
+    fn deref(&self) -> &Snapshot {
+        self.snapshot
+    }
+}

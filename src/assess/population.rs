@@ -1,0 +1,349 @@
+//! Which of the machines that some source names count, and what is known of each.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use super::access::{MachineAccess, TalosAccess, contact, service};
+use super::identity::{Identity, is_machine};
+use super::workloads::{is_alive, says_ready};
+use crate::model::{CheckId, Role};
+use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Node, Service, Snapshot};
+use crate::text::version;
+
+/// Why a machine is listed and not judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excluded {
+    Leaving,
+    /// Outside of `--nodes`.
+    OutOfScope,
+    /// With node flags, they are the population; whoever else was found is only listed.
+    OutsideFlags,
+    /// Known to discovery alone, and gone.
+    StaleDiscoveryMember,
+}
+
+/// One machine of the population.
+pub(crate) struct Machine<'a> {
+    pub(crate) excluded: Option<Excluded>,
+    /// A Kubernetes node that runs another system: nobody else names it, and its Node object says so.
+    pub(crate) is_foreign: bool,
+    /// Talos works, and this machine does not answer it: it is down or cut off.
+    pub(crate) is_lost: bool,
+    pub(crate) is_stale_discovery_member: bool,
+    /// Known to Kubernetes alone, and gone.
+    pub(crate) is_stale_node_object: bool,
+    /// It has a Node object, and neither that nor anybody else calls it a Talos machine.
+    pub(crate) runs_another: bool,
+    /// Its Node object.
+    pub(crate) object: Option<&'a KubeNode>,
+    /// The kubelet behind that object lives: it has renewed its lease. Nothing is known of it where the leases are not, or where
+    /// they may be another cluster's.
+    pub(crate) renews_lease: bool,
+}
+
+impl Machine<'_> {
+    /// Kubernetes says that it is ready, and its kubelet lives.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.renews_lease && self.object.is_some_and(says_ready)
+    }
+}
+
+pub(super) fn machines<'a>(
+    snapshot: &'a Snapshot,
+    talos: &TalosAccess<'a>,
+    identity: &Identity,
+    own_kubernetes: Option<&'a Kubernetes>,
+) -> Vec<Machine<'a>> {
+    let listed = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
+    let objects = Objects::of(snapshot, listed.map_or(&[], Vec::as_slice));
+    let removed = Removed::of(snapshot, listed, identity);
+    let leases = own_kubernetes.and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
+    let renews_lease = |object: &KubeNode| {
+        leases.is_some_and(|leases| leases.by_name.get(&object.name).is_some_and(|lease| is_alive(lease, leases.date)))
+    };
+    let machine = |node: &'a Node| {
+        // A Node of this name that says that it runs Talos makes it a Talos machine. What poses as a node, such as kwok's and virtual
+        // kubelets, may name no system at all.
+        let runs_another = !node.is_talos && objects.by_name.contains_key(node.name.as_str());
+        let is_foreign = runs_another && !is_named_as_talos(node);
+        let is_stale_discovery_member = removed.has(node);
+        let object = objects.of_machine(node);
+        Machine {
+            excluded: excluded(snapshot, node, is_stale_discovery_member),
+            is_foreign,
+            is_lost: is_lost(talos, node),
+            is_stale_discovery_member,
+            is_stale_node_object: !is_foreign && is_stale_node_object(snapshot, node, &objects),
+            runs_another,
+            object,
+            renews_lease: object.is_some_and(renews_lease),
+        }
+    };
+    snapshot.nodes.iter().map(machine).collect()
+}
+
+fn excluded(snapshot: &Snapshot, node: &Node, is_stale: bool) -> Option<Excluded> {
+    if node.leaving {
+        Some(Excluded::Leaving)
+    } else if node.out_of_scope {
+        Some(Excluded::OutOfScope)
+    } else if is_outside_flags(snapshot, node) {
+        Some(Excluded::OutsideFlags)
+    } else {
+        is_stale.then_some(Excluded::StaleDiscoveryMember)
+    }
+}
+
+fn is_named_as_talos(node: &Node) -> bool {
+    let sources = node.sources;
+    node.is_talos || sources.discovery || sources.etcd || sources.flags || sources.talosconfig
+}
+
+fn is_lost(talos: &TalosAccess<'_>, node: &Node) -> bool {
+    match (talos, MachineAccess::of(node)) {
+        (TalosAccess::Open, MachineAccess::Closed(gap)) => gap.kind != GapKind::NoForwarding,
+        (TalosAccess::Open, MachineAccess::Other(_)) => true,
+        _ => false,
+    }
+}
+
+/// Node objects, so that no machine is compared with all of them.
+struct Objects<'a> {
+    /// The machines themselves.
+    nodes: HashMap<&'a str, &'a Node>,
+    by_name: HashMap<&'a str, &'a KubeNode>,
+    /// Those that no machine is named like, by id and by address: the first of each, with its place.
+    by_id: HashMap<&'a str, (usize, &'a KubeNode)>,
+    by_address: HashMap<&'a str, (usize, &'a KubeNode)>,
+}
+
+impl<'a> Objects<'a> {
+    fn of(snapshot: &'a Snapshot, objects: &'a [KubeNode]) -> Self {
+        // The first of a name counts.
+        let by_name = objects.iter().rev().map(|object| (object.name.as_str(), object)).collect();
+        let nodes: HashMap<_, _> = snapshot.nodes.iter().rev().map(|node| (node.name.as_str(), node)).collect();
+        let (mut by_id, mut by_address) = (HashMap::new(), HashMap::new());
+        for found in objects.iter().enumerate().filter(|(_, object)| !nodes.contains_key(object.name.as_str())) {
+            by_id.entry(found.1.machine_id.as_str()).or_insert(found);
+            for address in &found.1.addresses {
+                by_address.entry(address.as_str()).or_insert(found);
+            }
+        }
+        Self { nodes, by_name, by_id, by_address }
+    }
+
+    /// By name, else by id or by an address. Machines can share an address (a virtual IP, a NAT's), so an object that is
+    /// another machine's by name is not this one's as well.
+    fn of_machine(&self, node: &Node) -> Option<&'a KubeNode> {
+        let by_id = || node.machine_ids().filter_map(|id| self.by_id.get(id.as_str())).min_by_key(|(at, _)| at);
+        let by_address =
+            || node.addresses.iter().filter_map(|it| self.by_address.get(it.as_str())).min_by_key(|(at, _)| at);
+        let other = || by_id().or_else(by_address).map(|(_, object)| *object);
+        self.by_name.get(node.name.as_str()).copied().or_else(other)
+    }
+}
+
+/// Discovery lists a machine for up to half an hour after it is gone. To call it that takes proof: Kubernetes and etcd were
+/// both read and do not know it, the expected numbers are met without it, and it has not answered in this run.
+struct Removed<'a> {
+    snapshot: &'a Snapshot,
+    /// Names and addresses of Node objects and of etcd members.
+    known: HashSet<Cow<'a, str>>,
+    is_possible: bool,
+    /// Every control plane that others than discovery know was asked for its members, and told them.
+    members_are_complete: bool,
+}
+
+impl<'a> Removed<'a> {
+    fn of(snapshot: &'a Snapshot, objects: Option<&'a Vec<KubeNode>>, identity: &Identity) -> Self {
+        let members: Vec<_> = snapshot.nodes.iter().flat_map(|node| node.talos.etcd_members.iter().flatten()).collect();
+        // Another cluster's Kubernetes knows none of our nodes, which proves nothing about this one.
+        let objects = objects.map_or(&[][..], Vec::as_slice);
+        let is_read = !objects.is_empty() && !members.is_empty();
+        let is_possible = *identity == Identity::Same && is_read && expected_numbers_are_met(snapshot);
+        let mut others = snapshot.control_planes().filter(|node| !is_discovery_only(node));
+        let members_are_complete = others.all(|node| node.talos.etcd_members.as_ref().is_ok_and(|it| !it.is_empty()));
+        let of_objects = objects.iter().flat_map(|it| it.addresses.iter().chain([&it.name])).map(Cow::from);
+        let hosts = members.iter().flat_map(|it| it.hosts()).map(Cow::from);
+        let of_members = members.iter().map(|it| Cow::from(&it.name)).chain(hosts);
+        Self { snapshot, known: of_objects.chain(of_members).collect(), is_possible, members_are_complete }
+    }
+
+    fn has(&self, node: &Node) -> bool {
+        self.is_possible
+            && is_discovery_only(node)
+            // What runs etcd and Kubernetes for all others is not called gone as long as anything speaks against it.
+            && (node.role == Role::Worker || (self.members_are_complete && !lives(self.snapshot, node)))
+            && !self.snapshot.memory.answered.contains(&node.name)
+            && !node.addresses.iter().chain([&node.name]).any(|known| self.known.contains(known.as_str()))
+    }
+}
+
+/// A machine that does not answer for itself on the Talos API has shown that it is there.
+fn lives(snapshot: &Snapshot, node: &Node) -> bool {
+    let server = snapshot.kubernetes.iter().find_map(|kubernetes| kubernetes.servers.get(&node.name));
+    let refuses = |gap: &Gap| gap.kind == GapKind::Maintenance || gap.is_refused_certificate();
+    server.is_some_and(Result::is_ok)
+        || node.talos.kubelet_certificate.is_ok()
+        || node.talos.contact.as_ref().is_err_and(refuses)
+        || !is_seen_lost(node)
+}
+
+fn is_discovery_only(node: &Node) -> bool {
+    let sources = node.sources;
+    let others = sources.kubernetes || sources.etcd || sources.flags || sources.talosconfig;
+    sources.discovery && !others && node.talos.contact.is_err()
+}
+
+fn expected_numbers_are_met(snapshot: &Snapshot) -> bool {
+    let counted = |role| {
+        snapshot.nodes.iter().filter(|node| node.role == role && !node.leaving && !is_discovery_only(node)).count()
+    };
+    let met = |expected: Option<usize>, role| expected.is_none_or(|expected| expected == counted(role));
+    met(snapshot.asked.expect_control_planes, Role::ControlPlane) && met(snapshot.asked.expect_workers, Role::Worker)
+}
+
+/// With node flags, they are the population; whoever else was found is only listed.
+fn is_outside_flags(snapshot: &Snapshot, node: &Node) -> bool {
+    let asked = &snapshot.asked;
+    let given = !asked.control_plane_nodes.is_empty() || !asked.worker_nodes.is_empty();
+    given && !node.sources.flags
+}
+
+fn discovery_is_on(snapshot: &Snapshot) -> bool {
+    snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0))
+}
+
+/// Whether anybody else than Kubernetes names it. An address of the talosconfig at which another machine answers is that one's.
+pub(crate) fn is_named_elsewhere(node: &Node) -> bool {
+    let sources = node.sources;
+    let is_others = matches!(MachineAccess::of(node), MachineAccess::Other(_));
+    sources.discovery || sources.etcd || sources.flags || (sources.talosconfig && !is_others)
+}
+
+/// A Node object whose machine discovery has forgotten: nobody answers at its address, or a machine that discovery knows, while
+/// Kubernetes does not call this one ready.
+fn is_stale_node_object(snapshot: &Snapshot, node: &Node, objects: &Objects<'_>) -> bool {
+    let is_gone = || match MachineAccess::of(node) {
+        MachineAccess::Closed(_) => true,
+        MachineAccess::Other(other) => {
+            objects.nodes.get(other).is_some_and(|other| other.sources.discovery)
+                && !objects.by_name.get(node.name.as_str()).is_some_and(|object| says_ready(object))
+        }
+        MachineAccess::Open(_) => false,
+    };
+    node.sources.kubernetes && discovery_is_on(snapshot) && !is_named_elsewhere(node) && is_gone()
+}
+
+pub(super) fn control_planes<'a>(snapshot: &'a Snapshot, machines: &[Machine<'_>]) -> impl Iterator<Item = &'a Node> {
+    let counts = |(node, machine): &(&Node, &Machine<'_>)| {
+        node.role == Role::ControlPlane && !node.leaving && !machine.is_stale_discovery_member
+    };
+    snapshot.nodes.iter().zip(machines).filter(counts).map(|(node, _)| node)
+}
+
+impl<'a> super::Assessment<'a> {
+    /// Whether discovery tells which machines there are. Where it is off, nobody can tell that it misses one.
+    pub(crate) fn discovery_is_on(&self) -> bool {
+        discovery_is_on(self.snapshot)
+    }
+
+    /// Control planes of the population: neither being removed, nor gone and listed by discovery alone.
+    pub(crate) fn control_planes(&self) -> impl Iterator<Item = &'a Node> {
+        control_planes(self.snapshot, &self.machines)
+    }
+
+    /// The user said which nodes there should be, or how many.
+    pub(crate) fn is_stated(&self) -> bool {
+        let asked = &self.asked;
+        !asked.control_plane_nodes.is_empty()
+            || !asked.worker_nodes.is_empty()
+            || asked.expect_control_planes.is_some()
+            || asked.expect_workers.is_some()
+    }
+
+    pub(crate) fn is_outside_flags(&self, node: &Node) -> bool {
+        is_outside_flags(self.snapshot, node)
+    }
+
+    /// A guest of a Talos cluster: of it, only whether it is ready is judged. In a cluster without Talos machines nobody is a guest.
+    pub(crate) fn is_guest(&self, node: &Node) -> bool {
+        let is_one = !node.sources.flags && self.machine(node).runs_another;
+        is_one && self.has_talos
+    }
+
+    /// The machine calls itself otherwise than its kubelet has registered.
+    pub(crate) fn has_another_name(&self, node: &Node) -> bool {
+        let is_misnamed = |object: &KubeNode| is_machine(node, object) && !object.name.eq_ignore_ascii_case(&node.name);
+        self.identity.is_trusted(self) && self.object(node).is_some_and(is_misnamed)
+    }
+
+    /// What the kubelet of this machine has said may be old: Talos was asked and did not say that it is well. Unless the user
+    /// has switched that check off.
+    pub(crate) fn kubelet_is_doubtful(&self, node: &Node) -> bool {
+        kubelet_is_bad(node) && !self.asked.skipped.contains(&CheckId::TalosNodesKubelet)
+    }
+
+    /// What Kubernetes says of this machine's pods is as old as its kubelet's last word: on a machine that has just died they stay
+    /// ready for a while. Unless the user has switched off the check that tells.
+    pub(crate) fn kubelet_is_silent(&self, node: &Node) -> bool {
+        !self.machine(node).renews_lease && !self.asked.skipped.contains(&CheckId::K8sNodesReady)
+    }
+}
+
+/// The version of Talos that the machine itself has told.
+pub(crate) fn talos_version(node: &Node) -> Option<(u32, u32, u32)> {
+    version::numbers(&contact(node)?.version.tag)
+}
+
+/// Talos runs in a container, on a kernel, memory and disks of somebody else's.
+pub(crate) fn is_container(node: &Node) -> bool {
+    contact(node).is_some_and(|contact| contact.version.mode == "container")
+}
+
+/// Talos of this machine is older than `version`. One that tells no version is taken for new.
+pub(crate) fn is_older(node: &Node, version: (u32, u32, u32)) -> bool {
+    talos_version(node).is_some_and(|numbers| numbers < version)
+}
+
+/// Talos was asked and did not say that the kubelet is well.
+pub(crate) fn kubelet_is_bad(node: &Node) -> bool {
+    match &node.talos.services {
+        Ok(_) => !service(node, "kubelet").is_some_and(Service::is_healthy),
+        Err(gap) => gap.kind != GapKind::NotAsked,
+    }
+}
+
+/// The machine is on its way down or to another version, and stops its services on purpose.
+pub(crate) fn is_going_down(node: &Node) -> bool {
+    let status = node.talos.machine_status.as_ref().ok().and_then(Option::as_ref);
+    status.is_some_and(|status| !matches!(status.stage.as_str(), "running" | "booting"))
+}
+
+/// Talos was asked and did not say that etcd is well.
+pub(crate) fn etcd_is_bad(node: &Node) -> bool {
+    node.talos.services.is_ok() && !service(node, "etcd").is_some_and(Service::is_healthy)
+}
+
+/// Whether Kubernetes runs on this machine; `None` if it has not told. Before Talos 1.14 it always does, and a machine that
+/// lists no kubelet has not got so far.
+pub(crate) fn has_kubernetes(node: &Node) -> Option<bool> {
+    let always = talos_version(node).is_some_and(|version| version < (1, 14, 0));
+    if always || matches!(node.talos.nodename, Ok(Some(_))) || service(node, "kubelet").is_some() {
+        return Some(true);
+    }
+    let listed = node.talos.services.as_ref().is_ok_and(|services| !services.is_empty());
+    (node.talos.nodename.is_ok() && listed).then_some(false)
+}
+
+/// The machine does not answer, and that says something of the machine: the endpoint works, so its word that it does not get
+/// through, and silence, are the machine's.
+pub(crate) fn is_seen_lost(node: &Node) -> bool {
+    use GapKind::{Maintenance, NodeUnreachable, NotAsked, TimedOut};
+    node.talos.contact.as_ref().is_err_and(|gap| match gap.kind {
+        NodeUnreachable | TimedOut | Maintenance => true,
+        // It has registered without an address at which it could be asked.
+        NotAsked => node.addresses.is_empty(),
+        _ => false,
+    })
+}

@@ -1,0 +1,135 @@
+//! The API servers: the endpoint that stands for all, and each control plane's own.
+
+use std::collections::HashMap;
+
+use super::Assessment;
+use super::workloads::{LEASE_LASTS, was_renewed};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Lease, Leases, Node, Readyz, ServiceEndpoint};
+
+/// A control plane's own API server.
+#[derive(Clone, Copy)]
+pub(crate) enum Server<'a> {
+    NotAsked,
+    Ready,
+    /// An answer that is not a plain 200.
+    NotReady(&'a Readyz),
+    /// No answer, as none of its machine, which is down or cut off.
+    Lost(&'a Gap),
+    /// It was not seen from here, but by others.
+    AliveBy(Sign, &'a Gap),
+    /// Nothing listens at its port, and its lease does not move.
+    Refused(&'a Gap),
+    /// The way to it is closed, and nobody else has seen it.
+    OutOfReach {
+        gap: &'a Gap,
+        has_lease: bool,
+    },
+    /// No answer, for another reason.
+    Unanswered(&'a Gap),
+}
+
+/// What shows that a server lives which cannot be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// It renews its lease.
+    Lease,
+    /// It is among the endpoints of the Service default/kubernetes.
+    Endpoints,
+}
+
+pub(super) fn of<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, Server<'a>> {
+    let of = |kubernetes, node: &'a Node| (node.name.as_str(), server(cluster, kubernetes, node));
+    let kubernetes = cluster.snapshot.kubernetes.iter();
+    kubernetes.flat_map(|it| cluster.control_planes().map(move |node| of(it, node))).collect()
+}
+
+fn server<'a>(cluster: &Assessment<'a>, kubernetes: &'a Kubernetes, node: &Node) -> Server<'a> {
+    let gap = match kubernetes.servers.get(&node.name) {
+        None => return Server::NotAsked,
+        Some(Ok(readyz)) if is_ready(readyz) => return Server::Ready,
+        Some(Ok(readyz)) => return Server::NotReady(readyz),
+        Some(Err(gap)) => gap,
+    };
+    let is_lost = cluster.machine(node).is_lost;
+    match gap.kind {
+        GapKind::TimedOut if is_lost => Server::Lost(gap),
+        kind if is_closed(kind) && is_lost => Server::Lost(gap),
+        kind if is_closed(kind) => indirectly(cluster, node, gap),
+        GapKind::UnknownCa if cluster.behind_proxy => indirectly(cluster, node, gap),
+        _ => Server::Unanswered(gap),
+    }
+}
+
+/// A plain 200: one with failing lines contradicts itself.
+pub(crate) fn is_ready(readyz: &Readyz) -> bool {
+    readyz.status == 200 && readyz.failed.is_empty()
+}
+
+/// The endpoint was asked and did not say that it is ready.
+pub(crate) fn endpoint_is_down(kubernetes: &Kubernetes) -> bool {
+    let asked = !kubernetes.endpoint.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);
+    let ready = kubernetes.endpoint.as_ref().is_ok_and(|readyz| readyz.status == 200);
+    asked && !ready
+}
+
+/// The server was not seen, because nothing listens or the way to it is closed: no evidence of how it is.
+pub(crate) fn is_closed(kind: GapKind) -> bool {
+    use GapKind::{ConnectTimedOut, ConnectionRefused, NameNotFound, NoRoute, NodeUnreachable, Proxy};
+    matches!(kind, ConnectionRefused | NoRoute | ConnectTimedOut | NameNotFound | NodeUnreachable | Proxy)
+}
+
+/// Life that others have seen.
+fn indirectly<'a>(cluster: &Assessment<'a>, node: &Node, gap: &'a Gap) -> Server<'a> {
+    // A fresh lease may belong to a server that has just died; one that moves does not.
+    let refused = gap.kind == GapKind::ConnectionRefused;
+    let leases = cluster.list(|kubernetes| &kubernetes.system_leases);
+    let renews = |leases: &Leases| {
+        let date = leases.date.filter(|_| !refused);
+        // An API server claims an hour for its lease, and renews it every 10 s.
+        leases_of(leases, node).any(|lease| was_renewed(lease, date, LEASE_LASTS))
+    };
+    let serves = |endpoints: &Vec<ServiceEndpoint>| {
+        let has = |endpoint: &ServiceEndpoint| endpoint.addresses.iter().any(|it| node.addresses.contains(it));
+        endpoints.iter().any(|endpoint| endpoint.ready && has(endpoint))
+    };
+    if leases.is_some_and(renews) {
+        Server::AliveBy(Sign::Lease, gap)
+    } else if refused {
+        Server::Refused(gap)
+    } else if cluster.list(|kubernetes| &kubernetes.api_endpoints).is_some_and(serves) {
+        Server::AliveBy(Sign::Endpoints, gap)
+    } else {
+        let has_lease = leases.is_some_and(|leases| leases_of(leases, node).next().is_some());
+        Server::OutOfReach { gap, has_lease }
+    }
+}
+
+/// The identity leases of this node's API server, those of former processes included.
+pub(crate) fn leases_of<'a>(leases: &'a Leases, node: &Node) -> impl Iterator<Item = &'a Lease> {
+    let of_api_servers = leases.by_name.iter().filter(|(name, _)| name.starts_with("apiserver-"));
+    of_api_servers.map(|(_, lease)| lease).filter(move |lease| lease.hostname.as_deref() == Some(node.name.as_str()))
+}
+
+impl<'a> Assessment<'a> {
+    /// The API server of a control plane.
+    pub(crate) fn server(&self, node: &Node) -> Server<'a> {
+        self.servers.get(node.name.as_str()).copied().unwrap_or(Server::NotAsked)
+    }
+
+    /// Each was seen to be ready at its own address.
+    pub(crate) fn servers_are_all_ready(&self) -> bool {
+        self.servers.values().all(|server| matches!(server, Server::Ready))
+    }
+
+    /// Some API server answers at its own address: the way to it is open from here.
+    pub(crate) fn some_server_is_reached(&self) -> bool {
+        self.servers.values().any(|server| matches!(server, Server::Ready | Server::NotReady(_)))
+    }
+
+    /// The address of the endpoint that everybody uses.
+    pub(crate) fn endpoint_address(&self, kubernetes: &Kubernetes) -> String {
+        let configured = || kubernetes.credentials.as_ref().map(|credentials| credentials.server.clone()).ok();
+        let answered = kubernetes.endpoint.as_ref().map(|readyz| readyz.server.clone()).ok();
+        answered.or_else(|| self.asked.k8s_endpoint.clone()).or_else(configured).unwrap_or_default()
+    }
+}

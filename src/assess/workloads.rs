@@ -1,0 +1,121 @@
+//! What leases and pods show of those behind them.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::snapshot::{ContainerState, KubeNode, Lease, Node, Pod, PodState};
+
+/// Time after which a lease that names none, or that was not renewed, no longer shows that its holder lives: a kubelet's, as
+/// Kubernetes sets it up.
+pub(crate) const LEASE_LASTS: Duration = Duration::from_secs(40);
+
+/// No lease is believed for longer, whatever it says of itself.
+const LEASE_LASTS_AT_MOST: Duration = Duration::from_secs(300);
+
+/// A kubelet starts a container at once again that has run for this long: what crashed before is history.
+const BACK_OFF_ENDS: SignedDuration = SignedDuration::from_mins(10);
+
+/// For a lease that looks stale: long enough for a live holder to renew it.
+pub(crate) const RENEWAL: Duration = Duration::from_secs(11);
+
+/// What has not become ready in this time does not by itself.
+pub(crate) const STUCK: Duration = Duration::from_secs(300);
+/// It was renewed within the time that it is good for.
+pub(crate) fn is_alive(lease: &Lease, date: Option<Timestamp>) -> bool {
+    was_renewed(lease, date, lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST)))
+}
+
+/// Two samples show that it was renewed a short while ago, or so it says by the server's own clock. A holder's clock that runs
+/// ahead proves nothing.
+pub(crate) fn was_renewed(lease: &Lease, date: Option<Timestamp>, within: Duration) -> bool {
+    let lately =
+        |renewed: Timestamp, date: Timestamp| date.as_second().abs_diff(renewed.as_second()) <= within.as_secs();
+    lease.moved_within.is_some_and(|moved| moved <= within)
+        || lease.renewed.zip(date).is_some_and(|(renewed, date)| lately(renewed, date))
+}
+
+/// Two samples show that it was renewed a short while ago. That it was renewed at some time in a long pause says nothing of now.
+pub(crate) fn has_moved(lease: &Lease) -> bool {
+    was_renewed(lease, None, LEASE_LASTS)
+}
+
+/// Kubernetes says that the node is ready, without regard to how old that is.
+pub(crate) fn says_ready(object: &KubeNode) -> bool {
+    object.condition("Ready").is_some_and(|condition| condition.status == "True")
+}
+
+/// The mirror pod of a static pod.
+pub(crate) fn mirror_pod<'a>(pods: &'a [Pod], node: &Node, component: &str) -> Option<&'a Pod> {
+    let name = format!("{component}-{}", node.name);
+    pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node.name.as_str())).find(|pod| {
+        pod.name == name
+            || ["component", "k8s-app"].iter().any(|key| pod.labels.get(*key).is_some_and(|v| v == component))
+    })
+}
+
+/// It runs and is ready. The phase alone says nothing: pods of dead nodes and crashing ones are `Running`.
+pub(crate) fn is_well(state: &PodState) -> bool {
+    state.ready == Some(true) && state.phase == "Running"
+}
+
+/// Of two words on one pod, the worse.
+pub(crate) fn worse<'a>(one: &'a PodState, other: Option<&'a PodState>) -> &'a PodState {
+    other.filter(|other| is_well(one) && !is_well(other)).unwrap_or(one)
+}
+
+/// It has done its work, and was meant to end.
+pub(crate) fn has_completed(state: &PodState) -> bool {
+    let is_undone = |it: &ContainerState| it.running || it.exit_code.is_some_and(|code| code != 0);
+    state.phase == "Succeeded" && !state.containers.iter().any(is_undone)
+}
+
+/// What keeps a pod from being well, in words. `now`: whether its last crash has anything to do with it.
+pub(crate) fn trouble(state: &PodState, now: Timestamp) -> Option<Trouble> {
+    if is_well(state) {
+        return None;
+    }
+    let crashing = state.containers.iter().find(|container| {
+        let lately = container.finished.is_some_and(|at| now.duration_since(at) <= BACK_OFF_ENDS);
+        let failed = lately && container.exit_code.is_some_and(|code| code != 0);
+        container.waiting_reason.as_deref() == Some("CrashLoopBackOff")
+            || (!container.ready
+                && failed
+                && (container.restarts > 1 || (container.restarts > 0 && !container.running)))
+    });
+    let shown = crashing.or_else(|| state.containers.iter().find(|container| !container.ready));
+    let mut words = Vec::new();
+    if let Some(container) = shown {
+        let doing = match &container.waiting_reason {
+            Some(reason) => reason.as_str(),
+            None if container.running => "running, not ready",
+            None => container.termination_reason.as_deref().unwrap_or("not running"),
+        };
+        words.push(format!("container {}: {doing}", container.name));
+        words.extend(container.exit_code.map(|code| format!("exit code {code}")));
+        match container.restarts {
+            0 => {}
+            1 => words.push("1 restart".to_owned()),
+            n => words.push(format!("{n} restarts")),
+        }
+        // How long the kubelet waits until it tries again says nothing more.
+        let waits = container.waiting_message.as_ref().filter(|_| crashing.is_none());
+        words.extend(container.termination_message.as_ref().or(waits).cloned());
+    } else {
+        let phase = if state.phase.is_empty() { "no phase" } else { state.phase.as_str() };
+        let ready = if state.ready.is_none() { "no Ready condition" } else { "not ready" };
+        words.push(format!("{phase}, {ready}"));
+    }
+    // The kubelet's summary names the container that is named already.
+    let repeats = shown.is_some() && state.message.starts_with("containers with unready status");
+    if !state.message.is_empty() && !repeats {
+        words.push(state.message.clone());
+    }
+    Some(Trouble { crash_looping: crashing.is_some(), words: words.join(", ") })
+}
+
+/// Why a pod is not ready.
+pub(crate) struct Trouble {
+    pub(crate) crash_looping: bool,
+    pub(crate) words: String,
+}

@@ -1,0 +1,277 @@
+//! What each etcd member tells of itself: space, lag, version.
+
+use crate::model::CheckId;
+use std::time::Duration;
+
+use crate::model::Status;
+use crate::snapshot::{EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, GapKind, RaftProgress, Snapshot};
+use crate::testing::fixture::{CONTROL_PLANES, etcd_status, gap, healthy, member};
+use crate::testing::judged::{judge, observed, status, wrong};
+
+const GIB: u64 = 1 << 30;
+
+/// The fixture with another status of `cp-2`'s member.
+fn with(change: impl FnOnce(&mut EtcdStatus)) -> Snapshot {
+    let mut snapshot = healthy();
+    change(snapshot.etcd_status_mut("cp-2"));
+    snapshot
+}
+
+fn filled(percent: u64, quota: Option<i64>) -> Snapshot {
+    let mut snapshot = with(|status| {
+        status.db_size = 2 * GIB * percent / 100;
+        status.db_size_in_use = status.db_size;
+    });
+    snapshot.talos_of("cp-2").etcd_spec = Ok(Some(EtcdSpec { quota }));
+    snapshot
+}
+
+/// The fixture's etcd, asked directly.
+fn external(change: impl Fn(&mut EtcdStatus)) -> Snapshot {
+    let mut snapshot = healthy();
+    let endpoint = |index: usize| {
+        let mut status = etcd_status(index);
+        change(&mut status);
+        let address = format!("https://10.0.0.{}:2379", index + 1);
+        EtcdEndpoint { address, status: Ok(status), members: Ok((0..3).map(member).collect()), alarms: Ok(Vec::new()) }
+    };
+    snapshot.external_etcd = Some((0..3).map(endpoint).collect());
+    snapshot
+}
+
+/// As above, and nobody asks Talos; the last endpoint shows this.
+fn external_without_the_last(kind: GapKind) -> Snapshot {
+    let mut snapshot = external(|_| {}).without_talos();
+    let last = snapshot.external_etcd.as_mut().unwrap().last_mut().unwrap();
+    (last.status, last.members, last.alarms) = (gap(kind), gap(kind), gap(kind));
+    snapshot
+}
+
+#[test]
+fn an_endpoint_that_shows_its_own_fault_fails_once() {
+    for (kind, reason, tolerance) in [
+        (GapKind::ConnectionRefused, "connection-refused", "fail no-tolerance"),
+        (GapKind::PeerCertificateExpired, "server-certificate-expired", "error no-answer"),
+        (GapKind::UnknownCa, "unknown-ca", "error no-answer"),
+        (GapKind::NameNotInCertificate, "name-not-in-certificate", "error no-answer"),
+        (GapKind::TimedOut, "timed-out", "error no-answer"),
+    ] {
+        let snapshot = external_without_the_last(kind);
+        let last = "https://10.0.0.3:2379";
+        assert_eq!(wrong("etcd.leader", &snapshot), [format!("{last}: fail {reason}")]);
+        assert_eq!(wrong("etcd.tolerance", &snapshot), [format!("cluster: {tolerance}")]);
+        for id in ["etcd.members.consistent", "etcd.learners", "etcd.alarms", "etcd.space", "etcd.lag", "etcd.versions"]
+        {
+            assert_eq!(wrong(id, &snapshot), [format!("{last}: blocked etcd.leader")], "{id}");
+        }
+        // Nobody says it for a check that was left out.
+        let mut skipped = snapshot.clone();
+        skipped.asked.skipped.insert(CheckId::EtcdLeader);
+        assert_eq!(wrong("etcd.members.consistent", &skipped), [format!("{last}: error {reason}")]);
+    }
+    let seen = observed("etcd.tolerance", &external_without_the_last(GapKind::ConnectionRefused));
+    assert_eq!(seen, ["2 of 3 voters up (cp-3 is not), tolerates 0"]);
+}
+
+#[test]
+fn an_endpoint_out_of_reach_or_the_only_one_may_be_up() {
+    for kind in [GapKind::ConnectTimedOut, GapKind::NoRoute, GapKind::NameNotFound, GapKind::ClientCertificateRefused] {
+        let snapshot = external_without_the_last(kind);
+        assert!(wrong("etcd.leader", &snapshot)[0].contains(": error "), "{kind:?}");
+        assert_eq!(wrong("etcd.alarms", &snapshot), ["https://10.0.0.3:2379: blocked etcd.leader"], "{kind:?}");
+    }
+    // One question without an answer is no frozen server.
+    let mut slow = external_without_the_last(GapKind::TimedOut);
+    slow.external_etcd.as_mut().unwrap()[2].alarms = Ok(Vec::new());
+    assert_eq!(wrong("etcd.leader", &slow), ["https://10.0.0.3:2379: error timed-out"]);
+    assert_eq!(wrong("etcd.members.consistent", &slow), ["https://10.0.0.3:2379: error timed-out"]);
+    slow.external_etcd.as_mut().unwrap()[2].alarms = gap(GapKind::ServerError);
+    assert_eq!(wrong("etcd.leader", &slow), ["https://10.0.0.3:2379: error timed-out"], "not all for one reason");
+    let mut unlisted = external_without_the_last(GapKind::ConnectionRefused);
+    unlisted.external_etcd.as_mut().unwrap()[2].address = "https://10.0.0.9:2379".to_owned();
+    assert_eq!(wrong("etcd.leader", &unlisted), ["https://10.0.0.9:2379: error connection-refused"]);
+    let mut alone = external_without_the_last(GapKind::ConnectionRefused);
+    alone.external_etcd.as_mut().unwrap().drain(..2);
+    assert_eq!(wrong("etcd.quorum", &alone), ["cluster: error quorum-unproven"]);
+}
+
+/// Three of five answer, the fourth refuses, and nobody named the fifth.
+#[test]
+fn who_refuses_speaks_for_no_other_voter() {
+    let mut snapshot = external(|_| {}).without_talos();
+    let endpoints = snapshot.external_etcd.as_mut().unwrap();
+    for endpoint in &mut *endpoints {
+        for (id, name) in [(77, "cp-4"), (78, "cp-5")] {
+            let client_urls = vec![format!("https://{name}:2379")];
+            let added = EtcdMember { id, name: name.to_owned(), client_urls, ..member(0) };
+            endpoint.members.as_mut().unwrap().push(added);
+        }
+    }
+    let refused = GapKind::ConnectionRefused;
+    let (address, status) = ("https://cp-4:2379".to_owned(), gap(refused));
+    endpoints.push(EtcdEndpoint { address, status, members: gap(refused), alarms: gap(refused) });
+    assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: error no-answer"]);
+    let seen = observed("etcd.tolerance", &snapshot);
+    assert_eq!(seen, ["3 of 5 voters up (cp-4 is not), tolerates 0; 1 more could not be asked"]);
+}
+
+#[test]
+fn a_voter_that_never_started_is_down_for_everybody() {
+    let mut snapshot = external(|_| {}).without_talos();
+    for endpoint in snapshot.external_etcd.as_mut().unwrap() {
+        let added = EtcdMember { id: 77, name: String::new(), client_urls: Vec::new(), ..member(0) };
+        endpoint.members.as_mut().unwrap().push(added);
+    }
+    assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: fail no-tolerance"]);
+    assert_eq!(observed("etcd.tolerance", &snapshot), ["3 of 4 voters up (000000000000004d is not), tolerates 0"]);
+    // Who has said its name has started.
+    for endpoint in snapshot.external_etcd.as_mut().unwrap() {
+        "cp-4".clone_into(&mut endpoint.members.as_mut().unwrap()[3].name);
+    }
+    assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: error no-answer"]);
+}
+
+#[test]
+fn a_database_near_its_quota() {
+    assert_eq!(wrong("etcd.space", &filled(79, None)), Vec::<String>::new());
+    assert_eq!(wrong("etcd.space", &filled(81, None)), ["cp-2: warn space-nearly-full"]);
+    assert_eq!(wrong("etcd.space", &filled(96, None)), ["cp-2: fail space-nearly-full"]);
+    assert_eq!(observed("etcd.space", &filled(96, None)), ["1.9 GiB of 2.0 GiB, 1.9 GiB in use"]);
+    // A larger quota, the default by another name, and none.
+    for (quota, expected) in [(8 << 30, Status::Pass), (0, Status::Fail), (-1, Status::Pass), (1 << 30, Status::Fail)] {
+        assert_eq!(status("etcd.space", &filled(96, Some(quota))), expected, "{quota}");
+    }
+}
+
+#[test]
+fn a_full_database_that_raised_the_alarm_is_one_cause() {
+    let mut snapshot = filled(100, None);
+    let status = snapshot.etcd_status_mut("cp-2");
+    status.errors = vec![format!("memberID:{} alarm:NOSPACE ", status.member_id)];
+    assert_eq!(wrong("etcd.space", &snapshot), ["cp-2: fail space-nearly-full, see etcd.alarms"]);
+}
+
+#[test]
+fn without_a_quota_nothing_is_said_of_space() {
+    let with_spec = |spec| {
+        let mut snapshot = healthy();
+        snapshot.talos_of("cp-2").etcd_spec = spec;
+        snapshot
+    };
+    assert_eq!(wrong("etcd.space", &with_spec(Ok(None))), ["cp-2: error no-answer"]);
+    assert_eq!(wrong("etcd.space", &with_spec(gap(GapKind::Forbidden))), ["cp-2: error role-too-low, for ever"]);
+    assert_eq!(wrong("etcd.space", &with_spec(gap(GapKind::TimedOut))), ["cp-2: error timed-out"]);
+    assert_eq!(wrong("etcd.space", &with(|status| status.db_size = 0)), ["cp-2: error no-answer"]);
+}
+
+#[test]
+fn etcd_itself_tells_its_quota_from_3_6_on() {
+    assert_eq!(status("etcd.space", &external(|status| status.quota = Some(2 * GIB))), Status::Pass);
+    assert_eq!(status("etcd.space", &external(|status| status.quota = Some(4 << 20))), Status::Fail);
+    assert_eq!(status("etcd.space", &external(|_| {})), Status::Skip);
+    let sparse = |status: &mut EtcdStatus| (status.db_size, status.db_size_in_use) = (GIB, GIB / 4);
+    assert_eq!(status("etcd.space", &external(sparse)), Status::Warn, "what is in use is known without a quota");
+}
+
+#[test]
+fn fragmentation() {
+    let sizes = |size, used| with(|status| (status.db_size, status.db_size_in_use) = (size, used));
+    assert_eq!(wrong("etcd.space", &sizes(GIB, GIB / 4)), ["cp-2: warn fragmented"]);
+    assert_eq!(observed("etcd.space", &sizes(GIB, GIB / 4)), ["256.0 MiB of 1.0 GiB in use"]);
+    for (size, used) in [(GIB, GIB / 2), (90_000_000, 1), (100_000_000, 1), (GIB, 0)] {
+        assert_eq!(status("etcd.space", &sizes(size, used)), Status::Pass, "{size} {used}");
+    }
+    let nearly_full = sizes(2 * GIB * 96 / 100, GIB / 4);
+    assert_eq!(wrong("etcd.space", &nearly_full), ["cp-2: fail space-nearly-full", "cp-2: warn fragmented"]);
+}
+
+/// Where `cp-2` stood in a first sample and stands in the second, if there is one: (index, applied).
+fn samples(first: (u64, u64), second: Option<(u64, u64)>) -> Snapshot {
+    let last = second.unwrap_or(first);
+    with(|status| {
+        (status.raft_index, status.raft_applied_index) = last;
+        status.earlier = second.map(|_| RaftProgress { index: first.0, applied: first.1 });
+    })
+}
+
+#[test]
+fn a_member_that_is_far_behind_is_looked_at_again() {
+    assert_eq!(status("etcd.lag", &samples((5000, 4001), None)), Status::Pass);
+    let far = samples((5000, 4000), None);
+    assert_eq!(wrong("etcd.lag", &far), ["cp-2: error lagging"]);
+    assert_eq!(judge("etcd.lag", &far).resample_after, Some(Duration::from_secs(1)));
+    assert_eq!(judge("etcd.lag", &healthy()).resample_after, None);
+}
+
+#[test]
+fn who_keeps_pace_is_not_lagging() {
+    let of = |first, second| wrong("etcd.lag", &samples(first, Some(second)));
+    let fails = ["cp-2: fail lagging"];
+    assert_eq!(of((9000, 4000), (9000, 4000)), fails, "it stands still");
+    assert_eq!(of((9000, 4000), (9900, 4000)), fails, "it stands still while others go on");
+    assert_eq!(of((9000, 4000), (9900, 4100)), fails, "it falls behind");
+    assert_eq!(of((9000, 4000), (9000, 3000)), fails, "it was restored from something older");
+    assert!(of((9000, 4000), (9900, 5500)).is_empty(), "it catches up");
+    assert!(of((9000, 4000), (12_000, 9500)).is_empty(), "what there was, is applied");
+    assert!(of((9000, 4000), (9000, 8500)).is_empty(), "it has caught up");
+    let still = samples((9000, 4000), Some((9000, 4000)));
+    assert_eq!(observed("etcd.lag", &still), ["5000 entries behind, and it does not move"]);
+}
+
+/// On a busy cluster the members are asked at different moments.
+#[test]
+fn members_that_differ_are_not_lagging() {
+    let mut snapshot = healthy();
+    for (name, index) in CONTROL_PLANES.into_iter().zip([5_000, 50_000, 500_000]) {
+        let status = snapshot.etcd_status_mut(name);
+        // Applied is read a moment later than the index.
+        (status.raft_index, status.raft_applied_index) = (index, index + 3);
+    }
+    assert_eq!(status("etcd.lag", &snapshot), Status::Pass);
+}
+
+#[test]
+fn the_past_of_another_member_is_none() {
+    let status = |id| EtcdStatus { member_id: id, ..etcd_status(0) };
+    assert_eq!(status(1).after(&Ok(status(2))).earlier, None);
+    assert_eq!(status(1).after(&gap(GapKind::TimedOut)).earlier, None);
+    assert_eq!(status(1).after(&Ok(status(1))).earlier, Some(RaftProgress { index: 5000, applied: 5000 }));
+}
+
+#[test]
+fn learners_and_positions_that_are_not_told() {
+    let snapshot = with(|status| (status.is_learner, status.raft_applied_index) = (true, 1));
+    assert_eq!(status("etcd.lag", &snapshot), Status::Pass, "a learner's lag is judged elsewhere");
+    for lost in
+        [|status: &mut EtcdStatus| status.raft_index = 0, |status: &mut EtcdStatus| status.raft_applied_index = 0]
+    {
+        assert_eq!(wrong("etcd.lag", &with(lost)), ["cp-2: error no-answer"]);
+    }
+}
+
+#[test]
+fn versions_that_differ() {
+    let snapshot = with(|status| "3.5.21".clone_into(&mut status.version));
+    assert_eq!(wrong("etcd.versions", &snapshot), ["cluster: warn versions-mixed"]);
+    assert_eq!(observed("etcd.versions", &snapshot), ["etcd 3.5.21 on cp-2; 3.6.16 on cp-1, cp-3"]);
+    let storage = with(|status| "3.5.0".clone_into(&mut status.storage_version));
+    assert_eq!(observed("etcd.versions", &storage), ["storage 3.5.0 on cp-2; 3.6.0 on cp-1, cp-3"]);
+    let untold = with(|status| status.storage_version.clear());
+    assert_eq!(status("etcd.versions", &untold), Status::Pass, "not every Talos tells it");
+    assert_eq!(wrong("etcd.versions", &with(|status| status.version.clear())), ["cp-2: error no-answer"]);
+}
+
+/// One cause is told once: by `etcd.leader`, unless nobody asks that.
+#[test]
+fn a_member_without_a_status_is_told_of_once() {
+    let mut snapshot = healthy();
+    snapshot.talos_of("cp-2").etcd_status = gap(GapKind::TimedOut);
+    assert_eq!(wrong("etcd.leader", &snapshot), ["cp-2: error timed-out"]);
+    for check in ["etcd.space", "etcd.lag", "etcd.versions"] {
+        assert_eq!(wrong(check, &snapshot), ["cp-2: blocked etcd.leader"], "{check}");
+    }
+    snapshot.asked.skipped.insert(CheckId::EtcdLeader);
+    for check in ["etcd.space", "etcd.lag", "etcd.versions"] {
+        assert_eq!(wrong(check, &snapshot), ["cp-2: error timed-out"], "{check}");
+    }
+}

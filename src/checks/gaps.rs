@@ -1,0 +1,405 @@
+//! What a missing fact amounts to: the one table from gaps to problems, with a row for each protocol, and the ways in which
+//! judges get at facts.
+//!
+//! A fact that could not be seen is an error of its own words, marked as unseen: where a required check has told of what stands
+//! in the way, the engine names that check instead.
+
+use std::time::Duration;
+
+use crate::assess::components::NoPods;
+use crate::assess::etcd::Standing;
+use crate::assess::servers::endpoint_is_down;
+use crate::assess::{
+    Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, faults, has_kubernetes, is_going_down,
+};
+use crate::model::{CheckId, Hint, Outcome, Problem, Reason};
+use crate::snapshot::{Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode};
+
+pub(super) const NO_TALOS: &str = "Talos is not asked (`--no-talos`)";
+
+/// A 403 that has lasted this long is final: a restarting API server has loaded its rules, or given up, after a minute.
+const FORBIDDEN_FOR_GOOD: Duration = Duration::from_secs(90);
+
+/// Whose answer is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Talos,
+    Kubernetes,
+    /// etcd's own API (`--etcd-endpoints`): users and roles are etcd's own, and so is who the certificate stands for.
+    Etcd,
+}
+
+/// The reason that stands for a gap.
+pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
+    use Protocol::{Etcd, Kubernetes, Talos};
+    match (kind, protocol) {
+        (GapKind::Broken, Kubernetes) => Reason::ApiUnreachable,
+        (GapKind::NotAsked | GapKind::Broken | GapKind::ServerError, _) => Reason::NoAnswer,
+        (GapKind::ConnectionRefused, _) => Reason::ConnectionRefused,
+        (GapKind::NoRoute, _) => Reason::NoRoute,
+        (GapKind::ConnectTimedOut | GapKind::TimedOut, _) => Reason::TimedOut,
+        (GapKind::NameNotFound, _) => Reason::NameNotFound,
+        (GapKind::UnknownCa, _) => Reason::UnknownCa,
+        (GapKind::NameNotInCertificate, _) => Reason::NameNotInCertificate,
+        (GapKind::PeerCertificateExpired, _) => Reason::ServerCertificateExpired,
+        (GapKind::Unauthenticated, Kubernetes) => Reason::Unauthorised,
+        (GapKind::Unauthenticated | GapKind::Forbidden, Etcd) => Reason::EtcdAccessDenied,
+        (GapKind::ClientCertificateRefused | GapKind::Unauthenticated, _) => Reason::ClientCertificateRefused,
+        (GapKind::Forbidden, Kubernetes) => Reason::Forbidden,
+        (GapKind::Forbidden, Talos) => Reason::RoleTooLow,
+        (GapKind::Maintenance, _) => Reason::MaintenanceMode,
+        (GapKind::Proxy, _) => Reason::ProxyRefused,
+        (GapKind::NodeUnreachable, _) => Reason::NodeUnreachable,
+        (GapKind::NoForwarding, _) => Reason::EndpointIsWorker,
+        (GapKind::Unsupported, _) => Reason::NotSupportedByVersion,
+        (GapKind::Throttled, _) => Reason::Throttled,
+        (GapKind::ContextUnknown, _) => Reason::ContextUnknown,
+        (GapKind::Insecure, _) => Reason::KubeconfigInsecure,
+        (GapKind::Malformed, _) => Reason::UnreadableAnswer,
+        (GapKind::TooLarge, _) => Reason::AnswerTooLarge,
+    }
+}
+
+/// Cannot tell is an error: never a pass, never a failure. Refusals and missing support last as long as the run; those of
+/// Kubernetes have to be seen to last.
+pub(super) fn problem(protocol: Protocol, gap: &Gap, expected: impl Into<String>) -> Problem {
+    use GapKind::{ClientCertificateRefused, Forbidden, Unauthenticated, Unsupported};
+    let problem = Problem::error(reason(protocol, gap.kind), expected, gap.text.as_str());
+    let is_final = matches!(gap.kind, Forbidden | Unsupported | ClientCertificateRefused | Unauthenticated);
+    if is_final && protocol != Protocol::Kubernetes { problem.permanent() } else { problem }
+}
+
+/// Why an answer of Talos is missing.
+pub(super) fn talos(gap: &Gap, expected: impl Into<String>) -> Problem {
+    problem(Protocol::Talos, gap, expected)
+}
+
+/// Why an answer of Kubernetes is missing.
+pub(super) fn kubernetes(cluster: &Assessment<'_>, gap: &Gap, expected: &str) -> Problem {
+    match gap.kind {
+        GapKind::Forbidden => forbidden(cluster, expected, &gap.text, &gap.text),
+        GapKind::Unauthenticated => unauthorised(cluster, expected, &gap.text),
+        _ => problem(Protocol::Kubernetes, gap, expected),
+    }
+}
+
+/// Why an endpoint of `--etcd-endpoints`, whose credentials are options of their own, says nothing.
+pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
+    let problem = problem(Protocol::Etcd, gap, expected);
+    let hint = match gap.kind {
+        GapKind::UnknownCa => "etcd has a CA of its own: give it with `--etcd-cacert`",
+        GapKind::Forbidden | GapKind::Unauthenticated => {
+            "etcd's own authentication is switched on: give a certificate of a user that may ask this with `--etcd-cert` and \
+             `--etcd-key`"
+        }
+        GapKind::ClientCertificateRefused => {
+            "etcd wants a client certificate of its own CA: give `--etcd-cert` and `--etcd-key`"
+        }
+        _ => return problem,
+    };
+    problem.hint(Hint::likely(hint))
+}
+
+/// 403 in these words, which a restarting API server also says to those who are allowed.
+pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str, words: &str) -> Problem {
+    let hint = Hint::likely("a ClusterRole with these rights is missing; `cluster-health rbac` prints it");
+    if has_lasted(cluster, words) || cluster.etcd.standing == Standing::Proven {
+        Problem::error(Reason::Forbidden, expected, observed).permanent().hint(hint)
+    } else {
+        Problem::error(Reason::ForbiddenOrStarting, expected, observed).hint(hint)
+    }
+}
+
+/// Every question that is refused in these words has been refused for so long that it is final. That another one has says
+/// nothing: behind a balancer, one API server may start while the others know the rights.
+fn has_lasted(cluster: &Assessment<'_>, words: &str) -> bool {
+    let memory = &cluster.memory;
+    let refusals = cluster.kubernetes.iter().flat_map(Kubernetes::refusals);
+    let mut questions = refusals.filter(|(_, refusal)| *refusal == words).map(|(question, _)| question).peekable();
+    let is_final = |since: &Duration| memory.elapsed.saturating_sub(*since) >= FORBIDDEN_FOR_GOOD;
+    questions.peek().is_some() && questions.all(|it| memory.forbidden_since.get(&it).is_some_and(is_final))
+}
+
+/// 401. An API server that starts may say it once.
+pub(super) fn unauthorised(cluster: &Assessment<'_>, expected: &str, observed: &str) -> Problem {
+    let problem = Problem::error(Reason::Unauthorised, expected, observed);
+    if cluster.memory.unauthenticated_rounds >= 1 { problem.permanent() } else { problem }
+}
+
+/// An answer that is there and says nothing: an empty list, an absent resource, a value of no known meaning.
+pub(super) fn says_nothing(expected: &str, observed: &str) -> Outcome {
+    Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed))
+}
+
+/// Something that a required check stands for was not seen, in words for those who have left that check out.
+pub(super) fn unseen(reason: Reason, expected: &str, observed: &str) -> Outcome {
+    Outcome::Problem(Problem::error(reason, expected, observed).unseen())
+}
+
+/// The same, where a required check tells why.
+pub(super) fn as_unseen(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Problem(problem) => Outcome::Problem(problem.unseen()),
+        other => other,
+    }
+}
+
+/// Whether anybody is asked through Talos at all, or what stands between us and every machine at once.
+pub(super) fn talos_way(cluster: &Assessment<'_>) -> Result<(), Outcome> {
+    match &cluster.talos_access {
+        TalosAccess::Open => Ok(()),
+        TalosAccess::LeftOut => Err(Outcome::Skip(NO_TALOS.to_owned())),
+        TalosAccess::Closed(gap) => Err(Outcome::Problem(talos(gap, "an endpoint that answers").unseen())),
+    }
+}
+
+/// The machine's own first answer, or what stands in the way of it.
+pub(super) fn talos_contact<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<&'a Contact, Outcome> {
+    talos_way(cluster)?;
+    let expected = "answers on the Talos API";
+    let problem = match MachineAccess::of(node) {
+        MachineAccess::Open(contact) => return Ok(contact),
+        MachineAccess::Closed(gap) => talos(gap, expected),
+        MachineAccess::Other(other) => {
+            let observed = format!("`{other}` answered at {}", node.address);
+            Problem::error(Reason::AnsweredByOtherNode, expected, observed)
+        }
+    };
+    Err(Outcome::Problem(problem.unseen()))
+}
+
+/// One fact that a machine tells of itself, or what stands in its way: a prerequisite, or an answer that tells nothing.
+///
+/// `expected` completes "expected …" for people, should there be a gap.
+pub(super) fn talos_fact<'a, T>(
+    cluster: &Assessment<'_>,
+    node: &'a Node,
+    fact: impl Fn(&'a TalosNode) -> &'a Observed<T>,
+    expected: &str,
+) -> Result<&'a T, Outcome> {
+    talos_contact(cluster, node)?;
+    fact(&node.talos).as_ref().map_err(|gap| {
+        let look = Hint::run("{talosctl} -n {} version", [node.address.as_str()]);
+        Outcome::Problem(talos(gap, expected).hint(look))
+    })
+}
+
+/// A named Talos service, if the list has it. A list without any service is no answer.
+pub(super) fn talos_service<'a>(
+    cluster: &Assessment<'_>,
+    node: &'a Node,
+    id: &str,
+) -> Result<Option<&'a Service>, Outcome> {
+    let expected = "a list of Talos services";
+    let services = talos_fact(cluster, node, |talos| &talos.services, expected)?;
+    if services.is_empty() {
+        return Err(says_nothing(expected, "an empty list"));
+    }
+    Ok(services.iter().find(|service| service.id == id))
+}
+
+/// What has stopped the services of this machine, if that was done on purpose.
+pub(super) fn stopped_by(node: &Node) -> Option<CheckId> {
+    is_going_down(node).then_some(CheckId::TalosNodesBooted)
+}
+
+/// What the kubelet of this machine tells Talos can be believed.
+pub(super) fn kubelet_word(cluster: &Assessment<'_>, node: &Node) -> Result<(), Outcome> {
+    talos_contact(cluster, node)?;
+    if cluster.kubelet_is_doubtful(node) { Err(unreliable_kubelet(cluster, node)) } else { Ok(()) }
+}
+
+/// Why it cannot.
+pub(super) fn unreliable_kubelet(cluster: &Assessment<'_>, node: &Node) -> Outcome {
+    let observed = "the kubelet is not known to be well, and what it said before may be old";
+    let old = || unseen(Reason::StatusStale, "a kubelet that lives", observed);
+    talos_contact(cluster, node).err().unwrap_or_else(old)
+}
+
+/// Why nobody tells of this pod of a control plane.
+pub(super) fn no_pods(cluster: &Assessment<'_>, pod: &str, why: NoPods<'_>) -> Outcome {
+    match why {
+        NoPods::NotListed => {
+            let expected = "the pods of kube-system";
+            let list = listed(cluster, |kubernetes| &kubernetes.pods, expected);
+            list.err().unwrap_or_else(|| says_nothing(expected, "no list"))
+        }
+        NoPods::NoStatus => {
+            let problem = Problem::error(Reason::StatusStale, format!("status of {pod}"), "no status of any pod");
+            Outcome::Problem(problem.explained_by(CheckId::K8sStaticpodsRunning))
+        }
+        NoPods::Gap(gap) => Outcome::Problem(talos(gap, "the statuses of the static pods")),
+    }
+}
+
+/// Of a machine without a Node object.
+pub(super) fn unregistered(node: &Node) -> Outcome {
+    needs_no_object(node)
+        .unwrap_or_else(|| unseen(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses"))
+}
+
+/// The machine itself says that it has none.
+pub(super) fn needs_no_object(node: &Node) -> Option<Outcome> {
+    let why = if has_kubernetes(node) == Some(false) {
+        "no Kubernetes on this machine"
+    } else if node.talos.skips_registration {
+        "its kubelet registers no Node (`skipNodeRegistration`)"
+    } else {
+        return None;
+    };
+    Some(Outcome::Skip(why.to_owned()))
+}
+
+/// What a client certificate should have left, in words.
+pub(super) const ENOUGH: &str = "30 days or a tenth of its lifetime left";
+
+/// What a fault of a client certificate is called: reason, what is expected, and what was seen.
+fn client_certificate(fault: Fault) -> (Reason, &'static str, &'static str) {
+    let now = "a certificate that is valid now";
+    match fault {
+        Fault::NotForClients => (
+            Reason::ClientAuthMissing,
+            "a certificate made for client authentication",
+            "extended key usage `clientAuth` is missing",
+        ),
+        Fault::OtherKey => (
+            Reason::KeyMismatch,
+            "certificate and key belong together",
+            "the private key belongs to another certificate",
+        ),
+        Fault::NotYetValid => (Reason::CertificateNotYetValid, now, "it is not valid yet"),
+        Fault::Expired => (Reason::CertificateExpired, now, "it has expired"),
+        Fault::EndsWithinTheRun => {
+            (Reason::CertificateExpiresSoon, "a certificate that outlives the run", "it expires before")
+        }
+        Fault::EndsSoon => (Reason::CertificateExpiresSoon, ENOUGH, "it expires soon"),
+    }
+}
+
+/// All that is wrong with a client certificate, told without asking anybody. Only a clock heals by waiting.
+pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certificate) -> Vec<Problem> {
+    let (now, begin, end) = (cluster.taken, certificate.not_before, certificate.not_after);
+    let problem = |fault| {
+        let (reason, expected, observed) = client_certificate(fault);
+        let observed = match fault {
+            Fault::NotForClients | Fault::OtherKey => observed.to_owned(),
+            Fault::NotYetValid => format!("valid from {begin} only, and here it is {now}"),
+            Fault::Expired => format!("expired on {end}"),
+            Fault::EndsWithinTheRun => format!("expires on {end}, before this run may end"),
+            Fault::EndsSoon => format!("expires on {end}"),
+        };
+        match fault {
+            Fault::NotYetValid => {
+                Problem::fail(reason, expected, observed).hint(Hint::likely("the clock of this machine is behind"))
+            }
+            Fault::EndsSoon => Problem::warn(reason, expected, observed).permanent(),
+            _ => Problem::fail(reason, expected, observed).permanent(),
+        }
+    };
+    faults(certificate, now, cluster.asked.deadline).into_iter().map(problem).collect()
+}
+
+/// The Kubernetes side, if there is one and its credentials can be used.
+pub(super) fn kubernetes_side<'a>(cluster: &Assessment<'a>) -> Result<&'a Kubernetes, Outcome> {
+    let (reason, observed) = match &cluster.kubernetes_access {
+        KubernetesAccess::Open(kubernetes) => return Ok(kubernetes),
+        KubernetesAccess::LeftOut => return Err(Outcome::Skip("--no-kubernetes".to_owned())),
+        KubernetesAccess::NoCredentials(Gap { kind: GapKind::NotAsked, text }) => (Reason::NoKubeconfig, text.as_str()),
+        KubernetesAccess::NoCredentials(gap) => (reason(Protocol::Kubernetes, gap.kind), gap.text.as_str()),
+        KubernetesAccess::Insecure(server) => (Reason::KubeconfigInsecure, *server),
+        KubernetesAccess::Unusable(fault) => {
+            let (reason, _, observed) = client_certificate(*fault);
+            (reason, observed)
+        }
+    };
+    Err(unseen(reason, "Kubernetes credentials that can be used", observed))
+}
+
+/// A list of the API server, whosever cluster it is.
+pub(super) fn answer<'a, T>(
+    cluster: &'a Assessment<'_>,
+    fact: fn(&Kubernetes) -> &Observed<T>,
+    expected: &str,
+) -> Result<&'a T, Outcome> {
+    let side = kubernetes_side(cluster)?;
+    fact(side).as_ref().map_err(|gap| {
+        let problem = kubernetes(cluster, gap, expected);
+        Outcome::Problem(if endpoint_is_down(side) { problem.unseen() } else { problem })
+    })
+}
+
+/// A list that is known to be about our cluster. Another cluster's says nothing, however healthy it looks.
+pub(super) fn listed<'a, T>(
+    cluster: &'a Assessment<'_>,
+    fact: fn(&Kubernetes) -> &Observed<T>,
+    expected: &str,
+) -> Result<&'a T, Outcome> {
+    let list = answer(cluster, fact, expected);
+    if cluster.identity.is_trusted(cluster) {
+        return list;
+    }
+    list.map_err(as_unseen)?;
+    let (reason, observed) = match cluster.identity {
+        Identity::Different { .. } => (Reason::WrongCluster, "the list is about another cluster"),
+        _ => (Reason::NoAnswer, "it is not known whether the list is about this cluster"),
+    };
+    Err(unseen(reason, expected, observed))
+}
+
+/// The list is missing because the credentials may not read it, and that is all that is known of it.
+pub(super) fn is_refused<T>(
+    cluster: &Assessment<'_>,
+    outcome: &Outcome,
+    fact: fn(&Kubernetes) -> &Observed<T>,
+) -> bool {
+    let gap = cluster.kubernetes.as_ref().and_then(|kubernetes| fact(kubernetes).as_ref().err());
+    !outcome.is_unseen() && gap.is_some_and(|gap| gap.kind == GapKind::Forbidden)
+}
+
+const READY: &str = "/readyz answers 200";
+
+/// An answer of an API server that is not a plain 200. Refusals tell nothing about health, so they are errors.
+pub(super) fn readyz(cluster: &Assessment<'_>, readyz: &Readyz) -> Problem {
+    let said = if readyz.failed.is_empty() { readyz.text.clone() } else { failing(readyz) };
+    let observed = if said.is_empty() { readyz.status.to_string() } else { format!("{}: {said}", readyz.status) };
+    match readyz.status {
+        401 => unauthorised(cluster, READY, &observed),
+        403 => forbidden(cluster, READY, &observed, &readyz.text),
+        429 => Problem::error(Reason::Throttled, READY, observed),
+        // A 200 with failing lines contradicts itself.
+        200 | 500..=599 => Problem::fail(Reason::ApiNotReady, READY, observed),
+        _ => Problem::error(Reason::UnreadableAnswer, READY, observed)
+            .hint(Hint::likely("something else than a Kubernetes API server answers there")),
+    }
+}
+
+fn failing(readyz: &Readyz) -> String {
+    readyz.failed.iter().map(|name| format!("[-]{name}")).collect::<Vec<_>>().join(" ")
+}
+
+/// There was no connection, none that can be trusted, or none that held.
+pub(super) fn is_no_connection(kind: GapKind) -> bool {
+    use GapKind::{
+        Broken, ConnectTimedOut, ConnectionRefused, NameNotFound, NameNotInCertificate, NoRoute,
+        PeerCertificateExpired, UnknownCa,
+    };
+    let is_refused = matches!(kind, NameNotInCertificate | PeerCertificateExpired | UnknownCa);
+    is_refused || matches!(kind, Broken | ConnectTimedOut | ConnectionRefused | NameNotFound | NoRoute)
+}
+
+/// No answer of an API server. What was seen of the other side fails; what stopped us before it does not.
+pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
+    let fail = |reason| Problem::fail(reason, READY, gap.text.as_str());
+    match gap.kind {
+        GapKind::TimedOut => fail(Reason::ApiFrozen),
+        GapKind::NodeUnreachable => fail(Reason::ApiUnreachable),
+        kind if is_no_connection(kind) => fail(reason(Protocol::Kubernetes, kind)),
+        GapKind::ServerError => fail(Reason::ApiNotReady),
+        _ => kubernetes(cluster, gap, READY),
+    }
+}
+
+/// Asks the same of a server that is not the kubeconfig's.
+pub(super) fn ask_server(server: &str) -> Hint {
+    Hint::run("{kubectl} --server {} get --raw '/readyz?verbose'", [server])
+}

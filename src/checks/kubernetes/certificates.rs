@@ -1,0 +1,170 @@
+//! Certificates of servers: those that the API servers show, and those that kubelets still wait for.
+
+use crate::assess::servers::Server;
+use crate::assess::{Assessment, ends_soon};
+use crate::checks::Check;
+use crate::checks::gaps::{ENOUGH, is_refused, kubernetes_side, listed, unseen};
+use crate::checks::scope::{control_planes, passed_over};
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, SigningRequest};
+
+pub(in crate::checks) const SERVING: Check = Check {
+    id: CheckId::K8sApiCertificates,
+    stage: Stage::ApiServer,
+    summary: "the certificates that the API servers show are valid for some time to come",
+    explain: "Looks at the certificates that the endpoint and each control plane's API server show in the TLS handshakes of \
+k8s.api.endpoint and k8s.api.servers. An expired one fails: no client that verifies can connect any more. Less than 30 days left, \
+or less than a tenth of its life where that is shorter, is a warning.\n\n\
+Talos issues the API servers' certificates for a year and renews them at half of it, so one that is about to end was not \
+renewed: a machine whose clock is wrong, or a controller that fails. A load balancer that ends TLS has a certificate of its own, \
+which somebody else has to renew.\n\n\
+What could not be connected to shows no certificate, and is not judged. `talosctl -n NODE logs controller-runtime` tells what \
+became of a renewal.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiServers],
+    after: &[],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::EndpointReadyz,
+        Fact::ServerReadyz,
+        Fact::SystemLeases,
+        Fact::ApiEndpoints,
+        Fact::KubeNodes,
+    ],
+    judge: serving,
+};
+
+pub(in crate::checks) const REQUESTS: Check = Check {
+    id: CheckId::K8sNodesCsrs,
+    stage: Stage::Nodes,
+    summary: "no kubelet waits for a certificate",
+    explain: "Lists the certificate signing requests of kubelets, for their client certificate (on joining) and for their serving \
+certificate (with `rotate-server-certificates`), and warns of those that nobody has approved or denied.\n\n\
+A kubelet without its serving certificate runs pods, but cannot be connected to: no logs, no exec, no metrics, and Talos cannot \
+refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates somebody \
+has to install an approver, or approve each by hand.\n\n\
+Where the credentials may not list the requests, the check is skipped. `kubectl get csr` shows them.",
+    severity: Severity::Warn,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::SigningRequests],
+    judge: requests,
+};
+
+fn serving(cluster: &Assessment<'_>) -> Verdict {
+    let kubernetes = match kubernetes_side(cluster) {
+        Ok(kubernetes) => kubernetes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    let target = Target::new(Kind::Endpoint, cluster.endpoint_address(kubernetes));
+    verdict.push(target, shown(cluster, &kubernetes.endpoint, CheckId::K8sApiEndpoint).unwrap_or_else(no_handshake));
+    // Another cluster's servers are judged by whoever asks after that cluster.
+    if cluster.identity.is_other(cluster) {
+        verdict
+            .push(Target::cluster(), unseen(Reason::WrongCluster, "API servers of this cluster", "another cluster's"));
+        return verdict;
+    }
+    match control_planes(cluster) {
+        Ok(nodes) => nodes.into_iter().for_each(|node| {
+            verdict.push(node.target(), of_server(cluster, kubernetes, node));
+        }),
+        Err(outcome) => verdict.push(Target::cluster(), outcome),
+    }
+    verdict
+}
+
+fn of_server(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
+    let server = kubernetes.servers.get(&node.name);
+    if let Some(outcome) = server.and_then(|server| shown(cluster, server, CheckId::K8sApiServers)) {
+        return outcome;
+    }
+    match cluster.server(node) {
+        // It was seen to live without being connected to.
+        Server::AliveBy(..) => Outcome::Skip("not reachable from here, so it shows no certificate".to_owned()),
+        _ => no_handshake(),
+    }
+}
+
+fn no_handshake() -> Outcome {
+    unseen(Reason::NoAnswer, "the certificate that it shows", "it could not be connected to")
+}
+
+/// What a handshake has shown; `None` if there was none. `check` tells whether it could be asked at all.
+fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>, check: CheckId) -> Option<Outcome> {
+    let readyz = match server {
+        Ok(readyz) => readyz,
+        Err(Gap { kind: GapKind::PeerCertificateExpired, text }) => {
+            let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", text);
+            return Some(Outcome::Problem(problem.explained_by(check)));
+        }
+        Err(_) => return None,
+    };
+    let Some(certificate) = &readyz.certificate else {
+        let problem = Problem::error(Reason::UnreadableAnswer, ENOUGH, "the certificate cannot be read");
+        return Some(Outcome::Problem(problem));
+    };
+    let observed = format!("expires at {}", certificate.not_after);
+    // It was valid a moment ago, or there would be no answer.
+    Some(if ends_soon(certificate.not_before, certificate.not_after, cluster.taken) {
+        Outcome::Problem(
+            Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed)
+                .hint(Hint::likely("Talos did not renew it at half of its life, or it is a load balancer's own")),
+        )
+    } else {
+        Outcome::Pass(None)
+    })
+}
+
+fn requests(cluster: &Assessment<'_>) -> Verdict {
+    let expected = "the certificate signing requests of the kubelets";
+    let requests = match listed(cluster, |kubernetes| &kubernetes.signing_requests, expected) {
+        Ok(requests) => requests,
+        Err(outcome) if is_refused(cluster, &outcome, |kubernetes| &kubernetes.signing_requests) => {
+            return Verdict::skipped("the credentials may not list certificatesigningrequests");
+        }
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    let mut pending: Vec<&SigningRequest> = requests.iter().filter(|it| it.pending && is_of_a_kubelet(it)).collect();
+    pending.sort_by_key(|request| (&request.user, &request.name));
+    for theirs in pending.chunk_by(|a, b| a.user == b.user) {
+        let target = match theirs[0].user.strip_prefix("system:node:").map(|name| (name, cluster.node(name))) {
+            Some((_, Some(node))) => match passed_over(cluster, node) {
+                Some(why) => {
+                    verdict.skip(node.target(), why);
+                    continue;
+                }
+                None => node.target(),
+            },
+            Some((name, None)) => Target::new(Kind::Node, name),
+            // A machine that is about to join has no name yet.
+            None => Target::cluster(),
+        };
+        verdict.problem(target, waiting(theirs));
+    }
+    if verdict.problems().next().is_none() {
+        verdict.ok(Target::cluster());
+    }
+    verdict
+}
+
+/// Other signers have other people to approve. A request that names none is nobody else's.
+fn is_of_a_kubelet(request: &SigningRequest) -> bool {
+    matches!(&*request.signer, "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet" | "")
+}
+
+/// All requests of one kubelet: it asks again every few minutes.
+fn waiting(requests: &[&SigningRequest]) -> Problem {
+    let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
+    let observed = format!("{} pending of {}: {}", names.len(), requests[0].user, names.join(", "));
+    let problem = Problem::warn(Reason::CsrPending, "approved or denied", observed)
+        .hint(Hint::run("{kubectl} describe csr {}", [names[0]]));
+    // Which of several the kubelet still waits for is not told; and who a new machine is, somebody has to know.
+    match requests {
+        [only] if only.signer == "kubernetes.io/kubelet-serving" => {
+            problem.hint(Hint::remedy("{kubectl} certificate approve {}", [names[0]]))
+        }
+        _ => problem,
+    }
+}

@@ -1,0 +1,63 @@
+//! Node conditions that others than Kubernetes set.
+
+use super::nodes::{PRESSURES, each_object};
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Condition, KubeNode};
+
+pub(in crate::checks) const CONDITIONS: Check = Check {
+    id: CheckId::K8sNodesConditions,
+    stage: Stage::Nodes,
+    summary: "no node condition set by others reports a problem",
+    explain: "Warns of node conditions that are True and that Kubernetes itself does not set, such as KernelDeadlock and \
+ReadonlyFilesystem of node-problem-detector, or KubeletProblem and VMEventScheduled of cloud providers. By Kubernetes' convention a \
+node condition is True when something is wrong.\n\n\
+Ready is judged by k8s.nodes.ready; MemoryPressure, DiskPressure, PIDPressure, and NetworkUnavailable by k8s.nodes.pressure. Types \
+that end in `Ready` (KernelReady, NetworkingReady, and StorageReady of the EKS node monitoring agent) and EtcdIsVoter of k3s and \
+RKE2 are True when all is well, and are left out. A condition that is Unknown reports nothing.\n\n\
+--fail-on-node-condition TYPE turns conditions of that type from warnings into failures; it warns if no node reports the type at all, \
+because then nothing looks for the problem, or the type is misspelled.\n\n\
+`kubectl describe node NODE` shows all conditions with their reasons and times.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[CheckId::K8sNodesRegistered],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes],
+    judge: conditions,
+};
+
+fn conditions(cluster: &Assessment<'_>) -> Verdict {
+    let mut verdict = each_object(cluster, |node, object| {
+        if cluster.is_guest(node) { Outcome::Skip("not a Talos machine".to_owned()) } else { reported(cluster, object) }
+    });
+    let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
+    let kinds: Vec<&str> = objects.flat_map(|object| &object.conditions).map(|it| it.kind.as_str()).collect();
+    let untold = |kind: &&String| !kinds.is_empty() && !kinds.contains(&kind.as_str());
+    for kind in cluster.asked.fail_on_node_condition.iter().filter(untold) {
+        let expected = format!("nodes that report condition {kind}");
+        let problem = Problem::warn(Reason::NodeCondition, expected, "no node has a condition of this type")
+            .hint(Hint::likely("whatever sets it is not running, or the type is misspelled"));
+        verdict.problem(Target::cluster(), problem);
+    }
+    verdict
+}
+
+fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
+    let is_demanded = |it: &Condition| cluster.asked.fail_on_node_condition.contains(&it.kind);
+    let is_problem = |it: &&Condition| it.status == "True" && (is_demanded(it) || !is_left_out(&it.kind));
+    let problems: Vec<&Condition> = object.conditions.iter().filter(is_problem).collect();
+    if problems.is_empty() {
+        return Outcome::Pass(None);
+    }
+    let words = problems.iter().map(|it| format!("{}, {}: {}", it.kind, it.reason, it.message)).collect::<Vec<_>>();
+    let severity = if problems.into_iter().any(is_demanded) { Severity::Fail } else { Severity::Warn };
+    let problem = Problem::fail(Reason::NodeCondition, "no condition that reports a problem", words.join("; "))
+        .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
+    Outcome::Problem(Problem { severity, ..problem })
+}
+
+/// `True` is as it should be, or another check says that it is not.
+fn is_left_out(kind: &str) -> bool {
+    let is_good = kind == "EtcdIsVoter" || (kind.ends_with("Ready") && !kind.ends_with("NotReady"));
+    is_good || PRESSURES.contains(&kind)
+}

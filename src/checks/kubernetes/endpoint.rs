@@ -1,0 +1,167 @@
+//! The way into Kubernetes: the credentials, and the endpoint that everybody uses.
+
+use crate::assess::Assessment;
+use crate::assess::servers::is_ready;
+use crate::checks::Check;
+use crate::checks::gaps::{self, Protocol, ask_server, certificate_problems, kubernetes_side};
+use crate::model::{CheckId, Fact, Hint, Kind, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Readyz};
+
+pub(in crate::checks) const CREDENTIALS: Check = Check {
+    id: CheckId::K8sCredentials,
+    stage: Stage::ApiServer,
+    summary: "usable Kubernetes credentials were found",
+    explain: "Looks for a kubeconfig in this order: --kubeconfig, KUBECONFIG, ~/.kube/config, the pod's service account \
+(with --in-cluster), and last the Talos API, which hands one out to os:admin. The first that can be used counts; those that \
+were passed over are named with the reason. A client certificate has to be valid now, made for clients, fit its key, and \
+outlive the run.\n\n\
+A kubeconfig that switches off verification of the server or speaks plain http is refused: whoever answers there could \
+declare any cluster healthy. An expired certificate does not heal by waiting, so the run ends at once.\n\n\
+Give --kubeconfig a file with at least the rights that `cluster-health rbac` prints, or leave Kubernetes out with \
+--no-kubernetes. A certificate from `talosctl kubeconfig` is renewed by calling it again.",
+    severity: Severity::Fail,
+    requires: &[],
+    after: &[],
+    facts: &[],
+    judge: credentials,
+};
+
+pub(in crate::checks) const ENDPOINT: Check = Check {
+    id: CheckId::K8sApiEndpoint,
+    stage: Stage::ApiServer,
+    summary: "the Kubernetes endpoint answers, and says that it is ready",
+    explain: "Asks `/readyz?verbose` of the endpoint in the kubeconfig (or of --k8s-endpoint) over verified TLS. Only the \
+status 200 passes. It is what kubelets and people use, usually a load balancer, a virtual IP or a DNS name in front of the \
+API servers, so it can be broken while every API server is well; that case is told apart.\n\n\
+A 5xx lists the failing parts (`[-]` lines). `etcd` among them usually means that etcd has no quorum. An endpoint that \
+accepts connections and never answers is a frozen API server or a balancer without backends. 401 and 403 say nothing about \
+the health of the cluster, only about the credentials; an API server that has just started may say 403 to anybody.\n\n\
+Look at the API servers first (k8s.api.servers). If they are well, look at what stands before them: who holds the virtual \
+IP, which backends the balancer sees, what the name resolves to.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials],
+    after: &[],
+    facts: &[Fact::EndpointReadyz],
+    judge: endpoint,
+};
+
+fn credentials(cluster: &Assessment<'_>) -> Verdict {
+    let Some(kubernetes) = &cluster.kubernetes else {
+        return Verdict::skipped("--no-kubernetes");
+    };
+    let mut verdict = Verdict::default();
+    match &kubernetes.credentials {
+        Err(gap) => verdict.problem(Target::new(Kind::Credentials, "kubeconfig"), unreadable(kubernetes, gap)),
+        Ok(credentials) => {
+            let target = Target::new(Kind::Credentials, credentials.source.as_str());
+            let problems = if credentials.server.starts_with("https://") {
+                let certificate = credentials.certificate.as_ref();
+                certificate.map_or_else(Vec::new, |it| certificate_problems(cluster, it))
+            } else {
+                vec![plain_http(&credentials.server)]
+            };
+            if problems.is_empty() {
+                verdict.ok(target.clone());
+            }
+            for problem in problems {
+                verdict.problem(target.clone(), problem);
+            }
+        }
+    }
+    verdict
+}
+
+fn unreadable(kubernetes: &Kubernetes, gap: &Gap) -> Problem {
+    let expected = "a kubeconfig that can be used";
+    if gap.kind == GapKind::NotAsked {
+        let passed_over: Vec<String> =
+            kubernetes.passed_over.iter().map(|(source, why)| format!("{source}: {why}")).collect();
+        let observed = if passed_over.is_empty() { "none found".to_owned() } else { passed_over.join("; ") };
+        let problem = Problem::error(Reason::NoKubeconfig, expected, observed)
+            .hint(Hint::likely("give one with --kubeconfig, or leave Kubernetes out with --no-kubernetes"));
+        return if kubernetes.may_still_find { problem } else { problem.permanent() };
+    }
+    // The file was named by the user, so each of these is a mistake that only a person corrects.
+    let reason = match gap.kind {
+        GapKind::Insecure => Reason::KubeconfigInsecure,
+        GapKind::ContextUnknown => Reason::ContextUnknown,
+        GapKind::Malformed => Reason::ConfigUnreadable,
+        kind => return Problem::error(gaps::reason(Protocol::Kubernetes, kind), expected, gap.text.as_str()),
+    };
+    Problem::fail(reason, expected, gap.text.as_str()).permanent()
+}
+
+fn plain_http(server: &str) -> Problem {
+    Problem::fail(Reason::KubeconfigInsecure, "a server at https://", server).permanent()
+}
+
+fn endpoint(cluster: &Assessment<'_>) -> Verdict {
+    let kubernetes = match kubernetes_side(cluster) {
+        Ok(kubernetes) => kubernetes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    let target = Target::new(Kind::Endpoint, cluster.endpoint_address(kubernetes));
+    let problem = match &kubernetes.endpoint {
+        Ok(readyz) if is_ready(readyz) => {
+            verdict.pass(target, "Kubernetes API server is reachable");
+            return verdict;
+        }
+        Ok(readyz) => gaps::readyz(cluster, readyz),
+        Err(gap) => gaps::no_readyz(cluster, gap),
+    };
+    let problem = explain(cluster, kubernetes, problem);
+    // A refusal tells of the credentials only, and asking again tells no more.
+    let refused = problem.severity != Severity::Fail;
+    let look = match &cluster.asked.k8s_endpoint {
+        Some(server) => ask_server(server),
+        None => Hint::run("{kubectl} get --raw '/readyz?verbose'", []),
+    };
+    verdict.problem(target, if refused { problem } else { problem.hint(look) });
+    verdict
+}
+
+/// The endpoint is the sum of what stands behind it, and of what stands before that.
+fn explain(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) -> Problem {
+    if problem.severity != Severity::Fail {
+        return problem;
+    }
+    let servers = &kubernetes.servers;
+    if !servers.is_empty()
+        && servers.values().all(|server| server.as_ref().is_ok_and(is_ready))
+        && is_in_between(kubernetes)
+    {
+        let observed =
+            format!("all {} API servers are ready, the endpoint is not: {}", servers.len(), problem.observed);
+        return Problem { reason: Reason::EndpointDownServersReady, observed, ..problem }
+            .hint(Hint::likely("the load balancer, virtual IP or DNS name before the API servers is broken"));
+    }
+    if let Some(etcd) = cluster.etcd.trouble {
+        return problem.explained_by(etcd);
+    }
+    // Direct evidence against every server. One that cannot be reached from here is none.
+    let is_bad = |server: &Result<Readyz, Gap>| match server {
+        Ok(readyz) => readyz.status >= 500,
+        Err(gap) => matches!(gap.kind, GapKind::TimedOut | GapKind::ConnectionRefused | GapKind::Broken),
+    };
+    if !servers.is_empty() && servers.values().all(is_bad) {
+        return problem.explained_by(CheckId::K8sApiServers);
+    }
+    problem
+}
+
+/// The trouble lies before the API servers: TLS and credentials do not count, a balancer's own 502 to 504 does.
+fn is_in_between(kubernetes: &Kubernetes) -> bool {
+    match &kubernetes.endpoint {
+        Ok(readyz) => matches!(readyz.status, 502..=504) && readyz.failed.is_empty(),
+        Err(gap) => matches!(
+            gap.kind,
+            GapKind::ConnectionRefused
+                | GapKind::NoRoute
+                | GapKind::ConnectTimedOut
+                | GapKind::TimedOut
+                | GapKind::NameNotFound
+                | GapKind::Broken
+        ),
+    }
+}

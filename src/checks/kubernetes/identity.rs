@@ -1,0 +1,78 @@
+//! Do talosconfig and kubeconfig speak of the same cluster?
+
+use crate::assess::{Assessment, Identity, Likeness, Undecided};
+use crate::checks::Check;
+use crate::checks::gaps::{answer, unseen};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::text::joined;
+
+pub(in crate::checks) const IDENTITY: Check = Check {
+    id: CheckId::K8sApiIdentity,
+    stage: Stage::ApiServer,
+    summary: "kubeconfig and talosconfig belong to the same cluster",
+    explain: "At least one machine that answers the Talos API has to be among the Kubernetes nodes, by its machine id, or, where \
+no machine ids are known, by its name and an address that Talos itself tells. Names alone do not prove it: staging and production like to \
+call their nodes alike. Nor do names and addresses if the machine ids contradict: two sites may have the same address plan.\n\n\
+Without this, a healthy staging cluster could vouch for a broken production one. Everything that the API server lists is \
+therefore `blocked` until the clusters are known to be the same.\n\n\
+If it fails, compare the contexts in use with --context and --kube-context. A warning `endpoint-behind-proxy` means that the \
+clusters are the same, but the API servers' own certificates are not signed by the CA in the kubeconfig: an access proxy such \
+as Omni or Rancher, or a load balancer with a certificate of its own, stands in between.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EtcdMembership],
+    judge: identity,
+};
+
+fn identity(cluster: &Assessment<'_>) -> Verdict {
+    if cluster.kubernetes.is_none() {
+        return Verdict::skipped("--no-kubernetes");
+    }
+    let expected = "a Talos node among the Kubernetes nodes, by machine id or by name and address";
+    Verdict::whole(match &cluster.identity {
+        Identity::NotCompared => Outcome::Skip("--no-talos: nothing to compare with".to_owned()),
+        Identity::NoList => {
+            let list = answer(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes");
+            list.err().unwrap_or_else(|| unseen(Reason::NoAnswer, expected, "there is no list"))
+        }
+        Identity::NoMachine if cluster.nodes.iter().any(|node| node.is_talos) => {
+            unseen(Reason::NoAnswer, "a Talos node that answers", "none does")
+        }
+        Identity::NoMachine => unseen(Reason::NoAnswer, "a Talos node that answers", "no Talos node is known"),
+        Identity::Same if cluster.behind_proxy => Outcome::Problem(Problem::warn(
+            Reason::EndpointBehindProxy,
+            "API servers with certificates of the kubeconfig's CA",
+            "only the endpoint's certificate is signed by it",
+        )),
+        Identity::Same => Outcome::Pass(None),
+        Identity::Undecided(why) => Outcome::Problem(Problem::error(Reason::NoAnswer, expected, undecided(why))),
+        Identity::Different { talos, kubernetes, likeness } => {
+            let likeness_in_words = match likeness {
+                Likeness::Nothing => "",
+                Likeness::Names => " (the same names at other addresses)",
+                Likeness::NamesAndAddresses => " (the same names and addresses, but no machine id in common)",
+            };
+            let observed = format!("Talos: {}; Kubernetes: {}{likeness_in_words}", joined(talos), joined(kubernetes));
+            let problem = Problem::fail(Reason::WrongCluster, expected, observed)
+                .hint(Hint::likely("one of the contexts is another cluster's: compare --context and --kube-context"));
+            // Without discovery Talos tells of some nodes only, and those may not have registered yet; nor may machines that were
+            // installed anew with the data of the former ones.
+            let is_final = cluster.discovery_is_on() && *likeness != Likeness::NamesAndAddresses;
+            Outcome::Problem(if is_final { problem.permanent() } else { problem })
+        }
+    })
+}
+
+fn undecided(why: &Undecided) -> String {
+    match why {
+        Undecided::EmptyList => "Kubernetes lists no node".to_owned(),
+        Undecided::CommonAreSilent => "the nodes that both name do not answer the Talos API".to_owned(),
+        Undecided::NoAddress(names) => {
+            format!("the names are the same ({}), and Kubernetes tells no address", joined(names))
+        }
+        Undecided::NoMembers(names) => {
+            format!("the names are the same ({}), the addresses differ, and etcd tells none", joined(names))
+        }
+    }
+}

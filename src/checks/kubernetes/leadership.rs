@@ -1,0 +1,132 @@
+//! Leader election: does one of the instances of a component do the work?
+
+use super::{is_amiss, is_old, miss_mirrors};
+use crate::assess::Assessment;
+use crate::assess::components::{Component, Place, State};
+use crate::assess::workloads::{RENEWAL, is_alive, mirror_pod};
+use crate::checks::Check;
+use crate::checks::gaps::listed;
+use crate::checks::scope::control_planes;
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Lease, Node, Pod};
+
+pub(in crate::checks) const LEASES: Check = Check {
+    id: CheckId::K8sControlplaneLeases,
+    stage: Stage::ControlPlane,
+    summary: "kube-controller-manager and kube-scheduler each have an instance that leads",
+    explain: "Reads the leases kube-controller-manager and kube-scheduler in kube-system. One instance of each holds its lease and \
+renews it every two seconds; only that one works. Instances that run and do not lead pass every other check while nothing is \
+scheduled and no controller acts. A lease that looks stale is looked at again before it counts.\n\n\
+Nobody leads when no instance reaches an API server, when etcd is too slow to renew a lease in time, or when a component is \
+missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
+`--leader-elect=false`, its lease is not asked after. Several instances of which one does not take part in the election fail: two \
+act at once.\n\n\
+`kubectl -n kube-system get lease` shows holders and ages; the log of an instance says why it cannot acquire the lease.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::ComponentConfigs,
+        Fact::StaticPods,
+        Fact::StaticPodStatuses,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::SystemLeases,
+    ],
+    judge: leases,
+};
+
+fn leases(cluster: &Assessment<'_>) -> Verdict {
+    if cluster.kubernetes.is_none() {
+        return Verdict::skipped("--no-kubernetes");
+    }
+    let nodes = match control_planes(cluster) {
+        Ok(nodes) => nodes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    for component in [Component::ControllerManager, Component::Scheduler] {
+        let disabled = |node: &&Node| component.enabled(&node.talos) == Ok(Some(false));
+        let outcome = if nodes.iter().all(disabled) {
+            Outcome::Skip("disabled in the machine configuration of every control plane".to_owned())
+        } else {
+            led(cluster, &nodes, component, &mut verdict)
+        };
+        verdict.push(Target::new(Kind::Workload, format!("kube-system/{}", component.name())), outcome);
+    }
+    let system = cluster.list(|kubernetes| &kubernetes.system_leases);
+    if let Some(problem) = system.and_then(|leases| is_old(cluster, cluster.memory.system_leases.as_ref(), leases)) {
+        verdict.problem(Target::cluster(), problem);
+    }
+    // They alone tell who takes no part in the election.
+    miss_mirrors(cluster, &mut verdict, Some(CheckId::K8sStaticpodsRunning));
+    verdict
+}
+
+fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict: &mut Verdict) -> Outcome {
+    let expected = "an instance renews the lease";
+    let leases = match listed(cluster, |kubernetes| &kubernetes.system_leases, expected) {
+        Ok(leases) => leases,
+        Err(outcome) => return outcome,
+    };
+    if let Some(outcome) = unelected(cluster, nodes, component) {
+        return outcome;
+    }
+    let observed = match leases.by_name.get(component.name()) {
+        Some(lease) if lease.holder.is_some() && is_alive(lease, leases.date) => return Outcome::Pass(None),
+        Some(Lease { holder: Some(holder), renewed: Some(renewed), .. }) => {
+            format!("held by {holder}, last renewed at {renewed}")
+        }
+        Some(Lease { holder: Some(holder), .. }) => format!("held by {holder}, never renewed"),
+        Some(Lease { holder: None, .. }) => "held by nobody".to_owned(),
+        None => "there is no such lease".to_owned(),
+    };
+    if !cluster.is_missed(component) {
+        return Outcome::Skip(match cluster.place(component) {
+            Place::Elsewhere(holder) => format!("it runs elsewhere, for its lease is held by {holder}"),
+            _ => format!("it runs nowhere, and `{}` is left out", component.check()),
+        });
+    }
+    let cause = cause(cluster, nodes, component);
+    if cause.is_none() {
+        // One that gives its lease up leaves it to the next, which tries every two seconds.
+        verdict.resample_after = Some(RENEWAL);
+    }
+    let problem = Problem::fail(Reason::NotLeading, expected, observed)
+        .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]));
+    Outcome::Problem(problem.explained_by(cause))
+}
+
+/// Nobody can lead if nobody can write, or if nobody runs.
+fn cause(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<CheckId> {
+    if let Some(etcd) = cluster.etcd.trouble {
+        return Some(etcd);
+    }
+    // A lease is everybody's, so those outside of `--nodes` count; but their check says nothing that could explain it.
+    let runs = |node: &&Node| matches!(cluster.instance(node, component).state, State::Ready);
+    let is_judged = |node: &&Node| is_amiss(cluster, node, component);
+    (!nodes.iter().any(runs) && nodes.iter().any(is_judged)).then(|| component.check())
+}
+
+/// Instances with `--leader-elect=false` act without a lease. A single one may: that is how some run a single control plane.
+/// Beside another instance it is a second leader, whoever holds the lease: both schedule the same pods, or both create what one
+/// of them was to create.
+fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<Outcome> {
+    let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
+    let wanted = nodes.iter().filter(|node| component.enabled(&node.talos) != Ok(Some(false)));
+    let instances: Vec<&Pod> = wanted.clone().filter_map(|node| mirror_pod(pods, node, component.name())).collect();
+    let alone = |pod: &&&Pod| pod.leader_elect == Some(false);
+    let names: Vec<&str> = instances.iter().filter(alone).map(|pod| pod.name.as_str()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    if instances.len() > 1 {
+        let observed = format!("`--leader-elect=false` beside other instances: {}", names.join(", "));
+        let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
+            .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: leave it out"));
+        return Some(Outcome::Problem(problem));
+    }
+    let why = "the only instance runs with `--leader-elect=false`, so it renews no lease";
+    (wanted.count() == 1).then(|| Outcome::Skip(why.to_owned()))
+}

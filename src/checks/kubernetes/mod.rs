@@ -1,0 +1,137 @@
+//! Stages 4 to 7: Kubernetes, as its API servers tell it, and its components, as the kubelets tell Talos.
+
+mod apis;
+mod certificates;
+mod components;
+mod conditions;
+mod endpoint;
+mod identity;
+mod leadership;
+mod nodes;
+mod servers;
+mod starting;
+mod static_pods;
+mod system;
+#[cfg(test)]
+mod tests;
+mod versions;
+mod webhooks;
+mod workloads;
+
+pub(super) use apis::APISERVICES;
+pub(super) use certificates::{REQUESTS, SERVING};
+pub(super) use components::{APISERVER, CONTROLLER_MANAGER, SCHEDULER};
+pub(super) use conditions::CONDITIONS;
+pub(super) use endpoint::{CREDENTIALS, ENDPOINT};
+pub(super) use identity::IDENTITY;
+pub(super) use leadership::LEASES;
+pub(super) use nodes::{PRESSURE, READY, REGISTERED, SCHEDULABLE};
+pub(super) use servers::SERVERS;
+pub(super) use starting::STARTING;
+pub(super) use static_pods::{RENDERED, RUNNING};
+pub(super) use system::SYSTEM;
+pub(super) use versions::VERSIONS;
+pub(super) use webhooks::WEBHOOKS;
+pub(super) use workloads::{CNI, DNS, KUBE_PROXY};
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::gaps::{listed, says_nothing, unseen};
+use super::scope::passed_over;
+use crate::assess::components::Component;
+use crate::assess::workloads::{RENEWAL, STUCK, Trouble};
+use crate::assess::{Assessment, KubernetesAccess, etcd_is_bad};
+use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::snapshot::{KubeNode, Leases, Node, Pod};
+
+/// Node objects of this cluster. An empty list is not one of a living cluster.
+fn node_objects<'a>(cluster: &'a Assessment<'_>, expected: &str) -> Result<&'a Vec<KubeNode>, Outcome> {
+    let objects = listed(cluster, |kubernetes| &kubernetes.nodes, expected)?;
+    if objects.is_empty() { Err(says_nothing("nodes", "Kubernetes lists no node")) } else { Ok(objects) }
+}
+
+/// Kubernetes shows the static pods that Talos tells of, and of two words the worse counts. Where Kubernetes can be asked and its
+/// word is missing, what Talos says alone is not enough.
+fn miss_mirrors(cluster: &Assessment<'_>, verdict: &mut Verdict, by: Option<CheckId>) {
+    let passes = verdict.findings.iter().any(|finding| matches!(finding.outcome, Outcome::Pass(_)));
+    let is_told = verdict.problems().any(|(_, it)| it.severity == Severity::Error || by.is_some());
+    if !passes || is_told || !matches!(cluster.kubernetes_access, KubernetesAccess::Open(_)) {
+        return;
+    }
+    if let Err(Outcome::Problem(problem)) = mirrors(cluster) {
+        verdict.problem(Target::cluster(), problem.explained_by(by));
+    }
+}
+
+/// All pods of kube-system. Where static pods run, there are some.
+fn mirrors<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
+    let expected = "the pods of kube-system";
+    let pods = listed(cluster, |kubernetes| &kubernetes.pods, expected)?;
+    if pods.is_empty() { Err(says_nothing(expected, "an empty list")) } else { Ok(pods) }
+}
+
+/// Of something that is not complete yet: it fails once it has been so for too long, or if nothing more will come. What nobody
+/// can tell the age of may be either.
+fn severity_of(is_given_up: bool, ages: &[Option<Duration>]) -> Severity {
+    if is_given_up || ages.iter().flatten().any(|age| *age >= STUCK) {
+        Severity::Fail
+    } else if ages.contains(&None) {
+        Severity::Error
+    } else {
+        Severity::Warn
+    }
+}
+
+/// This control plane counts, and the component is not well there.
+fn is_amiss(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
+    passed_over(cluster, node).is_none() && !cluster.instance(node, component).state.is_fine()
+}
+
+/// Why Talos has not rendered a static pod here.
+fn not_rendered_by(node: &Node) -> CheckId {
+    if etcd_is_bad(node) { CheckId::EtcdService } else { CheckId::K8sStaticpodsRendered }
+}
+
+/// Why a pod is not ready, as a failure.
+fn failed(trouble: &Trouble, otherwise: Reason) -> Problem {
+    let reason = if trouble.crash_looping { Reason::CrashLooping } else { otherwise };
+    Problem::fail(reason, "running and ready", trouble.words.as_str())
+}
+
+/// A pod that runs and is ready, and was not all the time.
+fn restarted(cluster: &Assessment<'_>, name: &str) -> Option<Problem> {
+    let (since, total) = cluster.restarted.get(name)?;
+    let plural = if *since == 1 { "" } else { "s" };
+    let observed = format!("{since} restart{plural} since the previous round, {total} in total");
+    Some(Problem::warn(Reason::Restarting, "no restarts between two rounds", observed))
+}
+
+/// A server that lives dates each answer anew, and somebody renews a lease every few seconds.
+const REPEATS: SignedDuration = SignedDuration::from_secs(20);
+
+/// For so long these leases were answered as in an earlier round that a cache may stand before the API server, and hide whatever has
+/// happened since.
+fn is_old(cluster: &Assessment<'_>, known: Option<&(Leases, Timestamp)>, leases: &Leases) -> Option<Problem> {
+    let (known, since) = known?;
+    let age = cluster.taken.duration_since(*since);
+    (known.is_repeated_by(leases) && age >= REPEATS).then(|| {
+        let observed = format!("the same answer as {} s ago: neither its date nor any lease has moved", age.as_secs());
+        Problem::error(Reason::NoAnswer, "an answer of the present", observed)
+            .hint(Hint::likely("something between here and the API server answers from a cache"))
+    })
+}
+
+/// What a pod is like on a node whose kubelet has fallen silent.
+fn silent() -> Outcome {
+    unseen(Reason::NodeLeaseStale, "a kubelet that renews its node's lease", "it does not")
+}
+
+/// With a second look where a kubelet counts as silent: its lease may have been read just before it was renewed.
+fn push_or_look_again(verdict: &mut Verdict, target: Target, outcome: Outcome) {
+    if matches!(&outcome, Outcome::Problem(problem) if problem.unseen && problem.reason == Reason::NodeLeaseStale) {
+        verdict.resample_after = Some(RENEWAL);
+    }
+    verdict.push(target, outcome);
+}

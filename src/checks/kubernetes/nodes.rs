@@ -1,0 +1,530 @@
+//! What Kubernetes says of the nodes.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{is_old, node_objects};
+use crate::assess::workloads::{RENEWAL, says_ready};
+use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere, kubelet_is_bad};
+use crate::checks::Check;
+use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregistered, unseen};
+use crate::checks::scope::{OFF_OR_GONE, passed_over};
+use crate::checks::stated;
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Condition, KubeNode, Leases, Node, Taint};
+use crate::text::some;
+
+pub(in crate::checks) const REGISTERED: Check = Check {
+    id: CheckId::K8sNodesRegistered,
+    stage: Stage::Nodes,
+    summary: "every Talos machine with Kubernetes is a Node, and every Talos Node is a machine",
+    explain: "Compares the machines that Talos knows with the Node objects, by name and by any address. A machine that is \
+missing runs no workload though it looks well to Talos; a Node object without a machine keeps pods and volumes bound to something \
+that is gone.\n\n\
+A machine is missing when its kubelet cannot register: the endpoint is not reachable from the node, its certificate request was \
+not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete node`. \
+A machine whose host name has changed since may still be registered under the old one; its machine id tells that it is the same.\n\n\
+The InternalIP of a Node has to be the machine's and no other Node's, for that is where the API server looks for its kubelet and \
+the network plugin for its pods. One that none of the machine's addresses is, as Talos tells them, and at which the machine does \
+not answer, is a failure; where Talos tells none, nothing is said of it.\n\n\
+For a missing one look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only when \
+you are sure that the machine is gone.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes],
+    judge: registered,
+};
+
+pub(in crate::checks) const READY: Check = Check {
+    id: CheckId::K8sNodesReady,
+    stage: Stage::Nodes,
+    summary: "every node is Ready, and its kubelet has said so just now",
+    explain: "The Ready condition exists and is True, and the kubelet renews the node's lease. Kubernetes notices a dead kubelet \
+only after some 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, tells sooner. A lease that \
+looks stale is looked at again before it counts.\n\n\
+`cni plugin not initialized` means that no network plugin is installed or that it does not start: with CNI `none` nodes stay \
+NotReady until you install one. `NodeStatusUnknown` means that the kubelet has fallen silent; then the machine or its kubelet is \
+the place to look at (talos.nodes.reachable, talos.nodes.kubelet).\n\n\
+--max-unready-workers allows some workers to be missing; they become warnings that name them. Control planes are never allowed to \
+be missing. Nodes that are not Talos machines only warn.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesRegistered],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
+    judge: ready,
+};
+
+pub(in crate::checks) const SCHEDULABLE: Check = Check {
+    id: CheckId::K8sNodesSchedulable,
+    stage: Stage::Nodes,
+    summary: "no node is cordoned or waits for a cloud provider",
+    explain: "Warns of nodes that take no new pods: being removed (deleted, or marked by the cluster autoscaler), cordoned by Talos (during an upgrade, a reboot or a shutdown), cordoned by \
+somebody else, or tainted as uninitialised because no cloud controller manager has taken care of them.\n\n\
+It is a warning, for a cordon is usually meant. One that Talos left behind is not: an upgrade or a drain was interrupted.\n\n\
+It fails when no node that takes workloads is left: each one is cordoned, has a taint of effect NoSchedule or NoExecute, or is not \
+ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready are no failure of \
+this check by themselves (k8s.nodes.ready), and neither are nodes that are being removed. Nodes that are reserved by a taint of your \
+own make it a warning.\n\n\
+`kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialised taint look at the cloud \
+controller manager.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[CheckId::K8sNodesRegistered],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes],
+    judge: schedulable,
+};
+
+pub(in crate::checks) const PRESSURE: Check = Check {
+    id: CheckId::K8sNodesPressure,
+    stage: Stage::Nodes,
+    summary: "no node is short of memory, disk or process ids, and each has its network",
+    explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, in which the kubelet says that a resource runs \
+out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
+ones, and stays Ready all the while.\n\n\
+A condition is as old as the kubelet's last word: of a node whose kubelet has fallen silent nothing is said here, but in \
+k8s.nodes.ready. NetworkUnavailable is there only where something sets it; Unknown on a node that is Ready, it is a warning.\n\n\
+`kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what is \
+left.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
+    judge: pressure,
+};
+
+/// As many nodes are named at once.
+const NAMES: usize = 5;
+/// What `pressed` reads.
+pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
+const UNINITIALISED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// That a node has until something on it has started.
+const STARTUP_TAINTS: [&str; 2] = [UNINITIALISED, "node.cilium.io/agent-not-ready"];
+
+fn registered(cluster: &Assessment<'_>) -> Verdict {
+    if cluster.talos.is_none() && cluster.kubernetes.is_some() && !cluster.is_stated() {
+        return Verdict::skipped("--no-talos: nothing to compare with");
+    }
+    let objects = match node_objects(cluster, "the list of nodes") {
+        Ok(objects) => objects,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    if cluster.talos.is_none() {
+        stated::differences(cluster, &mut verdict);
+        for node in cluster.nodes.iter().filter(|node| !node.leaving && cluster.is_outside_flags(node)) {
+            let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
+            verdict.problem(node.target(), Problem::warn(Reason::NodeUnexpected, expected, "not among them"));
+        }
+        if verdict.findings.is_empty() {
+            verdict.ok(Target::cluster());
+        }
+        return verdict;
+    }
+    let holders = Holders::of(cluster, objects);
+    for node in &cluster.nodes {
+        verdict.push(node.target(), registration(cluster, node, &holders));
+    }
+    verdict
+}
+
+fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) -> Outcome {
+    if let Some(why) = passed_over(cluster, node) {
+        return Outcome::Skip(why.to_owned());
+    }
+    if cluster.machine(node).runs_another {
+        return Outcome::Skip("not a Talos machine".to_owned());
+    }
+    if let Some(object) = cluster.object(node) {
+        return match whose(cluster, node, object) {
+            Outcome::Pass(_) => {
+                odd_registration(cluster, node, object, holders).map_or(Outcome::Pass(None), Outcome::Problem)
+            }
+            outcome => outcome,
+        };
+    }
+    if let Some(outcome) = needs_no_object(node) {
+        return outcome;
+    }
+    match has_kubernetes(node) {
+        Some(_) => {
+            let problem = Problem::fail(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses")
+                .hint(Hint::likely(
+                    "its kubelet cannot reach the API server, or its certificate request is pending (as an administrator: \
+                     `kubectl get csr`)",
+                ))
+                .hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address]));
+            Outcome::Problem(if kubelet_is_bad(node) {
+                problem.explained_by(CheckId::TalosNodesKubelet)
+            } else {
+                problem
+            })
+        }
+        None => match (talos_contact(cluster, node), &node.talos.nodename) {
+            (Err(outcome), _) => outcome,
+            (Ok(_), Err(gap)) => Outcome::Problem(gaps::talos(gap, "the node's name in Kubernetes")),
+            (Ok(_), Ok(_)) => {
+                let problem =
+                    Problem::error(Reason::NoAnswer, "whether it runs a kubelet", "its services are not known");
+                Outcome::Problem(problem)
+            }
+        },
+    }
+}
+
+/// A Node object that no Talos source knows of is stale, unless its kubelet says otherwise. Where discovery tells nothing,
+/// nobody can know.
+fn whose(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
+    let known = contact(node).is_some() || is_named_elsewhere(node);
+    if known || says_ready(object) {
+        return Outcome::Pass(None);
+    }
+    if cluster.discovery_is_on() {
+        let problem = Problem::fail(Reason::StaleNodeObject, "a machine that Talos knows", "a Node object, not ready")
+            .hint(Hint::likely(OFF_OR_GONE))
+            .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
+        return Outcome::Problem(problem);
+    }
+    let untold = || unseen(Reason::NoAnswer, "a machine that Talos knows", "discovery tells of none");
+    talos_contact(cluster, node).err().unwrap_or_else(untold)
+}
+
+/// The Node is the machine's, and says of it what is not so.
+fn odd_registration(
+    cluster: &Assessment<'_>,
+    node: &Node,
+    object: &KubeNode,
+    holders: &Holders<'_>,
+) -> Option<Problem> {
+    let address = node.address.as_str();
+    if cluster.has_another_name(node) {
+        let observed = format!("it has registered as `{}`", object.name);
+        let problem = Problem::fail(Reason::NodenameMismatch, format!("a Node `{}`", node.name), observed)
+            .hint(Hint::likely("its host name has changed since its kubelet registered"))
+            .hint(Hint::run("{talosctl} -n {} get nodename", [address]))
+            .hint(Hint::run("{talosctl} -n {} get hostnamestatus", [address]));
+        return Some(problem);
+    }
+    let told = node.machine_id.as_ref().filter(|_| !object.machine_id.is_empty());
+    if told.is_some_and(|id| *id != object.machine_id) {
+        let observed = format!("discovery knows another machine of this name, at {}", node.own_addresses.join(", "));
+        let problem = Problem::warn(Reason::DuplicateName, "one machine of this name", observed)
+            .hint(Hint::likely("two machines have this host name, or the machine was installed anew: then discovery forgets the former one within 30 minutes"))
+            .hint(Hint::run("{talosctl} -n {} get affiliates", [address]));
+        return Some(problem);
+    }
+    let observed = foreign_address(node, object, holders).or_else(|| shared_address(node, object, holders))?;
+    let problem = Problem::fail(Reason::NodeAddress, "an InternalIP that is the machine's own", observed)
+        .hint(Hint::run("{talosctl} -n {} get nodeips", [address]))
+        .hint(Hint::run("{talosctl} -n {} get addresses", [address]));
+    Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
+}
+
+/// None of the addresses by which Kubernetes looks for the machine is one that Talos tells of it, and it did not answer at any:
+/// where addresses are translated it does.
+fn foreign_address(node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Option<String> {
+    let contact = contact(node)?;
+    let is_own = |address: &String| node.own_addresses.contains(address) || contact.address == *address;
+    if node.own_addresses.is_empty() || object.internal.is_empty() || object.internal.iter().any(is_own) {
+        return None;
+    }
+    let whose = object.internal.iter().filter_map(|address| holders.own.get(address.as_str()));
+    let whose = whose.min_by_key(|(at, _)| at);
+    let whose = whose.map_or_else(String::new, |(_, other)| format!(", an address of {}", other.name));
+    let own = node.own_addresses.join(", ");
+    Some(format!("{}{whose}; the machine has {own}", object.internal.join(", ")))
+}
+
+/// Another Node has the same InternalIP. Where only one of the two machines has the address, the other one is told.
+fn shared_address(node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Option<String> {
+    let others = object.internal.iter().filter(|address| may_have(node, address)).filter_map(|address| {
+        let all = holders.registered.get(address.as_str())?;
+        let other = all.iter().find(|(_, other)| other.name != object.name)?;
+        Some((address, other))
+    });
+    let (shared, (_, other)) = others.min_by_key(|(_, (at, _))| at)?;
+    Some(format!("{shared}, which is that of {} as well", other.name))
+}
+
+fn may_have(node: &Node, address: &String) -> bool {
+    node.own_addresses.is_empty() || node.own_addresses.contains(address)
+}
+
+/// Who has an address, with their places: no machine is compared with all others.
+struct Holders<'a> {
+    /// The first machine whose own it is.
+    own: HashMap<&'a str, (usize, &'a Node)>,
+    /// The first two living Nodes that have it as an InternalIP, and whose machines may have it: one of them is another's.
+    registered: HashMap<&'a str, Vec<(usize, &'a KubeNode)>>,
+}
+
+impl<'a> Holders<'a> {
+    fn of(cluster: &'a Assessment<'a>, objects: &'a [KubeNode]) -> Self {
+        let mut holders = Self { own: HashMap::new(), registered: HashMap::new() };
+        for (at, node) in cluster.nodes.iter().enumerate() {
+            for address in &node.own_addresses {
+                holders.own.entry(address).or_insert((at, node));
+            }
+        }
+        for (at, object) in objects.iter().enumerate().filter(|(_, object)| !object.deleting) {
+            let Some(machine) = cluster.node(&object.name).filter(|it| it.is_talos) else { continue };
+            if !matches!(whose(cluster, machine, object), Outcome::Pass(_)) {
+                continue;
+            }
+            for address in object.internal.iter().filter(|address| may_have(machine, address)) {
+                let all = holders.registered.entry(address).or_default();
+                if all.len() < 2 && all.iter().all(|(_, other)| other.name != object.name) {
+                    all.push((at, object));
+                }
+            }
+        }
+        holders
+    }
+}
+
+/// Judges the Node object of each machine.
+pub(super) fn each_object(cluster: &Assessment<'_>, judge: impl Fn(&Node, &KubeNode) -> Outcome) -> Verdict {
+    if let Err(outcome) = node_objects(cluster, "the list of nodes") {
+        return Verdict::whole(outcome);
+    }
+    let mut verdict = Verdict::default();
+    for node in &cluster.nodes {
+        let outcome = match (passed_over(cluster, node), cluster.object(node)) {
+            (Some(why), _) => Outcome::Skip(why.to_owned()),
+            (None, Some(object)) => judge(node, object),
+            (None, None) => unregistered(node),
+        };
+        verdict.push(node.target(), outcome);
+    }
+    verdict
+}
+
+fn ready(cluster: &Assessment<'_>) -> Verdict {
+    let mut verdict = each_object(cluster, |node, object| readiness(cluster, node, object));
+    if verdict.problems().any(|(_, problem)| problem.reason == Reason::NodeLeaseStale) {
+        verdict.resample_after = Some(RENEWAL);
+    }
+    let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
+    if let Some(problem) = leases.and_then(|leases| is_old(cluster, cluster.memory.node_leases.as_ref(), leases)) {
+        verdict.problem(Target::cluster(), problem);
+    }
+    // Every Node object is in the population; one that is not would otherwise go unjudged.
+    let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
+    let names: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+    let ids: HashSet<&String> = cluster.nodes.iter().flat_map(Node::machine_ids).collect();
+    let addresses: HashSet<&String> = cluster.nodes.iter().flat_map(|node| &node.addresses).collect();
+    let is_known = |object: &KubeNode| {
+        names.contains(object.name.as_str())
+            || ids.contains(&object.machine_id)
+            || object.addresses.iter().any(|address| addresses.contains(address))
+    };
+    for object in objects.filter(|object| !is_known(object)) {
+        let problem = Problem::error(Reason::NodeUnexpected, "a known node", "no source of nodes names it");
+        verdict.problem(Target::new(Kind::Node, object.name.as_str()), problem);
+    }
+    verdict
+}
+
+fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
+    let problem = match object.condition("Ready") {
+        // Whatever poses as a node may renew no lease.
+        Some(condition) if condition.status == "True" && cluster.is_guest(node) => return Outcome::Pass(None),
+        Some(condition) if condition.status == "True" => match lease(cluster, node, object) {
+            Ok(()) => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
+            Err(Outcome::Problem(problem)) => problem,
+            Err(outcome) => return outcome,
+        },
+        Some(condition) => not_ready(condition),
+        None => Problem::fail(Reason::NodeNotReady, "condition Ready is True", "there is no such condition"),
+    };
+    if cluster.is_guest(node) {
+        let problem = Problem { reason: Reason::NotTalosNotReady, severity: Severity::Warn, ..problem };
+        return Outcome::Problem(problem);
+    }
+    let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
+    // Kubernetes formed its opinion without Talos, so it stays a failure; but there is one machine, and one thing to mend.
+    let cause = if cluster.machine(node).is_lost {
+        Some(CheckId::TalosNodesReachable)
+    } else if node.is_talos && kubelet_is_bad(node) {
+        Some(CheckId::TalosNodesKubelet)
+    } else {
+        None
+    };
+    Outcome::Problem(problem.explained_by(cause))
+}
+
+fn not_ready(condition: &Condition) -> Problem {
+    let observed = format!("{}, {}: {}", condition.status, condition.reason, condition.message);
+    if condition.message.contains("cni plugin not initialized") {
+        return Problem::fail(Reason::CniMissing, "condition Ready is True", observed)
+            .hint(Hint::likely("no network plugin is installed, or it does not start: look at its pods"));
+    }
+    Problem::fail(Reason::NodeNotReady, "condition Ready is True", observed)
+}
+
+/// Ready is as old as the lease: the kubelet may have died since.
+fn lease(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Result<(), Outcome> {
+    let expected = "the kubelet renews the node's lease";
+    let leases: &Leases = listed(cluster, |kubernetes| &kubernetes.node_leases, expected)?;
+    if cluster.machine(node).renews_lease {
+        return Ok(());
+    }
+    let observed = match leases.by_name.get(&object.name).map(|lease| lease.renewed) {
+        Some(Some(renewed)) => format!("Ready, but last renewed at {renewed}"),
+        Some(None) => "Ready, but the lease was never renewed".to_owned(),
+        None => "Ready, but there is no lease".to_owned(),
+    };
+    Err(Outcome::Problem(Problem::fail(Reason::NodeLeaseStale, expected, observed)))
+}
+
+fn schedulable(cluster: &Assessment<'_>) -> Verdict {
+    let mut verdict = each_object(cluster, |node, object| {
+        if cluster.is_guest(node) {
+            return Outcome::Skip("not a Talos machine".to_owned());
+        }
+        scheduling(node, object)
+    });
+    for node in cluster.nodes.iter().filter(|node| node.leaving && !node.out_of_scope) {
+        verdict.findings.retain(|finding| finding.target != node.target());
+        verdict.problem(node.target(), leaving());
+    }
+    if let Some(problem) = nothing_schedulable(cluster) {
+        verdict.problem(Target::cluster(), problem);
+    }
+    verdict
+}
+
+/// No node that takes workloads is left. Where control planes that keep their taint are all there is, what tolerates it counts,
+/// such as cluster DNS: there was never a place for anything else. Nodes of other systems may be reserved for what only they run.
+fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
+    node_objects(cluster, "").ok()?;
+    let staying = cluster.nodes.iter().filter(|node| !node.leaving);
+    let (guests, own): (Vec<_>, Vec<_>) =
+        staying.filter_map(|node| Some((node, cluster.object(node)?))).partition(|(node, _)| cluster.is_guest(node));
+    let is_kept = |object: &KubeNode| object.taints.iter().any(is_of_control_planes);
+    let (kept, workers): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, object)| is_kept(object));
+    let own = if workers.is_empty() { kept } else { workers };
+    let is_place = |object: &KubeNode| says_ready(object) && obstacle(object).is_none();
+    let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object);
+    if own.iter().any(|(_, it)| is_place(it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
+        return None;
+    }
+    // If they all are only not ready, that is judged elsewhere, and how many may be.
+    let (_, closed) = own.iter().find(|(_, object)| obstacle(object).is_some())?;
+    let why = |(_, object): &(&Node, &KubeNode)| {
+        let why = obstacle(object).unwrap_or_else(|| "is not ready".to_owned());
+        format!("{} {why}", object.name)
+    };
+    let observed = some(own.iter().map(why), NAMES);
+    let severity = if own.iter().any(|(_, object)| is_reserved(object)) { Severity::Warn } else { Severity::Fail };
+    let problem = Problem::fail(Reason::NothingSchedulable, "a node that takes new pods", observed)
+        .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
+    Some(Problem { severity, ..problem })
+}
+
+/// It takes pods that tolerate a taint of somebody's own, and whether there are such pods is theirs to know.
+fn is_reserved(object: &KubeNode) -> bool {
+    let mut closing = object.taints.iter().filter(|taint| keeps_away(taint)).peekable();
+    let is_closed = object.unschedulable || closing.peek().is_none();
+    says_ready(object) && !is_closed && closing.all(|taint| !STARTUP_TAINTS.contains(&&*taint.key))
+}
+
+/// What keeps ordinary pods away from a node, whatever its state.
+fn obstacle(object: &KubeNode) -> Option<String> {
+    if object.unschedulable {
+        return Some("is cordoned".to_owned());
+    }
+    let taint = object.taints.iter().find(|taint| keeps_away(taint))?;
+    Some(format!("has taint {}:{}", taint.key, taint.effect))
+}
+
+fn keeps_away(taint: &Taint) -> bool {
+    // Those of this prefix repeat conditions, which are judged as such.
+    let is_condition = taint.key.starts_with("node.kubernetes.io/");
+    matches!(&*taint.effect, "NoSchedule" | "NoExecute") && !is_condition && !is_of_control_planes(taint)
+}
+
+fn is_of_control_planes(taint: &Taint) -> bool {
+    matches!(&*taint.key, "node-role.kubernetes.io/control-plane" | "node-role.kubernetes.io/master")
+}
+
+/// Nothing else is said of it, until that has taken too long.
+fn leaving() -> Problem {
+    let observed = "being removed, and not judged for up to 30 minutes";
+    Problem::warn(Reason::NodeLeaving, "takes new pods", observed)
+}
+
+fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
+    let expected = "takes new pods";
+    let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
+    if object.unschedulable && object.cordoned_by_talos {
+        let problem = Problem::warn(Reason::CordonedByTalos, expected, "cordoned by Talos")
+            .hint(Hint::likely("an upgrade, a reboot or a shutdown is under way, or was interrupted"));
+        // While it is on its way, the mark is as it should be.
+        let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
+        return Outcome::Problem(if is_up { problem.hint(uncordon()) } else { problem });
+    }
+    if object.unschedulable {
+        let problem = Problem::warn(Reason::Cordoned, expected, "cordoned by a person")
+            .hint(Hint::likely("somebody has done that on purpose: ask first"));
+        return Outcome::Problem(problem.hint(uncordon()));
+    }
+    if object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALISED)) {
+        let problem = Problem::warn(Reason::Uninitialised, expected, format!("taint {UNINITIALISED}"))
+            .hint(Hint::likely("the cloud controller manager is missing or not working"));
+        return Outcome::Problem(problem);
+    }
+    if node.role == Role::ControlPlane && object.is_leaving() {
+        let observed = "being removed, and judged all the same: it is a member of etcd, or may be";
+        return Outcome::Problem(Problem::warn(Reason::NodeLeaving, expected, observed));
+    }
+    Outcome::Pass(None)
+}
+
+fn pressure(cluster: &Assessment<'_>) -> Verdict {
+    each_object(cluster, |node, object| {
+        if cluster.is_guest(node) {
+            Outcome::Skip("not a Talos machine".to_owned())
+        } else {
+            pressed(cluster, node, object)
+        }
+    })
+}
+
+/// The kubelet's word on each resource, and whoever's on the network.
+fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
+    let expected = "no pressure on memory, disk and process ids, and a network";
+    let mut wrong = Vec::new();
+    let mut untold = Vec::new();
+    let mut unknown_network = None;
+    for kind in PRESSURES {
+        match object.condition(kind) {
+            Some(condition) if condition.status == "False" => {}
+            Some(condition) if condition.status == "True" => {
+                wrong.push(format!("{kind}, {}: {}", condition.reason, condition.message));
+            }
+            // Whoever sets it does not know, and the kubelet, which does, calls the node ready.
+            Some(condition) if kind == "NetworkUnavailable" && condition.status == "Unknown" && says_ready(object) => {
+                unknown_network = Some(format!("{kind} is Unknown, {}: {}", condition.reason, condition.message));
+            }
+            Some(condition) => untold.push(format!("{kind} is {}", condition.status)),
+            None if kind == "NetworkUnavailable" => {}
+            None => untold.push(format!("there is no condition {kind}")),
+        }
+    }
+    if !wrong.is_empty() {
+        let problem = Problem::fail(Reason::NodePressure, expected, wrong.join("; "));
+        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+    }
+    let is_silent = object.condition("Ready").is_none_or(|condition| !matches!(&*condition.status, "True" | "False"));
+    // What a kubelet said before it fell silent is no evidence of the present.
+    if is_silent || !cluster.machine(node).renews_lease {
+        return unseen(Reason::NodeLeaseStale, expected, "its kubelet has fallen silent");
+    }
+    if !untold.is_empty() {
+        return Outcome::Problem(Problem::error(Reason::NoAnswer, expected, untold.join("; ")));
+    }
+    match unknown_network {
+        Some(observed) => Outcome::Problem(Problem::warn(Reason::NoAnswer, expected, observed)),
+        None => Outcome::Pass(None),
+    }
+}

@@ -1,0 +1,155 @@
+//! Each control plane's own API server, asked at the node's address.
+
+use super::not_rendered_by;
+use crate::assess::Assessment;
+use crate::assess::components::{Component, State};
+use crate::assess::servers::{Server, Sign, is_closed, leases_of};
+use crate::assess::workloads::{RENEWAL, has_moved};
+use crate::checks::Check;
+use crate::checks::gaps::{self, ask_server, kubernetes_side, listed, stopped_by, unseen};
+use crate::checks::scope::{control_planes, passed_over};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Verdict};
+use crate::snapshot::{Kubernetes, Node, Readyz};
+
+pub(in crate::checks) const SERVERS: Check = Check {
+    id: CheckId::K8sApiServers,
+    stage: Stage::ApiServer,
+    summary: "the API server of every control plane says that it is ready",
+    explain: "Asks `/readyz?verbose` of every control plane at its own address, past the load balancer. A balancer hides a \
+dead API server as long as another one lives; an upgrade that then takes the living one down takes the cluster down.\n\n\
+A server that accepts the connection and does not answer is frozen: TCP checks call it up. Where the nodes cannot be reached \
+from here, a server counts as alive if its lease in kube-system is renewed or if it is among the endpoints of the Service \
+default/kubernetes; the report says so. If other API servers are reached directly, this is a warning: something keeps packets from \
+this one, or its machine is not well. After a refused connection only a lease that moves counts, for a fresh one may \
+belong to a server that has just died.\n\n\
+Look at the server's log on the node (`talosctl -n NODE logs -k kube-system/kube-apiserver-…`, ids from `talosctl containers \
+-k`), then at etcd there. Where the servers cannot be dialled, check firewalls between here and port 6443 of the nodes.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials],
+    after: &[CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    facts: &[Fact::TalosNodes, Fact::ServerReadyz, Fact::SystemLeases, Fact::ApiEndpoints, Fact::KubeNodes],
+    judge: servers,
+};
+
+fn servers(cluster: &Assessment<'_>) -> Verdict {
+    let kubernetes = match kubernetes_side(cluster) {
+        Ok(kubernetes) => kubernetes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    // Another cluster's CA and leases would accuse healthy servers.
+    if cluster.identity.is_other(cluster) {
+        return Verdict::whole(unseen(Reason::WrongCluster, "API servers of this cluster", "another cluster's"));
+    }
+    let nodes = match control_planes(cluster) {
+        Ok(nodes) => nodes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    for node in nodes {
+        let outcome = with_next_steps(cluster, node, on_node(cluster, kubernetes, node));
+        if outcome.status() == Status::Fail && could_be_renewed(cluster, kubernetes, node) {
+            verdict.resample_after = Some(RENEWAL);
+        }
+        verdict.push(node.target(), outcome);
+    }
+    if cluster.servers_are_all_ready() {
+        verdict.sum_up("All Kubernetes API server endpoints are healthy");
+    }
+    verdict
+}
+
+fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
+    let expected = "/readyz answers 200, or the server's lease is renewed";
+    Outcome::Problem(match cluster.server(node) {
+        Server::NotAsked => Problem::error(Reason::NoAnswer, "an answer to /readyz", "nobody asked"),
+        Server::Ready => return Outcome::Pass(None),
+        Server::NotReady(readyz) => unready(cluster, kubernetes, node, readyz),
+        Server::Lost(gap) => Problem::fail(Reason::ApiUnreachable, "/readyz answers 200", gap.text.as_str())
+            .explained_by(CheckId::TalosNodesReachable),
+        Server::AliveBy(sign, gap) => {
+            let sign = match sign {
+                Sign::Lease => "its lease is current",
+                Sign::Endpoints => "it is an endpoint of default/kubernetes",
+            };
+            // Where a balancer is the only way in, all are out of reach, and nothing is wrong.
+            if !cluster.some_server_is_reached() {
+                let line = format!("{}: API server not reachable from this runner; {sign}", node.target());
+                return Outcome::Pass(Some(line));
+            }
+            let observed = format!("{} (from this runner); {sign}", gap.text);
+            Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as other API servers give", observed)
+        }
+        Server::Refused(gap) => Problem::fail(Reason::ConnectionRefused, expected, gap.text.as_str())
+            .explained_by(why_no_server(cluster, node)),
+        Server::OutOfReach { gap, has_lease } => {
+            if let Some(outcome) = unproven(cluster, has_lease) {
+                return outcome;
+            }
+            let lease = if has_lease { "its lease is stale" } else { "it has no lease" };
+            Problem::fail(Reason::ServerNotDirectlyReachable, expected, format!("{}; {lease}", gap.text))
+                .hint(Hint::likely("the API server is down, or its port is filtered between here and the node"))
+        }
+        Server::Unanswered(gap) => gaps::no_readyz(cluster, gap).explained_by(beneath(cluster, node)),
+    })
+}
+
+/// Why others could not show that it lives, if they were not heard.
+fn unproven(cluster: &Assessment<'_>, has_lease: bool) -> Option<Outcome> {
+    let leases = listed(cluster, |kubernetes| &kubernetes.system_leases, "the leases of the API servers");
+    let endpoints = || listed(cluster, |kubernetes| &kubernetes.api_endpoints, "the endpoints of default/kubernetes");
+    leases.err().or_else(|| endpoints().err().filter(|_| !has_lease))
+}
+
+/// What is wrong on this machine beneath its API server.
+fn beneath(cluster: &Assessment<'_>, node: &Node) -> Option<CheckId> {
+    cluster.etcd.trouble.or_else(|| stopped_by(node)).or_else(|| cluster.etcd.trouble_of(node))
+}
+
+/// Why nothing listens on the port of this node's API server, if the pod tells.
+fn why_no_server(cluster: &Assessment<'_>, node: &Node) -> Option<CheckId> {
+    if let Some(stage) = stopped_by(node) {
+        return Some(stage);
+    }
+    if Component::ApiServer.is_not_rendered(node) {
+        return Some(not_rendered_by(node));
+    }
+    // A machine or a kubelet that says nothing explains nothing.
+    let is_seen = matches!(cluster.instance(node, Component::ApiServer).state, State::NotReady(_) | State::Missing);
+    (is_seen && passed_over(cluster, node).is_none()).then_some(CheckId::K8sControlplaneApiserver)
+}
+
+/// Where to look at a server that is seen to be wrong. With a node that is lost, the node comes first.
+fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> Outcome {
+    let Outcome::Problem(problem) = outcome else { return outcome };
+    if problem.severity != Severity::Fail || problem.explained_by == Some(CheckId::TalosNodesReachable) {
+        return Outcome::Problem(problem);
+    }
+    let host = if node.address.contains(':') { format!("[{}]", node.address) } else { node.address.clone() };
+    let problem = problem.hint(ask_server(&format!("https://{host}:{}", node.api_port)));
+    Outcome::Problem(if cluster.talos.is_some() {
+        problem.hint(Hint::run("{talosctl} -n {} containers -k", [&node.address]))
+    } else {
+        problem
+    })
+}
+
+fn unready(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node, readyz: &Readyz) -> Problem {
+    let problem = gaps::readyz(cluster, readyz);
+    let same_at_endpoint = kubernetes.endpoint.as_ref().is_ok_and(|endpoint| endpoint.status == readyz.status);
+    if problem.severity == Severity::Error && same_at_endpoint {
+        return problem.explained_by(CheckId::K8sApiEndpoint);
+    }
+    if problem.severity != Severity::Fail {
+        return problem;
+    }
+    // Whatever else it names is not etcd's doing.
+    let is_etcd = readyz.failed.iter().all(|check| check.starts_with("etcd"));
+    let by = if is_etcd { beneath(cluster, node) } else { cluster.etcd.trouble };
+    problem.explained_by(by)
+}
+
+/// A second sample could show the lease moving.
+fn could_be_renewed(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> bool {
+    matches!(cluster.server(node), Server::Refused(gap) | Server::OutOfReach { gap, .. } if is_closed(gap.kind))
+        && kubernetes.system_leases.as_ref().is_ok_and(|leases| leases_of(leases, node).any(|lease| !has_moved(lease)))
+}

@@ -1,0 +1,153 @@
+//! Whether nodes start the pods that are given to them.
+
+use std::collections::HashMap;
+
+use super::nodes::each_object;
+use super::severity_of;
+use crate::assess::Assessment;
+use crate::assess::workloads::STUCK;
+use crate::checks::Check;
+use crate::checks::gaps::{listed, unseen};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::snapshot::{KubeNode, Node, PodEvent, StartingPod};
+use crate::text::duration::human;
+use crate::text::some;
+
+pub(in crate::checks) const STARTING: Check = Check {
+    id: CheckId::K8sPodsStarting,
+    stage: Stage::Nodes,
+    summary: "every node that is ready starts the pods that it is given",
+    explain: "Reads the pods that are bound to a node and still Pending. Without a sandbox, which is the pod's own network, no \
+container can start. A pod that has waited for its sandbox for 60 seconds on a node that is ready is looked at more closely: its \
+newest event tells whether the node cannot create the sandbox (`FailedCreatePodSandBox`), as with a broken network plugin or \
+container runtime, or whether the pod waits for something of its own, such as a volume, a Secret that does not exist, or an image. \
+The latter is not judged here.\n\n\
+A node may be Ready and still be unable to start pods: running pods go on, and everything that moves there stands still. A common \
+cause is a Node that was deleted and registered again: it has another podCIDR, and the bridge of the network plugin keeps its old \
+address.\n\n\
+If another pod got its sandbox on the same node later than the one that waits began to, the failure is that pod's own (a \
+RuntimeClass that the node does not have) and a warning.\n\n\
+Events need the right to list them. Without them, the pod's own status decides where it can: a pod without volumes of its own \
+that has waited for 5 minutes fails; of others it cannot be told. The same goes for a pod without any event.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::StartingPods, Fact::PodEvents, Fact::KubeNodes, Fact::NodeLeases],
+    judge: starting,
+};
+
+const EXPECTED: &str = "pods get their sandbox within 60s";
+
+/// Most pods that are named.
+const NAMED: usize = 3;
+
+/// Whose it is that a pod has no sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The network plugin or the container runtime does not give it one.
+    Node,
+    /// It waits for a volume.
+    Volume,
+    /// It waits for its image, which comes after the sandbox and is told of before it is there.
+    Image,
+}
+
+/// By the kubelet's own reasons.
+fn cause(event: &PodEvent) -> Option<Cause> {
+    match event.reason.as_str() {
+        "FailedCreatePodSandBox" | "FailedPodSandBoxStatus" | "SandboxChanged" | "NetworkNotReady" | "FailedSync" => {
+            Some(Cause::Node)
+        }
+        "FailedMount" | "FailedAttachVolume" | "FailedMapVolume" => Some(Cause::Volume),
+        "Pulling" | "Failed" | "ErrImageNeverPull" => Some(Cause::Image),
+        _ => None,
+    }
+}
+
+fn starting(cluster: &Assessment<'_>) -> Verdict {
+    let pods = match listed(cluster, |kubernetes| &kubernetes.starting_pods, "the pods that are starting") {
+        Ok(pods) => pods,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut of_node: HashMap<&str, Vec<&StartingPod>> = HashMap::new();
+    for pod in pods.iter().filter(|pod| pod.is_late()) {
+        of_node.entry(pod.node.as_str()).or_default().push(pod);
+    }
+    let mut verdict = each_object(cluster, |node, object| {
+        on_node(cluster, node, object, of_node.get(object.name.as_str()).map_or(&[], Vec::as_slice))
+    });
+    verdict.sum_up("Pods start on all nodes");
+    verdict
+}
+
+fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&StartingPod]) -> Outcome {
+    if cluster.is_guest(node) {
+        return Outcome::Skip("not a Talos machine".to_owned());
+    }
+    if !cluster.machine(node).is_ready() {
+        return unseen(Reason::NodeNotReady, EXPECTED, "the node is not ready");
+    }
+    let mut waiting: Vec<(Problem, &StartingPod)> = late.iter().filter_map(|pod| problem_of(cluster, pod)).collect();
+    // The worst first, then the one that waits longest.
+    waiting.sort_by_key(|(problem, pod)| std::cmp::Reverse((problem.severity, pod.waiting_for)));
+    let named = some(waiting.iter().map(|(_, pod)| full_name(pod)), NAMED);
+    let Some((mut problem, first)) = waiting.into_iter().next() else { return Outcome::Pass(None) };
+    problem.observed = format!("without a sandbox: {named}; {}", problem.observed);
+    Outcome::Problem(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(
+        Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={}", object.name)]),
+    ))
+}
+
+fn full_name(pod: &StartingPod) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+/// `None`: what it waits for is its own.
+fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Problem, &'a StartingPod)> {
+    let since = pod.waiting_for.map_or_else(String::new, |since| format!(" for {}", human(since)));
+    let of = |severity, words: &str| {
+        let observed = format!("{}{since}: {words}", full_name(pod));
+        let observed = match &pod.overtaken_by {
+            Some(other) => format!("{observed} (later, {other} has got one there)"),
+            None => observed,
+        };
+        Problem { severity, ..Problem::fail(Reason::PodsCannotStart, EXPECTED, observed) }
+    };
+    // What fails for one pod alone is not the node's.
+    let fails = if pod.overtaken_by.is_some() { Severity::Warn } else { Severity::Fail };
+    let events = match listed(cluster, |kubernetes| &kubernetes.pod_events, "the events of pods") {
+        Ok(events) => events,
+        // A volume or a large image takes minutes, and looks the same. What needs neither has waited for too long.
+        Err(_) if pod.overtaken_by.is_some() || !pod.has_own_volumes && is_stuck(pod) => {
+            return Some((of(fails, &pod.says), pod));
+        }
+        Err(Outcome::Problem(missing)) => {
+            let observed = format!("{}{since}: {}; {}", full_name(pod), pod.says, missing.observed);
+            return Some((Problem { observed, ..missing }, pod));
+        }
+        Err(_) => return None,
+    };
+    let newest = newest(events, pod);
+    match newest.and_then(|event| Some((cause(event)?, event))) {
+        Some((Cause::Image, _)) => None,
+        Some((Cause::Volume, _)) if pod.has_own_volumes => None,
+        Some((_, event)) => Some((of(fails, &format!("{}: {}", event.reason, event.message)), pod)),
+        None => {
+            let severity = match severity_of(false, &[pod.waiting_for]) {
+                Severity::Fail if pod.has_own_volumes => Severity::Error,
+                severity => severity,
+            };
+            Some((of(severity.min(fails), &format!("{}; no event tells why", pod.says)), pod))
+        }
+    }
+}
+
+fn is_stuck(pod: &StartingPod) -> bool {
+    pod.waiting_for.is_some_and(|waiting| waiting >= STUCK)
+}
+
+/// The newest event about the start of this pod.
+fn newest<'a>(events: &'a [PodEvent], pod: &StartingPod) -> Option<&'a PodEvent> {
+    let of_pod = events.iter().filter(|event| (&event.namespace, &event.pod) == (&pod.namespace, &pod.name));
+    of_pod.filter(|event| cause(event).is_some()).max_by_key(|event| event.at)
+}

@@ -1,0 +1,359 @@
+//! Static pods: what Talos has rendered, and what the kubelets make of it.
+
+use super::{failed, is_amiss, miss_mirrors, push_or_look_again, restarted, silent};
+use crate::assess::components::Component;
+use crate::assess::workloads::{has_completed, says_ready, trouble};
+use crate::assess::{Assessment, etcd_is_bad, has_kubernetes, service};
+use crate::checks::Check;
+use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
+use crate::checks::scope::{control_planes, passed_over};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
+use crate::snapshot::{GapKind, Node, Pod, PodState};
+
+pub(in crate::checks) const RENDERED: Check = Check {
+    id: CheckId::K8sStaticpodsRendered,
+    stage: Stage::StaticPods,
+    summary: "Talos has rendered the static pods that the configuration calls for",
+    explain: "On each control plane Talos writes the manifests of kube-apiserver and, unless disabled, of kube-controller-manager \
+and kube-scheduler, once their configuration files and secrets are there (`ConfigStatuses`, id `static-pods`).\n\n\
+Nothing is rendered before etcd runs, so on a cluster that was not bootstrapped this repeats what etcd.service says. Otherwise a \
+mistake in the machine configuration, e.g. an invalid admission plugin configuration, keeps Talos from rendering.\n\n\
+`talosctl -n NODE logs controller-runtime` names the controller that failed and why.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::StaticPods, Fact::ConfigStatuses, Fact::ComponentConfigs],
+    judge: rendered,
+};
+
+pub(in crate::checks) const RUNNING: Check = Check {
+    id: CheckId::K8sStaticpodsRunning,
+    stage: Stage::StaticPods,
+    summary: "every static pod runs and is ready",
+    explain: "Every static pod that Talos has rendered, on workers and of your own too, has a status from the node's kubelet, and \
+that says ready. On workers Talos tells no status of them; there the pods that Kubernetes shows in their place are judged. Those \
+of namespaces that the credentials may not read are named as not observed. etcd is a Talos service and no pod; it is shown here beside the others as etcd-NODE.\n\n\
+Talos refreshes the statuses through the kubelet's API. If that fails, typically because the kubelet's serving certificate was \
+never approved, all statuses of the node are missing while the pods run: then nothing can be said, which is an error, not a \
+failure.\n\n\
+Components of the control plane that stage 5 has already failed are shown again, explained by it. `talosctl -n NODE containers -k` \
+lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending certificates.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet, CheckId::K8sStaticpodsRendered],
+    after: &[
+        CheckId::EtcdService,
+        CheckId::K8sCredentials,
+        CheckId::K8sApiEndpoint,
+        CheckId::K8sApiIdentity,
+        CheckId::K8sNodesReady,
+    ],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::Services,
+        Fact::StaticPods,
+        Fact::StaticPodStatuses,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+        Fact::SystemLeases,
+    ],
+    judge: running,
+};
+
+fn rendered(cluster: &Assessment<'_>) -> Verdict {
+    if cluster.talos.is_none() {
+        return Verdict::skipped("--no-talos: only Talos tells what it renders");
+    }
+    let nodes = match control_planes(cluster) {
+        Ok(nodes) => nodes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    for node in nodes {
+        verdict.push(node.target(), rendered_on(cluster, node));
+    }
+    verdict
+}
+
+fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
+    if let Some(why) = passed_over(cluster, node) {
+        return Outcome::Skip(why.to_owned());
+    }
+    if let Err(outcome) = talos_contact(cluster, node) {
+        return outcome;
+    }
+    if has_kubernetes(node) == Some(false) {
+        return Outcome::Skip("no Kubernetes on this machine".to_owned());
+    }
+    let ids = match &node.talos.static_pods {
+        Ok(ids) => ids,
+        Err(gap) => return Outcome::Problem(gaps::talos(gap, "the list of static pods")),
+    };
+    let mut missing = Vec::new();
+    for component in Component::ALL {
+        if ids.iter().any(|id| component.is_rendered_as(id, node)) {
+            continue;
+        }
+        match component.enabled(&node.talos) {
+            Ok(Some(true)) => missing.push(component.name()),
+            Ok(Some(false)) => {}
+            // Without its configuration nobody knows whether it is missing.
+            Ok(None) if etcd_is_bad(node) => missing.push(component.name()),
+            Ok(None) => {
+                let observed = format!("nothing tells whether {} is enabled", component.name());
+                return Outcome::Problem(Problem::error(Reason::NoAnswer, "the component's configuration", observed));
+            }
+            Err(gap) => return Outcome::Problem(gaps::talos(&gap, "the component's configuration")),
+        }
+    }
+    let fail = |observed: String| {
+        let problem = Problem::fail(Reason::StaticPodNotRendered, "rendered from a ready configuration", observed)
+            .hint(Hint::run("{talosctl} -n {} logs controller-runtime", [&node.address]));
+        Outcome::Problem(problem.explained_by(etcd_is_bad(node).then_some(CheckId::EtcdService)))
+    };
+    if !missing.is_empty() {
+        return fail(format!("not rendered: {}", missing.join(", ")));
+    }
+    match &node.talos.config_statuses {
+        Err(gap) => Outcome::Problem(gaps::talos(gap, "the state of the static pods' configuration")),
+        Ok(statuses) => match statuses.iter().find(|status| status.id == "static-pods") {
+            Some(status) if status.ready => Outcome::Pass(None),
+            Some(_) => fail("their configuration and secrets are not ready".to_owned()),
+            None => fail("nothing says that their configuration and secrets are ready".to_owned()),
+        },
+    }
+}
+
+fn running(cluster: &Assessment<'_>) -> Verdict {
+    if cluster.talos.is_none() {
+        return mirrors(cluster);
+    }
+    let mut verdict = Verdict::default();
+    for node in cluster.nodes.iter().filter(|node| node.is_talos) {
+        if let Some(why) = passed_over(cluster, node) {
+            verdict.skip(node.target(), why);
+        } else {
+            pods_of(cluster, node, &mut verdict);
+            let is_etcd_elsewhere = cluster.external_etcd.is_some() && service(node, "etcd").is_none();
+            if node.role == Role::ControlPlane && talos_contact(cluster, node).is_ok() && !is_etcd_elsewhere {
+                verdict.push(Target::pod(format!("etcd-{}", node.name), Some(&node.name)), etcd(node));
+            }
+        }
+    }
+    if verdict.findings.is_empty() {
+        if let Err(outcome) = talos_way(cluster) {
+            return Verdict::whole(outcome);
+        }
+        let problem = Problem::error(Reason::NoAnswer, "machines with static pods", "no Talos machine is known");
+        verdict.problem(Target::cluster(), problem);
+    }
+    miss_mirrors(cluster, &mut verdict, None);
+    verdict
+}
+
+fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
+    let target = node.target();
+    // It says so itself; that it has no kubelet stands in nobody's way.
+    if has_kubernetes(node) == Some(false) {
+        return verdict.skip(target, "no Kubernetes on this machine");
+    }
+    if let Err(outcome) = kubelet_word(cluster, node) {
+        return verdict.push(target, outcome);
+    }
+    let (ids, statuses) = match (&node.talos.static_pods, &node.talos.static_pod_statuses) {
+        (Ok(ids), Ok(statuses)) => (ids, statuses),
+        (Err(gap), _) => return verdict.problem(target, gaps::talos(gap, "the list of static pods")),
+        (_, Err(gap)) => return verdict.problem(target, gaps::talos(gap, "the statuses of the static pods")),
+    };
+    if ids.is_empty() && statuses.is_empty() {
+        return match node.role {
+            Role::Worker => verdict.skip(target, "no static pods"),
+            _ => verdict.push(target, not_rendered()),
+        };
+    }
+    if statuses.is_empty() && node.role == Role::Worker {
+        return on_worker(cluster, node, ids, verdict);
+    }
+    if statuses.is_empty() {
+        let problem = Problem::error(Reason::StatusStale, format!("statuses of {} static pods", ids.len()), "none")
+            .hint(Hint::likely(
+                "Talos cannot ask the kubelet: its serving certificate may not be approved (as an administrator: `kubectl get csr`)",
+            ));
+        return verdict.problem(target, problem);
+    }
+    // A control plane always has these; an empty list of static pods beside some statuses must not hide one.
+    for id in ids {
+        if !statuses.iter().any(|status| is_id_of(id, &status.name, node)) {
+            let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "the kubelet knows no such pod");
+            let problem = problem.explained_by(component(id, node).map(Component::check));
+            verdict.problem(Target::pod(pod_name(id, node), Some(&node.name)), problem);
+        }
+    }
+    for status in statuses {
+        let target = Target::pod(status.name.as_str(), Some(&node.name));
+        let state = cluster.static_pod(node, status);
+        verdict.push(target, pod(cluster, &status.name, state, component(&status.name, node), None));
+    }
+    if ids.is_empty() && node.role != Role::Worker {
+        verdict.push(target, not_rendered());
+    }
+}
+
+fn not_rendered() -> Outcome {
+    unseen(Reason::StaticPodNotRendered, "static pods that Talos has rendered", "none")
+}
+
+/// Talos asks kubelets with a certificate that control planes alone have, so a worker has static pods and never a status. What
+/// runs there is seen in Kubernetes.
+fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mut Verdict) {
+    let pods = match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
+        Ok(pods) => pods,
+        Err(outcome) => return verdict.push(node.target(), outcome),
+    };
+    for id in ids {
+        let target = Target::pod(pod_name(id, node), Some(&node.name));
+        if node.talos.skips_registration {
+            verdict.skip(target, "Kubernetes shows no static pods of a kubelet that registers no Node");
+            continue;
+        }
+        let shows = |pod: &&Pod| pod.mirror && pod.node.as_ref() == Some(&node.name) && is_id_of(id, &pod.name, node);
+        if let Some(found) = pods.iter().find(shows) {
+            push_or_look_again(verdict, Target::pod(found.name.as_str(), Some(&node.name)), mirror(cluster, found));
+        } else if id.starts_with("kube-system-") || component(id, node).is_some() {
+            let observed = "Kubernetes shows no mirror pod of it";
+            verdict.problem(target, Problem::fail(Reason::StaticPodMissing, "running and ready", observed));
+        } else {
+            push_or_look_again(verdict, target, user_pod(cluster, node, id));
+        }
+    }
+}
+
+/// A static pod of the user's own on a worker.
+fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
+    let unseen = |why: &str| Outcome::Skip(format!("Talos tells no status of static pods on workers, and {why}"));
+    let Some(pod) = node.talos.user_pods.iter().find(|pod| pod.id == id) else {
+        return unseen("its manifest cannot be read");
+    };
+    let mirror_name = format!("{}-{}", pod.name, node.name);
+    let found =
+        cluster.kubernetes.iter().find_map(|it| it.user_pods.get(&(pod.namespace.clone(), mirror_name.clone())));
+    match found {
+        Some(Ok(Some(found))) if found.mirror && found.node.as_ref() == Some(&node.name) => mirror(cluster, found),
+        Some(Ok(_)) => {
+            let observed = "Kubernetes shows no mirror pod of it";
+            Outcome::Problem(Problem::fail(Reason::StaticPodMissing, "running and ready", observed))
+        }
+        Some(Err(gap)) if gap.kind == GapKind::Forbidden => {
+            unseen(&format!("the credentials may not read pods of namespace {}", pod.namespace))
+        }
+        Some(Err(gap)) => Outcome::Problem(gaps::kubernetes(cluster, gap, &format!("pod {mirror_name}"))),
+        None => unseen("Kubernetes was not asked about so many"),
+    }
+}
+
+/// A static pod in this state, of a component or of the user's own. `by`: what else may be why it is not ready.
+fn pod(
+    cluster: &Assessment<'_>,
+    name: &str,
+    state: &PodState,
+    component: Option<Component>,
+    by: Option<CheckId>,
+) -> Outcome {
+    match trouble(state, cluster.server_time()) {
+        None => match restarted(cluster, name) {
+            Some(problem) => Outcome::Problem(problem.explained_by(component.map(Component::check).or(by))),
+            None => Outcome::Pass(Some(format!("{name}: Running"))),
+        },
+        // Those of the user's own may be meant to end.
+        Some(_) if component.is_none() && has_completed(state) => Outcome::Pass(Some(format!("{name}: Succeeded"))),
+        Some(trouble) => {
+            let by = component.map(Component::check).or(by).or(cluster.etcd.trouble);
+            Outcome::Problem(failed(&trouble, Reason::StaticPodFailed).explained_by(by))
+        }
+    }
+}
+
+/// The id is `kube-apiserver`, on older Talos with the node's name, and for pods of the user's own with the namespace before.
+fn is_id_of(id: &str, pod: &str, node: &Node) -> bool {
+    let Some(base) = pod.strip_suffix(&node.name).and_then(|rest| rest.strip_suffix('-')) else {
+        return false;
+    };
+    id == base || id == pod || id.strip_suffix(base).is_some_and(|namespace| namespace.ends_with('-'))
+}
+
+fn pod_name(id: &str, node: &Node) -> String {
+    let suffix = format!("-{}", node.name);
+    if id.ends_with(&suffix) { id.to_owned() } else { format!("{id}{suffix}") }
+}
+
+fn component(id: &str, node: &Node) -> Option<Component> {
+    Component::ALL.into_iter().find(|component| component.is_rendered_as(id, node))
+}
+
+/// etcd is a service of Talos; people look for it here.
+fn etcd(node: &Node) -> Outcome {
+    match &node.talos.services {
+        Ok(_) => match service(node, "etcd") {
+            Some(service) if service.is_healthy() => Outcome::Pass(Some(format!("etcd-{}: Running", node.name))),
+            Some(service) => {
+                let observed = format!("{}: {}", service.state, service.health_message);
+                Outcome::Problem(etcd_is_down(observed.trim_end_matches([':', ' '])))
+            }
+            None => Outcome::Problem(etcd_is_down("there is no such service")),
+        },
+        Err(gap) if gap.kind == GapKind::NotAsked => Outcome::Problem(gaps::talos(gap, "the services")),
+        Err(gap) => Outcome::Problem(gaps::talos(gap, "the services").unseen()),
+    }
+}
+
+fn etcd_is_down(observed: &str) -> Problem {
+    Problem::fail(Reason::StaticPodFailed, "service etcd is running and healthy", observed)
+        .explained_by(CheckId::EtcdService)
+}
+
+/// `--no-talos`: every mirror pod, and at least those of the control plane.
+fn mirrors(cluster: &Assessment<'_>) -> Verdict {
+    let pods = match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
+        Ok(pods) => pods,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let nodes = match control_planes(cluster) {
+        Ok(nodes) => nodes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    let is_passed_over = |node: &Node| passed_over(cluster, node).is_some();
+    let has_mirror = |node: &Node| pods.iter().any(|pod| pod.mirror && pod.node.as_ref() == Some(&node.name));
+    for node in cluster.nodes.iter().filter(|node| is_passed_over(node) && has_mirror(node)) {
+        verdict.skip(node.target(), passed_over(cluster, node).unwrap_or_default());
+    }
+    let is_judged =
+        |pod: &&Pod| pod.mirror && !pod.node.as_deref().and_then(|name| cluster.node(name)).is_some_and(is_passed_over);
+    for pod in pods.iter().filter(is_judged) {
+        push_or_look_again(&mut verdict, Target::pod(pod.name.as_str(), pod.node.as_deref()), mirror(cluster, pod));
+    }
+    for node in nodes {
+        for component in Component::ALL {
+            let name = component.pod_name(node);
+            let shown = verdict.findings.iter().any(|finding| finding.target.name == name);
+            if !shown && cluster.is_missed(component) && is_amiss(cluster, node, component) {
+                let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "there is no mirror pod");
+                verdict.problem(Target::pod(name, Some(&node.name)), problem.explained_by(component.check()));
+            }
+        }
+    }
+    verdict
+}
+
+fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {
+    let node = mirror.node.as_deref().and_then(|name| cluster.node(name));
+    let component = node.and_then(|node| component(&mirror.name, node));
+    let by = node.and_then(|node| {
+        let object = cluster.object(node).filter(|_| cluster.identity.is_trusted(cluster));
+        object.is_some_and(|object| !says_ready(object)).then_some(CheckId::K8sNodesReady)
+    });
+    match pod(cluster, &mirror.name, &mirror.state, component, by) {
+        Outcome::Pass(_) if node.is_none_or(|node| cluster.kubelet_is_silent(node)) => silent(),
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,123 @@
+//! Whatever else runs in kube-system and beside the network plugin.
+
+use super::severity_of;
+use super::workloads::is_judged_elsewhere;
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::checks::gaps::listed;
+use crate::checks::scope::passed_over;
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Kubernetes, Observed, Workload};
+use crate::text::duration::human;
+
+pub(in crate::checks) const SYSTEM: Check = Check {
+    id: CheckId::K8sSystem,
+    stage: Stage::Nodes,
+    summary: "every other workload of kube-system and of the network plugin is available",
+    explain: "Reads the DaemonSets, Deployments and StatefulSets of kube-system, and of the namespaces of the network plugin: Cilium, \
+Calico with and without its operator, Canal, kube-router and flannel are found by their DaemonSets, in whatever namespace. Those \
+that k8s.kube-proxy, k8s.dns and k8s.cni judge are left to them, and those that want no pod are left out.\n\n\
+A workload fails if none of its pods is available, or if it does not progress: Kubernetes has given up on its rollout \
+(ProgressDeadlineExceeded), or pods are missing and nothing has changed for 5 minutes. Until then, missing pods are a warning. \
+Pods that a DaemonSet misses on nodes that are not ready are the nodes' problem.\n\n\
+Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::BootstrapManifests,
+        Fact::DaemonSets,
+        Fact::Deployments,
+        Fact::StatefulSets,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
+    judge: system,
+};
+
+/// A kind of workload, as commands name it.
+type Of = (&'static str, fn(&Kubernetes) -> &Observed<Vec<Workload>>, &'static str);
+
+const KINDS: [Of; 3] = [
+    ("daemonset", |kubernetes| &kubernetes.daemon_sets, "the DaemonSets of the system"),
+    ("deployment", |kubernetes| &kubernetes.deployments, "the Deployments of the system"),
+    ("statefulset", |kubernetes| &kubernetes.stateful_sets, "the StatefulSets of the system"),
+];
+
+fn system(cluster: &Assessment<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let (mut available, mut listed_at_all) = (0, false);
+    for (kind, list, expected) in KINDS {
+        let workloads = match listed(cluster, list, expected) {
+            Ok(workloads) => workloads,
+            Err(outcome) => return Verdict::whole(outcome),
+        };
+        listed_at_all |= !workloads.is_empty();
+        for workload in workloads.iter().filter(|workload| !is_judged_elsewhere(cluster, workload)) {
+            let outcome = availability(cluster, kind, workload);
+            available += usize::from(matches!(outcome, Outcome::Pass(_)));
+            verdict.push(Target::new(Kind::Workload, format!("{}/{}", workload.namespace, workload.name)), outcome);
+        }
+    }
+    // DaemonSets of all namespaces show where the network plugin is.
+    if let Err(outcome) =
+        listed(cluster, |kubernetes| &kubernetes.plugin_namespaces, "the DaemonSets of all namespaces")
+    {
+        verdict.push(Target::cluster(), outcome);
+    }
+    match (verdict.findings.is_empty(), listed_at_all) {
+        // An empty answer says nothing of what there may be.
+        (true, false) => return Verdict::skipped("no workload in kube-system"),
+        (true, true) => verdict.pass(Target::cluster(), "Other system workloads: none"),
+        _ => verdict.sum_up(&format!("Other system workloads: all {available} available")),
+    }
+    verdict
+}
+
+fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Outcome {
+    let Workload { desired, available, generation, observed_generation, given_up, unchanged_for, .. } = workload;
+    let is_counted = observed_generation.is_some_and(|observed| observed >= *generation);
+    let missing = usize::try_from(i64::from(*desired) - i64::from(*available)).unwrap_or_default();
+    if is_counted && *desired == 0 {
+        return Outcome::Skip("wants no pod".to_owned());
+    }
+    if is_counted && missing == 0 && given_up.is_none() {
+        return Outcome::Pass(None);
+    }
+    let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
+    let standing = match (given_up, unchanged_for) {
+        (Some(words), _) => Some(format!("rollout given up: {words}")),
+        (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
+    };
+    let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing];
+    let observed = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let problem = |severity, reason| {
+        Problem { severity, ..Problem::fail(reason, format!("{desired} pods available"), observed.as_str()) }
+            .hint(Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]))
+            .hint(Hint::run("{kubectl} -n {} get pods -o wide", [&workload.namespace]))
+    };
+    let (unjudged, unready) = if kind == "daemonset" && is_counted { absent(cluster) } else { (0, 0) };
+    Outcome::Problem(match missing {
+        1.. if missing <= unjudged => return Outcome::Pass(None),
+        1.. if missing <= unjudged + unready => {
+            problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady)
+        }
+        1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
+        _ => problem(severity_of(given_up.is_some(), &[*unchanged_for]), Reason::WorkloadDegraded),
+    })
+}
+
+/// How many nodes need no pod of a DaemonSet, and how many others have none that could be ready. Which pods are missing is not
+/// known, so these are counted in favor of the workload.
+fn absent(cluster: &Assessment<'_>) -> (usize, usize) {
+    let (mut unjudged, mut unready) = (0, 0);
+    for node in cluster.nodes.iter().filter(|node| cluster.object(node).is_some() && !node.out_of_scope) {
+        if passed_over(cluster, node).is_some() || cluster.is_guest(node) {
+            unjudged += 1;
+        } else if !cluster.machine(node).is_ready() {
+            unready += 1;
+        }
+    }
+    (unjudged, unready)
+}

@@ -1,0 +1,140 @@
+//! What others have registered with the API server.
+
+use crate::checks::kubernetes::tests::{judge, no, said, status};
+use crate::model::Status;
+use crate::snapshot::{GapKind, Requirement, Snapshot, Webhook};
+use crate::testing::fixture::{condition, healthy};
+
+const WEBHOOKS: &str = "k8s.webhooks";
+
+/// The validating webhook, changed so, has nobody behind it.
+fn dead(change: impl Fn(&mut Webhook)) -> Snapshot {
+    let mut snapshot = healthy();
+    change(&mut snapshot.kube().validating_webhooks.as_mut().unwrap()[0]);
+    snapshot.kube().webhook_endpoints.values_mut().for_each(|it| *it = Ok(Vec::new()));
+    snapshot.kube().mutating_webhooks.as_mut().unwrap().clear();
+    snapshot
+}
+
+fn requirement(key: &str, operator: &str, values: &[&str]) -> Requirement {
+    let values = values.iter().map(|&value| value.to_owned()).collect();
+    Requirement { key: key.to_owned(), operator: operator.to_owned(), values }
+}
+
+fn concerning(groups: &[&str], resources: &[&str], operations: &[&str]) -> Snapshot {
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    dead(|hook| {
+        let rule = &mut hook.rules[0];
+        (rule.groups, rule.resources, rule.operations) = (owned(groups), owned(resources), owned(operations));
+    })
+}
+
+#[test]
+fn a_webhook_that_stops_the_cluster_fails() {
+    for (groups, resources, operations) in [
+        (&[""][..], &["pods"][..], &["CREATE"][..]),
+        (&["*"], &["*"], &["*"]),
+        (&["*"], &["*/*"], &["UPDATE"]),
+        (&["apps", ""], &["deployments", "nodes"], &["DELETE", "UPDATE"]),
+        (&[""], &["nodes/status"], &["UPDATE"]),
+        (&[""], &["pods/binding"], &["CREATE"]),
+        (&["coordination.k8s.io"], &["leases"], &["UPDATE"]),
+    ] {
+        let said = said(&concerning(groups, resources, operations), WEBHOOKS);
+        assert_eq!(said, ["fail webhook-unavailable validatingwebhookconfiguration/policy"], "{resources:?}");
+    }
+    let verdict = judge(&dead(|_| {}), WEBHOOKS);
+    let observed = &verdict.problems().next().unwrap().1.observed;
+    assert_eq!(observed, "pods.policy.example.com: Service policy/webhook has no ready endpoint (failurePolicy Fail)");
+}
+
+#[test]
+fn one_that_stops_others_only_warns() {
+    for (groups, resources, operations) in [
+        (&["apps"][..], &["deployments"][..], &["CREATE"][..]),
+        (&["apps"], &["pods"], &["CREATE"]),
+        (&[""], &["configmaps"], &["*"]),
+        (&[""], &["pods"], &["DELETE"]),
+        (&[""], &["pods/exec"], &["CONNECT"]),
+        (&[""], &["pods/ephemeralcontainers"], &["UPDATE"]),
+    ] {
+        let status = status(&concerning(groups, resources, operations), WEBHOOKS);
+        assert_eq!(status, Status::Warn, "{groups:?} {resources:?} {operations:?}");
+    }
+    let changes: [fn(&mut Webhook); 3] =
+        [|hook| hook.fails_closed = false, |hook| hook.is_conditional = true, |hook| hook.rules.clear()];
+    for change in changes {
+        assert_eq!(status(&dead(change), WEBHOOKS), Status::Warn);
+    }
+}
+
+#[test]
+fn a_selector_that_leaves_out_the_system_makes_it_a_warning() {
+    let name = "kubernetes.io/metadata.name";
+    for (requirement, expected) in [
+        (requirement(name, "NotIn", &["kube-system", "kube-node-lease"]), Status::Warn),
+        (requirement(name, "In", &["shop"]), Status::Warn),
+        (requirement("istio-injection", "In", &["enabled"]), Status::Warn),
+        (requirement("policy", "Exists", &[]), Status::Warn),
+        (requirement(name, "NotIn", &["policy"]), Status::Fail),
+        (requirement(name, "Exists", &[]), Status::Fail),
+        (requirement("policy.example.com/ignore", "DoesNotExist", &[]), Status::Fail),
+        (requirement("policy", "Anything", &[]), Status::Fail),
+    ] {
+        let snapshot = dead(|hook| hook.namespaces = vec![requirement.clone()]);
+        assert_eq!(status(&snapshot, WEBHOOKS), expected, "{requirement:?}");
+    }
+    let objects = dead(|hook| hook.objects = vec![requirement("policy", "Exists", &[])]);
+    assert_eq!(status(&objects, WEBHOOKS), Status::Warn);
+    // A Node is in no namespace.
+    let nodes = dead(|hook| {
+        hook.rules[0].resources = vec!["nodes".to_owned()];
+        hook.namespaces = vec![requirement(name, "In", &["shop"])];
+    });
+    assert_eq!(status(&nodes, WEBHOOKS), Status::Fail);
+}
+
+#[test]
+fn what_stands_behind_a_webhook_has_to_be_seen() {
+    let mut unread = healthy();
+    unread.kube().webhook_endpoints.values_mut().for_each(|it| *it = no(GapKind::TimedOut));
+    assert_eq!(said(&unread, WEBHOOKS), ["error timed-out validatingwebhookconfiguration/policy"]);
+    unread.kube().webhook_endpoints.clear();
+    assert_eq!(status(&unread, WEBHOOKS), Status::Error);
+    let mut late = healthy();
+    for endpoint in late.kube().webhook_endpoints.values_mut().flatten().flatten() {
+        endpoint.ready = false;
+    }
+    assert_eq!(
+        said(&late, WEBHOOKS),
+        [
+            "fail webhook-unavailable validatingwebhookconfiguration/policy",
+            "warn webhook-unavailable mutatingwebhookconfiguration/sidecars"
+        ]
+    );
+    // By URL: nothing here tells.
+    assert_eq!(status(&dead(|hook| hook.service = None), WEBHOOKS), Status::Skip);
+    let mut none = healthy();
+    none.kube().validating_webhooks.as_mut().unwrap().clear();
+    none.kube().mutating_webhooks.as_mut().unwrap().clear();
+    assert_eq!(status(&none, WEBHOOKS), Status::Pass);
+}
+
+#[test]
+fn an_aggregated_api_that_is_not_available_warns() {
+    let id = "k8s.apiservices";
+    let mut snapshot = healthy();
+    let its = snapshot.kube().api_services.as_mut().unwrap();
+    its[1].available = Some(condition("Available", "False", "MissingEndpoints", "endpoints for service are missing"));
+    assert_eq!(said(&snapshot, id), ["warn apiservice-unavailable v1beta1.metrics.k8s.io"]);
+    let verdict = judge(&snapshot, id);
+    let observed = &verdict.problems().next().unwrap().1.observed;
+    assert_eq!(observed, "False, MissingEndpoints: endpoints for service are missing");
+    // Its own ones are the API server's affair.
+    let mut local = healthy();
+    local.kube().api_services.as_mut().unwrap()[0].available = None;
+    assert_eq!(status(&local, id), Status::Pass);
+    let mut refused = healthy();
+    refused.kube().api_services = no(GapKind::Forbidden);
+    assert_eq!(status(&refused, id), Status::Skip);
+}

@@ -1,0 +1,102 @@
+//! Tests of the Kubernetes judges against the healthy fixture with one thing broken.
+
+mod api;
+mod certificates;
+mod extensions;
+mod laws;
+mod leadership;
+mod node_objects;
+mod nodes;
+mod paths;
+mod pods;
+mod servers;
+mod starting;
+mod system;
+mod versions;
+mod workloads;
+
+use crate::model::{Outcome, Status, Verdict};
+use crate::snapshot::{Gap, GapKind, Observed, Snapshot};
+use crate::testing::fixture::verdict;
+use crate::testing::judged;
+
+/// Every check of this part.
+const IDS: [&str; 25] = [
+    "k8s.credentials",
+    "k8s.api.endpoint",
+    "k8s.api.servers",
+    "k8s.api.identity",
+    "k8s.api.certificates",
+    "k8s.controlplane.apiserver",
+    "k8s.controlplane.controller-manager",
+    "k8s.controlplane.scheduler",
+    "k8s.controlplane.leases",
+    "k8s.controlplane.versions",
+    "k8s.nodes.registered",
+    "k8s.nodes.ready",
+    "k8s.nodes.pressure",
+    "k8s.nodes.conditions",
+    "k8s.nodes.schedulable",
+    "k8s.nodes.csrs",
+    "k8s.kube-proxy",
+    "k8s.dns",
+    "k8s.cni",
+    "k8s.system",
+    "k8s.pods.starting",
+    "k8s.webhooks",
+    "k8s.apiservices",
+    "k8s.staticpods.rendered",
+    "k8s.staticpods.running",
+];
+
+fn judge(snapshot: &Snapshot, id: &str) -> Verdict {
+    verdict(id, snapshot)
+}
+
+fn status(snapshot: &Snapshot, id: &str) -> Status {
+    judge(snapshot, id).status()
+}
+
+/// `fail component-missing cp-3 < k8s.staticpods.rendered !`: status, reason, target, what explains it, `!` if permanent.
+fn said(snapshot: &Snapshot, id: &str) -> Vec<String> {
+    let verdict = judge(snapshot, id);
+    let mut said: Vec<String> = verdict
+        .findings
+        .iter()
+        .filter_map(|finding| {
+            let target = &finding.target.name;
+            match &finding.outcome {
+                Outcome::Pass(_) | Outcome::Skip(_) => None,
+                Outcome::Blocked(by) => Some(format!("blocked {target} < {by}")),
+                Outcome::Problem(problem) => {
+                    let by = problem.explained_by.map(|by| format!(" < {by}")).unwrap_or_default();
+                    let permanent = if problem.waiting_helps { "" } else { " !" };
+                    let status = finding.outcome.status().name();
+                    Some(format!("{status} {} {target}{by}{permanent}", problem.reason.code()))
+                }
+            }
+        })
+        .collect();
+    said.sort();
+    said
+}
+
+/// Root problems of all these checks: `id reason target`.
+fn roots(snapshot: &Snapshot) -> Vec<String> {
+    let mut roots = Vec::new();
+    for id in IDS {
+        let verdict = judge(snapshot, id);
+        for (target, problem) in verdict.problems().filter(|(_, problem)| problem.explained_by.is_none()) {
+            roots.push(format!("{id} {} {}", problem.reason.code(), target.name));
+        }
+    }
+    roots
+}
+
+fn lines(snapshot: &Snapshot, id: &str) -> Vec<String> {
+    judged::lines(id, snapshot)
+}
+
+fn no<T>(kind: GapKind) -> Observed<T> {
+    Err(Gap::new(kind, "test"))
+}

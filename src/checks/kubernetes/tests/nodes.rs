@@ -1,0 +1,559 @@
+use std::time::Duration;
+
+use crate::checks::kubernetes::tests::{judge, no, roots, said, status};
+use crate::model::{Reason, Status};
+use crate::snapshot::{Gap, GapKind, KubeNode, Pod, PodState, Snapshot, Sources, TalosNode};
+use crate::testing::fixture::{self, Shape, Sides, ago, condition, healthy, kube_node, node, now, taint};
+
+fn set_ready(snapshot: &mut Snapshot, name: &str, state: &str, message: &str) {
+    let conditions = &mut snapshot.kube_node_mut(name).conditions;
+    conditions.retain(|condition| condition.kind != "Ready");
+    conditions.push(condition("Ready", state, "KubeletNotReady", message));
+}
+
+#[test]
+fn a_node_without_a_ready_condition_is_not_ready() {
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("w-1").conditions.clear();
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+    set_ready(&mut snapshot, "w-1", "Maybe", "");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+}
+
+#[test]
+fn a_missing_network_plugin_is_told_apart() {
+    let mut snapshot = healthy();
+    set_ready(&mut snapshot, "w-1", "False", "Network plugin returns error: cni plugin not initialized");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail cni-missing w-1"]);
+}
+
+#[test]
+fn a_stale_lease_is_looked_at_again() {
+    let id = "k8s.nodes.ready";
+    let mut snapshot = healthy();
+    let lease = |snapshot: &mut Snapshot, seconds| {
+        let leases = snapshot.kube().node_leases.as_mut().unwrap();
+        leases.by_name.get_mut("w-1").unwrap().renewed = Some(ago(seconds));
+    };
+    lease(&mut snapshot, 40);
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    lease(&mut snapshot, 41);
+    assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);
+    assert_eq!(judge(&snapshot, id).resample_after, Some(Duration::from_secs(11)));
+    let leases = snapshot.kube().node_leases.as_mut().unwrap();
+    leases.by_name.get_mut("w-1").unwrap().moved_within = Some(Duration::from_secs(12));
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    // A clock that runs far ahead keeps a dead kubelet's lease fresh for ever.
+    let leases = snapshot.kube().node_leases.as_mut().unwrap();
+    let lease = leases.by_name.get_mut("w-1").unwrap();
+    (lease.moved_within, lease.renewed) = (None, Some(now() + jiff::SignedDuration::from_hours(1)));
+    assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);
+    snapshot.kube().node_leases.as_mut().unwrap().by_name.remove("w-1");
+    assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"]);
+    snapshot.kube().node_leases.as_mut().unwrap().date = None;
+    assert_eq!(said(&snapshot, id).len(), 4);
+}
+
+/// `nodeLeaseDurationSeconds` of the kubelet's configuration: it renews the lease four times in that time.
+#[test]
+fn a_lease_lives_as_long_as_it_says_within_bounds() {
+    let id = "k8s.nodes.ready";
+    for (lasts, alive) in [(None, 40), (Some(20), 20), (Some(40), 40), (Some(300), 300), (Some(3600), 300)] {
+        let mut snapshot = healthy();
+        let lease = |snapshot: &mut Snapshot, age, moved: Option<u64>| {
+            let leases = snapshot.kube().node_leases.as_mut().unwrap();
+            let lease = leases.by_name.get_mut("w-1").unwrap();
+            lease.lasts = lasts.map(Duration::from_secs);
+            (lease.renewed, lease.moved_within) = (Some(ago(age)), moved.map(Duration::from_secs));
+        };
+        lease(&mut snapshot, alive, None);
+        assert_eq!(status(&snapshot, id), Status::Pass, "{lasts:?}");
+        lease(&mut snapshot, alive + 1, None);
+        assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"], "{lasts:?}");
+        lease(&mut snapshot, 9999, Some(alive));
+        assert_eq!(status(&snapshot, id), Status::Pass, "{lasts:?}");
+        lease(&mut snapshot, 9999, Some(alive + 1));
+        assert_eq!(said(&snapshot, id), ["fail node-lease-stale w-1"], "{lasts:?}");
+    }
+}
+
+#[test]
+fn a_crashing_kubelet_blocks_what_it_tells() {
+    let mut snapshot = healthy();
+    let kubelet = snapshot.service_mut("w-1", "kubelet");
+    (kubelet.state, kubelet.healthy) = ("Waiting".to_owned(), Some(false));
+    snapshot.talos_of("w-1").static_pod_statuses = Ok(Vec::new());
+    set_ready(&mut snapshot, "w-1", "Unknown", "Kubelet stopped posting node status.");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1 < talos.nodes.kubelet"]);
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["blocked w-1 < talos.nodes.kubelet"]);
+    assert_eq!(roots(&snapshot), Vec::<String>::new(), "Talos has named the kubelet");
+}
+
+#[test]
+fn missing_and_stale_nodes_are_found() {
+    let id = "k8s.nodes.registered";
+    let mut snapshot = healthy();
+    snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+    assert_eq!(said(&snapshot, id), ["fail node-not-registered w-1"]);
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["blocked w-1 < k8s.nodes.registered"]);
+
+    let mut stale = healthy();
+    let mut gone = node(4, "w-2");
+    gone.sources = Sources { kubernetes: true, ..Sources::default() };
+    gone.talos.contact = no(GapKind::NodeUnreachable);
+    stale.nodes.push(gone);
+    stale.kube().nodes.as_mut().unwrap().push(kube_node(4, "w-2"));
+    assert_eq!(status(&stale, id), Status::Pass);
+    set_ready(&mut stale, "w-2", "Unknown", "");
+    assert_eq!(said(&stale, id), ["fail stale-node-object w-2"]);
+    // Without discovery nobody can know.
+    stale.talos_mut().discovery = no(GapKind::Forbidden);
+    assert_eq!(said(&stale, id), ["blocked w-2 < talos.nodes.reachable"]);
+}
+
+#[test]
+fn guests_only_warn_and_leaving_nodes_are_passed_over() {
+    let mut snapshot = healthy();
+    set_ready(&mut snapshot, "w-1", "False", "");
+    snapshot.node_mut("w-1").is_talos = false;
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["warn not-talos-not-ready w-1"]);
+    snapshot.node_mut("w-1").leaving = true;
+    assert_eq!(status(&snapshot, "k8s.nodes.ready"), Status::Pass);
+    // Where no node is a Talos machine, all count in full.
+    let mut other = snapshot.without_talos();
+    for node in &mut other.nodes {
+        (node.is_talos, node.leaving) = (false, false);
+    }
+    assert_eq!(said(&other, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+}
+
+#[test]
+fn cordons_and_taints_warn() {
+    let id = "k8s.nodes.schedulable";
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("cp-1").unschedulable = true;
+    snapshot.kube_node_mut("cp-2").unschedulable = true;
+    snapshot.kube_node_mut("cp-2").cordoned_by_talos = true;
+    snapshot.kube_node_mut("cp-3").taints.clear();
+    snapshot.kube_node_mut("w-1").taints = vec![taint("node.cloudprovider.kubernetes.io/uninitialized")];
+    assert_eq!(said(&snapshot, id), ["warn cordoned cp-1", "warn cordoned-by-talos cp-2", "warn uninitialised w-1"]);
+}
+
+/// A cluster of these machines, of which all nodes named are closed to new pods.
+fn closed(shape: &Shape, names: &[&str], close: fn(&mut KubeNode)) -> Status {
+    let mut snapshot = shape.world();
+    for name in names {
+        close(snapshot.kube_node_mut(name));
+    }
+    status(&snapshot, "k8s.nodes.schedulable")
+}
+
+#[test]
+fn some_node_has_to_take_workloads() {
+    let cordon: fn(&mut KubeNode) = |it| it.unschedulable = true;
+    let small = Shape { control_planes: 1, workers: 2, ..Shape::default() };
+    assert_eq!(closed(&small, &["w-1"], cordon), Status::Warn);
+    assert_eq!(closed(&small, &["w-1", "w-2"], cordon), Status::Fail);
+    for sides in [Sides::NoTalos, Sides::Both] {
+        assert_eq!(closed(&Shape { sides, ..small.clone() }, &["cp-1", "w-1", "w-2"], cordon), Status::Fail);
+    }
+    for (taint, severity) in [
+        ("node.cloudprovider.kubernetes.io/uninitialized", "fail"),
+        ("node.cilium.io/agent-not-ready", "fail"),
+        // Whose pods tolerate it is not known.
+        ("example.com/gpu", "warn"),
+    ] {
+        let mut snapshot = Shape::default().world();
+        snapshot.kube_node_mut("w-1").taints = vec![fixture::taint(taint)];
+        let said = said(&snapshot, "k8s.nodes.schedulable");
+        assert!(said.contains(&format!("{severity} nothing-schedulable cluster")), "{taint}: {said:?}");
+        snapshot.kube_node_mut("w-1").taints[0].effect = "PreferNoSchedule".to_owned();
+        assert_ne!(status(&snapshot, "k8s.nodes.schedulable"), Status::Fail, "{taint}");
+    }
+    // Control planes that take workloads.
+    let open = Shape { control_planes: 1, workers: 0, schedulable: true, ..Shape::default() };
+    assert_eq!(closed(&open, &["cp-1"], cordon), Status::Fail);
+    assert_eq!(closed(&Shape { workers: 1, ..open }, &["w-1"], cordon), Status::Warn);
+}
+
+/// No worker has ever been there, and what has to run tolerates the taint of control planes.
+#[test]
+fn control_planes_alone_may_keep_their_taint() {
+    let cordon: fn(&mut KubeNode) = |it| it.unschedulable = true;
+    let bare = Shape { workers: 0, ..Shape::default() };
+    assert_eq!(closed(&bare, &[], cordon), Status::Pass);
+    assert_eq!(closed(&bare, &["cp-1", "cp-2"], cordon), Status::Warn);
+    assert_eq!(closed(&bare, &["cp-1", "cp-2", "cp-3"], cordon), Status::Fail);
+    // The last worker is on its way out, as where an autoscaler needs none.
+    let mut leaving = healthy();
+    leaving.kube_node_mut("w-1").taints = vec![taint("ToBeDeletedByClusterAutoscaler")];
+    leaving.node_mut("w-1").leaving = true;
+    assert_eq!(said(&leaving, "k8s.nodes.schedulable"), ["warn node-leaving w-1"]);
+    // A node of another system has its own pods, and is a place for others where it has no taint.
+    let guest = Shape { foreign: 1, ..bare };
+    assert_eq!(closed(&guest, &["x-1"], |it| it.taints = vec![taint("virtual-kubelet.io/provider")]), Status::Pass);
+    assert_eq!(closed(&Shape { workers: 1, ..guest }, &["w-1"], cordon), Status::Warn);
+}
+
+/// Whether they are ready is judged elsewhere, and so is how many need not be.
+#[test]
+fn nodes_that_are_not_ready_are_no_place_and_no_cause() {
+    let mut snapshot = Shape { workers: 2, ..Shape::default() }.world();
+    for name in ["w-1", "w-2"] {
+        snapshot.power_off(name);
+        let taints = ["node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"];
+        snapshot.kube_node_mut(name).taints = taints.map(taint).to_vec();
+    }
+    assert_eq!(said(&snapshot, "k8s.nodes.schedulable"), [""; 0]);
+    snapshot.kube_node_mut("w-1").unschedulable = true;
+    let said = said(&snapshot, "k8s.nodes.schedulable");
+    assert_eq!(said, ["fail nothing-schedulable cluster", "warn cordoned w-1"]);
+    let verdict = judge(&snapshot, "k8s.nodes.schedulable");
+    let (_, problem) = verdict.problems().find(|(_, problem)| problem.reason == Reason::NothingSchedulable).unwrap();
+    assert_eq!(problem.observed, "w-1 is cordoned, w-2 is not ready");
+}
+
+#[test]
+fn machines_that_share_an_address_have_an_object_each() {
+    let mut snapshot = healthy();
+    let mut other = node(4, "w-2");
+    // The address of a NAT, which Talos tells of both.
+    other.addresses.push("203.0.113.7".to_owned());
+    snapshot.nodes.push(other);
+    snapshot.kube_node_mut("w-1").addresses.push("203.0.113.7".to_owned());
+    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["fail node-not-registered w-2"]);
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["blocked w-2 < k8s.nodes.registered"]);
+}
+
+#[test]
+fn without_talos_stated_numbers_are_still_seen() {
+    let id = "k8s.nodes.registered";
+    let mut snapshot = healthy().without_talos();
+    assert_eq!(status(&snapshot, id), Status::Skip);
+    snapshot.asked.expect_workers = Some(1);
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    snapshot.asked.expect_workers = Some(2);
+    assert_eq!(said(&snapshot, id), ["fail node-missing cluster"]);
+    snapshot.kube().nodes = no(GapKind::TimedOut);
+    assert_eq!(said(&snapshot, id), ["error timed-out cluster"]);
+
+    let mut named = healthy().without_talos();
+    named.asked.worker_nodes = vec!["w-1".to_owned(), "w-9".to_owned()];
+    named.nodes.iter_mut().for_each(|node| node.sources.flags = true);
+    assert_eq!(said(&named, id), ["fail node-missing w-9"]);
+}
+
+#[test]
+fn pressure_fails_and_a_silent_kubelet_says_nothing() {
+    let id = "k8s.nodes.pressure";
+    let set = |snapshot: &mut Snapshot, kind: &str, state: Option<&str>| {
+        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+        conditions.retain(|condition| condition.kind != kind);
+        conditions.extend(state.map(|state| condition(kind, state, "Because", "")));
+    };
+    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"] {
+        let mut snapshot = healthy();
+        set(&mut snapshot, kind, Some("True"));
+        assert_eq!(said(&snapshot, id), ["fail node-pressure w-1"], "{kind}");
+        set(&mut snapshot, kind, Some("Unknown"));
+        // On a node that is ready, whoever sets up the network need not have said anything of it yet.
+        let required = kind != "NetworkUnavailable";
+        let severity = if required { "error" } else { "warn" };
+        assert_eq!(said(&snapshot, id), [format!("{severity} no-answer w-1")], "{kind}");
+        set(&mut snapshot, kind, Some("maybe"));
+        assert_eq!(said(&snapshot, id), ["error no-answer w-1"], "{kind}");
+        set(&mut snapshot, kind, None);
+        assert_eq!(said(&snapshot, id).len(), usize::from(required), "{kind}");
+        set(&mut snapshot, kind, Some("False"));
+        assert_eq!(status(&snapshot, id), Status::Pass, "{kind}");
+    }
+    // A kubelet that is alive and not ready still tells of its resources.
+    let mut snapshot = healthy();
+    set_ready(&mut snapshot, "w-1", "False", "");
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    set(&mut snapshot, "NetworkUnavailable", Some("Unknown"));
+    assert_eq!(said(&snapshot, id), ["error no-answer w-1"], "nobody knows whether it has a network");
+    set(&mut snapshot, "DiskPressure", Some("True"));
+    assert_eq!(said(&snapshot, id), ["fail node-pressure w-1"]);
+    // One that has fallen silent said it a while ago.
+    let mut snapshot = healthy();
+    let leases = snapshot.kube().node_leases.as_mut().unwrap();
+    leases.by_name.get_mut("w-1").unwrap().renewed = Some(ago(41));
+    assert_eq!(said(&snapshot, id), ["blocked w-1 < k8s.nodes.ready"]);
+    let mut off = healthy();
+    off.power_off("cp-2");
+    assert_eq!(said(&off, id), ["blocked cp-2 < k8s.nodes.ready"]);
+    // Of guests only readiness counts.
+    let mut guest = healthy();
+    set(&mut guest, "DiskPressure", Some("True"));
+    guest.node_mut("w-1").is_talos = false;
+    assert_eq!(status(&guest, id), Status::Pass);
+}
+
+#[test]
+fn without_talos_nodes_that_nobody_asked_for_are_a_warning() {
+    let mut named = healthy().without_talos();
+    named.asked.worker_nodes = vec!["w-1".to_owned()];
+    for name in ["w-1", "cp-1", "cp-2"] {
+        named.node_mut(name).sources.flags = true;
+    }
+    assert_eq!(said(&named, "k8s.nodes.registered"), ["warn node-unexpected cp-3"]);
+    set_ready(&mut named, "cp-3", "False", "");
+    assert_eq!(status(&named, "k8s.nodes.ready"), Status::Pass);
+}
+
+/// kwok and virtual kubelets: a Node that names no system, renews no lease, and whose pods are nowhere.
+fn posing(snapshot: &mut Snapshot) {
+    let node = snapshot.kube_node_mut("w-1");
+    (node.os_image, node.kubelet_version) = (String::new(), "fake".to_owned());
+    node.conditions.retain(|condition| condition.kind == "Ready");
+    node.unschedulable = true;
+    snapshot.node_mut("w-1").is_talos = false;
+    snapshot.node_mut("w-1").sources = Sources { kubernetes: true, ..Sources::default() };
+    snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::not_asked());
+    let kube = snapshot.kube();
+    kube.node_leases.as_mut().unwrap().by_name.remove("w-1");
+    kube.daemon_sets.iter_mut().flatten().for_each(|set| set.available -= 1);
+}
+
+#[test]
+fn of_what_poses_as_a_node_only_readiness_is_judged_as_a_warning() {
+    let checks = [
+        "k8s.nodes.registered",
+        "k8s.nodes.ready",
+        "k8s.nodes.pressure",
+        "k8s.nodes.schedulable",
+        "k8s.controlplane.versions",
+        "k8s.kube-proxy",
+        "k8s.cni",
+        "k8s.staticpods.running",
+        "talos.nodes.reachable",
+    ];
+    let both = |snapshot: &Snapshot| [snapshot.clone(), snapshot.clone().without_talos()];
+    for pods in ["Pending", ""] {
+        let mut snapshot = healthy();
+        posing(&mut snapshot);
+        let is_its = |pod: &Pod| pod.node.as_deref() == Some("w-1");
+        if pods.is_empty() {
+            snapshot.kube().pods.as_mut().unwrap().retain(|pod| !is_its(pod));
+        }
+        for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| is_its(pod)) {
+            pod.state = PodState { phase: pods.to_owned(), ..PodState::default() };
+        }
+        for snapshot in both(&snapshot) {
+            for id in checks {
+                assert!(status(&snapshot, id) <= Status::Pass, "{id} {pods}: {:?}", said(&snapshot, id));
+            }
+        }
+        set_ready(&mut snapshot, "w-1", "False", "");
+        for snapshot in both(&snapshot) {
+            assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["warn not-talos-not-ready w-1"]);
+        }
+        set_ready(&mut snapshot, "w-1", "True", "");
+        // Neighbors: two pods are missing, and there is one guest; or Talos's own machine lacks one.
+        for set in snapshot.kube().daemon_sets.iter_mut().flatten() {
+            set.available -= 1;
+        }
+        assert_eq!(said(&snapshot, "k8s.kube-proxy"), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-abcd1");
+        assert_eq!(said(&snapshot, "k8s.kube-proxy"), ["fail daemonset-incomplete cp-2"]);
+        // Without the list, nobody knows who lacks one.
+        for set in snapshot.kube().daemon_sets.iter_mut().flatten() {
+            set.available += 1;
+        }
+        snapshot.kube().pods = no(GapKind::TimedOut);
+        assert_eq!(said(&snapshot, "k8s.kube-proxy"), ["error timed-out kube-system/kube-proxy"]);
+    }
+}
+
+/// Whoever calls it a Talos machine is right, whatever its Node says.
+#[test]
+fn a_talos_machine_whose_node_names_no_system_is_no_guest() {
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("w-1").os_image.clear();
+    set_ready(&mut snapshot, "w-1", "False", "");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+    // One that a flag names counts in full, whatever it runs.
+    posing(&mut snapshot);
+    snapshot.node_mut("w-1").sources.flags = true;
+    set_ready(&mut snapshot, "w-1", "False", "");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1 < talos.nodes.reachable"]);
+}
+
+/// `skipNodeRegistration`, as for a machine that runs static pods alone.
+#[test]
+fn a_kubelet_that_registers_no_node_misses_none() {
+    let mut snapshot = healthy();
+    snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+    snapshot.node_mut("w-1").sources.kubernetes = false;
+    snapshot.talos_of("w-1").static_pods = Ok(vec!["kube-system-cache".to_owned()]);
+    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["fail node-not-registered w-1"]);
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["fail static-pod-missing kube-system-cache-w-1"]);
+    snapshot.talos_of("w-1").skips_registration = true;
+    for id in ["k8s.nodes.registered", "k8s.nodes.ready", "k8s.controlplane.versions", "k8s.staticpods.running"] {
+        assert_eq!(status(&snapshot, id), Status::Pass, "{id}: {:?}", said(&snapshot, id));
+    }
+    // One that is registered is judged.
+    let mut registered = healthy();
+    registered.talos_of("w-1").skips_registration = true;
+    set_ready(&mut registered, "w-1", "False", "");
+    assert_eq!(said(&registered, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+}
+
+#[test]
+fn a_removal_excuses_for_half_an_hour_of_the_servers_clock() {
+    let leaves = |since: Option<u64>, told: Option<u64>| {
+        let mut node = kube_node(3, "w-1");
+        (node.leaving_since, node.told) = (since.map(ago), told.map(ago));
+        node.is_leaving()
+    };
+    assert!(leaves(Some(1800), Some(0)));
+    assert!(leaves(Some(2800), Some(1000)), "whatever the clock of the runner");
+    assert!(!leaves(Some(1801), Some(0)));
+    assert!(!leaves(Some(0), Some(1801)), "the mark is of the future");
+    assert!(!leaves(Some(1000), None) && !leaves(None, Some(0)), "unknown");
+    // While it lasts, it is a warning, and nothing else is said.
+    let mut snapshot = healthy();
+    set_ready(&mut snapshot, "w-1", "False", "");
+    snapshot.node_mut("w-1").leaving = true;
+    assert_eq!(said(&snapshot, "k8s.nodes.schedulable"), ["warn node-leaving w-1"]);
+    assert_eq!(roots(&snapshot), ["k8s.nodes.schedulable node-leaving w-1"]);
+    snapshot.node_mut("w-1").out_of_scope = true;
+    assert_eq!(status(&snapshot, "k8s.nodes.schedulable"), Status::Pass);
+}
+
+#[test]
+fn a_control_plane_that_is_marked_and_still_in_etcd_is_a_warning() {
+    let mut snapshot = healthy();
+    let node = snapshot.kube_node_mut("cp-2");
+    (node.leaving_since, node.told) = (Some(ago(300)), Some(ago(0)));
+    assert_eq!(roots(&snapshot), ["k8s.nodes.schedulable node-leaving cp-2"]);
+    // Whoever is no control plane and was named, is judged and nothing else.
+    let mut worker = healthy();
+    let node = worker.kube_node_mut("w-1");
+    (node.leaving_since, node.told) = (Some(ago(300)), Some(ago(0)));
+    assert_eq!(roots(&worker), [""; 0]);
+}
+
+/// `w-1` has another name by now; the fixture's machines show no ids, so this one gets some.
+fn renamed() -> Snapshot {
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("w-1").machine_id = "072f".to_owned();
+    let node = snapshot.node_mut("w-1");
+    (node.machine_id, node.name) = (Some("072f".to_owned()), "w-one".to_owned());
+    snapshot
+}
+
+#[test]
+fn a_machine_that_has_registered_under_another_name_is_told_as_such() {
+    let mut snapshot = renamed();
+    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["fail nodename-mismatch w-one"]);
+    assert_eq!(status(&snapshot, "k8s.nodes.ready"), Status::Pass, "its Node is judged as its own");
+    // Capital letters are no other name.
+    snapshot.node_mut("w-one").name = "W-1".to_owned();
+    assert_eq!(status(&snapshot, "k8s.nodes.registered"), Status::Pass);
+    // Who shows another id is another machine, though it is at the same address.
+    let mut other = renamed();
+    other.kube_node_mut("w-1").machine_id = "e875".to_owned();
+    let mut own = node(3, "w-1");
+    own.sources = Sources { kubernetes: true, ..Sources::default() };
+    own.talos.contact.as_mut().unwrap().answered_by_other = Some("w-one".to_owned());
+    other.nodes.push(own);
+    assert_eq!(said(&other, "k8s.nodes.registered"), ["fail node-not-registered w-one"]);
+    set_ready(&mut other, "w-1", "Unknown", "");
+    assert_eq!(said(&other, "k8s.nodes.registered"), ["fail node-not-registered w-one", "fail stale-node-object w-1"]);
+}
+
+#[test]
+fn an_internal_address_is_the_machines_and_nobody_elses() {
+    let id = "k8s.nodes.registered";
+    let set = |snapshot: &mut Snapshot, name: &str, address: &str| {
+        let node = snapshot.kube_node_mut(name);
+        (node.internal, node.addresses) = (vec![address.to_owned()], vec![address.to_owned()]);
+    };
+    let mut foreign = healthy();
+    set(&mut foreign, "w-1", "10.0.9.9");
+    assert_eq!(said(&foreign, id), ["fail node-address w-1"]);
+    // The machine answers there: addresses are translated on the way.
+    let contact = foreign.talos_of("w-1").contact.as_mut().unwrap();
+    contact.address = "10.0.9.9".to_owned();
+    assert_eq!(status(&foreign, id), Status::Pass);
+    // Nobody tells what it has, or it has told nothing itself.
+    let mut untold = healthy();
+    set(&mut untold, "w-1", "10.0.9.9");
+    untold.node_mut("w-1").own_addresses.clear();
+    assert_eq!(status(&untold, id), Status::Pass);
+    untold.node_mut("w-1").own_addresses = vec!["10.0.0.4".to_owned()];
+    untold.talos_of("w-1").contact = no(GapKind::NodeUnreachable);
+    assert_eq!(status(&untold, id), Status::Pass, "`talos.nodes.reachable` tells it");
+
+    // One address of two Nodes: whoever has it is right.
+    let mut shared = healthy();
+    set(&mut shared, "w-1", "10.0.0.3");
+    assert_eq!(said(&shared, id), ["fail node-address w-1"]);
+    shared.node_mut("w-1").own_addresses.push("10.0.0.3".to_owned());
+    assert_eq!(said(&shared, id), ["fail node-address cp-3", "fail node-address w-1"]);
+    // One of two addresses is its own, and that is not the one which it shares.
+    let mut two = healthy();
+    two.kube_node_mut("w-1").internal.push("10.0.0.3".to_owned());
+    assert_eq!(status(&two, id), Status::Pass, "nobody else may have it");
+    // Guests may pose as many nodes at one address.
+    shared.node_mut("w-1").is_talos = false;
+    assert_eq!(status(&shared, id), Status::Pass);
+
+    // Two families, several networks and an external address.
+    let mut several = healthy();
+    several.kube_node_mut("w-1").internal = vec!["2001:db8::4".to_owned(), "10.0.0.4".to_owned()];
+    several.node_mut("w-1").own_addresses.insert(0, "192.168.7.4".to_owned());
+    several.kube_node_mut("cp-1").internal.clear();
+    assert_eq!(status(&several, id), Status::Pass);
+}
+
+#[test]
+fn two_machines_of_one_name_are_a_warning() {
+    let mut snapshot = Shape { machine_ids: true, ..Shape::default() }.world();
+    snapshot.node_mut("w-1").machine_id = Some("e875".to_owned());
+    assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["warn duplicate-name w-1"]);
+    snapshot.kube_node_mut("w-1").machine_id.clear();
+    assert_eq!(status(&snapshot, "k8s.nodes.registered"), Status::Pass, "Kubernetes does not tell");
+}
+
+fn with_condition(kind: &str, status: &str) -> Snapshot {
+    let mut snapshot = healthy();
+    snapshot.kube_node_mut("w-1").conditions.push(condition(kind, status, "DockerHung", "task blocked for 300 s"));
+    snapshot
+}
+
+#[test]
+fn conditions_of_others_warn_when_true() {
+    let id = "k8s.nodes.conditions";
+    for (kind, state, expected) in [
+        ("KernelDeadlock", "True", &["warn node-condition w-1"][..]),
+        ("VMEventScheduled", "True", &["warn node-condition w-1"]),
+        ("ConsistentlyNotReady", "True", &["warn node-condition w-1"]),
+        ("KernelDeadlock", "False", &[]),
+        ("KernelDeadlock", "Unknown", &[]),
+        // True is good, or judged elsewhere.
+        ("EtcdIsVoter", "True", &[]),
+        ("NetworkingReady", "True", &[]),
+        ("NetworkUnavailable", "True", &[]),
+    ] {
+        assert_eq!(said(&with_condition(kind, state), id), expected, "{kind} {state}");
+    }
+    let mut guest = with_condition("KernelDeadlock", "True");
+    guest.node_mut("w-1").is_talos = false;
+    assert_eq!(said(&guest, id), [""; 0]);
+}
+
+#[test]
+fn a_condition_that_the_user_names_fails() {
+    let id = "k8s.nodes.conditions";
+    let mut snapshot = with_condition("KernelDeadlock", "True");
+    snapshot.asked.fail_on_node_condition = vec!["KernelDeadlock".to_owned()];
+    assert_eq!(said(&snapshot, id), ["fail node-condition w-1"]);
+    let problem = judge(&snapshot, id).problems().next().unwrap().1.clone();
+    assert_eq!(problem.observed, "KernelDeadlock, DockerHung: task blocked for 300 s");
+    // One that nothing looks for is not one that is well.
+    snapshot.asked.fail_on_node_condition = vec!["KernelDeadLock".to_owned()];
+    assert_eq!(said(&snapshot, id), ["warn node-condition cluster", "warn node-condition w-1"]);
+}

@@ -1,0 +1,729 @@
+use std::time::Duration;
+
+use crate::checks::allowance;
+use crate::checks::find;
+use crate::checks::kubernetes::tests::{judge, lines, no, roots, said, status};
+use crate::model::{Hint, Status};
+use crate::snapshot::{
+    Allowance, ContainerState, GapKind, Observed, Pod, PodState, Snapshot, StaticPodStatus, UserPod,
+};
+use crate::testing::fixture::{self, CONTROL_PLANES, ago, healthy, running_pod};
+
+/// As Talos showed a scheduler with a wrong flag.
+fn crashing(container: &str) -> PodState {
+    PodState {
+        phase: "Running".to_owned(),
+        ready: Some(false),
+        containers: vec![ContainerState {
+            name: container.to_owned(),
+            restarts: 2,
+            waiting_reason: Some("CrashLoopBackOff".to_owned()),
+            waiting_message: Some("back-off 20s restarting failed container".to_owned()),
+            exit_code: Some(1),
+            ..ContainerState::default()
+        }],
+        message: String::new(),
+    }
+}
+
+fn status_of<'a>(snapshot: &'a mut Snapshot, node: &str, pod: &str) -> &'a mut PodState {
+    let statuses = snapshot.talos_of(node).static_pod_statuses.as_mut().unwrap();
+    &mut statuses.iter_mut().find(|status| status.name == pod).unwrap().state
+}
+
+#[test]
+fn a_crashing_scheduler_is_one_problem() {
+    let mut snapshot = healthy();
+    *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = crashing("kube-scheduler");
+    assert_eq!(roots(&snapshot), ["k8s.controlplane.scheduler crash-looping cp-3"]);
+    assert_eq!(
+        said(&snapshot, "k8s.staticpods.running"),
+        ["fail crash-looping kube-scheduler-cp-3 < k8s.controlplane.scheduler"]
+    );
+    let verdict = judge(&snapshot, "k8s.controlplane.scheduler");
+    let observed = &verdict.problems().next().unwrap().1.observed;
+    assert!(observed.contains("CrashLoopBackOff, exit code 1, 2 restarts"), "{observed}");
+    assert_eq!(lines(&snapshot, "k8s.controlplane.scheduler"), Vec::<String>::new());
+}
+
+#[test]
+fn neither_phase_nor_absence_of_conditions_is_health() {
+    let mut snapshot = healthy();
+    let pending = PodState { phase: "Pending".to_owned(), ..PodState::default() };
+    let silent = PodState { phase: "Running".to_owned(), ..PodState::default() };
+    for state in [pending, silent, PodState::default()] {
+        *status_of(&mut snapshot, "cp-3", "kube-apiserver-cp-3") = state;
+        assert_eq!(said(&snapshot, "k8s.controlplane.apiserver"), ["fail component-not-ready cp-3"]);
+    }
+    // The other components reach any API server (KubePrism), so what crashes beside a broken one is a root of its own.
+    *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = crashing("kube-scheduler");
+    assert_eq!(said(&snapshot, "k8s.controlplane.scheduler"), ["fail crash-looping cp-3"]);
+}
+
+#[test]
+fn a_component_may_be_missing_disabled_or_not_rendered() {
+    let id = "k8s.controlplane.scheduler";
+    let without = |snapshot: &mut Snapshot| {
+        let statuses = snapshot.talos_of("cp-2").static_pod_statuses.as_mut().unwrap();
+        statuses.retain(|status| status.name != "kube-scheduler-cp-2");
+    };
+    let mut snapshot = healthy();
+    without(&mut snapshot);
+    assert_eq!(said(&snapshot, id), ["fail component-missing cp-2"]);
+    assert_eq!(
+        said(&snapshot, "k8s.staticpods.running"),
+        ["fail static-pod-missing kube-scheduler-cp-2 < k8s.controlplane.scheduler"]
+    );
+    snapshot.talos_of("cp-2").static_pods.as_mut().unwrap().retain(|id| id != "kube-scheduler");
+    assert_eq!(said(&snapshot, id), ["fail component-missing cp-2 < k8s.staticpods.rendered"]);
+    assert_eq!(said(&snapshot, "k8s.staticpods.rendered"), ["fail static-pod-not-rendered cp-2"]);
+    snapshot.talos_of("cp-2").scheduler_enabled = Ok(Some(false));
+    for id in [id, "k8s.staticpods.rendered", "k8s.staticpods.running"] {
+        assert_eq!(status(&snapshot, id), Status::Pass, "{id}");
+    }
+}
+
+#[test]
+fn mirror_pods_stand_in_only_where_talos_does_not_tell() {
+    let id = "k8s.controlplane.scheduler";
+    let mut snapshot = healthy();
+    snapshot.talos_of("cp-2").static_pod_statuses = no(GapKind::Unsupported);
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["error not-supported-by-version cp-2 !"]);
+    snapshot.kube().pods = no(GapKind::Forbidden);
+    assert_eq!(said(&snapshot, id), ["error not-supported-by-version cp-2 !"]);
+}
+
+fn mirror<'a>(snapshot: &'a mut Snapshot, pod: &str) -> &'a mut PodState {
+    let pods = snapshot.kube().pods.as_mut().unwrap();
+    &mut pods.iter_mut().find(|it| it.mirror && it.name == pod).unwrap().state
+}
+
+/// Talos goes on telling what a kubelet said a while ago, or Kubernetes does.
+#[test]
+fn of_two_words_on_one_pod_the_worse_counts() {
+    let id = "k8s.controlplane.scheduler";
+    let both = |snapshot: &Snapshot| [said(snapshot, id), said(snapshot, "k8s.staticpods.running")].concat();
+    let fails = ["fail crash-looping cp-3", "fail crash-looping kube-scheduler-cp-3 < k8s.controlplane.scheduler"];
+    let mut frozen = healthy();
+    *mirror(&mut frozen, "kube-scheduler-cp-3") = crashing("kube-scheduler");
+    assert_eq!(both(&frozen), fails);
+    *status_of(&mut frozen, "cp-3", "kube-scheduler-cp-3") = crashing("kube-scheduler");
+    assert_eq!(both(&frozen), fails, "both say so");
+    // What a kubelet said that Kubernetes no longer hears is the older word, and its node fails for that.
+    let mut silent = healthy();
+    *mirror(&mut silent, "kube-scheduler-cp-3") = crashing("kube-scheduler");
+    let leases = snapshot_leases(&mut silent);
+    leases.by_name.get_mut("cp-3").unwrap().renewed = Some(ago(90));
+    assert_eq!(both(&silent), [""; 0]);
+    assert_eq!(said(&silent, "k8s.nodes.ready"), ["fail node-lease-stale cp-3"]);
+    // That it is silent has to be seen.
+    silent.kube().node_leases = no(GapKind::Forbidden);
+    assert_eq!(both(&silent), fails);
+    // Where nobody asks Kubernetes, it has no word.
+    assert_eq!(both(&healthy().without_kubernetes()), [""; 0]);
+    // Pods of the user's own have a mirror, too.
+    let mut own = healthy();
+    own.talos_of("cp-1").static_pods.as_mut().unwrap().push("kube-system-cache".to_owned());
+    let statuses = own.talos_of("cp-1").static_pod_statuses.as_mut().unwrap();
+    let state = statuses[0].state.clone();
+    statuses.push(StaticPodStatus { name: "cache-cp-1".to_owned(), state });
+    let pods = own.kube().pods.as_mut().unwrap();
+    let shown = Pod { name: "cache-cp-1".to_owned(), state: crashing("cache"), ..pods[0].clone() };
+    pods.push(shown);
+    assert_eq!(said(&own, "k8s.staticpods.running"), ["fail crash-looping cache-cp-1"]);
+}
+
+fn snapshot_leases(snapshot: &mut Snapshot) -> &mut crate::snapshot::Leases {
+    snapshot.kube().node_leases.as_mut().unwrap()
+}
+
+/// A mirror pod may stand in for the status, as long as its kubelet lives.
+#[test]
+fn a_mirror_pod_alone_is_as_old_as_the_lease() {
+    let id = "k8s.controlplane.scheduler";
+    let mut snapshot = healthy();
+    snapshot.talos_of("cp-2").static_pod_statuses = no(GapKind::Unsupported);
+    assert_eq!(status(&snapshot, id), Status::Pass);
+    *mirror(&mut snapshot, "kube-scheduler-cp-2") = crashing("kube-scheduler");
+    assert_eq!(said(&snapshot, id), ["fail crash-looping cp-2"]);
+    let mut silent = healthy();
+    silent.talos_of("cp-2").static_pod_statuses = no(GapKind::Unsupported);
+    snapshot_leases(&mut silent).by_name.get_mut("cp-2").unwrap().renewed = Some(ago(90));
+    assert_eq!(said(&silent, id), ["blocked cp-2 < k8s.nodes.ready"]);
+}
+
+#[test]
+fn the_list_of_pods_is_evidence_like_any_other() {
+    let checks = ["k8s.controlplane.apiserver", "k8s.controlplane.scheduler", "k8s.controlplane.leases"];
+    for (kind, reason) in [
+        (GapKind::Throttled, "throttled"),
+        (GapKind::ServerError, "no-answer"),
+        (GapKind::Malformed, "unreadable-answer"),
+        (GapKind::TimedOut, "timed-out"),
+    ] {
+        let mut snapshot = healthy();
+        snapshot.kube().pods = no(kind);
+        assert_eq!(roots(&snapshot), [format!("k8s.staticpods.running {reason} cluster")]);
+        for id in checks {
+            let expected = format!("error {reason} cluster < k8s.staticpods.running");
+            assert_eq!(said(&snapshot, id), [expected], "{id}");
+        }
+        // Its image names the version without a mirror pod, and by a digest alone it does not.
+        let id = "k8s.controlplane.versions";
+        assert_eq!(status(&snapshot, id), Status::Pass);
+        let status = status_of(&mut snapshot, "cp-2", "kube-scheduler-cp-2");
+        status.containers[0].image = "sha256:abc".to_owned();
+        assert_eq!(said(&snapshot, id), [format!("error {reason} kube-scheduler-cp-2")]);
+    }
+    let mut empty = healthy();
+    empty.kube().pods = Ok(Vec::new());
+    assert_eq!(roots(&empty), ["k8s.staticpods.running no-answer cluster"]);
+    // Whoever is down altogether is told of once.
+    let mut down = healthy();
+    (down.kube().pods, down.kube().endpoint) = (no(GapKind::ConnectionRefused), no(GapKind::ConnectionRefused));
+    assert_eq!(said(&down, "k8s.staticpods.running"), ["blocked cluster < k8s.api.endpoint"]);
+}
+
+#[test]
+fn all_statuses_missing_is_undetermined() {
+    let mut snapshot = healthy();
+    snapshot.talos_of("cp-2").static_pod_statuses = Ok(Vec::new());
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["error status-stale cp-2"]);
+    assert_eq!(roots(&snapshot), ["k8s.staticpods.running status-stale cp-2"]);
+    snapshot.kube().pods = no(GapKind::TimedOut);
+    assert_eq!(said(&snapshot, "k8s.controlplane.apiserver"), ["error status-stale cp-2 < k8s.staticpods.running"]);
+}
+
+#[test]
+fn before_the_bootstrap_everything_waits_for_etcd() {
+    let mut snapshot = healthy().without_kubernetes();
+    for name in CONTROL_PLANES {
+        let etcd = snapshot.service_mut(name, "etcd");
+        (etcd.state, etcd.healthy) = ("Preparing".to_owned(), None);
+        let node = snapshot.talos_of(name);
+        (node.static_pods, node.static_pod_statuses) = (Ok(Vec::new()), Ok(Vec::new()));
+        (node.config_statuses, node.scheduler_enabled) = (Ok(Vec::new()), Ok(None));
+    }
+    assert_eq!(said(&snapshot, "k8s.staticpods.rendered")[0], "fail static-pod-not-rendered cp-1 < etcd.service");
+    assert_eq!(said(&snapshot, "k8s.controlplane.scheduler")[0], "fail component-missing cp-1 < etcd.service");
+    assert_eq!(roots(&snapshot), Vec::<String>::new());
+}
+
+#[test]
+fn pods_of_the_users_own_count() {
+    let id = "k8s.staticpods.running";
+    let mut snapshot = healthy();
+    let node = snapshot.talos_of("w-1");
+    node.static_pods = Ok(vec!["default-cache".to_owned()]);
+    let state = crashing("cache");
+    snapshot.talos_of("w-1").static_pod_statuses = Ok(vec![StaticPodStatus { name: "cache-w-1".to_owned(), state }]);
+    assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
+}
+
+#[test]
+fn a_pod_of_the_users_own_may_end() {
+    let id = "k8s.staticpods.running";
+    let ended = |phase: &str, exit_code| PodState {
+        phase: phase.to_owned(),
+        ready: Some(false),
+        containers: vec![ContainerState { name: "job".to_owned(), exit_code, ..ContainerState::default() }],
+        message: String::new(),
+    };
+    let of_users = |state: PodState| {
+        let mut snapshot = healthy();
+        snapshot.talos_of("cp-1").static_pods.as_mut().unwrap().push("default-job".to_owned());
+        let statuses = snapshot.talos_of("cp-1").static_pod_statuses.as_mut().unwrap();
+        statuses.push(StaticPodStatus { name: "job-cp-1".to_owned(), state });
+        snapshot
+    };
+    let done = of_users(ended("Succeeded", Some(0)));
+    assert_eq!(status(&done, id), Status::Pass);
+    assert_eq!(lines(&done, id).iter().filter(|line| *line == "job-cp-1: Succeeded").count(), 1);
+    // Neighbors: it has failed, it says both, it still waits, or it is a component, which never ends.
+    for state in [ended("Failed", Some(1)), ended("Succeeded", Some(1)), ended("Pending", None)] {
+        assert_eq!(said(&of_users(state), id), ["fail static-pod-failed job-cp-1"]);
+    }
+    let mut component = healthy();
+    *status_of(&mut component, "cp-1", "kube-scheduler-cp-1") = ended("Succeeded", Some(0));
+    assert_eq!(said(&component, "k8s.controlplane.scheduler"), ["fail component-not-ready cp-1"]);
+    assert_eq!(said(&component, id), ["fail static-pod-failed kube-scheduler-cp-1 < k8s.controlplane.scheduler"]);
+}
+
+/// Talos 1.13 has a `StaticPod` and no `StaticPodStatus` on workers, however well the pod is.
+#[test]
+fn on_workers_kubernetes_tells_of_static_pods() {
+    let id = "k8s.staticpods.running";
+    let mut snapshot = healthy();
+    snapshot.talos_of("w-1").static_pods = Ok(vec!["kube-system-cache".to_owned()]);
+    assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-system-cache-w-1"]);
+    let pods = snapshot.kube().pods.as_mut().unwrap();
+    let mut mirror = pods.iter().find(|pod| pod.mirror).unwrap().clone();
+    (mirror.name, mirror.node) = ("cache-w-1".to_owned(), Some("w-1".to_owned()));
+    pods.push(mirror);
+    assert_eq!(status(&snapshot, id), Status::Pass, "{:?}", said(&snapshot, id));
+    snapshot.kube().pods.as_mut().unwrap().last_mut().unwrap().state = crashing("cache");
+    assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
+    // A pod that only calls itself so is none.
+    snapshot.kube().pods.as_mut().unwrap().last_mut().unwrap().mirror = false;
+    assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-system-cache-w-1"]);
+    snapshot.kube().pods = no(GapKind::TimedOut);
+    assert_eq!(said(&snapshot, id), ["error timed-out w-1"]);
+    // The list of a control plane, which nobody else has.
+    let mut snapshot = healthy();
+    snapshot.talos_of("w-1").static_pods = Ok(vec!["kube-scheduler".to_owned()]);
+    assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-scheduler-w-1"]);
+    // Other namespaces are not read.
+    let mut snapshot = healthy();
+    snapshot.talos_of("w-1").static_pods = Ok(vec!["default-cache".to_owned()]);
+    let shown = judge(&snapshot, id).findings.into_iter().find(|it| it.target.name == "default-cache-w-1");
+    assert_eq!(shown.unwrap().outcome.status(), Status::Skip);
+    // Without a kubelet nothing moves, whatever Kubernetes still shows.
+    snapshot.service_mut("w-1", "kubelet").healthy = Some(false);
+    assert!(said(&snapshot, id).iter().any(|it| it == "blocked w-1 < talos.nodes.kubelet"));
+}
+
+#[test]
+fn on_workers_pods_of_the_users_own_are_looked_for_one_by_one() {
+    let id = "k8s.staticpods.running";
+    let said_of = |answer: Observed<Option<Pod>>| {
+        let mut snapshot = healthy();
+        let node = snapshot.talos_of("w-1");
+        node.static_pods = Ok(vec!["web-cache".to_owned()]);
+        let pod = UserPod { id: "web-cache".to_owned(), namespace: "web".to_owned(), name: "cache".to_owned() };
+        node.user_pods = vec![pod];
+        snapshot.kube().user_pods.insert(("web".to_owned(), "cache-w-1".to_owned()), answer);
+        let finding = judge(&snapshot, id).findings.into_iter().find(|it| it.target.name == "web-cache-w-1").unwrap();
+        (finding.outcome.status(), said(&snapshot, id))
+    };
+    let mirror = |state: PodState| {
+        let pod = healthy().kube().pods.iter().flatten().find(|pod| pod.mirror).unwrap().clone();
+        let (namespace, name, node) = ("web".to_owned(), "cache-w-1".to_owned(), Some("w-1".to_owned()));
+        Pod { namespace, name, node, state, ..pod }
+    };
+    assert_eq!(said_of(Ok(Some(mirror(running_pod("cache"))))).0, Status::Pass);
+    assert_eq!(said_of(Ok(Some(mirror(crashing("cache"))))).1, ["fail crash-looping web-cache-w-1"]);
+    // It is not there, or somebody else's is.
+    let missing = ["fail static-pod-missing web-cache-w-1"];
+    assert_eq!(said_of(Ok(None)).1, missing);
+    let healthy_mirror = || mirror(running_pod("cache"));
+    assert_eq!(said_of(Ok(Some(Pod { mirror: false, ..healthy_mirror() }))).1, missing);
+    assert_eq!(said_of(Ok(Some(Pod { node: Some("w-2".to_owned()), ..healthy_mirror() }))).1, missing);
+    // Who may not read it cannot judge it; any other silence is one.
+    assert_eq!(said_of(no(GapKind::Forbidden)).0, Status::Skip);
+    for (kind, reason) in [(GapKind::TimedOut, "timed-out"), (GapKind::Throttled, "throttled")] {
+        assert_eq!(said_of(no(kind)).1, [format!("error {reason} web-cache-w-1")]);
+    }
+}
+
+#[test]
+fn etcd_is_shown_beside_the_static_pods() {
+    let mut snapshot = healthy();
+    snapshot.service_mut("cp-2", "etcd").healthy = None;
+    assert_eq!(said(&snapshot, "k8s.staticpods.running"), ["fail static-pod-failed etcd-cp-2 < etcd.service"]);
+}
+
+#[test]
+fn without_talos_mirror_pods_are_judged() {
+    let mut snapshot = healthy().without_talos();
+    for id in ["k8s.controlplane.scheduler", "k8s.staticpods.running", "k8s.kube-proxy", "k8s.dns", "k8s.api.servers"] {
+        assert_eq!(status(&snapshot, id), Status::Pass, "{id}: {:?}", judge(&snapshot, id));
+    }
+    for id in ["k8s.api.identity", "k8s.nodes.registered", "k8s.staticpods.rendered"] {
+        assert_eq!(status(&snapshot, id), Status::Skip, "{id}");
+    }
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-scheduler-cp-2");
+    assert_eq!(roots(&snapshot), ["k8s.controlplane.scheduler component-missing cp-2"]);
+    // A control plane that runs elsewhere is nobody's fault.
+    let mut hosted = healthy().only(&["w-1"]).without_talos();
+    hosted.kube().servers.clear();
+    for id in ["k8s.controlplane.scheduler", "k8s.staticpods.running", "k8s.api.servers"] {
+        assert_eq!(status(&hosted, id), Status::Skip, "{id}");
+    }
+    hosted.kube().nodes = Ok(Vec::new());
+    assert_eq!(said(&hosted, "k8s.controlplane.scheduler"), ["error no-answer cluster"]);
+}
+
+#[test]
+fn kube_proxy_covers_nodes_or_is_not_wanted() {
+    let id = "k8s.kube-proxy";
+    let set = |change: fn(&mut crate::snapshot::Workload)| {
+        let mut snapshot = healthy();
+        change(&mut snapshot.kube().daemon_sets.as_mut().unwrap()[1]);
+        snapshot
+    };
+    assert_eq!(
+        said(&set(|it| it.observed_generation = None), id),
+        ["fail daemonset-incomplete kube-system/kube-proxy"]
+    );
+    assert_eq!(status(&set(|it| (it.desired, it.available) = (0, 0)), id), Status::Skip);
+    // The numbers count even where the pods contradict them.
+    assert_eq!(said(&set(|it| it.available = 3), id), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+    let mut snapshot = set(|it| it.available = 3);
+    let pods = snapshot.kube().pods.as_mut().unwrap();
+    pods.retain(|pod| pod.name != "kube-proxy-abcd3");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1"]);
+    snapshot.node_mut("w-1").leaving = true;
+    assert_eq!(status(&snapshot, id), Status::Pass);
+
+    snapshot.kube().daemon_sets = Ok(Vec::new());
+    assert_eq!(said(&snapshot, id), ["fail daemonset-missing kube-system/kube-proxy"]);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);
+    }
+    assert_eq!(said(&snapshot, id), ["error daemonset-missing kube-system/kube-proxy"]);
+    let mut disabled = healthy();
+    for name in CONTROL_PLANES {
+        disabled.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().proxy_enabled = false;
+    }
+    assert_eq!(status(&disabled, id), Status::Skip);
+}
+
+/// One worker is gone, which is allowed; that explains one pod of those that are missing.
+#[test]
+fn what_the_missing_workers_do_not_account_for_is_not_allowed() {
+    let id = "k8s.kube-proxy";
+    let mut snapshot = healthy();
+    snapshot.power_off("w-1");
+    snapshot.asked.max_unready_workers = Allowance::Count(1);
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1 < k8s.nodes.ready"]);
+    snapshot.kube().daemon_sets.as_mut().unwrap()[1].available = 1;
+    let expected =
+        ["fail daemonset-incomplete kube-system/kube-proxy", "fail daemonset-incomplete w-1 < k8s.nodes.ready"];
+    assert_eq!(said(&snapshot, id), expected);
+    let mut verdicts = vec![(find(id).unwrap(), judge(&snapshot, id))];
+    allowance::apply(&snapshot, &mut verdicts);
+    assert_eq!(verdicts[0].1.status(), Status::Fail);
+}
+
+#[test]
+fn flannel_is_judged_where_talos_installs_it() {
+    let id = "k8s.cni";
+    let mut snapshot = healthy();
+    snapshot.kube().daemon_sets.as_mut().unwrap()[0].available = 3;
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-flannel-abcd3");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1"]);
+    assert_eq!(said(&snapshot.clone().without_talos(), id), ["fail daemonset-incomplete w-1"]);
+    assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Pass);
+    snapshot.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-flannel");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-missing kube-system/kube-flannel"]);
+    assert_eq!(status(&snapshot.clone().without_talos(), id), Status::Skip);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().flannel_enabled = false;
+    }
+    assert_eq!(status(&snapshot, id), Status::Skip);
+    assert_eq!(lines(&healthy(), id), ["kube-flannel: available on 4 of 4 nodes"]);
+}
+
+#[test]
+fn dns_needs_one_ready_endpoint() {
+    let id = "k8s.dns";
+    let mut snapshot = healthy();
+    for endpoint in snapshot.kube().dns_endpoints.as_mut().unwrap() {
+        endpoint.ready = false;
+    }
+    assert_eq!(said(&snapshot, id), ["fail dns-no-endpoints kube-system/kube-dns"]);
+    snapshot.kube().deployments.as_mut().unwrap()[0].desired = 0;
+    assert_eq!(said(&snapshot, id), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
+    snapshot.kube().dns_endpoints = Ok(Vec::new());
+    snapshot.kube().deployments = Ok(Vec::new());
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("coredns"));
+    assert_eq!(said(&snapshot, id), ["fail dns-missing kube-system/kube-dns"]);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().dns_enabled = false;
+    }
+    assert_eq!(status(&snapshot, id), Status::Skip);
+}
+
+#[test]
+fn absurd_numbers_of_a_daemon_set_are_no_pass() {
+    let mut snapshot = healthy();
+    let set = snapshot.kube().daemon_sets.as_mut().unwrap().iter_mut().find(|set| set.name == "kube-proxy").unwrap();
+    (set.desired, set.available) = (i32::MAX, i32::MIN);
+    assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Fail);
+}
+
+/// Of Kubernetes alone nobody learns what is switched off.
+#[test]
+fn without_talos_a_component_that_is_nowhere_is_missed_unless_it_works_elsewhere() {
+    let id = "k8s.controlplane.scheduler";
+    let mut snapshot = healthy().without_talos();
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-scheduler"));
+    // Its lease is held by one of the control planes: an instance that has just gone.
+    let all = ["cp-1", "cp-2", "cp-3"].map(|node| format!("fail component-missing {node}"));
+    assert_eq!(said(&snapshot, id), all);
+    let hint = "where it is switched off on every control plane, say so: `--skip k8s.controlplane.scheduler`";
+    let problems = judge(&snapshot, id);
+    assert!(problems.problems().all(|(_, problem)| problem.hints.contains(&Hint::likely(hint))));
+    let held = |snapshot: &mut Snapshot, holder: &str, seconds| {
+        let leases = snapshot.kube().system_leases.as_mut().unwrap();
+        let lease = leases.by_name.get_mut("kube-scheduler").unwrap();
+        (lease.holder, lease.renewed) = (Some(holder.to_owned()), Some(ago(seconds)));
+    };
+    let others = ["k8s.controlplane.leases", "k8s.controlplane.versions", "k8s.staticpods.running"];
+    held(&mut snapshot, "outside_1f0c", 3);
+    assert_eq!(lines(&snapshot, id), ["kube-scheduler: running elsewhere, for its lease is held by outside_1f0c"]);
+    for id in [id].into_iter().chain(others) {
+        assert_eq!((said(&snapshot, id), status(&snapshot, id)), (vec![], Status::Pass), "{id}");
+    }
+    held(&mut snapshot, "outside_1f0c", 41);
+    assert_eq!(said(&snapshot, id), all);
+    for id in others {
+        assert!(status(&snapshot, id) >= Status::Blocked, "{id}");
+    }
+    // Whoever leaves the check out says that nobody has to run it.
+    snapshot.asked.skipped.insert(id.into());
+    for id in others {
+        assert_eq!((said(&snapshot, id), status(&snapshot, id)), (vec![], Status::Pass), "{id}");
+    }
+    // But not that one that is there may be broken.
+    let mut one = healthy().without_talos();
+    one.asked.skipped.insert(id.into());
+    one.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-scheduler-cp-1"));
+    held(&mut one, "cp-1_1", 41);
+    assert_eq!(said(&one, "k8s.controlplane.leases"), ["fail not-leading kube-system/kube-scheduler"]);
+    assert_eq!(status(&one, "k8s.staticpods.running"), Status::Fail);
+    // Nobody serves an API that nobody runs.
+    let mut servers = healthy().without_talos();
+    servers.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-apiserver"));
+    assert_eq!(said(&servers, "k8s.controlplane.apiserver").len(), 3);
+}
+
+#[test]
+fn without_talos_a_component_that_leads_elsewhere_may_be_switched_off_here() {
+    let [id, running] = ["k8s.controlplane.scheduler", "k8s.staticpods.running"];
+    let missing = |change: &dyn Fn(&mut Snapshot)| {
+        let mut snapshot = healthy().without_talos();
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-scheduler-cp-2");
+        change(&mut snapshot);
+        snapshot
+    };
+    let off = missing(&|_| ());
+    assert_eq!(said(&off, id), ["warn component-missing cp-2"]);
+    assert_eq!(
+        (said(&off, running), roots(&off)),
+        (vec![], vec!["k8s.controlplane.scheduler component-missing cp-2".to_owned()])
+    );
+    let is_missed = |change: &dyn Fn(&mut Snapshot)| status(&missing(change), id) >= Status::Blocked;
+    // Nobody leads.
+    assert!(is_missed(&|snapshot| {
+        let leases = snapshot.kube().system_leases.as_mut().unwrap();
+        leases.by_name.get_mut("kube-scheduler").unwrap().renewed = Some(ago(41));
+    }));
+    assert!(is_missed(&|snapshot| snapshot.kube().system_leases = no(GapKind::Forbidden)));
+    // None of the others is well.
+    assert!(is_missed(&|snapshot| {
+        let pods = snapshot.kube().pods.iter_mut().flatten();
+        pods.filter(|pod| pod.name.starts_with("kube-scheduler"))
+            .for_each(|pod| pod.state = crashing("kube-scheduler"));
+    }));
+    // Its node is not well, or shows nothing else that it runs.
+    assert!(is_missed(&|snapshot| {
+        snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("cp-2").unwrap().renewed = Some(ago(41));
+    }));
+    assert!(is_missed(&|snapshot| {
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-apiserver-cp-2");
+    }));
+    // With Talos there is no doubt, and every control plane has an API server.
+    let mut known = healthy();
+    known.talos_of("cp-2").static_pod_statuses.as_mut().unwrap().retain(|pod| pod.name != "kube-scheduler-cp-2");
+    assert_eq!(said(&known, id), ["fail component-missing cp-2"]);
+    let mut server = healthy().without_talos();
+    server.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-apiserver-cp-2");
+    assert_eq!(said(&server, "k8s.controlplane.apiserver"), ["fail component-missing cp-2"]);
+}
+
+/// What a dead kubelet has said of its pods stands for a while.
+#[test]
+fn a_mirror_pod_is_as_old_as_the_lease_of_its_node() {
+    let ids = [
+        "k8s.controlplane.apiserver",
+        "k8s.controlplane.controller-manager",
+        "k8s.controlplane.scheduler",
+        "k8s.staticpods.running",
+    ];
+    let mut snapshot = healthy().without_talos();
+    let lease = |snapshot: &mut Snapshot, seconds| {
+        let leases = snapshot.kube().node_leases.as_mut().unwrap();
+        leases.by_name.get_mut("cp-2").unwrap().renewed = Some(ago(seconds));
+    };
+    lease(&mut snapshot, 40);
+    assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Pass));
+    lease(&mut snapshot, 41);
+    for id in ids {
+        let said = said(&snapshot, id);
+        assert!(!said.is_empty() && said.iter().all(|it| it.contains("cp-2 < k8s.nodes.ready")), "{id}: {said:?}");
+        assert_eq!(judge(&snapshot, id).resample_after, Some(Duration::from_secs(11)), "{id}");
+    }
+    snapshot.kube().node_leases = no(GapKind::Forbidden);
+    assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Blocked));
+}
+
+/// An early boot, or an empty answer, is no machine without Kubernetes.
+#[test]
+fn only_a_machine_that_tells_so_has_no_kubernetes() {
+    let without = |version: &str, services: &[&str]| {
+        let mut snapshot = healthy();
+        let node = snapshot.talos_of("cp-3");
+        node.nodename = Ok(None);
+        node.contact.as_mut().unwrap().version.tag = version.to_owned();
+        node.services.as_mut().unwrap().retain(|service| services.contains(&&*service.id));
+        snapshot
+    };
+    for id in ["k8s.controlplane.scheduler", "k8s.staticpods.rendered", "k8s.staticpods.running"] {
+        assert_eq!(said(&without("v1.14.0", &["machined", "apid", "etcd"]), id), [""; 0], "{id}");
+        assert!(!said(&without("v1.14.0", &[]), id).is_empty() || id == "k8s.staticpods.rendered", "{id}");
+    }
+    for id in ["k8s.controlplane.scheduler", "k8s.staticpods.running"] {
+        assert!(!said(&without("v1.13.0", &["machined", "apid", "etcd"]), id).is_empty(), "{id}");
+    }
+}
+
+/// Without labels nobody is a control plane, and yet one runs here.
+#[test]
+fn a_control_plane_that_lost_its_labels_does_not_run_elsewhere() {
+    let mut snapshot = healthy().without_talos();
+    for node in &mut snapshot.nodes {
+        node.role = crate::model::Role::Worker;
+    }
+    let ids = ["k8s.controlplane.scheduler", "k8s.controlplane.leases", "k8s.controlplane.versions"];
+    for id in ids {
+        assert_eq!(said(&snapshot, id)[0], "error no-answer cluster", "{id}");
+    }
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
+    assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Skip));
+}
+
+/// What is said of a scheduler in this state: why, and in which words.
+fn trouble(state: PodState) -> (&'static str, String) {
+    let mut snapshot = healthy();
+    *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = state;
+    let verdict = judge(&snapshot, "k8s.controlplane.scheduler");
+    let (_, problem) = verdict.problems().next().unwrap();
+    (problem.reason.code(), problem.observed.clone())
+}
+
+fn container(ready: bool, exit_code: Option<i32>, restarts: u32, running: bool) -> ContainerState {
+    let finished = exit_code.map(|_| ago(30));
+    ContainerState { name: "it".to_owned(), ready, exit_code, finished, restarts, running, ..ContainerState::default() }
+}
+
+fn pod_of(containers: Vec<ContainerState>) -> PodState {
+    PodState { phase: "Running".to_owned(), ready: Some(false), containers, message: String::new() }
+}
+
+/// One that failed and was started again is, unless it runs for the first time since.
+#[test]
+fn crash_looping_is_told_from_a_single_crash() {
+    let (crashing, not_ready) = ("crash-looping", "component-not-ready");
+    for (ready, exit_code, restarts, running, expected) in [
+        (false, Some(1), 2, true, crashing),
+        (false, Some(1), 2, false, crashing),
+        (false, Some(1), 1, false, crashing),
+        (false, Some(1), 1, true, not_ready),
+        (false, Some(1), 0, false, not_ready),
+        (false, Some(0), 5, false, not_ready),
+        (false, None, 5, false, not_ready),
+        (true, Some(1), 5, false, not_ready),
+    ] {
+        let state = pod_of(vec![container(ready, exit_code, restarts, running)]);
+        assert_eq!(trouble(state).0, expected, "{ready} {exit_code:?} {restarts} {running}");
+    }
+    let waiting = |reason: &str| {
+        pod_of(vec![ContainerState { waiting_reason: Some(reason.to_owned()), ..container(false, None, 0, false) }])
+    };
+    assert_eq!(trouble(waiting("CrashLoopBackOff")).0, crashing);
+    assert_eq!(trouble(waiting("ImagePullBackOff")).0, not_ready);
+    // As a scheduler that was started twice at boot and is frozen now.
+    let crashed = |finished| pod_of(vec![ContainerState { finished, ..container(false, Some(1), 2, true) }]);
+    for (finished, expected) in [(Some(ago(600)), crashing), (Some(ago(601)), not_ready), (None, not_ready)] {
+        assert_eq!(trouble(crashed(finished)).0, expected, "{finished:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_is_not_ready_says_what_it_does() {
+    let words = |state: PodState| trouble(state).1;
+    let well = ContainerState { name: "beside".to_owned(), ..container(true, None, 3, true) };
+    assert_eq!(words(pod_of(vec![well, container(false, None, 0, true)])), "container it: running, not ready");
+    assert_eq!(words(pod_of(vec![container(false, None, 0, false)])), "container it: not running");
+    let killed =
+        ContainerState { termination_reason: Some("OOMKilled".to_owned()), ..container(false, Some(137), 1, false) };
+    assert_eq!(words(pod_of(vec![killed])), "container it: OOMKilled, exit code 137, 1 restart");
+    let pulled = ContainerState {
+        waiting_reason: Some("ErrImagePull".to_owned()),
+        waiting_message: Some("not found".to_owned()),
+        ..container(false, None, 0, false)
+    };
+    let with_message = PodState { message: "on its own".to_owned(), ..pod_of(vec![pulled]) };
+    assert_eq!(words(with_message), "container it: ErrImagePull, not found, on its own");
+    assert_eq!(words(PodState::default()), "no phase, no Ready condition");
+    let evicted = PodState { phase: "Failed".to_owned(), message: "evicted".to_owned(), ..pod_of(Vec::new()) };
+    assert_eq!(words(evicted), "Failed, not ready, evicted");
+}
+
+/// Restarted so often in all, as Talos and Kubernetes tell it.
+fn restarts(snapshot: &mut Snapshot, of: &str, times: u32) {
+    let told = snapshot.nodes.iter_mut().flat_map(|node| &mut node.talos.static_pod_statuses).flatten();
+    let told = told.map(|it| (&it.name, &mut it.state));
+    let kubernetes = snapshot.kubernetes.as_mut().unwrap();
+    let shown = kubernetes.pods.iter_mut().flatten().map(|it| (&it.name, &mut it.state));
+    for (_, state) in told.chain(shown).filter(|(name, _)| *name == of) {
+        state.containers[0].restarts = times;
+    }
+}
+
+#[test]
+fn a_restart_between_two_rounds_is_a_warning() {
+    let (scheduler, pods) = ("k8s.controlplane.scheduler", "k8s.staticpods.running");
+    let mut before = healthy();
+    restarts(&mut before, "kube-scheduler-cp-3", 7);
+    let after = |before: &Snapshot, times: u32| {
+        let mut snapshot = healthy();
+        restarts(&mut snapshot, "kube-scheduler-cp-3", times);
+        snapshot.memory = before.memory.after(before, Duration::from_secs(5));
+        snapshot
+    };
+    assert_eq!(status(&before, scheduler), Status::Pass, "nobody knows since when");
+    let grown = after(&before, 9);
+    assert_eq!(said(&grown, scheduler), ["warn restarting cp-3"]);
+    assert_eq!(said(&grown, pods), ["warn restarting kube-scheduler-cp-3 < k8s.controlplane.scheduler"]);
+    assert_eq!(
+        judge(&grown, scheduler).problems().next().unwrap().1.observed,
+        "2 restarts since the previous round, 9 in total"
+    );
+    let mut behind = after(&before, 9);
+    status_of(&mut behind, "cp-3", "kube-scheduler-cp-3").containers[0].restarts = 7;
+    assert_eq!(said(&behind, scheduler), ["warn restarting cp-3"], "the mirror pod tells");
+    let same = after(&grown, 9);
+    assert_eq!((status(&same, scheduler), status(&same, pods)), (Status::Pass, Status::Pass));
+    // A new pod of the same name, which is then restarted itself.
+    let anew = after(&same, 0);
+    assert_eq!(status(&anew, scheduler), Status::Pass);
+    assert_eq!(status(&after(&anew, 1), scheduler), Status::Warn);
+    // A round that did not see it forgets nothing.
+    let mut unseen = healthy();
+    unseen.talos_of("cp-3").static_pod_statuses = fixture::gap(GapKind::TimedOut);
+    unseen.kube().pods = fixture::gap(GapKind::TimedOut);
+    unseen.memory = same.memory.after(&same, Duration::from_secs(5));
+    assert_eq!(status(&after(&unseen, 10), scheduler), Status::Warn);
+}
+
+#[test]
+fn pods_of_controllers_restart_too() {
+    for (id, pod) in [
+        ("k8s.kube-proxy", "kube-proxy-abcd3"),
+        ("k8s.cni", "kube-flannel-abcd0"),
+        ("k8s.dns", "coredns-5d8c4cc7b-aaaaa"),
+    ] {
+        let mut snapshot = healthy();
+        snapshot.memory = snapshot.memory.after(&snapshot, Duration::from_secs(5));
+        restarts(&mut snapshot, pod, 1);
+        assert_eq!(said(&snapshot, id), [format!("warn restarting {pod}")]);
+    }
+    let mut leaving = healthy();
+    leaving.memory = leaving.memory.after(&leaving, Duration::from_secs(5));
+    restarts(&mut leaving, "kube-proxy-abcd3", 1);
+    leaving.node_mut("w-1").leaving = true;
+    assert_eq!(status(&leaving, "k8s.kube-proxy"), Status::Pass);
+}

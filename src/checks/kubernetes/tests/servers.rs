@@ -1,0 +1,212 @@
+//! The API server of each control plane, and what explains the endpoint before them.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use crate::checks::kubernetes::tests::{judge, no, said, status};
+use crate::model::{Hint, Status};
+use crate::snapshot::{Certificate, GapKind, Lease, Readyz, Snapshot};
+use crate::testing::fixture::{ago, healthy, now, readyz};
+
+const ID: &str = "k8s.api.servers";
+const ENDPOINT: &str = "k8s.api.endpoint";
+
+fn answered(status: u16, failed: &[&str]) -> Readyz {
+    let failed = failed.iter().map(|&name| name.to_owned()).collect();
+    Readyz { status, failed, ..readyz("https://k8s.example:6443") }
+}
+
+fn server(answer: crate::snapshot::Observed<Readyz>) -> Snapshot {
+    let mut snapshot = healthy();
+    snapshot.kube().servers.insert("cp-3".to_owned(), answer);
+    snapshot
+}
+
+fn lease<'a>(snapshot: &'a mut Snapshot, hostname: &str) -> &'a mut Lease {
+    let leases = snapshot.kube().system_leases.as_mut().unwrap().by_name.values_mut();
+    leases.into_iter().find(|lease| lease.hostname.as_deref() == Some(hostname)).unwrap()
+}
+
+fn hints(snapshot: &Snapshot, id: &str) -> Vec<Hint> {
+    judge(snapshot, id).problems().flat_map(|(_, problem)| problem.hints.clone()).collect()
+}
+
+#[test]
+fn only_a_lease_that_may_still_move_is_looked_at_again() {
+    let again = |snapshot: &Snapshot| judge(snapshot, ID).resample_after;
+    assert_eq!(again(&server(no(GapKind::ConnectionRefused))), Some(Duration::from_secs(11)));
+    let frozen = server(no(GapKind::TimedOut));
+    assert_eq!((status(&frozen, ID), again(&frozen)), (Status::Fail, None), "it took the connection");
+    let filtered = server(no(GapKind::NoRoute));
+    assert_eq!((status(&filtered, ID), again(&filtered)), (Status::Warn, None), "its lease is fresh");
+    let mut off = healthy();
+    off.power_off("cp-3");
+    assert_eq!((status(&off, ID), again(&off)), (Status::Fail, None), "the machine is lost");
+}
+
+#[test]
+fn a_server_that_names_a_failing_part_is_not_ready() {
+    assert_eq!(said(&server(Ok(answered(200, &["log"]))), ID), ["fail api-not-ready cp-3"]);
+    let failing = server(Ok(answered(500, &["etcd", "log"])));
+    let verdict = judge(&failing, ID);
+    assert_eq!(verdict.problems().next().unwrap().1.observed, "500: [-]etcd [-]log");
+}
+
+#[test]
+fn a_refusal_is_the_endpoints_where_both_refuse() {
+    let mut refused = server(Ok(answered(401, &[])));
+    assert_eq!(said(&refused, ID), ["error unauthorised cp-3"]);
+    assert_eq!(hints(&refused, ID), [], "asking again tells no more");
+    refused.kube().endpoint = Ok(answered(401, &[]));
+    assert_eq!(said(&refused, ID), ["error unauthorised cp-3 < k8s.api.endpoint"]);
+    // What is wrong with a server is not the endpoint's doing.
+    let mut broken = server(Ok(answered(500, &["log"])));
+    broken.kube().endpoint = Ok(answered(500, &["log"]));
+    assert_eq!(said(&broken, ID), ["fail api-not-ready cp-3"]);
+}
+
+#[test]
+fn of_a_lost_machine_nobody_asks_the_server() {
+    for kind in [GapKind::NoRoute, GapKind::ConnectionRefused, GapKind::TimedOut] {
+        let mut off = healthy();
+        off.power_off("cp-3");
+        off.kube().servers.insert("cp-3".to_owned(), no(kind));
+        assert_eq!(said(&off, ID), ["fail api-unreachable cp-3 < talos.nodes.reachable"], "{kind:?}");
+        assert_eq!(hints(&off, ID), []);
+    }
+}
+
+#[test]
+fn a_server_that_nobody_sees_needs_its_own_lease_or_its_place_in_the_service() {
+    let mut hidden = server(no(GapKind::NoRoute));
+    hidden.kube().api_endpoints = no(GapKind::TimedOut);
+    assert_eq!(status(&hidden, ID), Status::Warn);
+    lease(&mut hidden, "cp-3").renewed = Some(ago(41));
+    assert_eq!(
+        said(&hidden, ID),
+        ["fail server-not-directly-reachable cp-3"],
+        "its lease is stale, whatever others say"
+    );
+    let observed = |snapshot: &Snapshot| judge(snapshot, ID).problems().next().unwrap().1.observed.clone();
+    assert_eq!(observed(&hidden), "test; its lease is stale");
+    lease(&mut hidden, "cp-3").hostname = None;
+    assert_eq!(said(&hidden, ID), ["error timed-out cp-3"], "nothing is known of it");
+    hidden.kube().api_endpoints = Ok(Vec::new());
+    assert_eq!(said(&hidden, ID), ["fail server-not-directly-reachable cp-3"]);
+    assert_eq!(observed(&hidden), "test; it has no lease");
+}
+
+#[test]
+fn credentials_that_no_server_accepts_are_not_used() {
+    let with = |change: fn(&mut Certificate)| {
+        let mut snapshot = healthy();
+        change(snapshot.kube().credentials.as_mut().unwrap().certificate.as_mut().unwrap());
+        snapshot
+    };
+    let mut plain = healthy();
+    "http://k8s.example".clone_into(&mut plain.kube().credentials.as_mut().unwrap().server);
+    let mut plain_and_bare = plain.clone();
+    plain_and_bare.kube().credentials.as_mut().unwrap().certificate = None;
+    for snapshot in [plain, plain_and_bare, with(|it| it.not_after = ago(1)), with(|it| it.matches_key = false)] {
+        assert_eq!(said(&snapshot, "k8s.dns"), ["blocked cluster < k8s.credentials"]);
+    }
+    assert_eq!(status(&with(|it| it.not_before = now()), "k8s.dns"), Status::Pass, "it is valid from now on");
+}
+
+#[test]
+fn a_certificate_lasts_to_the_second() {
+    let left = |seconds: i64| {
+        let mut snapshot = healthy();
+        let certificate = snapshot.kube().credentials.as_mut().unwrap().certificate.as_mut().unwrap();
+        certificate.not_before = now() - SignedDuration::from_hours(24 * 400);
+        certificate.not_after = now() + SignedDuration::from_hours(24 * 30) + SignedDuration::from_secs(seconds);
+        snapshot
+    };
+    assert_eq!(status(&left(0), "k8s.credentials"), Status::Pass);
+    assert_eq!(status(&left(-1), "k8s.credentials"), Status::Warn);
+    for (seconds, expected) in [(0, Status::Pass), (1, Status::Fail)] {
+        let mut snapshot = left(0);
+        snapshot.asked.deadline =
+            Some(now() + SignedDuration::from_hours(24 * 30) + SignedDuration::from_secs(seconds));
+        assert_eq!(status(&snapshot, "k8s.credentials"), expected);
+    }
+}
+
+#[test]
+fn what_was_seen_of_the_other_side_fails() {
+    for (kind, expected) in [
+        (GapKind::Broken, "fail api-unreachable"),
+        (GapKind::NodeUnreachable, "fail api-unreachable"),
+        (GapKind::ServerError, "fail api-not-ready"),
+        (GapKind::NoRoute, "fail no-route"),
+        (GapKind::ConnectTimedOut, "fail timed-out"),
+        (GapKind::PeerCertificateExpired, "fail server-certificate-expired"),
+    ] {
+        let mut snapshot = server(no(GapKind::NoRoute));
+        snapshot.kube().endpoint = no(kind);
+        assert_eq!(said(&snapshot, ENDPOINT), [format!("{expected} https://k8s.example:6443")]);
+    }
+}
+
+#[test]
+fn the_endpoint_is_explained_by_what_stands_behind_it() {
+    let with = |endpoint: crate::snapshot::Observed<Readyz>, servers: &[crate::snapshot::Observed<Readyz>]| {
+        let mut snapshot = healthy();
+        snapshot.kube().endpoint = endpoint;
+        snapshot.kube().servers = std::iter::zip(["cp-1", "cp-2", "cp-3"], servers)
+            .map(|(name, server)| (name.to_owned(), server.clone()))
+            .collect();
+        let verdict = judge(&snapshot, ENDPOINT);
+        let (_, problem) = verdict.problems().next().unwrap();
+        let by = problem.explained_by.map(|by| format!(" < {by}")).unwrap_or_default();
+        format!("{}: {}{by}", problem.reason.code(), problem.observed)
+    };
+    let (good, slow) = (|| Ok(answered(200, &[])), || no(GapKind::ConnectTimedOut));
+    let ready = [good(), good(), good()];
+    let between = "endpoint-down-servers-ready: all 3 API servers are ready, the endpoint is not: ";
+    assert_eq!(with(slow(), &ready), format!("{between}test"));
+    assert_eq!(with(Ok(answered(503, &[])), &ready), format!("{between}503"));
+    // It was not the balancer that said this.
+    assert_eq!(with(Ok(answered(503, &["etcd"])), &ready), "api-not-ready: 503: [-]etcd");
+    assert_eq!(with(Ok(answered(500, &[])), &ready), "api-not-ready: 500");
+    // Not all are ready, so that the endpoint may only show what they say.
+    for server in [Ok(answered(503, &[])), Ok(answered(200, &["log"]))] {
+        assert_eq!(with(slow(), &[good(), good(), server]), "timed-out: test");
+    }
+    let frozen = || no(GapKind::TimedOut);
+    assert_eq!(with(frozen(), &[frozen(), frozen(), frozen()]), "api-frozen: test < k8s.api.servers");
+    assert_eq!(with(frozen(), &[frozen(), frozen(), slow()]), "api-frozen: test");
+    assert_eq!(with(frozen(), &[]), "api-frozen: test", "no server was seen");
+}
+
+/// Where nothing listens, the pod of the server tells why.
+#[test]
+fn a_refused_connection_is_explained_by_the_servers_pod() {
+    let refused = |change: fn(&mut Snapshot)| {
+        let mut snapshot = server(no(GapKind::ConnectionRefused));
+        change(&mut snapshot);
+        said(&snapshot, ID)
+    };
+    let plain = "fail connection-refused cp-3";
+    assert_eq!(refused(|_| {}), [plain]);
+    let stopped = refused(|it| {
+        it.talos_of("cp-3").static_pod_statuses.as_mut().unwrap().retain(|pod| pod.name != "kube-apiserver-cp-3");
+    });
+    assert_eq!(stopped, [format!("{plain} < k8s.controlplane.apiserver")]);
+    assert_eq!(
+        refused(|it| it.talos_of("cp-3").static_pods.as_mut().unwrap().retain(|id| id != "kube-apiserver")),
+        [format!("{plain} < k8s.staticpods.rendered")]
+    );
+    let without_etcd = refused(|it| {
+        it.talos_of("cp-3").static_pods.as_mut().unwrap().retain(|id| id != "kube-apiserver");
+        it.service_mut("cp-3", "etcd").healthy = Some(false);
+    });
+    assert_eq!(without_etcd, [format!("{plain} < etcd.service")]);
+    // What nobody tells explains nothing.
+    let silent = refused(|it| {
+        it.talos_of("cp-3").static_pod_statuses = no(GapKind::TimedOut);
+        it.kube().pods = no(GapKind::TimedOut);
+    });
+    assert_eq!(silent, [plain]);
+}

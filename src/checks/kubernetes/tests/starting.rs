@@ -1,0 +1,161 @@
+//! Nodes that start pods, and nodes that do not.
+
+use std::time::Duration;
+
+use crate::checks::kubernetes::tests::{judge, lines, no, said};
+use crate::snapshot::{GapKind, PodEvent, Snapshot, StartingPod};
+use crate::testing::fixture::{ago, healthy};
+
+const STARTING: &str = "k8s.pods.starting";
+const FAILED: [&str; 1] = ["fail pods-cannot-start w-1"];
+const WARNED: [&str; 1] = ["warn pods-cannot-start w-1"];
+const FINE: [&str; 0] = [];
+
+fn event(reason: &str, seconds: u64) -> PodEvent {
+    PodEvent {
+        namespace: "default".to_owned(),
+        pod: "web-1".to_owned(),
+        reason: reason.to_owned(),
+        message: "because".to_owned(),
+        at: Some(ago(seconds)),
+    }
+}
+
+/// A pod on w-1 has waited for so many seconds, and these are its events.
+fn waiting(seconds: u64, events: &[(&str, u64)]) -> Snapshot {
+    let mut snapshot = healthy();
+    snapshot.kube().starting_pods = Ok(vec![StartingPod {
+        namespace: "default".to_owned(),
+        name: "web-1".to_owned(),
+        node: "w-1".to_owned(),
+        waiting_for: Some(Duration::from_secs(seconds)),
+        has_own_volumes: true,
+        overtaken_by: None,
+        says: "ContainerCreating".to_owned(),
+    }]);
+    snapshot.kube().pod_events = Ok(events.iter().map(|(reason, at)| event(reason, *at)).collect());
+    snapshot
+}
+
+/// Without volumes that somebody has to provide.
+fn bare(mut snapshot: Snapshot) -> Snapshot {
+    snapshot.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.has_own_volumes = false);
+    snapshot
+}
+
+#[test]
+fn a_node_that_gives_no_sandbox_cannot_start_pods() {
+    assert_eq!(lines(&healthy(), STARTING), ["Pods start on all nodes"]);
+    let sandbox = [("FailedCreatePodSandBox", 5)];
+    assert_eq!(said(&waiting(59, &sandbox), STARTING), FINE);
+    assert_eq!(said(&waiting(60, &sandbox), STARTING), FAILED);
+    let verdict = judge(&waiting(660, &sandbox), STARTING);
+    let observed = &verdict.problems().next().unwrap().1.observed;
+    assert!(observed.ends_with("default/web-1 for 11m00s: FailedCreatePodSandBox: because"), "{observed}");
+    let mut untold = waiting(0, &sandbox);
+    untold.kube().starting_pods.as_mut().unwrap()[0].waiting_for = None;
+    assert_eq!(said(&untold, STARTING), FAILED);
+}
+
+#[test]
+fn what_a_pod_waits_for_itself_is_not_the_nodes() {
+    for reason in ["FailedMount", "FailedAttachVolume", "Pulling"] {
+        assert_eq!(said(&waiting(4000, &[(reason, 5)]), STARTING), FINE, "{reason}");
+        // The newest word counts.
+        let later = waiting(4000, &[(reason, 5), ("FailedCreatePodSandBox", 4), ("SuccessfulAttachVolume", 3)]);
+        assert_eq!(said(&later, STARTING), FAILED);
+        let before = waiting(4000, &[("FailedCreatePodSandBox", 50), (reason, 5)]);
+        assert_eq!(said(&before, STARTING), FINE);
+    }
+    // What it waits for is not its own if it has nothing of its own.
+    assert_eq!(said(&bare(waiting(4000, &[("FailedMount", 5)])), STARTING), FAILED);
+    assert_eq!(said(&bare(waiting(4000, &[("Pulling", 5)])), STARTING), FINE);
+    // Words of another pod are not of this one.
+    let mut other = bare(waiting(4000, &[("FailedMount", 5)]));
+    "web-2".clone_into(&mut other.kube().pod_events.as_mut().unwrap()[0].pod);
+    assert_eq!(said(&other, STARTING), FAILED);
+    "web-1".clone_into(&mut other.kube().pod_events.as_mut().unwrap()[0].pod);
+    "shop".clone_into(&mut other.kube().pod_events.as_mut().unwrap()[0].namespace);
+    assert_eq!(said(&other, STARTING), FAILED);
+}
+
+#[test]
+fn one_pods_trouble_does_not_hide_anothers() {
+    let mut snapshot = waiting(4000, &[("FailedMount", 5)]);
+    let mut second = snapshot.kube().starting_pods.as_ref().unwrap()[0].clone();
+    (second.name, second.waiting_for) = ("web-2".to_owned(), Some(Duration::from_secs(61)));
+    snapshot.kube().starting_pods.as_mut().unwrap().push(second);
+    assert_eq!(said(&snapshot, STARTING), WARNED, "nothing is told of it yet");
+    let mut told = event("FailedCreatePodSandBox", 1);
+    "web-2".clone_into(&mut told.pod);
+    snapshot.kube().pod_events.as_mut().unwrap().push(told);
+    assert_eq!(said(&snapshot, STARTING), FAILED);
+}
+
+#[test]
+fn without_a_word_the_pods_own_status_decides() {
+    assert_eq!(said(&waiting(299, &[]), STARTING), WARNED);
+    assert_eq!(said(&waiting(300, &[]), STARTING), ["error pods-cannot-start w-1"], "a volume takes long");
+    assert_eq!(said(&bare(waiting(299, &[])), STARTING), WARNED);
+    assert_eq!(said(&bare(waiting(300, &[])), STARTING), FAILED);
+    for (kind, reason) in [
+        (GapKind::Forbidden, "forbidden w-1 !"),
+        (GapKind::TimedOut, "timed-out w-1"),
+        (GapKind::TooLarge, "answer-too-large w-1"),
+        (GapKind::NotAsked, "no-answer w-1"),
+    ] {
+        let blind = |mut snapshot: Snapshot| {
+            snapshot.kube().pod_events = no(kind);
+            snapshot
+        };
+        let untold = [format!("error {reason}")];
+        assert_eq!(said(&blind(waiting(59, &[])), STARTING), FINE);
+        assert_eq!(said(&blind(waiting(4000, &[])), STARTING), untold, "a volume, maybe");
+        assert_eq!(said(&blind(bare(waiting(299, &[]))), STARTING), untold, "a large image, maybe");
+        assert_eq!(said(&blind(bare(waiting(300, &[]))), STARTING), FAILED);
+    }
+}
+
+#[test]
+fn what_fails_for_one_pod_alone_is_a_warning() {
+    let overtaken = |mut snapshot: Snapshot| {
+        let pod = &mut snapshot.kube().starting_pods.as_mut().unwrap()[0];
+        pod.overtaken_by = Some("shop/web-7".to_owned());
+        snapshot
+    };
+    let sandbox = [("FailedCreatePodSandBox", 5)];
+    let one = overtaken(waiting(4000, &sandbox));
+    assert_eq!(said(&one, STARTING), WARNED);
+    let verdict = judge(&one, STARTING);
+    let observed = &verdict.problems().next().unwrap().1.observed;
+    assert!(observed.ends_with("(later, shop/web-7 has got one there)"), "{observed}");
+    assert_eq!(said(&overtaken(waiting(4000, &[])), STARTING), WARNED);
+    let mut blind = overtaken(waiting(4000, &[]));
+    blind.kube().pod_events = no(GapKind::Forbidden);
+    assert_eq!(said(&blind, STARTING), WARNED);
+    // Another one that nobody has overtaken is the node's.
+    let mut both = one.clone();
+    let mut second = both.kube().starting_pods.as_ref().unwrap()[0].clone();
+    (second.name, second.overtaken_by) = ("web-2".to_owned(), None);
+    both.kube().starting_pods.as_mut().unwrap().push(second);
+    let told = PodEvent { pod: "web-2".to_owned(), ..event("FailedCreatePodSandBox", 5) };
+    both.kube().pod_events.as_mut().unwrap().push(told);
+    assert_eq!(said(&both, STARTING), FAILED);
+}
+
+#[test]
+fn only_nodes_that_are_ready_and_ours_are_judged() {
+    let sandbox = [("FailedCreatePodSandBox", 5)];
+    let of = |change: fn(&mut Snapshot)| {
+        let mut snapshot = waiting(4000, &sandbox);
+        change(&mut snapshot);
+        said(&snapshot, STARTING)
+    };
+    let silent = |snapshot: &mut Snapshot| {
+        drop(snapshot.kube().node_leases.as_mut().unwrap().by_name.remove("w-1"));
+    };
+    assert_eq!(of(silent), ["blocked w-1 < k8s.nodes.ready"]);
+    assert_eq!(of(|it| it.node_mut("w-1").leaving = true), FINE);
+    assert_eq!(of(|it| it.node_mut("w-1").is_talos = false), FINE, "a guest");
+    assert_eq!(of(|it| it.kube().starting_pods = no(GapKind::Forbidden)), ["error forbidden cluster !"]);
+}

@@ -1,0 +1,147 @@
+//! What else runs in kube-system and beside the network plugin.
+
+use std::time::Duration;
+
+use crate::checks::kubernetes::tests::{judge, lines, no, said, status};
+use crate::model::{Hint, Status};
+use crate::snapshot::{GapKind, Snapshot, Workload};
+use crate::testing::fixture::{CONTROL_PLANES, healthy};
+
+const SYSTEM: &str = "k8s.system";
+
+fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    let mut snapshot = healthy();
+    change(&mut snapshot);
+    snapshot
+}
+
+/// The Deployment that no other check judges, with two pods.
+fn metrics(snapshot: &mut Snapshot) -> &mut Workload {
+    let mut deployments = snapshot.kube().deployments.as_mut().unwrap().iter_mut();
+    deployments.find(|it| it.name == "metrics-server").unwrap()
+}
+
+#[test]
+fn what_is_available_is_counted_and_what_others_judge_is_not() {
+    assert_eq!(lines(&healthy(), SYSTEM), ["Other system workloads: all 2 available"]);
+    let others = with(|snapshot| {
+        snapshot.kube().daemon_sets.iter_mut().flatten().for_each(|set| set.available = 0);
+        snapshot.kube().deployments.as_mut().unwrap()[0].available = 0;
+    });
+    assert_eq!(said(&others, SYSTEM), [""; 0]);
+    let none = with(|snapshot| {
+        snapshot.kube().deployments.as_mut().unwrap().truncate(1);
+        snapshot.kube().stateful_sets = Ok(Vec::new());
+    });
+    assert_eq!(status(&none, SYSTEM), Status::Pass);
+    let empty = with(|snapshot| {
+        let kubernetes = snapshot.kube();
+        for list in [&mut kubernetes.daemon_sets, &mut kubernetes.deployments, &mut kubernetes.stateful_sets] {
+            *list = Ok(Vec::new());
+        }
+    });
+    assert_eq!(status(&empty, SYSTEM), Status::Skip);
+}
+
+#[test]
+fn a_rollout_is_told_from_one_that_is_stuck() {
+    let of = |change: fn(&mut Workload)| {
+        let snapshot = with(|snapshot| {
+            metrics(snapshot).available = 1;
+            metrics(snapshot).unchanged_for = Some(Duration::from_secs(299));
+            change(metrics(snapshot));
+        });
+        said(&snapshot, SYSTEM)
+    };
+    let [warned, failed, untold] =
+        ["warn", "fail", "error"].map(|status| [format!("{status} workload-degraded kube-system/metrics-server")]);
+    assert_eq!(of(|_| {}), warned);
+    assert_eq!(of(|it| it.unchanged_for = Some(Duration::from_secs(300))), failed);
+    assert_eq!(of(|it| it.unchanged_for = None), untold);
+    assert_eq!(of(|it| (it.available, it.given_up) = (2, Some("it timed out".to_owned()))), failed);
+    assert_eq!(of(|it| it.available = 0), ["fail workload-unavailable kube-system/metrics-server"]);
+    // Numbers of a form that is past are no numbers.
+    assert_eq!(of(|it| (it.available, it.generation) = (2, 2)), warned);
+    assert_eq!(of(|it| (it.available, it.observed_generation) = (0, None)), warned);
+    assert_eq!(of(|it| (it.generation, it.unchanged_for) = (2, Some(Duration::from_secs(300)))), failed);
+    assert_eq!(of(|it| it.desired = 0), [""; 0]);
+}
+
+#[test]
+fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
+    let of = |available: i32, change: fn(&mut Snapshot)| {
+        let snapshot = with(|snapshot| {
+            let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
+            (set.namespace, set.name, set.available) =
+                ("calico-system".to_owned(), "calico-node".to_owned(), available);
+            snapshot.kube().daemon_sets.as_mut().unwrap().push(set);
+            change(snapshot);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    let not_ready = |snapshot: &mut Snapshot| {
+        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| "False".clone_into(&mut it.status));
+    };
+    assert_eq!(of(3, |_| {}), ["fail workload-degraded calico-system/calico-node"]);
+    assert_eq!(of(3, not_ready), ["warn workload-degraded calico-system/calico-node < k8s.nodes.ready"]);
+    assert_eq!(of(2, not_ready), ["fail workload-degraded calico-system/calico-node"]);
+    assert_eq!(of(3, |it| it.node_mut("w-1").leaving = true), [""; 0]);
+    assert_eq!(of(3, |it| it.node_mut("w-1").is_talos = false), [""; 0], "a guest");
+}
+
+#[test]
+fn what_talos_does_not_install_is_judged_here() {
+    let disabled = |snapshot: &mut Snapshot| {
+        for name in CONTROL_PLANES {
+            let manifests = snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap();
+            (manifests.proxy_enabled, manifests.flannel_enabled) = (false, false);
+        }
+        snapshot.kube().daemon_sets.iter_mut().flatten().for_each(|set| set.available = 0);
+    };
+    let failed = ["kube-flannel", "kube-proxy"].map(|name| format!("fail workload-unavailable kube-system/{name}"));
+    assert_eq!(said(&with(disabled), SYSTEM), failed);
+    // DNS that somebody has installed himself.
+    let mut dns = with(|snapshot| {
+        for name in CONTROL_PLANES {
+            let manifests = snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap();
+            manifests.dns_enabled = false;
+        }
+        snapshot.kube().dns_endpoints = Ok(Vec::new());
+    });
+    assert_eq!(said(&dns, "k8s.dns"), ["fail dns-no-endpoints kube-system/kube-dns"]);
+    dns.kube().deployments.as_mut().unwrap()[0].desired = 0;
+    assert_eq!(status(&dns, "k8s.dns"), Status::Skip);
+}
+
+#[test]
+fn every_list_is_needed() {
+    for lose in [
+        (|it| it.kube().daemon_sets = no(GapKind::TimedOut)) as fn(&mut Snapshot),
+        |it| it.kube().deployments = no(GapKind::TimedOut),
+        |it| it.kube().stateful_sets = no(GapKind::TimedOut),
+    ] {
+        assert_eq!(said(&with(lose), SYSTEM), ["error timed-out cluster"]);
+    }
+    // The right to kube-system alone: what is seen there counts, and the rest is missing.
+    let narrow = |snapshot: &mut Snapshot| snapshot.kube().plugin_namespaces = no(GapKind::Forbidden);
+    assert_eq!(said(&with(narrow), SYSTEM), ["error forbidden cluster !"]);
+    let worse = with(|snapshot| {
+        narrow(snapshot);
+        metrics(snapshot).available = 0;
+    });
+    assert_eq!(
+        said(&worse, SYSTEM),
+        ["error forbidden cluster !", "fail workload-unavailable kube-system/metrics-server"]
+    );
+    for id in ["k8s.kube-proxy", "k8s.cni", "k8s.dns"] {
+        assert_eq!(status(&with(narrow), id), Status::Pass, "{id}");
+    }
+}
+
+#[test]
+fn the_workload_is_named_in_commands() {
+    let snapshot = with(|snapshot| metrics(snapshot).available = 0);
+    let look = Hint::run("{kubectl} -n {} describe {} {}", ["kube-system", "deployment", "metrics-server"]);
+    assert!(judge(&snapshot, SYSTEM).problems().next().unwrap().1.hints.contains(&look));
+}

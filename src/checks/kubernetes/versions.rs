@@ -1,0 +1,336 @@
+//! Do the versions of Kubernetes' parts belong together, and are they those that were asked for?
+
+use std::collections::BTreeMap;
+
+use super::{mirrors, node_objects};
+use crate::assess::Assessment;
+use crate::assess::components::{Component, State};
+use crate::assess::workloads::{is_well, mirror_pod, says_ready};
+use crate::checks::Check;
+use crate::checks::gaps::{kubelet_word, no_pods, unregistered, unseen};
+use crate::checks::scope::{control_planes, passed_over};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Node, PodState};
+use crate::text::version;
+
+pub(in crate::checks) const VERSIONS: Check = Check {
+    id: CheckId::K8sControlplaneVersions,
+    stage: Stage::ControlPlane,
+    summary: "the versions of control plane and kubelets belong together, and are those asked for",
+    explain: "Reads the version of kube-apiserver, kube-controller-manager and kube-scheduler on each control plane from the image \
+of its static pod, and that of each kubelet from its Node object, and compares them by Kubernetes' version-skew policy: API servers \
+at most one minor version apart; the other two no newer than any API server and at most one older; kubelets no newer and at most \
+three older (two before 1.25). Outside of that it fails.\n\n\
+Different versions within the policy are a warning: an upgrade is under way, or was interrupted. With --expect-kubernetes V every \
+part has to be of version V (`1.35.4`, or `1.35` for any patch).\n\n\
+An image without a version in its tag (pinned by a digest alone) tells nothing and is left out, unless --expect-kubernetes demands a \
+version; the others are compared all the same. `talosctl -n CP upgrade-k8s --to VERSION` brings all to \
+one version.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
+    after: &[
+        CheckId::K8sCredentials,
+        CheckId::K8sApiEndpoint,
+        CheckId::K8sApiIdentity,
+        CheckId::K8sControlplaneApiserver,
+        CheckId::K8sControlplaneControllerManager,
+        CheckId::K8sControlplaneScheduler,
+        CheckId::K8sNodesRegistered,
+        CheckId::K8sNodesReady,
+    ],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::ComponentConfigs,
+        Fact::StaticPods,
+        Fact::StaticPodStatuses,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::SystemLeases,
+    ],
+    judge: versions,
+};
+
+/// Major and minor version, which are all that the policy is about.
+type Minor = (u32, u32);
+
+/// What runs in a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Component(Component),
+    Kubelet,
+}
+
+/// One process, as it was seen.
+struct Running {
+    part: Part,
+    target: Target,
+    /// `kube-apiserver-cp-1`, `kubelet of w-1`.
+    name: String,
+    /// Without `v`.
+    version: String,
+    numbers: (u32, u32, u32),
+    /// Others are compared with it, and nothing is said of it.
+    passed_over: bool,
+}
+
+impl Running {
+    fn minor(&self) -> Minor {
+        (self.numbers.0, self.numbers.1)
+    }
+}
+
+fn versions(cluster: &Assessment<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut running = Vec::new();
+    // For what cannot be compared with any API server.
+    let mut alone = unseen(Reason::ComponentMissing, "an API server to compare with", "none is seen");
+    // API servers that run, of images that name no version.
+    let mut untold = false;
+    match control_planes(cluster) {
+        Ok(nodes) => {
+            for node in nodes {
+                untold |= of_components(cluster, node, &mut running, &mut verdict);
+            }
+            if untold {
+                alone = not_measurable("no API server's image names its version");
+            }
+        }
+        Err(outcome) => {
+            alone = outcome.clone();
+            verdict.push(Target::cluster(), outcome);
+        }
+    }
+    of_kubelets(cluster, &mut running, &mut verdict);
+    let is_server = |it: &&Running| it.part == Part::Component(Component::ApiServer);
+    let oldest = running.iter().filter(is_server).min_by_key(|it| it.numbers);
+    let newest = running.iter().filter(is_server).max_by_key(|it| it.numbers);
+    // No part may be newer than the API servers, so whichever is the newest stands for them to those that are too old.
+    let newest = newest.or_else(|| running.iter().filter(|_| untold).max_by_key(|it| it.numbers));
+    let mut agree = true;
+    let mut uncompared = false;
+    for it in running.iter().filter(|it| !it.passed_over) {
+        let skew = newest.and_then(|newest| skew(it, oldest, newest));
+        let unexpected = cluster.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
+        let problem = match (skew, unexpected) {
+            (Some(expected), _) => Problem::fail(Reason::VersionSkew, expected, format!("v{}", it.version)),
+            (None, Some(asked)) => {
+                Problem::fail(Reason::VersionUnexpected, format!("version {asked}"), format!("v{}", it.version))
+            }
+            (None, None) => {
+                let is_asked_for = cluster.asked.expect_kubernetes.is_some();
+                match &alone {
+                    _ if oldest.is_some() || is_asked_for => verdict.ok(it.target.clone()),
+                    // That of them all is told once.
+                    outcome if outcome.is_unseen() => uncompared = true,
+                    outcome => verdict.push(it.target.clone(), outcome.clone()),
+                }
+                continue;
+            }
+        };
+        agree = false;
+        verdict.problem(it.target.clone(), problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
+    }
+    if uncompared {
+        verdict.push(Target::cluster(), alone);
+    }
+    if agree {
+        mixture(&running, &mut verdict);
+    }
+    verdict
+}
+
+/// The control plane's components on one node. `true`: its API server runs, and its image names no version.
+fn of_components(cluster: &Assessment<'_>, node: &Node, running: &mut Vec<Running>, verdict: &mut Verdict) -> bool {
+    let why = passed_over(cluster, node);
+    if matches!(cluster.instance(node, Component::ApiServer).state, State::NoKubernetes) {
+        return false;
+    }
+    if let Some(why) = why {
+        verdict.skip(node.target(), why);
+    } else if cluster.talos.is_some()
+        && let Err(outcome) = kubelet_word(cluster, node)
+    {
+        verdict.push(node.target(), outcome);
+        return false;
+    }
+    let mut untold = false;
+    for component in Component::ALL {
+        let is_untold = matches!(cluster.instance(node, component).state, State::Untold);
+        if component.enabled(&node.talos) == Ok(Some(false)) || is_untold || !cluster.is_missed(component) {
+            continue;
+        }
+        let name = component.pod_name(node);
+        let target = Target::pod(name.as_str(), Some(&node.name));
+        match image_version(cluster, node, component) {
+            Ok(Image::Names(version, numbers)) => running.push(Running {
+                part: Part::Component(component),
+                target,
+                name,
+                version,
+                numbers,
+                passed_over: why.is_some(),
+            }),
+            Ok(Image::NamesNone(image)) => {
+                untold |= component == Component::ApiServer;
+                if why.is_none() {
+                    verdict.push(target, without_version(cluster, &image));
+                }
+            }
+            Err(outcome) if why.is_none() => verdict.push(target, outcome),
+            Err(_) => {}
+        }
+    }
+    untold
+}
+
+/// Pinned by a digest, or by a tag that is a word. It stays so; only where a version was demanded, it has to be seen.
+fn without_version(cluster: &Assessment<'_>, image: &str) -> Outcome {
+    let Some(asked) = &cluster.asked.expect_kubernetes else {
+        return not_measurable(&format!("image {image} names no version"));
+    };
+    let problem = Problem::error(Reason::UnreadableAnswer, format!("version {asked}"), format!("image {image}"));
+    Outcome::Problem(problem.permanent())
+}
+
+fn not_measurable(why: &str) -> Outcome {
+    Outcome::Skip(format!("{}: {why}", Reason::NotMeasurable.code()))
+}
+
+/// What an image says of its version.
+enum Image {
+    /// Without `v`.
+    Names(String, (u32, u32, u32)),
+    NamesNone(String),
+}
+
+fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component) -> Result<Image, Outcome> {
+    let name = component.pod_name(node);
+    let missing = || unseen(Reason::ComponentMissing, &format!("pod {name}"), "none that runs");
+    let pod = cluster.instance(node, component).pod.map_err(|why| no_pods(cluster, &name, why))?;
+    let state = pod.ok_or_else(missing)?;
+    let image = image_of(state, component);
+    if let Some(version) = image.and_then(tagged) {
+        return Ok(version);
+    }
+    // The mirror pod tells what was asked for, where the runtime has told a digest.
+    let listed = mirrors(cluster);
+    let mirror = listed.as_ref().ok().and_then(|pods| mirror_pod(pods, node, component.name()));
+    if let Some(version) = mirror.and_then(|pod| image_of(&pod.state, component)).and_then(tagged) {
+        return Ok(version);
+    }
+    if !is_well(state) {
+        return Err(missing());
+    }
+    if let Err(Outcome::Problem(problem)) = listed {
+        return Err(Outcome::Problem(problem));
+    }
+    let image = image.or_else(|| mirror.and_then(|pod| image_of(&pod.state, component)));
+    image.map(|image| Image::NamesNone(image.to_owned())).ok_or_else(|| {
+        let expected = "an image whose tag is a version";
+        Outcome::Problem(Problem::error(Reason::UnreadableAnswer, expected, "no image is told"))
+    })
+}
+
+fn image_of(state: &PodState, component: Component) -> Option<&str> {
+    let container = state.containers.iter().find(|container| container.name == component.name())?;
+    Some(container.image.as_str()).filter(|image| !image.is_empty())
+}
+
+/// The version in `registry:5000/kube-apiserver:v1.35.4@sha256:…`.
+fn tagged(image: &str) -> Option<Image> {
+    let (_, tag) = image.split('@').next()?.rsplit('/').next()?.split_once(':')?;
+    Some(Image::Names(tag.trim_start_matches('v').to_owned(), version::numbers(tag)?))
+}
+
+fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &mut Verdict) {
+    if let Err(outcome) = node_objects(cluster, "the versions of the kubelets") {
+        return verdict.push(Target::cluster(), outcome);
+    }
+    for node in cluster.nodes.iter().filter(|node| passed_over(cluster, node).is_none()) {
+        let target = node.target();
+        let Some(object) = cluster.object(node) else {
+            verdict.push(target, unregistered(node));
+            continue;
+        };
+        if cluster.is_guest(node) {
+            verdict.skip(target, "not a Talos machine");
+            continue;
+        }
+        let version = object.kubelet_version.as_str();
+        match version::numbers(version) {
+            Some(numbers) => running.push(Running {
+                part: Part::Kubelet,
+                target,
+                name: format!("kubelet of {}", object.name),
+                version: version.trim_start_matches('v').to_owned(),
+                numbers,
+                passed_over: false,
+            }),
+            // A kubelet that has not reported yet has not told its version either.
+            None if version.is_empty() && !says_ready(object) => {
+                verdict.push(target, unseen(Reason::NodeNotReady, "the kubelet's version", "it has not reported yet"));
+            }
+            None => {
+                let observed = if version.is_empty() { "none" } else { version };
+                verdict.problem(target, Problem::error(Reason::UnreadableAnswer, "the kubelet's version", observed));
+            }
+        }
+    }
+}
+
+/// What the policy demands of this one and it does not keep to.
+fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<String> {
+    let behind = match it.part {
+        Part::Component(_) => 1,
+        Part::Kubelet if it.minor() < (1, 25) => 2,
+        Part::Kubelet => 3,
+    };
+    let is_server = |it: &Running| it.part == Part::Component(Component::ApiServer);
+    if let Some(oldest) = oldest.filter(|oldest| !is_server(it) && it.minor() > oldest.minor()) {
+        return Some(format!("not newer than the oldest API server (v{})", oldest.version));
+    }
+    let (major, minor) = newest.minor();
+    let too_old = it.numbers.0 != major || minor.saturating_sub(it.numbers.1) > behind;
+    too_old.then(|| {
+        let plural = if behind == 1 { "" } else { "s" };
+        let than = if is_server(newest) { "the newest API server" } else { newest.name.as_str() };
+        format!("at most {behind} minor version{plural} older than {than} (v{})", newest.version)
+    })
+}
+
+/// `asked` is a whole version, or major and minor. Build metadata is no part of a version.
+fn meets(version: &str, asked: &str) -> bool {
+    if asked.split('.').count() > 2 {
+        return version == asked || version.split('+').next() == Some(asked);
+    }
+    version.strip_prefix(asked).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// More than one version, or the one.
+fn mixture(running: &[Running], verdict: &mut Verdict) {
+    let mut by_version: BTreeMap<(u32, u32, u32), Vec<&Running>> = BTreeMap::new();
+    for it in running.iter().filter(|it| !it.passed_over) {
+        by_version.entry(it.numbers).or_default().push(it);
+    }
+    let mut versions = by_version.values();
+    match (versions.next(), versions.next()) {
+        (Some(only), None) => verdict.sum_up(&format!("Kubernetes: v{}", only[0].version)),
+        (Some(_), Some(_)) => {
+            let observed: Vec<String> = by_version.values().map(|those| named(those)).collect();
+            let problem = Problem::warn(Reason::VersionsMixed, "one version everywhere", observed.join("; "));
+            verdict.problem(Target::cluster(), problem);
+        }
+        _ => {}
+    }
+}
+
+/// `v1.35.3: kubelet of w-1, kubelet of w-2 and 7 more`.
+fn named(those: &[&Running]) -> String {
+    const SHOWN: usize = 3;
+    let mut names: Vec<&str> = those.iter().map(|it| it.name.as_str()).collect();
+    names.sort_unstable();
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    let more = names.len().saturating_sub(SHOWN);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("v{}: {shown}{more}", those[0].version)
+}

@@ -1,0 +1,187 @@
+//! Admission webhooks: what the API server asks before it stores anything.
+
+use std::collections::BTreeMap;
+
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::checks::gaps::{self, listed};
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Gap, Kubernetes, Observed, Requirement, Webhook, WebhookRule};
+
+pub(in crate::checks) const WEBHOOKS: Check = Check {
+    id: CheckId::K8sWebhooks,
+    stage: Stage::Nodes,
+    summary: "every admission webhook that the API server depends on has a ready backend",
+    explain: "Reads the ValidatingWebhookConfigurations and MutatingWebhookConfigurations, and the EndpointSlices of the Services that \
+they name.\n\n\
+A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
+request. A webhook of that kind on creations or updates of pods, nodes, or leases stops the cluster: no pod starts, kubelets cannot \
+report, leaders lose their leases. Without a ready endpoint it is a failure; often the pods of the webhook itself cannot be created \
+any more.\n\n\
+All other webhooks without a ready backend are warnings: those that fail open, concern other resources, have matchConditions, or \
+whose selectors leave out kube-system. Selectors are evaluated with the label that every namespace has \
+(kubernetes.io/metadata.name); other labels count as absent.\n\n\
+Webhooks that are called by URL are not judged, because nothing in the cluster tells whether the URL is served.\n\n\
+Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration, which the \
+controller behind it creates again.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::KubeNodes,
+        Fact::ValidatingWebhooks,
+        Fact::MutatingWebhooks,
+        Fact::WebhookEndpoints,
+    ],
+    judge: webhooks,
+};
+
+/// A kind of configuration.
+struct Configured {
+    list: fn(&Kubernetes) -> &Observed<Vec<Webhook>>,
+    /// As kubectl calls it.
+    kind: &'static str,
+    expected: &'static str,
+    show: &'static str,
+}
+
+const KINDS: [Configured; 2] = [
+    Configured {
+        list: |kubernetes| &kubernetes.validating_webhooks,
+        kind: "validatingwebhookconfiguration",
+        expected: "the ValidatingWebhookConfigurations",
+        show: "{kubectl} describe validatingwebhookconfiguration {}",
+    },
+    Configured {
+        list: |kubernetes| &kubernetes.mutating_webhooks,
+        kind: "mutatingwebhookconfiguration",
+        expected: "the MutatingWebhookConfigurations",
+        show: "{kubectl} describe mutatingwebhookconfiguration {}",
+    },
+];
+
+fn webhooks(cluster: &Assessment<'_>) -> Verdict {
+    let mut verdict = Verdict::default();
+    for its in &KINDS {
+        let hooks = match listed(cluster, its.list, its.expected) {
+            Ok(hooks) => hooks,
+            Err(outcome) => {
+                verdict.push(Target::cluster(), outcome);
+                continue;
+            }
+        };
+        let mut by_configuration: BTreeMap<&str, Vec<&Webhook>> = BTreeMap::new();
+        for hook in hooks {
+            by_configuration.entry(&hook.configuration).or_default().push(hook);
+        }
+        for (name, mut hooks) in by_configuration {
+            hooks.sort_by_key(|hook| &hook.name);
+            let outcome = match configuration(cluster, &hooks) {
+                Outcome::Problem(problem) => Outcome::Problem(problem.hint(Hint::run(its.show, [name]))),
+                outcome => outcome,
+            };
+            verdict.push(Target::new(Kind::Webhook, format!("{}/{name}", its.kind)), outcome);
+        }
+    }
+    if verdict.findings.is_empty() {
+        verdict.ok(Target::cluster());
+    }
+    verdict
+}
+
+/// What can be said of the webhooks of one configuration: the worst of them.
+fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
+    let expected = "a ready endpoint of its Service";
+    let (vital, others): (Vec<_>, Vec<_>) = hooks.iter().copied().partition(|hook| is_vital(hook));
+    let without = |hooks: &[&Webhook]| {
+        let dead = hooks.iter().filter(|hook| matches!(backend(cluster, hook), Some(Ok(false))));
+        dead.map(|hook| missing(hook)).collect::<Vec<_>>().join("; ")
+    };
+    let dead = without(&vital);
+    if !dead.is_empty() {
+        return Outcome::Problem(Problem::fail(Reason::WebhookUnavailable, expected, dead));
+    }
+    if let Some(gap) = vital.iter().find_map(|hook| backend(cluster, hook)?.err()) {
+        return Outcome::Problem(gaps::kubernetes(cluster, &gap, expected));
+    }
+    let dead = without(&others);
+    if !dead.is_empty() {
+        return Outcome::Problem(Problem::warn(Reason::WebhookUnavailable, expected, dead));
+    }
+    let is_seen = |hook: &&Webhook| matches!(backend(cluster, hook), Some(Ok(_)));
+    if hooks.iter().any(is_seen) {
+        return Outcome::Pass(None);
+    }
+    let why = if hooks.iter().all(|hook| hook.service.is_none()) {
+        "called by URL"
+    } else {
+        "the endpoints of its Service could not be read"
+    };
+    Outcome::Skip(why.to_owned())
+}
+
+/// Whether its Service has a ready endpoint; `None`: it is called by URL.
+fn backend(cluster: &Assessment<'_>, hook: &Webhook) -> Option<Result<bool, Gap>> {
+    let service = hook.service.as_ref()?;
+    let endpoints = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.webhook_endpoints.get(service));
+    Some(match endpoints {
+        Some(Ok(endpoints)) => Ok(endpoints.iter().any(|it| it.ready && !it.addresses.is_empty())),
+        Some(Err(gap)) => Err(gap.clone()),
+        None => Err(Gap::not_asked()),
+    })
+}
+
+fn missing(hook: &Webhook) -> String {
+    let policy = if hook.fails_closed { "Fail" } else { "Ignore" };
+    let (namespace, service) = hook.service.clone().unwrap_or_default();
+    format!("{}: Service {namespace}/{service} has no ready endpoint (failurePolicy {policy})", hook.name)
+}
+
+/// Namespaces whose pods and leases the cluster itself needs.
+const SYSTEM: [&str; 2] = ["kube-system", "kube-node-lease"];
+
+/// Without an answer to it, something is refused that the cluster itself has to write.
+fn is_vital(hook: &Webhook) -> bool {
+    // What a condition leaves out cannot be told from here.
+    let is_closed = hook.fails_closed && !hook.is_conditional;
+    // Of what has no namespace, the labels of namespaces say nothing.
+    let in_system = SYSTEM.iter().any(|name| selects(&hook.namespaces, &[("kubernetes.io/metadata.name", name)]));
+    let covers = |rule: &WebhookRule| {
+        has(&rule.operations, &["CREATE", "UPDATE"])
+            && ((is_in(rule, "", "nodes") && rule.scope != "Namespaced")
+                || (in_system
+                    && rule.scope != "Cluster"
+                    && (is_in(rule, "", "pods") || is_in(rule, "coordination.k8s.io", "leases"))))
+    };
+    is_closed && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
+}
+
+/// The rule names this resource, or a part of it that the scheduler or the kubelet writes.
+fn is_in(rule: &WebhookRule, group: &str, plural: &str) -> bool {
+    let is_it = |resource: &String| match resource.split_once('/') {
+        None => resource == plural || resource == "*",
+        Some((of, part)) => (of == plural || of == "*") && matches!(part, "*" | "status" | "binding"),
+    };
+    has(&rule.groups, &[group]) && rule.resources.iter().any(is_it)
+}
+
+fn has(words: &[String], wanted: &[&str]) -> bool {
+    words.iter().any(|word| word == "*" || wanted.contains(&word.as_str()))
+}
+
+/// Whether something with these labels, and no others, is selected.
+fn selects(requirements: &[Requirement], labels: &[(&str, &str)]) -> bool {
+    requirements.iter().all(|it| {
+        let value = labels.iter().find(|(key, _)| *key == it.key).map(|(_, value)| *value);
+        let is_among = value.is_some_and(|value| it.values.iter().any(|wanted| wanted == value));
+        match it.operator.as_str() {
+            "In" => is_among,
+            "NotIn" => !is_among,
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            // As if it were not there: then the webhook concerns more, not less.
+            _ => true,
+        }
+    })
+}

@@ -1,0 +1,438 @@
+//! kube-proxy, flannel and cluster DNS, which Talos installs unless its configuration says otherwise.
+
+use std::collections::BTreeSet;
+
+use super::{restarted, severity_of};
+use crate::assess::Assessment;
+use crate::assess::workloads::{RENEWAL, is_alive, is_well, says_ready, trouble};
+use crate::checks::Check;
+use crate::checks::gaps::listed;
+use crate::checks::scope::passed_over;
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{BootstrapManifests, KubeNode, Node, Pod, ServiceEndpoint, Workload};
+
+pub(in crate::checks) const KUBE_PROXY: Check = Check {
+    id: CheckId::K8sKubeProxy,
+    stage: Stage::Nodes,
+    summary: "kube-proxy runs on every node that it should run on",
+    explain: "Reads the DaemonSet kube-proxy: its controller has seen its present form, and as many pods are available as there \
+should be. Without kube-proxy a node cannot reach Services, DNS first of all.\n\n\
+Skipped where the cluster's configuration disables it, as with a network plugin that replaces it. A DaemonSet that wants no pods \
+because nothing has counted the nodes yet does not pass.\n\n\
+The nodes that lack a ready pod are named; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide`).",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::BootstrapManifests,
+        Fact::DaemonSets,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
+    judge: |cluster| on_every_node(cluster, &PROXY),
+};
+
+pub(in crate::checks) const CNI: Check = Check {
+    id: CheckId::K8sCni,
+    summary: "the network plugin that Talos installs runs on every node that it should run on",
+    explain: "Where the cluster's configuration has Talos install flannel, reads the DaemonSet kube-flannel as k8s.kube-proxy does \
+its own: its controller has seen its present form, and as many pods are available as there should be. Where flannel's pod does not \
+run, new pods get no network; those that have one lose the way to other nodes.\n\n\
+Any other network plugin is not known here, and the check is skipped: whether the nodes are ready decides.\n\n\
+The nodes that lack a ready pod are named; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=flannel -o wide`).",
+    judge: |cluster| on_every_node(cluster, &FLANNEL),
+    ..KUBE_PROXY
+};
+
+pub(in crate::checks) const DNS: Check = Check {
+    id: CheckId::K8sDns,
+    stage: Stage::Nodes,
+    summary: "the DNS Service has as many ready endpoints as its Deployment wants",
+    explain: "Counts the ready endpoints of the Service kube-system/kube-dns, except those on nodes that are not ready: Kubernetes \
+takes them away only after a while. What serves DNS does not matter: a replaced CoreDNS passes like Talos's own.\n\n\
+Without an endpoint no pod resolves a name. The usual reasons: no node is ready yet, the pods cannot be scheduled, they crash \
+because of a forwarding loop, or somebody has scaled the deployment to zero.\n\n\
+With fewer endpoints than the Deployment `coredns` wants replicas, the check warns. It fails if a missing pod has not become ready \
+for 5 minutes, or if Kubernetes has given up on the rollout: DNS then has no redundancy, and the node of that pod often has no \
+working pod network.\n\n\
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos nothing tells that: where no part \
+of it is there, whether it was deleted cannot be determined, and `--skip k8s.dns` says that it is not wanted. Otherwise look at `kubectl -n kube-system describe \
+pods -l k8s-app=kube-dns`.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::BootstrapManifests,
+        Fact::DnsEndpoints,
+        Fact::Deployments,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
+    judge: dns,
+};
+
+/// What the cluster's configuration wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Yes,
+    No,
+    /// No control plane has told.
+    Unknown,
+    /// Nobody can tell with `--no-talos`.
+    NoTalos,
+}
+
+fn wanted(cluster: &Assessment<'_>, enabled: fn(&BootstrapManifests) -> bool) -> Wanted {
+    if cluster.talos.is_none() {
+        return Wanted::NoTalos;
+    }
+    let mut told = cluster.control_planes().flat_map(|node| &node.talos.bootstrap_manifests).flatten().map(enabled);
+    match told.next() {
+        None => Wanted::Unknown,
+        Some(first) if first || told.any(|enabled| enabled) => Wanted::Yes,
+        Some(_) => Wanted::No,
+    }
+}
+
+/// A DaemonSet in kube-system that Talos installs.
+struct Installed {
+    name: &'static str,
+    /// Label `k8s-app` of the DaemonSet and of its pods.
+    app: &'static str,
+    enabled: fn(&BootstrapManifests) -> bool,
+    /// Why nothing is judged where the configuration does not ask for it.
+    disabled: &'static str,
+    pods: Hint,
+}
+
+const PROXY: Installed = Installed {
+    name: "kube-proxy",
+    app: "kube-proxy",
+    enabled: |manifests| manifests.proxy_enabled,
+    disabled: "disabled by configuration",
+    pods: Hint::Try {
+        command: "{kubectl} -n kube-system get pods -l k8s-app=kube-proxy -o wide",
+        arguments: Vec::new(),
+    },
+};
+
+const FLANNEL: Installed = Installed {
+    name: "kube-flannel",
+    app: "flannel",
+    enabled: |manifests| manifests.flannel_enabled,
+    disabled: "another network plugin, or none: the readiness of the nodes decides",
+    pods: Hint::Try { command: "{kubectl} -n kube-system get pods -l k8s-app=flannel -o wide", arguments: Vec::new() },
+};
+
+fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
+    let sets = match listed(cluster, |kubernetes| &kubernetes.daemon_sets, "the DaemonSets of kube-system") {
+        Ok(sets) => sets,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let target = Target::new(Kind::Workload, format!("kube-system/{}", its.name));
+    let missing = format!("DaemonSet {}", its.name);
+    let mut verdict = Verdict::default();
+    match (wanted(cluster, its.enabled), installed(sets, its.name, its.app)) {
+        (Wanted::No, _) => verdict.skip(target, its.disabled),
+        (Wanted::NoTalos, None) => verdict.skip(target, "there is none; something else may do its work"),
+        (_, Some(set)) => coverage(cluster, its, set, &target, &mut verdict),
+        (Wanted::Yes, None) => {
+            let problem = Problem::fail(Reason::DaemonsetMissing, missing, "there is none");
+            let hint = Hint::likely("Talos has not applied its bootstrap manifests yet, or somebody has deleted it");
+            verdict.problem(target, problem.hint(hint));
+        }
+        (Wanted::Unknown, None) => {
+            let observed = "there is none, and no control plane told whether it is wanted";
+            verdict.problem(target, Problem::error(Reason::DaemonsetMissing, missing, observed));
+        }
+    }
+    warn_of_restarts(cluster, its.app, &mut verdict);
+    verdict
+}
+
+/// In kube-system, by name, else by label: other workloads may carry the label of what they go with.
+fn installed<'a>(workloads: &'a [Workload], name: &str, app: &str) -> Option<&'a Workload> {
+    let here = || workloads.iter().filter(|it| it.namespace == "kube-system");
+    let is_labelled = |it: &&Workload| it.labels.get("k8s-app").is_some_and(|label| label == app);
+    here().find(|it| it.name == name).or_else(|| here().find(is_labelled))
+}
+
+/// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
+pub(super) fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload) -> bool {
+    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
+    let judged = [PROXY, FLANNEL].into_iter().filter(|its| wanted(cluster, its.enabled) != Wanted::No);
+    let sets = judged.filter_map(|its| installed(sets?, its.name, its.app));
+    let dns = cluster.list(|kubernetes| &kubernetes.deployments).and_then(|deployments| coredns(deployments));
+    sets.chain(dns).any(|it| std::ptr::eq(it, workload))
+}
+
+fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &Target, verdict: &mut Verdict) {
+    if set.observed_generation.is_none_or(|observed| observed < set.generation) {
+        let observed = format!("generation {}, last observed {}", set.generation, set.observed_generation.unwrap_or(0));
+        let problem = Problem::fail(Reason::DaemonsetIncomplete, "its present form has been observed", observed)
+            .hint(Hint::likely("kube-controller-manager does not work, or has only just started"));
+        return verdict.problem(target.clone(), problem);
+    }
+    if set.desired == 0 {
+        return verdict.skip(target.clone(), "wanted on no node");
+    }
+    let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
+    if set.available >= set.desired {
+        return verdict.pass(target.clone(), line);
+    }
+    let expected = format!("available on {} nodes", set.desired);
+    let short = usize::try_from(i64::from(set.desired) - i64::from(set.available)).unwrap_or_default();
+    let lacking = lacking(cluster, its, short);
+    let counts_not = |node: &Node| node.leaving || cluster.is_guest(node);
+    let left_out = |name: &str| cluster.nodes.iter().any(|node| counts_not(node) && node.name == name);
+    if lacking.len() >= short && lacking.iter().all(|(name, _)| left_out(name)) {
+        return verdict.pass(target.clone(), line);
+    }
+    for (name, words) in &lacking {
+        if left_out(name) {
+            continue;
+        }
+        let known = cluster.node(name);
+        let target = known.map_or_else(|| Target::new(Kind::Node, name.as_str()), Node::target);
+        let expected = format!("a ready pod of {}", its.name);
+        let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, words.as_str());
+        let problem = match known.filter(|node| is_unready(cluster, node)) {
+            Some(_) => problem.explained_by(CheckId::K8sNodesReady),
+            None => problem.hint(its.pods.clone()),
+        };
+        verdict.problem(target, problem);
+    }
+    // Those that are named may be missing with permission; what they do not account for may not.
+    if lacking.len() < short {
+        // Guests may be all that lack one.
+        let guests = cluster.nodes.iter().filter(|node| cluster.is_guest(node)).count();
+        if guests >= short
+            && let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system")
+        {
+            return verdict.push(target.clone(), outcome);
+        }
+        let observed = format!("available on {}", set.available);
+        verdict.problem(target.clone(), Problem::fail(Reason::DaemonsetIncomplete, expected, observed));
+    }
+}
+
+/// It is judged, and not ready: so are its pods.
+fn is_unready(cluster: &Assessment<'_>, node: &Node) -> bool {
+    passed_over(cluster, node).is_none() && cluster.object(node).is_some() && !cluster.machine(node).is_ready()
+}
+
+/// Nodes without a ready pod of a DaemonSet, and why: first those whose pod is not ready, then, if they do not make up the
+/// number, Talos machines without one (other nodes may be excluded on purpose), and last those of other systems.
+fn lacking(cluster: &Assessment<'_>, its: &Installed, short: usize) -> Vec<(String, String)> {
+    let Some(pods) = cluster.list(|kubernetes| &kubernetes.pods) else { return Vec::new() };
+    let pods: Vec<&Pod> = labelled(pods, its.app).collect();
+    let mut without = Vec::new();
+    let mut unready = Vec::new();
+    let mut guests = Vec::new();
+    for node in &cluster.nodes {
+        let here = || {
+            pods.iter()
+                .filter(|pod| pod.node.as_ref() == Some(&node.name))
+                .map(|pod| trouble(&pod.state, cluster.server_time()))
+        };
+        // One ready pod is enough: during a rolling update there may be two.
+        match here().reduce(Option::and) {
+            Some(Some(trouble)) => unready.push((node.name.clone(), trouble.words)),
+            None if node.is_talos && node.sources.kubernetes => without.push((node.name.clone(), "no pod".to_owned())),
+            None if cluster.is_guest(node) => guests.push((node.name.clone(), "no pod".to_owned())),
+            _ => {}
+        }
+    }
+    for more in [&mut without, &mut guests] {
+        if unready.len() < short {
+            unready.append(more);
+        }
+    }
+    unready
+}
+
+/// Pods that are judged, and restart from time to time.
+fn warn_of_restarts(cluster: &Assessment<'_>, app: &'static str, verdict: &mut Verdict) {
+    let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter();
+    let is_judged =
+        |pod: &&Pod| !matches!(pod.node.as_deref().and_then(|name| cluster.node(name)), Some(node) if node.leaving);
+    for pod in pods.flat_map(|pods| labelled(pods, app)).filter(is_judged) {
+        if let Some(problem) = restarted(cluster, &pod.name) {
+            verdict.problem(Target::pod(pod.name.as_str(), pod.node.as_deref()), problem);
+        }
+    }
+}
+
+fn labelled<'a>(pods: &'a [Pod], app: &'static str) -> impl Iterator<Item = &'a Pod> {
+    pods.iter().filter(move |pod| pod.labels.get("k8s-app").is_some_and(|label| label == app))
+}
+
+fn dns(cluster: &Assessment<'_>) -> Verdict {
+    let endpoints =
+        match listed(cluster, |kubernetes| &kubernetes.dns_endpoints, "the endpoints of kube-system/kube-dns") {
+            Ok(endpoints) => endpoints,
+            Err(outcome) => return Verdict::whole(outcome),
+        };
+    let target = Target::new(Kind::Workload, "kube-system/kube-dns");
+    let mut verdict = Verdict::default();
+    let (lost, ready): (Vec<_>, Vec<_>) = endpoints
+        .iter()
+        .filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty())
+        .partition(|endpoint| endpoint.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
+    if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| is_silent(cluster, node)) {
+        // The lease may have been read just before it was renewed.
+        verdict.resample_after = Some(RENEWAL);
+    }
+    let ready = instances(&ready);
+    if ready > 0 {
+        verdict.push(target, enough_dns(cluster, ready, instances(&lost)));
+        warn_of_restarts(cluster, "kube-dns", &mut verdict);
+        return verdict;
+    }
+    let wanted = wanted(cluster, |manifests| manifests.dns_enabled);
+    let deployment = cluster.list(|kubernetes| &kubernetes.deployments).and_then(|deployments| coredns(deployments));
+    if wanted == Wanted::No && deployment.is_none_or(|deployment| deployment.desired == 0) {
+        verdict.skip(target, "disabled by configuration");
+        return verdict;
+    }
+    verdict.problem(target, without_dns(cluster, endpoints, wanted));
+    verdict
+}
+
+/// A pod has an endpoint for each address family.
+fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
+    let instance = |endpoint: &&ServiceEndpoint| endpoint.pod.clone().unwrap_or_else(|| endpoint.addresses.join(" "));
+    let instances: BTreeSet<String> = endpoints.iter().map(instance).collect();
+    i32::try_from(instances.len()).unwrap_or(i32::MAX)
+}
+
+/// Its kubelet has fallen silent or says itself that the node is not ready, and nobody is removing it.
+fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
+    let is_left_out = cluster.node(name).is_some_and(|node| node.leaving);
+    !is_left_out && object(cluster, name).is_some_and(|object| !says_ready(object) || is_silent(cluster, name))
+}
+
+/// It does not renew its lease.
+fn is_silent(cluster: &Assessment<'_>, name: &str) -> bool {
+    let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
+    leases.is_some_and(|leases| !leases.by_name.get(name).is_some_and(|lease| is_alive(lease, leases.date)))
+}
+
+fn object<'a>(cluster: &Assessment<'a>, name: &str) -> Option<&'a KubeNode> {
+    cluster.list(|kubernetes| &kubernetes.nodes)?.iter().find(|object| object.name == name)
+}
+
+fn coredns(deployments: &[Workload]) -> Option<&Workload> {
+    installed(deployments, "coredns", "kube-dns")
+}
+
+fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
+    let pods = cluster.list(|kubernetes| &kubernetes.pods);
+    pods.into_iter().flat_map(|pods| labelled(pods, "kube-dns")).filter(|pod| !pod.deleting).collect()
+}
+
+/// There are `ready` instances, and `lost` ones on nodes that are lost.
+fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
+    let deployments = listed(cluster, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
+    let deployment = match deployments.map(|deployments| coredns(deployments)) {
+        Ok(deployment) => deployment.filter(|deployment| deployment.desired > ready),
+        Err(outcome) => return outcome,
+    };
+    let Some(deployment) = deployment else {
+        let plural = if ready == 1 { "" } else { "s" };
+        return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
+    };
+    if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
+        return outcome;
+    }
+    let pods = dns_pods(cluster);
+    let (gone, missing): (Vec<&Pod>, Vec<&Pod>) = pods
+        .iter()
+        // A pod that was evicted stays, and has been replaced.
+        .filter(|pod| !is_well(&pod.state) && !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed"))
+        .partition(|pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
+    let gone = i32::try_from(gone.len()).unwrap_or(i32::MAX).saturating_add(lost);
+    // Where there is no such pod, only the Deployment tells for how long.
+    let ages: Vec<_> = if missing.is_empty() {
+        vec![deployment.unchanged_for]
+    } else {
+        missing.iter().map(|pod| pod.unready_for).collect()
+    };
+    let expected = format!(
+        "{} ready endpoints of kube-system/kube-dns, as Deployment {} wants",
+        deployment.desired, deployment.name
+    );
+    let words = troubles(cluster, &missing).or(deployment.given_up.clone()).map(|words| format!(": {words}"));
+    let observed = format!("{ready} of {} replicas are ready{}", deployment.desired, words.unwrap_or_default());
+    let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
+    Outcome::Problem(if missing.is_empty() && ready.saturating_add(gone) >= deployment.desired {
+        problem(Severity::Warn).explained_by(CheckId::K8sNodesReady)
+    } else {
+        let severity = severity_of(deployment.given_up.is_some(), &ages);
+        problem(severity).hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []))
+    })
+}
+
+/// What is wrong with pods, by name.
+fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String> {
+    let words: Vec<String> = pods
+        .iter()
+        .filter_map(|pod| Some(format!("{}: {}", pod.name, trouble(&pod.state, cluster.server_time())?.words)))
+        .collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted) -> Problem {
+    let expected = "a ready endpoint of kube-system/kube-dns";
+    let deployment = cluster.list(|kubernetes| &kubernetes.deployments).map(|deployments| coredns(deployments));
+    let pods = dns_pods(cluster);
+    // Whether there is one that wants some, nobody tells.
+    let is_unread = deployment.is_none() && wanted != Wanted::Yes;
+    let chosen = || Hint::likely("where the cluster does without it on purpose, say so: `--skip k8s.dns`");
+    match deployment {
+        Some(Some(deployment)) if deployment.desired == 0 => {
+            let observed = format!("Deployment {} has 0 replicas", deployment.name);
+            let problem = Problem::fail(Reason::DnsScaledToZero, expected, observed)
+                .hint(Hint::remedy("{kubectl} -n kube-system scale deployment {} --replicas 2", [&deployment.name]));
+            return if wanted == Wanted::NoTalos { problem.hint(chosen()) } else { problem };
+        }
+        None | Some(None) if endpoints.is_empty() && pods.is_empty() && (deployment.is_some() || is_unread) => {
+            let nothing = if is_unread {
+                "neither endpoints nor pods, the Deployments cannot be read"
+            } else {
+                "neither endpoints, Deployment nor pods"
+            };
+            let untold = |who: &str| {
+                let observed = format!("{nothing}, and {who} whether DNS is wanted");
+                Problem::error(Reason::DnsMissing, expected, observed)
+            };
+            return match wanted {
+                Wanted::NoTalos => untold("without Talos nothing tells").hint(chosen()),
+                Wanted::Unknown => untold("no control plane told"),
+                Wanted::Yes | Wanted::No => Problem::fail(Reason::DnsMissing, expected, nothing),
+            };
+        }
+        _ => {}
+    }
+    let observed = troubles(cluster, &pods).unwrap_or_else(|| "none is ready".to_owned());
+    let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed)
+        .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
+    if nowhere_to_run(cluster, &pods) { problem.explained_by(CheckId::K8sNodesReady) } else { problem }
+}
+
+/// Every node that could run or runs DNS is not ready.
+fn nowhere_to_run(cluster: &Assessment<'_>, pods: &[&Pod]) -> bool {
+    let Some(objects) = cluster.list(|kubernetes| &kubernetes.nodes) else { return false };
+    if !objects.iter().any(says_ready) {
+        return true;
+    }
+    let is_unready = |name: &str| {
+        let object = cluster.node(name).and_then(|node| cluster.object(node));
+        object.is_some_and(|object| !says_ready(object))
+    };
+    !pods.is_empty() && pods.iter().all(|pod| pod.node.as_deref().is_some_and(is_unready))
+}

@@ -1,0 +1,90 @@
+//! The nodes, and their numbers, that the user has named.
+
+use std::cmp::Ordering;
+
+use crate::assess::Assessment;
+use crate::model::{About, CheckId, Kind, Problem, Reason, Role, Target, Verdict};
+use crate::snapshot::Node;
+
+/// What differs from what the user said.
+pub(super) fn differences(cluster: &Assessment<'_>, verdict: &mut Verdict) {
+    asked_for_by_flag(cluster, verdict);
+    numbers(cluster, verdict);
+}
+
+/// Each node named by a flag is there, in the role it was named for.
+fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
+    let control_planes = cluster.asked.control_plane_nodes.iter().map(|asked| (asked, Role::ControlPlane));
+    let workers = cluster.asked.worker_nodes.iter().map(|asked| (asked, Role::Worker));
+    for (asked, role) in control_planes.chain(workers) {
+        let is_it = |node: &&Node| node.name == *asked || node.address == *asked || node.addresses.contains(asked);
+        let expected = format!("{} `{asked}`", role_name(role));
+        let Some(node) = cluster.nodes.iter().find(is_it) else {
+            let problem = Problem::fail(Reason::NodeMissing, expected, "no source knows it");
+            verdict.problem(Target::new(Kind::Node, asked.as_str()), problem);
+            continue;
+        };
+        let sources = node.sources;
+        let answers = node.talos.contact.is_ok();
+        if !answers && !sources.discovery && !sources.kubernetes && !sources.etcd {
+            let problem =
+                Problem::fail(Reason::NodeMissing, expected, "it does not answer, and no other source knows it");
+            let by_silence = cluster.talos.is_some();
+            let problem = if by_silence { problem.explained_by(CheckId::TalosNodesReachable) } else { problem };
+            verdict.problem(node.target(), problem);
+        } else if node.role == Role::Unknown {
+            let problem = Problem::error(Reason::NoAnswer, expected, "its role is not known");
+            verdict.problem(node.target(), problem);
+        } else if node.role != role {
+            let problem = Problem::fail(Reason::NodeMissing, expected, format!("it is a {}", role_name(node.role)));
+            verdict.problem(node.target(), problem);
+        }
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::ControlPlane => "control plane",
+        Role::Worker => "worker",
+        Role::Unknown => "node of unknown role",
+    }
+}
+
+/// `no worker`, `1 worker`, `2 workers`.
+fn counted(number: usize, role: Role) -> String {
+    match number {
+        0 => format!("no {}", role_name(role)),
+        1 => format!("1 {}", role_name(role)),
+        _ => format!("{number} {}s", role_name(role)),
+    }
+}
+
+/// `--expect-control-planes` and `--expect-workers`.
+fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
+    let counts = |node: &&Node| {
+        !node.leaving && !cluster.machine(node).is_foreign && !cluster.machine(node).is_stale_discovery_member
+    };
+    let wanted =
+        [(cluster.asked.expect_control_planes, Role::ControlPlane), (cluster.asked.expect_workers, Role::Worker)];
+    for (expected, role) in wanted {
+        let Some(expected) = expected else { continue };
+        let names: Vec<&str> = cluster
+            .nodes
+            .iter()
+            .filter(counts)
+            .filter(|node| node.role == role)
+            .map(|node| node.name.as_str())
+            .collect();
+        let reason = match names.len().cmp(&expected) {
+            Ordering::Equal => continue,
+            Ordering::Less => Reason::NodeMissing,
+            Ordering::Greater => Reason::NodeUnexpected,
+        };
+        let mut observed = format!("{}, {expected} expected", counted(names.len(), role));
+        if !names.is_empty() {
+            observed = format!("{observed}: {}", names.join(", "));
+        }
+        let problem = Problem::fail(reason, counted(expected, role), observed).about(About::Role(role));
+        verdict.problem(Target::cluster(), problem);
+    }
+}

@@ -1,0 +1,208 @@
+//! Stage 1: is each machine's clock synchronised, and right?
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use crate::assess::workloads::{RENEWAL, has_moved, says_ready};
+use crate::assess::{Assessment, Identity};
+use crate::checks::Check;
+use crate::checks::gaps::{self, says_nothing, talos_fact};
+use crate::checks::scope::each_node;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::snapshot::{GapKind, Leases, Node, TimeStatus};
+use crate::text::duration::human;
+
+pub(in crate::checks) const TIME: Check = Check {
+    id: CheckId::TalosTime,
+    stage: Stage::Connectivity,
+    summary: "every machine's clock is synchronised and right",
+    explain: "Reads what each machine says of the synchronisation of its clock. Without it, Talos starts neither etcd nor the \
+kubelet. No machine is made to ask a time server.\n\n\
+How far the clock is off is told by the kernel, as far as its time server is right. So the time that the kubelet wrote into its \
+lease is compared, too, with the time at which the API server sent that lease: more than a second ahead can be shown at once; \
+being behind only when it exceeds the age that the lease may have, for which an old one is looked at again. The worse of both \
+decides. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
+A machine whose synchronisation is switched off is passed over, unless its clock is seen to be wrong; so is one where nothing \
+tells the difference (container mode without Kubernetes).",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::TimeStatus, Fact::NodeLeases, Fact::KubeNodes],
+    judge: time,
+};
+
+/// Beyond this, etcd complains.
+const NOTICEABLE: SignedDuration = SignedDuration::from_secs(1);
+/// Beyond this, leases look stale and certificates soon expired.
+const HARMFUL: SignedDuration = SignedDuration::from_secs(30);
+/// `Date` has whole seconds, rounded down.
+const DATE_STEP: SignedDuration = SignedDuration::from_secs(1);
+/// What a lease tells of the clock that it was written by.
+enum ByLease {
+    /// At least so far from the API server's clock: ahead of it (positive) or behind.
+    AtLeast(SignedDuration),
+    /// Less than what is harmful.
+    Small,
+    Unknown(String),
+}
+
+fn time(cluster: &Assessment<'_>) -> Verdict {
+    // Another cluster's leases are about other machines of perhaps the same names.
+    let kubernetes = cluster.kubernetes.as_ref().filter(|_| cluster.identity == Identity::Same);
+    let leases = kubernetes.and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
+    let objects = || kubernetes.iter().filter_map(|kubernetes| kubernetes.nodes.as_ref().ok()).flatten();
+    let says_ready = |node: &Node| objects().any(|object| object.name == node.name && says_ready(object));
+    let mut resample_after = None;
+    let mut verdict = each_node(cluster, |node, verdict| {
+        let by_lease = by_lease(node, leases);
+        let outcome = of_node(cluster, node, &by_lease);
+        // The lease of a kubelet that lives moves until then, and shows what age it can have at the most.
+        let may_move = matches!(by_lease, ByLease::Unknown(_)) && says_ready(node);
+        if may_move && !outcome.is_unseen() && is_old(node, leases) {
+            resample_after = Some(RENEWAL);
+        }
+        verdict.push(node.target(), outcome);
+    });
+    verdict.resample_after = resample_after;
+    verdict
+}
+
+fn of_node(cluster: &Assessment<'_>, node: &Node, by_lease: &ByLease) -> Outcome {
+    let expected = "whether the clock is synchronised";
+    let status = match talos_fact(cluster, node, |talos| &talos.time_status, expected) {
+        Ok(Some(status)) => *status,
+        Ok(None) => return says_nothing(expected, "the machine has no TimeStatus"),
+        Err(outcome) => return outcome,
+    };
+    if !status.synced && !status.sync_disabled {
+        let problem = Problem::fail(Reason::TimeNotSynced, "a synchronised clock", "not synchronised");
+        return Outcome::Problem(with_commands(node, problem.hint(Hint::likely("its time servers cannot be reached"))));
+    }
+    let by_kernel = by_kernel(node);
+    if let Some(problem) = wrong(by_kernel, by_lease) {
+        return Outcome::Problem(with_commands(node, problem));
+    }
+    match by_lease {
+        ByLease::Unknown(why) if by_kernel.is_none() => unknown(node, status, why),
+        _ if status.sync_disabled => Outcome::Skip(SYNC_DISABLED.to_owned()),
+        _ if uncorrected(node) => Outcome::Problem(not_corrected(node)),
+        _ => Outcome::Pass(None),
+    }
+}
+
+/// The kernel knows no more than its time server does, and is corrected long before it is noticeably off. So it never
+/// outweighs what a lease shows: the worse of both decides.
+fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Problem> {
+    // Unsigned: the least of all signed durations has no positive counterpart.
+    let noticeable = NOTICEABLE.unsigned_abs();
+    let kernel = by_kernel.map(|off| {
+        let words = match off.is_negative() {
+            _ if off.unsigned_abs() <= noticeable => "right to a second".to_owned(),
+            true => format!("{} behind", human(off.unsigned_abs())),
+            false => format!("{} ahead", human(off.unsigned_abs())),
+        };
+        (off.unsigned_abs(), format!("{words}, says its kernel"))
+    });
+    let lease = match by_lease {
+        ByLease::AtLeast(off) => {
+            let direction = if off.is_negative() { "behind" } else { "ahead of" };
+            Some((off.unsigned_abs(), format!("at least {} {direction} the API server's", human(off.unsigned_abs()))))
+        }
+        ByLease::Small | ByLease::Unknown(_) => None,
+    };
+    let vouched_for = kernel.as_ref().is_some_and(|(off, _)| *off <= noticeable);
+    let mut said: Vec<(Duration, String)> = lease.into_iter().chain(kernel).collect();
+    said.sort_by_key(|(off, _)| std::cmp::Reverse(*off));
+    let off = said.first()?.0;
+    if off <= noticeable {
+        return None;
+    }
+    let observed = said.into_iter().map(|(_, words)| words).collect::<Vec<_>>().join("; ");
+    let expected = "a clock that is right to a second";
+    let problem = if off > HARMFUL.unsigned_abs() {
+        Problem::fail(Reason::ClockSkew, expected, observed)
+    } else {
+        Problem::warn(Reason::ClockSkew, expected, observed)
+    };
+    let other = "the time server that it follows is wrong, or the API server's clock is";
+    Some(if vouched_for { problem.hint(Hint::likely(other)) } else { problem })
+}
+
+const SYNC_DISABLED: &str = "time synchronisation is switched off on this machine";
+
+/// Talos counts as synchronised, too, what has waited in vain for as long as the configuration allows.
+fn uncorrected(node: &Node) -> bool {
+    matches!(&node.talos.adjtime, Ok(Some(adjtime)) if !adjtime.synced)
+}
+
+fn not_corrected(node: &Node) -> Problem {
+    let observed = "Talos goes on as if it were synchronised, and the kernel says that nobody corrects it";
+    with_commands(node, Problem::warn(Reason::TimeNotSynced, "a synchronised clock", observed))
+}
+
+fn unknown(node: &Node, status: TimeStatus, why: &str) -> Outcome {
+    if status.sync_disabled {
+        return Outcome::Skip(SYNC_DISABLED.to_owned());
+    }
+    if uncorrected(node) {
+        return Outcome::Problem(not_corrected(node));
+    }
+    match &node.talos.adjtime {
+        // Neither the version nor the role tells it, or it is the host's: that stays so.
+        Err(gap) if !matches!(gap.kind, GapKind::Unsupported | GapKind::Forbidden) => {
+            Outcome::Problem(gaps::talos(gap, "how far the clock is off"))
+        }
+        _ => Outcome::Skip(format!("{}: {why}", Reason::NotMeasurable.code())),
+    }
+}
+
+/// What is still to be corrected, where somebody corrects it.
+fn by_kernel(node: &Node) -> Option<SignedDuration> {
+    let adjtime = node.talos.adjtime.as_ref().ok()?.as_ref()?;
+    adjtime.synced.then_some(adjtime.offset)
+}
+
+/// Both clocks are in one answer: the kubelet wrote the lease before the server read it, and the server wrote `Date` after that.
+/// So a lease from the future shows a clock that is ahead, whatever time the answer took. A lease from the past is old, or its
+/// clock is behind; only as far as it is older than two samples allow, the clock must be. Of a list of several pages, a lease may
+/// have been read with any of them: it is ahead only of the last, and behind only the first.
+fn by_lease(node: &Node, leases: Option<&Leases>) -> ByLease {
+    let lease = leases.and_then(|leases| Some((leases.date?, leases.by_name.get(&node.name)?)));
+    let Some((date, lease)) = lease else {
+        return ByLease::Unknown(
+            "neither its kernel nor a lease in Kubernetes tells how far its clock is off".to_owned(),
+        );
+    };
+    let Some(renewed) = lease.renewed else {
+        return ByLease::Unknown("its lease in Kubernetes was never renewed".to_owned());
+    };
+    let age = date.duration_since(renewed);
+    let last_date = leases.and_then(|leases| leases.last_date);
+    let ahead = last_date.map(|last| renewed.duration_since(last) - DATE_STEP).filter(SignedDuration::is_positive);
+    let oldest = lease.moved_within.and_then(|within| SignedDuration::try_from(within).ok());
+    let behind = oldest.map(|oldest| age - oldest).filter(|behind| *behind > NOTICEABLE);
+    if let Some(ahead) = ahead {
+        ByLease::AtLeast(ahead)
+    } else if let Some(behind) = behind {
+        ByLease::AtLeast(-behind)
+    } else if age <= HARMFUL {
+        ByLease::Small
+    } else {
+        ByLease::Unknown(format!("its lease in Kubernetes is {} old", human(age.unsigned_abs())))
+    }
+}
+
+/// Older than a lease that is renewed gets, and nothing has shown yet that it is.
+fn is_old(node: &Node, leases: Option<&Leases>) -> bool {
+    let lease = leases.and_then(|leases| Some((leases.date?, leases.by_name.get(&node.name)?)));
+    let renewed = lease.and_then(|(date, lease)| Some((date, lease.renewed?, lease)));
+    renewed.is_some_and(|(date, renewed, lease)| date.duration_since(renewed) > HARMFUL && !has_moved(lease))
+}
+
+fn with_commands(node: &Node, problem: Problem) -> Problem {
+    let address = node.address.as_str();
+    problem
+        .hint(Hint::run("{talosctl} -n {} get timestatus -o yaml", [address]))
+        .hint(Hint::run("{talosctl} -n {} get timeservers -o yaml", [address]))
+}

@@ -1,0 +1,308 @@
+//! Stage 1: do the endpoints answer, and does each node behind them?
+
+use crate::assess::{Assessment, is_older, is_seen_lost, is_unusable};
+use crate::checks::Check;
+use crate::checks::gaps::{self, NO_TALOS, is_no_connection, says_nothing};
+use crate::checks::scope::{each_node, passed_over};
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Contact, Endpoint, Gap, GapKind, Node, Talos};
+use crate::text::host;
+
+pub(in crate::checks) const ENDPOINTS: Check = Check {
+    id: CheckId::TalosEndpoints,
+    stage: Stage::Connectivity,
+    summary: "the talosconfig's endpoints answer",
+    explain: "Asks every endpoint of the talosconfig for its own version, each on a connection of its own and without a node \
+to forward to. Clients pick endpoints in turn, so that one bad entry shows only now and then; here each is named.\n\n\
+When none answers, nothing is known of the cluster: this machine's network is as likely to be the reason as the cluster, so \
+the result is an error and not a failure. Each endpoint tells its own cause: a refused connection, silence, a name that does \
+not resolve, a certificate of another authority (another cluster, or a machine in maintenance mode), a certificate that is \
+not valid for the address, a refused client certificate.\n\n\
+A warning `endpoint-cut-off` means that an endpoint does not get through to a node that answers through another one: part of the \
+network is parted. Each node is asked through one endpoint, and through the next when that fails, so this shows some of such pairs \
+and not all.\n\n\
+Endpoints must be control planes, since workers do not forward. The virtual IP of the Kubernetes API is a bad endpoint: it is \
+gone exactly when etcd is down, which is when Talos has to be asked. Set them right with `talosctl config endpoint`.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosCredentials],
+    after: &[],
+    facts: &[Fact::TalosNodes],
+    judge: endpoints,
+};
+
+pub(in crate::checks) const REACHABLE: Check = Check {
+    id: CheckId::TalosNodesReachable,
+    stage: Stage::Connectivity,
+    summary: "every node answers on the Talos API, and the answer is its own",
+    explain: "Asks every known node for its version through a working endpoint, each by a call with its own deadline. Since \
+the endpoint itself is known to work, a failure tells about the node, or about the way from the endpoint to it.\n\n\
+`node-unreachable`: the machine is down, or port 50000 is filtered between endpoint and node. `node-frozen`: no answer came \
+at all; machined hangs, or packets vanish on the way. `maintenance-mode`: the machine runs without a configuration. \
+`answered-by-other-node`: the address leads to another machine, often because it is a virtual IP or was given away by DHCP.\n\n\
+What Kubernetes thinks of the same machine is judged on its own: a node that is lost to Talos can still be Ready.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosCredentials, CheckId::TalosEndpoints],
+    after: &[],
+    facts: &[Fact::TalosNodes],
+    judge: reachable,
+};
+
+fn endpoints(cluster: &Assessment<'_>) -> Verdict {
+    let Some(talos) = &cluster.talos else { return Verdict::skipped(NO_TALOS) };
+    if let Err(gap) = &talos.credentials {
+        return Verdict::whole(Outcome::Problem(gaps::talos(gap, "a usable talosconfig").unseen()));
+    }
+    if talos.endpoints.is_empty() {
+        let problem =
+            Problem::error(Reason::EndpointUnreachable, "at least one endpoint", "the configuration has none");
+        return Verdict::whole(Outcome::Problem(problem.permanent()));
+    }
+    let some_forwards = talos.endpoints.iter().any(|endpoint| endpoint.version.is_ok() && !is_worker(endpoint));
+    let all_workers = talos.endpoints.iter().all(is_worker);
+    let lost = lost_nodes(cluster);
+    let mut verdict = Verdict::default();
+    for endpoint in &talos.endpoints {
+        let target = Target::new(Kind::Endpoint, endpoint.address.as_str());
+        match &endpoint.version {
+            Err(gap) => {
+                let problem = dead_endpoint(cluster, talos, &endpoint.address, gap);
+                let severity = if some_forwards { Severity::Warn } else { Severity::Error };
+                let problem = Problem { severity, ..problem };
+                let is_lost_node = some_forwards && lost.iter().any(|node| is_at(node, &endpoint.address));
+                verdict.problem(target, if is_lost_node { problem.explained_by(REACHABLE.id) } else { problem });
+            }
+            Ok(_) if is_worker(endpoint) => {
+                let expected = "a control plane, because workers do not forward";
+                let problem =
+                    Problem::fail(Reason::EndpointIsWorker, expected, "is a worker, which forwards to no other node")
+                        .hint(Hint::likely(
+                            "name control planes with `-e`, or set them with `talosctl config endpoint`",
+                        ));
+                let problem = Problem {
+                    severity: if some_forwards { Severity::Warn } else { Severity::Fail },
+                    waiting_helps: !some_forwards && !all_workers,
+                    ..problem
+                };
+                verdict.problem(target, problem);
+            }
+            Ok(_) if endpoint.vip => {
+                let expected = "a control plane's own address";
+                let observed = "the virtual IP of the Kubernetes API, which is gone when etcd is down";
+                verdict.problem(target, Problem::warn(Reason::EndpointIsVip, expected, observed).permanent());
+            }
+            Ok(_) => match cut_off(cluster, endpoint) {
+                Some(problem) => verdict.problem(target, problem),
+                None => verdict.ok(target),
+            },
+        }
+    }
+    verdict
+}
+
+/// The endpoint does not get through to nodes that answer through another one.
+fn cut_off(cluster: &Assessment<'_>, endpoint: &Endpoint) -> Option<Problem> {
+    let is_it = |contact: &Contact| contact.not_through.contains(&endpoint.address);
+    let lost: Vec<&str> = cluster
+        .nodes
+        .iter()
+        .filter(|node| !node.out_of_scope && node.talos.contact.as_ref().is_ok_and(is_it))
+        .map(|node| node.name.as_str())
+        .collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let observed = format!("not to {}, which answered through another endpoint", lost.join(", "));
+    let problem = Problem::warn(Reason::EndpointCutOff, "gets through to every node", observed)
+        .hint(Hint::likely("port 50000 is filtered between them, or the network is parted"));
+    Some(problem)
+}
+
+fn is_worker(endpoint: &Endpoint) -> bool {
+    endpoint.role == Ok(Some(Role::Worker))
+}
+
+/// The nodes that are seen not to answer, behind whatever endpoint works.
+fn lost_nodes<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Node> {
+    let judged =
+        |node: &&Node| !node.out_of_scope && passed_over(cluster, node).is_none() && !cluster.machine(node).is_foreign;
+    cluster.nodes.iter().filter(|node| is_seen_lost(node)).filter(judged).collect()
+}
+
+fn is_at(node: &Node, endpoint: &str) -> bool {
+    let host = host(endpoint);
+    node.address == host || node.addresses.iter().any(|address| address == host)
+}
+
+/// A provisioning run passes through maintenance mode and its self-signed certificate, so an unknown CA is final only when
+/// every endpoint has shown it before, too.
+fn dead_endpoint(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Gap) -> Problem {
+    let host = host(address);
+    let problem = likely_cause(cluster, talos, address, gap);
+    match gap.kind {
+        // This one has no certificate yet that anybody would verify.
+        GapKind::Maintenance => problem.hint(Hint::run("talosctl -n {} get machinestatus --insecure", [host])),
+        // Nobody was asked, so asking shows nothing of it.
+        GapKind::NotAsked => problem,
+        _ => {
+            let endpoint = if address.ends_with(":50000") { host } else { address };
+            problem.hint(Hint::run("{talosctl} -e {} -n {} version", [endpoint, host]))
+        }
+    }
+}
+
+fn likely_cause(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Gap) -> Problem {
+    let problem = gaps::talos(gap, "answers on the Talos API");
+    let is_unknown_ca = |endpoint: &Endpoint| endpoint.version.as_ref().is_err_and(|it| it.kind == GapKind::UnknownCa);
+    let everywhere = talos.endpoints.iter().all(is_unknown_ca);
+    match gap.kind {
+        GapKind::UnknownCa if everywhere && cluster.memory.unknown_ca_rounds >= 2 => problem
+            .permanent()
+            .hint(Hint::likely("the talosconfig belongs to another cluster, or secrets were regenerated")),
+        GapKind::UnknownCa => problem
+            .hint(Hint::likely("the machine is in maintenance mode, or the talosconfig belongs to another cluster")),
+        GapKind::ClientCertificateRefused | GapKind::NotAsked if has_unusable_certificate(cluster, talos) => {
+            problem.explained_by(CheckId::TalosCredentials)
+        }
+        // A machine that boots with a wrong clock refuses what it will accept once its time is synchronised.
+        GapKind::ClientCertificateRefused => Problem { waiting_helps: cluster.memory.rounds < 2, ..problem }
+            .hint(Hint::likely("the talosconfig belongs to another cluster, or the machine's clock is wrong")),
+        kind => match likely(kind, address) {
+            Some(text) => problem.hint(Hint::likely(text)),
+            None => problem,
+        },
+    }
+}
+
+/// What usually lies behind an endpoint that is dead in this way.
+fn likely(kind: GapKind, address: &str) -> Option<String> {
+    let port = address.rsplit_once(':').map_or("50000", |(_, port)| port);
+    let host = host(address);
+    Some(match kind {
+        GapKind::ConnectionRefused => "nothing listens there: apid is not up, or the address is wrong".to_owned(),
+        GapKind::ConnectTimedOut => format!("a firewall drops packets to port {port}, or the machine is down"),
+        GapKind::NoRoute => "the machine is down, or this one has no way into its network".to_owned(),
+        GapKind::TimedOut => {
+            "it accepts connections and says nothing: its apid hangs, or it is out of memory".to_owned()
+        }
+        GapKind::NameNotFound => format!("`{host}` is misspelt, or the DNS of this machine does not know it"),
+        GapKind::NameNotInCertificate => format!("`{host}` is missing from `machine.certSANs`"),
+        GapKind::PeerCertificateExpired => "a clock is wrong, the machine's or this one's".to_owned(),
+        GapKind::Maintenance => "the machine has no configuration: never applied, or wiped".to_owned(),
+        GapKind::Broken => {
+            format!("something else than Talos answers at port {port}, or a firewall cuts the connection")
+        }
+        _ => return None,
+    })
+}
+
+fn has_unusable_certificate(cluster: &Assessment<'_>, talos: &Talos) -> bool {
+    let certificate = talos.credentials.as_ref().ok().and_then(|credentials| credentials.certificate.as_ref());
+    certificate.is_none_or(|certificate| is_unusable(certificate, cluster.taken))
+}
+
+fn reachable(cluster: &Assessment<'_>) -> Verdict {
+    let way = cluster.talos.iter().flat_map(|talos| &talos.endpoints).find(|endpoint| endpoint.version.is_ok());
+    let from = way.map_or("the endpoint", |endpoint| host(&endpoint.address));
+    each_node(cluster, |node, verdict| {
+        let target = node.target();
+        match &node.talos.contact {
+            Ok(contact) => match &contact.answered_by_other {
+                None => match &node.talos.nodename {
+                    // Who does not say what it is called may be anybody.
+                    Err(gap) if node.name != node.address => {
+                        let problem = gaps::talos(gap, format!("an answer that is `{}`'s own", node.name));
+                        verdict.problem(target, problem);
+                    }
+                    // Before Talos 1.14, every machine has one.
+                    Ok(None)
+                        if node.sources.kubernetes || (node.name != node.address && is_older(node, (1, 14, 0))) =>
+                    {
+                        let expected = format!("an answer that is `{}`'s own", node.name);
+                        verdict.push(target, says_nothing(&expected, "it has no node name"));
+                    }
+                    _ => verdict.pass(target.clone(), format!("Node {target}: connected")),
+                },
+                Some(other) => verdict.problem(target, answered_by_other(cluster, node, other)),
+            },
+            Err(gap) if gap.kind == GapKind::NoForwarding => {
+                verdict.problem(target, gaps::talos(gap, "answers on the Talos API").unseen());
+            }
+            Err(gap) => verdict.problem(target, unreachable(cluster, node, from, gap)),
+        }
+    })
+}
+
+fn answered_by_other(cluster: &Assessment<'_>, node: &Node, other: &str) -> Problem {
+    let problem = Problem::fail(
+        Reason::AnsweredByOtherNode,
+        format!("`{}` answers", node.name),
+        format!("`{other}` answered at {}", node.address),
+    );
+    if cluster.machine(node).is_stale_node_object {
+        return problem.explained_by(CheckId::TalosNodesExpected);
+    }
+    problem.hint(Hint::likely(
+        "the address is a virtual IP or was given to another machine, or the machine has another host name by now",
+    ))
+}
+
+/// The node is an endpoint itself, and there it took the connection and then said nothing. Through another endpoint a frozen
+/// node and a cut cable look the same.
+fn connects(cluster: &Assessment<'_>, node: &Node) -> bool {
+    let hangs = |endpoint: &Endpoint| endpoint.version.as_ref().is_err_and(|gap| gap.kind == GapKind::TimedOut);
+    let mut endpoints = cluster.talos.iter().flat_map(|talos| &talos.endpoints);
+    endpoints.any(|endpoint| hangs(endpoint) && node.addresses.iter().any(|address| address == host(&endpoint.address)))
+}
+
+/// The endpoint works, so its word that it does not get through, and silence, are the node's: that is seen, and wrong. Whatever
+/// says nothing of the node (a role, an answer that cannot be read, the loss of the endpoint itself) stays undetermined.
+fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> Problem {
+    let expected = "answers on the Talos API";
+    let fail = |reason| Problem::fail(reason, expected, gap.text.as_str());
+    let address = node.address.as_str();
+    let problem = match gap.kind {
+        GapKind::NodeUnreachable if gap.is_refused_certificate() => {
+            fail(Reason::NodeUnreachable).hint(Hint::likely(
+                "the machine runs, and its certificate is not accepted: it belongs to another cluster, or its certificate was \
+                 not renewed",
+            ))
+        }
+        GapKind::NodeUnreachable => fail(Reason::NodeUnreachable).hint(Hint::likely(format!(
+            "the machine is down, or port 50000 is filtered between {from} and it; look at the machine's console"
+        ))),
+        // The way to the endpoint broke off while the node was being asked.
+        kind if is_no_connection(kind) => {
+            let problem = gaps::talos(gap, expected);
+            Problem { observed: format!("the connection to the endpoint was lost: {}", gap.text), ..problem }
+        }
+        GapKind::TimedOut if connects(cluster, node) => fail(Reason::NodeFrozen).hint(Hint::likely(
+            "it accepts connections and says nothing: its machined hangs, or it is out of memory or disk",
+        )),
+        GapKind::TimedOut => fail(Reason::NodeUnreachable).hint(Hint::likely(format!(
+            "the machine hangs or is cut off, or packets to port 50000 vanish between {from} and it; look at the machine's \
+             console"
+        ))),
+        GapKind::NotAsked if node.addresses.is_empty() => fail(Reason::NoAnswer)
+            .hint(Hint::likely("it has registered without an address: all that it has are of pod and service networks")),
+        GapKind::Maintenance => fail(Reason::MaintenanceMode)
+            .hint(Hint::likely("the machine has no configuration: never applied, or wiped"))
+            .hint(Hint::run("talosctl -n {} get machinestatus --insecure", [address])),
+        _ => gaps::talos(gap, expected),
+    };
+    // Since when: what talosctl says was just seen.
+    let since = problem.reason == Reason::NodeUnreachable && node.sources.kubernetes;
+    let object = cluster.object(node).filter(|_| since);
+    let problem = match object {
+        Some(object) => problem.hint(Hint::run("{kubectl} describe node {}", [object.name.as_str()])),
+        None => problem,
+    };
+    let problem = problem.hint(Hint::run("{talosctl} -n {} version", [address]));
+    let sources = node.sources;
+    if cluster.machine(node).is_stale_node_object {
+        problem.explained_by(CheckId::TalosNodesExpected)
+    } else if sources.etcd && !(sources.discovery || sources.kubernetes || sources.flags || sources.talosconfig) {
+        problem.explained_by(CheckId::EtcdMembersNodes)
+    } else {
+        problem
+    }
+}

@@ -1,0 +1,80 @@
+//! The talosconfig's client certificate, judged without asking anybody.
+
+use crate::assess::{Assessment, ends_soon};
+use crate::checks::Check;
+use crate::checks::gaps::{self, ENOUGH, NO_TALOS, certificate_problems};
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::GapKind;
+
+pub(in crate::checks) const CREDENTIALS: Check = Check {
+    id: CheckId::TalosCredentials,
+    stage: Stage::Connectivity,
+    summary: "the talosconfig's client certificate can be used until the run ends",
+    explain: "Reads the client certificate of the talosconfig's context: its dates, whether it is made for client \
+authentication, and whether the private key belongs to it. Nothing is sent for this.\n\n\
+Talos issues client certificates for a year by default, and nothing renews them: the most common reason for a gate that \
+worked for months and then sees no node at all. Certificates of very old clusters lack the extended key usage `clientAuth`, \
+which servers from Talos 1.12 on refuse. A certificate that is not valid yet usually means that this machine's clock is \
+wrong.\n\n\
+It warns when less than 30 days, or less than a tenth of the lifetime if that is shorter, is left of the certificate or of the CA \
+that the servers are verified with. A new talosconfig is made \
+with an administrator's: `talosctl config new --roles os:reader --crt-ttl 8760h ci.yaml`; without one, from the secrets of \
+the cluster: `talosctl gen config --with-secrets secrets.yaml --output-types talosconfig`.",
+    severity: Severity::Fail,
+    requires: &[],
+    after: &[],
+    facts: &[Fact::TalosNodes],
+    judge: credentials,
+};
+
+fn credentials(cluster: &Assessment<'_>) -> Verdict {
+    let Some(talos) = &cluster.talos else { return Verdict::skipped(NO_TALOS) };
+    let credentials = match &talos.credentials {
+        Ok(credentials) => credentials,
+        Err(gap) => {
+            let expected = "a usable talosconfig";
+            let failed = |reason| Problem::fail(reason, expected, gap.text.as_str()).permanent();
+            let problem = match gap.kind {
+                GapKind::Malformed => failed(Reason::ConfigUnreadable),
+                GapKind::ContextUnknown => failed(Reason::ContextUnknown),
+                _ => gaps::talos(gap, expected),
+            };
+            return one(Target::new(Kind::Credentials, "talosconfig"), problem);
+        }
+    };
+    let target = Target::new(Kind::Credentials, credentials.source.as_str()).with_id(credentials.context.as_str());
+    let Some(certificate) = &credentials.certificate else {
+        let observed = format!("context `{}` has none", credentials.context);
+        return one(target, Problem::fail(Reason::ConfigUnreadable, "a client certificate", observed).permanent());
+    };
+    let problems = certificate_problems(cluster, certificate);
+    let ending = credentials.ca.as_ref().filter(|ca| ends_soon(ca.not_before, ca.not_after, cluster.taken));
+    // Whoever accepts this certificate can make another.
+    let by = cluster.control_planes().find(|node| node.talos.contact.is_ok()).map(|node| node.address.as_str());
+    let mut verdict = Verdict::default();
+    if let Some(ca) = ending {
+        let observed = format!("the CA expires on {}", ca.not_after);
+        let problem = Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).permanent();
+        let rotate = by.map(|it| Hint::run("{talosctl} -n {} rotate-ca --kubernetes=false --dry-run", [it]));
+        verdict.problem(target.clone(), with(problem, rotate));
+    }
+    if problems.is_empty() && ending.is_none() {
+        verdict.ok(target.clone());
+    }
+    for problem in problems {
+        let command = "{talosctl} -n {} config new --roles os:reader --crt-ttl 8760h {}";
+        let renew = by.map(|address| Hint::remedy(command, [address, "ci.yaml"]));
+        verdict.problem(target.clone(), with(problem, renew));
+    }
+    verdict
+}
+
+fn with(problem: Problem, hint: Option<Hint>) -> Problem {
+    hint.into_iter().fold(problem, Problem::hint)
+}
+
+fn one(target: Target, problem: Problem) -> Verdict {
+    let mut verdict = Verdict::default();
+    verdict.push(target, Outcome::Problem(problem));
+    verdict
+}

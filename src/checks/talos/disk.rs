@@ -1,0 +1,136 @@
+//! Stage 2: is each machine's disk large enough, not full, and are its volumes there?
+
+use super::{CONTAINER, MIB};
+use crate::assess::{Assessment, is_container, is_older};
+use crate::checks::Check;
+use crate::checks::gaps::{self, says_nothing, talos_contact};
+use crate::checks::scope::each_node;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::snapshot::{GapKind, Mount, Node, Volume};
+
+pub(in crate::checks) const DISK: Check = Check {
+    id: CheckId::TalosNodesDisk,
+    stage: Stage::Readiness,
+    summary: "every machine's disk is large enough and not full, and no volume has failed",
+    explain: "Three questions. Has a volume failed? Talos names those that it could not find, make, unlock or grow, user volumes \
+among them. Is the disk large enough? Talos asks for 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, mounted at \
+`/var`. And is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd keeps its data \
+there, too.\n\n\
+Talos before 1.8 does not tell its volumes; the size of `/var` is judged in their place. In container mode the disks are the \
+host's. A machine that does not tell the size or the mounts is passed over in that respect: one file system that hangs, for \
+example on a network share that is gone, keeps Talos from telling any.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::Volumes],
+    judge: disk,
+};
+
+/// What Talos asks for of the partition EPHEMERAL: 6 GiB less all other partitions of the newest layout.
+const LEAST_EPHEMERAL: u64 = 3932 * MIB;
+/// What Talos asked for of the whole disk before it knew volumes, and what it took the other partitions to need.
+const LEAST_DISK: u64 = 6144 * MIB;
+const OTHER_PARTITIONS: u64 = 1400 * MIB;
+
+const PHASES: [&str; 8] = ["waiting", "failed", "missing", "located", "provisioned", "prepared", "ready", "closed"];
+
+fn disk(cluster: &Assessment<'_>) -> Verdict {
+    each_node(cluster, |node, verdict| {
+        let target = node.target();
+        match of_node(cluster, node) {
+            Ok(Judged { problems, .. }) if !problems.is_empty() => {
+                for problem in problems {
+                    verdict.problem(target.clone(), problem);
+                }
+            }
+            Ok(Judged { unknown: Some(why), .. }) => verdict.skip(target, why),
+            Ok(_) => verdict.ok(target),
+            Err(outcome) => verdict.push(target, outcome),
+        }
+    })
+}
+
+#[derive(Default)]
+struct Judged {
+    problems: Vec<Problem>,
+    /// What could not be judged, and need not be.
+    unknown: Option<String>,
+}
+
+impl Judged {
+    fn unknown(&mut self, why: impl Into<String>) {
+        self.unknown.get_or_insert(why.into());
+    }
+}
+
+fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
+    talos_contact(cluster, node)?;
+    let mut judged = Judged::default();
+    let volumes = match &node.talos.volumes {
+        Ok(volumes) => Some(volumes.as_slice()),
+        Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 8, 0)) => None,
+        Err(gap) => return Err(Outcome::Problem(gaps::talos(gap, "the volumes of the machine"))),
+    };
+    if volumes.is_some_and(<[Volume]>::is_empty) {
+        return Err(says_nothing("the volumes of the machine", "an empty list"));
+    }
+    judged.problems.extend(volumes.into_iter().flatten().filter_map(|volume| failed(node, volume)));
+    if is_container(node) {
+        judged.unknown(CONTAINER);
+        return Ok(judged);
+    }
+    if let Some(volumes) = volumes {
+        let ephemeral = volumes.iter().find(|volume| volume.id == "EPHEMERAL");
+        let ephemeral =
+            ephemeral.ok_or_else(|| says_nothing("the volume EPHEMERAL", "the machine does not list it"))?;
+        match ephemeral.size {
+            Some(size) if size < LEAST_EPHEMERAL => judged.problems.push(too_small(node, size, LEAST_EPHEMERAL)),
+            Some(_) => {}
+            None => judged.unknown(format!("the size of EPHEMERAL is not told, which is {}", ephemeral.phase)),
+        }
+    }
+    match &node.talos.mounts {
+        Err(gap) => judged.unknown(format!("its mounts are not told: {}", gap.text)),
+        Ok(mounts) => match mounts.iter().find(|mount| mount.path == "/var" && mount.size > 0) {
+            Some(var) => judged.problems.extend(var_problems(node, var, volumes.is_some())),
+            None => judged.unknown("the size of /var is not told"),
+        },
+    }
+    Ok(judged)
+}
+
+fn failed(node: &Node, volume: &Volume) -> Option<Problem> {
+    let phase = volume.phase.as_str();
+    let problem = match phase {
+        "failed" => {
+            let message = if volume.error.is_empty() { "no reason is given" } else { &volume.error };
+            Problem::fail(Reason::VolumeFailed, "no failed volume", format!("{}: {message}", volume.id))
+        }
+        _ if PHASES.contains(&phase) => return None,
+        _ => {
+            let observed = format!("{}: phase `{phase}`", volume.id);
+            Problem::error(Reason::UnreadableAnswer, "volumes in a phase that is known", observed)
+        }
+    };
+    Some(problem.hint(Hint::run("{talosctl} -n {} get volumestatus", [node.address.as_str()])))
+}
+
+fn too_small(node: &Node, size: u64, least: u64) -> Problem {
+    let expected = format!("at least {} MiB for /var", least / MIB);
+    Problem::fail(Reason::DiskTooSmall, expected, format!("{} MiB", size / MIB))
+        .hint(Hint::run("{talosctl} -n {} mounts", [node.address.as_str()]))
+}
+
+fn var_problems(node: &Node, var: &Mount, size_is_known: bool) -> Vec<Problem> {
+    let least = LEAST_DISK - OTHER_PARTITIONS;
+    if !size_is_known && var.size < least {
+        return vec![too_small(node, var.size, least)];
+    }
+    if var.available >= var.size / 10 {
+        return Vec::new();
+    }
+    let observed = format!("{} of {} MiB free", var.available / MIB, var.size / MIB);
+    let problem = Problem::warn(Reason::DiskNearlyFull, "a tenth of /var free", observed)
+        .hint(Hint::run("{talosctl} -n {} usage -H --depth 2 /var", [node.address.as_str()]));
+    vec![problem]
+}

@@ -1,0 +1,199 @@
+//! Stage 2: the network and the memory of each machine, and what it has diagnosed itself.
+
+use super::{CONTAINER, MIB};
+use crate::assess::{Assessment, is_container, is_older};
+use crate::checks::Check;
+use crate::checks::gaps::{self, says_nothing, talos_contact, talos_fact};
+use crate::checks::scope::each_node;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
+use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Node};
+
+pub(in crate::checks) const NETWORK: Check = Check {
+    id: CheckId::TalosNodesNetwork,
+    stage: Stage::Readiness,
+    summary: "every machine has an address, a way out, a host name and its files",
+    explain: "Reads what each machine says of its network: whether it has an address; whether there is a way out (a default \
+route or, if probes are configured, their success); whether it has a host name; whether `/etc/hosts` and `/etc/resolv.conf` \
+are written. Services wait for these, so that a machine without one of them does not finish booting, and one that loses them \
+later goes on for a while as if nothing had happened.\n\n\
+Where KubeSpan is on, each control plane says which of its peers it reaches. One that is down is a warning: the two machines, and \
+the pods on them, reach each other in other ways or not at all. Pairs of workers are not looked at.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::NetworkStatus, Fact::KubeSpan],
+    judge: network,
+};
+
+pub(in crate::checks) const MEMORY: Check = Check {
+    id: CheckId::TalosNodesMemory,
+    stage: Stage::Readiness,
+    summary: "every machine has the memory that Talos asks for in its role",
+    explain: "Compares the memory of each machine with the minimum of Talos: 1698 MiB for a control plane (1898 MiB before Talos \
+1.8), 874 MiB for a worker; that is 2 GiB and 1 GiB less what firmware and kernel keep for themselves. Below it, the kernel \
+ends processes under load, and etcd is a likely victim.\n\n\
+In container mode the memory is the host's, and the machine is passed over.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::Memory],
+    judge: memory,
+};
+
+pub(in crate::checks) const DIAGNOSTICS: Check = Check {
+    id: CheckId::TalosNodesDiagnostics,
+    stage: Stage::Readiness,
+    summary: "no machine has diagnosed a problem of its own",
+    explain: "Talos looks at itself once a minute and keeps a diagnostic for each problem that lasts: `kubelet-csr` when \
+certificates for kubelets wait for approval (then `kubectl logs` and `exec` fail), `address-overlap` when the machine's own \
+addresses lie in the networks of pods or services. Each is a warning, with its details. `talosctl -n NODE get diagnostics` \
+lists them, and talos.dev/diagnostic/ID explains each.\n\n\
+Talos before 1.8 has no diagnostics, and such machines are passed over.",
+    severity: Severity::Warn,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::Diagnostics],
+    judge: diagnostics,
+};
+
+fn network(cluster: &Assessment<'_>) -> Verdict {
+    let expected = "the state of the machine's network";
+    each_node(cluster, |node, verdict| {
+        let target = node.target();
+        let outcome = match talos_fact(cluster, node, |talos| &talos.network_status, expected) {
+            Ok(Some(status)) => network_of(node, *status),
+            Ok(None) => says_nothing(expected, "the machine has no NetworkStatus"),
+            Err(outcome) => outcome,
+        };
+        let peers = if outcome.is_unseen() { None } else { peers_of(cluster, node) };
+        match (outcome, peers) {
+            (Outcome::Pass(_), Some(problem)) => verdict.problem(target, problem),
+            (outcome, peers) => {
+                verdict.push(target.clone(), outcome);
+                if let Some(problem) = peers {
+                    verdict.problem(target, problem);
+                }
+            }
+        }
+    })
+}
+
+/// What is wrong with this control plane's way to its peers.
+fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
+    if node.role != Role::ControlPlane {
+        return None;
+    }
+    let expected = "KubeSpan reaches every peer";
+    let peers = match &node.talos.kube_span_peers {
+        Ok(peers) => peers,
+        // Of what only warns.
+        Err(gap) if gap.kind == GapKind::Forbidden => return None,
+        Err(gap) => return Some(gaps::talos(gap, expected)),
+    };
+    // A machine that is gone, or that does not answer, is told as such.
+    let is_well = |name: &str| cluster.node(name).is_none_or(|peer| peer.talos.contact.is_ok());
+    let down = || peers.iter().filter(|peer| peer.state == "down");
+    let names: Vec<&str> = down().map(|peer| peer.name.as_str()).collect();
+    if let Some(odd) = peers.iter().find(|peer| !matches!(&*peer.state, "up" | "down" | "unknown")) {
+        let observed = format!("{} is `{}`", odd.name, odd.state);
+        return Some(Problem::error(Reason::UnreadableAnswer, expected, observed));
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let problem = Problem::warn(Reason::KubespanPeerDown, expected, format!("down: {}", names.join(", ")))
+        .hint(Hint::run("{talosctl} -n {} get kubespanpeerstatuses", [node.address.as_str()]));
+    Some(if names.iter().any(|name| is_well(name)) {
+        problem
+    } else {
+        problem.explained_by(CheckId::TalosNodesReachable)
+    })
+}
+
+fn network_of(node: &Node, status: NetworkStatus) -> Outcome {
+    let parts = [
+        (status.address_ready, "address"),
+        (status.connectivity_ready, "connectivity"),
+        (status.hostname_ready, "hostname"),
+        (status.etc_files_ready, "etcFiles"),
+    ];
+    let missing: Vec<&str> = parts.into_iter().filter(|(ready, _)| !ready).map(|(_, part)| part).collect();
+    if missing.is_empty() {
+        return Outcome::Pass(None);
+    }
+    let observed = format!("not ready: {}", missing.join(", "));
+    let expected = "address, connectivity, hostname and etcFiles ready";
+    let problem = Problem::fail(Reason::NetworkNotReady, expected, observed);
+    let problem = match missing.as_slice() {
+        ["connectivity"] => problem.hint(Hint::likely("there is no default route, or a configured probe fails")),
+        _ => problem,
+    };
+    Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} get networkstatus -o yaml", [node.address.as_str()])))
+}
+
+fn memory(cluster: &Assessment<'_>) -> Verdict {
+    each_node(cluster, |node, verdict| verdict.push(node.target(), memory_of(cluster, node)))
+}
+
+fn memory_of(cluster: &Assessment<'_>, node: &Node) -> Outcome {
+    if is_container(node) {
+        return Outcome::Skip(CONTAINER.to_owned());
+    }
+    let expected = "the size of the machine's memory";
+    let size = match talos_fact(cluster, node, |talos| &talos.memory, expected) {
+        Ok(0) => return says_nothing(expected, "0 bytes"),
+        Ok(size) => *size,
+        Err(outcome) => return outcome,
+    };
+    let least = MIB
+        * match node.role {
+            Role::ControlPlane if is_older(node, (1, 8, 0)) => 1898,
+            Role::ControlPlane => 1698,
+            Role::Worker => 874,
+            Role::Unknown => {
+                let expected = "a role, because the memory that is needed depends on it";
+                return says_nothing(expected, "no source tells the node's role");
+            }
+        };
+    if size >= least {
+        return Outcome::Pass(None);
+    }
+    let (expected, observed) = (format!("at least {} MiB", least / MIB), format!("{} MiB", size / MIB));
+    let problem = Problem::fail(Reason::MemoryTooSmall, expected, observed);
+    Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} memory", [node.address.as_str()])))
+}
+
+fn diagnostics(cluster: &Assessment<'_>) -> Verdict {
+    each_node(cluster, |node, verdict| {
+        let target = node.target();
+        let found = match talos_contact(cluster, node) {
+            Ok(_) => &node.talos.diagnostics,
+            Err(outcome) => return verdict.push(target, outcome),
+        };
+        match found {
+            Ok(found) if found.is_empty() => verdict.ok(target),
+            Ok(found) => found.iter().for_each(|it| verdict.problem(target.clone(), diagnosed(node, it))),
+            Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 8, 0)) => {
+                verdict.skip(target, "this version of Talos has no diagnostics");
+            }
+            // What only warns is no reason to stop somebody whose role does not tell it.
+            Err(gap) if gap.kind == GapKind::Forbidden => {
+                verdict.skip(target, format!("the role does not allow it: {}", gap.text));
+            }
+            Err(gap) => verdict.problem(target, gaps::talos(gap, "the machine's diagnostics")),
+        }
+    })
+}
+
+fn diagnosed(node: &Node, found: &Diagnostic) -> Problem {
+    let mut observed = format!("{}: {}", found.id, found.message);
+    if !found.details.is_empty() {
+        observed = format!("{observed} ({})", found.details.join("; "));
+    }
+    let problem = Problem::warn(Reason::Diagnostic, "no diagnostic", observed)
+        .hint(Hint::run("{talosctl} -n {} get diagnostics -o yaml", [node.address.as_str()]));
+    match found.id.as_str() {
+        "kubelet-csr" => problem.hint(Hint::run("{kubectl} get csr", [])),
+        _ => problem,
+    }
+}

@@ -1,0 +1,113 @@
+//! Are the nodes that were found the nodes there should be?
+
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::checks::gaps::{self, talos_way};
+use crate::checks::scope::{OFF_OR_GONE, no_control_plane};
+use crate::checks::stated;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
+use crate::snapshot::Node;
+
+pub(in crate::checks) const EXPECTED: Check = Check {
+    id: CheckId::TalosNodesExpected,
+    stage: Stage::Connectivity,
+    summary: "the nodes are those that were asked for, and the sources agree on them",
+    explain: "A health check of the wrong set of nodes is worth nothing: a node that nobody lists fails no check. So the nodes \
+are taken from every source (Talos discovery, Kubernetes, etcd, the talosconfig, and the flags `--control-plane-nodes` and \
+`--worker-nodes`) and compared with each other and with what was asked for.\n\n\
+Nodes given by flags are the population; each must be there in its role, and any other node is a warning. \
+`--expect-control-planes` and `--expect-workers` demand exact numbers. A Node object whose machine neither discovery nor the \
+Talos API knows is stale: delete it with `kubectl delete node`. A member that discovery alone still lists, while Kubernetes \
+and etcd do not know it and it does not answer, expires within 30 minutes and is a warning.\n\n\
+`single-source` warns that only one source named the nodes, so that a missing one could not be noticed. Turn discovery on, \
+give Kubernetes credentials, or state the numbers.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosCredentials, CheckId::TalosEndpoints],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EtcdMembership],
+    judge: expected,
+};
+
+fn expected(cluster: &Assessment<'_>) -> Verdict {
+    if let Err(outcome) = talos_way(cluster) {
+        return Verdict::whole(outcome);
+    }
+    let mut verdict = Verdict::default();
+    if !cluster.nodes.iter().any(|node| node.role == Role::ControlPlane && !node.leaving) {
+        verdict.problem(Target::cluster(), no_control_plane());
+    }
+    stated::differences(cluster, &mut verdict);
+    sources(cluster, &mut verdict);
+    for node in &cluster.nodes {
+        if let Some(outcome) = odd_node(cluster, node) {
+            verdict.push(node.target(), outcome);
+        }
+    }
+    if verdict.problems().next().is_none() {
+        verdict.ok(Target::cluster());
+    }
+    verdict
+}
+
+/// With a single source nobody would notice a missing node. What the user states is a source of its own.
+fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
+    if let Some(Err(gap)) = cluster.talos.as_ref().map(|talos| &talos.discovery) {
+        verdict.problem(Target::cluster(), gaps::talos(gap, "the members that discovery lists"));
+        return;
+    }
+    if cluster.is_stated() {
+        return;
+    }
+    let names_some = |tells: fn(&Node) -> bool| cluster.nodes.iter().any(tells);
+    let discovery = names_some(|node| node.sources.discovery);
+    let kubernetes = names_some(|node| node.sources.kubernetes);
+    let etcd = names_some(|node| node.sources.etcd);
+    // etcd and the talosconfig know no workers, so they can confirm another source and not replace it.
+    if !((discovery && kubernetes) || ((discovery || kubernetes) && etcd)) {
+        let seen = match (discovery, kubernetes) {
+            (true, _) => "only discovery names the nodes; neither Kubernetes nor etcd confirms them",
+            (_, true) => "only Kubernetes names the nodes; neither discovery nor etcd confirms them",
+            _ if etcd => "only etcd names nodes, and it knows no workers",
+            _ => "only the talosconfig names nodes; neither discovery nor Kubernetes names any",
+        };
+        let problem = Problem::warn(Reason::SingleSource, "two sources that tell which nodes there are", seen);
+        let hint = Hint::likely("state the numbers with `--expect-control-planes` and `--expect-workers`");
+        verdict.problem(Target::cluster(), problem.hint(hint));
+    }
+}
+
+/// What is odd about one node, if anything.
+fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    if node.leaving {
+        return Some(Outcome::Skip("the node is being removed".to_owned()));
+    }
+    if cluster.machine(node).is_foreign {
+        return Some(Outcome::Skip("not a Talos machine".to_owned()));
+    }
+    let problem = if cluster.is_outside_flags(node) {
+        let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
+        Problem::warn(Reason::NodeUnexpected, expected, "not among `--control-plane-nodes` and `--worker-nodes`")
+    } else if cluster.machine(node).is_stale_discovery_member {
+        let observed = "neither Kubernetes nor etcd knows it, and it does not answer";
+        Problem::warn(Reason::StaleDiscoveryMember, "discovery lists living nodes", observed)
+            .hint(Hint::likely("the machine was removed; discovery forgets it within 30 minutes"))
+    } else if cluster.machine(node).is_stale_node_object {
+        let other = node.talos.contact.as_ref().ok().and_then(|contact| contact.answered_by_other.as_ref());
+        let observed = other.map_or_else(
+            || "discovery does not know it, and it does not answer".to_owned(),
+            |other| format!("discovery does not know it, and at its address is `{other}`"),
+        );
+        Problem::fail(Reason::StaleNodeObject, "Kubernetes lists living nodes", observed)
+            .hint(Hint::likely(OFF_OR_GONE))
+            .hint(Hint::run("{kubectl} describe node {}", [node.name.as_str()]))
+    } else if cluster.discovery_is_on() && node.talos.contact.is_ok() && !node.sources.discovery {
+        Problem::warn(
+            Reason::NodeUnexpected,
+            "discovery lists every node",
+            "it answers, and discovery does not list it",
+        )
+    } else {
+        return None;
+    };
+    Some(Outcome::Problem(problem))
+}

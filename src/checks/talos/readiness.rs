@@ -1,0 +1,353 @@
+//! Stage 2: has each machine booted, is it ready, and do its services run?
+
+use crate::assess::servers::endpoint_is_down;
+use crate::assess::{Assessment, is_older};
+use crate::checks::Check;
+use crate::checks::gaps::{self, says_nothing, stopped_by, talos_contact, talos_fact, talos_service, unseen};
+use crate::checks::scope::each_node;
+use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
+use crate::snapshot::{GapKind, MachineStatus, Node, Service, UnmetCondition};
+use crate::text::version;
+
+pub(in crate::checks) const BOOTED: Check = Check {
+    id: CheckId::TalosNodesBooted,
+    stage: Stage::Readiness,
+    summary: "every machine is in stage running",
+    explain: "Reads the stage that each machine reports: booting, installing, maintenance, running, rebooting, shutting down, \
+resetting or upgrading. Only running is a state to rest in; the others are on the way to something, and waiting usually helps.\n\n\
+A machine that stays in booting is held up by a service: one that is neither running and healthy, nor finished, nor skipped. \
+Those are named with their last event. Extension services are a common cause: they wait for a device or a file that this \
+machine does not have. A machine that has not finished booting after 70 minutes reboots itself and starts over.\n\n\
+A machine that is seen to reboot twice while one run waits is a warning: an upgrade needs one reboot.\n\n\
+`talosctl -n NODE services` and `talosctl -n NODE dmesg` tell more.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::MachineStatus, Fact::Services],
+    judge: booted,
+};
+
+pub(in crate::checks) const READY: Check = Check {
+    id: CheckId::TalosNodesReady,
+    stage: Stage::Readiness,
+    summary: "every machine says of itself that it is ready",
+    explain: "Reads the readiness that each machine in stage running reports, and the conditions that it finds unmet: time, \
+network, services, staticPods, nodeReady. In other stages a machine says `ready` without looking at any condition, so those \
+are left to `talos.nodes.booted`.\n\n\
+An unmet condition often repeats what another check has found in more detail; then that check is named as the cause.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesBooted],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::MachineStatus],
+    judge: ready,
+};
+
+pub(in crate::checks) const SERVICES: Check = Check {
+    id: CheckId::TalosNodesServices,
+    stage: Stage::Readiness,
+    summary: "every Talos service that a machine needs is running and healthy",
+    explain: "Reads each machine's list of services. machined, apid, containerd and cri have to be there, running and healthy on \
+every machine, trustd on control planes. etcd and the kubelet have checks of their own: `etcd.service` and \
+`talos.nodes.kubelet`.\n\n\
+Any other service may also have finished or been skipped, or have no health check. Extension services (`ext-…`) count too: \
+one that fails is invisible in the machine's own readiness, and holds up the next boot.\n\n\
+The last event and the message of the health check are shown; `talosctl -n NODE service ID` and `talosctl -n NODE logs ID` \
+have the history.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::MachineStatus],
+    judge: services,
+};
+
+pub(in crate::checks) const KUBELET: Check = Check {
+    id: CheckId::TalosNodesKubelet,
+    stage: Stage::Readiness,
+    summary: "the kubelet is running and healthy on every node, workers too",
+    explain: "Reads the service `kubelet` of every machine that runs Kubernetes. Talos asks the kubelet for its health every few \
+seconds, so a crash shows here long before Kubernetes marks the node NotReady, which takes about 50 seconds.\n\n\
+A kubelet that alternates between Running and Waiting crashes again and again: `talosctl -n NODE logs kubelet` has the \
+reason. One that stays in Preparing usually cannot pull its image; one in Waiting names what it waits for, such as time \
+synchronisation.\n\n\
+A machine on which no kubelet is configured is passed over.\n\n\
+The kubelet's way to the API servers is KubePrism, unless it is switched off: a balancer on every machine. One that reaches no API \
+server is a warning, for the kubelet works on for a while, and its node turns NotReady within a minute.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::Services, Fact::KubePrism],
+    judge: kubelet,
+};
+
+const STAGES: [&str; 8] =
+    ["booting", "installing", "maintenance", "running", "rebooting", "shutting down", "resetting", "upgrading"];
+
+fn machine_status<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<&'a MachineStatus, Outcome> {
+    let expected = "the stage of the machine";
+    let status = talos_fact(cluster, node, |talos| &talos.machine_status, expected)?;
+    let status = status.as_ref().ok_or_else(|| says_nothing(expected, "the machine has no MachineStatus"))?;
+    if STAGES.contains(&status.stage.as_str()) {
+        Ok(status)
+    } else {
+        let observed = format!("stage `{}`", status.stage);
+        Err(Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a stage that is known", observed)))
+    }
+}
+
+fn booted(cluster: &Assessment<'_>) -> Verdict {
+    each_node(cluster, |node, verdict| {
+        let target = node.target();
+        match machine_status(cluster, node) {
+            Ok(status) if status.stage == "running" => match cluster.memory.boot(node) {
+                Some((at, times)) if times >= LOOP => verdict.problem(target, rebooted(node, at, times)),
+                _ => verdict.ok(target),
+            },
+            Ok(status) => verdict.problem(target, not_running(node, &status.stage)),
+            Err(outcome) => verdict.push(target, outcome),
+        }
+    })
+}
+
+/// One reboot is an upgrade's or a person's; the second one in the same run is neither.
+const LOOP: u32 = 2;
+
+fn rebooted(node: &Node, at: jiff::Timestamp, times: u32) -> Problem {
+    let observed = format!("rebooted {times} times in this run, the last time at {at} by its clock");
+    Problem::warn(Reason::RebootLoop, "stays up", observed)
+        .hint(Hint::run("{talosctl} -n {} dmesg", [node.address.as_str()]))
+}
+
+fn not_running(node: &Node, stage: &str) -> Problem {
+    let expected = "stage running";
+    let address = node.address.as_str();
+    if stage == "maintenance" {
+        return Problem::fail(Reason::MaintenanceMode, expected, "stage maintenance")
+            .hint(Hint::likely("the machine has no configuration"));
+    }
+    let blockers: Vec<&Service> = match (stage, &node.talos.services) {
+        ("booting", Ok(services)) => services.iter().filter(|service| holds_up_boot(service)).collect(),
+        _ => Vec::new(),
+    };
+    if blockers.is_empty() {
+        return Problem::fail(Reason::StageNotRunning, expected, format!("stage {stage}"))
+            .hint(Hint::run("{talosctl} -n {} dmesg", [address]));
+    }
+    let texts: Vec<String> = blockers.iter().map(|service| format!("{} ({service})", service.id)).collect();
+    let observed = format!("booting, held up by {}", texts.join(", "));
+    let problem = Problem::fail(Reason::ServiceBlocksBoot, expected, observed)
+        .hint(Hint::run("{talosctl} -n {} service {}", [address, &blockers[0].id]));
+    match blockers.as_slice() {
+        [only] if only.id == "etcd" => problem.explained_by(CheckId::EtcdService),
+        [only] if only.id == "kubelet" => problem.explained_by(CheckId::TalosNodesKubelet),
+        all if all.iter().all(|service| !is_judged_elsewhere(service)) => {
+            problem.explained_by(CheckId::TalosNodesServices)
+        }
+        _ => problem,
+    }
+}
+
+/// The rule by which Talos itself waits for services during boot.
+pub(crate) fn holds_up_boot(service: &Service) -> bool {
+    match service.state.as_str() {
+        "Skipped" | "Finished" => false,
+        "Running" => service.healthy == Some(false),
+        _ => true,
+    }
+}
+
+fn ready(cluster: &Assessment<'_>) -> Verdict {
+    each_node(cluster, |node, verdict| {
+        let target = node.target();
+        match machine_status(cluster, node) {
+            Ok(status) if status.stage != "running" => {
+                let observed = format!("stage {}", status.stage);
+                verdict.push(target, unseen(Reason::StageNotRunning, "readiness in stage running", &observed));
+            }
+            Ok(status) if !status.unmet.is_empty() => {
+                for condition in &status.unmet {
+                    verdict.problem(target.clone(), unmet(cluster, node, condition));
+                }
+            }
+            Ok(status) if status.ready => verdict.pass(target.clone(), format!("Node {target}: ready")),
+            Ok(_) => {
+                let problem = Problem::fail(Reason::ConditionUnmet, "ready", "not ready, and no reason is given");
+                verdict.problem(target, problem);
+            }
+            Err(Outcome::Problem(problem)) => verdict.problem(target, problem.unseen()),
+            Err(outcome) => verdict.push(target, outcome),
+        }
+    })
+}
+
+fn unmet(cluster: &Assessment<'_>, node: &Node, condition: &UnmetCondition) -> Problem {
+    let observed = format!("{}: {}", condition.name, condition.reason);
+    let problem = Problem::fail(Reason::ConditionUnmet, "no unmet condition", observed)
+        .hint(Hint::run("{talosctl} -n {} get machinestatus -o yaml", [node.address.as_str()]));
+    let kubernetes = cluster.kubernetes.is_some();
+    match condition.name.as_str() {
+        "services" if condition.reason.contains("etcd") => {
+            problem.explained_by(cluster.etcd.own_trouble(node).unwrap_or(CheckId::EtcdService))
+        }
+        "services" if condition.reason.contains("kubelet") => problem.explained_by(CheckId::TalosNodesKubelet),
+        "services" => problem.explained_by(CheckId::TalosNodesServices),
+        "time" => problem.explained_by(CheckId::TalosTime),
+        "network" => problem.explained_by(CheckId::TalosNodesNetwork),
+        "staticPods" => problem.explained_by(CheckId::K8sStaticpodsRunning),
+        "nodeReady" if cluster.has_another_name(node) => problem.explained_by(CheckId::K8sNodesRegistered),
+        "nodeReady" if no_etcd(cluster) => problem.explained_by(CheckId::EtcdService),
+        "nodeReady" if kubernetes => problem.explained_by(CheckId::K8sNodesReady),
+        _ => problem,
+    }
+}
+
+/// Not one control plane says that its etcd runs: then there is no Kubernetes that could call a node ready.
+fn no_etcd(cluster: &Assessment<'_>) -> bool {
+    let runs =
+        |node: &Node| talos_service(cluster, node, "etcd").is_ok_and(|etcd| etcd.is_some_and(Service::is_healthy));
+    cluster.control_planes().next().is_some() && !cluster.control_planes().any(runs)
+}
+
+fn services(cluster: &Assessment<'_>) -> Verdict {
+    each_node(cluster, |node, verdict| {
+        let target = node.target();
+        let expected = "a list of Talos services";
+        let services = match talos_fact(cluster, node, |talos| &talos.services, expected) {
+            Ok(services) if services.is_empty() => {
+                return verdict.push(target, says_nothing(expected, "an empty list"));
+            }
+            Ok(services) => services,
+            Err(outcome) => return verdict.push(target, outcome),
+        };
+        if node.role == Role::Unknown {
+            let expected = "a role, because the services that are needed depend on it";
+            return verdict.push(target, says_nothing(expected, "no source tells the node's role"));
+        }
+        let required = required(node.role);
+        let mut problems: Vec<Problem> = required
+            .iter()
+            .filter(|id| !services.iter().any(|service| service.id == **id))
+            .map(|id| Problem::fail(Reason::ServiceMissing, format!("service `{id}`"), "the machine does not list it"))
+            .collect();
+        for service in services.iter().filter(|service| !is_judged_elsewhere(service)) {
+            if !is_fine(cluster, node, service, required.contains(&service.id.as_str())) {
+                problems.push(service_failed(node, service));
+            }
+        }
+        if problems.is_empty() {
+            verdict.ok(target.clone());
+        }
+        for problem in problems {
+            verdict.problem(target.clone(), problem);
+        }
+    })
+}
+
+/// Services that have to be there, beside those that are judged elsewhere.
+fn required(role: Role) -> &'static [&'static str] {
+    if role == Role::ControlPlane {
+        &["machined", "apid", "containerd", "cri", "trustd"]
+    } else {
+        &["machined", "apid", "containerd", "cri"]
+    }
+}
+
+/// One that has finished on a machine of this role is not one that is done.
+pub(crate) fn must_run(role: Role, service: &str) -> bool {
+    JUDGED_ELSEWHERE.contains(&service) || required(role).contains(&service)
+}
+
+/// By `etcd.service` and `talos.nodes.kubelet`.
+const JUDGED_ELSEWHERE: [&str; 2] = ["etcd", "kubelet"];
+
+fn is_judged_elsewhere(service: &Service) -> bool {
+    JUDGED_ELSEWHERE.contains(&service.id.as_str())
+}
+
+fn is_fine(cluster: &Assessment<'_>, node: &Node, service: &Service, required: bool) -> bool {
+    let health_may_be_unknown =
+        !required && (service.healthy.is_none() || extension_health_bug(cluster, node, service));
+    match service.state.as_str() {
+        "Running" => service.healthy == Some(true) || health_may_be_unknown,
+        "Finished" | "Skipped" => !required,
+        _ => false,
+    }
+}
+
+/// Talos 1.8.0 to 1.8.3 call every running extension service unhealthy, in exactly these words.
+fn extension_health_bug(cluster: &Assessment<'_>, node: &Node, service: &Service) -> bool {
+    let version = talos_contact(cluster, node).ok().and_then(|contact| version::numbers(&contact.version.tag));
+    service.id.starts_with("ext-")
+        && service.health_message == "service not running"
+        && matches!(version, Some((1, 8, 0..=3)))
+}
+
+fn service_failed(node: &Node, service: &Service) -> Problem {
+    let id = service.id.as_str();
+    let what = if id.starts_with("ext-") { "extension service" } else { "service" };
+    let address = node.address.as_str();
+    let problem =
+        Problem::fail(Reason::ServiceFailed, format!("{what} `{id}` running and healthy"), format!("{id}: {service}"))
+            .about(About::Service(service.id.clone()))
+            .hint(Hint::run("{talosctl} -n {} service {}", [address, id]))
+            .hint(Hint::run("{talosctl} -n {} logs {}", [address, id]));
+    problem.explained_by(stopped_by(node))
+}
+
+fn kubelet(cluster: &Assessment<'_>) -> Verdict {
+    each_node(cluster, |node, verdict| {
+        let target = node.target();
+        let outcome = match talos_service(cluster, node, "kubelet") {
+            Ok(Some(service)) if service.is_healthy() => kube_prism(cluster, node),
+            Ok(Some(service)) => Outcome::Problem(kubelet_unhealthy(node, service)),
+            Ok(None) => kubelet_absent(cluster, node),
+            Err(outcome) => outcome,
+        };
+        verdict.push(target, outcome);
+    })
+}
+
+/// Whether the kubelet reaches an API server. What is not there is switched off, or not known yet to this release.
+fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
+    let expected = "KubePrism reaches an API server";
+    match &node.talos.kube_prism {
+        Ok(Some(false)) => {
+            let problem = Problem::warn(Reason::KubeprismUnhealthy, expected, "it reaches none")
+                .hint(Hint::run("{talosctl} -n {} get kubeprismstatuses", [node.address.as_str()]));
+            let is_down = cluster.kubernetes.as_ref().is_some_and(endpoint_is_down);
+            // Without a database there is no API server to be reached, before the bootstrap for one.
+            let by = cluster.etcd.trouble.or_else(|| is_down.then_some(CheckId::K8sApiEndpoint));
+            Outcome::Problem(problem.explained_by(by))
+        }
+        Ok(_) => Outcome::Pass(None),
+        Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 5, 0)) => Outcome::Pass(None),
+        // Of what only warns.
+        Err(gap) if gap.kind == GapKind::Forbidden => Outcome::Pass(None),
+        Err(gap) => Outcome::Problem(gaps::talos(gap, expected)),
+    }
+}
+
+fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
+    let address = node.address.as_str();
+    let problem = Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service.to_string())
+        .about(About::Service(service.id.clone()))
+        .hint(Hint::run("{talosctl} -n {} service kubelet", [address]))
+        .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]));
+    problem.explained_by(stopped_by(node))
+}
+
+/// No kubelet is right only for a machine without Kubernetes, which exists from Talos 1.14 on and has no node name.
+fn kubelet_absent(cluster: &Assessment<'_>, node: &Node) -> Outcome {
+    let missing = || {
+        let problem = Problem::fail(Reason::ServiceMissing, "service `kubelet`", "the machine does not list it");
+        Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} services", [node.address.as_str()])))
+    };
+    let version = talos_contact(cluster, node).ok().and_then(|contact| version::numbers(&contact.version.tag));
+    if version.is_some_and(|version| version < (1, 14, 0)) || node.sources.kubernetes {
+        return missing();
+    }
+    match talos_fact(cluster, node, |talos| &talos.nodename, "whether the machine has a node name") {
+        Ok(None) => Outcome::Skip("no Kubernetes on this machine".to_owned()),
+        Ok(Some(_)) => missing(),
+        Err(outcome) => outcome,
+    }
+}

@@ -1,0 +1,271 @@
+//! Versions, network, memory, disks, diagnostics.
+
+use crate::model::Role;
+use crate::model::{Outcome, Status};
+use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Peer, Snapshot};
+use crate::testing::fixture::{gap, healthy, mount, volume};
+use crate::testing::judged::{judge, observed, status, wrong};
+
+type Change = fn(&mut Snapshot);
+
+const MIB: u64 = 1 << 20;
+
+fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    let mut snapshot = healthy();
+    change(&mut snapshot);
+    snapshot
+}
+
+fn run(snapshot: &mut Snapshot, node: &str, tag: &str, mode: &str) {
+    let contact = snapshot.talos_of(node).contact.as_mut().unwrap();
+    (contact.version.tag, contact.version.mode) = (tag.to_owned(), mode.to_owned());
+}
+
+/// `w-1` runs this version, the others v1.13.0.
+fn mixed(tag: &str) -> Snapshot {
+    with(|snapshot| run(snapshot, "w-1", tag, "metal"))
+}
+
+fn skips(id: &str, snapshot: &Snapshot) -> Vec<String> {
+    let skip = |outcome| match outcome {
+        Outcome::Skip(why) => Some(why),
+        _ => None,
+    };
+    judge(id, snapshot).findings.into_iter().filter_map(|finding| skip(finding.outcome)).collect()
+}
+
+#[test]
+fn versions_may_differ_by_one_minor_during_an_upgrade() {
+    for (tag, expected) in [
+        ("v1.13.0", None),
+        ("v1.13.1", Some("warn")),
+        ("v1.13.0-beta.1", Some("warn")),
+        ("v1.12.6", Some("warn")),
+        ("v1.14.0", Some("warn")),
+        ("v1.11.9", Some("fail")),
+        ("v1.15.0", Some("fail")),
+        ("v2.13.0", Some("fail")),
+    ] {
+        let expected = expected.map(|severity| format!("cluster: {severity} versions-mixed"));
+        assert_eq!(wrong("talos.versions", &mixed(tag)), Vec::from_iter(expected), "{tag}");
+    }
+    assert_eq!(observed("talos.versions", &mixed("v1.9.0")), ["v1.9.0 on w-1; v1.13.0 on cp-1, cp-2, cp-3"]);
+}
+
+#[test]
+fn a_version_that_is_none_is_not_compared() {
+    for tag in ["", "undefined", "v1.13", "v1.x.0"] {
+        assert_eq!(wrong("talos.versions", &mixed(tag)), ["w-1: error unreadable-answer"], "{tag}");
+    }
+}
+
+#[test]
+fn another_version_than_the_expected_one_fails() {
+    let expecting = |expected: &str, mut snapshot: Snapshot| {
+        snapshot.asked.expect_talos = Some(expected.to_owned());
+        wrong("talos.versions", &snapshot)
+    };
+    assert_eq!(expecting("1.13.0", healthy()), Vec::<String>::new());
+    let behind = ["w-1: fail version-unexpected", "cluster: warn versions-mixed"];
+    assert_eq!(expecting("1.13.0", mixed("v1.12.6")), behind);
+    assert_eq!(expecting("1.13.0", mixed("v1.13.0-rc.0")), behind);
+    assert_eq!(expecting("1.13.1", healthy()).len(), 4);
+    let lost = with(|snapshot| snapshot.power_off("w-1"));
+    assert_eq!(expecting("1.13.0", lost), ["w-1: blocked talos.nodes.reachable"]);
+}
+
+#[test]
+fn nodes_outside_of_the_scope_are_not_compared() {
+    let mut snapshot = mixed("v1.12.6");
+    snapshot.node_mut("w-1").out_of_scope = true;
+    assert_eq!(status("talos.versions", &snapshot), Status::Pass);
+}
+
+#[test]
+fn each_part_of_the_network_is_needed() {
+    let ready =
+        NetworkStatus { address_ready: true, connectivity_ready: true, hostname_ready: true, etc_files_ready: true };
+    for (status, part) in [
+        (NetworkStatus { address_ready: false, ..ready }, "address"),
+        (NetworkStatus { connectivity_ready: false, ..ready }, "connectivity"),
+        (NetworkStatus { hostname_ready: false, ..ready }, "hostname"),
+        (NetworkStatus { etc_files_ready: false, ..ready }, "etcFiles"),
+        (NetworkStatus { address_ready: false, connectivity_ready: false, ..ready }, "address, connectivity"),
+    ] {
+        let snapshot = with(|snapshot| snapshot.talos_of("w-1").network_status = Ok(Some(status)));
+        assert_eq!(wrong("talos.nodes.network", &snapshot), ["w-1: fail network-not-ready"]);
+        assert_eq!(observed("talos.nodes.network", &snapshot), [format!("not ready: {part}")]);
+    }
+    let absent = with(|snapshot| snapshot.talos_of("w-1").network_status = Ok(None));
+    assert_eq!(wrong("talos.nodes.network", &absent), ["w-1: error no-answer"]);
+}
+
+#[test]
+fn memory_depends_on_role_and_release() {
+    for (node, tag, least) in
+        [("cp-1", "v1.13.0", 1698), ("cp-1", "v1.8.0", 1698), ("cp-1", "v1.7.7", 1898), ("w-1", "v1.5.0", 874)]
+    {
+        let of = |bytes| {
+            let snapshot = with(|snapshot| {
+                run(snapshot, node, tag, "metal");
+                snapshot.talos_of(node).memory = Ok(bytes);
+            });
+            wrong("talos.nodes.memory", &snapshot)
+        };
+        assert_eq!(of(least * MIB), Vec::<String>::new(), "{node} {tag}");
+        assert_eq!(of(least * MIB - 1), [format!("{node}: fail memory-too-small")], "{tag}");
+        assert_eq!(of(0), [format!("{node}: error no-answer")], "{tag}");
+    }
+    let unknown = with(|snapshot| snapshot.node_mut("w-1").role = Role::Unknown);
+    assert_eq!(wrong("talos.nodes.memory", &unknown), ["w-1: error no-answer"]);
+}
+
+#[test]
+fn what_is_the_hosts_is_not_judged() {
+    let mut snapshot = with(|snapshot| {
+        run(snapshot, "w-1", "v1.13.0", "container");
+        let talos = snapshot.talos_of("w-1");
+        (talos.memory, talos.mounts) = (Ok(MIB), Ok(vec![mount("/var", 0)]));
+        talos.volumes = Ok(vec![volume("EPHEMERAL", None)]);
+    });
+    for id in ["talos.nodes.memory", "talos.nodes.disk"] {
+        assert_eq!((status(id, &snapshot), wrong(id, &snapshot)), (Status::Pass, Vec::new()), "{id}");
+        assert_eq!(skips(id, &snapshot), ["in container mode it is the host's"]);
+    }
+    // Its volumes are its own.
+    "failed".clone_into(&mut snapshot.talos_of("w-1").volumes.as_mut().unwrap()[0].phase);
+    assert_eq!(wrong("talos.nodes.disk", &snapshot), ["w-1: fail volume-failed"]);
+}
+
+fn with_disk(change: impl FnOnce(&mut Snapshot)) -> Vec<String> {
+    wrong("talos.nodes.disk", &with(change))
+}
+
+#[test]
+fn a_disk_has_to_be_large_enough() {
+    let of = |size| with_disk(|snapshot| snapshot.talos_of("w-1").volumes = Ok(vec![volume("EPHEMERAL", Some(size))]));
+    assert_eq!(of(4_123_000_832), Vec::<String>::new());
+    assert_eq!(of(4_123_000_831), ["w-1: fail disk-too-small"]);
+    let none = with_disk(|snapshot| snapshot.talos_of("w-1").volumes = Ok(vec![volume("STATE", Some(1 << 40))]));
+    assert_eq!(none, ["w-1: error no-answer"]);
+}
+
+#[test]
+fn before_volumes_the_mount_tells_the_size() {
+    let of = |tag: &str, size| {
+        with_disk(|snapshot| {
+            run(snapshot, "w-1", tag, "metal");
+            let talos = snapshot.talos_of("w-1");
+            talos.volumes = gap(GapKind::Unsupported);
+            talos.mounts.as_mut().unwrap()[1].size = size;
+        })
+    };
+    assert_eq!(of("v1.7.7", 4744 * MIB), ["w-1: warn disk-nearly-full"; 0]);
+    assert_eq!(of("v1.7.7", 4744 * MIB - 1), ["w-1: fail disk-too-small"]);
+    assert_eq!(of("v1.8.0", 1 << 40), ["w-1: error not-supported-by-version, for ever"]);
+}
+
+#[test]
+fn a_tenth_of_the_disk_has_to_be_free() {
+    let of = |available| with_disk(|snapshot| snapshot.talos_of("w-1").mounts = Ok(vec![mount("/var", available)]));
+    assert_eq!(of((18 << 30) / 10), Vec::<String>::new());
+    assert_eq!(of((18 << 30) / 10 - 1), ["w-1: warn disk-nearly-full"]);
+    assert_eq!(of(0), ["w-1: warn disk-nearly-full"]);
+}
+
+#[test]
+fn sizes_that_are_not_told_are_left_out() {
+    let unknown: [(Change, &str); 4] = [
+        (
+            |snapshot| snapshot.talos_of("w-1").volumes = Ok(vec![volume("EPHEMERAL", None)]),
+            "the size of EPHEMERAL is not told, which is ready",
+        ),
+        (|snapshot| snapshot.talos_of("w-1").mounts = Ok(vec![]), "the size of /var is not told"),
+        (|snapshot| snapshot.talos_of("w-1").mounts.as_mut().unwrap()[1].size = 0, "the size of /var is not told"),
+        (
+            |snapshot| snapshot.talos_of("w-1").mounts = gap(GapKind::ServerError),
+            "its mounts are not told: test: ServerError",
+        ),
+    ];
+    for (lose, expected) in unknown {
+        assert_eq!(skips("talos.nodes.disk", &with(lose)), [expected]);
+    }
+    let both = with_disk(|snapshot| {
+        snapshot.talos_of("w-1").mounts = gap(GapKind::ServerError);
+        snapshot.talos_of("w-1").volumes = Ok(vec![volume("EPHEMERAL", Some(MIB))]);
+    });
+    assert_eq!(both, ["w-1: fail disk-too-small"]);
+}
+
+#[test]
+fn volumes_that_failed_are_named_one_by_one() {
+    let phase = |phase: &str| {
+        with(|snapshot| {
+            let mut user = volume("u-data", None);
+            (user.phase, user.error) = (phase.to_owned(), "no disks matched".to_owned());
+            snapshot.talos_of("w-1").volumes.as_mut().unwrap().push(user);
+        })
+    };
+    for fine in ["ready", "waiting", "missing", "located", "provisioned", "prepared", "closed"] {
+        assert_eq!(status("talos.nodes.disk", &phase(fine)), Status::Pass, "{fine}");
+    }
+    assert_eq!(wrong("talos.nodes.disk", &phase("failed")), ["w-1: fail volume-failed"]);
+    assert_eq!(observed("talos.nodes.disk", &phase("failed")), ["u-data: no disks matched"]);
+    assert_eq!(wrong("talos.nodes.disk", &phase("exploded")), ["w-1: error unreadable-answer"]);
+}
+
+#[test]
+fn diagnostics_are_told_with_their_details() {
+    let diagnostic = |id: &str, details: &[&str]| Diagnostic {
+        id: id.to_owned(),
+        message: "it hurts".to_owned(),
+        details: details.iter().map(|&it| it.to_owned()).collect(),
+    };
+    let snapshot = with(|snapshot| {
+        snapshot.talos_of("w-1").diagnostics =
+            Ok(vec![diagnostic("address-overlap", &[]), diagnostic("kubelet-csr", &["csr-1", "csr-2"])]);
+    });
+    assert_eq!(wrong("talos.nodes.diagnostics", &snapshot), ["w-1: warn diagnostic", "w-1: warn diagnostic"]);
+    let expected = ["address-overlap: it hurts", "kubelet-csr: it hurts (csr-1; csr-2)"];
+    assert_eq!(observed("talos.nodes.diagnostics", &snapshot), expected);
+}
+
+#[test]
+fn who_has_no_diagnostics_is_passed_over() {
+    let of = |tag: &str, kind| {
+        with(|snapshot| {
+            run(snapshot, "w-1", tag, "metal");
+            snapshot.talos_of("w-1").diagnostics = gap(kind);
+        })
+    };
+    assert_eq!(wrong("talos.nodes.diagnostics", &of("v1.7.7", GapKind::Unsupported)), Vec::<String>::new());
+    assert_eq!(wrong("talos.nodes.diagnostics", &of("v1.13.0", GapKind::Forbidden)), Vec::<String>::new());
+    let expected = ["w-1: error not-supported-by-version, for ever"];
+    assert_eq!(wrong("talos.nodes.diagnostics", &of("v1.8.0", GapKind::Unsupported)), expected);
+}
+
+#[test]
+fn a_peer_of_kubespan_that_is_down_is_a_warning() {
+    let id = "talos.nodes.network";
+    let peers = |states: &[(&str, &str)]| {
+        with(|snapshot| {
+            let peer = |(name, state): &(&str, &str)| Peer { name: (*name).to_owned(), state: (*state).to_owned() };
+            snapshot.talos_of("cp-1").kube_span_peers = Ok(states.iter().map(peer).collect());
+        })
+    };
+    assert_eq!(status(id, &peers(&[("cp-2", "up"), ("cp-3", "unknown"), ("w-1", "up")])), Status::Pass);
+    let down = peers(&[("cp-2", "up"), ("cp-3", "down"), ("w-1", "down")]);
+    assert_eq!(wrong(id, &down), ["cp-1: warn kubespan-peer-down"]);
+    assert_eq!(observed(id, &down), ["down: cp-3, w-1"]);
+    assert_eq!(wrong(id, &peers(&[("cp-2", "asleep"), ("cp-3", "down")])), ["cp-1: error unreadable-answer"]);
+    // Who does not answer at all is told as such.
+    let mut off = peers(&[("w-1", "down")]);
+    off.power_off("w-1");
+    assert_eq!(
+        wrong(id, &off),
+        ["cp-1: warn kubespan-peer-down, see talos.nodes.reachable", "w-1: blocked talos.nodes.reachable"]
+    );
+    // Workers are not asked.
+    let worker = with(|snapshot| snapshot.talos_of("w-1").kube_span_peers = gap(GapKind::TimedOut));
+    assert_eq!(status(id, &worker), Status::Pass);
+}

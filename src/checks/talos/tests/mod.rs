@@ -1,0 +1,11 @@
+//! The judges of Talos over the healthy fixture with one thing broken.
+
+mod access;
+mod boots;
+mod clock;
+mod connectivity;
+mod gaps;
+mod machine;
+mod readiness;
+mod server;
+mod ways;

@@ -1,0 +1,41 @@
+//! What is told while a run goes on: the contract between who works and everything that shows something.
+
+use std::time::Duration;
+
+use crate::checks::Check;
+use crate::diagnosis::Diagnosis;
+use crate::model::{CheckId, Verdict};
+use crate::snapshot::logs::Tail;
+use crate::snapshot::{ServerProgress, Snapshot};
+
+/// Told synchronously, in order, by one task.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// The cluster's own health check has said something, in the middle of a round. `at`: since the start of the run.
+    ServerSaid { at: Duration, said: &'a ServerProgress },
+    /// A round has ended, everything selected was judged.
+    Round(&'a Round),
+    /// All was fine, and now it is not: stability starts anew.
+    StabilityLost { after: Duration, because: Vec<CheckId> },
+    /// All is fine; the run goes on until it has been for long enough. `begun`: it has not been so in the round before.
+    Stable { begun: bool, so_far: Duration, wanted: Duration },
+    /// What the logs say after a round that was not fine.
+    Logs(&'a [Tail]),
+    /// Waiting for the next round.
+    Waiting { next_in: Duration },
+}
+
+/// The judgement of one complete round.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// From 1.
+    pub(crate) number: u32,
+    /// Since the start of the run, when the round ended.
+    pub(crate) at: Duration,
+    pub(crate) took: Duration,
+    pub(crate) snapshot: Snapshot,
+    /// In the order of the catalogue, only those that ran; weighed as the user has asked for.
+    pub(crate) verdicts: Vec<(&'static Check, Verdict)>,
+    /// What lies behind the problems. How much they weigh changes none of it.
+    pub(crate) diagnoses: Vec<Diagnosis>,
+}

@@ -1,0 +1,157 @@
+//! Who stands in whose way: `requires` and `after`, applied to every target of a round.
+//!
+//! Judges say what they could not see, and none knows another. Here, and nowhere else, that becomes "blocked by": the root of
+//! what did not pass on the way to the target, or on the way to the cluster as a whole. A check that does not run blocks nothing;
+//! the way goes on behind it.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::assess::Assessment;
+use crate::checks::{self, Check};
+use crate::model::{CheckId, Finding, Kind, Outcome, Severity, Target, Verdict};
+
+/// What the checks of a plan say of a round, whatever the user makes of it.
+pub(crate) fn judge(plan: &[&'static Check], cluster: &Assessment<'_>) -> Vec<(&'static Check, Verdict)> {
+    let mut verdicts: Vec<_> = plan.iter().map(|check| (*check, own_verdict(check, cluster))).collect();
+    let graph = Graph::of(plan);
+    let mut obstacles = HashMap::new();
+    for id in &graph.order {
+        let (check, verdict) = &mut verdicts[graph.place[id]];
+        for Finding { target, outcome } in &mut verdict.findings {
+            if outcome.is_unseen()
+                && let Some(by) = graph.before(*id, target, &obstacles)
+            {
+                *outcome = Outcome::Blocked(by);
+            }
+        }
+        obstacles.insert(*id, Obstacle::of(check, verdict));
+    }
+    verdicts
+}
+
+/// Nothing is explained by a check that does not run. For whoever reads it: to find causes, what follows from what is of use all
+/// the same.
+pub(crate) fn forget_absent(verdicts: &mut [(&'static Check, Verdict)]) {
+    let run: HashSet<CheckId> = verdicts.iter().map(|(check, _)| check.id).collect();
+    for Finding { outcome, .. } in verdicts.iter_mut().flat_map(|(_, verdict)| &mut verdict.findings) {
+        if let Outcome::Problem(problem) = outcome {
+            problem.explained_by = problem.explained_by.filter(|by| run.contains(by));
+        }
+    }
+}
+
+/// What a check says by itself, whatever stands in its way: judges are pure, so whoever asks again hears the same.
+pub(crate) fn own_verdict(check: &Check, cluster: &Assessment<'_>) -> Verdict {
+    let verdict = (check.judge)(cluster);
+    if verdict.findings.is_empty() { checks::nothing_judged() } else { verdict }
+}
+
+/// The checks of a plan, and which of them stand before which.
+struct Graph {
+    place: HashMap<CheckId, usize>,
+    /// Each after those that stand before it.
+    order: Vec<CheckId>,
+    /// Those before a check that run, the nearest first: of the direct ones, and of all.
+    nearest: HashMap<CheckId, Vec<CheckId>>,
+    all: HashMap<CheckId, Vec<CheckId>>,
+}
+
+impl Graph {
+    fn of(plan: &[&'static Check]) -> Self {
+        let place = plan.iter().enumerate().map(|(at, check)| (check.id, at)).collect();
+        let mut graph = Self { place, order: Vec::new(), nearest: HashMap::new(), all: HashMap::new() };
+        for check in plan {
+            graph.visit(check, plan);
+        }
+        graph
+    }
+
+    fn visit(&mut self, check: &Check, plan: &[&'static Check]) {
+        if self.all.contains_key(&check.id) {
+            return;
+        }
+        let (mut nearest, mut all) = (Vec::new(), Vec::new());
+        for id in check.before() {
+            let known = plan.iter().chain(checks::ALL).find(|check| check.id == id);
+            if let Some(before) = known {
+                self.visit(before, plan);
+            }
+            // Past what does not run, the way goes on.
+            let runs = self.place.contains_key(&id);
+            nearest.extend(if runs { vec![id] } else { self.nearest.get(&id).cloned().unwrap_or_default() });
+        }
+        let far = nearest.iter().flat_map(|id| self.all[id].clone());
+        for id in nearest.iter().copied().chain(far) {
+            if !all.contains(&id) {
+                all.push(id);
+            }
+        }
+        self.nearest.insert(check.id, nearest);
+        self.all.insert(check.id, all);
+        if self.place.contains_key(&check.id) {
+            self.order.push(check.id);
+        }
+    }
+
+    /// The root of what did not pass on the way to this target.
+    fn before(&self, check: CheckId, target: &Target, obstacles: &HashMap<CheckId, Obstacle>) -> Option<CheckId> {
+        let nearest = || self.nearest[&check].iter().map(|id| &obstacles[id]);
+        if target.kind == Kind::Cluster {
+            return nearest().find_map(Obstacle::for_all).or_else(|| nearest().find_map(|it| it.for_some));
+        }
+        // The same thing, or the machine that it is on.
+        let itself = (target.kind, target.name.clone());
+        let machine = target.node.as_ref().map(|node| (Kind::Node, node.clone()));
+        let on_the_way = self.all[&check].iter().find_map(|id| {
+            let of = &obstacles[id].by_target;
+            of.get(&itself).or_else(|| of.get(machine.as_ref()?)).copied()
+        });
+        let behind_endpoints = target.kind != Kind::Endpoint;
+        on_the_way.or_else(|| nearest().find_map(|it| it.whole.or(it.endpoints.filter(|_| behind_endpoints))))
+    }
+}
+
+/// Of one check, for whom it did not pass, and which check is the root of that.
+#[derive(Default)]
+struct Obstacle {
+    by_target: HashMap<(Kind, String), CheckId>,
+    /// For the cluster as a whole.
+    whole: Option<CheckId>,
+    /// For some endpoint: whatever is behind the endpoints is concerned.
+    endpoints: Option<CheckId>,
+    for_some: Option<CheckId>,
+    passed_for_some: bool,
+}
+
+impl Obstacle {
+    fn of(check: &Check, verdict: &Verdict) -> Self {
+        let mut obstacle = Self::default();
+        // What the check has seen itself counts before what others keep from it.
+        let own = |outcome: &Outcome| match outcome {
+            Outcome::Problem(problem) if problem.severity > Severity::Warn => Some(check.id),
+            _ => None,
+        };
+        let others = |outcome: &Outcome| match outcome {
+            Outcome::Blocked(by) => Some(*by),
+            _ => None,
+        };
+        let seen = verdict.findings.iter().filter_map(|it| Some((&it.target, own(&it.outcome)?)));
+        let blocked = verdict.findings.iter().filter_map(|it| Some((&it.target, others(&it.outcome)?)));
+        for (target, by) in seen.chain(blocked) {
+            obstacle.by_target.entry((target.kind, target.name.clone())).or_insert(by);
+            match target.kind {
+                Kind::Cluster | Kind::Credentials => obstacle.whole = obstacle.whole.or(Some(by)),
+                Kind::Endpoint => obstacle.endpoints = obstacle.endpoints.or(Some(by)),
+                _ => {}
+            }
+            obstacle.for_some = obstacle.for_some.or(Some(by));
+        }
+        obstacle.passed_for_some = verdict.findings.iter().any(|it| it.outcome.status().is_seen());
+        obstacle
+    }
+
+    /// It did not pass for the cluster, or for nobody at all.
+    fn for_all(&self) -> Option<CheckId> {
+        self.whole.or(self.for_some.filter(|_| !self.passed_for_some))
+    }
+}

@@ -1,0 +1,155 @@
+//! Until when a cluster may become well and is found to be.
+
+use super::*;
+
+/// Well from some time on. Rounds that began before take as long as they take, whatever happens meanwhile.
+struct Healing {
+    wait: Duration,
+    interval: Duration,
+    heals_after: Duration,
+    /// What rounds cost before, in turn, and after.
+    sick: Vec<Duration>,
+    well: Duration,
+}
+
+impl Healing {
+    /// What the engine made of it, when, and after how many rounds, those included that were cut off.
+    async fn run(self) -> (End, Duration, usize) {
+        let started = Instant::now();
+        let pace = Pace { interval: self.interval, ..pace(Some(self.wait)) };
+        let mut observer = Healed { started, begun: 0, of: self };
+        let end = run(&pace, &mut observer, |_| {}).await;
+        (end, started.elapsed(), observer.begun)
+    }
+}
+
+struct Healed {
+    started: Instant,
+    begun: usize,
+    of: Healing,
+}
+
+impl Observe for Healed {
+    fn preflight(&mut self, _: &Memory) -> Snapshot {
+        SCRIPT.set([Said::Fine].into());
+        Snapshot::empty()
+    }
+
+    async fn round(&mut self, _: &Memory) -> Snapshot {
+        let is_well = self.started.elapsed() >= self.of.heals_after;
+        let sick = self.of.sick[self.begun % self.of.sick.len()];
+        self.begun += 1;
+        tokio::time::sleep(if is_well { self.of.well } else { sick }).await;
+        SCRIPT.set([if is_well { Said::Fine } else { Said::Bad }].into());
+        Snapshot::empty()
+    }
+
+    async fn again(&mut self, _: &BTreeSet<Fact>, _: &mut Snapshot) {}
+
+    async fn logs(&self, _: Vec<Log>, _: &Snapshot, _: Instant) -> Vec<Tail> {
+        Vec::new()
+    }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_a_last_round_before_the_deadline() {
+    for (wait, interval, sick, heals_after) in [
+        // The second round would have begun at 13.4 s.
+        (13.0, 5.0, 6.7, 7.0),
+        (13.0, 5.0, 6.7, 9.0),
+        (13.0, 5.0, 6.7, 11.0),
+        (28.0, 15.0, 0.2, 15.5),
+        (28.0, 15.0, 0.2, 27.1),
+        (300.0, 5.0, 8.0, 290.0),
+        // A plugin for credentials that hangs.
+        (25.0, 5.0, 10.0, 13.0),
+        (300.0, 5.0, 0.01, 299.1),
+        (300.0, 60.0, 0.3, 241.0),
+        (10.0, 60.0, 0.3, 1.0),
+        (10.0, 10.0, 0.3, 9.1),
+        (1.0, 5.0, 0.02, 0.1),
+    ] {
+        let sick = vec![seconds(sick)];
+        let healing = Healing {
+            wait: seconds(wait),
+            interval: seconds(interval),
+            heals_after: seconds(heals_after),
+            sick,
+            well: seconds(0.2),
+        };
+        let (end, took, _) = healing.run().await;
+        assert_eq!(end, End::Healthy, "{wait} {interval} {heals_after}: {took:?}");
+    }
+}
+
+/// A round that begins late may hang: what hung is asked anew as long as there is time.
+#[tokio::test(start_paused = true)]
+async fn a_round_that_hangs_does_not_take_the_time_of_the_last() {
+    let healing = Healing {
+        wait: seconds(30.0),
+        interval: seconds(5.0),
+        heals_after: seconds(27.0),
+        sick: [vec![seconds(0.2); 5], vec![seconds(10.0)]].concat(),
+        well: seconds(0.3),
+    };
+    let (end, took, begun) = healing.run().await;
+    assert_eq!((end, begun), (End::Healthy, 7));
+    assert!(took > seconds(28.0), "{took:?}");
+}
+
+/// Xorshift: the same cases every time.
+fn numbers(mut state: u64) -> impl FnMut(f64, f64) -> f64 {
+    move |from, to| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        from + (to - from) * f64::from(u32::try_from(state >> 32).unwrap()) / f64::from(u32::MAX)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whenever_it_heals_it_is_found_while_there_is_time_for_a_round() {
+    let mut within = numbers(0x2545_f491_4f6c_dd1d);
+    for case in 0..3000 {
+        let (wait, interval) = (within(3.0, 120.0), within(0.5, 40.0));
+        let (slow, quick) = (within(0.05, 0.6 * wait).min(15.0), within(0.05, 1.0));
+        let sick: Vec<f64> = (0..7).map(|_| within(quick.min(slow), slow)).collect();
+        let shortest = sick.iter().copied().fold(f64::MAX, f64::min);
+        let longest = sick.iter().copied().fold(0.0, f64::max);
+        let well = within(0.01, shortest.clamp(0.02, 0.9));
+        let enough = longest.max(0.5) * 9.0 / 8.0 + 0.25;
+        let heals_after = within(0.0, (wait - enough.max(2.0)).max(0.0));
+        let (end, took, begun) = Healing {
+            wait: seconds(wait),
+            interval: seconds(interval),
+            heals_after: seconds(heals_after),
+            sick: sick.iter().copied().map(seconds).collect(),
+            well: seconds(well),
+        }
+        .run()
+        .await;
+        let told = format!("{case}: {wait} {interval} {sick:?} {well} {heals_after}: {end:?} {took:?} {begun}");
+        assert_eq!(end, End::Healthy, "{told}");
+        assert!(took <= seconds(wait), "{told}");
+        // Not more often than asked for, but for the last ones.
+        assert!(f64::from(u32::try_from(begun).unwrap()) <= wait / interval + 8.0, "{told}");
+    }
+}
+
+/// The same, of one that never heals: it is asked until the end, and not all the time.
+#[tokio::test(start_paused = true)]
+async fn rounds_are_bounded() {
+    for (sick, most) in [(0.001, 64), (0.4, 64), (3.0, 52), (9.0, 22), (14.0, 17)] {
+        let sick = vec![seconds(sick)];
+        let (wait, interval, never) = (seconds(300.0), seconds(5.0), seconds(1e6));
+        let healing = Healing { wait, interval, heals_after: never, sick, well: Duration::ZERO };
+        let (end, took, begun) = healing.run().await;
+        assert_eq!(end, End::Deadline);
+        assert!(begun <= most, "{begun} of {most}");
+        assert!(took <= wait && took > seconds(297.0), "{took:?}");
+    }
+}

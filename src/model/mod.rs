@@ -1,0 +1,18 @@
+//! The words that all floors above share: stages, facts and rights, what a judge can say, reasons and what to do about them, and
+//! how the process ends.
+
+mod exit;
+mod fact;
+mod id;
+pub(crate) mod reason;
+mod role;
+mod stage;
+mod verdict;
+
+pub(crate) use exit::Exit;
+pub(crate) use fact::{Fact, Right};
+pub(crate) use id::CheckId;
+pub(crate) use reason::{Reason, Step};
+pub(crate) use role::Role;
+pub(crate) use stage::Stage;
+pub(crate) use verdict::{About, Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};

@@ -1,0 +1,273 @@
+//! Reason codes: stable, kebab-case, one table; and what each means and what to do about it, for `explain`.
+//!
+//! Texts are for somebody who has never seen the cluster: what was seen, what usually lies behind it, what to look at first.
+//! Commands that only read come first; `NODE` and `CP` stand for the address of the node concerned and of a healthy control
+//! plane.
+
+mod access;
+mod api;
+mod etcd;
+mod machine;
+mod nodes;
+pub(crate) mod sources;
+mod steps;
+mod workloads;
+
+/// One step of a remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// In words.
+    Do(&'static str),
+    /// A command that only reads.
+    Look(&'static str),
+    /// A command that changes the cluster or a configuration; shown marked as such.
+    Change(&'static str),
+}
+
+/// What is said of a reason.
+#[derive(Debug)]
+pub(crate) struct Text {
+    /// Two to four sentences.
+    pub(crate) explanation: &'static str,
+    /// The official document that the remedy comes from, by its title.
+    pub(crate) source: &'static str,
+    pub(crate) remedy: &'static [Step],
+}
+
+/// Makes the enum, its codes, titles and texts from one list.
+macro_rules! reasons {
+    ($($variant:ident $code:literal $title:literal $text:path;)+) => {
+        /// Why a target did not pass. The code never changes its meaning.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub(crate) enum Reason {
+            $($variant,)+
+        }
+
+        impl Reason {
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            pub(crate) fn code(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $code,)+
+                }
+            }
+
+            /// One line for people.
+            pub(crate) fn title(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $title,)+
+                }
+            }
+
+            pub(crate) fn text(self) -> &'static Text {
+                match self {
+                    $(Self::$variant => &$text,)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    CertificateExpired "certificate-expired" "a certificate has expired" access::CERTIFICATE_EXPIRED;
+    CertificateExpiresSoon "certificate-expires-soon" "a certificate expires soon" access::CERTIFICATE_EXPIRES_SOON;
+    CertificateNotYetValid "certificate-not-yet-valid" "a certificate is not valid yet" access::CERTIFICATE_NOT_YET_VALID;
+    ClientAuthMissing "client-auth-missing" "the client certificate is not made for client authentication" access::CLIENT_AUTH_MISSING;
+    KeyMismatch "key-mismatch" "the private key does not belong to the certificate" access::KEY_MISMATCH;
+    RoleTooLow "role-too-low" "the role of the credentials does not allow the call" access::ROLE_TOO_LOW;
+    RoleTooLowForThisVersion "role-too-low-for-this-version" "this version of Talos asks for a higher role than later ones do" access::ROLE_TOO_LOW_FOR_THIS_VERSION;
+    ConfigUnreadable "config-unreadable" "a configuration file cannot be used" access::CONFIG_UNREADABLE;
+    ContextUnknown "context-unknown" "the configuration has no such context" access::CONTEXT_UNKNOWN;
+    NoKubeconfig "no-kubeconfig" "no usable Kubernetes credentials were found" access::NO_KUBECONFIG;
+    KubeconfigInsecure "kubeconfig-insecure" "the kubeconfig switches off verification of the server" access::KUBECONFIG_INSECURE;
+    ConnectionRefused "connection-refused" "the connection was refused" access::CONNECTION_REFUSED;
+    NoRoute "no-route" "there is no route to the host" access::NO_ROUTE;
+    TimedOut "timed-out" "no answer came in time" access::TIMED_OUT;
+    NameNotFound "name-not-found" "the host name does not resolve" access::NAME_NOT_FOUND;
+    UnknownCa "unknown-ca" "the server's certificate is signed by another CA" access::UNKNOWN_CA;
+    NameNotInCertificate "name-not-in-certificate" "the server's certificate is not valid for the address that was dialled" access::NAME_NOT_IN_CERTIFICATE;
+    ServerCertificateExpired "server-certificate-expired" "the server's certificate is expired or not valid yet" access::SERVER_CERTIFICATE_EXPIRED;
+    ClientCertificateRefused "client-certificate-refused" "the server refused the client certificate" access::CLIENT_CERTIFICATE_REFUSED;
+    EndpointIsWorker "endpoint-is-worker" "the endpoint is a worker, and workers do not forward" access::ENDPOINT_IS_WORKER;
+    EndpointIsVip "endpoint-is-vip" "the endpoint is the virtual IP of the Kubernetes API" access::ENDPOINT_IS_VIP;
+    EndpointCutOff "endpoint-cut-off" "the endpoint does not reach a node that another one reaches" access::ENDPOINT_CUT_OFF;
+    EndpointUnreachable "endpoint-unreachable" "the endpoint does not answer" access::ENDPOINT_UNREACHABLE;
+    ProxyRefused "proxy-refused" "a proxy on the way refused the connection" access::PROXY_REFUSED;
+    MaintenanceMode "maintenance-mode" "the node has no machine configuration" access::MAINTENANCE_MODE;
+    AnsweredByOtherNode "answered-by-other-node" "another node answered at this node's address" access::ANSWERED_BY_OTHER_NODE;
+    NodeUnreachable "node-unreachable" "the endpoint cannot reach the node" access::NODE_UNREACHABLE;
+    NodeFrozen "node-frozen" "the node accepts connections and does not answer" nodes::NODE_FROZEN;
+    NodeMissing "node-missing" "a node that was asked for is not there" nodes::NODE_MISSING;
+    NodeUnexpected "node-unexpected" "a node is there that was not asked for" nodes::NODE_UNEXPECTED;
+    StaleDiscoveryMember "stale-discovery-member" "discovery still lists a node that is gone" nodes::STALE_DISCOVERY_MEMBER;
+    StaleNodeObject "stale-node-object" "Kubernetes still lists a node that is gone or has long been off" nodes::STALE_NODE_OBJECT;
+    SingleSource "single-source" "only one source tells which nodes there are" nodes::SINGLE_SOURCE;
+    StageNotRunning "stage-not-running" "the machine is not in stage running" nodes::STAGE_NOT_RUNNING;
+    RebootLoop "reboot-loop" "the machine reboots again and again" nodes::REBOOT_LOOP;
+    ConditionUnmet "condition-unmet" "the machine says that it is not ready" nodes::CONDITION_UNMET;
+    ServiceFailed "service-failed" "a Talos service is not running or not healthy" nodes::SERVICE_FAILED;
+    ServiceMissing "service-missing" "a Talos service that the node needs is not there" nodes::SERVICE_MISSING;
+    ServiceBlocksBoot "service-blocks-boot" "a service holds up the boot sequence" nodes::SERVICE_BLOCKS_BOOT;
+    KubeletUnhealthy "kubelet-unhealthy" "the kubelet is not running or not healthy" nodes::KUBELET_UNHEALTHY;
+    NetworkNotReady "network-not-ready" "the machine's network is not ready" machine::NETWORK_NOT_READY;
+    KubespanPeerDown "kubespan-peer-down" "KubeSpan does not reach another machine" machine::KUBESPAN_PEER_DOWN;
+    KubeprismUnhealthy "kubeprism-unhealthy" "KubePrism of the machine reaches no API server" machine::KUBEPRISM_UNHEALTHY;
+    MemoryTooSmall "memory-too-small" "the machine has less memory than Talos needs" machine::MEMORY_TOO_SMALL;
+    DiskTooSmall "disk-too-small" "the machine's disk is smaller than Talos needs" machine::DISK_TOO_SMALL;
+    DiskNearlyFull "disk-nearly-full" "the machine's disk is nearly full" machine::DISK_NEARLY_FULL;
+    VolumeFailed "volume-failed" "a volume of the machine has failed" machine::VOLUME_FAILED;
+    Diagnostic "diagnostic" "Talos has diagnosed a problem of the machine" machine::DIAGNOSTIC;
+    TimeNotSynced "time-not-synced" "the machine's clock is not synchronised" machine::TIME_NOT_SYNCED;
+    ClockSkew "clock-skew" "the machine's clock is wrong" machine::CLOCK_SKEW;
+    VersionUnexpected "version-unexpected" "the version is not the one that was asked for" machine::VERSION_UNEXPECTED;
+    NeverBootstrapped "never-bootstrapped" "the cluster was never bootstrapped" etcd::NEVER_BOOTSTRAPPED;
+    EtcdStarting "etcd-starting" "etcd has not started yet" etcd::ETCD_STARTING;
+    EtcdUnhealthy "etcd-unhealthy" "the etcd member is not healthy" etcd::ETCD_UNHEALTHY;
+    EtcdAccessDenied "etcd-access-denied" "etcd's own access control does not allow the call" etcd::ETCD_ACCESS_DENIED;
+    QuorumLost "quorum-lost" "etcd has lost its quorum" etcd::QUORUM_LOST;
+    QuorumUnproven "quorum-unproven" "nothing proves that etcd has a quorum" etcd::QUORUM_UNPROVEN;
+    LeadersDiffer "leaders-differ" "etcd members do not agree on leader or term" etcd::LEADERS_DIFFER;
+    LeaderChanges "leader-changes" "etcd's leader changes during the run" etcd::LEADER_CHANGES;
+    SplitCluster "split-cluster" "there are two independent etcd clusters" etcd::SPLIT_CLUSTER;
+    ForeignEtcd "foreign-etcd" "`--etcd-endpoints` belong to another etcd cluster" etcd::FOREIGN_ETCD;
+    MembersDiffer "members-differ" "control planes report different etcd members" etcd::MEMBERS_DIFFER;
+    StaleMember "stale-member" "an etcd member belongs to no control plane" etcd::STALE_MEMBER;
+    NotAMember "not-a-member" "a control plane is not an etcd member" etcd::NOT_A_MEMBER;
+    MemberJoining "member-joining" "an etcd member was added and has not started" etcd::MEMBER_JOINING;
+    Learner "learner" "an etcd member is still a learner" etcd::LEARNER;
+    AlarmNospace "alarm-nospace" "etcd is out of space and refuses writes" etcd::ALARM_NOSPACE;
+    AlarmCorrupt "alarm-corrupt" "etcd has found corrupt data" etcd::ALARM_CORRUPT;
+    AlarmUnknown "alarm-unknown" "etcd has raised an alarm of unknown kind" etcd::ALARM_UNKNOWN;
+    SpaceNearlyFull "space-nearly-full" "an etcd database comes near its quota" etcd::SPACE_NEARLY_FULL;
+    Fragmented "fragmented" "less than half of an etcd database is in use" etcd::FRAGMENTED;
+    Lagging "lagging" "an etcd member falls behind" etcd::LAGGING;
+    VersionsMixed "versions-mixed" "versions differ" etcd::VERSIONS_MIXED;
+    EvenMembers "even-members" "an even number of voters tolerates no more than one fewer" etcd::EVEN_MEMBERS;
+    TwoMembers "two-members" "two voters are worse than one" etcd::TWO_MEMBERS;
+    NoTolerance "no-tolerance" "etcd cannot lose another member" etcd::NO_TOLERANCE;
+    MarginUnmet "margin-unmet" "etcd tolerates fewer losses than required" etcd::MARGIN_UNMET;
+    ApiUnreachable "api-unreachable" "the Kubernetes API server cannot be reached" api::API_UNREACHABLE;
+    ApiNotReady "api-not-ready" "the Kubernetes API server says that it is not ready" api::API_NOT_READY;
+    ApiFrozen "api-frozen" "the API server accepts connections and does not answer" api::API_FROZEN;
+    EndpointDownServersReady "endpoint-down-servers-ready" "all API servers are ready, their common endpoint is not" api::ENDPOINT_DOWN_SERVERS_READY;
+    Unauthorised "unauthorised" "Kubernetes does not accept the credentials" api::UNAUTHORISED;
+    Forbidden "forbidden" "Kubernetes does not allow the request" api::FORBIDDEN;
+    ForbiddenOrStarting "forbidden-or-starting" "Kubernetes does not allow the request, or the API server is still starting" api::FORBIDDEN_OR_STARTING;
+    Throttled "throttled" "the API server asks to come back later" api::THROTTLED;
+    WrongCluster "wrong-cluster" "kubeconfig and talosconfig belong to different clusters" api::WRONG_CLUSTER;
+    EndpointBehindProxy "endpoint-behind-proxy" "the endpoint's certificate is not the cluster's own" api::ENDPOINT_BEHIND_PROXY;
+    ApiUnreachableFromHere "api-unreachable-from-here" "an API server cannot be reached from here, and others can" api::API_UNREACHABLE_FROM_HERE;
+    ServerNotDirectlyReachable "server-not-directly-reachable" "the API server cannot be reached from here and nothing else shows that it lives" api::SERVER_NOT_DIRECTLY_REACHABLE;
+    ComponentMissing "component-missing" "a control plane component is not there" workloads::COMPONENT_MISSING;
+    ComponentNotReady "component-not-ready" "a control plane component is not ready" workloads::COMPONENT_NOT_READY;
+    CrashLooping "crash-looping" "a container crashes again and again" workloads::CRASH_LOOPING;
+    Restarting "restarting" "a container restarts during the run" workloads::RESTARTING;
+    NotLeading "not-leading" "no instance of the component holds its lease" workloads::NOT_LEADING;
+    ElectionOff "election-off" "an instance acts beside others without being elected" workloads::ELECTION_OFF;
+    VersionSkew "version-skew" "versions differ more than Kubernetes supports" workloads::VERSION_SKEW;
+    NodeNotRegistered "node-not-registered" "a Talos node is not a Kubernetes node" workloads::NODE_NOT_REGISTERED;
+    NodenameMismatch "nodename-mismatch" "the machine has registered under another name than its own" workloads::NODENAME_MISMATCH;
+    DuplicateName "duplicate-name" "two machines have the same name" workloads::DUPLICATE_NAME;
+    NodeAddress "node-address" "Kubernetes looks for the machine at an address that is not its own" workloads::NODE_ADDRESS;
+    NodeNotReady "node-not-ready" "Kubernetes says that the node is not ready" workloads::NODE_NOT_READY;
+    NodeLeaseStale "node-lease-stale" "the kubelet has stopped renewing the node's lease" workloads::NODE_LEASE_STALE;
+    CniMissing "cni-missing" "no network plugin is installed" workloads::CNI_MISSING;
+    NodePressure "node-pressure" "the node is short of a resource, or without network" workloads::NODE_PRESSURE;
+    NodeCondition "node-condition" "a node condition reports a problem" workloads::NODE_CONDITION;
+    CsrPending "csr-pending" "a kubelet waits for its certificate to be approved" workloads::CSR_PENDING;
+    CordonedByTalos "cordoned-by-talos" "Talos has cordoned the node" workloads::CORDONED_BY_TALOS;
+    Cordoned "cordoned" "somebody has cordoned the node" workloads::CORDONED;
+    Uninitialised "uninitialised" "a cloud provider has not initialised the node" workloads::UNINITIALISED;
+    NothingSchedulable "nothing-schedulable" "no node takes new pods" workloads::NOTHING_SCHEDULABLE;
+    NodeLeaving "node-leaving" "the node is being removed" workloads::NODE_LEAVING;
+    NotTalosNotReady "not-talos-not-ready" "a node that is not a Talos machine is not ready" workloads::NOT_TALOS_NOT_READY;
+    DaemonsetIncomplete "daemonset-incomplete" "a DaemonSet does not run on all nodes it should" workloads::DAEMONSET_INCOMPLETE;
+    DaemonsetMissing "daemonset-missing" "a DaemonSet that the configuration asks for is not there" workloads::DAEMONSET_MISSING;
+    DnsScaledToZero "dns-scaled-to-zero" "cluster DNS is scaled to zero" workloads::DNS_SCALED_TO_ZERO;
+    DnsNoEndpoints "dns-no-endpoints" "cluster DNS has no ready endpoint" workloads::DNS_NO_ENDPOINTS;
+    DnsDegraded "dns-degraded" "cluster DNS has fewer ready endpoints than its Deployment wants" workloads::DNS_DEGRADED;
+    DnsMissing "dns-missing" "cluster DNS is not installed" workloads::DNS_MISSING;
+    WorkloadUnavailable "workload-unavailable" "no pod of a system workload is available" workloads::WORKLOAD_UNAVAILABLE;
+    WorkloadDegraded "workload-degraded" "a system workload has fewer available pods than it wants" workloads::WORKLOAD_DEGRADED;
+    PodsCannotStart "pods-cannot-start" "the node cannot start pods" workloads::PODS_CANNOT_START;
+    WebhookUnavailable "webhook-unavailable" "an admission webhook has no ready backend" workloads::WEBHOOK_UNAVAILABLE;
+    ApiserviceUnavailable "apiservice-unavailable" "an aggregated API is not available" workloads::APISERVICE_UNAVAILABLE;
+    StaticPodMissing "static-pod-missing" "a static pod is not there" workloads::STATIC_POD_MISSING;
+    StaticPodNotRendered "static-pod-not-rendered" "Talos has not rendered a static pod" workloads::STATIC_POD_NOT_RENDERED;
+    StaticPodFailed "static-pod-failed" "a static pod is not ready" workloads::STATIC_POD_FAILED;
+    StatusStale "status-stale" "the statuses of the static pods are not refreshed" workloads::STATUS_STALE;
+    ServerCheckFailed "server-check-failed" "the cluster's own health check says that something is wrong" workloads::SERVER_CHECK_FAILED;
+    ServerCheckUnfinished "server-check-unfinished" "the cluster's own health check did not come to an end" workloads::SERVER_CHECK_UNFINISHED;
+    TooManyUnready "too-many-unready" "more workers are not ready than allowed" workloads::TOO_MANY_UNREADY;
+    UnreadableAnswer "unreadable-answer" "an answer could not be understood" workloads::UNREADABLE_ANSWER;
+    AnswerTooLarge "answer-too-large" "an answer was longer than is read" workloads::ANSWER_TOO_LARGE;
+    NotSupportedByVersion "not-supported-by-version" "this version of Talos does not tell" workloads::NOT_SUPPORTED_BY_VERSION;
+    NotMeasurable "not-measurable" "nothing on this machine tells it" machine::NOT_MEASURABLE;
+    NoAnswer "no-answer" "the question was asked and not answered" workloads::NO_ANSWER;
+}
+
+impl Reason {
+    pub(crate) fn find(code: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|reason| reason.code() == code)
+    }
+}
+
+/// What can cost data, quorum or a machine stands behind words that say when it may be done. For the tests of all remedies.
+#[cfg(test)]
+pub(crate) fn dares_without_a_word(remedy: &[Step]) -> Option<&'static str> {
+    const DARING: [&str; 9] = [
+        " reset ",
+        " remove-member ",
+        " bootstrap",
+        " defrag",
+        " alarm disarm",
+        "delete node ",
+        " reboot",
+        " upgrade",
+        "rotate-ca",
+    ];
+    let mut condition = None;
+    remedy.iter().find_map(|step| match step {
+        Step::Do(words) => {
+            let lower = words.to_ascii_lowercase();
+            condition = ["only", "never", "if ", "once "].iter().any(|word| lower.contains(word)).then_some(());
+            None
+        }
+        Step::Look(_) => None,
+        Step::Change(command) => {
+            (condition.is_none() && DARING.iter().any(|part| command.contains(part))).then_some(*command)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_dangerous_is_proposed_without_its_condition() {
+        for reason in Reason::ALL {
+            assert_eq!(dares_without_a_word(reason.text().remedy), None, "{}", reason.code());
+        }
+    }
+
+    #[test]
+    fn every_reason_has_a_text_and_a_way_on() {
+        for reason in Reason::ALL {
+            let Text { explanation, source, remedy } = reason.text();
+            assert!(explanation.len() > 80 && explanation.ends_with('.'), "{}: {explanation}", reason.code());
+            assert!(source.contains(" documentation, `"), "{}: {source}", reason.code());
+            assert!(!remedy.is_empty(), "{}", reason.code());
+            // talosctl reads one type at a time.
+            let several = |step: &Step| {
+                matches!(step, Step::Look(it) if it.split(" get ").nth(1).is_some_and(|it| {
+                    it.split(' ').next().is_some_and(|types| types.contains(','))
+                }))
+            };
+            assert!(!remedy.iter().any(several), "{}", reason.code());
+            let first_change = remedy.iter().position(|step| matches!(step, Step::Change(_)));
+            let first_look = remedy.iter().position(|step| !matches!(step, Step::Change(_)));
+            assert!(first_change.is_none_or(|at| first_look.is_some_and(|look| look < at)), "{}", reason.code());
+        }
+    }
+}

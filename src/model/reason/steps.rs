@@ -1,0 +1,30 @@
+//! Steps that several remedies take.
+
+use super::Step;
+use super::Step::{Change, Do, Look};
+
+pub(super) const NEW_TALOSCONFIG: Step =
+    Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig");
+pub(super) const NODE_VERSION: Step = Look("talosctl -n NODE version");
+pub(super) const NODE_SERVICES: Step = Look("talosctl -n NODE services");
+pub(super) const NODE_DMESG: Step = Look("talosctl -n NODE dmesg");
+pub(super) const KUBELET_SERVICE: Step = Look("talosctl -n NODE service kubelet");
+pub(super) const KUBELET_LOGS: Step = Look("talosctl -n NODE logs kubelet");
+pub(super) const ETCD_SERVICE: Step = Look("talosctl -n NODE service etcd");
+pub(super) const ETCD_LOGS: Step = Look("talosctl -n NODE logs etcd");
+pub(super) const ETCD_MEMBERS: Step = Look("talosctl -n CP etcd members");
+pub(super) const ETCD_STATUS: Step = Look("talosctl -n CP1,CP2,CP3 etcd status");
+pub(super) const ETCD_SNAPSHOT: Step = Look("talosctl -n CP etcd snapshot db.snapshot");
+pub(super) const REMOVE_MEMBER: Step = Change("talosctl -n CP etcd remove-member MEMBER-ID");
+pub(super) const WIPE: Step =
+    Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot");
+pub(super) const DEFRAGMENT: Step = Do(
+    "Defragment one member at a time, the leader last, and only while all voters are up: a member answers nobody while it works. With one or two voters etcd stands still for those seconds, and Kubernetes with it. After each, see that it is healthy again:",
+);
+/// Before a member is taken out or its data is wiped.
+pub(super) const ONLY_WITH_QUORUM: Step = Do(
+    "Only with a snapshot in hand, never with a single control plane, and only while the other members have a quorum by themselves: `etcd status` shows a leader, and more than half of the voters answer without this one.",
+);
+pub(super) const CONTAINERS: Step = Look("talosctl -n NODE containers -k");
+pub(super) const API_LOGS: Step = Look("talosctl -n NODE logs -k kube-system/kube-apiserver-NODENAME:kube-apiserver");
+pub(super) const DESCRIBE_NODE: Step = Look("kubectl describe node NODENAME");

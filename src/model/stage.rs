@@ -1,0 +1,66 @@
+//! The stages that checks are grouped in.
+
+/// The seven stages, in order, and the second opinion that `--server` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Connectivity = 1,
+    Readiness,
+    Etcd,
+    ApiServer,
+    ControlPlane,
+    Nodes,
+    StaticPods,
+    Server,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Connectivity,
+        Self::Readiness,
+        Self::Etcd,
+        Self::ApiServer,
+        Self::ControlPlane,
+        Self::Nodes,
+        Self::StaticPods,
+        Self::Server,
+    ];
+
+    pub(crate) fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Stable name: JUnit suites, JSON.
+    pub(crate) fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// One short word: the column of a grid.
+    pub(crate) fn column(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Heading of the text report.
+    pub(crate) fn heading(self) -> &'static str {
+        self.row().2
+    }
+
+    /// In a line of its own.
+    pub(crate) fn title(self) -> &'static str {
+        self.row().3
+    }
+
+    fn row(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Self::Connectivity => {
+                ("node-connectivity", "connect", "Checking node connectivity...", "Node connectivity")
+            }
+            Self::Readiness => ("node-readiness", "ready", "Checking node readiness...", "Node readiness"),
+            Self::Etcd => ("etcd", "etcd", "Checking etcd cluster health...", "etcd"),
+            Self::ApiServer => ("api-server", "api", "Checking Kubernetes API server...", "API server"),
+            Self::ControlPlane => ("control-plane", "control", "Checking control plane components...", "Control plane"),
+            Self::Nodes => ("kubernetes-nodes", "nodes", "Checking Kubernetes node health...", "Kubernetes nodes"),
+            Self::StaticPods => ("static-pods", "pods", "Checking static pods...", "Static pods"),
+            Self::Server => ("server", "server", "Asking the cluster's own health check...", "Server check"),
+        }
+    }
+}

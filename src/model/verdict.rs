@@ -1,0 +1,350 @@
+//! What a judge says: findings about targets, and the one rule that folds them into a status.
+
+use std::fmt;
+
+use super::{CheckId, Reason, Role};
+
+/// Status of a check or of one target. The order is the precedence of the fold: the worst wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Status {
+    /// Not applicable, or not wanted; always with a reason.
+    Skip,
+    Pass,
+    Warn,
+    /// A prerequisite did not pass, so nothing could be seen.
+    Blocked,
+    /// Could not be determined.
+    Error,
+    /// Seen, and wrong.
+    Fail,
+}
+
+impl Status {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Pass => "pass",
+            Self::Warn => "warn",
+            Self::Blocked => "blocked",
+            Self::Error => "error",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// It was looked at, and nothing is in the way.
+    pub(crate) fn is_seen(self) -> bool {
+        matches!(self, Self::Pass | Self::Warn)
+    }
+
+    /// Satisfies a prerequisite, and does not stand in the way of a healthy verdict.
+    pub(crate) fn is_fine(self) -> bool {
+        matches!(self, Self::Skip | Self::Pass | Self::Warn)
+    }
+}
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    Warn,
+    Error,
+    Fail,
+}
+
+impl Severity {
+    pub(crate) fn status(self) -> Status {
+        match self {
+            Self::Warn => Status::Warn,
+            Self::Error => Status::Error,
+            Self::Fail => Status::Fail,
+        }
+    }
+}
+
+/// What a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) address: Option<String>,
+    /// An id beside the name, e.g. an etcd member's (16 hex digits).
+    pub(crate) id: Option<String>,
+    /// The node that a pod is on, as far as it is known.
+    pub(crate) node: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// The cluster as a whole.
+    Cluster,
+    /// A file or other source of credentials.
+    Credentials,
+    /// A Talos, Kubernetes or etcd endpoint.
+    Endpoint,
+    Node,
+    EtcdMember,
+    Pod,
+    Workload,
+    /// A configuration of admission webhooks.
+    Webhook,
+    ApiService,
+    /// One of the things that the cluster's own health check looks at.
+    ServerCheck,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Credentials => "credentials",
+            Self::Endpoint => "endpoint",
+            Self::Node => "node",
+            Self::EtcdMember => "etcd-member",
+            Self::Pod => "pod",
+            Self::Workload => "workload",
+            Self::Webhook => "webhook",
+            Self::ApiService => "api-service",
+            Self::ServerCheck => "server-check",
+        }
+    }
+}
+
+impl Target {
+    pub(crate) fn new(kind: Kind, name: impl Into<String>) -> Self {
+        Self { kind, name: name.into(), address: None, id: None, node: None }
+    }
+
+    pub(crate) fn cluster() -> Self {
+        Self::new(Kind::Cluster, "cluster")
+    }
+
+    /// A pod, and the name of its node. The pod's own name does not tell it: `x-eu-cp-1` may be on `cp-1` or on `eu-cp-1`.
+    pub(crate) fn pod(name: impl Into<String>, node: Option<&str>) -> Self {
+        Self { node: node.map(str::to_owned), ..Self::new(Kind::Pod, name) }
+    }
+
+    pub(crate) fn with_id(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
+    }
+
+    pub(crate) fn with_address(self, address: impl Into<String>) -> Self {
+        Self { address: Some(address.into()), ..self }
+    }
+}
+
+/// As the text report names it: `cp-1 (10.0.0.1)` for nodes, the name otherwise.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kind, &self.address) {
+            (Kind::Node, Some(address)) if *address != self.name => write!(f, "{} ({address})", self.name),
+            _ => f.write_str(&self.name),
+        }
+    }
+}
+
+/// One thing a judge has to say about one target.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    pub(crate) target: Target,
+    pub(crate) outcome: Outcome,
+}
+
+impl Finding {
+    /// What is wrong, or could not be determined.
+    pub(crate) fn problem(&self) -> Option<&Problem> {
+        match &self.outcome {
+            Outcome::Problem(problem) => Some(problem),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// With the line that the text report shows for it, if it is one that people look for.
+    Pass(Option<String>),
+    /// Not applicable, and why.
+    Skip(String),
+    /// Nothing could be seen, because this check did not pass on the way to the target. Only the engine says so.
+    Blocked(CheckId),
+    Problem(Problem),
+}
+
+impl Outcome {
+    /// Nothing could be seen, for a reason that a required check may tell.
+    pub(crate) fn is_unseen(&self) -> bool {
+        matches!(self, Self::Problem(problem) if problem.unseen)
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Self::Pass(_) => Status::Pass,
+            Self::Skip(_) => Status::Skip,
+            Self::Blocked(_) => Status::Blocked,
+            Self::Problem(problem) => problem.severity.status(),
+        }
+    }
+}
+
+/// Something wrong, or something that could not be determined.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Problem {
+    pub(crate) reason: Reason,
+    pub(crate) severity: Severity,
+    pub(crate) expected: String,
+    pub(crate) observed: String,
+    /// `false`: the same answer will come until somebody changes something, so there is no point in waiting.
+    pub(crate) waiting_helps: bool,
+    pub(crate) hints: Vec<Hint>,
+    /// The check whose failure this one only repeats.
+    pub(crate) explained_by: Option<CheckId>,
+    /// The fact that it is judged by could not be seen: where a required check has told why, that check is named instead.
+    pub(crate) unseen: bool,
+    /// For whoever looks for causes: texts are for people.
+    pub(crate) about: Option<About>,
+}
+
+/// What a problem is about, beyond its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// A Talos service, by its id.
+    Service(String),
+    /// Nodes of this role.
+    Role(Role),
+}
+
+impl Problem {
+    /// A failure that waiting may heal; the builders below change what differs.
+    pub(crate) fn fail(reason: Reason, expected: impl Into<String>, observed: impl Into<String>) -> Self {
+        Self {
+            reason,
+            severity: Severity::Fail,
+            expected: expected.into(),
+            observed: observed.into(),
+            waiting_helps: true,
+            hints: Vec::new(),
+            explained_by: None,
+            unseen: false,
+            about: None,
+        }
+    }
+
+    pub(crate) fn error(reason: Reason, expected: impl Into<String>, observed: impl Into<String>) -> Self {
+        Self { severity: Severity::Error, ..Self::fail(reason, expected, observed) }
+    }
+
+    pub(crate) fn warn(reason: Reason, expected: impl Into<String>, observed: impl Into<String>) -> Self {
+        Self { severity: Severity::Warn, ..Self::fail(reason, expected, observed) }
+    }
+
+    /// The fact behind it could not be seen.
+    pub(crate) fn unseen(self) -> Self {
+        Self { unseen: true, ..self }
+    }
+
+    /// Waiting will not change it.
+    pub(crate) fn permanent(self) -> Self {
+        Self { waiting_helps: false, ..self }
+    }
+
+    /// Only repeats what this check has found, if any.
+    pub(crate) fn explained_by(self, check: impl Into<Option<CheckId>>) -> Self {
+        Self { explained_by: check.into().or(self.explained_by), ..self }
+    }
+
+    pub(crate) fn about(self, about: About) -> Self {
+        Self { about: Some(about), ..self }
+    }
+
+    pub(crate) fn hint(mut self, hint: Hint) -> Self {
+        self.hints.push(hint);
+        self
+    }
+}
+
+/// What to do next. Text and commands are rendered by the reports, which know the context in use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Hint {
+    /// A likely cause, as half a sentence.
+    Likely(String),
+    /// A read-only command. `{talosctl}`, `{kubectl}` and `{etcdctl}` stand for the tool with its context and endpoint options;
+    /// values from the cluster go into `arguments`, are shell-quoted, and take the places of `{}` in order; `{*}` takes the rest.
+    Try { command: &'static str, arguments: Vec<String> },
+    /// A command that changes the cluster, same rules. Shown marked as such.
+    Remedy { command: &'static str, arguments: Vec<String> },
+}
+
+impl Hint {
+    pub(crate) fn likely(text: impl Into<String>) -> Self {
+        Self::Likely(text.into())
+    }
+
+    pub(crate) fn run<const N: usize>(command: &'static str, arguments: [&str; N]) -> Self {
+        Self::Try { command, arguments: arguments.map(str::to_owned).to_vec() }
+    }
+
+    pub(crate) fn remedy<const N: usize>(command: &'static str, arguments: [&str; N]) -> Self {
+        Self::Remedy { command, arguments: arguments.map(str::to_owned).to_vec() }
+    }
+}
+
+/// All that a judge says in one round.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Verdict {
+    pub(crate) findings: Vec<Finding>,
+    /// The first sample looks wrong in a way that a second one can settle: ask for the check's facts again after this long
+    /// and judge anew. Granted once a round, if the deadline allows it; the findings count if it is not.
+    pub(crate) resample_after: Option<std::time::Duration>,
+}
+
+impl Verdict {
+    /// A verdict about the cluster as a whole.
+    pub(crate) fn whole(outcome: Outcome) -> Self {
+        let mut verdict = Self::default();
+        verdict.push(Target::cluster(), outcome);
+        verdict
+    }
+
+    pub(crate) fn skipped(reason: impl Into<String>) -> Self {
+        Self::whole(Outcome::Skip(reason.into()))
+    }
+
+    pub(crate) fn push(&mut self, target: Target, outcome: Outcome) {
+        self.findings.push(Finding { target, outcome });
+    }
+
+    /// Passes, with a line for the text report.
+    pub(crate) fn pass(&mut self, target: Target, line: impl Into<String>) {
+        self.push(target, Outcome::Pass(Some(line.into())));
+    }
+
+    /// Passes without a word.
+    pub(crate) fn ok(&mut self, target: Target) {
+        self.push(target, Outcome::Pass(None));
+    }
+
+    pub(crate) fn skip(&mut self, target: Target, reason: impl Into<String>) {
+        self.push(target, Outcome::Skip(reason.into()));
+    }
+
+    pub(crate) fn problem(&mut self, target: Target, problem: Problem) {
+        self.push(target, Outcome::Problem(problem));
+    }
+
+    /// The worst of the findings. None at all is an error: nothing passes for lack of evidence.
+    pub(crate) fn status(&self) -> Status {
+        self.findings.iter().map(|finding| finding.outcome.status()).max().unwrap_or(Status::Error)
+    }
+
+    /// The line for the cluster, once nothing about any target stands against it and something was seen.
+    pub(crate) fn sum_up(&mut self, line: &str) {
+        let clean = |outcome: &Outcome| matches!(outcome, Outcome::Pass(_) | Outcome::Skip(_));
+        let clean = self.findings.iter().all(|finding| clean(&finding.outcome));
+        if clean && self.findings.iter().any(|finding| matches!(finding.outcome, Outcome::Pass(_))) {
+            self.pass(Target::cluster(), line);
+        }
+    }
+
+    pub(crate) fn problems(&self) -> impl Iterator<Item = (&Target, &Problem)> {
+        self.findings.iter().filter_map(|finding| Some((&finding.target, finding.problem()?)))
+    }
+}

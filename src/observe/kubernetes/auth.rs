@@ -1,0 +1,136 @@
+//! The credentials that go into a header, for as long as they are valid.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use jiff::{SignedDuration, Timestamp};
+use kube::config::{AuthInfo, ExecConfig};
+use secrecy::ExposeSecret as _;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+use super::plugin;
+use crate::config::kubeconfig;
+use crate::config::plugin::PluginCredentials;
+use crate::snapshot::{Gap, GapKind, Observed};
+use crate::text::clock;
+
+/// A token that expires this soon is replaced.
+const SOON: SignedDuration = SignedDuration::from_secs(60);
+/// How often a file is read again: the tokens of pods change.
+const STALE: Duration = Duration::from_secs(60);
+
+/// Where the header comes from.
+pub(super) enum Auth {
+    Nothing,
+    Fixed(HeaderValue),
+    File(PathBuf, Mutex<Option<(Instant, HeaderValue)>>),
+    Plugin(Box<ExecConfig>, Mutex<Last>),
+}
+
+/// The last answer of a plugin, and when it came. `None`: nothing was asked yet.
+type Last = Option<(Instant, Observed<Answer>)>;
+
+#[derive(Clone)]
+pub(super) struct Answer {
+    header: Option<HeaderValue>,
+    expires: Option<Timestamp>,
+}
+
+fn unusable(text: impl Into<String>) -> Gap {
+    Gap::new(GapKind::Unauthenticated, text)
+}
+
+impl Auth {
+    /// Takes what goes into a header out of `auth`. A plugin runs here for the first time, and may put a client certificate there.
+    pub(super) async fn new(auth: &mut AuthInfo, limit: Duration) -> Observed<Self> {
+        let exec = auth.exec.take();
+        let file = auth.token_file.take();
+        if let (Some(user), Some(password)) = (auth.username.take(), auth.password.take()) {
+            let pair = STANDARD.encode(format!("{user}:{}", password.expose_secret()));
+            return header(&format!("Basic {pair}")).map(Self::Fixed);
+        }
+        if let Some(token) = auth.token.take() {
+            return header(&format!("Bearer {}", token.expose_secret())).map(Self::Fixed);
+        }
+        if let Some(path) = file {
+            return Ok(Self::File(path.into(), Mutex::default()));
+        }
+        let Some(exec) = exec else { return Ok(Self::Nothing) };
+        let credentials = within(Instant::now() + limit, limit, plugin::run(&exec)).await?;
+        credentials.log_in(auth);
+        let answer = Answer::of(&credentials)?;
+        Ok(Self::Plugin(Box::new(exec), Mutex::new(Some((Instant::now(), Ok(answer))))))
+    }
+
+    pub(super) async fn header(&self, limit: Duration) -> Observed<Option<HeaderValue>> {
+        let asked = Instant::now();
+        match self {
+            Self::Nothing => Ok(None),
+            Self::Fixed(header) => Ok(Some(header.clone())),
+            Self::File(path, last) => {
+                let mut last = within(asked + limit, limit, async { Ok(last.lock().await) }).await?;
+                if let Some((read, header)) = &*last
+                    && read.elapsed() < STALE
+                {
+                    return Ok(Some(header.clone()));
+                }
+                let from = path.clone();
+                let read = async move { tokio::task::spawn_blocking(move || kubeconfig::token_in(&from)).await };
+                let read = match within(asked + limit, limit, async { Ok(read.await) }).await? {
+                    Ok(Ok(token)) => header(&format!("Bearer {token}")),
+                    Ok(Err(problem)) => {
+                        Err(unusable(format!("the token file `{}` cannot be read: {problem}", path.display())))
+                    }
+                    Err(_) => Err(unusable("the credentials cannot be used")),
+                };
+                // A file that is just being replaced does not take away the token that was in it.
+                let header = match (read, &*last) {
+                    (Err(_), Some((_, header))) => header.clone(),
+                    (read, _) => read?,
+                };
+                *last = Some((Instant::now(), header.clone()));
+                Ok(Some(header))
+            }
+            Self::Plugin(exec, last) => {
+                let mut last = within(asked + limit, limit, async { Ok(last.lock().await) }).await?;
+                match &*last {
+                    // Whoever has waited for the plugin takes its answer: it runs once for all of them.
+                    Some((ended, answer)) if *ended >= asked => return answer.clone().map(|answer| answer.header),
+                    Some((_, Ok(answer))) if answer.lasts() => return Ok(answer.header.clone()),
+                    _ => {}
+                }
+                let answer = within(asked + limit, limit, plugin::run(exec)).await;
+                let answer = answer.and_then(|credentials| Answer::of(&credentials));
+                *last = Some((Instant::now(), answer.clone()));
+                answer.map(|answer| answer.header)
+            }
+        }
+    }
+}
+
+impl Answer {
+    fn of(credentials: &PluginCredentials) -> Observed<Self> {
+        let header = credentials.token.as_ref().map(|token| header(&format!("Bearer {token}"))).transpose()?;
+        Ok(Self { header, expires: credentials.expires })
+    }
+
+    fn lasts(&self) -> bool {
+        let soon = clock::now().checked_add(SOON).unwrap_or(Timestamp::MAX);
+        self.expires.is_none_or(|expires| soon < expires)
+    }
+}
+
+fn header(value: &str) -> Observed<HeaderValue> {
+    let mut header = HeaderValue::try_from(value)
+        .map_err(|_| unusable("the credentials hold other characters than a header may"))?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+async fn within<T>(until: Instant, limit: Duration, work: impl Future<Output = Observed<T>>) -> Observed<T> {
+    timeout_at(until, work).await.unwrap_or_else(|_| Err(unusable(format!("no credentials within {limit:?}"))))
+}

@@ -1,0 +1,144 @@
+//! What others have registered with the API server, and what it asks before it answers: admission webhooks and aggregated APIs.
+
+use super::lists::Kept;
+use super::wire::admission;
+use super::wire::aggregation::APIService;
+use super::wire::meta::LabelSelector;
+use crate::snapshot::{ApiService, Condition, Requirement, Webhook, WebhookRule};
+use crate::text::sanitize::without_secrets;
+
+#[derive(Debug)]
+pub(super) struct Validating(pub(super) Vec<Webhook>);
+#[derive(Debug)]
+pub(super) struct Mutating(pub(super) Vec<Webhook>);
+
+/// Two kinds of the same fields.
+macro_rules! webhooks {
+    ($kept:ident, $object:ident) => {
+        impl Kept for $kept {
+            type Object = admission::$object;
+
+            fn of(object: Self::Object) -> Self {
+                let configuration = object.metadata.name.unwrap_or_default();
+                let webhook = |it: admission::Webhook| Webhook {
+                    configuration: configuration.clone(),
+                    name: it.name,
+                    // The API server's default is to fail.
+                    fails_closed: it.failure_policy.as_deref() != Some("Ignore"),
+                    service: it.client_config.service.map(|it| (it.namespace, it.name)),
+                    rules: it.rules.unwrap_or_default().into_iter().map(rule).collect(),
+                    namespaces: requirements(it.namespace_selector),
+                    objects: requirements(it.object_selector),
+                    is_conditional: it.match_conditions.is_some_and(|conditions| !conditions.is_empty()),
+                };
+                Self(object.webhooks.unwrap_or_default().into_iter().map(webhook).collect())
+            }
+        }
+    };
+}
+
+webhooks!(Validating, ValidatingWebhookConfiguration);
+webhooks!(Mutating, MutatingWebhookConfiguration);
+
+fn rule(rule: admission::RuleWithOperations) -> WebhookRule {
+    WebhookRule {
+        groups: rule.api_groups.unwrap_or_default(),
+        resources: rule.resources.unwrap_or_default(),
+        operations: rule.operations.unwrap_or_default(),
+        scope: rule.scope.unwrap_or_else(|| "*".to_owned()),
+    }
+}
+
+fn requirements(selector: Option<LabelSelector>) -> Vec<Requirement> {
+    let selector = selector.unwrap_or_default();
+    let labels = selector.match_labels.unwrap_or_default().into_iter();
+    let labels = labels.map(|(key, value)| Requirement { key, operator: "In".to_owned(), values: vec![value] });
+    let expressions = selector.match_expressions.unwrap_or_default().into_iter();
+    let expressions =
+        expressions.map(|it| Requirement { key: it.key, operator: it.operator, values: it.values.unwrap_or_default() });
+    labels.chain(expressions).collect()
+}
+
+impl Kept for ApiService {
+    type Object = APIService;
+
+    fn of(object: APIService) -> Self {
+        let conditions = object.status.and_then(|status| status.conditions).unwrap_or_default();
+        let available = conditions.into_iter().find(|condition| condition.type_ == "Available");
+        Self {
+            name: object.metadata.name.unwrap_or_default(),
+            is_local: object.spec.is_none_or(|spec| spec.service.is_none()),
+            available: available.map(|condition| Condition {
+                kind: condition.type_,
+                status: condition.status,
+                reason: condition.reason.unwrap_or_default(),
+                message: condition.message.as_deref().map(without_secrets).unwrap_or_default(),
+            }),
+        }
+    }
+}
+
+/// A name as Services and namespaces have one; nothing else is made part of a request.
+pub(super) fn is_label(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.is_empty() && name.len() <= 63 && name.bytes().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_webhook_fails_closed_unless_it_says_otherwise() {
+        for (policy, closed) in [(json!(null), true), (json!("Fail"), true), (json!("Ignore"), false)] {
+            let hooks = Validating::of(
+                serde_json::from_value(json!({
+                    "metadata": {"name": "policy"},
+                    "webhooks": [{
+                        "name": "pods.example.com", "failurePolicy": policy, "sideEffects": "None",
+                        "admissionReviewVersions": ["v1"],
+                        "clientConfig": {"service": {"namespace": "policy", "name": "hook", "path": "/"}, "caBundle": "Cg=="},
+                        "namespaceSelector": {
+                            "matchLabels": {"a": "b"},
+                            "matchExpressions": [{"key": "c", "operator": "DoesNotExist"}],
+                        },
+                        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                    }],
+                }))
+                .unwrap(),
+            );
+            let [hook] = hooks.0.as_slice() else { panic!("{policy}") };
+            assert_eq!((hook.configuration.as_str(), hook.fails_closed), ("policy", closed));
+            assert_eq!(hook.service, Some(("policy".to_owned(), "hook".to_owned())));
+            assert_eq!((hook.namespaces.len(), hook.objects.len(), hook.is_conditional), (2, 0, false));
+            assert_eq!(hook.rules[0].scope, "*");
+        }
+    }
+
+    #[test]
+    fn an_api_of_the_api_server_itself_is_local() {
+        let of = |spec: serde_json::Value| {
+            let condition =
+                json!({"type": "Available", "status": "False", "reason": "MissingEndpoints", "message": "no"});
+            let object = json!({
+                "metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": spec, "status": {"conditions": [condition]},
+            });
+            ApiService::of(serde_json::from_value(object).unwrap())
+        };
+        let base = json!({"groupPriorityMinimum": 100, "versionPriority": 100});
+        assert!(of(base.clone()).is_local);
+        let mut remote = base;
+        remote["service"] = json!({"namespace": "kube-system", "name": "metrics-server"});
+        let remote = of(remote);
+        assert!(!remote.is_local);
+        assert_eq!(remote.available.unwrap().reason, "MissingEndpoints");
+    }
+
+    #[test]
+    fn only_names_become_part_of_a_request() {
+        assert!(is_label("policy-controller-1") && !is_label("") && !is_label("../../api"));
+        assert!(!is_label("a,b") && !is_label(&"a".repeat(64)));
+    }
+}

@@ -1,0 +1,96 @@
+//! Exec plugins of kubeconfigs: programs of others, which may hang, print without end, and leave children behind.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kube::config::ExecConfig;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, Command};
+
+use super::gaps::short;
+use crate::config::plugin::PluginCredentials;
+use crate::snapshot::{Gap, GapKind, Observed};
+
+/// Of what a plugin prints.
+const MOST: u64 = 1 << 20;
+
+/// Process groups of plugins that run.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends all plugins: for a process that ends at once.
+pub(crate) fn abandon() {
+    running().iter().for_each(|group| kill(*group));
+}
+
+fn kill(group: i32) {
+    if let Some(group) = Pid::from_raw(group) {
+        // It may be gone already.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// A plugin with all that it has started. Nothing of it outlives this value.
+struct Group(i32);
+
+impl Group {
+    fn of(child: &Child) -> Option<Self> {
+        let group = i32::try_from(child.id()?).ok()?;
+        running().insert(group);
+        Some(Self(group))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        kill(self.0);
+        running().remove(&self.0);
+    }
+}
+
+/// Runs it once, for as long as the caller waits.
+pub(super) async fn run(exec: &ExecConfig) -> Observed<PluginCredentials> {
+    let failed = |text: String| Gap::new(GapKind::Unauthenticated, short(&text));
+    let start = |error: std::io::Error| failed(format!("the exec plugin cannot be started: {error}"));
+    let mut child = command(exec).spawn().map_err(start)?;
+    let group = Group::of(&child);
+    let mut answer = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        let read = stdout.take(MOST + 1).read_to_end(&mut answer).await;
+        read.map_err(|error| failed(format!("the exec plugin cannot be read: {error}")))?;
+    }
+    if answer.len() as u64 > MOST {
+        return Err(failed("the exec plugin printed more than 1 MiB".to_owned()));
+    }
+    let status = child.wait().await.map_err(start)?;
+    drop(group);
+    if !status.success() {
+        return Err(failed(format!("the exec plugin failed: {status}")));
+    }
+    // What it has printed may hold a token, and is not repeated.
+    PluginCredentials::parse(answer).map_err(|error| failed(error.message))
+}
+
+fn command(exec: &ExecConfig) -> Command {
+    let about = json!({
+        "apiVersion": exec.api_version,
+        "kind": "ExecCredential",
+        "spec": { "interactive": false, "cluster": exec.cluster },
+    });
+    let mut command = Command::new(exec.command.as_deref().unwrap_or_default());
+    command.args(exec.args.iter().flatten());
+    let variable = |pair: &std::collections::HashMap<String, String>| {
+        Some((pair.get("name")?.clone(), pair.get("value")?.clone()))
+    };
+    command.envs(exec.env.iter().flatten().filter_map(variable));
+    command.env("KUBERNETES_EXEC_INFO", about.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.process_group(0).kill_on_drop(true);
+    command
+}

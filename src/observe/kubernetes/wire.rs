@@ -1,0 +1,396 @@
+//! Kubernetes' objects as they are read: the fields that some fact is made of, and of lists within them only so many.
+//!
+//! k8s-openapi's types have all fields, so that an empty container, three bytes on the wire, becomes a thousand. Names and
+//! paths of the kinds are its own still. As there, what is absent or `null` is what Go's zero is.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{DeserializeOwned, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// Most elements of one list within an object. etcd stores no object of more than 1.5 MiB, and no real list is a tenth as long.
+const OF_ONE: usize = 1000;
+/// Most elements of a page, its objects included. Five hundred nodes have some forty thousand.
+const OF_ALL: usize = 100_000;
+/// What the error of a longer one says.
+pub(super) const TOO_MANY: &str = "more elements than are read";
+
+thread_local! {
+    /// What is left of those of the page that this thread reads.
+    static LEFT: Cell<usize> = const { Cell::new(OF_ALL) };
+}
+
+/// Reads one page.
+pub(super) fn page<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
+    LEFT.set(OF_ALL);
+    serde_json::from_slice(body)
+}
+
+struct Count(usize);
+
+impl Count {
+    fn element<E: Error>(&mut self) -> Result<(), E> {
+        let left = (self.0.checked_sub(1)).zip(LEFT.get().checked_sub(1));
+        let (of_one, of_all) = left.ok_or_else(|| E::custom(TOO_MANY))?;
+        self.0 = of_one;
+        LEFT.set(of_all);
+        Ok(())
+    }
+}
+
+/// A list, or a mapping of names.
+struct Few<C> {
+    most: usize,
+    of: PhantomData<C>,
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<Vec<T>> {
+    type Value = Option<Vec<T>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let (mut list, mut count) = (Vec::new(), Count(self.most));
+        while let Some(element) = elements.next_element()? {
+            count.element()?;
+            list.push(element);
+        }
+        Ok(Some(list))
+    }
+}
+
+impl<'de> Visitor<'de> for Few<BTreeMap<String, String>> {
+    type Value = Option<BTreeMap<String, String>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mapping")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let (mut map, mut count) = (BTreeMap::new(), Count(self.most));
+        while let Some((key, value)) = entries.next_entry::<_, Option<String>>()? {
+            count.element()?;
+            map.insert(key, value.unwrap_or_default());
+        }
+        Ok(Some(map))
+    }
+}
+
+fn few<'de, D: Deserializer<'de>, C>(deserializer: D) -> Result<Option<C>, D::Error>
+where
+    Few<C>: Visitor<'de, Value = Option<C>>,
+{
+    deserializer.deserialize_any(Few { most: OF_ONE, of: PhantomData })
+}
+
+/// The objects of a page: has to be there, and may be `null`, which is Go's empty list.
+pub(super) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let list = deserializer.deserialize_any(Few { most: OF_ALL, of: PhantomData::<Vec<T>> })?;
+    Ok(list.unwrap_or_default())
+}
+
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn list_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Ok(few::<D, Vec<T>>(deserializer)?.unwrap_or_default())
+}
+
+/// Structs of a part of Kubernetes' API. Lists and mappings stand apart, as they are counted.
+macro_rules! structs {
+    ($($name:ident {
+        $($(#[$attribute:meta])* $field:ident: $type:ty,)*
+        $(; few { $($many:ident: $of:ty,)* })?
+    })*) => {$(
+        #[derive(Clone, Debug, Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        #[allow(clippy::struct_field_names, reason = "the names are Kubernetes'")]
+        pub(in super::super) struct $name {
+            $($(#[$attribute])* #[serde(deserialize_with = "or_default")] pub(in super::super) $field: $type,)*
+            $($(#[serde(deserialize_with = "few")] pub(in super::super) $many: Option<$of>,)*)?
+        }
+    )*};
+}
+
+/// What is an object of its own, by its kind of k8s-openapi.
+pub(super) trait Object: DeserializeOwned {
+    type Kind: kube::Resource<DynamicType = ()> + k8s_openapi::ListableResource;
+
+    fn metadata(&self) -> &meta::ObjectMeta;
+}
+
+macro_rules! objects {
+    ($($part:ident)::+: $($name:ident),*) => {
+        use $($part)::+ as kinds;
+        $(impl super::Object for $name {
+            type Kind = kinds::$name;
+
+            fn metadata(&self) -> &super::meta::ObjectMeta {
+                &self.metadata
+            }
+        })*
+    };
+}
+
+pub(super) mod meta {
+    use super::{BTreeMap, Deserialize, few, or_default};
+    pub(in super::super) use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+
+    type Names = BTreeMap<String, String>;
+
+    structs! {
+        ObjectMeta {
+            name: Option<String>,
+            namespace: Option<String>,
+            generation: Option<i64>,
+            resource_version: Option<String>,
+            creation_timestamp: Option<Time>,
+            deletion_timestamp: Option<Time>,
+            ; few { labels: Names, annotations: Names, managed_fields: Vec<ManagedFieldsEntry>, }
+        }
+        ManagedFieldsEntry { time: Option<Time>, }
+        LabelSelector { ; few { match_labels: Names, match_expressions: Vec<LabelSelectorRequirement>, } }
+        LabelSelectorRequirement { key: String, operator: String, ; few { values: Vec<String>, } }
+    }
+}
+
+pub(super) mod core {
+    use super::meta::{MicroTime, ObjectMeta, Time};
+    use super::{Deserialize, few, or_default};
+
+    objects!(k8s_openapi::api::core::v1: Node, Pod, Event);
+
+    structs! {
+        Node { metadata: ObjectMeta, spec: Option<NodeSpec>, status: Option<NodeStatus>, }
+        NodeSpec { unschedulable: Option<bool>, ; few { taints: Vec<Taint>, } }
+        Taint { key: String, value: Option<String>, effect: String, time_added: Option<Time>, }
+        NodeStatus {
+            node_info: Option<NodeSystemInfo>,
+            ; few { addresses: Vec<NodeAddress>, conditions: Vec<NodeCondition>, }
+        }
+        NodeAddress { type_: String, address: String, }
+        NodeCondition { type_: String, status: String, reason: Option<String>, message: Option<String>, }
+        NodeSystemInfo {
+            #[serde(rename = "machineID")]
+            machine_id: String,
+            os_image: String,
+            kubelet_version: String,
+        }
+
+        Pod { metadata: ObjectMeta, spec: Option<PodSpec>, status: Option<PodStatus>, }
+        PodSpec {
+            node_name: Option<String>,
+            host_network: Option<bool>,
+            ; few { containers: Vec<Container>, volumes: Vec<Volume>, }
+        }
+        Container { name: String, image: Option<String>, ; few { command: Vec<String>, args: Vec<String>, } }
+        Volume {
+            projected: Option<ProjectedVolumeSource>,
+            empty_dir: Option<Present>,
+            #[serde(rename = "downwardAPI")]
+            downward_api: Option<Present>,
+        }
+        ProjectedVolumeSource { ; few { sources: Vec<VolumeProjection>, } }
+        VolumeProjection {
+            config_map: Option<ConfigMapProjection>,
+            service_account_token: Option<Present>,
+            #[serde(rename = "downwardAPI")]
+            downward_api: Option<Present>,
+        }
+        ConfigMapProjection { name: String, }
+        // Only whether it is there counts.
+        Present {}
+        PodStatus {
+            phase: Option<String>,
+            message: Option<String>,
+            reason: Option<String>,
+            #[serde(rename = "podIP")]
+            pod_ip: Option<String>,
+            start_time: Option<Time>,
+            ; few {
+                conditions: Vec<PodCondition>,
+                container_statuses: Vec<ContainerStatus>,
+                init_container_statuses: Vec<ContainerStatus>,
+            }
+        }
+        PodCondition { type_: String, status: String, message: Option<String>, last_transition_time: Option<Time>, }
+        ContainerStatus {
+            name: String,
+            image: String,
+            ready: bool,
+            restart_count: i32,
+            state: Option<ContainerState>,
+            last_state: Option<ContainerState>,
+        }
+        ContainerState {
+            running: Option<Present>,
+            waiting: Option<ContainerStateWaiting>,
+            terminated: Option<ContainerStateTerminated>,
+        }
+        ContainerStateWaiting { reason: Option<String>, message: Option<String>, }
+        ContainerStateTerminated {
+            exit_code: i32,
+            finished_at: Option<Time>,
+            reason: Option<String>,
+            message: Option<String>,
+        }
+
+        Event {
+            metadata: ObjectMeta,
+            involved_object: ObjectReference,
+            reason: Option<String>,
+            message: Option<String>,
+            event_time: Option<MicroTime>,
+            last_timestamp: Option<Time>,
+            series: Option<EventSeries>,
+        }
+        ObjectReference { kind: Option<String>, namespace: Option<String>, name: Option<String>, }
+        EventSeries { last_observed_time: Option<MicroTime>, }
+    }
+}
+
+pub(super) mod apps {
+    use super::meta::ObjectMeta;
+    use super::{Deserialize, few, or_default};
+
+    objects!(k8s_openapi::api::apps::v1: DaemonSet, Deployment, StatefulSet);
+
+    structs! {
+        DaemonSet { metadata: ObjectMeta, status: Option<DaemonSetStatus>, }
+        DaemonSetStatus {
+            observed_generation: Option<i64>,
+            desired_number_scheduled: i32,
+            number_available: Option<i32>,
+        }
+        Deployment { metadata: ObjectMeta, spec: Option<Spec>, status: Option<DeploymentStatus>, }
+        Spec { replicas: Option<i32>, }
+        DeploymentStatus {
+            observed_generation: Option<i64>,
+            available_replicas: Option<i32>,
+            ; few { conditions: Vec<DeploymentCondition>, }
+        }
+        DeploymentCondition { type_: String, status: String, reason: Option<String>, message: Option<String>, }
+        StatefulSet { metadata: ObjectMeta, spec: Option<Spec>, status: Option<StatefulSetStatus>, }
+        StatefulSetStatus { observed_generation: Option<i64>, available_replicas: Option<i32>, }
+    }
+}
+
+pub(super) mod coordination {
+    use super::meta::{MicroTime, ObjectMeta};
+    use super::{Deserialize, or_default};
+
+    objects!(k8s_openapi::api::coordination::v1: Lease);
+
+    structs! {
+        Lease { metadata: ObjectMeta, spec: Option<LeaseSpec>, }
+        LeaseSpec {
+            holder_identity: Option<String>,
+            lease_duration_seconds: Option<i32>,
+            renew_time: Option<MicroTime>,
+        }
+    }
+}
+
+pub(super) mod certificates {
+    use super::meta::ObjectMeta;
+    use super::{Deserialize, few, or_default};
+
+    objects!(k8s_openapi::api::certificates::v1: CertificateSigningRequest);
+
+    structs! {
+        CertificateSigningRequest {
+            metadata: ObjectMeta,
+            spec: CertificateSigningRequestSpec,
+            status: Option<CertificateSigningRequestStatus>,
+        }
+        CertificateSigningRequestSpec { signer_name: String, username: Option<String>, }
+        CertificateSigningRequestStatus { ; few { conditions: Vec<Condition>, } }
+        Condition { type_: String, }
+    }
+}
+
+pub(super) mod discovery {
+    use super::meta::ObjectMeta;
+    use super::{Deserialize, list_or_empty, or_default};
+
+    objects!(k8s_openapi::api::discovery::v1: EndpointSlice);
+
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(default)]
+    pub(in super::super) struct EndpointSlice {
+        #[serde(deserialize_with = "or_default")]
+        pub(in super::super) metadata: ObjectMeta,
+        #[serde(deserialize_with = "list_or_empty")]
+        pub(in super::super) endpoints: Vec<Endpoint>,
+    }
+
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    pub(in super::super) struct Endpoint {
+        #[serde(deserialize_with = "list_or_empty")]
+        pub(in super::super) addresses: Vec<String>,
+        pub(in super::super) conditions: Option<EndpointConditions>,
+        pub(in super::super) node_name: Option<String>,
+        pub(in super::super) target_ref: Option<super::core::ObjectReference>,
+    }
+
+    structs! {
+        EndpointConditions { ready: Option<bool>, terminating: Option<bool>, }
+    }
+}
+
+pub(super) mod admission {
+    use super::meta::{LabelSelector, ObjectMeta};
+    use super::{Deserialize, few, or_default};
+
+    objects!(
+        k8s_openapi::api::admissionregistration::v1: ValidatingWebhookConfiguration, MutatingWebhookConfiguration
+    );
+
+    structs! {
+        ValidatingWebhookConfiguration { metadata: ObjectMeta, ; few { webhooks: Vec<Webhook>, } }
+        MutatingWebhookConfiguration { metadata: ObjectMeta, ; few { webhooks: Vec<Webhook>, } }
+        Webhook {
+            name: String,
+            failure_policy: Option<String>,
+            client_config: WebhookClientConfig,
+            namespace_selector: Option<LabelSelector>,
+            object_selector: Option<LabelSelector>,
+            ; few { rules: Vec<RuleWithOperations>, match_conditions: Vec<super::core::Present>, }
+        }
+        WebhookClientConfig { service: Option<ServiceReference>, }
+        ServiceReference { namespace: String, name: String, }
+        RuleWithOperations {
+            scope: Option<String>,
+            ; few { api_groups: Vec<String>, resources: Vec<String>, operations: Vec<String>, }
+        }
+    }
+}
+
+pub(super) mod aggregation {
+    use super::core::{NodeCondition, Present};
+    use super::meta::ObjectMeta;
+    use super::{Deserialize, few, or_default};
+
+    objects!(k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1: APIService);
+
+    structs! {
+        APIService { metadata: ObjectMeta, spec: Option<APIServiceSpec>, status: Option<APIServiceStatus>, }
+        APIServiceSpec { service: Option<Present>, }
+        APIServiceStatus { ; few { conditions: Vec<NodeCondition>, } }
+    }
+}

@@ -1,0 +1,82 @@
+//! Whom to ask, as whom; and what other tools have to be told to ask the same.
+
+use crate::cli::ConnectionOptions;
+use crate::config::access::{Access, EtcdOptions, KubernetesOptions, TalosOptions};
+use crate::config::kube_sources::KubeArgs;
+use crate::config::kubeconfig::Options;
+use crate::config::talosconfig::Overrides;
+use crate::report::Sources;
+
+pub(super) fn access(args: &ConnectionOptions) -> Access {
+    let talos = || TalosOptions {
+        talosconfig: args.talosconfig.clone(),
+        overrides: Overrides {
+            context: args.context.clone(),
+            endpoints: args.endpoints.clone(),
+            cluster: args.cluster.clone(),
+        },
+    };
+    let kubernetes = || KubernetesOptions {
+        sources: KubeArgs { kubeconfig: args.kubeconfig.clone(), in_cluster: args.in_cluster },
+        overrides: Options { context: args.kube_context.clone(), k8s_endpoint: args.k8s_endpoint.clone() },
+        from_talos: !args.no_kubeconfig_from_talos,
+    };
+    let etcd = || EtcdOptions {
+        endpoints: args.etcd_endpoints.clone(),
+        cacert: args.etcd_cacert.clone(),
+        client: args.etcd_cert.clone().zip(args.etcd_key.clone()),
+    };
+    Access {
+        talos: (!args.no_talos).then(talos),
+        kubernetes: (!args.no_kubernetes).then(kubernetes),
+        etcd: (!args.etcd_endpoints.is_empty()).then(etcd),
+    }
+}
+
+/// Before anything was seen: what was typed.
+pub(super) fn sources(args: &ConnectionOptions) -> Sources {
+    Sources {
+        talosctl_options: talosctl_options(args),
+        kubectl_options: kubectl_options(args),
+        etcdctl_options: etcdctl_options(args),
+        ..Sources::default()
+    }
+}
+
+/// What talosctl has to be told to see what we see: what we were told.
+fn talosctl_options(args: &ConnectionOptions) -> Vec<String> {
+    let mut options = Vec::new();
+    if let Some(path) = &args.talosconfig {
+        options.extend(["--talosconfig".to_owned(), path.display().to_string()]);
+    }
+    if let Some(context) = &args.context {
+        options.extend(["--context".to_owned(), context.clone()]);
+    }
+    if !args.endpoints.is_empty() {
+        options.extend(["-e".to_owned(), args.endpoints.join(",")]);
+    }
+    options
+}
+
+fn kubectl_options(args: &ConnectionOptions) -> Vec<String> {
+    let mut options = Vec::new();
+    if let Some(path) = &args.kubeconfig {
+        options.extend(["--kubeconfig".to_owned(), path.display().to_string()]);
+    }
+    if let Some(context) = &args.kube_context {
+        options.extend(["--context".to_owned(), context.clone()]);
+    }
+    options
+}
+
+fn etcdctl_options(args: &ConnectionOptions) -> Vec<String> {
+    let mut options = Vec::new();
+    if !args.etcd_endpoints.is_empty() {
+        options.extend(["--endpoints".to_owned(), args.etcd_endpoints.join(",")]);
+    }
+    let files = [("--cacert", &args.etcd_cacert), ("--cert", &args.etcd_cert), ("--key", &args.etcd_key)];
+    for (option, path) in files {
+        options.extend(path.iter().flat_map(|path| [option.to_owned(), path.display().to_string()]));
+    }
+    options
+}

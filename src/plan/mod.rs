@@ -1,0 +1,341 @@
+//! What was decided: from options and variables to values that need no further thought. No I/O happens here.
+
+mod access;
+mod output;
+mod pace;
+pub(crate) mod selection;
+mod stated;
+pub(crate) mod variables;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+pub(crate) use self::output::Output;
+use self::pace::Times;
+use self::selection::{UnknownCheck, Wanted};
+use crate::checks::{self, Check};
+use crate::cli::{CheckOptions, ConnectionOptions, Evidence, Level, RunArgs};
+use crate::config::access::Access;
+use crate::engine::Pace;
+use crate::model::CheckId;
+use crate::observe::Inquiry;
+use crate::report::{Report, Selection, Sources, Weakening};
+use crate::snapshot::{Allowance, Asked};
+use crate::text::clock;
+
+/// A contradiction in what was typed; exit code 2.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Usage {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// The run, decided.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) start: Start,
+    pub(crate) access: Access,
+    pub(crate) selection: Vec<(&'static Check, Selection)>,
+    pub(crate) inquiry: Inquiry,
+    pub(crate) pace: Pace,
+    pub(crate) wait_timeout: Option<Duration>,
+    pub(crate) output: Output,
+    pub(crate) weakened: Vec<Weakening>,
+    /// A selection that checks nothing is no error.
+    pub(crate) allow_empty: bool,
+    /// Exit with 0 or 1 only.
+    pub(crate) simple_exit_codes: bool,
+    /// What was typed of them.
+    sources: Sources,
+}
+
+/// When the process started, on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) instant: Instant,
+    pub(crate) wall: Timestamp,
+}
+
+impl Start {
+    /// Nothing else reads the clocks at the start.
+    pub(crate) fn now() -> Self {
+        Self { instant: Instant::now(), wall: clock::now() }
+    }
+}
+
+impl Plan {
+    pub(crate) fn decide(args: &RunArgs, matches: &ArgMatches, start: Start) -> Result<Self, Usage> {
+        let RunArgs { connection, nodes, checks, timing, verdict, output } = args;
+        let selection = selection::select(&Wanted {
+            level: checks.level,
+            check: &checks.check,
+            skip: &checks.skip,
+            no_talos: connection.no_talos,
+            no_kubernetes: connection.no_kubernetes,
+            server: connection.server,
+        })
+        .map_err(|unknown| unknown_check(&unknown))?;
+        let named = |patterns| selection::named(patterns).map_err(|unknown| unknown_reason(&unknown));
+        let (fail_on, warn_only) = (named(&verdict.fail_on)?, named(&verdict.warn_only)?);
+        let running: Vec<_> = selection.iter().filter(|(_, part)| part.runs()).map(|(check, _)| *check).collect();
+        let Times { wait_timeout, stable_for, interval, attempt_timeout } = pace::times(timing)?;
+        contradictions(connection, checks)?;
+        stated::all_judged(args, &selection)?;
+        if let Some(both) = fail_on.common(&warn_only) {
+            return Err(Usage::new(format!("`{both}` cannot be both in `--fail-on` and in `--warn-only`")));
+        }
+        Ok(Self {
+            start,
+            access: access::access(connection),
+            inquiry: Inquiry {
+                asked: Asked {
+                    // What the user has switched off cannot stand in anybody's way.
+                    skipped: left_out(&selection),
+                    control_plane_nodes: nodes.control_plane_nodes.clone(),
+                    worker_nodes: nodes.worker_nodes.clone(),
+                    expect_control_planes: nodes.expect_control_planes,
+                    expect_workers: nodes.expect_workers,
+                    expect_talos: nodes.expect_talos.clone(),
+                    expect_kubernetes: nodes.expect_kubernetes.clone(),
+                    max_unready_workers: allowance(nodes.max_unready_workers.as_deref())?,
+                    require_quorum_margin: verdict.require_quorum_margin,
+                    fail_on_node_condition: fail_on_node_condition(&verdict.fail_on_node_condition)?,
+                    k8s_endpoint: connection.k8s_endpoint.clone(),
+                    deadline: wait_timeout.and_then(|wait| start.wall.checked_add(wait).ok()),
+                    one_pass: wait_timeout.is_none(),
+                },
+                facts: checks::facts(&running),
+                scope: nodes.nodes.clone(),
+                attempt_timeout,
+            },
+            pace: Pace {
+                started: start.instant,
+                deadline: wait_timeout.map(|wait| start.instant + wait),
+                interval,
+                attempt_timeout,
+                stable_for,
+                fail_fast: timing.fail_fast,
+                retry_all: timing.retry_all,
+                strict: verdict.strict,
+                logs: output.evidence == Some(Evidence::Logs),
+                fail_on,
+                warn_only,
+                checks: running,
+            },
+            wait_timeout,
+            output: output.into(),
+            weakened: weakened(args, matches),
+            allow_empty: verdict.allow_empty,
+            simple_exit_codes: verdict.simple_exit_codes,
+            sources: access::sources(connection),
+            selection,
+        })
+    }
+
+    /// The report before anything was seen.
+    pub(crate) fn unbegun(&self) -> Report {
+        Report {
+            wait_timeout: self.wait_timeout,
+            stable_for: self.pace.stable_for,
+            weakened: self.weakened.clone(),
+            sources: self.sources.clone(),
+            junit: self.output.junit,
+            ..Report::unbegun(self.start.wall, &self.selection)
+        }
+    }
+}
+
+/// Checks that the user has switched off. What `--check` or `--level` merely did not name is not vouched for by anybody.
+fn left_out(selection: &[(&'static Check, Selection)]) -> BTreeSet<CheckId> {
+    let is_out = |part: &Selection| matches!(part, Selection::NotSelected(option) if option.is_left_out());
+    selection.iter().filter(|(_, part)| is_out(part)).map(|(check, _)| check.id).collect()
+}
+
+fn unknown_check(unknown: &UnknownCheck) -> Usage {
+    let usage = Usage::new(format!("no check is called `{}`", unknown.pattern));
+    match unknown.nearest {
+        Some(nearest) => usage.hint(format!("the nearest is `{nearest}`; `cluster-health list` shows all")),
+        None => usage.hint("`cluster-health list` shows all"),
+    }
+}
+
+fn unknown_reason(unknown: &UnknownCheck) -> Usage {
+    let message = format!("no check and no reason is called `{}`", unknown.pattern);
+    Usage { message, ..unknown_check(unknown) }
+}
+
+fn contradictions(connection: &ConnectionOptions, checks: &CheckOptions) -> Result<(), Usage> {
+    let ConnectionOptions { no_talos, no_kubernetes, server, .. } = *connection;
+    if server && no_talos {
+        return Err(Usage::new("`--server` asks Talos, which `--no-talos` leaves out"));
+    }
+    if let Some(pattern) = checks.check.iter().find(|pattern| !server && selection::means_server(pattern)) {
+        return Err(Usage::new(format!("`{pattern}` runs with `--server` only")));
+    }
+    if no_talos && no_kubernetes && connection.etcd_endpoints.is_empty() {
+        return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to ask"));
+    }
+    Ok(())
+}
+
+/// What Kubernetes itself reports is not turned around.
+fn fail_on_node_condition(kinds: &[String]) -> Result<Vec<String>, Usage> {
+    if kinds.iter().any(|kind| kind == "Ready") {
+        return Err(Usage::new("condition `Ready` is True on a healthy node; `k8s.nodes.ready` judges it"));
+    }
+    Ok(kinds.to_vec())
+}
+
+fn allowance(text: Option<&str>) -> Result<Allowance, Usage> {
+    let Some(text) = text else { return Ok(Allowance::None) };
+    let refused = || Usage::new(format!("`--max-unready-workers` is a number or a percentage, not `{text}`"));
+    match text.strip_suffix('%') {
+        Some(percent) => match percent.parse() {
+            Ok(percent @ 0..=100) => Ok(Allowance::Percent(percent)),
+            _ => Err(refused()),
+        },
+        None => text.parse().map(Allowance::Count).map_err(|_| refused()),
+    }
+}
+
+/// Every option that makes the verdict weaker than the full one, with its origin.
+fn weakened(args: &RunArgs, matches: &ArgMatches) -> Vec<Weakening> {
+    let RunArgs { connection, nodes, checks, verdict, .. } = args;
+    let list = |values: &[String]| (!values.is_empty()).then(|| values.join(","));
+    let switch = |on: bool| on.then(String::new);
+    let level = checks.level.filter(|level| *level != Level::Full).map(|level| format!("{level:?}").to_lowercase());
+    [
+        ("check", list(&checks.check)),
+        ("skip", list(&checks.skip)),
+        ("warn_only", list(&verdict.warn_only)),
+        ("level", level),
+        ("nodes", list(&nodes.nodes)),
+        ("max_unready_workers", nodes.max_unready_workers.clone()),
+        ("allow_empty", switch(verdict.allow_empty)),
+        ("no_talos", switch(connection.no_talos)),
+        ("no_kubernetes", switch(connection.no_kubernetes)),
+    ]
+    .into_iter()
+    .filter_map(|(id, value)| {
+        let option = format!("--{} {}", stated::dashed(id), value?).trim_end().to_owned();
+        let origin = match matches.value_source(id) {
+            Some(ValueSource::EnvVariable) => format!("CLUSTER_HEALTH_{}", id.to_uppercase()),
+            _ => "flag".to_owned(),
+        };
+        Some(Weakening { option, origin })
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, FromArgMatches as _};
+
+    use super::*;
+    use crate::cli::Cli;
+
+    pub(super) fn decide(arguments: &[&str]) -> Result<Plan, Usage> {
+        let matches = Cli::command().get_matches_from([&["cluster-health"], arguments].concat());
+        let cli = Cli::from_arg_matches(&matches).unwrap();
+        Plan::decide(&cli.run, &matches, Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH })
+    }
+
+    #[test]
+    fn zero_is_one_pass() {
+        for arguments in [&[][..], &["--wait-timeout", "0"], &["--wait-timeout", "0s"]] {
+            let plan = decide(arguments).unwrap();
+            assert!(plan.inquiry.asked.one_pass && plan.pace.deadline.is_none(), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn a_round_of_silence_ends_before_the_deadline() {
+        for (arguments, milliseconds) in [
+            (&["--wait-timeout", "3s"][..], 2_700),
+            (&["--wait-timeout", "3s", "--attempt-timeout", "1s"], 1_000),
+            (&["--wait-timeout", "5m"], 10_000),
+            (&[], 10_000),
+        ] {
+            let plan = decide(arguments).unwrap();
+            assert_eq!(plan.pace.attempt_timeout, Duration::from_millis(milliseconds), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_usage_errors() {
+        for arguments in [
+            &["--stable-for", "10s"][..],
+            &["--stable-for", "10s", "--wait-timeout", "10s"],
+            &["--interval", "0"],
+            &["--attempt-timeout", "1ms"],
+            &["--attempt-timeout", "9000000h"],
+            &["--interval", "9000000h"],
+            &["--wait-timeout", "9000000h"],
+            &["--max-unready-workers", "101%"],
+            &["--max-unready-workers", "-1"],
+            &["--max-unready-workers", "few"],
+            &["--expect-kubernetes", ""],
+            &["--expect-kubernetes", "1"],
+            &["--expect-kubernetes", "latest"],
+            &["--expect-kubernetes", "1.35.4.1"],
+            &["--no-talos", "--no-kubernetes"],
+            &["--server", "--no-talos"],
+            &["--check", "talos.server"],
+            &["--no-talos", "--expect-talos", "v1.13.0"],
+            &["--expect-talos", "1.13"],
+            &["--expect-talos", "v1.13.x"],
+            &["--expect-talos", ""],
+            &["--check", "no.such.check"],
+            &["--fail-on", "no-such-reason"],
+            &["--warn-only", "no-such-reason"],
+            &["--fail-on", "cordoned", "--warn-only", "two-members,cordoned"],
+            &["--fail-on", "etcd", "--warn-only", "etcd.space"],
+            &["--fail-on", "k8s.dns", "--level", "etcd"],
+            &["--check", "etcd.quorum,talos.time", "--level", "talos"],
+            &["--fail-on-node-condition", "KernelDeadlock", "--no-kubernetes"],
+            &["--fail-on-node-condition", "KernelDeadlock", "--level", "etcd"],
+            &["--fail-on-node-condition", "KernelDeadlock", "--skip", "k8s.nodes.conditions"],
+            &["--fail-on-node-condition", "KernelDeadlock", "--check", "k8s.dns"],
+            &["--fail-on-node-condition", "Ready"],
+        ] {
+            let matches = Cli::command().try_get_matches_from([&["cluster-health"], arguments].concat());
+            if let Ok(matches) = matches {
+                let cli = Cli::from_arg_matches(&matches).unwrap();
+                let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };
+                assert!(Plan::decide(&cli.run, &matches, start).is_err(), "{arguments:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_the_user_switched_off_vouches_for_itself() {
+        assert!(decide(&["--level", "etcd"]).unwrap().inquiry.asked.skipped.is_empty());
+        let alone = decide(&["--check", "etcd.alarms"]).unwrap().inquiry.asked;
+        assert!(alone.skipped.is_empty());
+        let plan = decide(&["--skip", "k8s.api.identity"]).unwrap();
+        assert_eq!(plan.inquiry.asked.skipped.into_iter().collect::<Vec<_>>(), ["k8s.api.identity"]);
+    }
+
+    #[test]
+    fn weakening_options_are_named_with_their_origin() {
+        let plan = decide(&["--no-kubernetes", "--max-unready-workers", "10%", "--level", "full"]).unwrap();
+        let options: Vec<_> = plan.weakened.iter().map(|weakening| weakening.option.as_str()).collect();
+        assert_eq!(options, ["--max-unready-workers 10%", "--no-kubernetes"]);
+        assert!(plan.weakened.iter().all(|weakening| weakening.origin == "flag"));
+    }
+}

@@ -1,0 +1,46 @@
+//! Where the result goes, and how it looks.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::OutputOptions;
+use crate::report::Granularity;
+use crate::report::format::Format;
+use crate::report::sink::ci::CiChoice;
+use crate::report::sink::terminal::Color;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    /// On stdout.
+    pub(crate) format: &'static Format,
+    /// `--report`, as typed: `FORMAT=PATH`.
+    pub(crate) reports: Vec<String>,
+    pub(crate) junit_file: Option<PathBuf>,
+    pub(crate) junit: Granularity,
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
+    /// Say why each check came to its verdict.
+    pub(crate) why: bool,
+    pub(crate) color: Color,
+    pub(crate) ci: CiChoice,
+    pub(crate) ascii: bool,
+    pub(crate) heartbeat: Duration,
+}
+
+impl From<&OutputOptions> for Output {
+    fn from(args: &OutputOptions) -> Self {
+        Self {
+            format: args.output,
+            reports: args.report.clone(),
+            junit_file: args.junit_file.clone(),
+            junit: args.junit_granularity,
+            quiet: args.quiet,
+            verbose: args.verbose > 0,
+            why: args.verbose > 1,
+            color: args.color,
+            ci: args.ci,
+            ascii: args.ascii,
+            heartbeat: args.heartbeat.0,
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Which checks run: `--level`, `--check`, `--skip`, `--no-talos`, `--no-kubernetes`, over the catalogue.
+
+use crate::checks::{self, Check};
+use crate::cli::Level;
+use crate::engine::Named;
+use crate::model::{CheckId, Reason, Stage};
+use crate::report::{NotSelected, Selection};
+use crate::text::nearest;
+
+/// What was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) level: Option<Level>,
+    pub(crate) check: &'a [String],
+    pub(crate) skip: &'a [String],
+    pub(crate) no_talos: bool,
+    pub(crate) no_kubernetes: bool,
+    /// Names its check, whatever `--check` and `--level` name.
+    pub(crate) server: bool,
+}
+
+/// A pattern that fits no check.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct UnknownCheck {
+    pub(crate) pattern: String,
+    pub(crate) nearest: Option<&'static str>,
+}
+
+/// Every check of the catalogue with its part in this run.
+pub(crate) fn select(wanted: &Wanted<'_>) -> Result<Vec<(&'static Check, Selection)>, UnknownCheck> {
+    select_from(checks::ALL, wanted)
+}
+
+fn select_from(
+    catalogue: &[&'static Check],
+    wanted: &Wanted<'_>,
+) -> Result<Vec<(&'static Check, Selection)>, UnknownCheck> {
+    let chosen = matching(catalogue, wanted.check)?;
+    let skipped = matching(catalogue, wanted.skip)?;
+    let verdict = |check: &'static Check| {
+        if skipped.contains(&check.id) {
+            Selection::NotSelected(NotSelected::Skip)
+        } else if wanted.no_talos && is_talos_only(check) {
+            Selection::NotSelected(NotSelected::NoTalos)
+        } else if wanted.no_kubernetes && matches!(check.stage, Stage::ApiServer | Stage::Nodes) {
+            Selection::NotSelected(NotSelected::NoKubernetes)
+        } else if check.stage == Stage::Server {
+            Selection::Selected
+        } else if !in_level(check, wanted.level) {
+            Selection::NotSelected(NotSelected::Level)
+        } else if !wanted.check.is_empty() && !chosen.contains(&check.id) {
+            Selection::NotSelected(NotSelected::Check)
+        } else {
+            Selection::Selected
+        }
+    };
+    // Who does not ask for the second opinion does not read of it either.
+    let planned = catalogue.iter().filter(|check| wanted.server || check.stage != Stage::Server);
+    let mut selection: Vec<_> = planned.map(|check| (*check, verdict(check))).collect();
+    add_prerequisites(&mut selection);
+    Ok(selection)
+}
+
+/// A selected check takes along what it needs, and that what it needs in turn, unless the user left it out.
+fn add_prerequisites(selection: &mut [(&'static Check, Selection)]) {
+    loop {
+        let needed: Vec<CheckId> = selection
+            .iter()
+            .filter(|(_, part)| part.runs())
+            .flat_map(|(check, _)| check.requires.iter().copied())
+            .collect();
+        let mut added = false;
+        for (check, part) in selection.iter_mut() {
+            let is_free = matches!(part, Selection::NotSelected(option) if !option.is_left_out());
+            if is_free && needed.contains(&check.id) {
+                *part = Selection::Prerequisite;
+                added = true;
+            }
+        }
+        if !added {
+            return;
+        }
+    }
+}
+
+/// Does a pattern of `--check` name the second opinion, and nothing else?
+pub(crate) fn means_server(pattern: &str) -> bool {
+    let mut fitting = checks::ALL.iter().filter(|check| fits(check, pattern)).peekable();
+    fitting.peek().is_some() && fitting.all(|check| check.stage == Stage::Server)
+}
+
+/// Stages 1 and 2, and what compares Talos with Kubernetes.
+fn is_talos_only(check: &Check) -> bool {
+    check.stage.number() <= 2
+        || check.stage == Stage::Server
+        || check.id == CheckId::K8sApiIdentity
+        || check.id == CheckId::K8sStaticpodsRendered
+}
+
+fn in_level(check: &Check, level: Option<Level>) -> bool {
+    match (level.unwrap_or(Level::Full), check.stage.number()) {
+        (Level::Full, _) => true,
+        (Level::Talos, stage) => stage <= 2,
+        (Level::Etcd, stage) => stage <= 3,
+        (Level::Api, stage) => stage != 6,
+    }
+}
+
+/// Ids of the checks that some pattern fits: an id, a prefix up to a dot, a stage's number or name, a glob with `*`.
+fn matching(catalogue: &[&'static Check], patterns: &[String]) -> Result<Vec<CheckId>, UnknownCheck> {
+    let mut all = Vec::new();
+    for pattern in patterns {
+        let fitting: Vec<CheckId> =
+            catalogue.iter().filter(|check| fits(check, pattern)).map(|check| check.id).collect();
+        if fitting.is_empty() {
+            let nearest = nearest(pattern, catalogue.iter().flat_map(|check| names(check.id)));
+            return Err(UnknownCheck { pattern: pattern.clone(), nearest });
+        }
+        all.extend(fitting);
+    }
+    Ok(all)
+}
+
+/// An id and its prefixes, each of which means all checks below it.
+fn names(id: CheckId) -> impl Iterator<Item = &'static str> {
+    let name = id.name();
+    name.match_indices('.').map(move |(dot, _)| &name[..dot]).chain([name])
+}
+
+/// The checks and reasons that `--fail-on` or `--warn-only` means.
+pub(crate) fn named(patterns: &[String]) -> Result<Named, UnknownCheck> {
+    let mut named = Named::default();
+    for pattern in patterns {
+        if let Some(reason) = Reason::ALL.iter().find(|reason| reason.code() == pattern) {
+            named.reasons.insert(*reason);
+            continue;
+        }
+        let known =
+            || checks::ALL.iter().flat_map(|check| names(check.id)).chain(Reason::ALL.iter().map(|it| it.code()));
+        let unknown = |unknown| UnknownCheck { nearest: nearest(pattern, known()), ..unknown };
+        named.checks.extend(matching(checks::ALL, std::slice::from_ref(pattern)).map_err(unknown)?);
+    }
+    Ok(named)
+}
+
+pub(super) fn fits(check: &Check, pattern: &str) -> bool {
+    let prefix = || check.id.name().strip_prefix(pattern).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let stage = || pattern.parse() == Ok(check.stage.number()) || pattern == check.stage.name();
+    prefix() || stage() || (pattern.contains('*') && glob(pattern, check.id.name()))
+}
+
+/// `*` fits any run of characters, dots included.
+fn glob(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, tail)) => text
+            .strip_prefix(head)
+            .is_some_and(|rest| (0..=rest.len()).filter_map(|at| rest.get(at..)).any(|rest| glob(tail, rest))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Severity, Verdict};
+
+    const fn check(id: CheckId, stage: Stage, requires: &'static [CheckId]) -> Check {
+        Check {
+            id,
+            stage,
+            summary: "",
+            explain: "",
+            severity: Severity::Fail,
+            requires,
+            after: &[],
+            facts: &[],
+            judge: |_| Verdict::default(),
+        }
+    }
+
+    const REACHABLE: Check = check(CheckId::TalosNodesReachable, Stage::Connectivity, &[]);
+    const SERVICE: Check = check(CheckId::EtcdService, Stage::Etcd, &[CheckId::TalosNodesReachable]);
+    const QUORUM: Check = check(CheckId::EtcdQuorum, Stage::Etcd, &[CheckId::EtcdService]);
+    const READY: Check = check(CheckId::K8sNodesReady, Stage::Nodes, &[]);
+    const CATALOGUE: &[&Check] = &[&REACHABLE, &SERVICE, &QUORUM, &READY];
+
+    fn part(wanted: &Wanted<'_>) -> Vec<(&'static str, char)> {
+        let selection = select_from(CATALOGUE, wanted).unwrap();
+        selection
+            .into_iter()
+            .map(|(check, part)| {
+                let letter = match part {
+                    Selection::Selected => 's',
+                    Selection::Prerequisite => 'p',
+                    Selection::NotSelected(_) => '-',
+                };
+                (check.id.name(), letter)
+            })
+            .collect()
+    }
+
+    fn letters(wanted: &Wanted<'_>) -> String {
+        part(wanted).into_iter().map(|(_, letter)| letter).collect()
+    }
+
+    #[test]
+    fn prerequisites_come_along() {
+        let check = ["etcd.quorum".to_owned()];
+        assert_eq!(letters(&Wanted { check: &check, ..Wanted::default() }), "pps-");
+    }
+
+    #[test]
+    fn a_reason_is_no_check() {
+        for reason in Reason::ALL {
+            assert!(!checks::ALL.iter().any(|check| fits(check, reason.code())), "{}", reason.code());
+        }
+        let wanted = ["etcd.alarms", "cordoned", "k8s.api"].map(str::to_owned);
+        let Named { checks, reasons } = named(&wanted).unwrap();
+        assert!(checks.contains(&CheckId::EtcdAlarms) && checks.contains(&CheckId::K8sApiServers));
+        assert_eq!(reasons.into_iter().collect::<Vec<_>>(), [Reason::Cordoned]);
+        for (typo, meant) in [("cordonned", "cordoned"), ("etcd.alarm", "etcd.alarms")] {
+            assert_eq!(named(&[typo.to_owned()]).unwrap_err().nearest, Some(meant));
+        }
+    }
+
+    #[test]
+    fn what_the_user_leaves_out_stays_out() {
+        let check = ["etcd.quorum".to_owned()];
+        let skip = ["etcd.service".to_owned()];
+        assert_eq!(letters(&Wanted { check: &check, skip: &skip, ..Wanted::default() }), "--s-");
+    }
+
+    #[test]
+    fn patterns() {
+        for (pattern, expected) in
+            [("etcd", "pss-"), ("3", "pss-"), ("k8s.*", "---s"), ("*.nodes.*", "s--s"), ("etcd.q*", "pps-")]
+        {
+            let check = [pattern.to_owned()];
+            assert_eq!(letters(&Wanted { check: &check, ..Wanted::default() }), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn levels_and_layers() {
+        assert_eq!(letters(&Wanted { level: Some(Level::Talos), ..Wanted::default() }), "s---");
+        assert_eq!(letters(&Wanted { level: Some(Level::Api), ..Wanted::default() }), "sss-");
+        assert_eq!(letters(&Wanted { no_talos: true, ..Wanted::default() }), "-sss");
+        assert_eq!(letters(&Wanted { no_kubernetes: true, ..Wanted::default() }), "sss-");
+    }
+
+    #[test]
+    fn an_unknown_pattern_names_the_nearest() {
+        let check = ["etcd.qorum".to_owned()];
+        let error = select_from(CATALOGUE, &Wanted { check: &check, ..Wanted::default() }).unwrap_err();
+        assert_eq!(error.nearest, Some("etcd.quorum"));
+        let check = ["ectd".to_owned()];
+        let error = select_from(CATALOGUE, &Wanted { check: &check, ..Wanted::default() }).unwrap_err();
+        assert_eq!(error.nearest, Some("etcd"), "a prefix, too");
+        let check = ["etc".to_owned()];
+        assert!(
+            select_from(CATALOGUE, &Wanted { check: &check, ..Wanted::default() }).is_err(),
+            "a prefix ends at a dot"
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! What the options demand of the cluster, and the checks that hold it to that. A demand that nothing judges would be met by any
+//! cluster.
+
+use super::{Usage, selection};
+use crate::checks::Check;
+use crate::cli::RunArgs;
+use crate::model::CheckId;
+use crate::report::Selection;
+
+/// Each option that demands something: its id, whether it was given, and the checks any of which judges it.
+fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 9] {
+    use CheckId::{
+        EtcdTolerance, K8sControlplaneVersions, K8sNodesConditions, K8sNodesReady, K8sNodesRegistered,
+        TalosNodesExpected, TalosNodesReachable, TalosServer, TalosVersions,
+    };
+    let RunArgs { connection, nodes, verdict, .. } = args;
+    let (named, numbers): (&[_], &[_]) = if connection.no_talos {
+        (&[K8sNodesRegistered, K8sNodesReady], &[K8sNodesRegistered])
+    } else {
+        (&[TalosNodesExpected, TalosNodesReachable], &[TalosNodesExpected])
+    };
+    [
+        ("server", connection.server, &[TalosServer]),
+        ("control_plane_nodes", !nodes.control_plane_nodes.is_empty(), named),
+        ("worker_nodes", !nodes.worker_nodes.is_empty(), named),
+        ("expect_control_planes", nodes.expect_control_planes.is_some(), numbers),
+        ("expect_workers", nodes.expect_workers.is_some(), numbers),
+        ("expect_talos", nodes.expect_talos.is_some(), &[TalosVersions]),
+        ("expect_kubernetes", nodes.expect_kubernetes.is_some(), &[K8sControlplaneVersions]),
+        ("require_quorum_margin", verdict.require_quorum_margin.is_some(), &[EtcdTolerance]),
+        ("fail_on_node_condition", !verdict.fail_on_node_condition.is_empty(), &[K8sNodesConditions]),
+    ]
+}
+
+/// Nothing that was demanded is left out by another option.
+pub(super) fn all_judged(args: &RunArgs, selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
+    for (id, _, judges) in demands(args).into_iter().filter(|(_, given, _)| *given) {
+        let parts = || selection.iter().filter(|(check, _)| judges.contains(&check.id));
+        if parts().any(|(_, part)| part.runs()) {
+            continue;
+        }
+        if let Some((check, Selection::NotSelected(by))) = parts().next() {
+            return Err(Usage::new(format!(
+                "`--{}` needs the check {}, which is {}",
+                dashed(id),
+                check.id,
+                by.words()
+            )));
+        }
+    }
+    sides(args)?;
+    let RunArgs { checks, verdict, .. } = args;
+    names_run("fail_on", &verdict.fail_on, selection)?;
+    // Who says that nothing may be left to check has said so of every name.
+    if verdict.allow_empty { Ok(()) } else { names_run("check", &checks.check, selection) }
+}
+
+/// Of the checks that each name stands for, some run. Of what a reason stands for, any check may tell.
+fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
+    for name in names {
+        let parts = || selection.iter().filter(|(check, _)| selection::fits(check, name));
+        let runs = parts().any(|(_, part)| part.runs());
+        if let (false, Some((check, Selection::NotSelected(by)))) = (runs, parts().next()) {
+            return Err(Usage::new(format!("`--{} {name}` means {}, which is {}", dashed(id), check.id, by.words())));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that run judge only what is asked of the cluster at all.
+fn sides(args: &RunArgs) -> Result<(), Usage> {
+    let RunArgs { connection, nodes, verdict, .. } = args;
+    let of_kubernetes = [
+        ("expect-kubernetes", nodes.expect_kubernetes.is_some()),
+        ("fail-on-node-condition", !verdict.fail_on_node_condition.is_empty()),
+    ];
+    if let Some((option, _)) = of_kubernetes.into_iter().find(|(_, given)| *given && connection.no_kubernetes) {
+        return Err(Usage::new(format!("`--{option}` asks Kubernetes, which `--no-kubernetes` leaves out")));
+    }
+    if connection.no_talos && connection.etcd_endpoints.is_empty() && verdict.require_quorum_margin.is_some() {
+        let usage = Usage::new("`--require-quorum-margin` asks etcd through Talos, which `--no-talos` leaves out");
+        return Err(usage.hint("`--etcd-endpoints` asks etcd itself"));
+    }
+    Ok(())
+}
+
+/// An option, from its id.
+pub(super) fn dashed(id: &str) -> String {
+    id.replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory as _;
+
+    use crate::assess::Assessment;
+    use crate::checks;
+    use crate::cli::Cli;
+    use crate::engine;
+    use crate::plan::tests::decide;
+    use crate::snapshot::{Snapshot, Sources};
+    use crate::testing::fixture;
+
+    /// Demands that the healthy cluster of the tests does not meet.
+    const UNMET: [(&str, &str); 8] = [
+        ("--control-plane-nodes", "cp-1,cp-2,cp-3,gone"),
+        ("--worker-nodes", "w-1,gone"),
+        ("--expect-control-planes", "5"),
+        ("--expect-workers", "7"),
+        ("--expect-talos", "v1.99.0"),
+        ("--expect-kubernetes", "1.99"),
+        ("--require-quorum-margin", "2"),
+        ("--fail-on-node-condition", "KernelDeadlock"),
+    ];
+
+    /// Ways to leave something out: an option that does.
+    fn ways() -> Vec<Vec<&'static str>> {
+        let layers = [vec![], vec!["--no-talos"], vec!["--no-kubernetes"]];
+        let layers = [&layers[..], &[vec!["--no-talos", "--etcd-endpoints", "127.0.0.1:2379"]]].concat();
+        let ids = || checks::ALL.iter().map(|check| check.id.name()).filter(|id| *id != "talos.server");
+        let levels = ["talos", "etcd", "api", "full"].map(|level| vec!["--level", level]);
+        let stages = ["1", "2", "3", "4", "5", "6", "7", "etcd", "k8s", "talos", "*"];
+        let one = || ids().chain(stages);
+        let parts = one().map(|id| vec!["--skip", id]).chain(one().map(|id| vec!["--check", id]));
+        let parts: Vec<_> = parts.chain(levels).chain([vec![]]).collect();
+        layers.iter().flat_map(|layer| parts.iter().map(move |part| [&layer[..], part].concat())).collect()
+    }
+
+    /// What a run with these options would see: a node that was named and is not there is asked all the same.
+    fn seen(unmet: &str, way: &[&str]) -> Snapshot {
+        let mut snapshot = fixture::healthy();
+        if unmet == "--fail-on-node-condition" {
+            let condition = fixture::condition("KernelDeadlock", "True", "", "");
+            snapshot.kube_node_mut("w-1").conditions.push(condition);
+        }
+        if unmet.ends_with("-nodes") {
+            let mut node = fixture::node(if unmet == "--worker-nodes" { 4 } else { 2 }, "gone");
+            node.sources = Sources { flags: true, ..Sources::default() };
+            snapshot.nodes.push(node);
+            snapshot.power_off("gone");
+        }
+        snapshot = if way.contains(&"--no-talos") { snapshot.without_talos() } else { snapshot };
+        if way.contains(&"--no-talos")
+            && let Some(node) = snapshot.nodes.iter_mut().find(|node| node.name == "gone")
+        {
+            node.sources = Sources { flags: true, ..Sources::default() };
+        }
+        if way.contains(&"--no-kubernetes") { snapshot.without_kubernetes() } else { snapshot }
+    }
+
+    #[test]
+    fn what_is_demanded_is_judged_or_refused() {
+        let (mut refused, mut judged) = (BTreeSet::new(), 0);
+        for (option, value) in UNMET {
+            for way in ways() {
+                match decide(&[&[option, value][..], &way].concat()) {
+                    Ok(plan) => {
+                        let mut snapshot = seen(option, &way);
+                        snapshot.asked = plan.inquiry.asked;
+                        let verdicts = engine::judge(&plan.pace.checks, &Assessment::of(&snapshot));
+                        let fine = verdicts.iter().all(|(_, verdict)| verdict.status().is_fine());
+                        assert!(!fine, "{option} {value} {way:?}");
+                        judged += 1;
+                    }
+                    Err(usage)
+                        if way.iter().any(|word| {
+                            usage.message.contains(&format!("`{option}`")) && usage.message.contains(word)
+                        }) =>
+                    {
+                        refused.insert(option);
+                    }
+                    Err(usage) => panic!("{option} {value} {way:?}: {usage:?}"),
+                }
+            }
+        }
+        assert_eq!(refused.len(), UNMET.len());
+        assert!(judged > 500, "{judged}");
+    }
+
+    /// Options that demand nothing of the cluster: whom to ask, what to leave out, what counts how much, when, and how it looks.
+    const DEMAND_NOTHING: &str = "talosconfig context endpoints cluster no_talos kubeconfig kube_context k8s_endpoint in_cluster \
+        no_kubernetes no_kubeconfig_from_talos etcd_endpoints etcd_cacert etcd_cert etcd_key nodes max_unready_workers skip \
+        level wait_timeout interval attempt_timeout stable_for fail_fast retry_all strict warn_only allow_empty \
+        simple_exit_codes output report junit_file junit_granularity evidence quiet verbose color ci ascii heartbeat";
+
+    /// Options that name checks, of which some have to run.
+    const NAME_CHECKS: [&str; 2] = ["check", "fail_on"];
+
+    #[test]
+    fn every_option_says_whether_it_demands_something() {
+        let demands = super::demands(&crate::cli::RunArgs::default()).map(|(id, ..)| id);
+        let said: BTreeSet<&str> =
+            demands.into_iter().chain(NAME_CHECKS).chain(DEMAND_NOTHING.split_whitespace()).collect();
+        let command = Cli::command();
+        let options = command.get_arguments().filter(|argument| argument.get_env().is_some());
+        let options: BTreeSet<&str> = options.map(|argument| argument.get_id().as_str()).collect();
+        assert_eq!(said, options);
+        let unmet: BTreeSet<String> = UNMET.iter().map(|(option, _)| option[2..].replace('-', "_")).collect();
+        let demands: BTreeSet<String> = demands.map(str::to_owned).into();
+        // A second opinion states nothing that could be unmet.
+        assert_eq!(demands.difference(&unmet).collect::<Vec<_>>(), ["server"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Variables that look like ours and mean nothing: with a letter missing, a gate would be weaker than whoever wrote it believes.
+
+use std::collections::BTreeSet;
+
+use super::Usage;
+use crate::observe;
+use crate::text::nearest;
+
+const PREFIX: &str = "CLUSTER_HEALTH_";
+
+/// Every variable of our name is that of an option. `set`: the names of all that are not empty.
+pub(crate) fn all_known<'a>(command: &clap::Command, set: impl IntoIterator<Item = &'a str>) -> Result<(), Usage> {
+    let options = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
+    let known: BTreeSet<&str> = options.chain(observe::VARIABLES.iter().copied()).collect();
+    let ours: BTreeSet<&str> = set.into_iter().filter(|name| name.starts_with(PREFIX)).collect();
+    let is_unknown = |name: &&&str| !known.contains(**name) && !is_of_service(name, &ours);
+    let Some(name) = ours.iter().find(is_unknown) else { return Ok(()) };
+    let usage = Usage::new(format!("no option has the variable `{name}`"));
+    // The prefix that all have in common would make anything look like anything.
+    let given = name.trim_start_matches(PREFIX);
+    Err(match nearest(given, known.iter().map(|name| name.trim_start_matches(PREFIX))) {
+        Some(nearest) => usage.hint(format!("did you mean `{PREFIX}{nearest}`?")),
+        None => usage.hint("`cluster-health --help` shows the variable of each option"),
+    })
+}
+
+/// In a pod, Kubernetes sets variables for each Service of the namespace, and one may be called `cluster-health-…` or so.
+fn is_of_service(name: &str, set: &BTreeSet<&str>) -> bool {
+    const HOST: &str = "_SERVICE_HOST";
+    const PORTS: [&str; 2] = ["_SERVICE_PORT", "_PORT"];
+    let is_port = |rest: &str| {
+        PORTS.iter().filter_map(|port| rest.strip_prefix(port)).any(|more| more.is_empty() || more.starts_with('_'))
+    };
+    let services = set.iter().filter_map(|name| name.strip_suffix(HOST));
+    services.filter_map(|service| name.strip_prefix(service)).any(|rest| rest == HOST || is_port(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    use crate::cli::Cli;
+
+    fn refused(set: &[&str]) -> Option<(String, Option<String>)> {
+        all_known(&Cli::command(), set.iter().copied()).err().map(|usage| (usage.message, usage.hint))
+    }
+
+    fn hint(name: &str) -> Option<String> {
+        let (message, hint) = refused(&[name]).unwrap();
+        assert!(message.contains(&format!("`{name}`")), "{message}");
+        hint
+    }
+
+    #[test]
+    fn a_misspelled_variable_is_an_error_with_the_nearest_name() {
+        for (name, meant) in [
+            ("CLUSTER_HEALTH_STRCIT", "CLUSTER_HEALTH_STRICT"),
+            ("CLUSTER_HEALTH_STRIC", "CLUSTER_HEALTH_STRICT"),
+            ("CLUSTER_HEALTH_strict", "CLUSTER_HEALTH_STRICT"),
+            ("CLUSTER_HEALTH_WAITTIMEOUT", "CLUSTER_HEALTH_WAIT_TIMEOUT"),
+            ("CLUSTER_HEALTH_EXPECT_WORKER", "CLUSTER_HEALTH_EXPECT_WORKERS"),
+            ("CLUSTER_HEALTH_REQUIRE_QUORUM_MARGINS", "CLUSTER_HEALTH_REQUIRE_QUORUM_MARGIN"),
+        ] {
+            assert_eq!(hint(name), Some(format!("did you mean `{meant}`?")));
+        }
+        for name in ["CLUSTER_HEALTH_", "CLUSTER_HEALTH_PIZZA_TOPPINGS"] {
+            assert!(hint(name).unwrap().contains("--help"), "{name}");
+        }
+    }
+
+    #[test]
+    fn all_of_ours_and_those_of_others_are_known() {
+        let command = Cli::command();
+        let ours: Vec<&str> = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str()).collect();
+        assert!(ours.len() > 40, "{ours:?}");
+        assert_eq!(refused(&ours), None);
+        assert_eq!(
+            refused(&["HOME", "TALOSCONFIG", "CLUSTER_NAME", "CLUSTER_HEALTHY", "MY_CLUSTER_HEALTH_STRICT"]),
+            None
+        );
+    }
+
+    /// As Kubernetes sets them for Services `cluster-health` and `cluster-health-reports`.
+    #[test]
+    fn a_service_of_our_name_is_none_of_our_business() {
+        let of_service = [
+            "CLUSTER_HEALTH_SERVICE_HOST",
+            "CLUSTER_HEALTH_SERVICE_PORT",
+            "CLUSTER_HEALTH_SERVICE_PORT_HTTP",
+            "CLUSTER_HEALTH_PORT",
+            "CLUSTER_HEALTH_PORT_8080_TCP",
+            "CLUSTER_HEALTH_PORT_8080_TCP_ADDR",
+            "CLUSTER_HEALTH_REPORTS_SERVICE_HOST",
+            "CLUSTER_HEALTH_REPORTS_SERVICE_PORT",
+            "CLUSTER_HEALTH_REPORTS_PORT",
+            "CLUSTER_HEALTH_REPORTS_PORT_443_TCP_PROTO",
+        ];
+        assert_eq!(refused(&of_service), None);
+        for typo in ["CLUSTER_HEALTH_STRCIT", "CLUSTER_HEALTH_REPROT", "CLUSTER_HEALTH_PORTS"] {
+            assert!(refused(&[&of_service[..], &[typo]].concat()).unwrap().0.contains(typo));
+        }
+        for alone in ["CLUSTER_HEALTH_PORT", "CLUSTER_HEALTH_SERVICE_PORT"] {
+            assert!(refused(&[alone]).is_some(), "{alone}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Every node at every stage.
+
+use maud::{Markup, html};
+
+use super::checks::stage_anchor;
+use super::parts::{Foreign, status_word};
+use crate::model::{Role, Status, Target};
+use crate::report::Report;
+use crate::report::view::grid::{self, Band, Grid, LEGEND};
+
+pub(super) fn grid(report: &Report) -> Option<Markup> {
+    if !report.is_judged() {
+        return None;
+    }
+    let grid = Grid::of(report);
+    Some(html! {
+        // Wider than a phone where it must be; a keyboard can scroll it, too.
+        div .scroll role="region" aria-label="Nodes by stage" tabindex="0" {
+            table .grid {
+                thead {
+                    tr {
+                        th scope="col" { "node" }
+                        @for stage in &grid.stages {
+                            th scope="col" { a href={ "#" (stage_anchor(*stage)) } { (stage.column()) } }
+                        }
+                    }
+                }
+                tbody { @for band in grid.bands(true) { (row(&band)) } }
+            }
+        }
+        p .legend {
+            @for (status, meaning) in LEGEND { span .(status_word(status)) { " " (meaning) } " " }
+        }
+    })
+}
+
+fn label(target: &Target) -> Markup {
+    html! { (Foreign(&grid::label(target))) }
+}
+
+/// What the cells of a row say, in the words of the legend.
+fn meaning(cell: Option<Status>) -> &'static str {
+    let cell = match cell {
+        Some(Status::Skip) => None,
+        Some(Status::Blocked) => Some(Status::Error),
+        other => other,
+    };
+    LEGEND.iter().find(|(status, _)| *status == cell).map_or("", |(_, meaning)| meaning)
+}
+
+fn row(band: &Band<'_>) -> Markup {
+    html! {
+        tr {
+            th scope="row" {
+                @match band.rows.as_slice() {
+                    [one] => {
+                        (label(&one.target))
+                        @if let Some(role) = one.role.filter(|role| *role != Role::Unknown) { " " small { (role.name()) } }
+                    }
+                    many => details {
+                        summary { (many.len()) " nodes alike" }
+                        @for (n, row) in many.iter().enumerate() { @if n > 0 { ", " } (label(&row.target)) }
+                    },
+                }
+            }
+            @for cell in band.cells() {
+                td .(status_word(*cell)) { span .spoken { (meaning(*cell)) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,533 @@
+//! The JSON report: its own versioned shape, so that the code can change and the document does not.
+//!
+//! Additions are no new version; readers must tolerate unknown fields and values. `schema/cluster-health.v1.json` describes it.
+
+use std::io;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::diagnosis;
+use crate::model::{CheckId, Finding, Outcome, Problem, Status, Target};
+use crate::report::view::hints;
+use crate::report::view::wording::skip_reason;
+use crate::report::{CheckReport, Report, Selection};
+use crate::snapshot::logs::Tail;
+use crate::text::sanitize::{clean, log_lines};
+
+/// The schema of the document and of NDJSON's events, as shipped.
+pub(crate) const SCHEMA: &str = include_str!("../../../schema/cluster-health.v1.json");
+
+/// Of the documents and events.
+pub(crate) const SCHEMA_VERSION: &str = "1.0";
+
+/// Writes one document and a line feed.
+pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut out, &document(report))?;
+    writeln!(out)?;
+    out.flush()
+}
+
+// The published schema is made from these structs, their comments included: `tests/schema.rs`.
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "report"))]
+pub(crate) struct Document {
+    /// Version of this document. Within major version 1, only additions are made.
+    #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
+    schema_version: &'static str,
+    /// What tells it from an event of NDJSON.
+    #[cfg_attr(test, schemars(extend("const" = KIND)))]
+    kind: &'static str,
+    /// What made the report.
+    tool: Tool,
+    /// The run came to its end. false in the report that is written at the start and replaced on the way, and after an
+    /// interruption: such a report is never a success.
+    complete: bool,
+    /// One of healthy, unhealthy, undetermined, interrupted, error. Treat an unknown value as not healthy.
+    result: &'static str,
+    /// Exit code of the process, as far as known when this was written.
+    exit_code: u8,
+    /// Why the process ends with this code, in words.
+    exit_reason: String,
+    /// What to do about exitReason, where the checks do not say it.
+    hint: Option<String>,
+    /// The run was ended by --wait-timeout.
+    deadline_reached: bool,
+    /// RFC 3339, UTC.
+    started_at: Timestamp,
+    /// RFC 3339, UTC.
+    finished_at: Timestamp,
+    /// By a monotonic clock, in milliseconds.
+    duration_ms: u64,
+    /// null: one pass.
+    wait_timeout_ms: Option<u64>,
+    /// null: --stable-for was not given.
+    stable_for_ms: Option<u64>,
+    /// Complete rounds. A round that was cut off counts for nothing.
+    rounds: u32,
+    /// One of cluster, targeted (the per-node checks were narrowed).
+    scope: &'static str,
+    /// null unless scope is targeted.
+    targeted: Option<Targeted>,
+    /// Options that make the verdict weaker than the full one.
+    weakened: Vec<Weakened>,
+    /// What was not seen, and why.
+    not_observed: Vec<String>,
+    /// Where the facts came from.
+    sources: Origins,
+    /// What lies behind the problems of the last complete round, from root to symptom. Empty if nothing was recognised; it never
+    /// changes the result.
+    diagnoses: Vec<Diagnosis>,
+    /// With `--evidence logs`: the logs of services and static pods that had failed in the last complete round.
+    evidence: Vec<LogEntry>,
+    /// Checks by status.
+    summary: Summary,
+    /// Every check of the catalogue, in its order, whatever happened.
+    checks: Vec<Check>,
+}
+
+const KIND: &str = "ClusterHealthReport";
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "tool"))]
+pub(super) struct Tool {
+    /// `cluster-health`.
+    name: &'static str,
+    /// Version of the program.
+    version: &'static str,
+    /// Commit that the program was built from.
+    commit: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Targeted {
+    /// Nodes that were judged.
+    nodes: usize,
+    /// Nodes in all.
+    of: usize,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Weakened {
+    /// As typed: --skip etcd.alarms.
+    option: String,
+    /// flag, or the name of the variable.
+    origin: String,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct LogEntry {
+    /// `log`. Unknown values must be tolerated.
+    kind: &'static str,
+    /// Name of the machine.
+    node: String,
+    /// Whose log it is: `service kubelet`, `container kube-scheduler of kube-scheduler-cp-1`.
+    source: String,
+    /// The last lines, bounded in number and length, with what looks like a secret left out.
+    lines: Vec<String>,
+    /// Why there are no lines.
+    missing: Option<String>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "diagnosis"))]
+struct Diagnosis {
+    /// Stable id of the cause; `cluster-health explain ID` says more. More may come.
+    #[cfg_attr(test, schemars(regex(pattern = "^[a-z0-9-]+$")))]
+    id: &'static str,
+    /// What is the matter, in general.
+    title: &'static str,
+    /// One sentence with names and figures.
+    headline: String,
+    /// The observed facts that it rests on.
+    evidence: Vec<Seen>,
+    /// Commands, read-only ones (kind try) before those that change the cluster (kind remedy).
+    next: Vec<Hint>,
+    /// The official document that the remedy comes from, by its title.
+    source: &'static str,
+    /// The problems that follow from it; no other diagnosis explains them.
+    explains: Vec<Explained>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Seen {
+    /// Of whom it was observed.
+    target: TargetEntry,
+    /// A line for people; not stable.
+    observed: String,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Explained {
+    /// Id of the check that found the problem.
+    check: &'static str,
+    /// The problem's.
+    target: TargetEntry,
+    /// The problem's code.
+    reason: &'static str,
+    /// As in the problem: a check can find the same reason twice for one target.
+    // Added later: a document of version 1 may lack it.
+    #[cfg_attr(test, schemars(skip_serializing_if = "String::is_empty"))]
+    observed: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Origins {
+    /// Path.
+    talosconfig: Option<String>,
+    /// Context of the talosconfig.
+    context: Option<String>,
+    /// Of the Talos API, as they were asked.
+    endpoints: Vec<String>,
+    /// Path, or how it was obtained.
+    kubeconfig: Option<String>,
+    /// Context of the kubeconfig.
+    kube_context: Option<String>,
+    /// URL of the Kubernetes API.
+    server: Option<String>,
+    /// Who named the nodes: discovery, kubernetes, etcd, flags, talosconfig; more may come.
+    node_sources: Vec<&'static str>,
+    /// Every node that some source names.
+    nodes: Vec<Node>,
+    /// Of the nodes that answered, each once.
+    talos_versions: Vec<String>,
+    /// Kubernetes credentials that were not used.
+    passed_over: Vec<PassedOver>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Node {
+    /// Its hostname, or its address where nobody names it.
+    name: String,
+    /// The one that it is asked at.
+    address: String,
+    /// control-plane, worker or unknown.
+    role: &'static str,
+    /// Being removed: listed, not judged.
+    leaving: bool,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct PassedOver {
+    /// Path, or how they would have been obtained.
+    source: String,
+    /// Why they were not used.
+    reason: String,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Summary {
+    /// All checks.
+    total: usize,
+    /// With status pass.
+    passed: usize,
+    /// With status warn.
+    warned: usize,
+    /// With status fail.
+    failed: usize,
+    /// With status error.
+    errored: usize,
+    /// With status skip.
+    skipped: usize,
+    /// With status blocked.
+    blocked: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "check"))]
+struct Check {
+    /// Stable, dotted: etcd.quorum.
+    #[cfg_attr(test, schemars(regex(pattern = "^[a-z0-9.-]+$")))]
+    id: &'static str,
+    /// 1 to 7.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    stage: u8,
+    /// Name of the stage.
+    group: &'static str,
+    /// What is true when it passes.
+    title: &'static str,
+    /// One of skip, pass, warn, blocked, error, fail. error: could not be determined. blocked: a prerequisite did not pass, so it
+    /// was not looked at. Treat an unknown value as error.
+    status: &'static str,
+    /// The worst it can say: warn, error or fail.
+    severity: &'static str,
+    /// selected, prerequisite (runs because a selected check needs it) or not-selected.
+    selected: &'static str,
+    /// Why it was skipped or not judged.
+    reason: Option<String>,
+    /// false: no complete round has judged it, and its status is error, or skip if it is not selected.
+    judged: bool,
+    /// Complete rounds that judged it.
+    attempts: u32,
+    /// Of these, the last ones in a row in which it was neither pass, warn nor skip.
+    failing_attempts: u32,
+    /// Since when it has had this status, in milliseconds from the start.
+    since_ms: Option<u64>,
+    /// When it first passed, in milliseconds from the start.
+    first_passed_ms: Option<u64>,
+    /// It passed once, and later did not.
+    flapped: bool,
+    /// Ids of the checks that did not pass, so that this one was not looked at.
+    blocked_by: Vec<&'static str>,
+    /// Everything that was looked at.
+    targets: Vec<TargetStatus>,
+    /// Every offender, one entry each.
+    problems: Vec<ProblemEntry>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "target"))]
+struct TargetEntry {
+    /// cluster, credentials, endpoint, node, etcd-member, pod, workload, webhook, api-service, server-check; more may come.
+    kind: &'static str,
+    /// As the cluster calls it.
+    name: String,
+    /// Where it is reached, as far as that is known beside its name.
+    address: Option<String>,
+    /// An id beside the name, such as an etcd member's, 16 hex digits.
+    id: Option<String>,
+    /// The node that a pod is on, as far as it is known.
+    // Added later: a document of version 1 may lack it.
+    #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
+    node: Option<String>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct TargetStatus {
+    #[serde(flatten)]
+    target: TargetEntry,
+    /// One of skip, pass, warn, blocked, error, fail. error: could not be determined. blocked: a prerequisite did not pass, so it
+    /// was not looked at. Treat an unknown value as error.
+    status: &'static str,
+    /// A line for people; not stable.
+    message: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "problem"))]
+struct ProblemEntry {
+    /// Whose problem it is.
+    target: TargetEntry,
+    /// Stable code; `cluster-health explain CODE` says more. More may come.
+    #[cfg_attr(test, schemars(regex(pattern = "^[a-z0-9-]+$")))]
+    reason: &'static str,
+    /// warn, error or fail.
+    severity: &'static str,
+    /// A line for people; not stable.
+    expected: String,
+    /// A line for people; not stable.
+    observed: String,
+    /// false: the same answer will come until somebody changes something.
+    waiting_helps: bool,
+    /// What it may come from, and what to do.
+    hints: Vec<Hint>,
+    /// Id of the check whose failure this one only repeats.
+    explained_by: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "hint"))]
+struct Hint {
+    /// likely (a cause), try (a read-only command) or remedy (a command that changes the cluster).
+    kind: &'static str,
+    /// In words.
+    text: Option<String>,
+    /// For a POSIX shell, every value quoted.
+    command: Option<String>,
+}
+
+/// What made the report.
+pub(super) const TOOL: Tool = Tool {
+    name: env!("CARGO_PKG_NAME"),
+    version: env!("CARGO_PKG_VERSION"),
+    commit: option_env!("CLUSTER_HEALTH_COMMIT"),
+};
+
+/// The document as a value.
+pub(super) fn document(report: &Report) -> Document {
+    let sources = &report.sources;
+    Document {
+        schema_version: SCHEMA_VERSION,
+        kind: KIND,
+        tool: TOOL,
+        complete: report.complete,
+        result: report.result.name(),
+        exit_code: report.exit.code(),
+        exit_reason: report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean),
+        hint: report.hint.as_deref().map(clean),
+        deadline_reached: report.deadline_reached,
+        started_at: report.started_at,
+        finished_at: report.finished_at,
+        duration_ms: milliseconds(report.took),
+        wait_timeout_ms: report.wait_timeout.map(milliseconds),
+        stable_for_ms: report.stable_for.map(milliseconds),
+        rounds: report.rounds,
+        scope: if report.targeted.is_some() { "targeted" } else { "cluster" },
+        targeted: report.targeted.map(|(nodes, of)| Targeted { nodes, of }),
+        weakened: report
+            .weakened
+            .iter()
+            .map(|weak| Weakened { option: clean(&weak.option), origin: clean(&weak.origin) })
+            .collect(),
+        not_observed: cleaned(&report.not_observed),
+        sources: Origins {
+            talosconfig: sources.talosconfig.as_deref().map(clean),
+            context: sources.context.as_deref().map(clean),
+            endpoints: cleaned(&sources.endpoints),
+            kubeconfig: sources.kubeconfig.as_deref().map(clean),
+            kube_context: sources.kube_context.as_deref().map(clean),
+            server: sources.server.as_deref().map(clean),
+            node_sources: sources.named_by.clone(),
+            nodes: sources
+                .nodes
+                .iter()
+                .map(|node| Node {
+                    name: clean(&node.name),
+                    address: clean(&node.address),
+                    role: node.role.name(),
+                    leaving: node.leaving,
+                })
+                .collect(),
+            talos_versions: cleaned(&sources.talos_versions),
+            passed_over: sources
+                .passed_over
+                .iter()
+                .map(|(source, reason)| PassedOver { source: clean(source), reason: clean(reason) })
+                .collect(),
+        },
+        diagnoses: report.diagnoses.iter().map(|it| diagnosis_entry(it, report)).collect(),
+        evidence: report.logs.iter().map(log_entry).collect(),
+        summary: Summary {
+            total: report.checks.len(),
+            passed: report.count(Status::Pass),
+            warned: report.count(Status::Warn),
+            failed: report.count(Status::Fail),
+            errored: report.count(Status::Error),
+            skipped: report.count(Status::Skip),
+            blocked: report.count(Status::Blocked),
+        },
+        checks: report.checks.iter().map(|check| entry(check, report)).collect(),
+    }
+}
+
+fn log_entry(tail: &Tail) -> LogEntry {
+    let lines = tail.lines.as_ref().map(|lines| log_lines(lines)).unwrap_or_default();
+    let missing = tail.lines.as_ref().err().map(|gap| clean(&gap.text));
+    LogEntry { kind: "log", node: clean(&tail.log.node), source: clean(&tail.log.of.to_string()), lines, missing }
+}
+
+fn entry(check: &CheckReport, report: &Report) -> Check {
+    let selected = match check.selection {
+        Selection::Selected => "selected",
+        Selection::Prerequisite => "prerequisite",
+        Selection::NotSelected(_) => "not-selected",
+    };
+    let unjudged = check.is_unjudged().then(|| "no complete round has judged it".to_owned());
+    Check {
+        id: check.check.id.name(),
+        stage: check.check.stage.number(),
+        group: check.check.stage.name(),
+        title: check.check.summary,
+        status: check.shown_status().name(),
+        severity: check.check.severity.status().name(),
+        selected,
+        reason: unjudged.or_else(|| skip_reason(check)),
+        judged: check.status.is_some(),
+        attempts: check.rounds,
+        failing_attempts: check.bad_rounds,
+        since_ms: check.since.map(milliseconds),
+        first_passed_ms: check.first_passed.map(milliseconds),
+        flapped: check.flapped,
+        blocked_by: check.blocked_by().into_iter().map(CheckId::name).collect(),
+        targets: check.findings.iter().map(target_status).collect(),
+        problems: check.problems().map(|(target, problem)| problem_entry(target, problem, report)).collect(),
+    }
+}
+
+fn target_status(finding: &Finding) -> TargetStatus {
+    let message = match &finding.outcome {
+        Outcome::Pass(line) => line.as_deref().map(clean),
+        Outcome::Skip(reason) => Some(clean(reason)),
+        Outcome::Blocked(by) => Some(format!("not checked, blocked by {by}")),
+        Outcome::Problem(problem) => Some(clean(&problem.observed)),
+    };
+    TargetStatus { target: target(&finding.target), status: finding.outcome.status().name(), message }
+}
+
+fn target(target: &Target) -> TargetEntry {
+    TargetEntry {
+        kind: target.kind.name(),
+        name: clean(&target.name),
+        address: target.address.as_deref().map(clean),
+        id: target.id.as_deref().map(clean),
+        node: target.node.as_deref().map(clean),
+    }
+}
+
+fn diagnosis_entry(diagnosis: &diagnosis::Diagnosis, report: &Report) -> Diagnosis {
+    let cause = diagnosis::find(diagnosis.id);
+    Diagnosis {
+        id: diagnosis.id,
+        title: cause.map_or("", |cause| cause.title),
+        headline: clean(&diagnosis.headline),
+        evidence: diagnosis
+            .seen
+            .iter()
+            .map(|seen| Seen { target: target(&seen.target), observed: clean(&seen.observed) })
+            .collect(),
+        next: hint_entries(&diagnosis.next, report),
+        source: cause.map_or("", |cause| cause.source),
+        explains: diagnosis
+            .explains
+            .iter()
+            .map(|it| Explained {
+                check: it.check.name(),
+                target: target(&it.target),
+                reason: it.reason.code(),
+                observed: clean(&it.observed),
+            })
+            .collect(),
+    }
+}
+
+fn hint_entries(of: &[crate::model::Hint], report: &Report) -> Vec<Hint> {
+    let rendered = of.iter().filter_map(|hint| hints::render(hint, &report.sources));
+    rendered.map(|hint| Hint { kind: hint.kind.name(), text: hint.text, command: hint.command }).collect()
+}
+
+fn problem_entry(of: &Target, problem: &Problem, report: &Report) -> ProblemEntry {
+    ProblemEntry {
+        target: target(of),
+        reason: problem.reason.code(),
+        severity: problem.severity.status().name(),
+        expected: clean(&problem.expected),
+        observed: clean(&problem.observed),
+        waiting_helps: problem.waiting_helps,
+        hints: hint_entries(&problem.hints, report),
+        explained_by: problem.explained_by.map(CheckId::name),
+    }
+}
+
+fn cleaned(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| clean(text)).collect()
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

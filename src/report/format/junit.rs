@@ -1,0 +1,220 @@
+//! The report for test viewers, in the intersection of what GitLab, Jenkins and the GitHub actions read.
+//!
+//! GitLab drops attributes when an element has text, Jenkins shows the attribute: so the short form is in `message` and
+//! everything is in the body. Names have nothing volatile in them, because branches are compared by them. Types are
+//! namespaced, because GitLab's parser casts some plain words.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseStatus, TestSuite};
+
+use crate::model::{Finding, Kind, Severity, Stage, Status};
+use crate::report::view::index::Index;
+use crate::report::view::problems;
+use crate::report::view::verdict::tally;
+use crate::report::view::wording::skip_reason;
+use crate::report::{CheckReport, Granularity, Report, RunResult, Trouble};
+use crate::text::joined;
+use crate::text::sanitize::clean;
+
+/// Longest body of one test case, in bytes: a thousand nodes with long names. GitLab reads 30 MB a file at most, which is more
+/// than so many bytes for every check, each escaped.
+const BODY: usize = 96 * 1024;
+
+/// Writes the document.
+pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
+    let mut junit = Junit::new("cluster-health");
+    junit.set_time(report.took);
+    junit.add_test_suite(run_suite(report));
+    let index = Index::of(report);
+    for stage in Stage::ALL {
+        let mut suite = new_suite(stage.name(), report);
+        for check in report.checks.iter().filter(|check| check.check.stage == stage) {
+            match report.junit {
+                Granularity::Check => drop(suite.add_test_case(case_of(check, &index, false))),
+                Granularity::Node => drop(suite.add_test_cases(cases_of_nodes(check, &index))),
+            }
+        }
+        // Jenkins and others stumble over a suite without cases.
+        if !suite.test_cases.is_empty() {
+            junit.add_test_suite(suite);
+        }
+    }
+    let xml = junit.to_string().map_err(io::Error::other)?;
+    // Jenkins's schema has neither this count nor a time stamp for all suites together; each suite has its own.
+    let skipped = format!(" skipped=\"{}\"", junit.skipped);
+    out.write_all(xml.replacen(&skipped, "", 1).as_bytes())?;
+    out.flush()
+}
+
+fn new_suite(name: &str, report: &Report) -> TestSuite {
+    let mut suite = TestSuite::new(name);
+    suite.timestamp = report.started_at.to_string().parse().ok();
+    suite.set_time(Duration::ZERO);
+    suite
+}
+
+/// One case about the run itself. A document of a run that did not end, or that ended for a reason that no check shows, has
+/// at least this one error, whatever the checks say.
+fn run_suite(report: &Report) -> TestSuite {
+    let mut suite = new_suite("run", report);
+    suite.set_time(report.took);
+    let sources = &report.sources;
+    for (name, value) in [
+        ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("context", sources.context.clone()),
+        ("endpoints", Some(sources.endpoints.join(","))),
+        ("server", sources.server.clone()),
+        ("result", Some(report.result.name().to_owned())),
+        ("exitCode", Some(report.exit.code().to_string())),
+    ] {
+        if let Some(value) = value {
+            suite.add_property(Property::new(name, clean(&value)));
+        }
+    }
+    for weak in &report.weakened {
+        suite.add_property(Property::new("weakened", clean(&format!("{} ({})", weak.option, weak.origin))));
+    }
+    let status = match report.trouble() {
+        None => TestCaseStatus::success(),
+        Some(Trouble { kind, text }) => {
+            let body = format!("{text}\nexit code {}; {}", report.exit.code(), tally(report));
+            non_success(NonSuccessKind::Error, kind, &text, &body)
+        }
+    };
+    let mut case = TestCase::new("run", status);
+    case.set_classname("cluster-health.run");
+    case.set_time(report.took);
+    suite.add_test_case(case);
+    suite
+}
+
+/// A case for each node, and one for what else there is. A check of which nothing is known is one case, as ever.
+fn cases_of_nodes(check: &CheckReport, report: &Index<'_>) -> Vec<TestCase> {
+    // Without the findings of all nodes, which each would take along.
+    let bare = CheckReport { findings: Vec::new(), flapped: false, ..check.clone() };
+    let part = |findings: Vec<Finding>| {
+        let status = findings.iter().map(|finding| finding.outcome.status()).max();
+        CheckReport { status, findings, ..bare.clone() }
+    };
+    let (of_nodes, others): (Vec<_>, Vec<_>) =
+        check.findings.iter().cloned().partition(|finding| finding.target.kind == Kind::Node);
+    let mut nodes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+    for finding in of_nodes {
+        nodes.entry(clean(&finding.target.name)).or_default().push(finding);
+    }
+    let parts: BTreeMap<_, _> = nodes.into_iter().map(|(node, findings)| (node, part(findings))).collect();
+    let worst = parts.values().filter_map(|part| part.status).max();
+    // Where no node is as bad as the check, the check itself has to show why.
+    let own = if worst == Some(check.shown_status()) {
+        // That it relapsed is told of it, and no node's fault.
+        let rest = part(others);
+        let status = rest.status.or(Some(Status::Pass).filter(|_| check.flapped));
+        status.map(|status| CheckReport { status: Some(status), flapped: check.flapped, ..rest })
+    } else {
+        Some(check.clone())
+    };
+    let named = |(node, part): (String, CheckReport)| {
+        let mut case = case_of(&part, report, true);
+        case.name = format!("{} [{node}]", check.check.id).into();
+        case
+    };
+    own.iter().map(|own| case_of(own, report, false)).chain(parts.into_iter().map(named)).collect()
+}
+
+/// `of_node`: a part of the check, whose consequences are told by the check itself.
+fn case_of(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCase {
+    let status = check.shown_status();
+    let mut case = TestCase::new(check.check.id.name(), case_status(check, report, of_node));
+    case.set_classname(format!("cluster-health.{}", check.check.stage.name()));
+    // All checks are judged at once, and viewers add up: the time is that of the run's own case.
+    case.set_time(Duration::ZERO);
+    let mut notes = Vec::new();
+    if status == Status::Warn {
+        notes.push(format!("warning: {}", short(check, report, Severity::Warn)));
+        notes.push(problems::body(check, report, !of_node));
+    }
+    if check.flapped {
+        notes.push("it passed before, and later did not".to_owned());
+    }
+    if !notes.is_empty() {
+        case.set_system_out(undirected(&bounded(&notes.join("\n"))));
+    }
+    case
+}
+
+fn case_status(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCaseStatus {
+    if check.is_unjudged() {
+        let (kind, text) = match report.result {
+            RunResult::Interrupted => ("interrupted", "the run was interrupted before a complete round judged it"),
+            _ if !report.complete => ("incomplete", "the run did not complete, and no complete round judged it"),
+            _ => ("undetermined", "no complete round judged it"),
+        };
+        return non_success(NonSuccessKind::Error, kind, text, text);
+    }
+    match check.shown_status() {
+        Status::Pass | Status::Warn => TestCaseStatus::success(),
+        Status::Skip => skipped(&skip_reason(check).unwrap_or_else(|| "not applicable".to_owned())),
+        Status::Blocked => skipped(&format!("not run: blocked by {}", joined(check.blocked_by()))),
+        Status::Error => found(NonSuccessKind::Error, "undetermined", check, report, of_node),
+        Status::Fail if report.deadline_reached => found(NonSuccessKind::Failure, "timeout", check, report, of_node),
+        Status::Fail => found(NonSuccessKind::Failure, "unhealthy", check, report, of_node),
+    }
+}
+
+fn found(kind: NonSuccessKind, class: &str, check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCaseStatus {
+    let severity = if kind == NonSuccessKind::Error { Severity::Error } else { Severity::Fail };
+    let mut body = problems::body(check, report, !of_node);
+    if body.is_empty() {
+        body = format!("{}: nothing was found out, which is not a pass", check.check.id);
+    }
+    non_success(kind, class, &short(check, report, severity), &body)
+}
+
+/// The first problem of the severity that decided, how many more there are, and what lies behind it.
+fn short(check: &CheckReport, report: &Index<'_>, severity: Severity) -> String {
+    let mut problems = check.problems_of(severity);
+    match problems.next() {
+        None => "nothing was found out, which is not a pass".to_owned(),
+        Some((target, problem)) => {
+            let first = format!("{}: {}", clean(&target.to_string()), clean(&problem.observed));
+            let more = match problems.count() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            match report.diagnosis(check.check.id, target, problem) {
+                Some(diagnosis) => format!("{first}{more}; because {}", clean(&diagnosis.headline)),
+                None => format!("{first}{more}"),
+            }
+        }
+    }
+}
+
+fn skipped(reason: &str) -> TestCaseStatus {
+    let reason = bounded(reason);
+    let mut status = TestCaseStatus::skipped();
+    status.set_message(&reason).set_description(&reason);
+    status
+}
+
+fn non_success(kind: NonSuccessKind, class: &str, short: &str, body: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_type(format!("cluster-health.{class}")).set_message(bounded(short)).set_description(bounded(body));
+    status
+}
+
+/// In `system-out`, `[[ATTACHMENT|path]]` is a link to an artefact for GitLab and Jenkins, and other tools know more of the kind.
+fn undirected(text: &str) -> String {
+    // What is left of three in a row are two.
+    text.replace("[[", "[ [").replace("[[", "[ [")
+}
+
+fn bounded(text: &str) -> String {
+    if text.len() <= BODY {
+        return text.to_owned();
+    }
+    let end = (0..=BODY).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}\n… (the JSON report has all of it)", &text[..end])
+}

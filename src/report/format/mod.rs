@@ -1,0 +1,171 @@
+//! The one table of formats: the command line, its help, `version -o json` and the documentation are made from it.
+
+mod html;
+pub(crate) mod json;
+pub(crate) mod junit;
+mod markdown;
+pub(crate) mod ndjson;
+pub(crate) mod prometheus;
+mod tap;
+pub(crate) mod text;
+
+use std::fmt;
+use std::io;
+
+use super::Report;
+use super::view::style::TextStyle;
+
+type Grow = fn(&Report, usize, &mut Vec<u8>) -> io::Result<()>;
+
+/// A form in which a report can be written.
+pub(crate) struct Format {
+    /// As typed.
+    pub(crate) name: &'static str,
+    /// For whom, in a few words.
+    pub(crate) about: &'static str,
+    /// For an HTTP header or an index of artefacts.
+    pub(crate) media_type: &'static str,
+    /// What such files are usually called, without the dot.
+    pub(crate) extension: &'static str,
+    /// Of a document that can be written as it comes about: all but what so many events have said already. A later document
+    /// begins with all of an earlier one.
+    grow: Option<Grow>,
+    write: fn(&Report, &TextStyle, &mut Vec<u8>) -> io::Result<()>,
+}
+
+pub(crate) static TEXT: Format = Format {
+    name: "text",
+    about: "For people: the verdict, each stage, and at the end what is wrong",
+    media_type: "text/plain",
+    extension: "txt",
+    grow: None,
+    write: |report, style, out| text::write(report, style, out),
+};
+
+pub(crate) static JSON: Format = Format {
+    name: "json",
+    about: "One document with everything, described by a schema",
+    media_type: "application/json",
+    extension: "json",
+    grow: None,
+    write: |report, _, out| json::write(report, out),
+};
+
+pub(crate) static NDJSON: Format = Format {
+    name: "ndjson",
+    about: "One event a line, as it happens; the last has the JSON document",
+    media_type: "application/x-ndjson",
+    extension: "ndjson",
+    grow: Some(ndjson::write),
+    write: |report, _, out| ndjson::write(report, 0, out),
+};
+
+pub(crate) static JUNIT: Format = Format {
+    name: "junit",
+    about: "XML for test viewers: GitLab, Jenkins, GitHub actions",
+    media_type: "application/xml",
+    extension: "xml",
+    grow: None,
+    write: |report, _, out| junit::write(report, out),
+};
+
+pub(crate) static TAP: Format = Format {
+    name: "tap",
+    about: "TAP 14 for test harnesses",
+    media_type: "text/x-tap",
+    extension: "tap",
+    grow: None,
+    write: |report, _, out| tap::write(report, out),
+};
+
+pub(crate) static MARKDOWN: Format = Format {
+    name: "markdown",
+    about: "For step summaries, merge requests and issues",
+    media_type: "text/markdown",
+    extension: "md",
+    grow: None,
+    write: |report, style, out| markdown::write(report, style, out),
+};
+
+pub(crate) static HTML: Format = Format {
+    name: "html",
+    about: "One page with everything, for a browser: artefacts of CI jobs, tickets",
+    media_type: "text/html",
+    extension: "html",
+    grow: None,
+    write: |report, _, out| html::write(report, out),
+};
+
+pub(crate) static PROMETHEUS: Format = Format {
+    name: "prometheus",
+    about: "Metrics for the textfile collector of node-exporter",
+    media_type: "text/plain; version=0.0.4",
+    extension: "prom",
+    grow: None,
+    write: |report, _, out| prometheus::write(report, out),
+};
+
+/// All, in the order in which they are listed.
+pub(crate) static ALL: [&Format; 8] = [&TEXT, &JSON, &NDJSON, &JUNIT, &TAP, &MARKDOWN, &HTML, &PROMETHEUS];
+
+/// The format of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Format> {
+    ALL.into_iter().find(|format| format.name == name)
+}
+
+impl Format {
+    /// The report as bytes. `style` matters to the formats for people alone.
+    pub(crate) fn render(&self, report: &Report, style: &TextStyle) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        (self.write)(report, style, &mut out)?;
+        Ok(out)
+    }
+
+    pub(crate) fn grows(&self) -> bool {
+        self.grow.is_some()
+    }
+
+    /// As [`Format::render`], without what the first `told` events have said, where the document grows with them.
+    pub(crate) fn render_after(&self, told: usize, report: &Report, style: &TextStyle) -> io::Result<Vec<u8>> {
+        let Some(grow) = self.grow else { return self.render(report, style) };
+        let mut out = Vec::new();
+        grow(report, told, &mut out)?;
+        Ok(out)
+    }
+}
+
+impl PartialEq for Format {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Format {}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Default for &'static Format {
+    fn default() -> Self {
+        &TEXT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_name_and_known_by_its_extension() {
+        for format in ALL {
+            assert_eq!(find(format.name), Some(format));
+        }
+        assert_eq!(ALL.map(|format| format.extension).into_iter().collect::<BTreeSet<_>>().len(), ALL.len());
+        assert_eq!(find("xml"), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! The run as events, one JSON document a line, each described by the same schema as the JSON report.
+//!
+//! `runStarted` comes first and `runFinished`, with the whole report, last: a stream without it is that of a run that did not
+//! come to its end. Nothing that was written once changes later, so that the lines can be followed while the run goes on.
+
+use std::io::{self, Write as _};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::json;
+use crate::model::Status;
+use crate::report::Report;
+use crate::report::history::{Entry, Happened};
+use crate::text::sanitize::clean;
+
+/// Writes the events so far but the first `told`, each as one line.
+pub(crate) fn write(report: &Report, told: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    if told == 0 {
+        let started = Body::RunStarted {
+            tool: json::TOOL,
+            wait_timeout_ms: report.wait_timeout.map(json::milliseconds),
+            stable_for_ms: report.stable_for.map(json::milliseconds),
+            checks: report.checks.iter().map(|check| check.check.id.name()).collect(),
+        };
+        line(report, 0, std::time::Duration::ZERO, started, out)?;
+    }
+    for (number, entry) in (1..).zip(report.history.entries()).skip(told.saturating_sub(1)) {
+        line(report, number, entry.at, body(report, entry), out)?;
+    }
+    Ok(())
+}
+
+const KIND: &str = "ClusterHealthEvent";
+
+/// One line of the NDJSON report.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "event"))]
+pub(crate) struct Event {
+    /// Version of this document. Within major version 1, only additions are made.
+    #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
+    schema_version: &'static str,
+    /// What tells it from the JSON report.
+    #[cfg_attr(test, schemars(extend("const" = KIND)))]
+    kind: &'static str,
+    /// Number of the line, from 0.
+    seq: usize,
+    /// RFC 3339, UTC. Never before that of the line above, whatever is done to the machine's clock.
+    time: Timestamp,
+    /// Since the start of the run, by a monotonic clock, in milliseconds.
+    elapsed_ms: u64,
+    #[serde(flatten)]
+    body: Body,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+enum Body {
+    /// the first line
+    RunStarted {
+        /// What made the report.
+        tool: json::Tool,
+        /// null: one pass.
+        wait_timeout_ms: Option<u64>,
+        /// null: --stable-for was not given.
+        stable_for_ms: Option<u64>,
+        /// runStarted: ids of all checks that the report will have.
+        checks: Vec<&'static str>,
+    },
+    CheckChanged {
+        /// The last complete round; 0: files alone were looked at.
+        round: u32,
+        /// checkChanged: id of the check whose status or reasons are new.
+        check: &'static str,
+        /// Name of its stage.
+        group: &'static str,
+        /// Its status, as in the report.
+        status: &'static str,
+        /// Its status before; null: it was not judged yet.
+        previous: Option<&'static str>,
+        /// Reason codes of its problems, each once.
+        reasons: Vec<&'static str>,
+        /// The first of its worst problems, in words.
+        message: Option<String>,
+        /// checkChanged, stabilityLost: what has happened too often to be told each time, since the line before of the same check
+        /// or of the stability; null: nothing.
+        // Added later: an event of version 1 may lack it.
+        #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
+        omitted: Option<Omission>,
+    },
+    StabilityLost {
+        round: u32,
+        /// stabilityLost: checks that are no longer fine.
+        because: Vec<&'static str>,
+        #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
+        omitted: Option<Omission>,
+    },
+    Heartbeat {
+        round: u32,
+        /// heartbeat: checks that are not fine. Nothing else has happened for as long as --heartbeat.
+        pending: Vec<&'static str>,
+    },
+    /// the last line; without it the run did not come to its end
+    RunFinished {
+        /// runFinished: the same document as the JSON report.
+        report: Box<json::Document>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Omission {
+    /// How often.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    times: u32,
+    /// When the first of them happened, from the start of the run, in milliseconds.
+    since_ms: u64,
+    /// checkChanged: the worst status that the check had in between.
+    worst: Option<&'static str>,
+}
+
+fn line(report: &Report, seq: usize, at: std::time::Duration, body: Body, out: &mut Vec<u8>) -> io::Result<()> {
+    // By the monotonic clock: the order of the lines is that of their times, whatever is done to the machine's clock.
+    let time = report.started_at.checked_add(at).unwrap_or(report.started_at);
+    let event =
+        Event { schema_version: json::SCHEMA_VERSION, kind: KIND, seq, time, elapsed_ms: json::milliseconds(at), body };
+    serde_json::to_writer(&mut *out, &event)?;
+    writeln!(out)
+}
+
+fn body(report: &Report, entry: &Entry) -> Body {
+    let round = entry.round;
+    let omitted = entry.omitted.map(|omitted| Omission {
+        times: omitted.times,
+        since_ms: json::milliseconds(omitted.since),
+        worst: omitted.worst.map(Status::name),
+    });
+    match &entry.happened {
+        Happened::Check { check, before, now, reasons, message } => Body::CheckChanged {
+            round,
+            check: check.id.name(),
+            group: check.stage.name(),
+            status: now.name(),
+            previous: before.map(Status::name),
+            reasons: reasons.iter().map(|reason| reason.code()).collect(),
+            message: message.as_deref().map(clean),
+            omitted,
+        },
+        Happened::StabilityLost(because) => {
+            Body::StabilityLost { round, because: because.iter().map(|id| id.name()).collect(), omitted }
+        }
+        Happened::Heartbeat(pending) => {
+            Body::Heartbeat { round, pending: pending.iter().map(|id| id.name()).collect() }
+        }
+        Happened::Finished => Body::RunFinished { report: Box::new(json::document(report)) },
+    }
+}

@@ -1,0 +1,198 @@
+//! Metrics in the text format of Prometheus, for node-exporter's textfile collector.
+//!
+//! The file holds the state of the last run, so the time of the last success is carried over from the file that is replaced.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use crate::model::Status;
+use crate::report::view::grid::Nodes;
+use crate::report::{CheckReport, Report, RunResult};
+use crate::text::sanitize::clean;
+
+const LAST_SUCCESS: &str = "cluster_health_last_success_timestamp_seconds";
+/// More of an earlier file is not read.
+const EARLIER: u64 = 64 * 1024 * 1024;
+
+/// Writes the document.
+pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
+    let healthy = report.complete && report.result == RunResult::Healthy;
+    let last_success = if healthy { Some(report.finished_at) } else { report.last_success };
+    let sources = &report.sources;
+    let mut metrics = Metrics { out };
+    metrics.one("healthy", "1 if the cluster was seen to be healthy, 0 for everything else.", &u8::from(healthy))?;
+    metrics.one(
+        "complete",
+        "1 if the run came to its end, 0 while it goes on or if it was cut off.",
+        &u8::from(report.complete),
+    )?;
+    metrics.many(
+        "result",
+        "1 for the result of the run.",
+        RunResult::ALL.map(|it| (vec![("result", it.name().to_owned())], u8::from(it == report.result).to_string())),
+    )?;
+    metrics.one("exit_code", "Exit code of the process, as far as known.", &report.exit.code())?;
+    metrics.one("duration_seconds", "How long the run took.", &format!("{:.3}", report.took.as_secs_f64()))?;
+    metrics.one("rounds", "Complete rounds of observation.", &report.rounds)?;
+    metrics.one("finished_timestamp_seconds", "When this was written.", &seconds(report.finished_at))?;
+    metrics.one(
+        "last_success_timestamp_seconds",
+        "When a run last saw a healthy cluster; 0 if none is known of.",
+        &last_success.map_or_else(|| "0".to_owned(), seconds),
+    )?;
+    let text = |text: &Option<String>| clean(text.as_deref().unwrap_or_default());
+    let about = vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("context", text(&sources.context)),
+        ("server", text(&sources.server)),
+    ];
+    metrics.many("info", "What looked at what; always 1.", [(about, "1".to_owned())])?;
+    metrics.many(
+        "checks",
+        "Checks by status.",
+        [Status::Pass, Status::Warn, Status::Fail, Status::Error, Status::Blocked, Status::Skip]
+            .map(|status| (vec![("status", status.name().to_owned())], report.count(status).to_string())),
+    )?;
+    let help =
+        "0 skipped, 1 passed, 2 warned, 3 blocked, 4 could not be determined, 5 failed; more than 2 is not healthy.";
+    let of_check = |check: &CheckReport| {
+        vec![("check", check.check.id.to_string()), ("stage", check.check.stage.name().to_owned())]
+    };
+    metrics.many(
+        "check_status",
+        help,
+        report.checks.iter().map(|check| (of_check(check), value(check.shown_status()).to_string())),
+    )?;
+    let nodes = Nodes::of(report);
+    // By labels, because two names that are not fit to be shown may look the same: of those the worse counts.
+    let mut worst: BTreeMap<(usize, String, String), Status> = BTreeMap::new();
+    for (n, check) in report.checks.iter().enumerate() {
+        for finding in &check.findings {
+            if let Some(node) = nodes.find(&finding.target) {
+                let target = &nodes.all[node].0;
+                let address = target.address.as_deref().unwrap_or_default();
+                let status = finding.outcome.status();
+                let known = worst.entry((n, clean(&target.name), clean(address))).or_insert(status);
+                *known = status.max(*known);
+            }
+        }
+    }
+    metrics.many(
+        "node_status",
+        &format!("The worst that a check found of a node: {help}"),
+        worst.into_iter().map(|((n, name, address), status)| {
+            let mut labels = of_check(&report.checks[n]);
+            labels.extend([("node", name), ("address", address)]);
+            (labels, value(status).to_string())
+        }),
+    )
+}
+
+/// When a run was last healthy, as the file says that this run replaces. Whatever is no such file says nothing.
+pub(crate) fn last_success(path: &Path) -> Option<Timestamp> {
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(EARLIER).read_to_string(&mut text).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(LAST_SUCCESS)?.strip_prefix(' '))?;
+    let (seconds, milliseconds) = value.split_once('.')?;
+    let milliseconds = seconds.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(milliseconds.parse().ok()?)?;
+    Timestamp::from_millisecond(milliseconds).ok().filter(|it| *it > Timestamp::UNIX_EPOCH)
+}
+
+/// The higher, the worse; greater than a warning's is not fine.
+fn value(status: Status) -> u8 {
+    status as u8
+}
+
+fn seconds(time: Timestamp) -> String {
+    let milliseconds = time.as_millisecond();
+    format!("{}.{:03}", milliseconds.div_euclid(1000), milliseconds.rem_euclid(1000))
+}
+
+struct Metrics<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+/// Names and values of one series.
+type Labels = Vec<(&'static str, String)>;
+
+impl Metrics<'_> {
+    fn one(&mut self, name: &str, help: &str, value: &impl ToString) -> io::Result<()> {
+        self.many(name, help, [(Labels::new(), value.to_string())])
+    }
+
+    /// A gauge with its series. Without any, nothing is said of it.
+    fn many(&mut self, name: &str, help: &str, series: impl IntoIterator<Item = (Labels, String)>) -> io::Result<()> {
+        let mut series = series.into_iter().peekable();
+        if series.peek().is_none() {
+            return Ok(());
+        }
+        writeln!(self.out, "# HELP cluster_health_{name} {help}\n# TYPE cluster_health_{name} gauge")?;
+        for (labels, value) in series {
+            let labels: Vec<_> = labels.iter().map(|(key, text)| format!("{key}=\"{}\"", escaped(text))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            writeln!(self.out, "cluster_health_{name}{labels} {value}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A label's value.
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn shown(report: &Report) -> String {
+        let mut out = Vec::new();
+        write(report, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_last_success_outlives_a_failure() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut report = fixture::unhealthy();
+        for (earlier, expected) in [
+            (shown(&fixture::healthy()), Some(fixture::healthy().finished_at)),
+            (shown(&fixture::unhealthy()), None),
+            (format!("{LAST_SUCCESS} x.y\n"), None),
+            (format!("{LAST_SUCCESS} 9223372036854775807.0\n"), None),
+            (String::new(), None),
+        ] {
+            std::fs::write(file.path(), earlier).unwrap();
+            assert_eq!(last_success(file.path()), expected);
+        }
+        report.last_success = Some(fixture::healthy().finished_at);
+        std::fs::write(file.path(), shown(&report)).unwrap();
+        assert_eq!(last_success(file.path()), report.last_success, "and another one");
+        assert!(shown(&fixture::unhealthy()).contains(&format!("\n{LAST_SUCCESS} 0\n")));
+        assert_eq!(last_success(Path::new("/dev/zero")), None, "it has no end");
+    }
+
+    #[test]
+    fn a_run_that_did_not_end_is_no_success() {
+        let mut report = fixture::healthy();
+        report.complete = false;
+        let text = shown(&report);
+        assert!(
+            text.contains("\ncluster_health_healthy 0\n") && text.contains(&format!("\n{LAST_SUCCESS} 0\n")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn escapes_what_stands_in_labels() {
+        assert_eq!(escaped("a\\b\"c\nd"), r#"a\\b\"c\nd"#);
+    }
+}

@@ -1,0 +1,373 @@
+//! The engine's events, folded into a [`Report`]; and the one place where a run gets its exit code.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::history::{self, Happened};
+use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources};
+use crate::engine::End;
+use crate::engine::event::{Event, Round};
+use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Severity, Status, Verdict};
+use crate::snapshot::Snapshot;
+
+/// How a run came to its end.
+#[derive(Clone, Debug)]
+pub(crate) enum Ending {
+    Engine(End),
+    /// A file that belongs to no check cannot be used, in words.
+    Configuration(String),
+    /// A signal, as the exit code that belongs to it.
+    Signal(Exit),
+    /// A panic or another fault of ours, in words.
+    Internal(String),
+}
+
+/// Keeps the report up to date while the engine runs.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// Shared with who writes it, which takes as long as it takes.
+    report: Arc<Report>,
+    allow_empty: bool,
+}
+
+impl Ledger {
+    pub(crate) fn new(report: Report, allow_empty: bool) -> Self {
+        Self { report: Arc::new(report), allow_empty }
+    }
+
+    /// The report as of now.
+    pub(crate) fn report(&self) -> Arc<Report> {
+        Arc::clone(&self.report)
+    }
+
+    /// For what no event tells of.
+    pub(crate) fn amend(&mut self, amend: impl FnOnce(&mut Report)) {
+        amend(Arc::make_mut(&mut self.report));
+    }
+
+    pub(crate) fn record(&mut self, event: &Event<'_>) {
+        let report = Arc::make_mut(&mut self.report);
+        if let Event::Round(round) = event {
+            report.rounds = round.number;
+            report.took = round.at;
+            report.sources = sources(&report.sources, &round.snapshot);
+            report.targeted = targeted(&round.snapshot);
+            for (check, verdict) in &round.verdicts {
+                let entry = report.checks.iter_mut().find(|entry| entry.check.id == check.id);
+                let Some(entry) = entry else { continue };
+                let change = history::change(entry, verdict.status(), &verdict.findings);
+                enter(entry, verdict, round);
+                if let Some(change) = change {
+                    report.happened(round.at, change);
+                }
+            }
+            report.round_ended(round.at);
+            report.not_observed = not_observed(&report.checks);
+            report.diagnoses.clone_from(&round.diagnoses);
+            report.logs.clear();
+        } else if let Event::Logs(logs) = event {
+            report.logs = logs.to_vec();
+        } else if let Event::StabilityLost { because, .. } = event {
+            let took = report.took;
+            report.happened(took, Happened::StabilityLost(because.clone()));
+        }
+    }
+
+    /// Notes that nothing has happened for as long as `every`. Returns whether it has been that long.
+    pub(crate) fn heartbeat(&mut self, at: Duration, every: Duration) -> bool {
+        Arc::make_mut(&mut self.report).heartbeat(at, every)
+    }
+
+    /// The last word. `took` is measured on the monotonic clock.
+    pub(crate) fn conclude(&mut self, ending: &Ending, finished_at: Timestamp, took: Duration) -> Arc<Report> {
+        let report = Arc::make_mut(&mut self.report);
+        report.finished_at = finished_at;
+        report.took = took;
+        report.complete = matches!(ending, Ending::Engine(_) | Ending::Configuration(_));
+        report.deadline_reached = matches!(ending, Ending::Engine(End::Deadline));
+        if let Ending::Internal(what) | Ending::Configuration(what) = ending {
+            report.error = Some(what.clone());
+        }
+        report.exit = exit(ending, &report.checks, self.allow_empty);
+        report.result = result(report.exit);
+        report.happened(took, Happened::Finished);
+        self.report()
+    }
+}
+
+fn enter(entry: &mut CheckReport, verdict: &Verdict, round: &Round) {
+    let status = verdict.status();
+    if entry.status != Some(status) {
+        entry.since = Some(round.at);
+    }
+    // Round 0 is what files alone say; nobody was asked.
+    let counts = u32::from(round.number > 0);
+    if status.is_fine() {
+        entry.bad_rounds = 0;
+        entry.first_passed.get_or_insert(round.at);
+    } else {
+        entry.bad_rounds += counts;
+        entry.flapped |= entry.first_passed.is_some();
+    }
+    entry.rounds += counts;
+    entry.status = Some(status);
+    entry.findings.clone_from(&verdict.findings);
+}
+
+/// Precedence: signal > 70 > 78 > 1 > 77 > 69 > 124 > 4 > 0. The code says what is known of the cluster; that time ran out is
+/// a field of the report. (74 is decided where files are written.)
+fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
+    let end = match ending {
+        Ending::Signal(exit) => return *exit,
+        Ending::Internal(_) => return Exit::Internal,
+        Ending::Configuration(_) => return Exit::Configuration,
+        Ending::Engine(end) => *end,
+    };
+    let selected = || checks.iter().filter(|entry| entry.selection.runs());
+    let asked_for = || checks.iter().filter(|entry| matches!(entry.selection, Selection::Selected));
+    let judged = selected().any(|entry| entry.status.is_some());
+    let any = |wanted: Status| selected().any(|entry| entry.status == Some(wanted));
+    let reasons: BTreeSet<Reason> = selected()
+        .flat_map(|entry| &entry.findings)
+        .filter_map(Finding::problem)
+        .filter(|problem| problem.severity > Severity::Warn)
+        .map(|problem| problem.reason)
+        .collect();
+
+    if end == End::Credentials || (reasons.contains(&Reason::EndpointIsWorker) && !some_endpoint_works(checks)) {
+        Exit::Configuration
+    } else if any(Status::Fail) {
+        Exit::Unhealthy
+    } else if reasons.iter().any(|reason| is_refusal(*reason)) {
+        Exit::Refused
+    } else if any(Status::Error) || any(Status::Blocked) {
+        Exit::Undetermined
+    } else if end != End::Healthy || !judged {
+        // Nothing is known to be wrong, yet it was never seen to be right for as long as was asked.
+        if selected().next().is_none() { empty(allow_empty) } else { Exit::Deadline }
+    } else if asked_for().all(|entry| entry.status == Some(Status::Skip)) {
+        // Prerequisites that pass do not make up for it.
+        empty(allow_empty)
+    } else {
+        Exit::Healthy
+    }
+}
+
+/// A worker among the endpoints is a mistake in the configuration that hides nothing, as long as another one forwards.
+fn some_endpoint_works(checks: &[CheckReport]) -> bool {
+    let works = |outcome: &Outcome| match outcome {
+        Outcome::Pass(_) => true,
+        Outcome::Problem(problem) => problem.reason == Reason::EndpointIsVip,
+        _ => false,
+    };
+    let of_endpoints = checks.iter().filter(|entry| entry.check.id == CheckId::TalosEndpoints);
+    of_endpoints.flat_map(|entry| &entry.findings).any(|finding| works(&finding.outcome))
+}
+
+fn empty(allowed: bool) -> Exit {
+    if allowed { Exit::Healthy } else { Exit::NothingChecked }
+}
+
+fn is_refusal(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ClientCertificateRefused
+            | Reason::Unauthorised
+            | Reason::Forbidden
+            | Reason::ForbiddenOrStarting
+            | Reason::EtcdAccessDenied
+            | Reason::RoleTooLow
+            | Reason::RoleTooLowForThisVersion
+    )
+}
+
+fn result(exit: Exit) -> RunResult {
+    match exit {
+        Exit::Healthy | Exit::ReportNotWritten => RunResult::Healthy,
+        Exit::Unhealthy => RunResult::Unhealthy,
+        Exit::Hangup | Exit::Interrupted | Exit::Terminated => RunResult::Interrupted,
+        Exit::Configuration | Exit::Internal | Exit::Usage | Exit::NothingChecked => RunResult::Error,
+        Exit::Undetermined | Exit::Refused | Exit::Deadline => RunResult::Undetermined,
+    }
+}
+
+fn targeted(snapshot: &Snapshot) -> Option<(usize, usize)> {
+    let in_scope = snapshot.nodes.iter().filter(|node| !node.out_of_scope).count();
+    (in_scope < snapshot.nodes.len()).then_some((in_scope, snapshot.nodes.len()))
+}
+
+/// Why selected checks have nothing to say, in words, and what was not seen though others vouch for it.
+fn not_observed(checks: &[CheckReport]) -> Vec<String> {
+    let selected = checks.iter().filter(|entry| entry.selection.runs());
+    let of_check = |entry: &CheckReport| -> Vec<String> {
+        let skipped = entry.findings.iter().filter(|_| entry.status == Some(Status::Skip));
+        let reason = skipped.filter_map(|finding| match &finding.outcome {
+            Outcome::Skip(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        let unseen = entry.findings.iter().filter_map(|finding| match &finding.outcome {
+            Outcome::Problem(problem) if problem.reason == Reason::ApiUnreachableFromHere => {
+                Some(format!("{}: {}", finding.target, problem.observed))
+            }
+            // Each of which Talos knows to be there.
+            Outcome::Skip(why) if finding.target.kind == Kind::Pod => Some(format!("{}: {why}", finding.target)),
+            _ => None,
+        });
+        reason.take(1).chain(unseen).map(|what| format!("{}: {what}", entry.check.id)).collect()
+    };
+    selected.flat_map(of_check).collect()
+}
+
+fn sources(before: &Sources, snapshot: &Snapshot) -> Sources {
+    let mut sources = before.clone();
+    if let Some(talos) = &snapshot.talos {
+        if let Ok(credentials) = &talos.credentials {
+            sources.talosconfig = Some(credentials.source.clone());
+            sources.context = Some(credentials.context.clone());
+        }
+        sources.endpoints = talos.endpoints.iter().map(|endpoint| endpoint.address.clone()).collect();
+    }
+    if let Some(kubernetes) = &snapshot.kubernetes {
+        if let Ok(credentials) = &kubernetes.credentials {
+            sources.kubeconfig = Some(credentials.source.clone());
+            sources.kube_context = Some(credentials.context.clone());
+            sources.server = Some(credentials.server.clone());
+        }
+        sources.passed_over.clone_from(&kubernetes.passed_over);
+    }
+    let named = |is: fn(&crate::snapshot::Sources) -> bool| snapshot.nodes.iter().any(|node| is(&node.sources));
+    sources.named_by = [
+        ("discovery", named(|s| s.discovery)),
+        ("kubernetes", named(|s| s.kubernetes)),
+        ("etcd", named(|s| s.etcd)),
+        ("flags", named(|s| s.flags)),
+        ("talosconfig", named(|s| s.talosconfig)),
+    ]
+    .into_iter()
+    .filter_map(|(name, used)| used.then_some(name))
+    .collect();
+    sources.nodes = snapshot
+        .nodes
+        .iter()
+        .map(|node| NodeInfo {
+            name: node.name.clone(),
+            address: node.address.clone(),
+            role: node.role,
+            leaving: node.leaving,
+        })
+        .collect();
+    let versions: BTreeSet<String> =
+        snapshot.nodes.iter().filter_map(|node| Some(node.talos.contact.as_ref().ok()?.version.tag.clone())).collect();
+    sources.talos_versions = versions.into_iter().collect();
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::{self};
+    use crate::model::{Finding, Kind, Problem, Target};
+    use crate::report::fixture;
+
+    fn entry(id: &str, selection: Selection, findings: Vec<(&str, Outcome)>) -> CheckReport {
+        let findings: Vec<Finding> = findings
+            .into_iter()
+            .map(|(name, outcome)| Finding { target: Target::new(Kind::Endpoint, name), outcome })
+            .collect();
+        let status = findings.iter().map(|finding| finding.outcome.status()).max();
+        CheckReport { status, findings, ..CheckReport::unjudged(checks::find(id).unwrap(), selection) }
+    }
+
+    #[test]
+    fn a_pod_that_is_there_and_cannot_be_judged_is_named() {
+        let mut pods = entry("k8s.staticpods.running", Selection::Selected, vec![("cp-1", Outcome::Pass(None))]);
+        let outcome = Outcome::Skip("may not be read".to_owned());
+        pods.findings.push(Finding { target: Target::pod("cache-w-1", Some("w-1")), outcome });
+        pods.findings.push(Finding { target: Target::new(Kind::Node, "w-2"), outcome: Outcome::Skip(String::new()) });
+        let told = not_observed(&[pods]);
+        assert!(told.len() == 1 && told[0].ends_with(": may not be read") && told[0].contains("cache-w-1"), "{told:?}");
+    }
+
+    #[test]
+    fn prerequisites_that_pass_do_not_replace_what_was_asked_for() {
+        let quorum = entry("etcd.quorum", Selection::Prerequisite, vec![("a", Outcome::Pass(None))]);
+        let alarms = entry("etcd.alarms", Selection::Selected, vec![("a", Outcome::Skip("not asked".to_owned()))]);
+        let checks = [quorum, alarms];
+        assert_eq!(exit(&Ending::Engine(End::Healthy), &checks, false), Exit::NothingChecked);
+        assert_eq!(exit(&Ending::Engine(End::Healthy), &checks, true), Exit::Healthy);
+    }
+
+    #[test]
+    fn a_worker_as_endpoint_is_configuration_only_where_no_other_forwards() {
+        let worker = || Outcome::Problem(Problem::fail(Reason::EndpointIsWorker, "a control plane", "a worker"));
+        let vip = || Outcome::Problem(Problem::warn(Reason::EndpointIsVip, "an own address", "a virtual one"));
+        for (others, expected) in [
+            (vec![], Exit::Configuration),
+            (vec![("b", Outcome::Pass(None))], Exit::Unhealthy),
+            (vec![("b", vip())], Exit::Unhealthy),
+        ] {
+            let findings = [vec![("a", worker())], others].concat();
+            let checks = [entry("talos.endpoints", Selection::Selected, findings)];
+            assert_eq!(exit(&Ending::Engine(End::OnePass), &checks, false), expected);
+        }
+    }
+
+    #[test]
+    fn files_alone_are_no_round() {
+        let mut entry = CheckReport::unjudged(checks::find("etcd.quorum").unwrap(), Selection::Selected);
+        let snapshot = Snapshot::empty();
+        let verdict = Verdict::whole(Outcome::Blocked(CheckId::TalosCredentials));
+        let (verdicts, diagnoses) = (Vec::new(), Vec::new());
+        let mut round = Round { number: 0, at: Duration::ZERO, took: Duration::ZERO, snapshot, verdicts, diagnoses };
+        enter(&mut entry, &verdict, &round);
+        assert_eq!((entry.rounds, entry.bad_rounds), (0, 0));
+        round.number = 1;
+        enter(&mut entry, &verdict, &round);
+        assert_eq!((entry.rounds, entry.bad_rounds), (1, 1));
+    }
+
+    /// A check that has changed with every round for a while, and then no longer does.
+    #[test]
+    fn a_round_without_news_tells_what_was_held_back() {
+        let mut ledger = Ledger::new(fixture::healthy(), false);
+        let mut record = |number: u32, at: Duration, outcome| {
+            let verdicts = vec![(&fixture::REACHABLE, Verdict::whole(outcome))];
+            let (snapshot, diagnoses) = (Snapshot::empty(), Vec::new());
+            ledger.record(&Event::Round(&Round { number, at, took: Duration::ZERO, snapshot, verdicts, diagnoses }));
+            ledger.report().events()
+        };
+        let outcome = |n| if n % 2 == 0 { Outcome::Pass(None) } else { Outcome::Blocked(CheckId::TalosCredentials) };
+        let told: Vec<_> = (1..=200).map(|n| record(n, Duration::from_secs(n.into()), outcome(n))).collect();
+        assert_eq!(told[199], told[198], "it is told no more");
+        assert_eq!(record(201, Duration::from_secs(3600), outcome(200)), told[199] + 1);
+        assert_eq!(record(202, Duration::from_secs(7200), outcome(200)), told[199] + 1, "and once");
+    }
+
+    /// signal > 70 > 78 > 1 > 77 > 69 > 124 > 4 > 0.
+    #[test]
+    fn the_worst_that_is_known_decides() {
+        let with = |outcome| entry("etcd.quorum", Selection::Selected, vec![("a", outcome)]);
+        let fail = || with(Outcome::Problem(Problem::fail(Reason::QuorumLost, "", "")));
+        let refused = || with(Outcome::Problem(Problem::error(Reason::RoleTooLow, "", "")));
+        let error = || with(Outcome::Problem(Problem::error(Reason::NoAnswer, "", "")));
+        let pass = || with(Outcome::Pass(None));
+        let skip = || with(Outcome::Skip(String::new()));
+        let of = |end, checks: &[CheckReport]| exit(&Ending::Engine(end), checks, false);
+        assert_eq!(exit(&Ending::Signal(Exit::Terminated), &[fail()], false), Exit::Terminated);
+        assert_eq!(exit(&Ending::Internal(String::new()), &[fail()], false), Exit::Internal);
+        assert_eq!(of(End::Credentials, &[fail()]), Exit::Configuration);
+        assert_eq!(of(End::Deadline, &[refused(), error(), fail()]), Exit::Unhealthy);
+        assert_eq!(of(End::Final, &[error(), refused(), pass()]), Exit::Refused);
+        assert_eq!(of(End::Deadline, &[error(), pass()]), Exit::Undetermined);
+        assert_eq!(of(End::OnePass, &[with(Outcome::Blocked(CheckId::EtcdService))]), Exit::Undetermined);
+        assert_eq!(of(End::Deadline, &[pass()]), Exit::Deadline);
+        let check = checks::find("etcd.quorum").unwrap();
+        assert_eq!(of(End::Deadline, &[CheckReport::unjudged(check, Selection::Selected)]), Exit::Deadline);
+        assert_eq!(of(End::Healthy, &[CheckReport::unjudged(check, Selection::Selected)]), Exit::Deadline);
+        assert_eq!(of(End::Healthy, &[skip()]), Exit::NothingChecked);
+        assert_eq!(of(End::Healthy, &[pass(), skip()]), Exit::Healthy);
+    }
+}

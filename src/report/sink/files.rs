@@ -1,0 +1,541 @@
+//! Reports in files: written at the start, replaced on the way, so that whatever ends the process leaves a valid document.
+//! What only grows is added to on the way: to write all of it anew each time would be work that grows with the square of time.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::report::Report;
+use crate::report::format::{self, Format, prometheus};
+use crate::report::view::style::TextStyle;
+
+/// A pipe that nobody reads must not hold up the end of the process for longer.
+const PIPE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// For who is about to give a report its name, or to begin another one, at the end of the process.
+const ABANDON_PATIENCE: Duration = Duration::from_millis(100);
+/// Of the thread that writes to a pipe, whatever the environment says.
+const STACK: usize = 256 << 10;
+
+/// Temporary files that have no report's name yet.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// A file that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) format: &'static Format,
+    pub(crate) path: PathBuf,
+}
+
+/// Reads `--report FORMAT=PATH` and `--junit-file PATH`. The error is a usage error.
+///
+/// `-` is stdout, which has one document: the format of `--output`, and nothing is added by asking for it twice.
+pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Format) -> Result<Vec<Wanted>, String> {
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut add = |format: &'static Format, path: &Path| {
+        if path.as_os_str().is_empty() {
+            return Err(format!("the path of the {} report is empty", format.name));
+        }
+        if path.as_os_str() == "-" {
+            return if format == output {
+                Ok(())
+            } else {
+                let (name, other) = (format.name, output.name);
+                Err(format!("`{name}=-` and `--output {other}` both write to stdout; use `--output {name}`"))
+            };
+        }
+        let identity = identity(path);
+        if wanted.iter().any(|other| self::identity(&other.path) == identity) {
+            return Err(format!("two reports to one file: `{}`", path.display()));
+        }
+        wanted.push(Wanted { format, path: path.to_owned() });
+        Ok(())
+    };
+    for argument in reports {
+        let Some((format, path)) = argument.split_once('=') else {
+            return Err(format!("`{argument}` is not FORMAT=PATH, such as `json=report.json`"));
+        };
+        let Some(known) = format::find(format) else {
+            let names: Vec<_> = format::ALL.iter().map(|known| format!("`{}`", known.name)).collect();
+            return Err(format!("`{format}` is no format of a report; it is one of {}", names.join(", ")));
+        };
+        add(known, Path::new(path))?;
+    }
+    if let Some(path) = junit_file {
+        add(&format::JUNIT, path)?;
+    }
+    Ok(wanted)
+}
+
+/// When an earlier run was healthy, as far as one of the files knows that are about to be replaced.
+pub(crate) fn last_success(wanted: &[Wanted]) -> Option<Timestamp> {
+    let metrics = wanted.iter().filter(|wanted| *wanted.format == format::PROMETHEUS);
+    metrics.filter_map(|wanted| prometheus::last_success(&wanted.path)).max()
+}
+
+/// The same for two paths that are the same file: links resolved as far as the path exists.
+fn identity(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut missing = Vec::new();
+    let mut existing = absolute.as_path();
+    loop {
+        if let Ok(real) = existing.canonicalize() {
+            // A `..` below a directory that does not exist yet cannot be a link's.
+            return missing.iter().rev().fold(real, |mut whole, part: &std::ffi::OsString| {
+                if part == ".." {
+                    whole.pop();
+                } else {
+                    whole.push(part);
+                }
+                whole
+            });
+        }
+        match (existing.parent(), existing.components().next_back()) {
+            (Some(parent), Some(last)) => {
+                missing.push(last.as_os_str().to_owned());
+                existing = parent;
+            }
+            _ => return absolute,
+        }
+    }
+}
+
+/// The report files of a run.
+#[derive(Debug)]
+pub(crate) struct Files {
+    files: Vec<Open>,
+    /// Nobody but the owner may read them.
+    private: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    format: &'static Format,
+    /// As typed, for messages.
+    shown: PathBuf,
+    place: Place,
+    /// Where a document that grows can be added to.
+    grown: Option<Grown>,
+}
+
+/// A file that has the beginning of a document, as we left it.
+#[derive(Clone, Copy, Debug)]
+struct Grown {
+    /// Events that it tells of.
+    told: usize,
+    device: u64,
+    inode: u64,
+    /// In bytes.
+    length: u64,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// Replaced as a whole. The path is without links: a link that somebody made stays, and what it points to is replaced.
+    Regular(PathBuf),
+    /// A pipe, terminal or device: written once, at the end.
+    Special(PathBuf),
+}
+
+impl Files {
+    /// Makes missing parent directories and writes the report of a run that has not begun, which proves that the files can
+    /// be written. The error names the file.
+    ///
+    /// `private`: they are for their owner's eyes only. Otherwise they follow the umask.
+    pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool) -> Result<Self, String> {
+        let mut files = Vec::new();
+        for Wanted { format, path } in wanted {
+            let mut open = Open::new(format, path).map_err(|error| failure(path, &error))?;
+            open.checkpoint(report, private).map_err(|error| failure(path, &error))?;
+            files.push(open);
+        }
+        Ok(Self { files, private })
+    }
+
+    /// Brings the files up to date while the run goes on; the caller calls about once a second at most. What cannot be written
+    /// now is written by the next call, or told by [`Self::finish`].
+    pub(crate) fn update(&mut self, report: &Report) {
+        for open in &mut self.files {
+            let _ = open.checkpoint(report, self.private);
+        }
+    }
+
+    /// Writes the last report. The error names the first file that does not have it.
+    pub(crate) fn finish(mut self, report: &Report) -> Result<(), String> {
+        let mut first = Ok(());
+        for open in &mut self.files {
+            let written = open.last(report, self.private).map_err(|error| failure(&open.shown, &error));
+            first = first.and(written);
+        }
+        first
+    }
+}
+
+fn failure(path: &Path, error: &io::Error) -> String {
+    format!("could not write `{}`: {error}", path.display())
+}
+
+impl Open {
+    fn new(format: &'static Format, path: &Path) -> io::Result<Self> {
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent)?;
+        }
+        let place = match fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if found.is_file() => Place::Regular(path.canonicalize()?),
+            Ok(_) => Place::Special(path.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Regular(resolve(path)?),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { format, shown: path.to_owned(), place, grown: None })
+    }
+
+    /// Without colour, whatever the terminal can do.
+    fn render(&self, report: &Report) -> io::Result<Vec<u8>> {
+        self.format.render(report, &TextStyle::default())
+    }
+
+    fn checkpoint(&mut self, report: &Report, private: bool) -> io::Result<()> {
+        let Place::Regular(path) = &self.place else { return Ok(()) };
+        if let Some(grown) = self.grown.take() {
+            let rest = self.format.render_after(grown.told, report, &TextStyle::default())?;
+            // Where that fails, whatever is there now is replaced.
+            if let Ok(length) = grown.append(path, &rest) {
+                self.grown = Some(Grown { told: report.events(), length, ..grown });
+                return Ok(());
+            }
+        }
+        let content = self.render(report)?;
+        let written = replace(path, &content, private)?;
+        if self.format.grows() {
+            let (device, inode, length) = (written.dev(), written.ino(), written.len());
+            self.grown = Some(Grown { told: report.events(), device, inode, length });
+        }
+        Ok(())
+    }
+
+    /// As a whole: the last event is a large one, and a part of it is no document.
+    fn last(&mut self, report: &Report, private: bool) -> io::Result<()> {
+        match &self.place {
+            Place::Regular(path) => replace(path, &self.render(report)?, private).map(drop),
+            Place::Special(path) => write_special(path.clone(), self.render(report)?),
+        }
+    }
+}
+
+impl Grown {
+    /// Adds to the file, if it is still as it was left. Returns its new length in bytes.
+    fn append(&self, path: &Path, rest: &[u8]) -> io::Result<u64> {
+        if rest.is_empty() {
+            return Ok(self.length);
+        }
+        let is_known =
+            |found: fs::Metadata| (found.dev(), found.ino(), found.len()) == (self.device, self.inode, self.length);
+        // Before it is opened: opening a pipe that nobody reads would never end.
+        if !is_known(fs::symlink_metadata(path)?) {
+            return Err(io::Error::other("somebody else has changed it"));
+        }
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        if !is_known(file.metadata()?) {
+            return Err(io::Error::other("somebody else has changed it"));
+        }
+        file.write_all(rest)?;
+        file.sync_all()?;
+        Ok(self.length + rest.len() as u64)
+    }
+}
+
+/// Where a path leads that does not exist yet: a link may point to a file that is not there.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(target) => path = parent_of(&path).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many levels of symbolic links"))
+}
+
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Through a temporary file in the same directory: a reader sees the old document or the new one. Returns what is known of the
+/// new file.
+fn replace(path: &Path, content: &[u8], private: bool) -> io::Result<fs::Metadata> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut temporary_name = std::ffi::OsString::from(".");
+    temporary_name.push(name);
+    temporary_name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = parent_of(path).join(temporary_name);
+    let result = write_new(&temporary, content, private).and_then(|written| {
+        let mut unfinished = unfinished();
+        fs::rename(&temporary, path)?;
+        unfinished.remove(&temporary);
+        Ok(written)
+    });
+    if result.is_err() {
+        let mut unfinished = unfinished();
+        // The report's own error is the one to tell.
+        let _ = fs::remove_file(&temporary);
+        unfinished.remove(&temporary);
+    }
+    result
+}
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a process that ends at once: whoever writes a report leaves no temporary file behind, and begins no other one.
+pub(crate) fn abandon() {
+    for _ in 0..10 {
+        match UNFINISHED.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(ABANDON_PATIENCE / 10),
+            Ok(unfinished) => return forget(unfinished),
+            Err(TryLockError::Poisoned(unfinished)) => return forget(unfinished.into_inner()),
+        }
+    }
+}
+
+fn forget(unfinished: MutexGuard<'static, BTreeSet<PathBuf>>) {
+    for temporary in unfinished.iter() {
+        // There is nobody to tell it to.
+        let _ = fs::remove_file(temporary);
+    }
+    // Nobody else gets it until the process is gone.
+    std::mem::forget(unfinished);
+}
+
+fn write_new(path: &Path, content: &[u8], private: bool) -> io::Result<fs::Metadata> {
+    let mode = if private { 0o600 } else { 0o666 };
+    let create = || OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let mut unfinished = unfinished();
+    let mut file: File = match create() {
+        // Left by a process with the same id that was killed; never followed, if it is a link.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            create()?
+        }
+        other => other?,
+    };
+    unfinished.insert(path.to_owned());
+    drop(unfinished);
+    file.write_all(content)?;
+    file.sync_all()?;
+    file.metadata()
+}
+
+/// On a thread of its own, which is left behind when it hangs: opening a named pipe waits for its reader.
+fn write_special(path: PathBuf, content: Vec<u8>) -> io::Result<()> {
+    let (done, result) = mpsc::channel();
+    thread::Builder::new().name("report".to_owned()).stack_size(STACK).spawn(move || {
+        let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(&content));
+        // Nobody waits any more if this fails.
+        let _ = done.send(written);
+    })?;
+    match result.recv_timeout(PIPE_PATIENCE) {
+        // As for stdout: a reader that has gone away has had enough.
+        Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Ok(written) => written,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+
+    fn strings(arguments: &[&str]) -> Vec<String> {
+        arguments.iter().map(|argument| (*argument).to_owned()).collect()
+    }
+
+    #[test]
+    fn refuses_what_makes_no_sense() {
+        for (arguments, part) in [
+            (&["json"][..], "not FORMAT=PATH"),
+            (&["xml=a"], "`xml` is no format"),
+            (&["json="], "empty"),
+            (&["junit=-"], "--output junit"),
+            (&["json=a.json", "junit=./a.json"], "two reports to one file"),
+            (&["json=none/x/../a.json", "junit=none/a.json"], "two reports to one file"),
+        ] {
+            let error = parse(&strings(arguments), None, &format::TEXT).unwrap_err();
+            assert!(error.contains(part), "{arguments:?}: {error}");
+        }
+        let error = parse(&strings(&["json=a.json"]), Some(Path::new("a.json")), &format::TEXT).unwrap_err();
+        assert!(error.contains("two reports"), "{error}");
+        assert_eq!(parse(&strings(&["json=-"]), None, &format::JSON), Ok(vec![]));
+        assert_eq!(parse(&strings(&["json=a=b"]), None, &format::TEXT).unwrap()[0].path, Path::new("a=b"));
+    }
+
+    #[test]
+    fn links_to_one_file_are_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("a"), dir.path().join("b"));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let arguments = [format!("json={}", file.display()), format!("junit={}", link.display())];
+        assert!(parse(&arguments, None, &format::TEXT).is_err());
+    }
+
+    fn wanted(path: &Path) -> Vec<Wanted> {
+        vec![Wanted { format: &format::JSON, path: path.to_owned() }]
+    }
+
+    fn complete(path: &Path) -> bool {
+        let document: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        document["complete"].as_bool().unwrap()
+    }
+
+    #[test]
+    fn writes_an_incomplete_report_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/dir/report.json");
+        let mut files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+        assert!(!complete(&path));
+        files.update(&fixture::interrupted());
+        assert!(!complete(&path));
+        files.finish(&fixture::healthy()).unwrap();
+        assert!(complete(&path));
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "temporary files are left");
+    }
+
+    #[test]
+    fn keeps_a_link_and_replaces_what_it_points_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        for exists in [false, true] {
+            if exists {
+                fs::write(&file, "old").unwrap();
+            } else {
+                std::os::unix::fs::symlink("file", &link).unwrap();
+            }
+            Files::create(&wanted(&link), &fixture::healthy(), false).unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert!(complete(&file));
+        }
+    }
+
+    #[test]
+    fn what_is_private_stays_so() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), true).unwrap();
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        files.finish(&fixture::healthy()).unwrap();
+        assert_eq!(mode(), 0o600);
+    }
+
+    #[test]
+    fn a_left_over_temporary_file_is_no_obstacle() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        let elsewhere = dir.path().join("elsewhere");
+        fs::write(&elsewhere, "kept").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, dir.path().join(format!(".r.json.{}.tmp", std::process::id()))).unwrap();
+        Files::create(&wanted(&path), &fixture::healthy(), false).unwrap();
+        assert!(complete(&path));
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_found_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [dir.path().to_owned(), file.join("below")] {
+            let error = Files::create(&wanted(&path), &fixture::healthy(), false).unwrap_err();
+            assert!(error.contains("could not write"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_later_failure_can_heal_before_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sub/r.json");
+        let mut files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        files.update(&fixture::healthy());
+        assert!(!path.exists());
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        files.finish(&fixture::healthy()).unwrap();
+
+        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        assert!(files.finish(&fixture::healthy()).unwrap_err().contains("could not write"));
+    }
+
+    /// A reader can follow it, and what a day-long run writes in all is what there is to tell.
+    #[test]
+    fn what_grows_is_added_to_and_never_written_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.ndjson");
+        let wanted = [Wanted { format: &format::NDJSON, path: path.clone() }];
+        let mut report = fixture::nothing_judged();
+        let mut files = Files::create(&wanted, &report, false).unwrap();
+        let (begun, mut before) = (fs::metadata(&path).unwrap().ino(), fs::read(&path).unwrap());
+        for n in 1..=100 {
+            assert!(report.heartbeat(Duration::from_secs(30 * n), Duration::from_secs(30)));
+            files.update(&report);
+            // Not every checkpoint has news of such a document.
+            files.update(&report);
+            let now = fs::read(&path).unwrap();
+            assert_eq!(now, format::NDJSON.render(&report, &TextStyle::default()).unwrap());
+            assert!(now.starts_with(&before) && now.len() > before.len());
+            before = now;
+        }
+        assert_eq!(fs::metadata(&path).unwrap().ino(), begun, "it was replaced");
+        files.finish(&fixture::followed()).unwrap();
+        assert_eq!(
+            fs::read(&path).unwrap(),
+            format::NDJSON.render(&fixture::followed(), &TextStyle::default()).unwrap()
+        );
+    }
+
+    #[test]
+    fn what_others_have_made_of_a_growing_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.ndjson");
+        let elsewhere = dir.path().join("elsewhere");
+        let wanted = [Wanted { format: &format::NDJSON, path: path.clone() }];
+        let mut report = fixture::nothing_judged();
+        let mut files = Files::create(&wanted, &report, false).unwrap();
+        let spoilt: [&dyn Fn(); 4] = [
+            &|| fs::remove_file(&path).unwrap(),
+            &|| fs::write(&path, "").unwrap(),
+            &|| fs::rename(&path, dir.path().join("r.ndjson.1")).unwrap(),
+            &|| {
+                fs::rename(&path, &elsewhere).unwrap();
+                std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+                fs::write(&elsewhere, "kept").unwrap();
+            },
+        ];
+        for (n, spoil) in (1..).zip(spoilt) {
+            spoil();
+            assert!(report.heartbeat(Duration::from_secs(30 * n), Duration::from_secs(30)));
+            files.update(&report);
+            assert_eq!(fs::read(&path).unwrap(), format::NDJSON.render(&report, &TextStyle::default()).unwrap());
+        }
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn devices_are_written_directly() {
+        let files = Files::create(&wanted(Path::new("/dev/null")), &fixture::nothing_judged(), false).unwrap();
+        files.finish(&fixture::healthy()).unwrap();
+        let files = Files::create(&wanted(Path::new("/dev/full")), &fixture::nothing_judged(), false).unwrap();
+        assert!(files.finish(&fixture::healthy()).is_err());
+    }
+}

@@ -1,0 +1,496 @@
+//! Progress on stderr while the run goes on.
+//!
+//! Outside a terminal only whole lines are appended, and only when something changes or a heartbeat is due. On a terminal
+//! one region below the lines shows what is pending and for how long; it is cleared at the end, also when a panic unwinds.
+//! Nothing here can fail: a closed stderr changes no verdict.
+
+mod region;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::time::Duration;
+
+use self::region::Region;
+use super::ci::Section;
+use super::terminal::Size;
+use super::why;
+use crate::checks::Check;
+use crate::engine::event::Event;
+use crate::model::{CheckId, Outcome, Reason, Severity, Stage, Status, Verdict};
+use crate::report::view::style::{Paint, mark, paint};
+use crate::report::view::wording::{count, plural_kind};
+use crate::snapshot::ServerProgress;
+use crate::text::clock;
+use crate::text::duration::human;
+use crate::text::sanitize::{ascii, brief};
+use crate::text::{excerpt, joined};
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LiveStyle {
+    pub(crate) colour: bool,
+    pub(crate) ascii: bool,
+    /// Only errors.
+    pub(crate) quiet: bool,
+    /// Every check by name, blocked ones too, and every round.
+    pub(crate) verbose: bool,
+    /// After each round, why each check came to its verdict.
+    pub(crate) why: bool,
+    /// Outside a terminal: a line at least so often.
+    pub(crate) heartbeat: Duration,
+    /// `None`: one pass, nothing is waited for.
+    pub(crate) wait_timeout: Option<Duration>,
+}
+
+/// More lines of one word in one round than this are folded into one.
+const LINES: usize = 6;
+/// Rows of the region that each name a check.
+const ROWS: usize = 8;
+/// Whose words they are.
+const SERVER: CheckId = CheckId::TalosServer;
+/// Things of which the cluster's own health check may say something. Talos has some sixteen.
+const SAID: usize = 200;
+
+/// The view, and where it goes.
+#[derive(Debug)]
+pub(crate) struct Live<W: Write> {
+    style: LiveStyle,
+    out: W,
+    region: Option<Region>,
+    section: Option<Section>,
+    /// It was opened, and has to be closed.
+    is_open: bool,
+    /// What was last said of each check, in catalogue order.
+    shown: BTreeMap<usize, Shown>,
+    last_line: Duration,
+    /// How long the run takes so far, as far as it was told.
+    now: Duration,
+    rounds: u32,
+    /// When the last round ended.
+    judged_at: Duration,
+    /// Since when everything has passed, and for how long it is to do so.
+    stable: Option<(Duration, Duration)>,
+    /// What the cluster's own health check has said of each thing that it looks at.
+    said: BTreeMap<String, String>,
+    /// The last of it, while its round goes on.
+    saying: Option<String>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    id: CheckId,
+    stage: Stage,
+    status: Status,
+    word: Word,
+    /// When it began not to be fine.
+    since: Option<Duration>,
+    reasons: BTreeSet<Reason>,
+    because: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Word {
+    Pass,
+    Skip,
+    Warn,
+    Blocked,
+    /// Not fine, and waiting may heal it.
+    Wait,
+    Error,
+    Fail,
+}
+
+impl Word {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Skip => "skip",
+            Self::Warn => "warn",
+            Self::Blocked => "block",
+            Self::Wait => "wait",
+            Self::Error => "error",
+            Self::Fail => "fail",
+        }
+    }
+
+    fn paint(self) -> Paint {
+        match self {
+            Self::Pass | Self::Skip => Paint::Good,
+            Self::Warn | Self::Blocked | Self::Wait => Paint::Caution,
+            Self::Error | Self::Fail => Paint::Bad,
+        }
+    }
+
+    fn is_pending(self) -> bool {
+        self > Self::Warn
+    }
+}
+
+impl<W: Write> Live<W> {
+    /// Appends lines to `out`.
+    pub(crate) fn lines(style: LiveStyle, out: W) -> Self {
+        Self {
+            style,
+            out,
+            region: None,
+            section: None,
+            is_open: false,
+            shown: BTreeMap::new(),
+            last_line: Duration::ZERO,
+            now: Duration::ZERO,
+            rounds: 0,
+            judged_at: Duration::ZERO,
+            stable: None,
+            said: BTreeMap::new(),
+            saying: None,
+        }
+    }
+
+    /// The terminal `out` is drawn over. Only where [`super::terminal::redraws`] says so.
+    pub(crate) fn region(style: LiveStyle, out: W, size: fn() -> Size) -> Self {
+        let mut live = Self::lines(style, out);
+        live.region = (!style.quiet).then(|| Region::new(size, style.ascii));
+        live
+    }
+
+    /// All lines stand in this section, if there are any.
+    pub(crate) fn within(mut self, section: Section) -> Self {
+        self.section = Some(section);
+        self
+    }
+
+    /// The first line: what is about to be looked at.
+    pub(crate) fn start(&mut self, context: Option<&str>) {
+        let context = context.map(|name| format!("  context {}", brief(name, excerpt::MOST))).unwrap_or_default();
+        let deadline = match self.style.wait_timeout {
+            Some(limit) => format!("  deadline {}", human(limit)),
+            None => "  one pass".to_owned(),
+        };
+        self.line(&format!("cluster-health {}{context}{deadline}", env!("CARGO_PKG_VERSION")));
+        self.redraw();
+    }
+
+    pub(crate) fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::ServerSaid { at, said } => self.said(*at, said),
+            Event::Round(round) => {
+                self.judged(round.number, round.at, round.took, &round.verdicts);
+                if self.style.why && !self.style.quiet {
+                    for line in why::lines(round) {
+                        self.stamped(round.at, "why", Some(line.of), &line.text);
+                    }
+                }
+            }
+            Event::StabilityLost { after, because } => {
+                let because = joined(because);
+                self.line(&format!("no longer healthy after {}: {because}; stability starts anew", human(*after)));
+            }
+            Event::Stable { begun, so_far, wanted } => {
+                self.stable = Some((self.judged_at.saturating_sub(*so_far), *wanted));
+                if *begun || self.style.verbose {
+                    self.line(&format!("healthy for {} of {}", human(*so_far), human(*wanted)));
+                }
+            }
+            // They are in the report.
+            Event::Logs(_) => {}
+            Event::Waiting { next_in } => {
+                if self.style.verbose {
+                    self.line(&format!("next round in {}", human(*next_in)));
+                }
+            }
+        }
+        self.redraw();
+    }
+
+    /// Something worth knowing on the way; not with `-q`.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.line(&brief(text, crate::text::sanitize::LIMIT));
+        self.redraw();
+    }
+
+    /// The terminal has another size.
+    pub(crate) fn resized(&mut self, elapsed: Duration) {
+        self.now = elapsed;
+        self.redraw();
+    }
+
+    /// To be called about once a second: refreshes the region, or writes the heartbeat when nothing was written for long.
+    pub(crate) fn tick(&mut self, elapsed: Duration) {
+        self.now = elapsed;
+        if self.region.is_some() {
+            self.redraw();
+        } else if elapsed.saturating_sub(self.last_line) >= self.style.heartbeat && !self.style.heartbeat.is_zero() {
+            let state = self.state(elapsed);
+            self.stamped(elapsed, "....", None, &state);
+        }
+    }
+
+    /// A line if it says something new of a thing; that it begins to look is new once.
+    fn said(&mut self, at: Duration, said: &ServerProgress) {
+        self.now = at;
+        let who = if said.hostname.is_empty() { String::new() } else { format!("{}: ", said.hostname) };
+        let text = said.error.as_ref().map_or(said.message.as_str(), |gap| gap.text.as_str());
+        let (thing, state) = text.split_once(": ").unwrap_or((text, ""));
+        let thing = brief(&format!("{who}{thing}"), excerpt::MOST);
+        let state = brief(state, excerpt::MOST);
+        let line = if state.is_empty() { thing.clone() } else { format!("{thing}: {state}") };
+        let is_news = match self.said.get(&thing) {
+            Some(before) => *before != state && state != "...",
+            None => self.said.len() < SAID,
+        };
+        if is_news {
+            self.said.insert(thing, state);
+        }
+        if self.region.is_some() {
+            self.saying = Some(line);
+        } else if is_news {
+            self.stamped(at, "says", Some(SERVER.name()), &line);
+        }
+    }
+
+    fn judged(&mut self, number: u32, at: Duration, took: Duration, verdicts: &[(&'static Check, Verdict)]) {
+        self.rounds = number;
+        (self.judged_at, self.now) = (at, at);
+        self.saying = None;
+        let mut lines: BTreeMap<Word, Vec<(CheckId, String)>> = BTreeMap::new();
+        for (n, (check, verdict)) in verdicts.iter().enumerate() {
+            let mut next = self.judge(check, verdict, number);
+            let before = self.shown.get(&n);
+            next.since = before.and_then(|before| before.since).or(Some(at)).filter(|_| next.word.is_pending());
+            if before.is_none_or(|before| (before.word, &before.reasons) != (next.word, &next.reasons)) {
+                lines.entry(next.word).or_default().push((next.id, next.because.clone()));
+            }
+            self.shown.insert(n, next);
+        }
+        if self.shown.values().any(|shown| shown.word.is_pending()) {
+            self.stable = None;
+        }
+        if self.style.verbose {
+            let ended = format!("ended after {}", human(took));
+            self.stamped(at, "info", Some(&format!("round {number}")), &ended);
+        }
+        for (word, of) in lines {
+            let plain = matches!(word, Word::Pass | Word::Skip | Word::Blocked);
+            // What is blocked has its cause among the lines below.
+            let fold = !self.style.verbose && plain && (of.len() > LINES || word != Word::Pass);
+            if fold {
+                self.painted(at, word, None, &count(of.len(), "check"));
+            } else {
+                for (id, because) in of {
+                    self.painted(at, word, Some(id.name()), &because);
+                }
+            }
+        }
+    }
+
+    fn judge(&self, check: &Check, verdict: &Verdict, round: u32) -> Shown {
+        let waits = self.style.wait_timeout.is_some();
+        let mut reasons = BTreeSet::new();
+        let mut told = Vec::new();
+        let mut bad = 0;
+        let mut healable = true;
+        for (target, problem) in verdict.problems() {
+            reasons.insert(problem.reason);
+            bad += 1;
+            healable &= problem.waiting_helps || problem.severity == Severity::Warn;
+            if told.len() < 2 {
+                told.push(format!("{}: {}", brief(&target.name, 60), brief(&problem.observed, excerpt::MOST)));
+            }
+        }
+        let word = match verdict.status() {
+            Status::Pass => Word::Pass,
+            Status::Skip => Word::Skip,
+            Status::Warn => Word::Warn,
+            Status::Blocked => Word::Blocked,
+            Status::Fail | Status::Error if waits && healable => Word::Wait,
+            Status::Error => Word::Error,
+            Status::Fail => Word::Fail,
+        };
+        // One target may have several findings; it is fine if all of them are.
+        let mut targets = BTreeMap::new();
+        for finding in &verdict.findings {
+            *targets.entry(&finding.target).or_insert(true) &= finding.outcome.status().is_fine();
+        }
+        let total = targets.len();
+        let fine = targets.values().filter(|fine| **fine).count();
+        let mut parts = Vec::new();
+        if let (Some(first), true) = (verdict.findings.first(), total > 1) {
+            let alike = verdict.findings.iter().all(|finding| finding.target.kind == first.target.kind);
+            let all = count(total, if alike { plural_kind(first.target.kind) } else { "object" });
+            parts.push(if fine == total { all } else { format!("{fine} of {all}") });
+        }
+        if bad > told.len() {
+            told.push(format!("and {} more", bad - told.len()));
+        }
+        parts.extend(told);
+        if bad == 0 {
+            for finding in &verdict.findings {
+                match &finding.outcome {
+                    Outcome::Skip(reason) if word == Word::Skip => {
+                        parts.push(brief(reason, excerpt::MOST));
+                        break;
+                    }
+                    Outcome::Blocked(by) => {
+                        parts.push(format!("blocked by {by}"));
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if total == 0 {
+            parts.push("said nothing".to_owned());
+        }
+        if word == Word::Pass && round > 1 {
+            parts.push(count(round as usize, "round"));
+        }
+        Shown {
+            id: check.id,
+            stage: check.stage,
+            status: verdict.status(),
+            word,
+            since: None,
+            reasons,
+            because: parts.join("; "),
+        }
+    }
+
+    /// `all passed, stable for 8s of 30s`
+    fn stability(&self, elapsed: Duration) -> Option<String> {
+        let (since, wanted) = self.stable?;
+        let so_far = elapsed.saturating_sub(since).min(wanted);
+        Some(format!("all passed, stable for {} of {}", human(so_far), human(wanted)))
+    }
+
+    /// `15 of 16 passed, waiting 30s of 5m00s: k8s.nodes.ready (w-4: container network not ready)`
+    fn state(&self, elapsed: Duration) -> String {
+        let waiting = match self.style.wait_timeout {
+            Some(limit) => format!("waiting {} of {}", human(elapsed), human(limit)),
+            None => format!("after {}", human(elapsed)),
+        };
+        if self.rounds == 0 {
+            return format!("the first round has not ended, {waiting}");
+        }
+        if let Some(stability) = self.stability(elapsed) {
+            return stability;
+        }
+        let pending: Vec<_> = self.pending().collect();
+        let fine = self.shown.len() - self.shown.values().filter(|shown| shown.word.is_pending()).count();
+        let mut named: Vec<_> = pending
+            .iter()
+            .take(3)
+            .map(|shown| format!("{} ({})", shown.id, brief(&shown.because, excerpt::MOST)))
+            .collect();
+        if pending.len() > named.len() {
+            named.push(format!("and {} more", pending.len() - named.len()));
+        }
+        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+        format!("{fine} of {} passed, {waiting}{named}", self.shown.len())
+    }
+
+    /// What the run waits for; the blocked only if nothing else is left to name.
+    fn pending(&self) -> impl Iterator<Item = &Shown> {
+        let causes = self.shown.values().any(|shown| shown.word > Word::Blocked);
+        self.shown.values().filter(move |shown| shown.word > Word::Blocked || (!causes && shown.word == Word::Blocked))
+    }
+
+    fn painted(&mut self, at: Duration, word: Word, id: Option<&str>, text: &str) {
+        let painted = paint(self.style.colour, word.paint(), &format!("{:<5}", word.text()));
+        self.stamped(at, &painted, id, text);
+    }
+
+    fn stamped(&mut self, at: Duration, word: &str, id: Option<&str>, text: &str) {
+        let id = id.map(|id| format!("{id:<28}  ")).unwrap_or_default();
+        self.last_line = at;
+        self.line(format!("[{:>6}] {word:<5} {id}{text}", human(at)).trim_end());
+    }
+
+    fn line(&mut self, line: &str) {
+        if !self.style.quiet {
+            self.emit(line);
+        }
+    }
+
+    fn emit(&mut self, line: &str) {
+        let line = if self.style.ascii { ascii(line) } else { line.to_owned() };
+        if let Some(section) = self.section.as_ref().filter(|_| !self.is_open) {
+            let open = section.open(clock::now());
+            self.is_open = true;
+            self.write(&format!("{open}\n"));
+        }
+        match &mut self.region {
+            Some(region) => region.append(&line),
+            None => self.write(&format!("{line}\n")),
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+
+    /// After all that may have changed what the region shows, and after lines.
+    fn redraw(&mut self) {
+        let Some(room) = self.region.as_ref().map(Region::room) else { return };
+        let mut rows = self.rows(self.now, room);
+        if self.style.ascii {
+            rows = rows.iter().map(|row| ascii(row)).collect();
+        }
+        if let Some(frame) = self.region.as_mut().map(|region| region.frame(&rows)) {
+            self.write(&frame);
+        }
+    }
+
+    /// How far it is, stage by stage, and what is pending for how long.
+    fn rows(&self, elapsed: Duration, room: usize) -> Vec<String> {
+        if self.rounds == 0 {
+            let said = self.saying.iter().map(|said| format!("  {SERVER}  {said}"));
+            return [String::new(), self.state(elapsed)].into_iter().chain(said).collect();
+        }
+        let fine = self.shown.values().filter(|shown| !shown.word.is_pending()).count();
+        let limit = self.style.wait_timeout.map(|limit| format!(" of {}", human(limit))).unwrap_or_default();
+        let counts = format!("{fine} of {} passed, {}{limit}", self.shown.len(), human(elapsed));
+        // Whoever types while it runs moves the terminal on by a line: then the first row stays, so it is empty.
+        let mut rows = vec![String::new(), self.stability(elapsed).unwrap_or(counts), self.stages()];
+        rows.extend(self.saying.iter().map(|said| format!("  {SERVER}  {said}")));
+        let pending: Vec<_> = self.pending().collect();
+        let named = match room.saturating_sub(rows.len()).min(ROWS) {
+            some if some < pending.len() => some.saturating_sub(1),
+            all => all,
+        };
+        rows.extend(pending.iter().take(named).map(|Shown { id, since, because, .. }| {
+            let since = elapsed.saturating_sub(since.unwrap_or(elapsed));
+            format!("  {id}  for {}  {because}", human(since))
+        }));
+        if pending.len() > named {
+            rows.push(format!("  and {} more", pending.len() - named));
+        }
+        rows
+    }
+
+    /// `connect ✓  ready ✓  etcd ✗`: of each stage the worst.
+    fn stages(&self) -> String {
+        let mut stages: BTreeMap<Stage, Status> = BTreeMap::new();
+        for shown in self.shown.values() {
+            let worst = stages.entry(shown.stage).or_insert(shown.status);
+            *worst = shown.status.max(*worst);
+        }
+        let marked = stages
+            .iter()
+            .map(|(stage, status)| format!("{} {}", stage.column(), mark(Some(*status), self.style.ascii)));
+        marked.collect::<Vec<_>>().join("  ")
+    }
+}
+
+/// However the run ends, nothing of the region stays and no section is left open.
+impl<W: Write> Drop for Live<W> {
+    fn drop(&mut self) {
+        if let Some(frame) = self.region.as_mut().map(|region| region.frame(&[])) {
+            self.write(&frame);
+        }
+        if let Some(section) = self.section.take().filter(|_| self.is_open) {
+            self.write(&format!("{}\n", section.close(clock::now())));
+        }
+    }
+}

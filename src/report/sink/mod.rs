@@ -1,0 +1,7 @@
+//! Where a report goes: files, the terminal while the run goes on, and what CI systems are told beside it.
+
+pub(crate) mod ci;
+pub(crate) mod files;
+pub(crate) mod live;
+pub(crate) mod terminal;
+mod why;

@@ -1,0 +1,256 @@
+//! What is wrong, cause by cause and the worst first: what, where, how it was seen, what to do next, and what follows from it.
+//!
+//! Of one severity, what a diagnosis recognized comes before what only a check says, and a cause before what follows from it.
+//! Many machines in one trouble are one cause. Whatever is left out is counted; `-v` and the JSON report have it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::hints::{self, HintKind, Rendered};
+use super::index::Index;
+use super::problems::{self, Block, PERMANENT};
+use super::style::{Paint, TextStyle, paint};
+use super::wording::{count, field, label, shown, wrap};
+use super::{diagnoses, groups};
+use crate::diagnosis::Diagnosis;
+use crate::model::{CheckId, Kind, Severity, Target};
+use crate::report::Report;
+use crate::text::sanitize::{brief, clean};
+use crate::text::{excerpt, some};
+
+/// Causes that are told in full; of as many more the headline.
+const FULL: usize = 5;
+/// Lines of evidence, and steps, of a cause.
+const EVIDENCE: usize = 2;
+pub(crate) const STEPS: usize = 3;
+/// The same where there are more causes than [`FEW`].
+const FEW: usize = 2;
+const STEPS_OF_MANY: usize = 2;
+/// Machines that are named of those that share a trouble.
+const NAMES: usize = 2;
+
+/// One cause, ready to be shown.
+#[derive(Debug)]
+pub(crate) struct Cause {
+    pub(crate) severity: Severity,
+    /// Of the diagnosis, or of the check.
+    pub(crate) id: &'static str,
+    pub(crate) headline: String,
+    /// Labels and lines.
+    evidence: Vec<(&'static str, String)>,
+    hints: Vec<Rendered>,
+    is_permanent: bool,
+    /// Problems that follow from it.
+    follows: usize,
+    blocked: BTreeSet<CheckId>,
+    /// What `explain` takes.
+    explained_as: &'static str,
+}
+
+/// All causes of a report, the one to begin with first.
+pub(crate) fn of(index: &Index<'_>, style: &TextStyle) -> Vec<Cause> {
+    let blocks = problems::blocks(index);
+    let of_diagnoses = alike(index.report).into_iter().map(|those| Cause::diagnosed(&those, index, style));
+    let of_blocks = blocks.iter().rev().map(|block| Cause::told(block, index, style));
+    let mut causes: Vec<_> = of_diagnoses.chain(of_blocks).collect();
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.severity));
+    causes
+}
+
+/// Diagnoses that differ in nothing but the machine, together; never empty.
+pub(crate) fn alike(report: &Report) -> Vec<Vec<&Diagnosis>> {
+    let mut groups: Vec<Vec<&Diagnosis>> = Vec::new();
+    let mut known: HashMap<(&str, String), usize> = HashMap::new();
+    for diagnosis in &report.diagnoses {
+        let mut targets: Vec<&Target> =
+            diagnosis.explains.iter().map(|it| &it.target).chain(diagnosis.seen.iter().map(|it| &it.target)).collect();
+        targets.dedup();
+        let outline =
+            targets.into_iter().fold(diagnosis.headline.clone(), |text, target| groups::outline(target, &text));
+        let group = *known.entry((diagnosis.id, outline)).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some(group) => group.push(diagnosis),
+            None => groups.push(vec![diagnosis]),
+        }
+    }
+    groups
+}
+
+/// `… does not run: crashed; the same on 39 more machines: w-2 (10.0.0.5), w-3 (10.0.0.6) and 37 more`
+pub(crate) fn headline(those: &[&Diagnosis]) -> String {
+    let first = clean(&those[0].headline);
+    let others: Vec<_> = those[1..].iter().filter_map(|it| machine(it)).map(shown).collect();
+    match others.len() {
+        0 => first,
+        n => format!("{first}; the same on {n} more: {}", some(others.iter(), NAMES)),
+    }
+}
+
+/// The machine that a diagnosis is about.
+fn machine(diagnosis: &Diagnosis) -> Option<&Target> {
+    let targets = || diagnosis.explains.iter().map(|it| &it.target).chain(diagnosis.seen.iter().map(|it| &it.target));
+    targets().find(|target| target.kind == Kind::Node).or_else(|| targets().next())
+}
+
+impl Cause {
+    fn diagnosed<'a>(those: &[&'a Diagnosis], report: &Index<'a>, style: &TextStyle) -> Self {
+        let facts: Vec<_> = those.iter().flat_map(|it| diagnoses::facts(it)).map(|seen| (&seen.target, seen)).collect();
+        let most = if style.verbose { facts.len().max(1) } else { EVIDENCE };
+        let (told, left) = groups::lines(&facts, most, shown, style, |it| format!("{}: {}", it.whom, it.observed));
+        let told = if style.verbose { told } else { told.iter().map(|line| brief(line, excerpt::MOST)).collect() };
+        let left = (left > 0).then(|| groups::more(left));
+        let explained = those.iter().flat_map(|it| report.explained(it).into_values().flatten());
+        Self {
+            severity: explained.map(|(_, problem)| problem.severity).max().unwrap_or(Severity::Fail),
+            id: those[0].id,
+            headline: headline(those),
+            evidence: labelled("seen", told.into_iter().chain(left)),
+            hints: those.iter().flat_map(|it| diagnoses::next(it, report)).collect(),
+            is_permanent: false,
+            follows: those.iter().map(|it| it.explains.len()).sum(),
+            blocked: those.iter().flat_map(|it| report.blocked(it)).collect(),
+            explained_as: those[0].id,
+        }
+    }
+
+    /// What a check found that no diagnosis explains.
+    fn told<'a>(block: &Block<'a>, report: &Index<'a>, style: &TextStyle) -> Self {
+        let id = block.check.check.id;
+        let (first, problem) = block.problems[0];
+        let is_alike = block.problems.iter().all(|(_, other)| other.observed == problem.observed);
+        let whom = match first.kind {
+            Kind::Cluster => String::new(),
+            _ => format!("{}: ", some(block.problems.iter().map(|(target, _)| shown(target)), NAMES)),
+        };
+        let title = block.reason.title();
+        let mut evidence = Vec::new();
+        let headline = if is_alike {
+            format!("{whom}{title}: {}", clean(&problem.observed))
+        } else {
+            let most = if style.verbose { block.problems.len() } else { groups::FEW };
+            let (told, left) =
+                groups::lines(&block.problems, most, shown, style, |it| format!("{}: {}", it.whom, it.observed));
+            evidence = labelled("seen", told.into_iter().chain((left > 0).then(|| groups::more(left))));
+            format!("{whom}{title}")
+        };
+        if is_alike && style.verbose && block.problems.len() > NAMES + 1 {
+            let names = block.problems.iter().map(|(target, _)| shown(target)).collect();
+            let names = wrap("", names, style.columns() - field("", "").chars().count());
+            evidence = labelled(label(first.kind, true), names.into_iter());
+        }
+        let expected = clean(&problem.expected);
+        let check = format!("{id} {}{}, expected: {expected}", block.word(), block.duration(report));
+        evidence.insert(0, ("check", check));
+        let consequences = block.consequences(report);
+        Self {
+            severity: block.severity,
+            id: id.name(),
+            headline,
+            evidence,
+            hints: block.hints(report),
+            is_permanent: block.is_permanent(),
+            follows: consequences.iter().flat_map(|it| &it.also).map(|(_, problems)| problems.len()).sum(),
+            blocked: consequences.map(|it| it.blocked).unwrap_or_default(),
+            explained_as: block.reason.code(),
+        }
+    }
+
+    /// Its lines below the headline.
+    pub(crate) fn lines(&self, steps: usize, style: &TextStyle) -> Vec<String> {
+        let mut lines: Vec<String> = self.evidence.iter().map(|(label, line)| field(label, line)).collect();
+        let mut likely = Vec::new();
+        hints::lines(HintKind::Likely, &self.hints, &mut likely);
+        lines.extend(likely.into_iter().take(if style.verbose { usize::MAX } else { 1 }));
+        self.steps(if style.verbose { usize::MAX } else { steps }, &mut lines);
+        if self.is_permanent {
+            lines.push(field("note", PERMANENT));
+        }
+        let impact = self.impact();
+        if style.verbose && !self.blocked.is_empty() {
+            let blocked = groups::blocked(self.blocked.iter().copied(), style);
+            lines.extend(wrap(&field("blocks", ""), blocked, style.columns()));
+        }
+        lines.push(field("more", &format!("{impact}cluster-health explain {}", self.explained_as)));
+        lines
+    }
+
+    /// Looking before changing, each command once, the first of each kind before others like it.
+    fn steps(&self, most: usize, lines: &mut Vec<String>) {
+        let mut commands: Vec<&Rendered> = Vec::new();
+        let mut templates = BTreeSet::new();
+        let of_kinds = || HintKind::COMMANDS.into_iter().flat_map(|kind| hints::selected(kind, &self.hints).0);
+        // One of each before a second of any, so that the steps are different ones.
+        for is_first in [true, false] {
+            for hint in of_kinds().filter(|hint| hint.command.is_some()) {
+                let is_new = !commands.iter().any(|known| known.command == hint.command);
+                if is_new && (!is_first || templates.insert((hint.kind.name(), hint.template))) {
+                    commands.push(hint);
+                }
+            }
+        }
+        commands.sort_by_key(|hint| hint.kind == HintKind::Remedy);
+        let all = self.hints.iter().filter_map(|hint| hint.command.as_ref()).collect::<BTreeSet<_>>().len();
+        let shown = commands.len().min(most);
+        for (n, hint) in commands[..shown].iter().enumerate() {
+            let label = if n == 0 { "next" } else { "" };
+            lines.push(field(label, &format!("{}. {}", n + 1, step(hint))));
+        }
+        if all > shown {
+            lines.push(field("", &format!("({} more with -v or -o json)", count(all - shown, "command"))));
+        }
+    }
+
+    /// `3 problems follow, 2 checks blocked; `
+    fn impact(&self) -> String {
+        let follows = match self.follows {
+            0 => None,
+            1 => Some("1 problem follows".to_owned()),
+            n => Some(format!("{n} problems follow")),
+        };
+        let blocked = (!self.blocked.is_empty()).then(|| format!("{} blocked", count(self.blocked.len(), "check")));
+        let parts: Vec<String> = follows.into_iter().chain(blocked).collect();
+        if parts.is_empty() { String::new() } else { format!("{}; ", parts.join(", ")) }
+    }
+}
+
+fn labelled(label: &'static str, lines: impl Iterator<Item = String>) -> Vec<(&'static str, String)> {
+    lines.enumerate().map(|(n, line)| (if n == 0 { label } else { "" }, line)).collect()
+}
+
+fn step(hint: &Rendered) -> String {
+    let command = hint.command.as_deref().unwrap_or_default();
+    hint.text.as_ref().map_or_else(|| command.to_owned(), |text| format!("{command}   ({text})"))
+}
+
+/// All of them, numbered; what is far down the list by its headline alone.
+pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
+    let steps = if causes.len() > FEW { STEPS_OF_MANY } else { STEPS };
+    for (n, cause) in causes.iter().enumerate() {
+        if !style.verbose && n >= 2 * FULL {
+            lines.push(groups::more(causes.len() - n));
+            break;
+        }
+        let colour = if cause.severity == Severity::Warn { Paint::Caution } else { Paint::Bad };
+        let number = paint(style.colour, colour, &format!("{}.", n + 1));
+        if style.verbose || n < FULL {
+            lines.extend([String::new(), format!("{number} {}", cause.headline)]);
+            lines.extend(cause.lines(steps, style));
+        } else {
+            lines.extend((n == FULL).then(String::new));
+            lines.push(format!("{number} {}", brief(&cause.headline, excerpt::MOST)));
+        }
+    }
+}
+
+/// For whoever reads nothing but the last lines: where to begin, and with what.
+pub(crate) fn conclude(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
+    let Some(cause) = causes.first().filter(|cause| cause.severity != Severity::Warn) else { return };
+    lines.push(format!(
+        "{}  {}",
+        paint(style.colour, Paint::Bad, "first cause"),
+        brief(&cause.headline, excerpt::MOST)
+    ));
+    let commands = HintKind::COMMANDS.map(|kind| cause.hints.iter().find(|it| it.kind == kind && it.command.is_some()));
+    let look = commands.into_iter().flatten().next();
+    let step = look.map_or_else(|| format!("cluster-health explain {}", cause.explained_as), step);
+    lines.push(format!("{}   {step}", paint(style.colour, Paint::Heading, "first step")));
+}

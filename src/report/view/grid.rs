@@ -1,0 +1,267 @@
+//! Every node at every stage, at a glance: what the text, Markdown and HTML reports open with.
+//!
+//! A cell is the worst that any check of the stage found of the node. What is said of no node in particular has a row of its
+//! own, so that nothing wrong is missing from the grid.
+
+use std::collections::HashMap;
+
+use super::style::mark;
+use crate::model::{Kind, Role, Stage, Status, Target};
+use crate::report::Report;
+use crate::text::host;
+use crate::text::sanitize::brief;
+use crate::text::some;
+
+/// Rows up to which each node has a row of its own.
+const ROWS: usize = 40;
+/// Nodes that are named of those that share a row.
+const NAMED: usize = 2;
+/// Longest name, in characters.
+const LABEL: usize = 60;
+
+/// What the marks mean.
+pub(crate) const LEGEND: [(Option<Status>, &str); 5] = [
+    (Some(Status::Pass), "pass"),
+    (Some(Status::Warn), "warning"),
+    (Some(Status::Fail), "failed"),
+    (Some(Status::Error), "not known"),
+    (None, "nothing to check"),
+];
+
+/// The [`LEGEND`] in words, each after its mark.
+pub(crate) fn legend(ascii: bool) -> [String; 5] {
+    LEGEND.map(|(status, meaning)| format!("{} {meaning}", mark(status, ascii)))
+}
+
+/// A node's name, as far as a grid has room for it.
+pub(crate) fn label(target: &Target) -> String {
+    brief(&target.to_string(), LABEL)
+}
+
+/// Node × stage, the worst rows first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    /// The columns: stages that have a check in this report.
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A node, or the cluster as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) target: Target,
+    /// `None` for the cluster.
+    pub(crate) role: Option<Role>,
+    /// One for each stage. `None`: no check of the stage had anything to say of it.
+    pub(crate) cells: Vec<Option<Status>>,
+}
+
+/// Rows that are shown as one because their cells are the same; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Band<'a> {
+    pub(crate) rows: Vec<&'a Row>,
+}
+
+impl Row {
+    /// `None`: nothing was said of it at all.
+    pub(crate) fn worst(&self) -> Option<Status> {
+        self.cells.iter().copied().max().flatten()
+    }
+}
+
+impl Band<'_> {
+    /// One for each stage.
+    pub(crate) fn cells(&self) -> &[Option<Status>] {
+        &self.rows[0].cells
+    }
+
+    /// `cp-1, cp-2 and 3 more`, each name as `show` writes it.
+    pub(crate) fn label(&self, show: fn(&str) -> String) -> String {
+        some(self.rows.iter().map(|row| show(&label(&row.target))), NAMED)
+    }
+}
+
+impl Grid {
+    pub(crate) fn of(report: &Report) -> Self {
+        let mut stages: Vec<_> = report.checks.iter().map(|check| check.check.stage).collect();
+        stages.sort_unstable();
+        stages.dedup();
+        let nodes = Nodes::of(report);
+        let empty = vec![None; stages.len()];
+        let mut rows = vec![Row { target: Target::cluster(), role: None, cells: empty.clone() }];
+        rows.extend(nodes.all.iter().map(|(target, role)| Row {
+            target: target.clone(),
+            role: Some(*role),
+            cells: empty.clone(),
+        }));
+        for check in report.checks.iter().filter(|check| check.selection.runs()) {
+            let Ok(column) = stages.binary_search(&check.check.stage) else { continue };
+            let mut worsen = |row: usize, status: Status| {
+                let cell: &mut Option<Status> = &mut rows[row].cells[column];
+                *cell = (*cell).max(Some(status));
+            };
+            for finding in &check.findings {
+                // The cluster's row is the first.
+                let row = nodes.find(&finding.target).map_or(0, |node| node + 1);
+                worsen(row, finding.outcome.status());
+            }
+            if check.findings.is_empty() {
+                worsen(0, check.shown_status());
+            }
+        }
+        // Stable: among equals, the cluster comes first and nodes keep their order.
+        rows.sort_by_key(|row| std::cmp::Reverse(row.worst()));
+        Self { stages, rows }
+    }
+
+    /// The rows as they are shown: each by itself, or in a large cluster those that are alike together.
+    pub(crate) fn bands(&self, fold: bool) -> Vec<Band<'_>> {
+        let mut bands: Vec<Band<'_>> = Vec::new();
+        let mut known: HashMap<&[Option<Status>], usize> = HashMap::new();
+        for row in &self.rows {
+            if fold && self.rows.len() > ROWS && row.target.kind != Kind::Cluster {
+                let band = *known.entry(&row.cells).or_insert(bands.len());
+                if let Some(band) = bands.get_mut(band) {
+                    band.rows.push(row);
+                    continue;
+                }
+            }
+            bands.push(Band { rows: vec![row] });
+        }
+        bands
+    }
+}
+
+/// The nodes of a report, and which of them a finding is about.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    /// With their roles, in the order of the population; last those that only a check names.
+    pub(crate) all: Vec<(Target, Role)>,
+    by_both: HashMap<(String, String), usize>,
+    by_either: HashMap<String, usize>,
+}
+
+impl Nodes {
+    pub(crate) fn of(report: &Report) -> Self {
+        let mut nodes = Self { all: Vec::new(), by_both: HashMap::new(), by_either: HashMap::new() };
+        for node in &report.sources.nodes {
+            nodes.add(Target::new(Kind::Node, node.name.as_str()).with_address(node.address.as_str()), node.role);
+        }
+        // A node that should be there, and that no source has.
+        for finding in report.checks.iter().flat_map(|check| &check.findings) {
+            if finding.target.kind == Kind::Node && nodes.find(&finding.target).is_none() {
+                nodes.add(finding.target.clone(), Role::Unknown);
+            }
+        }
+        nodes
+    }
+
+    fn add(&mut self, target: Target, role: Role) {
+        let index = self.all.len();
+        if let Some(address) = &target.address {
+            self.by_both.entry((target.name.clone(), address.clone())).or_insert(index);
+            self.by_either.entry(address.clone()).or_insert(index);
+        }
+        self.by_either.entry(target.name.clone()).or_insert(index);
+        self.all.push((target, role));
+    }
+
+    /// Index of the node that this is about, or `None` for the cluster as a whole.
+    pub(crate) fn find(&self, target: &Target) -> Option<usize> {
+        let known = |text: &str| self.by_either.get(text).copied();
+        match target.kind {
+            Kind::Node | Kind::EtcdMember => {
+                let address = target.address.as_deref();
+                let both = address.and_then(|address| self.by_both.get(&(target.name.clone(), address.to_owned())));
+                both.copied().or_else(|| known(address?)).or_else(|| known(&target.name))
+            }
+            Kind::Pod => known(target.node.as_deref()?),
+            Kind::Endpoint => known(host(&target.name)),
+            Kind::Cluster
+            | Kind::Credentials
+            | Kind::Workload
+            | Kind::Webhook
+            | Kind::ApiService
+            | Kind::ServerCheck => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Finding, Outcome};
+    use crate::report::{NotSelected, Selection, fixture};
+
+    /// `cp-3 ✗··`, a line for each row.
+    fn drawn(report: &Report) -> Vec<String> {
+        let grid = Grid::of(report);
+        let marks = |row: &Row| row.cells.iter().map(|cell| mark(*cell, false)).collect::<String>();
+        grid.rows.iter().map(|row| format!("{} {}", row.target.name, marks(row))).collect()
+    }
+
+    #[test]
+    fn shows_the_worst_of_each_node_at_each_stage() {
+        assert_eq!(drawn(&fixture::healthy()), ["cluster ··✓✓✓··", "cp-1 ✓✓✓··✓✓", "cp-2 ✓✓✓··✓✓", "cp-3 ✓✓✓··✓✓"]);
+        assert_eq!(drawn(&fixture::unhealthy()), ["cp-3 ✗??·✗✗✗", "cluster ··!✓···", "cp-1 ✓✓✓··✓·", "cp-2 ✓✓✓··✓·"]);
+    }
+
+    #[test]
+    fn what_was_not_judged_is_not_known() {
+        assert_eq!(drawn(&fixture::nothing_judged())[0], "cluster ???????");
+        let mut report = fixture::nothing_judged();
+        for check in &mut report.checks {
+            check.selection = Selection::NotSelected(NotSelected::Skip);
+        }
+        assert_eq!(drawn(&report)[0], "cluster ·······");
+    }
+
+    fn pass(target: Target) -> Finding {
+        Finding { target, outcome: Outcome::Pass(None) }
+    }
+
+    #[test]
+    fn finds_the_node_that_a_finding_is_about() {
+        let mut report = fixture::healthy();
+        report.sources.nodes[2].address = "fd00::3".to_owned();
+        let nodes = Nodes::of(&report);
+        let endpoint = |name: &str| nodes.find(&Target::new(Kind::Endpoint, name));
+        assert_eq!(endpoint("10.0.0.2:50000"), Some(1));
+        assert_eq!(endpoint("https://10.0.0.2:6443"), Some(1));
+        assert_eq!(endpoint("https://cp-1"), Some(0));
+        assert_eq!(endpoint("[fd00::3]:50000"), Some(2));
+        assert_eq!(endpoint("fd00::3"), Some(2));
+        assert_eq!(endpoint("10.0.0.22:50000"), None);
+        assert_eq!(nodes.find(&Target::pod("cp-1", None)), None, "a pod's own name says nothing");
+        assert_eq!(nodes.find(&Target::pod("x", Some("cp-2"))), Some(1));
+        assert_eq!(nodes.find(&Target::new(Kind::EtcdMember, "cp-3").with_id("1")), Some(2));
+        assert_eq!(nodes.find(&Target::new(Kind::Workload, "cp-3")), None);
+    }
+
+    #[test]
+    fn two_nodes_of_one_name_stay_two() {
+        let mut report = fixture::healthy();
+        report.sources.nodes[1].name = "cp-1".to_owned();
+        let nodes = Nodes::of(&report);
+        let second = Target::new(Kind::Node, "cp-1").with_address("10.0.0.2");
+        assert_eq!(nodes.find(&second), Some(1));
+    }
+
+    #[test]
+    fn a_node_that_only_a_check_names_has_a_row() {
+        let mut report = fixture::healthy();
+        report.checks[0].findings.push(pass(Target::new(Kind::Node, "worker-9")));
+        report.checks[1].findings.push(pass(Target::new(Kind::Node, "worker-9")));
+        assert_eq!(drawn(&report).last().unwrap(), "worker-9 ✓✓·····");
+    }
+
+    #[test]
+    fn many_that_are_alike_are_one() {
+        let report = fixture::healthy_with(ROWS + 2);
+        let grid = Grid::of(&report);
+        let sizes = |fold| grid.bands(fold).iter().map(|band| band.rows.len()).collect::<Vec<_>>();
+        assert_eq!(sizes(true), [1, 3, ROWS - 1]);
+        assert_eq!(sizes(false).len(), ROWS + 3);
+        assert_eq!(Grid::of(&fixture::healthy_with(ROWS - 1)).bands(true).len(), ROWS);
+    }
+}

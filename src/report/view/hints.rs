@@ -1,0 +1,201 @@
+//! Hints as people read and paste them.
+
+use super::wording::field;
+use crate::model::Hint;
+use crate::report::Sources;
+use crate::text::sanitize::{clean, option, shell_quote};
+
+/// Commands of one kind that differ only in their arguments: so many are shown.
+const COMMANDS: usize = 3;
+
+/// What a hint is good for, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum HintKind {
+    /// A cause.
+    Likely,
+    /// A read-only command.
+    Try,
+    /// A command that changes the cluster.
+    Remedy,
+}
+
+impl HintKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Likely, Self::Try, Self::Remedy];
+    /// Looking comes before changing.
+    pub(crate) const COMMANDS: [Self; 2] = [Self::Try, Self::Remedy];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Likely => "likely",
+            Self::Try => "try",
+            Self::Remedy => "remedy",
+        }
+    }
+}
+
+/// A hint, rendered: a text, a command, or both.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Rendered {
+    pub(crate) kind: HintKind,
+    pub(crate) text: Option<String>,
+    pub(crate) command: Option<String>,
+    /// The literal behind a command: two hints that share it differ only in their arguments.
+    pub(crate) template: Option<&'static str>,
+}
+
+/// `None` when nothing is left to show: a command with a value that must not be pasted is left out.
+pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
+    match hint {
+        Hint::Likely(text) => {
+            Some(Rendered { kind: HintKind::Likely, text: Some(clean(text)), command: None, template: None })
+        }
+        Hint::Try { command: template, arguments } => command(HintKind::Try, None, template, arguments, sources),
+        Hint::Remedy { command: template, arguments } => {
+            let needs = if template.contains("{talosctl}") { "; needs os:admin" } else { "" };
+            let text = format!("changes the cluster{needs}");
+            command(HintKind::Remedy, Some(text), template, arguments, sources)
+        }
+    }
+}
+
+fn command(
+    kind: HintKind,
+    text: Option<String>,
+    template: &'static str,
+    arguments: &[String],
+    sources: &Sources,
+) -> Option<Rendered> {
+    let tools = [
+        ("{talosctl}", "talosctl", &sources.talosctl_options),
+        ("{kubectl}", "kubectl", &sources.kubectl_options),
+        ("{etcdctl}", "etcdctl", &sources.etcdctl_options),
+    ];
+    let mut out = String::new();
+    let mut rest = template;
+    let mut arguments = arguments.iter();
+    while let Some(at) = rest.find('{') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let tool = tools.iter().find(|(place, ..)| rest.starts_with(place));
+        if let Some((place, name, options)) = tool {
+            out.push_str(&with_options(name, options)?);
+            rest = &rest[place.len()..];
+        } else if let Some(after) = rest.strip_prefix("{*}") {
+            let all: Option<Vec<String>> = arguments.by_ref().map(|argument| shell_quote(argument)).collect();
+            out.push_str(&all.filter(|all| !all.is_empty())?.join(" "));
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("{}") {
+            out.push_str(&shell_quote(arguments.next()?)?);
+            rest = after;
+        } else {
+            // A brace of the command itself, as in `-o jsonpath='{.items}'`.
+            out.push('{');
+            rest = &rest[1..];
+        }
+    }
+    out.push_str(rest);
+    arguments.next().is_none().then_some(Rendered { kind, text, command: Some(out), template: Some(template) })
+}
+
+fn with_options(tool: &str, options: &[String]) -> Option<String> {
+    options.iter().try_fold(tool.to_owned(), |mut line, word| {
+        line.push(' ');
+        line.push_str(&option(word)?);
+        Some(line)
+    })
+}
+
+/// The hints of one kind that are shown, and how many more there are that differ from these only in their arguments.
+pub(crate) fn selected(kind: HintKind, hints: &[Rendered]) -> (Vec<&Rendered>, usize) {
+    let mut seen: Vec<(Option<&str>, usize)> = Vec::new();
+    let mut shown = Vec::new();
+    let mut more = 0;
+    for hint in hints.iter().filter(|hint| hint.kind == kind) {
+        let known = seen.iter().position(|(template, _)| *template == hint.template).unwrap_or_else(|| {
+            seen.push((hint.template, 0));
+            seen.len() - 1
+        });
+        seen[known].1 += 1;
+        if hint.template.is_some() && seen[known].1 > COMMANDS {
+            more += 1;
+        } else {
+            shown.push(hint);
+        }
+    }
+    (shown, more)
+}
+
+/// As lines below a problem.
+pub(crate) fn lines(kind: HintKind, hints: &[Rendered], lines: &mut Vec<String>) {
+    let (shown, more) = selected(kind, hints);
+    let mut label = kind.name();
+    for hint in shown {
+        let text = match (&hint.command, &hint.text) {
+            (Some(command), Some(text)) => format!("{command}   ({text})"),
+            (Some(text), None) | (None, Some(text)) => text.clone(),
+            (None, None) => continue,
+        };
+        lines.push(field(label, &text));
+        label = "";
+    }
+    if more > 0 {
+        lines.push(field("", &format!("(the same for {more} more)")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command_of(hint: &Hint, sources: &Sources) -> Option<String> {
+        render(hint, sources)?.command
+    }
+
+    #[test]
+    fn fills_in_context_and_values() {
+        let sources = Sources {
+            talosctl_options: ["--context", "my prod", "-e", "10.0.0.1"].map(str::to_owned).to_vec(),
+            etcdctl_options: ["--endpoints", "https://10.0.0.1:2379", "--key", "my.key"].map(str::to_owned).to_vec(),
+            ..Sources::default()
+        };
+        let shown = |hint| command_of(&hint, &sources);
+        assert_eq!(
+            shown(Hint::run("{talosctl} -n {} service {}", ["10.0.0.3", "ext-it's"])).as_deref(),
+            Some(r"talosctl --context 'my prod' -e 10.0.0.1 -n 10.0.0.3 service 'ext-it'\''s'")
+        );
+        assert_eq!(
+            render(&Hint::remedy("{talosctl} -n {} reboot", ["10.0.0.3"]), &sources),
+            Some(Rendered {
+                kind: HintKind::Remedy,
+                text: Some("changes the cluster; needs os:admin".to_owned()),
+                command: Some("talosctl --context 'my prod' -e 10.0.0.1 -n 10.0.0.3 reboot".to_owned()),
+                template: Some("{talosctl} -n {} reboot"),
+            })
+        );
+        assert_eq!(
+            shown(Hint::run("{etcdctl} member list", [])).as_deref(),
+            Some("etcdctl --endpoints https://10.0.0.1:2379 --key my.key member list")
+        );
+        assert_eq!(shown(Hint::run("say {} {*}", ["a", "b", "it's"])).as_deref(), Some(r"say a b 'it'\''s'"));
+        assert_eq!(
+            shown(Hint::run("{kubectl} get pods -o jsonpath='{.items}'", [])).as_deref(),
+            Some("kubectl get pods -o jsonpath='{.items}'")
+        );
+    }
+
+    #[test]
+    fn leaves_out_what_must_not_be_pasted() {
+        let sources = Sources::default();
+        for argument in ["a\nb", "-o", "a\u{1b}[0m", "##[error]"] {
+            assert_eq!(
+                command_of(&Hint::run("{kubectl} describe node {}", [argument]), &sources),
+                None,
+                "{argument:?}"
+            );
+        }
+        assert_eq!(command_of(&Hint::run("{kubectl} describe node {}", []), &sources), None, "too few");
+        assert_eq!(command_of(&Hint::run("say {*}", []), &sources), None, "too few");
+        assert_eq!(command_of(&Hint::run("say {*}", ["a", "b\nc"]), &sources), None);
+        assert_eq!(command_of(&Hint::run("{kubectl} get nodes", ["x"]), &sources), None, "too many");
+    }
+}

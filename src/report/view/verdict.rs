@@ -1,0 +1,104 @@
+//! The verdict in words, and what it does not say.
+
+use super::style::{Paint, TextStyle, paint};
+use super::wording::{count, wrap};
+use crate::model::{Exit, Status};
+use crate::report::{Report, RunResult, Selection};
+use crate::text::duration::human;
+use crate::text::joined;
+use crate::text::sanitize::clean;
+
+/// The line that people grep for.
+pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
+    let colour = match report.result {
+        RunResult::Healthy => Paint::Good,
+        RunResult::Interrupted => Paint::Caution,
+        RunResult::Unhealthy | RunResult::Undetermined | RunResult::Error => Paint::Bad,
+    };
+    let word = paint(style.colour, colour, report.result.name());
+    let took = human(report.took);
+    let rounds = count(report.rounds as usize, "round");
+    let judged = report.is_judged();
+    let tally = tally(report);
+    let scope = report.targeted.map(|(some, all)| format!(" (targeted: {some} of {all} nodes)")).unwrap_or_default();
+    let deadline = match report.wait_timeout {
+        Some(limit) if report.deadline_reached && report.took < limit => {
+            format!(", no time for another round before the deadline of {}", human(limit))
+        }
+        Some(limit) if report.deadline_reached => format!(", deadline of {} reached", human(limit)),
+        _ => String::new(),
+    };
+    match report.result {
+        RunResult::Interrupted => {
+            let signal = match report.exit {
+                Exit::Hangup => "SIGHUP",
+                Exit::Terminated => "SIGTERM",
+                _ => "SIGINT",
+            };
+            let seen =
+                if judged { format!("last complete round: {tally}") } else { "no round was completed".to_owned() };
+            format!("{word} ({signal}) after {took} ({rounds}), {seen}")
+        }
+        RunResult::Error if !judged => {
+            let because = report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean);
+            format!("{word}: {because}")
+        }
+        RunResult::Undetermined if !judged => {
+            let limit = report.wait_timeout.filter(|_| report.deadline_reached);
+            match limit {
+                Some(limit) => format!("{word}: no round was completed before the deadline of {}", human(limit)),
+                None => format!("{word}: no round was completed in {took}"),
+            }
+        }
+        _ => format!("{word}{scope}: {tally} in {took} ({rounds}){deadline}"),
+    }
+}
+
+/// `3 failed, 5 blocked, 29 passed`, from worst to best.
+pub(crate) fn tally(report: &Report) -> String {
+    let words = [
+        (Status::Fail, "failed"),
+        (Status::Error, "undetermined"),
+        (Status::Blocked, "blocked"),
+        (Status::Warn, "warned"),
+        (Status::Pass, "passed"),
+        (Status::Skip, "skipped"),
+    ];
+    let counted = words.map(|(status, word)| (report.count(status), word));
+    let parts = joined(counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")));
+    if parts.is_empty() { "no checks".to_owned() } else { parts }
+}
+
+pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
+    for (name, items) in remarks(report) {
+        let lead = format!("{name}: ");
+        match name {
+            // Sentences, each on a line of its own.
+            UNSEEN => lines.extend(items.iter().map(|item| format!("{lead}{item}"))),
+            _ => lines.extend(wrap(&lead, items, style.columns())),
+        }
+    }
+}
+
+const UNSEEN: &str = "could not see";
+
+/// What the verdict does not say, and what makes it weaker: a name, and one or more items.
+pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
+    let judged = report.is_judged();
+    let mut remarks = Vec::new();
+    if let Some(error) = report.error.as_deref().filter(|_| judged || report.result != RunResult::Error) {
+        remarks.push(("because", vec![clean(error)]));
+    } else if judged && matches!(report.exit, Exit::Deadline | Exit::NothingChecked | Exit::Internal) {
+        remarks.push(("because", vec![report.exit.meaning().to_owned()]));
+    }
+    remarks.extend(report.hint.as_deref().map(|hint| ("hint", vec![clean(hint)])));
+    let weakened = report.weakened.iter().map(|weak| format!("{} ({})", clean(&weak.option), clean(&weak.origin)));
+    remarks.push(("weakened by", weakened.collect()));
+    if judged {
+        let needed = report.checks.iter().filter(|check| check.selection == Selection::Prerequisite);
+        remarks.push(("also run, because needed", needed.map(|check| check.check.id.to_string()).collect()));
+        remarks.push((UNSEEN, report.not_observed.iter().map(|what| clean(what)).collect()));
+    }
+    remarks.retain(|(_, items)| !items.is_empty());
+    remarks
+}

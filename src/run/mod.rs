@@ -1,0 +1,252 @@
+//! One run, put together: engine, signals, progress, files, and the last word on stdout.
+
+mod machine;
+mod output;
+mod show;
+mod streams;
+mod told;
+mod watch;
+
+use std::cell::RefCell;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use tokio::time::{MissedTickBehavior, interval, timeout_at};
+
+use self::output::Document;
+use self::show::Show;
+pub(crate) use self::streams::complain;
+use self::streams::{apart_from_inputs, apart_from_streams, is_at, is_file};
+use self::told::Told;
+use self::watch::Signaled;
+use crate::config::access::Access;
+use crate::config::{ConfigError, Environment};
+use crate::engine::event::Event;
+use crate::engine::{self, End};
+use crate::model::Exit;
+use crate::observe::{Credentials, Observer};
+use crate::plan::Plan;
+use crate::report::ledger::Ending;
+use crate::report::sink::ci::Ci;
+use crate::report::sink::files::{self, Wanted};
+use crate::report::{Report, format};
+use crate::signals::Resizes;
+use crate::snapshot::ServerProgress;
+
+/// Checkpoints and the heartbeat are looked after this often.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Runs and reports. Never fails: whatever happens is an exit code.
+pub(crate) fn run(plan: &Plan) -> Exit {
+    let options = &plan.output;
+    let wanted = files::parse(&options.reports, options.junit_file.as_deref(), options.format);
+    let wanted = match wanted.and_then(apart_from_streams) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            complain(&error, None);
+            return Exit::Usage;
+        }
+    };
+    let shown = |exit| match exit {
+        Exit::Healthy => exit,
+        _ if plan.simple_exit_codes => Exit::Unhealthy,
+        _ => exit,
+    };
+    let environment = Environment::of_process();
+    let ci = Ci::decide(plan.output.ci, |name| environment.get(name));
+    let told = Told::new(plan, &wanted, Document::new(&plan.output, ci, &environment));
+    let run = |signaled| {
+        let runtime = match machine::runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                complain(&error, None);
+                return Exit::Internal;
+            }
+        };
+        let run = Run { plan, wanted: &wanted, environment: &environment, ci, told: &told };
+        let exit = runtime.block_on(run.execute(signaled));
+        // A name look-up that hangs in a thread of its own must not hold up the end of the process.
+        runtime.shutdown_background();
+        exit
+    };
+    let ended = machine::prepare().and_then(|()| watch::watched(plan.pace.net(), &told, shown, run));
+    shown(ended.unwrap_or_else(|error| {
+        complain(&error, None);
+        Exit::Internal
+    }))
+}
+
+/// What a run consists of.
+struct Run<'a> {
+    plan: &'a Plan,
+    wanted: &'a [Wanted],
+    environment: &'a Environment,
+    ci: Ci,
+    told: &'a Told<'a>,
+}
+
+/// Why nothing was checked.
+enum Unbegun {
+    Configuration(ConfigError),
+    /// A report would replace what is read.
+    Usage(String),
+    /// A report cannot be written.
+    Unwritable(String),
+}
+
+impl Run<'_> {
+    async fn execute(&self, mut signaled: Signaled) -> Exit {
+        let Self { plan, environment, ci, told, .. } = *self;
+        let start = plan.start;
+        let Ok(mut resizes) = Resizes::listen() else {
+            complain("could not listen for signals", None);
+            return Exit::Internal;
+        };
+        told.amend(|report| report.last_success = files::last_success(self.wanted));
+        let show = RefCell::new(Show::new(plan, told, ci, environment));
+        let unbegun = RefCell::new(None);
+        let ending = {
+            let mut work = std::pin::pin!(AssertUnwindSafe(self.work(&show, &unbegun)).catch_unwind());
+            let mut ticks = interval(TICK);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+            loop {
+                tokio::select! {
+                    end = &mut work => break end.unwrap_or_else(|panic| Ending::Internal(panic_message(&*panic))),
+                    Ok(signal) = signaled.wait_for(Option::is_some) => {
+                        break Ending::Signal(signal.unwrap_or(Exit::Terminated));
+                    }
+                    _ = ticks.tick() => show.borrow_mut().tick(start.instant.elapsed()),
+                    () = resizes.next() => show.borrow_mut().live.resized(start.instant.elapsed()),
+                }
+            }
+        };
+        let config_error = match unbegun.into_inner() {
+            Some(Unbegun::Usage(error)) => {
+                complain(&error, Some("nothing was checked"));
+                return Exit::Usage;
+            }
+            Some(Unbegun::Unwritable(error)) => {
+                complain(&error, Some("nothing was checked"));
+                return Exit::ReportNotWritten;
+            }
+            Some(Unbegun::Configuration(error)) => Some(error),
+            None => None,
+        };
+        self.conclude(&ending, config_error, show.into_inner())
+    }
+
+    /// Files come before streams: those may be pipes that nobody reads.
+    fn conclude(&self, ending: &Ending, config_error: Option<ConfigError>, show: Show<'_>) -> Exit {
+        let told = self.told;
+        let mut report = told.conclude(ending);
+        if let Some(ConfigError { message, hint, .. }) = &config_error
+            && report.exit == Exit::Configuration
+        {
+            report = told.amend(|report| {
+                report.error.get_or_insert_with(|| message.clone());
+                report.hint.clone_from(hint);
+            });
+        }
+        let said = report.error.clone();
+        let unwritten = |error: &str| {
+            told.amend(|report| {
+                if report.exit == Exit::Healthy {
+                    report.exit = Exit::ReportNotWritten;
+                    report.error = Some(error.to_owned());
+                }
+            })
+        };
+        let unwritten_file = told.finish_files(&report).err();
+        if let Some(error) = &unwritten_file {
+            report = unwritten(error);
+        }
+        // The region goes before the report comes, and what is folded away ends.
+        drop(show);
+        match config_error {
+            Some(ConfigError { message, hint, .. }) => complain(&message, hint.as_deref()),
+            None => said.iter().for_each(|error| complain(error, None)),
+        }
+        if let Some(error) = &unwritten_file {
+            complain(error, None);
+        }
+        if let Err(error) = told.finish_document(&report) {
+            let error = format!("could not write the result to stdout: {error}");
+            complain(&error, None);
+            report = unwritten(&error);
+        }
+        self.tell_ci(&report);
+        report.exit
+    }
+
+    fn tell_ci(&self, report: &Report) {
+        let Self { plan, wanted, environment, ci, .. } = *self;
+        // Whoever sends it there by `--report` or by `>>` gets no second one.
+        let is_output = |path: &str| *plan.output.format == format::MARKDOWN && is_at(&io::stdout(), path);
+        let is_report = |path: &str| wanted.iter().any(|it| it.path.as_os_str() == path) || is_output(path);
+        let summary = environment.get("GITHUB_STEP_SUMMARY").filter(|path| !is_report(path));
+        // Nobody has asked for the summary: it only repeats what the log has.
+        let in_log = *plan.output.format == format::TEXT && !is_file(&io::stdout());
+        if let Err(error) = ci.conclude(report, in_log, summary.as_deref(), io::stderr().lock()) {
+            complain(&error, None);
+        }
+    }
+
+    /// Everything that takes time: files are read, then the engine runs. Dropping it at any point is safe.
+    async fn work(&self, show: &RefCell<Show<'_>>, unbegun: &RefCell<Option<Unbegun>>) -> Ending {
+        let Self { plan, environment, told, .. } = *self;
+        let Ok(read) = timeout_at(plan.pace.net(), credentials(&plan.access, environment)).await else {
+            return Ending::Engine(End::Deadline);
+        };
+        // Known only now: what is read may name what else is read.
+        if let Err(error) = apart_from_inputs(self.wanted) {
+            unbegun.replace(Some(Unbegun::Usage(error)));
+            return Ending::Configuration(String::new());
+        }
+        if let Err(error) = told.open_files() {
+            unbegun.replace(Some(Unbegun::Unwritable(error)));
+            return Ending::Configuration(String::new());
+        }
+        told.follow();
+        let credentials = match read {
+            Err(error) => {
+                let message = error.message.clone();
+                unbegun.replace(Some(Unbegun::Configuration(error)));
+                return Ending::Configuration(message);
+            }
+            Ok(credentials) => credentials,
+        };
+        {
+            let mut show = show.borrow_mut();
+            show.live.start(credentials.context());
+            for note in &credentials.notes {
+                show.live.note(note);
+            }
+        }
+        unbegun.replace(credentials.error.clone().map(Unbegun::Configuration));
+        let said = |said: &ServerProgress| {
+            let at = plan.pace.started.elapsed();
+            show.borrow_mut().event(&Event::ServerSaid { at, said });
+        };
+        let mut observer = Observer::new(&plan.inquiry, credentials, &said);
+        let run = engine::run(&plan.pace, &mut observer, |event| show.borrow_mut().event(&event));
+        // It holds everything that is under way; on the stack of `block_on` it would be moved around.
+        let end = Box::pin(run).await;
+        Ending::Engine(end)
+    }
+}
+
+/// Files can be slow (network file systems, pipes), so they are read on a thread of their own.
+async fn credentials(access: &Access, environment: &Environment) -> Result<Credentials, ConfigError> {
+    let (access, environment) = (access.clone(), environment.clone());
+    match tokio::task::spawn_blocking(move || Credentials::read(&access, &environment)).await {
+        Ok(read) => read,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("internal error: {}", text.unwrap_or("unknown"))
+}

@@ -1,0 +1,81 @@
+//! What follows the events of a run: the report, progress, and the files.
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use super::told::Told;
+use crate::config::Environment;
+use crate::engine::event::Event;
+use crate::plan::Plan;
+use crate::report::sink::ci::{Ci, Section};
+use crate::report::sink::live::{Live, LiveStyle};
+use crate::report::sink::terminal::{self, Size};
+
+/// All of them.
+pub(super) struct Show<'a> {
+    told: &'a Told<'a>,
+    pub(super) live: Live<io::Stderr>,
+    /// Something has changed since the files were written.
+    stale: bool,
+    /// How long nothing may happen until that is told.
+    heartbeat: Duration,
+}
+
+impl<'a> Show<'a> {
+    pub(super) fn new(plan: &Plan, told: &'a Told<'a>, ci: Ci, environment: &Environment) -> Self {
+        Self { told, live: live(plan, ci, environment), stale: false, heartbeat: plan.output.heartbeat }
+    }
+
+    pub(super) fn event(&mut self, event: &Event<'_>) {
+        self.told.record(event);
+        self.live.event(event);
+        if let Event::Round(round) = event {
+            // The first round is what a killed run is most likely to leave behind.
+            self.stale = true;
+            if round.number <= 1 {
+                self.save();
+            }
+        }
+        self.told.follow();
+    }
+
+    pub(super) fn tick(&mut self, elapsed: Duration) {
+        self.live.tick(elapsed);
+        if self.told.heartbeat(elapsed, self.heartbeat) {
+            self.stale = true;
+            self.told.follow();
+        }
+        self.save();
+    }
+
+    fn save(&mut self) {
+        if self.stale {
+            self.told.update_files();
+            self.stale = false;
+        }
+    }
+}
+
+fn live(plan: &Plan, ci: Ci, environment: &Environment) -> Live<io::Stderr> {
+    let options = &plan.output;
+    let is_terminal = io::stderr().is_terminal();
+    let variable = |name: &str| environment.get(name);
+    let live = LiveStyle {
+        colour: terminal::colour(options.color, is_terminal, ci, variable),
+        ascii: terminal::ascii(options.ascii, variable),
+        quiet: options.quiet,
+        verbose: options.verbose,
+        why: options.why,
+        heartbeat: options.heartbeat,
+        wait_timeout: plan.wait_timeout,
+    };
+    // What is written to the same terminal while the run goes on would tear the region apart.
+    let shares = options.format.grows() && io::stdout().is_terminal();
+    if terminal::redraws(is_terminal && !shares, ci, variable) {
+        // A terminal that does not know its size has the usual one.
+        let size = || terminal::size(&io::stderr()).unwrap_or(Size { columns: 80, lines: 24 });
+        return Live::region(live, io::stderr(), size);
+    }
+    let live = Live::lines(live, io::stderr());
+    if ci == Ci::Gitlab { live.within(Section::of_progress(plan.start.wall)) } else { live }
+}

@@ -1,0 +1,74 @@
+//! What stdout and stderr are, and what is said on stderr beside the progress.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use crate::config::file;
+use crate::report::sink::files::Wanted;
+
+/// A report replaces its file, and with it whatever a stream has written there.
+pub(super) fn apart_from_streams(wanted: Vec<Wanted>) -> Result<Vec<Wanted>, String> {
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
+    for Wanted { path, .. } in &wanted {
+        if let Some((name, _)) = streams.iter().find(|(_, stream)| is_file(stream) && is_at(stream, path)) {
+            return Err(format!("{name} goes to the file of a report: `{}`", path.display()));
+        }
+    }
+    Ok(wanted)
+}
+
+/// What is read is not written, under whatever name.
+pub(super) fn apart_from_inputs(wanted: &[Wanted]) -> Result<(), String> {
+    let inputs = file::inputs();
+    let is_input = |found: &Metadata| {
+        let is_same = |input: &Path| fs::metadata(input).is_ok_and(|input| identity(&input) == identity(found));
+        (found.is_file() || found.file_type().is_fifo()) && inputs.iter().any(|input| is_same(input))
+    };
+    for Wanted { format, path } in wanted {
+        if fs::metadata(path).is_ok_and(|found| is_input(&found)) {
+            return Err(format!("the {} report would replace a file that is read: `{}`", format.name, path.display()));
+        }
+    }
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
+    for (name, stream) in streams {
+        if metadata(&stream).is_ok_and(|found| found.is_file() && is_input(&found)) {
+            return Err(format!("{name} goes to a file that is read"));
+        }
+    }
+    Ok(())
+}
+
+/// Redirected into one, so that it is not what people watch.
+pub(super) fn is_file(stream: &impl AsFd) -> bool {
+    metadata(stream).is_ok_and(|found| found.is_file())
+}
+
+/// Redirected into this one.
+pub(super) fn is_at(stream: &impl AsFd, path: impl AsRef<Path>) -> bool {
+    match (metadata(stream), fs::metadata(path)) {
+        (Ok(stream), Ok(file)) => identity(&stream) == identity(&file),
+        _ => false,
+    }
+}
+
+fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+fn metadata(stream: &impl AsFd) -> io::Result<Metadata> {
+    File::from(stream.as_fd().try_clone_to_owned()?).metadata()
+}
+
+/// `error: …`, and what to do about it.
+pub(crate) fn complain(message: &str, hint: Option<&str>) {
+    let mut stderr = io::stderr().lock();
+    let _ = writeln!(stderr, "error: {message}");
+    if let Some(hint) = hint {
+        let _ = writeln!(stderr, "\nhint: {hint}");
+    }
+}

@@ -1,0 +1,159 @@
+//! What a run has seen and where it is to be told: shared by the run, and by the watch that speaks for a run that is stuck.
+//!
+//! The report is never locked while something is written, which may take forever.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::output::Document;
+use super::streams::apart_from_inputs;
+use crate::engine::event::Event;
+use crate::model::Exit;
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::report::ledger::{Ending, Ledger};
+use crate::report::sink::files::{Files, Wanted};
+use crate::text::clock;
+
+pub(super) struct Told<'a> {
+    plan: &'a Plan,
+    ledger: Mutex<Ledger>,
+    files: Mutex<Reports<'a>>,
+    document: Mutex<Option<Document>>,
+    progress: Mutex<Progress>,
+}
+
+/// The files of `--report`.
+enum Reports<'a> {
+    /// Nothing has been written yet: what the program itself reads is not known.
+    Wanted(&'a [Wanted]),
+    Open(Files),
+    /// They have the last word.
+    Done,
+}
+
+/// How far the end of a run has come.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    verdict: Option<Exit>,
+    files: bool,
+    document: bool,
+}
+
+/// Whoever has panicked with it has left a report that is whole: events are entered one by one.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn new(plan: &'a Plan, wanted: &'a [Wanted], document: Document) -> Self {
+        Self {
+            plan,
+            ledger: Mutex::new(Ledger::new(plan.unbegun(), plan.allow_empty)),
+            files: Mutex::new(Reports::Wanted(wanted)),
+            document: Mutex::new(Some(document)),
+            progress: Mutex::default(),
+        }
+    }
+
+    pub(super) fn report(&self) -> Arc<Report> {
+        lock(&self.ledger).report()
+    }
+
+    pub(super) fn record(&self, event: &Event<'_>) {
+        lock(&self.ledger).record(event);
+    }
+
+    pub(super) fn heartbeat(&self, elapsed: Duration, every: Duration) -> bool {
+        lock(&self.ledger).heartbeat(elapsed, every)
+    }
+
+    /// What no event tells of. The exit code of a run that is over may change with it.
+    pub(super) fn amend(&self, amend: impl FnOnce(&mut Report)) -> Arc<Report> {
+        let mut ledger = lock(&self.ledger);
+        ledger.amend(amend);
+        let report = ledger.report();
+        drop(ledger);
+        lock(&self.progress).verdict.as_mut().into_iter().for_each(|verdict| *verdict = report.exit);
+        report
+    }
+
+    /// Begins the report files. From then on whatever ends the process leaves documents that say so.
+    pub(super) fn open_files(&self) -> Result<(), String> {
+        let report = self.report();
+        let mut files = lock(&self.files);
+        files.open(&report, self.plan)?;
+        Ok(())
+    }
+
+    pub(super) fn update_files(&self) {
+        let report = self.report();
+        if let Reports::Open(files) = &mut *lock(&self.files) {
+            files.update(&report);
+        }
+    }
+
+    /// Writes what is new of a document that grows.
+    pub(super) fn follow(&self) {
+        let report = self.report();
+        if let Some(document) = &mut *lock(&self.document) {
+            document.follow(&report);
+        }
+    }
+
+    /// The last word, of whoever speaks first.
+    pub(super) fn conclude(&self, ending: &Ending) -> Arc<Report> {
+        let mut ledger = lock(&self.ledger);
+        if lock(&self.progress).verdict.is_some() {
+            return ledger.report();
+        }
+        let report = ledger.conclude(ending, clock::now(), self.plan.start.instant.elapsed());
+        lock(&self.progress).verdict = Some(report.exit);
+        report
+    }
+
+    pub(super) fn finish_files(&self, report: &Report) -> Result<(), String> {
+        let mut files = lock(&self.files);
+        // Of a run that has ended before it knew what it reads.
+        files.open(report, self.plan)?;
+        if let Reports::Open(files) = std::mem::replace(&mut *files, Reports::Done) {
+            files.finish(report)?;
+        }
+        drop(files);
+        lock(&self.progress).files = true;
+        Ok(())
+    }
+
+    pub(super) fn finish_document(&self, report: &Report) -> io::Result<()> {
+        let mut document = lock(&self.document);
+        match document.take().map(|document| document.finish(report)) {
+            // A reader that has gone away changes nothing: the verdict is the exit code.
+            Some(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+            _ => {}
+        }
+        drop(document);
+        lock(&self.progress).document = true;
+        Ok(())
+    }
+
+    /// How the process ends if it ends now, and `otherwise` without a verdict. A verdict that was not written is no success.
+    pub(super) fn exit_now(&self, otherwise: Exit) -> Exit {
+        let Progress { verdict, files, document } = *lock(&self.progress);
+        match verdict {
+            Some(Exit::Healthy) if !(files && document) => Exit::ReportNotWritten,
+            Some(exit) => exit,
+            None => otherwise,
+        }
+    }
+}
+
+impl Reports<'_> {
+    fn open(&mut self, report: &Report, plan: &Plan) -> Result<(), String> {
+        if let Self::Wanted(wanted) = self {
+            apart_from_inputs(wanted)?;
+            *self = Self::Open(Files::create(wanted, report, plan.pace.logs)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! Logs of services and containers: for people, after the judgement.
+
+use std::fmt;
+
+use super::Observed;
+
+/// Most lines of a log.
+pub(crate) const LINES: usize = 20;
+
+/// A log on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Log {
+    /// Name of the node.
+    pub(crate) node: String,
+    pub(crate) of: Source,
+}
+
+/// Whose log it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A Talos service.
+    Service(String),
+    /// A container of a static pod, which is in `kube-system`.
+    Container { pod: String, container: String },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service(id) => write!(f, "service {id}"),
+            Self::Container { pod, container } => write!(f, "container {container} of {pod}"),
+        }
+    }
+}
+
+/// The last lines of a log, or why there are none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) log: Log,
+    pub(crate) lines: Observed<Vec<String>>,
+}

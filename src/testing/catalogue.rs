@@ -1,0 +1,14 @@
+//! What each fact is read from, and what it takes to be allowed to: users grant rights by this table.
+
+use std::fmt::Write as _;
+
+use crate::checks::{ALL, facts};
+
+#[test]
+fn what_is_asked_and_who_may_ask() {
+    let mut text = String::new();
+    for fact in facts(ALL) {
+        writeln!(text, "{fact:?}: {}; {:?}; {:?}", fact.reads(), fact.right(), fact.role()).unwrap();
+    }
+    insta::assert_snapshot!(text);
+}

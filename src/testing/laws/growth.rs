@@ -1,0 +1,109 @@
+//! What a round costs grows with the cluster, not with its square: whoever answers for the API server decides how long its lists
+//! are, and nothing of what is done with them waits for anything.
+
+use std::time::Duration;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::assess::Assessment;
+use crate::checks::{ALL, allowance};
+use crate::cli::Cli;
+use crate::diagnosis::diagnose;
+use crate::engine::event::{Event, Round};
+use crate::engine::{self, End};
+use crate::model::Role;
+use crate::plan::{Plan, Start};
+use crate::report::format;
+use crate::report::ledger::{Ending, Ledger};
+use crate::report::{Report, TextStyle};
+use crate::snapshot::{Gap, GapKind, KubeNode, Node, Snapshot, Sources, TalosNode};
+use crate::testing::fixture::{Shape, healthy};
+use crate::testing::work::{is_square, work};
+
+/// Kubernetes lists `many` nodes that nobody else knows.
+fn strangers(many: usize) -> Snapshot {
+    let mut world = healthy();
+    let node = world.nodes.iter().find(|node| node.role == Role::Worker).unwrap().clone();
+    let kubernetes = world.kubernetes.as_mut().unwrap();
+    let objects = kubernetes.nodes.as_mut().unwrap();
+    let object = objects.iter().find(|object| object.name == node.name).unwrap().clone();
+    let lease = kubernetes.node_leases.as_ref().unwrap().by_name[&node.name].clone();
+    for at in 0..many {
+        let (name, address) = (format!("x-{at:06}"), format!("10.{}.{}.{}", 1 + (at >> 16), at >> 8 & 255, at & 255));
+        let addresses = vec![address.clone()];
+        objects.push(KubeNode {
+            name: name.clone(),
+            addresses: addresses.clone(),
+            internal: addresses.clone(),
+            machine_id: format!("{at:032x}"),
+            ..object.clone()
+        });
+        kubernetes.node_leases.as_mut().unwrap().by_name.insert(name.clone(), lease.clone());
+        world.nodes.push(Node {
+            name,
+            address,
+            addresses,
+            own_addresses: Vec::new(),
+            machine_id: None,
+            sources: Sources { kubernetes: true, ..Sources::default() },
+            talos: TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host")),
+            ..node.clone()
+        });
+    }
+    world
+}
+
+/// As many workers as that, all of them well.
+fn workers(many: usize) -> Snapshot {
+    Shape { workers: many, ..Shape::default() }.settled().world()
+}
+
+fn report(world: &Snapshot) -> Report {
+    let mut verdicts = engine::judge(ALL, &Assessment::of(world));
+    allowance::apply(world, &mut verdicts);
+    let diagnoses = diagnose(world, &verdicts);
+    let (at, took) = (Duration::from_secs(1), Duration::from_secs(1));
+    let round = Round { number: 1, at, took, snapshot: world.clone(), verdicts, diagnoses };
+    let matches = Cli::command().get_matches_from(["cluster-health"]);
+    let cli = Cli::from_arg_matches(&matches).unwrap();
+    let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };
+    let plan = Plan::decide(&cli.run, &matches, start).unwrap();
+    let mut ledger = Ledger::new(plan.unbegun(), false);
+    ledger.record(&Event::Round(&round));
+    (*ledger.conclude(&Ending::Engine(End::OnePass), Timestamp::UNIX_EPOCH, Duration::from_secs(1))).clone()
+}
+
+/// Each part of a round's work, by name.
+fn parts(world: &Snapshot) -> Vec<(String, Duration)> {
+    let mut parts = vec![("assessment".to_owned(), work(|| Assessment::of(world)))];
+    let assessment = Assessment::of(world);
+    for check in ALL {
+        parts.push((check.id.name().to_owned(), work(|| engine::own_verdict(check, &assessment))));
+    }
+    parts.push(("graph".to_owned(), work(|| engine::judge(ALL, &assessment))));
+    let mut verdicts = engine::judge(ALL, &assessment);
+    allowance::apply(world, &mut verdicts);
+    parts.push(("diagnosis".to_owned(), work(|| diagnose(world, &verdicts))));
+    parts.push(("ledger".to_owned(), work(|| report(world))));
+    let report = report(world);
+    for format in format::ALL {
+        parts.push((format.name.to_owned(), work(|| format.render(&report, &TextStyle::default()).unwrap())));
+    }
+    parts
+}
+
+#[test]
+fn ten_times_the_nodes_are_ten_times_the_work() {
+    let mut wrong = Vec::new();
+    for (name, world) in [("strangers", strangers as fn(usize) -> Snapshot), ("workers", workers)] {
+        let (few, many) = (parts(&world(200)), parts(&world(2000)));
+        for ((part, few), (_, many)) in few.into_iter().zip(many) {
+            if is_square(few, many) {
+                wrong.push(format!("{part} of {name}: {few:?}, and {many:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -1,0 +1,580 @@
+//! Wrong values of what Kubernetes tells, and of the pods that both sides tell of.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use crate::model::Fact;
+use crate::snapshot::{
+    ApiService, Condition, ContainerState, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, Pod,
+    PodState, Readyz, Requirement, ServiceEndpoint, SigningRequest, Snapshot, StartingPod, StaticPodStatus, Validity,
+    Webhook, WebhookRule, Workload,
+};
+use crate::testing::fixture::{ago, condition, gap, now, taint};
+use crate::testing::laws::corruption::{Change, Corruption, Table, at, bad, differs, harmless, table, warns};
+use crate::testing::laws::tables::certificate;
+
+const EXPLAINS: &str = "only explains";
+const SHOWN: &str = "only shown";
+const MADE: &str = "the population is made of it before anybody judges";
+const PROBED: &str = "Ready sums it up";
+const COMPLETE: &str = "nothing is missing";
+const SERVED: &str = "the endpoints are what counts";
+const UNDERSTUDY: &str = "Talos tells the same";
+
+fn kube(snapshot: &mut Snapshot) -> &mut Kubernetes {
+    snapshot.kubernetes.as_mut().unwrap()
+}
+
+fn pods(snapshot: &mut Snapshot, mirror: bool) -> Vec<&mut Pod> {
+    kube(snapshot).pods.iter_mut().flatten().filter(|pod| pod.mirror == mirror).collect()
+}
+
+fn statuses(snapshot: &mut Snapshot) -> Vec<&mut StaticPodStatus> {
+    snapshot.nodes.iter_mut().flat_map(|node| &mut node.talos.static_pod_statuses).flatten().collect()
+}
+
+/// The node leases, and those of the leaders.
+fn holders(snapshot: &mut Snapshot, are_leaders: bool) -> Vec<&mut Lease> {
+    let kube = kube(snapshot);
+    let leases = if are_leaders { &mut kube.system_leases } else { &mut kube.node_leases };
+    let leases = leases.iter_mut().flat_map(|leases| &mut leases.by_name);
+    leases.filter(|(name, _)| !name.starts_with("apiserver-")).map(|(_, lease)| lease).collect()
+}
+
+/// Every answer of Kubernetes, and what Talos tells of pods.
+pub(super) fn of_kubernetes() -> Vec<Corruption> {
+    let mut all = Vec::new();
+    let to = &mut all;
+    at(to, "kubeconfig", &[], |it| kube(it).credentials.iter_mut().collect(), credentials());
+    at(
+        to,
+        "kubeconfig",
+        &[],
+        |it| kube(it).credentials.iter_mut().filter_map(|it| it.certificate.as_mut()).collect(),
+        certificate(),
+    );
+    at(to, "kubernetes", &[], |it| vec![kube(it)], of_side());
+    at(to, "endpoint", &[Fact::EndpointReadyz], |it| kube(it).endpoint.iter_mut().collect(), readyz());
+    at(to, "server", &[Fact::ServerReadyz], |it| kube(it).servers.values_mut().flatten().collect(), readyz());
+    at(
+        to,
+        "server",
+        &[Fact::ServerReadyz],
+        |it| kube(it).servers.values_mut().flatten().filter_map(|it| it.certificate.as_mut()).collect(),
+        validity(),
+    );
+    at(to, "kubernetes", &[Fact::KubeNodes], |it| kube(it).nodes.iter_mut().flatten().collect(), kube_node());
+    at(
+        to,
+        "kubernetes",
+        &[Fact::KubeNodes],
+        |it| kube(it).nodes.iter_mut().flatten().flat_map(|it| &mut it.conditions).collect(),
+        conditions(),
+    );
+    at(to, "nodes", &[Fact::NodeLeases], |it| kube(it).node_leases.iter_mut().collect(), leases());
+    at(to, "leaders", &[Fact::SystemLeases], |it| kube(it).system_leases.iter_mut().collect(), leases());
+    at(to, "node", &[Fact::NodeLeases], |it| holders(it, false), lease(harmless(SHOWN, |it| it.holder = None)));
+    at(to, "leader", &[Fact::SystemLeases], |it| holders(it, true), lease(bad(|it| it.holder = None)));
+    let of_pods = &[Fact::StaticPodStatuses];
+    at(to, "Talos", of_pods, statuses, static_pod_status());
+    at(
+        to,
+        "Talos",
+        of_pods,
+        |it| statuses(it).into_iter().map(|it| &mut it.state).collect(),
+        pod_state(harmless("the mirror pod tells its version", |it| it.containers.clear())),
+    );
+    at(
+        to,
+        "Talos",
+        of_pods,
+        |it| statuses(it).into_iter().flat_map(|it| &mut it.state.containers).collect(),
+        container_state(),
+    );
+    at(to, "mirror", &[Fact::Pods], |it| pods(it, true), understudy());
+    of_workloads(to);
+    at(
+        to,
+        "kubernetes",
+        &[Fact::DnsEndpoints],
+        // Of the Deployment, which says how many there should be.
+        |it| kube(it).dns_endpoints.iter_mut().flatten().skip(1).filter(|it| it.pod.is_some()).collect(),
+        dns_endpoint(),
+    );
+    at(
+        to,
+        "kubernetes",
+        &[Fact::SigningRequests],
+        |it| kube(it).signing_requests.iter_mut().flatten().collect(),
+        signing_request(),
+    );
+    at(
+        to,
+        "kubernetes",
+        &[Fact::ValidatingWebhooks],
+        |it| kube(it).validating_webhooks.iter_mut().flatten().collect(),
+        webhook(),
+    );
+    at(
+        to,
+        "kubernetes",
+        &[Fact::ValidatingWebhooks],
+        |it| kube(it).validating_webhooks.iter_mut().flatten().flat_map(|it| &mut it.rules).collect(),
+        webhook_rule(),
+    );
+    at(
+        to,
+        "kubernetes",
+        &[Fact::ApiServices],
+        |it| kube(it).api_services.iter_mut().flatten().skip(1).collect(),
+        api_service(),
+    );
+    all
+}
+
+fn of_workloads(to: &mut Vec<Corruption>) {
+    at(to, "kubernetes", &[Fact::DaemonSets], |it| kube(it).daemon_sets.iter_mut().flatten().collect(), daemon_set());
+    at(
+        to,
+        "DNS",
+        &[Fact::Deployments],
+        |it| kube(it).deployments.iter_mut().flatten().filter(|it| it.name == "coredns").collect(),
+        deployment(),
+    );
+    at(
+        to,
+        "kubernetes",
+        &[Fact::Deployments],
+        |it| kube(it).deployments.iter_mut().flatten().filter(|it| it.name != "coredns").collect(),
+        other_workload(),
+    );
+    at(
+        to,
+        "kubernetes",
+        &[Fact::StatefulSets],
+        |it| kube(it).stateful_sets.iter_mut().flatten().collect(),
+        other_workload(),
+    );
+    at(
+        to,
+        "kubernetes",
+        &[Fact::StartingPods],
+        |it| kube(it).starting_pods.iter_mut().flatten().collect(),
+        starting_pod(),
+    );
+}
+
+/// Where mirror pods are all that tells of static pods.
+pub(super) fn without_talos() -> Vec<Corruption> {
+    let mut all = Vec::new();
+    let of_pods = &[Fact::Pods];
+    at(&mut all, "mirror", of_pods, |it| pods(it, true), mirror());
+    at(
+        &mut all,
+        "mirror",
+        of_pods,
+        |it| pods(it, true).into_iter().map(|it| &mut it.state).collect(),
+        pod_state(bad(|it| it.containers.clear())),
+    );
+    all
+}
+
+fn credentials() -> Table<KubernetesCredentials> {
+    table!(KubernetesCredentials {
+        source: [harmless(SHOWN, |it| it.source.clear())],
+        explicit: [harmless(SHOWN, |it| it.explicit = false)],
+        context: [harmless(SHOWN, |it| it.context.clear())],
+        server: [bad(|it| it.server.clear()), bad(|it| it.server = "http://k8s.example:6443".to_owned())],
+        certificate: [harmless("a token, for example", |it| it.certificate = None)],
+    })
+}
+
+/// Lists; what has a struct of its own has a table of its own.
+fn of_side() -> Table<Kubernetes> {
+    table!(Kubernetes {
+        credentials: [bad(|it| it.credentials = gap(GapKind::Insecure))],
+        passed_over: [harmless(SHOWN, |it| it.passed_over.push((String::new(), String::new())))],
+        may_still_find: [harmless("they were found", |it| it.may_still_find = true)],
+        endpoint: [bad(|it| it.endpoint = gap(GapKind::Broken))],
+        servers: [
+            bad(|it| it.servers.clear()),
+            bad(|it| {
+                let (name, server) = it.servers.pop_first().unwrap();
+                it.servers.insert(format!("{name}-other"), server);
+            }),
+        ],
+        nodes: [
+            bad(|it| it.nodes.as_mut().unwrap().clear()),
+            bad(|it| it.nodes.as_mut().unwrap().truncate(1)),
+            // Another cluster's.
+            bad(|it| {
+                for it in it.nodes.as_mut().unwrap() {
+                    (it.addresses, it.internal) = (vec!["10.9.9.9".to_owned()], Vec::new());
+                    it.machine_id = "7".to_owned();
+                }
+            }),
+            bad(|it| {
+                let nodes = it.nodes.as_mut().unwrap();
+                let (name, machine_id) = ("cp-9".to_owned(), "7".to_owned());
+                let (addresses, internal) = (Vec::new(), Vec::new());
+                let stranger = KubeNode { name, addresses, internal, machine_id, ..nodes[0].clone() };
+                nodes.push(stranger);
+            }),
+        ],
+        node_leases: [bad(|it| it.node_leases.as_mut().unwrap().by_name.clear())],
+        system_leases: [bad(|it| it.system_leases.as_mut().unwrap().by_name.clear())],
+        pods: [
+            bad(|it| it.pods.as_mut().unwrap().clear()),
+            differs(|it| it.pods.iter_mut().flatten().for_each(|it| it.leader_elect = Some(false))),
+        ],
+        user_pods: [harmless("a healthy cluster needs none", |it| {
+            it.user_pods.insert(("default".to_owned(), "mine-w-1".to_owned()), Ok(None));
+        })],
+        daemon_sets: [bad(|it| it.daemon_sets.as_mut().unwrap().truncate(1))],
+        deployments: [harmless("something else serves DNS", |it| it.deployments.as_mut().unwrap().clear())],
+        stateful_sets: [harmless("there need not be any", |it| it.stateful_sets.as_mut().unwrap().clear())],
+        plugin_namespaces: [bad(|it| it.plugin_namespaces = gap(GapKind::Forbidden))],
+        starting_pods: [harmless("none is starting", |it| it.starting_pods.as_mut().unwrap().clear())],
+        pod_events: [harmless("no pod is late", |it| it.pod_events = Ok(Vec::new()))],
+        dns_endpoints: [
+            bad(|it| it.dns_endpoints.as_mut().unwrap().clear()),
+            bad(|it| it.dns_endpoints.iter_mut().flatten().for_each(|it| it.ready = false)),
+            bad(|it| it.dns_endpoints.iter_mut().flatten().for_each(|it| it.addresses.clear())),
+        ],
+        api_endpoints: [harmless("the servers themselves were asked", |it| {
+            it.api_endpoints.as_mut().unwrap().clear();
+        })],
+        signing_requests: [warns(|it| {
+            it.signing_requests.as_mut().unwrap().push(SigningRequest {
+                name: String::new(),
+                signer: String::new(),
+                user: "system:bootstrap:abcdef".to_owned(),
+                pending: true,
+            });
+        })],
+        validating_webhooks: [bad(|it| {
+            let mut more = it.validating_webhooks.as_ref().unwrap()[0].clone();
+            more.service = Some(("policy".to_owned(), "other".to_owned()));
+            it.validating_webhooks.as_mut().unwrap().push(more);
+        })],
+        mutating_webhooks: [harmless("none is what a healthy cluster has", |it| {
+            it.mutating_webhooks.as_mut().unwrap().clear();
+        })],
+        webhook_endpoints: [
+            bad(|it| it.webhook_endpoints.clear()),
+            bad(|it| it.webhook_endpoints.values_mut().flatten().for_each(Vec::clear)),
+        ],
+        api_services: [bad(|it| it.api_services.as_mut().unwrap().clear())],
+    })
+}
+
+fn readyz() -> Table<Readyz> {
+    table!(Readyz {
+        server: [harmless(SHOWN, |it| it.server.clear())],
+        status: [
+            bad(|it| it.status = 0),
+            bad(|it| it.status = 201),
+            bad(|it| it.status = 302),
+            bad(|it| it.status = 401),
+            bad(|it| it.status = 403),
+            bad(|it| it.status = 404),
+            bad(|it| it.status = 429),
+            bad(|it| it.status = 500),
+            bad(|it| it.status = 503),
+        ],
+        failed: [bad(|it| it.failed.push("etcd".to_owned())), bad(|it| it.failed.push(String::new()))],
+        text: [harmless(EXPLAINS, |it| it.text = "no".to_owned())],
+        certificate: [bad(|it| it.certificate = None)],
+    })
+}
+
+fn validity() -> Table<Validity> {
+    table!(Validity {
+        not_before: [harmless("it was accepted a moment ago", |it| it.not_before = ago(0))],
+        not_after: [
+            warns(|it| it.not_after = now() + SignedDuration::from_hours(24)),
+            warns(|it| it.not_after = ago(1))
+        ],
+    })
+}
+
+fn kube_node() -> Table<KubeNode> {
+    table!(KubeNode {
+        name: [bad(|it| it.name.clear()), bad(|it| it.name = "cp-9".to_owned())],
+        addresses: [harmless("the name is enough, and other nodes prove the cluster", |it| it.addresses.clear())],
+        internal: [
+            bad(|it| it.internal = vec!["10.9.9.9".to_owned()]),
+            harmless("a cloud provider tells it later", |it| it.internal.clear()),
+        ],
+        machine_id: [harmless("discovery tells none to compare it with", |it| it.machine_id = "7".to_owned())],
+        control_plane_label: [harmless("the machine's own type counts", |it| it.control_plane_label ^= true)],
+        os_image: [harmless(MADE, |it| it.os_image.clear())],
+        kubelet_version: [
+            bad(|it| it.kubelet_version.clear()),
+            bad(|it| it.kubelet_version = "v1.30.0".to_owned()),
+            bad(|it| it.kubelet_version = "v1.36.0".to_owned()),
+            warns(|it| it.kubelet_version = "v1.35.3".to_owned()),
+        ],
+        // Of control planes: with the last worker, no node is left that takes workloads.
+        unschedulable: [warns(|it| it.unschedulable = it.control_plane_label)],
+        cordoned_by_talos: [harmless("it is not cordoned", |it| it.cordoned_by_talos = true)],
+        taints: [warns(|it| {
+            let uninitialised = taint("node.cloudprovider.kubernetes.io/uninitialized");
+            it.taints.extend(it.control_plane_label.then_some(uninitialised));
+        })],
+        conditions: [
+            bad(|it| it.conditions.clear()),
+            bad(|it| it.conditions.push(condition("NetworkUnavailable", "True", "", ""))),
+            warns(|it| it.conditions.push(condition("NetworkUnavailable", "Unknown", "", ""))),
+            warns(|it| it.conditions.push(condition("ReadonlyFilesystem", "True", "", ""))),
+        ],
+        deleting: [harmless(MADE, |it| it.deleting = true)],
+        leaving_since: [harmless(MADE, |it| it.leaving_since = it.created)],
+        told: [harmless(MADE, |it| it.told = None)],
+        created: [harmless(EXPLAINS, |it| it.created = None)],
+    })
+}
+
+fn conditions() -> Table<Condition> {
+    table!(Condition {
+        kind: [bad(|it| it.kind.clear()), bad(|it| it.kind = "Other".to_owned())],
+        status: [
+            bad(|it| it.status.clear()),
+            bad(|it| it.status = "Unknown".to_owned()),
+            bad(|it| it.status = if it.status == "True" { "False" } else { "True" }.to_owned()),
+            bad(|it| it.status = it.status.to_lowercase()),
+        ],
+        reason: [harmless(EXPLAINS, |it| it.reason.clear())],
+        message: [harmless(EXPLAINS, |it| it.message.clear())],
+    })
+}
+
+fn leases() -> Table<Leases> {
+    table!(Leases {
+        date: [
+            bad(|it| it.date = None),
+            bad(|it| it.date = Some(now() + SignedDuration::from_secs(60))),
+            bad(|it| it.date = Some(ago(60))),
+        ],
+        last_date: [harmless("the kernel tells whether the clock is ahead, too", |it| it.last_date = None)],
+        by_name: [bad(|it| it.by_name = BTreeMap::from([("cp-9".to_owned(), it.by_name.pop_first().unwrap().1)]))],
+    })
+}
+
+fn lease(holder: Change<Lease>) -> Table<Lease> {
+    table!(Lease {
+        renewed: [
+            bad(|it| it.renewed = None),
+            bad(|it| it.renewed = Some(ago(60))),
+            bad(|it| it.renewed = Some(now() + SignedDuration::from_secs(60))),
+        ],
+        resource_version: [harmless("what it was before is compared elsewhere", |it| it.resource_version.clear())],
+        hostname: [harmless("other leases have none", |it| it.hostname = Some("cp-9".to_owned()))],
+        holder: [holder],
+        lasts: [
+            bad(|it| it.lasts = Some(Duration::from_secs(2))),
+            harmless("as long as a kubelet's", |it| it.lasts = None),
+            harmless("no longer than is believed", |it| it.lasts = Some(Duration::MAX)),
+        ],
+        moved_within: [harmless("one more sign of life", |it| it.moved_within = Some(Duration::from_secs(1)))],
+    })
+}
+
+fn static_pod_status() -> Table<StaticPodStatus> {
+    table!(StaticPodStatus {
+        name: [bad(|it| it.name.clear()), bad(|it| it.name.push_str("-other"))],
+        state: [bad(|it| it.state = PodState::default())],
+    })
+}
+
+fn pod_state(containers: Change<PodState>) -> Table<PodState> {
+    table!(PodState {
+        phase: [
+            bad(|it| it.phase.clear()),
+            bad(|it| it.phase = "Failed".to_owned()),
+            bad(|it| it.phase = "Succeeded".to_owned()),
+            bad(|it| it.phase = "running".to_owned()),
+        ],
+        ready: [bad(|it| it.ready = Some(false)), bad(|it| it.ready = None)],
+        containers: [containers],
+        message: [harmless(EXPLAINS, |it| it.message = "no".to_owned())],
+    })
+}
+
+fn container_state() -> Table<ContainerState> {
+    table!(ContainerState {
+        name: [harmless("the mirror pod tells its version", |it| it.name.clear())],
+        image: [
+            harmless("the mirror pod tells its version", |it| it.image.clear()),
+            bad(|it| it.image = "registry.k8s.io/it:v1.30.0".to_owned()),
+            bad(|it| it.image = "registry.k8s.io/it:v2.35.4".to_owned()),
+        ],
+        ready: [harmless(PROBED, |it| it.ready = false)],
+        restarts: [harmless(PROBED, |it| it.restarts = u32::MAX)],
+        running: [harmless(PROBED, |it| it.running = false)],
+        waiting_reason: [harmless(PROBED, |it| it.waiting_reason = Some("CrashLoopBackOff".to_owned()))],
+        waiting_message: [harmless(EXPLAINS, |it| it.waiting_message = Some("no".to_owned()))],
+        exit_code: [harmless(PROBED, |it| it.exit_code = Some(137))],
+        finished: [harmless(PROBED, |it| it.finished = Some(now()))],
+        termination_reason: [harmless(EXPLAINS, |it| it.termination_reason = Some("OOMKilled".to_owned()))],
+        termination_message: [harmless(EXPLAINS, |it| it.termination_message = Some("no".to_owned()))],
+    })
+}
+
+fn understudy() -> Table<Pod> {
+    table!(Pod {
+        namespace: [harmless(UNDERSTUDY, |it| it.namespace.clear())],
+        name: [harmless(UNDERSTUDY, |it| it.name.clear())],
+        node: [harmless(UNDERSTUDY, |it| it.node = None)],
+        labels: [harmless(UNDERSTUDY, |it| it.labels.clear())],
+        mirror: [harmless(UNDERSTUDY, |it| it.mirror = false)],
+        deleting: [harmless(UNDERSTUDY, |it| it.deleting = true)],
+        leader_elect: [harmless("as if it were not said", |it| it.leader_elect = Some(true))],
+        unready_for: [harmless(PROBED, |it| it.unready_for = Some(Duration::MAX))],
+        state: [bad(|it| it.state = PodState::default())],
+    })
+}
+
+fn mirror() -> Table<Pod> {
+    table!(Pod {
+        namespace: [harmless("only those of one were listed", |it| it.namespace.clear())],
+        name: [harmless("the label tells, too", |it| it.name.clear())],
+        node: [bad(|it| it.node = None), bad(|it| it.node = Some("cp-9".to_owned()))],
+        labels: [harmless("the name tells, too", |it| it.labels.clear())],
+        mirror: [bad(|it| it.mirror = false)],
+        deleting: [harmless(PROBED, |it| it.deleting = true)],
+        leader_elect: [harmless("as if it were not said", |it| it.leader_elect = Some(true))],
+        unready_for: [harmless(PROBED, |it| it.unready_for = Some(Duration::MAX))],
+        state: [bad(|it| it.state = PodState::default())],
+    })
+}
+
+fn daemon_set() -> Table<Workload> {
+    table!(Workload {
+        namespace: [bad(|it| it.namespace.clear())],
+        name: [harmless("the label tells, too", |it| it.name.clear())],
+        labels: [harmless("the name tells, too", |it| it.labels.clear())],
+        generation: [bad(|it| it.generation += 1)],
+        observed_generation: [bad(|it| it.observed_generation = None), bad(|it| it.observed_generation = Some(0))],
+        desired: [
+            bad(|it| it.desired += 1),
+            bad(|it| it.desired = i32::MAX),
+            harmless("wanted on no node, says who has counted them", |it| it.desired = 0),
+        ],
+        available: [bad(|it| it.available = 0), bad(|it| it.available -= 1), bad(|it| it.available = i32::MIN)],
+        given_up: [harmless("who counts them never gives up", |it| it.given_up = Some(String::new()))],
+        unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
+    })
+}
+
+fn deployment() -> Table<Workload> {
+    table!(Workload {
+        namespace: [harmless(SERVED, |it| it.namespace.clear())],
+        name: [harmless("the label tells, too", |it| it.name.clear())],
+        labels: [harmless("the name tells, too", |it| it.labels.clear())],
+        generation: [harmless(SERVED, |it| it.generation += 1)],
+        observed_generation: [harmless(SERVED, |it| it.observed_generation = None)],
+        desired: [bad(|it| it.desired += 1), bad(|it| it.desired = i32::MAX), harmless(SERVED, |it| it.desired = 0),],
+        available: [harmless(SERVED, |it| it.available = 0)],
+        given_up: [harmless(SERVED, |it| it.given_up = Some(String::new()))],
+        unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
+    })
+}
+
+/// Neither DNS nor what runs on every node.
+fn other_workload() -> Table<Workload> {
+    table!(Workload {
+        namespace: [harmless(SHOWN, |it| it.namespace.clear())],
+        name: [harmless(SHOWN, |it| it.name.clear())],
+        labels: [harmless(SHOWN, |it| it.labels.clear())],
+        generation: [bad(|it| it.generation += 1)],
+        observed_generation: [bad(|it| it.observed_generation = None), bad(|it| it.observed_generation = Some(0))],
+        desired: [
+            bad(|it| it.desired += 1),
+            bad(|it| it.desired = i32::MAX),
+            harmless("it wants no pod", |it| it.desired = 0),
+        ],
+        available: [bad(|it| it.available = 0), bad(|it| it.available -= 1), bad(|it| it.available = i32::MIN)],
+        given_up: [bad(|it| it.given_up = Some(String::new()))],
+        unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
+    })
+}
+
+fn starting_pod() -> Table<StartingPod> {
+    table!(StartingPod {
+        namespace: [harmless(SHOWN, |it| it.namespace.clear())],
+        name: [harmless(SHOWN, |it| it.name.clear())],
+        node: [harmless("no node of ours", |it| it.node.clear())],
+        waiting_for: [
+            bad(|it| it.waiting_for = None),
+            bad(|it| it.waiting_for = Some(Duration::from_secs(60))),
+            bad(|it| it.waiting_for = Some(Duration::MAX)),
+        ],
+        has_own_volumes: [harmless("it has not waited for long", |it| it.has_own_volumes = true)],
+        overtaken_by: [harmless("it has not waited for long", |it| it.overtaken_by = Some(String::new()))],
+        says: [harmless(SHOWN, |it| it.says.clear())],
+    })
+}
+
+fn dns_endpoint() -> Table<ServiceEndpoint> {
+    table!(ServiceEndpoint {
+        addresses: [bad(|it| it.addresses.clear())],
+        ready: [bad(|it| it.ready = false)],
+        node: [harmless("no such node is lost", |it| it.node = Some("cp-9".to_owned()))],
+        pod: [harmless("its address tells it apart", |it| it.pod = None)],
+    })
+}
+
+fn signing_request() -> Table<SigningRequest> {
+    table!(SigningRequest {
+        name: [harmless(SHOWN, |it| it.name.clear())],
+        signer: [harmless("it is not pending", |it| it.signer.clear())],
+        user: [harmless("it is not pending", |it| it.user.clear())],
+        pending: [warns(|it| it.pending = true)],
+    })
+}
+
+fn webhook() -> Table<Webhook> {
+    const SERVED: &str = "its Service has an endpoint, whatever it concerns";
+    table!(Webhook {
+        configuration: [harmless(SHOWN, |it| it.configuration.clear())],
+        name: [harmless(SHOWN, |it| it.name.clear())],
+        fails_closed: [harmless(SERVED, |it| it.fails_closed = false)],
+        service: [
+            bad(|it| it.service = Some((String::new(), String::new()))),
+            harmless("called by URL", |it| it.service = None),
+        ],
+        rules: [harmless(SERVED, |it| it.rules.clear())],
+        namespaces: [harmless(SERVED, |it| it.namespaces.push(requirement()))],
+        objects: [harmless(SERVED, |it| it.objects.push(requirement()))],
+        is_conditional: [harmless(SERVED, |it| it.is_conditional = true)],
+    })
+}
+
+fn requirement() -> Requirement {
+    Requirement { key: "x".to_owned(), operator: "Exists".to_owned(), values: Vec::new() }
+}
+
+fn webhook_rule() -> Table<WebhookRule> {
+    const SERVED: &str = "its Service has an endpoint, whatever it concerns";
+    table!(WebhookRule {
+        groups: [harmless(SERVED, |it| it.groups.clear())],
+        resources: [harmless(SERVED, |it| it.resources.clear())],
+        operations: [harmless(SERVED, |it| it.operations.clear())],
+        scope: [harmless(SERVED, |it| it.scope.clear())],
+    })
+}
+
+fn api_service() -> Table<ApiService> {
+    table!(ApiService {
+        name: [harmless(SHOWN, |it| it.name.clear())],
+        is_local: [harmless("the API server answers for it", |it| it.is_local = true)],
+        available: [
+            warns(|it| it.available = None),
+            warns(|it| it.available.as_mut().unwrap().status = "False".to_owned()),
+            warns(|it| it.available.as_mut().unwrap().status.clear()),
+        ],
+    })
+}

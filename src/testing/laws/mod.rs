@@ -1,0 +1,81 @@
+//! Laws of the whole catalogue, over healthy clusters of many shapes: no evidence is no health, a failure never helps, and order
+//! means nothing.
+
+mod ageing;
+mod blinding;
+mod corruption;
+mod etcd_tables;
+mod exceptions;
+mod graph;
+mod growth;
+mod kube_tables;
+mod monotony;
+mod order;
+mod removal;
+mod reports;
+mod rights;
+mod tables;
+mod worlds;
+
+use std::collections::BTreeSet;
+
+use proptest::test_runner::{Config, RngSeed};
+
+use crate::checks::Check;
+use crate::diagnosis::{self, Diagnosis};
+use crate::model::{Outcome, Status, Verdict};
+use crate::snapshot::Snapshot;
+
+/// The same cases in every run, unless `PROPTEST_RNG_SEED` or `PROPTEST_CASES` asks for others.
+fn config(cases: u32) -> Config {
+    let mut config = Config::default();
+    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
+        config.rng_seed = RngSeed::Fixed(1);
+    }
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = cases;
+    }
+    config
+}
+
+fn judged(check: &Check, snapshot: &Snapshot) -> Verdict {
+    crate::testing::fixture::verdict(check.id.name(), snapshot)
+}
+
+/// As the engine judges a round.
+fn verdicts(snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
+    let mut verdicts = crate::testing::fixture::verdicts(snapshot);
+    crate::checks::allowance::apply(snapshot, &mut verdicts);
+    verdicts
+}
+
+fn overall(snapshot: &Snapshot) -> Status {
+    worst(&verdicts(snapshot))
+}
+
+fn worst(verdicts: &[(&'static Check, Verdict)]) -> Status {
+    verdicts.iter().map(|(_, verdict)| verdict.status()).max().unwrap()
+}
+
+fn diagnosed(snapshot: &Snapshot) -> Vec<Diagnosis> {
+    diagnosis::diagnose(snapshot, &verdicts(snapshot))
+}
+
+/// Everything that is said, without order.
+fn said(verdicts: &[(&'static Check, Verdict)]) -> BTreeSet<String> {
+    let of = |(check, verdict): &(&'static Check, Verdict)| {
+        let id = check.id;
+        let of_finding = move |finding: &crate::model::Finding| {
+            let said = match &finding.outcome {
+                Outcome::Problem(problem) => {
+                    format!("{} {:?} {}", problem.reason.code(), problem.explained_by, problem.waiting_helps)
+                }
+                Outcome::Blocked(by) => by.to_string(),
+                _ => String::new(),
+            };
+            format!("{id} {} {} {said}", finding.target, finding.outcome.status().name())
+        };
+        verdict.findings.iter().map(of_finding).collect::<Vec<_>>()
+    };
+    verdicts.iter().flat_map(of).collect()
+}

@@ -1,0 +1,386 @@
+//! Nothing passes for lack of evidence: each fact, taken away from each machine.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use crate::checks::ALL;
+use crate::model::Role;
+use crate::model::{Fact, Status};
+use crate::snapshot::{Gap, GapKind, Snapshot, TalosNode};
+use crate::testing::fixture::{GAPS, Shape, by_check, gap, healthy};
+use crate::testing::laws::exceptions::{EXCEPTIONS, HARMLESS, IN_SOME_WORLDS};
+use crate::testing::laws::worlds::any_world;
+use crate::testing::laws::{config, judged, verdicts, worst};
+
+/// Takes a fact away. With a kind: the gap in its place. `None`: the answer is there and says nothing.
+type Take = Box<dyn Fn(&mut Snapshot, Option<GapKind>)>;
+/// Takes several facts away at once.
+type Loss = fn(&mut Snapshot, GapKind);
+
+/// One fact of a healthy cluster that can be taken away.
+pub(super) struct Removal {
+    pub(super) fact: Fact,
+    /// For the list of exceptions: `etcd_status of a control plane`.
+    pub(super) name: String,
+    pub(super) apply: Take,
+}
+
+impl Removal {
+    fn new(fact: Fact, name: impl Into<String>, apply: impl Fn(&mut Snapshot, Option<GapKind>) + 'static) -> Self {
+        Self { fact, name: name.into(), apply: Box::new(apply) }
+    }
+}
+
+macro_rules! of_node {
+    ($removals:ident, $node:ident, $role:ident, $($fact:ident $field:ident),+ $(,)?) => {
+        $(
+            let node = $node.clone();
+            $removals.push(Removal::new(
+                Fact::$fact,
+                format!("{} of a {}", stringify!($field), $role),
+                move |snapshot, kind| {
+                    snapshot.talos_of(&node).$field = kind.map_or_else(|| Ok(Default::default()), gap);
+                },
+            ));
+        )+
+    };
+}
+
+/// What a healthy cluster says with an empty answer, or cannot say with one: only its absence is a removal.
+macro_rules! absence_of_node {
+    ($removals:ident, $node:ident, $role:ident, $($fact:ident $field:ident),+ $(,)?) => {
+        $(
+            let node = $node.clone();
+            $removals.push(Removal::new(
+                Fact::$fact,
+                format!("{} of a {}", stringify!($field), $role),
+                move |snapshot, kind| snapshot.talos_of(&node).$field = gap(kind.unwrap_or(GapKind::NotAsked)),
+            ));
+        )+
+    };
+}
+
+macro_rules! of_kubernetes {
+    ($removals:ident, $($fact:ident $field:ident),+ $(,)?) => {
+        $($removals.push(Removal::new(Fact::$fact, stringify!($field), |snapshot, kind| {
+            snapshot.kube().$field = kind.map_or_else(|| Ok(Default::default()), gap);
+        }));)+
+    };
+}
+
+/// Every fact of every machine, and every answer of Kubernetes.
+pub(super) fn removals(world: &Snapshot) -> Vec<Removal> {
+    let mut removals = Vec::new();
+    if world.talos.is_some() {
+        of_talos(world, &mut removals);
+    }
+    for index in 0..world.external_etcd.iter().flatten().count() {
+        of_external_etcd(index, &mut removals);
+    }
+    if world.kubernetes.is_some() {
+        of_kubernetes(world, &mut removals);
+    }
+    removals
+}
+
+fn of_talos(world: &Snapshot, removals: &mut Vec<Removal>) {
+    for node in world.nodes.iter().filter(|node| node.is_talos) {
+        let has_etcd = node.talos.etcd_status.is_ok();
+        let role = if node.role == Role::ControlPlane { "control plane" } else { "worker" };
+        let node = node.name.clone();
+        let silent = node.clone();
+        removals.push(Removal::new(Fact::TalosNodes, format!("contact of a {role}"), move |snapshot, kind| {
+            let gap = Gap::new(kind.unwrap_or(GapKind::NotAsked), "test");
+            snapshot.talos_of(&silent).clone_from(&TalosNode::unasked(&gap));
+        }));
+        absence_of_node!(removals, node, role, Diagnostics diagnostics, KubeletCertificate kubelet_certificate);
+        of_node!(
+            removals, node, role,
+            TalosNodes machine_type, TalosNodes nodename, MachineStatus machine_status, Services services,
+            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, KubePrism kube_prism, Memory memory, Volumes volumes,
+            Volumes mounts,
+            StaticPods static_pods, StaticPodStatuses static_pod_statuses, ConfigStatuses config_statuses,
+            ComponentConfigs scheduler_enabled, ComponentConfigs controller_manager_enabled,
+            BootstrapManifests bootstrap_manifests,
+        );
+        if role == "control plane" {
+            // No peer is what a control plane without KubeSpan has.
+            absence_of_node!(removals, node, role, KubeSpan kube_span_peers);
+        }
+        if has_etcd {
+            of_node!(removals, node, role, EtcdMembership etcd_members, EtcdMembership etcd_member_id);
+            absence_of_node!(removals, node, role, EtcdMembership etcd_status, EtcdAlarms etcd_alarms);
+            of_node!(removals, node, role, EtcdSpecs etcd_spec);
+        }
+    }
+    for index in 0..world.talos.iter().flat_map(|talos| &talos.endpoints).count() {
+        removals.push(Removal::new(Fact::TalosNodes, "an endpoint", move |snapshot, kind| {
+            snapshot.talos_mut().endpoints[index].version = gap(kind.unwrap_or(GapKind::NotAsked));
+        }));
+    }
+    removals.push(Removal::new(Fact::TalosNodes, "all endpoints and nodes behind them", |snapshot, kind| {
+        let kind = kind.unwrap_or(GapKind::NotAsked);
+        snapshot.talos_mut().endpoints.iter_mut().for_each(|endpoint| endpoint.version = gap(kind));
+        for node in &mut snapshot.nodes {
+            node.talos = TalosNode::unasked(&Gap::not_asked());
+        }
+    }));
+    removals.push(Removal::new(Fact::TalosNodes, "discovery", |snapshot, kind| {
+        snapshot.talos_mut().discovery = kind.map_or(Ok(0), gap);
+        snapshot.nodes.iter_mut().for_each(|node| node.sources.discovery = false);
+    }));
+    removals.push(Removal::new(Fact::TalosNodes, "every node", |snapshot, _| snapshot.nodes.clear()));
+    removals.push(Removal::new(Fact::ServerCheck, "the server's check", |snapshot, kind| match kind {
+        Some(kind) => snapshot.talos_mut().server = gap(kind),
+        None => snapshot.talos_mut().server.iter_mut().for_each(|check| check.progress.clear()),
+    }));
+}
+
+fn of_external_etcd(index: usize, removals: &mut Vec<Removal>) {
+    let kind_of = |kind: Option<GapKind>| kind.unwrap_or(GapKind::NotAsked);
+    removals.push(Removal::new(Fact::EtcdMembership, "etcd_status of an endpoint", move |snapshot, kind| {
+        snapshot.external_etcd.as_mut().unwrap()[index].status = gap(kind_of(kind));
+    }));
+    removals.push(Removal::new(Fact::EtcdMembership, "etcd_members of an endpoint", move |snapshot, kind| {
+        snapshot.external_etcd.as_mut().unwrap()[index].members = kind.map_or_else(|| Ok(Vec::new()), gap);
+    }));
+    removals.push(Removal::new(Fact::EtcdAlarms, "etcd_alarms of an endpoint", move |snapshot, kind| {
+        snapshot.external_etcd.as_mut().unwrap()[index].alarms = gap(kind_of(kind));
+    }));
+}
+
+fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
+    for node in world.control_planes().map(|node| node.name.clone()) {
+        removals.push(Removal::new(Fact::ServerReadyz, "the server of a control plane", move |snapshot, kind| {
+            match kind {
+                Some(kind) => snapshot.kube().servers.insert(node.clone(), gap(kind)),
+                None => snapshot.kube().servers.remove(&node),
+            };
+        }));
+    }
+    removals.push(Removal::new(Fact::EndpointReadyz, "the endpoint's readyz", |snapshot, kind| {
+        snapshot.kube().endpoint = gap(kind.unwrap_or(GapKind::NotAsked));
+    }));
+    for (fact, name) in [(Fact::NodeLeases, "node_leases"), (Fact::SystemLeases, "system_leases")] {
+        removals.push(Removal::new(fact, name, move |snapshot, kind| {
+            let kube = snapshot.kube();
+            let leases = if fact == Fact::NodeLeases { &mut kube.node_leases } else { &mut kube.system_leases };
+            match kind {
+                Some(kind) => *leases = gap(kind),
+                None => leases.as_mut().unwrap().by_name.clear(),
+            }
+        }));
+    }
+    // With `--no-talos`, they are the only ones to name the nodes.
+    let name_all = world.talos.is_none();
+    removals.push(Removal::new(Fact::KubeNodes, "nodes", move |snapshot, kind| {
+        snapshot.kube().nodes = kind.map_or_else(|| Ok(Vec::new()), gap);
+        if name_all {
+            snapshot.nodes.retain(|node| node.sources.flags);
+        }
+    }));
+    of_kubernetes!(
+        removals, Pods pods, DaemonSets daemon_sets, Deployments deployments,
+        StatefulSets stateful_sets, DaemonSets plugin_namespaces, StartingPods starting_pods,
+        DnsEndpoints dns_endpoints, ApiEndpoints api_endpoints,
+    );
+    // No webhook is what a healthy cluster has.
+    for (fact, name) in
+        [(Fact::ValidatingWebhooks, "validating_webhooks"), (Fact::MutatingWebhooks, "mutating_webhooks")]
+    {
+        removals.push(Removal::new(fact, name, move |snapshot, kind| {
+            let kube = snapshot.kube();
+            let hooks = if fact == Fact::ValidatingWebhooks {
+                &mut kube.validating_webhooks
+            } else {
+                &mut kube.mutating_webhooks
+            };
+            *hooks = gap(kind.unwrap_or(GapKind::NotAsked));
+        }));
+    }
+    removals.push(Removal::new(Fact::WebhookEndpoints, "webhook_endpoints", |snapshot, kind| {
+        for endpoints in snapshot.kube().webhook_endpoints.values_mut() {
+            *endpoints = kind.map_or_else(|| Ok(Vec::new()), gap);
+        }
+    }));
+    removals.push(Removal::new(Fact::ApiServices, "api_services", |snapshot, kind| {
+        let kind = kind.filter(|kind| *kind != GapKind::Forbidden);
+        snapshot.kube().api_services = kind.map_or_else(|| Ok(Vec::new()), gap);
+    }));
+    // No request is what a healthy cluster has, and a refusal concerns a warning alone.
+    removals.push(Removal::new(Fact::SigningRequests, "signing_requests", |snapshot, kind| {
+        let kind = kind.filter(|kind| *kind != GapKind::Forbidden).unwrap_or(GapKind::NotAsked);
+        snapshot.kube().signing_requests = gap(kind);
+    }));
+}
+
+/// Nothing was seen, because the way is closed.
+const UNREACHED: [GapKind; 5] =
+    [GapKind::NoRoute, GapKind::ConnectTimedOut, GapKind::NameNotFound, GapKind::NodeUnreachable, GapKind::Proxy];
+
+pub(super) fn is_named(facts: &[&str], removal: &Removal, kind: Option<GapKind>) -> bool {
+    facts.iter().any(|fact| is_it(fact, removal, kind))
+}
+
+fn is_it(fact: &str, removal: &Removal, kind: Option<GapKind>) -> bool {
+    match fact.split_once(' ') {
+        Some(("empty", fact)) => kind.is_none() && fact == removal.name,
+        Some(("unreached", fact)) => kind.is_some_and(|kind| UNREACHED.contains(&kind)) && fact == removal.name,
+        Some(("unasked", fact)) => kind == Some(GapKind::NotAsked) && fact == removal.name,
+        Some(("foreign", fact)) => kind == Some(GapKind::UnknownCa) && fact == removal.name,
+        Some(("refused", fact)) => kind == Some(GapKind::Forbidden) && fact == removal.name,
+        _ => fact == removal.name,
+    }
+}
+
+fn is_about(checks: &str, check: &str) -> bool {
+    checks.strip_prefix('!').map_or_else(|| check.starts_with(checks), |other| check != other)
+}
+
+/// A check that does not miss a fact, and the exceptions of which this is one: entry, check and fact in it.
+fn excepted(check: &str, removal: &Removal, kind: Option<GapKind>) -> Vec<(usize, &'static str, &'static str)> {
+    let mut found = Vec::new();
+    for (entry, (checks, facts, _)) in EXCEPTIONS.iter().enumerate() {
+        for begin in checks.iter().filter(|begin| is_about(begin, check)) {
+            found.extend(facts.iter().filter(|fact| is_it(fact, removal, kind)).map(|fact| (entry, *begin, *fact)));
+        }
+    }
+    found
+}
+
+/// Every fact of the fixture in every way, and of the same cluster with an etcd of its own in some.
+#[test]
+fn what_lost_a_fact_does_not_pass() {
+    let mut holes = BTreeSet::new();
+    let mut used = BTreeSet::new();
+    let external = Shape { external_etcd: 3, ..Shape::default() };
+    for (shape, kinds) in [(Shape::default(), &GAPS[..]), (external, &[GapKind::TimedOut, GapKind::Forbidden])] {
+        let world = shape.world();
+        let healthy = by_check(&world);
+        for removal in removals(&world) {
+            for kind in kinds.iter().copied().map(Some).chain([None]) {
+                let mut snapshot = world.clone();
+                (removal.apply)(&mut snapshot, kind);
+                let verdicts = verdicts(&snapshot);
+                for (check, verdict) in verdicts.iter().filter(|(check, _)| check.facts.contains(&removal.fact)) {
+                    let is_needless = || is_needless(&shape, check.id.name(), &removal, kind);
+                    if verdict.status().is_fine() && healthy[check.id.name()].status() == Status::Pass && !is_needless()
+                    {
+                        let exceptions = excepted(check.id.name(), &removal, kind);
+                        if exceptions.is_empty() {
+                            holes.insert(format!("{} without {} ({kind:?})", check.id.name(), removal.name));
+                        }
+                        used.extend(exceptions);
+                    }
+                }
+                let harmless = HARMLESS.iter().any(|(facts, _)| is_named(facts, &removal, kind));
+                if shape.external_etcd == 0 && harmless != worst(&verdicts).is_fine() {
+                    holes.insert(format!("the cluster without {} ({kind:?})", removal.name));
+                }
+            }
+        }
+    }
+    assert!(holes.is_empty(), "{holes:#?}");
+    let mut idle = BTreeSet::new();
+    for (entry, (checks, facts, why)) in EXCEPTIONS.iter().enumerate() {
+        let is_used = |begin: &&str, fact: &&str| used.contains(&(entry, *begin, *fact));
+        idle.extend(checks.iter().filter(|it| !facts.iter().any(|fact| is_used(it, fact))).map(|it| (it, why)));
+        idle.extend(facts.iter().filter(|it| !checks.iter().any(|check| is_used(check, it))).map(|it| (it, why)));
+    }
+    assert!(idle.is_empty(), "exceptions without a case: {idle:#?}");
+}
+
+/// For `-vv`. Who gives no answer at all is told of as a machine or an endpoint, and machines that nobody names are no gap of
+/// anybody's.
+#[test]
+fn what_is_missing_of_a_fact_is_found() {
+    let whole =
+        ["contact of a control plane", "contact of a worker", "an endpoint", "all endpoints and nodes behind them"];
+    let is_answer = |removal: &Removal| !whole.contains(&&*removal.name) && removal.name != "every node";
+    for shape in [Shape::default(), Shape { external_etcd: 3, ..Shape::default() }] {
+        let world = shape.world();
+        for removal in removals(&world).into_iter().filter(is_answer) {
+            assert_eq!(world.missing(removal.fact), [], "{:?}", removal.fact);
+            let mut snapshot = world.clone();
+            (removal.apply)(&mut snapshot, Some(GapKind::TimedOut));
+            assert!(!snapshot.missing(removal.fact).is_empty(), "{:?}: {}", removal.fact, removal.name);
+        }
+    }
+}
+
+/// In this world, the check does not depend on it.
+fn is_needless(shape: &Shape, check: &str, removal: &Removal, kind: Option<GapKind>) -> bool {
+    IN_SOME_WORLDS.iter().any(|(checks, facts, is_world, _)| {
+        checks.iter().any(|begin| is_about(begin, check)) && is_named(facts, removal, kind) && is_world(shape)
+    })
+}
+
+proptest! {
+    #![proptest_config(config(96))]
+
+    /// A check that passed does not, and one that had nothing to say goes on saying nothing.
+    #[test]
+    fn a_fact_that_is_lost_in_any_world_is_missed(
+        shape in any_world(),
+        lost in prop::collection::vec((any::<prop::sample::Index>(), prop::option::weighted(0.9, 0..GAPS.len())), 6),
+    ) {
+        let world = shape.world();
+        let removals = removals(&world);
+        let whole = by_check(&world);
+        for (index, kind) in lost {
+            let (removal, kind) = (index.get(&removals), kind.map(|kind| GAPS[kind]));
+            let mut snapshot = world.clone();
+            (removal.apply)(&mut snapshot, kind);
+            if snapshot == world {
+                continue;
+            }
+            let without = by_check(&snapshot);
+            for check in ALL.iter().filter(|check| check.facts.contains(&removal.fact)) {
+                let after = without[check.id.name()].status();
+                if !after.is_fine() || !excepted(check.id.name(), removal, kind).is_empty() {
+                    continue;
+                }
+                let before = whole[check.id.name()].status();
+                prop_assert!(
+                    (before, after) == (Status::Skip, Status::Skip) || is_needless(&shape, check.id.name(), removal, kind),
+                    "{} without {} ({:?}): {:?}, then {:?}", check.id.name(), removal.name, kind, before, after
+                );
+            }
+        }
+    }
+}
+
+/// What the exceptions above must not cover.
+#[test]
+fn the_heart_of_a_check_has_no_exception() {
+    let losses: [(&str, Loss); 7] = [
+        ("talos.endpoints", |snapshot, kind| {
+            snapshot.talos_mut().endpoints.iter_mut().for_each(|endpoint| endpoint.version = gap(kind));
+        }),
+        ("talos.nodes.booted", |snapshot, kind| snapshot.talos_of("w-1").machine_status = gap(kind)),
+        ("talos.time", |snapshot, kind| snapshot.talos_of("w-1").time_status = gap(kind)),
+        ("talos.nodes.services", |snapshot, kind| snapshot.talos_of("w-1").services = gap(kind)),
+        ("etcd.members.nodes", |snapshot, kind| {
+            snapshot.talos_of("cp-2").etcd_status = gap(kind);
+            snapshot.talos_of("cp-2").etcd_member_id = gap(kind);
+        }),
+        ("k8s.controlplane.scheduler", |snapshot, kind| {
+            snapshot.talos_of("cp-2").static_pod_statuses = gap(kind);
+            snapshot.kube().pods = gap(kind);
+        }),
+        ("k8s.api.servers", |snapshot, kind| {
+            snapshot.kube().servers.insert("cp-2".to_owned(), gap(kind));
+            snapshot.kube().system_leases = gap(kind);
+            snapshot.kube().api_endpoints = gap(kind);
+        }),
+    ];
+    for (id, lose) in losses {
+        for kind in GAPS {
+            let mut snapshot = healthy();
+            lose(&mut snapshot, kind);
+            let status = judged(crate::checks::find(id).unwrap(), &snapshot).status();
+            assert!(!status.is_fine(), "{id} {kind:?}: {status:?}");
+        }
+    }
+}

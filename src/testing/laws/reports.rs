@@ -1,0 +1,177 @@
+//! Every check of the plan is in every report exactly once, however the run was narrowed and however it ended.
+
+use std::time::Duration;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::checks::ALL;
+use crate::cli::Cli;
+use crate::diagnosis::diagnose;
+use crate::engine::End;
+use crate::engine::event::{Event, Round};
+use crate::model::Exit;
+use crate::model::Stage;
+use crate::plan::{Plan, Start};
+use crate::report::format::{self, Format};
+use crate::report::ledger::{Ending, Ledger};
+use crate::report::{Report, Selection, TextStyle};
+use crate::snapshot::Snapshot;
+use crate::testing::fixture::{Shape, Sides};
+use crate::testing::laws::monotony::{fail, failure};
+use crate::testing::laws::worlds::any_world;
+use crate::testing::laws::{config, judged};
+
+const PATTERNS: [&str; 12] = [
+    "etcd",
+    "k8s",
+    "talos.nodes",
+    "1",
+    "3",
+    "api-server",
+    "*.nodes.*",
+    "etcd.quorum",
+    "k8s.dns",
+    "k8s.controlplane.leases",
+    "talos.time",
+    "k8s.api.identity",
+];
+
+fn patterns(option: &'static str) -> impl Strategy<Value = Vec<String>> {
+    let some = prop::collection::vec(select(PATTERNS.to_vec()), 0..3);
+    some.prop_map(move |patterns| patterns.iter().flat_map(|it| [option.to_owned(), (*it).to_owned()]).collect())
+}
+
+/// What narrows a run.
+fn arguments() -> impl Strategy<Value = Vec<String>> {
+    let level = prop::option::of(select(vec!["talos", "etcd", "api", "full"]));
+    let others = (level, prop::bool::weighted(0.2), prop::bool::weighted(0.2), any::<bool>());
+    (patterns("--check"), patterns("--skip"), others).prop_map(|(check, skip, others)| {
+        let (level, no_talos, no_kubernetes, server) = others;
+        let flags = [("--no-talos", no_talos), ("--no-kubernetes", no_kubernetes), ("--server", server)];
+        let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag.to_owned());
+        let level = level.into_iter().flat_map(|level| ["--level".to_owned(), level.to_owned()]);
+        ["cluster-health".to_owned()].into_iter().chain(check).chain(skip).chain(flags).chain(level).collect()
+    })
+}
+
+/// How a run ends. `None`: it has not, and was killed.
+fn ending() -> impl Strategy<Value = Option<Ending>> {
+    select(vec![
+        None,
+        Some(Ending::Engine(End::Healthy)),
+        Some(Ending::Engine(End::OnePass)),
+        Some(Ending::Engine(End::Credentials)),
+        Some(Ending::Engine(End::Final)),
+        Some(Ending::Engine(End::Deadline)),
+        Some(Ending::Configuration("could not read a file".to_owned())),
+        Some(Ending::Signal(Exit::Interrupted)),
+        Some(Ending::Signal(Exit::Terminated)),
+        Some(Ending::Internal("a fault".to_owned())),
+    ])
+}
+
+fn round(plan: &Plan, number: u32, snapshot: Snapshot) -> Round {
+    let verdicts: Vec<_> = plan.pace.checks.iter().map(|check| (*check, judged(check, &snapshot))).collect();
+    let (at, took) = (Duration::from_secs(number.into()), Duration::from_secs(1));
+    let diagnoses = diagnose(&snapshot, &verdicts);
+    Round { number, at, took, snapshot, verdicts, diagnoses }
+}
+
+fn of_format(format: &Format, report: &Report) -> String {
+    String::from_utf8(format.render(report, &TextStyle::default()).unwrap()).unwrap()
+}
+
+/// The statuses in the document, as `id status selected`, sorted.
+fn in_json(report: &Report) -> Vec<String> {
+    let document: Value = serde_json::from_str(&of_format(&format::JSON, report)).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let checks = document["checks"].as_array().unwrap().iter();
+    let mut checks: Vec<String> = checks
+        .map(|check| format!("{} {} {}", text(&check["id"]), text(&check["selected"]), text(&check["status"])))
+        .collect();
+    checks.sort();
+    checks
+}
+
+/// The cases of the document, by check, and whether it is skipped as not selected.
+fn in_junit(report: &Report) -> Vec<(String, bool)> {
+    let document = quick_junit::Report::deserialize_from_str(&of_format(&format::JUNIT, report)).unwrap();
+    let cases = document.test_suites.iter().flat_map(|suite| &suite.test_cases);
+    let cases = cases.filter(|case| case.classname.as_ref().is_none_or(|it| it.as_str() != "cluster-health.run"));
+    let is_left_out = |status: &quick_junit::TestCaseStatus| match status {
+        quick_junit::TestCaseStatus::Skipped { message, .. } => {
+            message.as_ref().is_some_and(|it| it.as_str().starts_with("not selected ("))
+        }
+        _ => false,
+    };
+    let mut cases: Vec<_> = cases.map(|case| (case.name.to_string(), is_left_out(&case.status))).collect();
+    cases.sort();
+    cases
+}
+
+proptest! {
+    #![proptest_config(config(96))]
+
+    #[test]
+    fn every_planned_check_is_in_every_report(
+        arguments in arguments(),
+        shape in any_world(),
+        broken in prop::collection::vec(failure(), 0..3),
+        rounds in 0..3_u32,
+        ending in ending(),
+    ) {
+        let matches = Cli::command().get_matches_from(&arguments);
+        let cli = Cli::from_arg_matches(&matches).unwrap();
+        let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };
+        // What contradicts itself begins no run.
+        let Ok(plan) = Plan::decide(&cli.run, &matches, start) else { return Ok(()) };
+        let sides = match (cli.run.connection.no_talos, cli.run.connection.no_kubernetes) {
+            (true, _) => Sides::NoTalos,
+            (_, true) => Sides::NoKubernetes,
+            _ => Sides::Both,
+        };
+        let mut world = Shape { sides, ..shape }.settled().world();
+        let mut ledger = Ledger::new(plan.unbegun(), false);
+        for number in 1..=rounds {
+            for failure in &broken {
+                fail(&mut world, *failure);
+            }
+            ledger.record(&Event::Round(&round(&plan, number, world.clone())));
+        }
+        let report = match &ending {
+            Some(ending) => ledger.conclude(ending, Timestamp::UNIX_EPOCH, Duration::from_secs(3)),
+            None => ledger.report(),
+        };
+
+        // Nothing else than `--server` decides which checks there are.
+        let of_catalogue = ALL.iter().filter(|check| cli.run.connection.server || check.stage != Stage::Server);
+        let mut expected = Vec::new();
+        for check in of_catalogue {
+            let entry = report.checks.iter().find(|entry| entry.check.id == check.id).unwrap();
+            let (selected, status) = match entry.selection {
+                Selection::Selected => ("selected", entry.shown_status()),
+                Selection::Prerequisite => ("prerequisite", entry.shown_status()),
+                Selection::NotSelected(_) => ("not-selected", crate::testing::laws::Status::Skip),
+            };
+            // What no round has judged is not known to be well.
+            prop_assert!(selected == "not-selected" || rounds > 0 || !status.is_fine(), "{} {:?}", check.id, status);
+            expected.push(format!("{} {selected} {}", check.id, status.name()));
+        }
+        expected.sort();
+        prop_assert_eq!(in_json(&report), expected.clone());
+        let cases = in_junit(&report);
+        prop_assert_eq!(cases.len(), expected.len());
+        for ((name, is_left_out), expected) in cases.iter().zip(&expected) {
+            prop_assert!(expected.starts_with(&format!("{name} ")), "{} and {}", name, expected);
+            prop_assert_eq!(*is_left_out, expected.contains(" not-selected "), "{}", expected);
+        }
+        // Only a run that came to its end and saw nothing wrong is a success.
+        let is_healthy = matches!(ending, Some(Ending::Engine(End::Healthy))) && rounds > 0;
+        prop_assert!(report.exit != Exit::Healthy || is_healthy, "{:?} {:?}", report.exit, ending);
+    }
+}

@@ -1,0 +1,7 @@
+//! For tests alone: healthy clusters as values, ways to break them, and the laws that hold for all of them.
+
+mod catalogue;
+pub(crate) mod fixture;
+pub(crate) mod judged;
+mod laws;
+pub(crate) mod work;

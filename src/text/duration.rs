@@ -1,0 +1,76 @@
+//! Go's durations (`90s`, `5m`, `1h30m`), as talosctl and kubectl take them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use jiff::fmt::friendly::SpanParser;
+
+/// A duration as typed: not negative.
+///
+/// Unlike Go, it wants each unit once and the largest first, digits on both sides of a point, and a fraction in the last unit
+/// alone: not `1h1h`, `.5s` or `1.5h30m`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GoDuration(pub(crate) Duration);
+
+impl FromStr for GoDuration {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected a duration such as `90s`, `5m` or `1h30m`";
+        match text {
+            "0" | "+0" => Ok(Self::default()),
+            _ if text.starts_with('-') => Err("a duration cannot be negative"),
+            // jiff also takes days, blanks and words.
+            _ if text.contains(|c: char| !"0123456789.+hmsnuµ".contains(c)) => Err(EXPECTED),
+            _ => SpanParser::new().parse_unsigned_duration(text).map(Self).map_err(|_| EXPECTED),
+        }
+    }
+}
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&human(self.0))
+    }
+}
+
+/// `0.4s`, `41s`, `5m00s`, `1h05m`: for people, never longer than needed.
+pub(crate) fn human(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..10 if duration.subsec_millis() > 0 => format!("{:.1}s", duration.as_secs_f64()),
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_go_reads() {
+        for (text, milliseconds) in
+            [("0", 0), ("0s", 0), ("90s", 90_000), ("5m", 300_000), ("1h30m", 5_400_000), ("1.5s", 1500), ("+2ms", 2)]
+        {
+            assert_eq!(text.parse(), Ok(GoDuration(Duration::from_millis(milliseconds))), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_the_rest() {
+        for text in ["", "5", "-5s", "5 m", "m", "1d", "soon", "1..5s", "s5", "999999999999999999999h"] {
+            assert!(text.parse::<GoDuration>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shows_short_times() {
+        let shown = |ms| human(Duration::from_millis(ms));
+        assert_eq!(
+            [shown(0), shown(400), shown(41_012), shown(300_000), shown(3_900_000)],
+            ["0s", "0.4s", "41s", "5m00s", "1h05m"]
+        );
+    }
+}

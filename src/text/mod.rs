@@ -1,0 +1,25 @@
+//! Text and numbers as people and protocols write them. Knows nothing of clusters.
+
+mod address;
+pub(crate) mod clock;
+pub(crate) mod duration;
+pub(crate) mod excerpt;
+mod names;
+mod nearest;
+pub(crate) mod sanitize;
+mod secrets;
+#[cfg(test)]
+pub(crate) mod secrets_tests;
+pub(crate) mod version;
+mod wrap;
+pub(crate) mod yaml;
+
+pub(crate) use address::host;
+pub(crate) use names::{joined, some};
+pub(crate) use nearest::nearest;
+pub(crate) use wrap::wrapped;
+
+/// An id as etcd's own tools write it.
+pub(crate) fn hex(id: u64) -> String {
+    format!("{id:016x}")
+}

@@ -1,0 +1,36 @@
+//! Several names in one line.
+
+use std::fmt::{Display, Write as _};
+
+/// `cp-1, cp-2, cp-3`.
+pub(crate) fn joined(names: impl IntoIterator<Item = impl Display>) -> String {
+    let mut line = String::new();
+    for name in names {
+        if !line.is_empty() {
+            line.push_str(", ");
+        }
+        let _ = write!(line, "{name}");
+    }
+    line
+}
+
+/// `cp-1, cp-2 and 7 more`: so many names, and of one more its name rather than its number.
+pub(crate) fn some(names: impl ExactSizeIterator<Item = impl Display>, most: usize) -> String {
+    let more = if names.len() <= most + 1 { 0 } else { names.len() - most };
+    let shown = names.len() - more;
+    let line = joined(names.take(shown));
+    if more == 0 { line } else { format!("{line} and {more} more") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_or_their_number() {
+        assert_eq!(joined([""; 0]), "");
+        assert_eq!(joined(["a", "b"]), "a, b");
+        let of = |n: usize| some(["a", "b", "c", "d", "e"][..n].iter(), 2);
+        assert_eq!([of(0), of(1), of(3), of(4)], ["", "a", "a, b, c", "a, b and 2 more"]);
+    }
+}

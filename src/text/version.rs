@@ -1,0 +1,9 @@
+//! Versions as Talos and Kubernetes write them.
+
+/// `(1, 9, 6)` of `v1.9.6-beta.0`; `None` for what is no version.
+pub(crate) fn numbers(tag: &str) -> Option<(u32, u32, u32)> {
+    let release = tag.trim_start_matches('v').split(['-', '+']).next()?;
+    let mut numbers = release.split('.').map(str::parse::<u32>);
+    let mut next = || numbers.next()?.ok();
+    Some((next()?, next()?, next()?))
+}

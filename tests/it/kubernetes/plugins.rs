@@ -1,0 +1,85 @@
+//! Exec plugins of a kubeconfig: programs of others, which may do anything.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::harness::{Outcome, Program, code, program};
+use crate::signals::{send, until};
+
+/// A kubeconfig with this plugin. Nobody listens at its server.
+fn with_plugin(script: &str) -> Program {
+    let kubeconfig = "current-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n\
+        clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+        users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, \
+        interactiveMode: Never, env: [{name: HOME_OF_TEST, value: .}]}}}]\n";
+    let program = program().file("kubeconfig", kubeconfig).file("plugin", format!("#!/bin/sh\n{script}\n"));
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(program.path("plugin"), executable).unwrap();
+    program.args(["--no-talos", "--kubeconfig=kubeconfig", "--report=json=json"])
+}
+
+/// Processes that the plugins have written down.
+fn alive(home: &Path) -> Vec<String> {
+    let pids = std::fs::read_to_string(home.join("pids")).unwrap_or_default();
+    let is_alive = |pid: &&str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    pids.lines().filter(is_alive).map(str::to_owned).collect()
+}
+
+fn starts(home: &Path) -> usize {
+    std::fs::read_to_string(home.join("pids")).map_or(0, |pids| pids.lines().count())
+}
+
+/// It and a child of its own hang.
+const HANGS: &str = "echo $$ >> pids; sleep 1000 & echo $! >> pids; sleep 1000";
+
+#[test]
+fn one_that_hangs_is_ended_with_all_that_it_has_started() {
+    let waits = ["--wait-timeout=3s", "--attempt-timeout=600ms", "--interval=100ms"];
+    let (outcome, home) = with_plugin(HANGS).args(waits).run_and_keep();
+    outcome.is(77, &["no credentials within"]);
+    until(|| alive(home.path()).is_empty());
+    // Two of each: once a round, and never two at a time.
+    assert!((2..=24).contains(&starts(home.path())), "{}", starts(home.path()));
+    assert!(outcome.took < Duration::from_secs(5), "{outcome}");
+}
+
+#[test]
+fn none_outlives_a_signal() {
+    for signals in [&["TERM"][..], &["INT", "TERM"]] {
+        let (mut child, home) = with_plugin(HANGS).args(["--wait-timeout=1h", "--attempt-timeout=1h"]).spawn();
+        until(|| starts(home.path()) == 2);
+        assert_eq!(alive(home.path()).len(), 2);
+        for signal in signals {
+            send(&child, signal);
+        }
+        let ended = code(child.wait().unwrap());
+        assert!(ended == 143 || ended == 130, "{ended}");
+        until(|| alive(home.path()).is_empty());
+    }
+}
+
+#[test]
+fn one_that_prints_without_end_is_ended() {
+    let (outcome, home) = with_plugin("echo $$ >> pids; exec yes").run_and_keep();
+    outcome.is(77, &["the exec plugin printed more than 1 MiB"]);
+    assert_eq!(alive(home.path()), [""; 0]);
+    // What it complains about does not fill up anything, either.
+    let answer = r#"yes >&2 & echo '{"status":{"token":"abc"}}'"#;
+    let outcome = with_plugin(answer).run();
+    assert!(outcome.stdout.contains("connection refused"), "{outcome}");
+}
+
+#[test]
+fn a_token_that_no_header_may_hold_is_an_error_of_the_credentials() {
+    for token in [r"s3cret\nX-Remote-User: admin", r"s3cret\u0000", r"s3cret\u00e4", r"\n", ""] {
+        let script = format!("cat <<'END'\n{{\"status\":{{\"token\":\"{token}\"}}}}\nEND");
+        let is_refused = |outcome: &Outcome| {
+            outcome.is(77, &["the answer of the exec plugin"]);
+            assert!(!outcome.stdout.contains("s3cr") && !outcome.stderr.contains("s3cr"), "{outcome}");
+        };
+        is_refused(&with_plugin(&script).run());
+    }
+}
