@@ -52,6 +52,11 @@ impl Component {
         rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-') == Some(node.name.as_str()))
     }
 
+    /// Talos lists its static pods, and this is one of them.
+    fn is_rendered(self, node: &Node) -> bool {
+        node.talos.static_pods.as_ref().is_ok_and(|ids| ids.iter().any(|id| self.is_rendered_as(id, node)))
+    }
+
     /// Talos lists its static pods, and this is none of them.
     pub(crate) fn is_not_rendered(self, node: &Node) -> bool {
         node.talos.static_pods.as_ref().is_ok_and(|ids| !ids.iter().any(|id| self.is_rendered_as(id, node)))
@@ -85,6 +90,8 @@ pub(crate) enum State<'a> {
     NotReady(Trouble),
     /// It has no pod, while it leads from another control plane; nobody tells whether it is switched off here.
     Untold,
+    /// It has no pod, and its machine could not say whether it is switched off there.
+    MayBeDisabled(Gap),
     /// It has no pod, for Talos has not rendered it.
     NotRendered,
     /// It has no pod.
@@ -253,7 +260,10 @@ fn state<'a>(
             None => State::Ready,
         },
         Ok(None) if leads_elsewhere(cluster, node, component) => State::Untold,
-        Ok(None) if component.is_not_rendered(node) => State::NotRendered,
-        Ok(None) => State::Missing,
+        Ok(None) => match component.enabled(&node.talos) {
+            Err(gap) if cluster.talos.is_some() && !component.is_rendered(node) => State::MayBeDisabled(gap),
+            _ if component.is_not_rendered(node) => State::NotRendered,
+            _ => State::Missing,
+        },
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use super::Assessment;
+use super::access::MachineAccess;
+use super::population::is_seen_lost;
 use super::workloads::{LEASE_LASTS, was_renewed};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Lease, Leases, Node, Readyz, ServiceEndpoint};
 
@@ -50,7 +52,9 @@ fn server<'a>(cluster: &Assessment<'a>, kubernetes: &'a Kubernetes, node: &Node)
         Some(Ok(readyz)) => return Server::NotReady(readyz),
         Some(Err(gap)) => gap,
     };
-    let is_lost = cluster.machine(node).is_lost;
+    // Of a machine that merely could not be asked, its server's lease tells more.
+    let is_seen = is_seen_lost(node) || matches!(MachineAccess::of(node), MachineAccess::Other(_));
+    let is_lost = cluster.machine(node).is_lost && is_seen;
     match gap.kind {
         GapKind::TimedOut if is_lost => Server::Lost(gap),
         kind if is_closed(kind) && is_lost => Server::Lost(gap),

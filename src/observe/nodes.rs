@@ -404,14 +404,19 @@ pub(super) fn put_own_first(nodes: &mut [Node], kube_nodes: &[KubeNode]) -> BTre
     found
 }
 
-/// etcd is a source of nodes, too: a member of this id or name belongs to this machine.
+/// etcd is a source of nodes, too: a member of this id, name or address belongs to this machine. Only control planes have members, so
+/// that a machine whose own word is lost is one all the same.
 fn mark_etcd_members(nodes: &mut [Node]) {
     let members = || nodes.iter().filter_map(|node| node.talos.etcd_members.as_ref().ok()).flatten();
     let ids: HashSet<u64> = members().map(|member| member.id).collect();
     let names: HashSet<String> = members().map(|member| member.name.clone()).collect();
+    let hosts: HashSet<String> = members().flat_map(EtcdMember::hosts).collect();
     for node in nodes {
         let id = node.talos.etcd_member_id.clone().ok().flatten();
         node.sources.etcd = id.is_some_and(|id| ids.contains(&id)) || names.contains(&node.name);
+        if node.role == Role::Unknown && (node.sources.etcd || node.addresses.iter().any(|it| hosts.contains(it))) {
+            node.role = Role::ControlPlane;
+        }
     }
 }
 
@@ -576,6 +581,26 @@ mod tests {
         // The only one is asked, whatever it is.
         let only = |node: &mut Node| node.addresses.truncate(1);
         assert_eq!(with(&only, &[]), text(["10.0.0.100", "10.0.0.100", ""]));
+    }
+
+    #[test]
+    fn whom_etcd_lists_is_a_control_plane_unless_it_says_otherwise() {
+        let role = |told: Role, members: Observed<Vec<EtcdMember>>| {
+            let mut node = machine("cp-3", "10.0.0.3", &[]).node;
+            node.role = told;
+            let mut other = machine("cp-1", "10.0.0.1", &[]).node;
+            other.talos.etcd_members = members;
+            let mut nodes = [other, node];
+            mark_etcd_members(&mut nodes);
+            nodes[1].role
+        };
+        let own = member("cp-1", "10.0.0.1");
+        let of = |name, address| Ok(vec![own.clone(), member(name, address)]);
+        assert_eq!(role(Role::Unknown, of("cp-3", "10.9.0.3")), Role::ControlPlane, "by its name");
+        assert_eq!(role(Role::Unknown, of("cp-3.example.org", "10.0.0.3")), Role::ControlPlane, "by its address");
+        assert_eq!(role(Role::Worker, of("cp-3", "10.0.0.3")), Role::Worker, "it was one");
+        assert_eq!(role(Role::Unknown, Ok(vec![own.clone()])), Role::Unknown);
+        assert_eq!(role(Role::Unknown, Err(Gap::not_asked())), Role::Unknown);
     }
 
     #[test]

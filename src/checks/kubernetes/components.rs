@@ -5,7 +5,7 @@ use crate::assess::Assessment;
 use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
-use crate::checks::gaps::{no_pods, unreliable_kubelet};
+use crate::checks::gaps::{self, no_pods, unreliable_kubelet};
 use crate::checks::scope::{control_planes, passed_over};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::Node;
@@ -119,6 +119,9 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
             return Outcome::Problem(Problem::warn(Reason::ComponentMissing, expected, observed));
         }
         State::NotReady(trouble) => (failed(trouble, Reason::ComponentNotReady), cause(cluster, node)),
+        State::MayBeDisabled(gap) => {
+            return Outcome::Problem(gaps::talos(gap, "whether the machine configuration switches it off"));
+        }
         State::NotRendered => {
             (missing(cluster, node, component, "Talos has not rendered it"), Some(not_rendered_by(node)))
         }

@@ -9,6 +9,7 @@ mod exceptions;
 mod graph;
 mod growth;
 mod kube_tables;
+mod loss;
 mod monotony;
 mod order;
 mod removal;
