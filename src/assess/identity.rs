@@ -84,7 +84,9 @@ pub(super) fn compare(snapshot: &Snapshot) -> Identity {
     let same_name = |node: &&&Node| namesakes(node).any(|object| object.name == node.name);
     let alike = names(seen.iter().filter(same_name).map(|node| node.name.as_str()));
     // Nodes that no longer answer can be the common ones, and etcd may know the addresses that Kubernetes uses.
-    let is_silent = |node: &Node| node.sources.discovery && node.sources.kubernetes && node.talos.contact.is_err();
+    let discovers = snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.is_ok());
+    let is_silent =
+        |node: &Node| node.sources.kubernetes && node.talos.contact.is_err() && (node.sources.discovery || !discovers);
     if alike.is_empty() && snapshot.nodes.iter().any(is_silent) {
         return Identity::Undecided(Undecided::CommonAreSilent);
     }

@@ -172,6 +172,7 @@ impl<'a> Removed<'a> {
     fn has(&self, node: &Node) -> bool {
         self.is_possible
             && is_discovery_only(node)
+            && is_seen_lost(node)
             // What runs etcd and Kubernetes for all others is not called gone as long as anything speaks against it.
             && (node.role == Role::Worker || (self.members_are_complete && !lives(self.snapshot, node)))
             && !self.snapshot.memory.answered.contains(&node.name)
@@ -186,7 +187,6 @@ fn lives(snapshot: &Snapshot, node: &Node) -> bool {
     server.is_some_and(Result::is_ok)
         || node.talos.kubelet_certificate.is_ok()
         || node.talos.contact.as_ref().is_err_and(refuses)
-        || !is_seen_lost(node)
 }
 
 fn is_discovery_only(node: &Node) -> bool {
@@ -225,7 +225,7 @@ pub(crate) fn is_named_elsewhere(node: &Node) -> bool {
 /// Kubernetes does not call this one ready.
 fn is_stale_node_object(snapshot: &Snapshot, node: &Node, objects: &Objects<'_>) -> bool {
     let is_gone = || match MachineAccess::of(node) {
-        MachineAccess::Closed(_) => true,
+        MachineAccess::Closed(_) => is_seen_lost(node),
         MachineAccess::Other(other) => {
             objects.nodes.get(other).is_some_and(|other| other.sources.discovery)
                 && !objects.by_name.get(node.name.as_str()).is_some_and(|object| says_ready(object))

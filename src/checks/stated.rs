@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::assess::Assessment;
+use crate::assess::{Assessment, is_seen_lost};
 use crate::model::{About, CheckId, Kind, Problem, Reason, Role, Target, Verdict};
 use crate::snapshot::Node;
 
@@ -10,6 +10,12 @@ use crate::snapshot::Node;
 pub(super) fn differences(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     asked_for_by_flag(cluster, verdict);
     numbers(cluster, verdict);
+}
+
+/// Every source that lists nodes was read: only then is one missing that is not listed.
+fn is_listed(cluster: &Assessment<'_>) -> bool {
+    cluster.talos.as_ref().is_none_or(|talos| talos.discovery.is_ok())
+        && cluster.kubernetes.as_ref().is_none_or(|kubernetes| kubernetes.nodes.is_ok())
 }
 
 /// Each node named by a flag is there, in the role it was named for.
@@ -27,8 +33,12 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         let sources = node.sources;
         let answers = node.talos.contact.is_ok();
         if !answers && !sources.discovery && !sources.kubernetes && !sources.etcd {
-            let problem =
-                Problem::fail(Reason::NodeMissing, expected, "it does not answer, and no other source knows it");
+            let is_silent = cluster.talos.is_none() || is_seen_lost(node);
+            let problem = if is_listed(cluster) && is_silent {
+                Problem::fail(Reason::NodeMissing, expected, "it does not answer, and no other source knows it")
+            } else {
+                Problem::error(Reason::NoAnswer, expected, "it could not be asked, and no other source knows it")
+            };
             let by_silence = cluster.talos.is_some();
             let problem = if by_silence { problem.explained_by(CheckId::TalosNodesReachable) } else { problem };
             verdict.problem(node.target(), problem);
@@ -55,6 +65,7 @@ fn counted(number: usize, role: Role) -> String {
     match number {
         0 => format!("no {}", role_name(role)),
         1 => format!("1 {}", role_name(role)),
+        _ if role == Role::Unknown => format!("{number} nodes of unknown role"),
         _ => format!("{number} {}s", role_name(role)),
     }
 }
@@ -68,13 +79,8 @@ fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         [(cluster.asked.expect_control_planes, Role::ControlPlane), (cluster.asked.expect_workers, Role::Worker)];
     for (expected, role) in wanted {
         let Some(expected) = expected else { continue };
-        let names: Vec<&str> = cluster
-            .nodes
-            .iter()
-            .filter(counts)
-            .filter(|node| node.role == role)
-            .map(|node| node.name.as_str())
-            .collect();
+        let of = |role: Role| cluster.nodes.iter().filter(counts).filter(move |node| node.role == role);
+        let names: Vec<&str> = of(role).map(|node| node.name.as_str()).collect();
         let reason = match names.len().cmp(&expected) {
             Ordering::Equal => continue,
             Ordering::Less => Reason::NodeMissing,
@@ -84,7 +90,17 @@ fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         if !names.is_empty() {
             observed = format!("{observed}: {}", names.join(", "));
         }
-        let problem = Problem::fail(reason, counted(expected, role), observed).about(About::Role(role));
+        let untold = of(Role::Unknown).count();
+        let may_be_there = names.len() < expected && (names.len() + untold >= expected || !is_listed(cluster));
+        let expected = counted(expected, role);
+        let problem = if may_be_there {
+            let why =
+                if untold > 0 { counted(untold, Role::Unknown) } else { "not every list of nodes was read".to_owned() };
+            Problem::error(Reason::NoAnswer, expected, format!("{observed}; {why}"))
+        } else {
+            Problem::fail(reason, expected, observed)
+        };
+        let problem = problem.about(About::Role(role));
         verdict.problem(Target::cluster(), problem);
     }
 }

@@ -5,10 +5,10 @@ use crate::assess::Assessment;
 use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::{RENEWAL, is_alive, mirror_pod};
 use crate::checks::Check;
-use crate::checks::gaps::listed;
+use crate::checks::gaps::{self, listed};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Lease, Node, Pod};
+use crate::snapshot::{Gap, Lease, Node, Pod};
 
 pub(in crate::checks) const LEASES: Check = Check {
     id: CheckId::K8sControlplaneLeases,
@@ -88,6 +88,10 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
             _ => format!("it runs nowhere, and `{}` is left out", component.check()),
         });
     }
+    let has_led = leases.by_name.contains_key(component.name());
+    if let Some(gap) = may_be_disabled(cluster, nodes, component).filter(|_| !has_led) {
+        return Outcome::Problem(gaps::talos(&gap, "whether the machine configuration switches it off").unseen());
+    }
     let cause = cause(cluster, nodes, component);
     if cause.is_none() {
         // One that gives its lease up leaves it to the next, which tries every two seconds.
@@ -96,6 +100,19 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     let problem = Problem::fail(Reason::NotLeading, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]));
     Outcome::Problem(problem.explained_by(cause))
+}
+
+/// Why nobody knows whether there is somebody to lead: it is switched off wherever that is known, and seen nowhere.
+fn may_be_disabled(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<Gap> {
+    let mut untold = None;
+    for node in nodes {
+        match (component.enabled(&node.talos), &cluster.instance(node, component).state) {
+            (Ok(Some(false)), _) => {}
+            (Err(gap), State::MayBeDisabled(_) | State::Unreliable | State::Unseen(_)) => untold = Some(gap),
+            _ => return None,
+        }
+    }
+    untold
 }
 
 /// Nobody can lead if nobody can write, or if nobody runs.
