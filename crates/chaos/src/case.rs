@@ -136,7 +136,9 @@ impl Case {
                 && !choice.excludes.contains(&other.name)
                 && !other.excludes.contains(&choice.name)
         };
-        (choice.fits)(self) && self.choices.iter().all(with)
+        (choice.fits)(self)
+            && self.choices.iter().all(with)
+            && !self.shapes.iter().any(|shape| shape.spoils.contains(&choice.name))
     }
 
     /// Not twice the same, nothing that this shape has not, and nothing that replaces what another one has changed.

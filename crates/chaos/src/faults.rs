@@ -740,7 +740,7 @@ fn blindness() -> Vec<Fault> {
         ("/apis/coordination.k8s.io/v1/leases", Does::Hides),
         ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", Does::Blinds),
         ("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", Does::Blinds),
-        ("/apis/apps/v1/namespaces/kube-system/daemonsets", Does::Blinds),
+        ("/apis/apps/v1/daemonsets", Does::Blinds),
         ("/apis/apps/v1/namespaces/kube-system/deployments", Does::Hides),
         ("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", Does::Blinds),
         ("/apis/certificates.k8s.io/v1/certificatesigningrequests", Does::Hides),
@@ -758,6 +758,8 @@ fn blindness() -> Vec<Fault> {
         for (way, misbehaves) in &ways {
             let name: &'static str = Box::leak(format!("{way}:{list}").into_boxed_str());
             let misbehaves = misbehaves.clone();
+            // Whoever may not read the DaemonSets of all namespaces reads those of kube-system.
+            let does = if name == "forbidden:/apis/apps/v1/daemonsets" { Does::Hides } else { does };
             all.push(Fault {
                 does,
                 ..fault(name, On::Cluster, move |plan, _| {

@@ -16,7 +16,7 @@ pub(crate) struct Shape {
     pub(crate) blinds: bool,
     /// Shapes that it cannot be together with.
     pub(crate) excludes: &'static [&'static str],
-    /// Faults that are none in it, or of which nothing can be known.
+    /// Faults that are none in it, or of which nothing can be known, and choices with which nothing can be known of it.
     pub(crate) spoils: &'static [&'static str],
 }
 
@@ -109,8 +109,20 @@ static ALL: &[Shape] = &[
         },
         warns: true,
         excludes: &["discovery-off"],
-        // It may be the machine of that name.
-        spoils: &["etcd-stale-member", "etcd-unstarted-member", "not-bootstrapped"],
+        // It may be the machine of that name; and whom Kubernetes is not seen not to know is one that is down.
+        spoils: &[
+            "etcd-stale-member",
+            "etcd-unstarted-member",
+            "not-bootstrapped",
+            "no-kubernetes",
+            "level-talos",
+            "forbidden:/api/v1/nodes",
+            "throttled:/api/v1/nodes",
+            "failing:/api/v1/nodes",
+            "garbage:/api/v1/nodes",
+            "silent:/api/v1/nodes",
+            "cut:/api/v1/nodes",
+        ],
         ..USUAL
     },
     Shape {
@@ -184,14 +196,14 @@ static ALL: &[Shape] = &[
     },
     Shape {
         name: "scheduler-disabled-on-last",
-        make: |_, plan| {
+        make: |case, plan| {
             let Some(last) = plan.control_planes().pop() else { return };
-            plan.resource(
-                Some(&last),
-                "SchedulerConfigs.kubernetes.talos.dev",
-                "kube-scheduler",
-                &json!({"enabled": false}),
-            );
+            // What Talos 1.14 renders from has a name of its own.
+            let all: &[&str] = &["kube-scheduler", "final-kube-scheduler"];
+            for id in if case.release.talos >= "1.14" { all } else { &all[..1] } {
+                let off = json!({"enabled": false});
+                plan.resource(Some(&last), "SchedulerConfigs.kubernetes.talos.dev", id, &off);
+            }
             plan.change(json!({"do": "remove-resource", "node": last, "type": "StaticPods.kubernetes.talos.dev", "id": "kube-scheduler"}));
             plan.change(
                 json!({"do": "remove-resource", "node": last, "type": "StaticPodStatuses.kubernetes.talos.dev",
@@ -351,7 +363,7 @@ static ALL: &[Shape] = &[
                     "remove": ["/metadata/labels/node-role.kubernetes.io~1control-plane"]}));
             }
         },
-        spoils: &["node-deleted"],
+        spoils: &["node-deleted", "no-talos"],
         ..USUAL
     },
 ];
