@@ -75,7 +75,7 @@ mutants: setup ## Run the tests of the judges once for each mutant of cargo-muta
 	nice $(CARGO) run --quiet --locked --package mutants -- $(MUTANTS)
 
 .PHONY: deny
-deny: setup ## Licences, sources and banned crates of all dependencies
+deny: setup ## Licenses, sources and banned crates of all dependencies
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
 	$(CARGO) deny check bans licenses sources
 

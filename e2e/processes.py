@@ -1,7 +1,7 @@
 """Child processes: start, end, measure.
 
 Each child leads a process group of its own: Ctrl-C in a terminal reaches the program alone, which then ends its children in
-order. A group is signalled only while its leader is not yet reaped, so the id cannot be anybody else's.
+order. A group is signaled only while its leader is not yet reaped, so the id cannot be anybody else's.
 """
 import os
 import re

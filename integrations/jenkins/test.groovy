@@ -61,5 +61,5 @@ assert run([talosconfig: 't', kubeconfig: 'k', waitTimeout: '9m', timeoutMinutes
 // An aborted build: the reports are published, and the abortion goes on.
 assert run([:], [], true)[-3..-1] == published + ['failed: aborted']
 
-// A misspelt option is no option of weaker meaning.
+// A misspelled option is no option of weaker meaning.
 assert run([waitTimout: '9m'], [0]) == ['failed: clusterHealth: unknown: waitTimout']

@@ -42,7 +42,7 @@ pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
         (GapKind::UnknownCa, _) => Reason::UnknownCa,
         (GapKind::NameNotInCertificate, _) => Reason::NameNotInCertificate,
         (GapKind::PeerCertificateExpired, _) => Reason::ServerCertificateExpired,
-        (GapKind::Unauthenticated, Kubernetes) => Reason::Unauthorised,
+        (GapKind::Unauthenticated, Kubernetes) => Reason::Unauthorized,
         (GapKind::Unauthenticated | GapKind::Forbidden, Etcd) => Reason::EtcdAccessDenied,
         (GapKind::ClientCertificateRefused | GapKind::Unauthenticated, _) => Reason::ClientCertificateRefused,
         (GapKind::Forbidden, Kubernetes) => Reason::Forbidden,
@@ -78,7 +78,7 @@ pub(super) fn talos(gap: &Gap, expected: impl Into<String>) -> Problem {
 pub(super) fn kubernetes(cluster: &Assessment<'_>, gap: &Gap, expected: &str) -> Problem {
     match gap.kind {
         GapKind::Forbidden => forbidden(cluster, expected, &gap.text, &gap.text),
-        GapKind::Unauthenticated => unauthorised(cluster, expected, &gap.text),
+        GapKind::Unauthenticated => unauthorized(cluster, expected, &gap.text),
         _ => problem(Protocol::Kubernetes, gap, expected),
     }
 }
@@ -121,8 +121,8 @@ fn has_lasted(cluster: &Assessment<'_>, words: &str) -> bool {
 }
 
 /// 401. An API server that starts may say it once.
-pub(super) fn unauthorised(cluster: &Assessment<'_>, expected: &str, observed: &str) -> Problem {
-    let problem = Problem::error(Reason::Unauthorised, expected, observed);
+pub(super) fn unauthorized(cluster: &Assessment<'_>, expected: &str, observed: &str) -> Problem {
+    let problem = Problem::error(Reason::Unauthorized, expected, observed);
     if cluster.memory.unauthenticated_rounds >= 1 { problem.permanent() } else { problem }
 }
 
@@ -363,7 +363,7 @@ pub(super) fn readyz(cluster: &Assessment<'_>, readyz: &Readyz) -> Problem {
     let said = if readyz.failed.is_empty() { readyz.text.clone() } else { failing(readyz) };
     let observed = if said.is_empty() { readyz.status.to_string() } else { format!("{}: {said}", readyz.status) };
     match readyz.status {
-        401 => unauthorised(cluster, READY, &observed),
+        401 => unauthorized(cluster, READY, &observed),
         403 => forbidden(cluster, READY, &observed, &readyz.text),
         429 => Problem::error(Reason::Throttled, READY, observed),
         // A 200 with failing lines contradicts itself.

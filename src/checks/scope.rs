@@ -67,7 +67,7 @@ pub(super) fn control_planes<'a>(cluster: &'a Assessment<'_>) -> Result<Vec<&'a 
     Err(talos_way(cluster).err().unwrap_or_else(|| Outcome::Problem(none())))
 }
 
-/// No Node is a control plane; whether it is here all the same, whatever the Nodes are labelled as, the static pods show.
+/// No Node is a control plane; whether it is here all the same, whatever the Nodes are labeled as, the static pods show.
 fn elsewhere(cluster: &Assessment<'_>) -> Outcome {
     let is_server = |pod: &Pod| pod.mirror && pod.name.starts_with("kube-apiserver-");
     let asked = |kubernetes: &Kubernetes| !kubernetes.pods.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);

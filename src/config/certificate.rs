@@ -114,7 +114,7 @@ pub(crate) fn facts(
         not_after: timestamp(parsed.validity().not_after.timestamp()),
         client_auth,
         matches_key,
-        organisations: parsed
+        organizations: parsed
             .subject()
             .iter_organization()
             .filter_map(|attribute| attribute.as_str().ok().map(str::to_owned))
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn reads_what_a_talos_certificate_says() {
         let facts = read(&Pair::talos("os:reader"), Peer::Talos);
-        assert_eq!(facts.organisations, ["os:reader"]);
+        assert_eq!(facts.organizations, ["os:reader"]);
         assert!(facts.client_auth && facts.matches_key);
         assert_eq!(facts.not_before.to_string(), "2020-01-01T00:00:00Z");
         assert_eq!(facts.not_after.to_string(), "2040-01-01T00:00:00Z");

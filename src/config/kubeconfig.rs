@@ -33,7 +33,7 @@ pub(crate) struct Options {
 #[derive(Clone)]
 pub(crate) struct KubeAccess {
     pub(crate) credentials: KubernetesCredentials,
-    /// Retries nothing. Timeouts are the caller's, and so is dialling: of proxies, it says nothing.
+    /// Retries nothing. Timeouts are the caller's, and so is dialing: of proxies, it says nothing.
     pub(crate) config: kube::Config,
     /// Where to connect.
     pub(crate) endpoint: Endpoint,

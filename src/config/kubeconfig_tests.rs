@@ -58,7 +58,7 @@ fn reads_what_talos_writes() {
     assert_eq!(access.credentials.source, format!("--kubeconfig {}", setup.path().display()));
     let certificate = access.credentials.certificate.clone().unwrap();
     assert!(certificate.matches_key && certificate.client_auth);
-    assert_eq!(certificate.organisations, ["system:masters"]);
+    assert_eq!(certificate.organizations, ["system:masters"]);
     assert!(!access.config.default_retry && !access.config.accept_invalid_certs);
     assert_eq!(access.routes.to(&access.endpoint), Ok(Proxy::Direct));
     assert_eq!(access.config.root_cert.as_ref().unwrap().len(), 1);
@@ -195,7 +195,7 @@ fn every_flaw_is_named_with_its_key_and_line() {
 }
 
 #[test]
-fn an_unknown_context_is_named_with_its_neighbours() {
+fn an_unknown_context_is_named_with_its_neighbors() {
     let (mut setup, pair) = (Setup::new(), pair());
     setup.options.context = Some("mian".to_owned());
     let error = setup.load(&kubeconfig(&pair)).unwrap_err();

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn talos_labels_are_relabelled() {
+    fn talos_labels_are_relabeled() {
         let pair = Pair::talos("a");
         assert!(pair.key.contains("BEGIN ED25519 PRIVATE KEY"));
         let key = private_key(pair.key.as_bytes()).unwrap();

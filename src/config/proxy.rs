@@ -20,7 +20,7 @@ pub(crate) enum Proxy {
         port: u16,
         authorization: Option<String>,
     },
-    /// CONNECT over TLS. Understood, so that it can be refused by its name when it is dialled: it is not supported.
+    /// CONNECT over TLS. Understood, so that it can be refused by its name when it is dialed: it is not supported.
     Https {
         host: String,
         port: u16,

@@ -33,7 +33,7 @@ static MATERIAL: LazyLock<Material> = LazyLock::new(|| {
     let secrets = [pair.certificate64(), pair.key64(), pair.certificate, pair.key, TOKEN.to_owned()];
     let mut fragments = HashSet::new();
     for secret in &secrets {
-        // The armour is no secret.
+        // The armor is no secret.
         for line in secret.lines().filter(|line| !line.starts_with("-----")) {
             fragments.extend(line.as_bytes().windows(LONGEST_FRAGMENT).map(<[u8]>::to_vec));
         }

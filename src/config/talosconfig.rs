@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_context_is_named_with_its_neighbours() {
+    fn an_unknown_context_is_named_with_its_neighbors() {
         let pair = Pair::talos("os:reader");
         let overrides = Overrides { context: Some("prdo".to_owned()), ..Overrides::default() };
         let error = read(&complete(&pair), &overrides).unwrap_err();

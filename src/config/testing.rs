@@ -10,7 +10,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// As Talos makes them: Ed25519, its own label, the role as organisation.
+    /// As Talos makes them: Ed25519, its own label, the role as organization.
     pub(super) fn talos(role: &str) -> Self {
         let mut pair = Self::new(&rcgen::PKCS_ED25519, &[role], Some(ExtendedKeyUsagePurpose::ClientAuth));
         pair.key = pair.key.replace(" PRIVATE KEY-", " ED25519 PRIVATE KEY-");
@@ -19,14 +19,14 @@ impl Pair {
 
     pub(super) fn new(
         algorithm: &'static SignatureAlgorithm,
-        organisations: &[&str],
+        organizations: &[&str],
         usage: Option<ExtendedKeyUsagePurpose>,
     ) -> Self {
         let key = KeyPair::generate_for(algorithm).unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name = DistinguishedName::new();
-        for organisation in organisations {
-            params.distinguished_name.push(DnType::OrganizationName, *organisation);
+        for organization in organizations {
+            params.distinguished_name.push(DnType::OrganizationName, *organization);
         }
         params.extended_key_usages = usage.into_iter().collect();
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);

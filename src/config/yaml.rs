@@ -1,7 +1,7 @@
 //! YAML into plain values: bounded, without duplicate keys, and with errors that never repeat the text.
 //!
 //! serde's own messages quote what they did not expect (`invalid type: string "LS0t…"`), and in these files that is
-//! key material. So nothing is deserialised into a type here: a tree is, and its readers write their own messages.
+//! key material. So nothing is deserialized into a type here: a tree is, and its readers write their own messages.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! The way in: credentials, endpoints, roles, and machines that nobody has configured.
 
 use super::symptoms::{Sign, names};
-use super::{Cause, Recognised, Symptoms};
+use super::{Cause, Recognized, Symptoms};
 use crate::model::Role;
 use crate::model::reason::sources::{
     ETCD_ACCESS, KUBERNETES_KUBECONFIG, KUBERNETES_RBAC, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC,
@@ -29,10 +29,10 @@ This is a matter of the file, not of the cluster, and waiting does not change it
         Do("A kubeconfig is fetched anew by an administrator:"),
         Change("talosctl -n CP kubeconfig --force"),
     ],
-    recognise: credentials_expired,
+    recognize: credentials_expired,
 };
 
-fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let expired = symptoms.of(&[Reason::CertificateExpired]).filter(|sign| sign.target.kind == Kind::Credentials);
     expired
         .map(|sign| {
@@ -43,7 +43,7 @@ fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
                 sign.target.name, sign.problem.observed
             );
             let look = if talos { "{talosctl} config info" } else { "{kubectl} config view --minify" };
-            Recognised::new(CREDENTIALS_EXPIRED.id, headline).rests_on(&sign).then(Hint::run(look, []))
+            Recognized::new(CREDENTIALS_EXPIRED.id, headline).rests_on(&sign).then(Hint::run(look, []))
         })
         .collect()
 }
@@ -63,10 +63,10 @@ Machines without a configuration show a certificate of their own as well; those 
         Do("If the secrets were regenerated, have an administrator of the present cluster make a new talosconfig:"),
         Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
     ],
-    recognise: other_talosconfig,
+    recognize: other_talosconfig,
 };
 
-fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let Some(talos) = &symptoms.snapshot.talos else { return Vec::new() };
     let foreign =
         talos.endpoints.iter().filter(|it| it.version.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa));
@@ -80,7 +80,7 @@ fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
         "context `{context}` belongs to another cluster: all {endpoints} endpoints show certificates of an authority that it \
          does not know"
     );
-    let diagnosis = Recognised::new(OTHER_TALOSCONFIG.id, headline).then(Hint::run("{talosctl} config contexts", []));
+    let diagnosis = Recognized::new(OTHER_TALOSCONFIG.id, headline).then(Hint::run("{talosctl} config contexts", []));
     vec![diagnosis.rests_on_all(&signs)]
 }
 
@@ -99,13 +99,13 @@ clusters.",
         Do("An administrator can fetch the kubeconfig of the Talos cluster:"),
         Change("talosctl -n CP kubeconfig"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of(&[Reason::WrongCluster]);
         signs
             .map(|sign| {
                 let headline =
                     format!("kubeconfig and talosconfig belong to different clusters ({})", sign.problem.observed);
-                Recognised::new(OTHER_KUBECONFIG.id, headline)
+                Recognized::new(OTHER_KUBECONFIG.id, headline)
                     .rests_on(&sign)
                     .then(Hint::run("{kubectl} get nodes -o wide", []))
                     .then(Hint::run("{talosctl} config info", []))
@@ -126,10 +126,10 @@ The worker itself is well: the list of endpoints is what has to change.",
         Do("Set the endpoints to the addresses of control planes, or to a balancer before them:"),
         Change("talosctl config endpoint CP1 CP2 CP3"),
     ],
-    recognise: worker_endpoint,
+    recognize: worker_endpoint,
 };
 
-fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::TalosEndpoints, &[Reason::EndpointIsWorker]).collect();
     let Some(talos) = symptoms.snapshot.talos.as_ref().filter(|_| !signs.is_empty()) else { return Vec::new() };
     let headline = format!(
@@ -138,7 +138,7 @@ fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
         talos.endpoints.len(),
         names(signs.iter().map(|sign| sign.target))
     );
-    let mut diagnosis = Recognised::new(WORKER_ENDPOINT.id, headline)
+    let mut diagnosis = Recognized::new(WORKER_ENDPOINT.id, headline)
         .rests_on_all(&signs)
         .then(Hint::run("{talosctl} config info", []));
     // All that were seen to be control planes: a single endpoint would be the next trouble. The file and the context are those in
@@ -171,22 +171,22 @@ What was refused is undetermined, not unhealthy.",
         Do("For Talos before 1.9.6, and for 1.10.0, with os:operator:"),
         Change("talosctl -n CP config new --roles os:operator --crt-ttl 8760h new-talosconfig"),
     ],
-    recognise: role_insufficient,
+    recognize: role_insufficient,
 };
 
-fn role_insufficient(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn role_insufficient(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of(&[Reason::RoleTooLow, Reason::RoleTooLowForThisVersion]).collect();
     if signs.is_empty() {
         return Vec::new();
     }
     let credentials = symptoms.snapshot.talos.as_ref().and_then(|talos| talos.credentials.as_ref().ok());
     let roles =
-        credentials.and_then(|it| it.certificate.as_ref()).map_or(String::new(), |it| it.organisations.join(", "));
+        credentials.and_then(|it| it.certificate.as_ref()).map_or(String::new(), |it| it.organizations.join(", "));
     let role = if roles.is_empty() { "the talosconfig's role".to_owned() } else { format!("role {roles}") };
     let headline = format!("{role} is too low for {}: refused {} times", checks_of(&signs), signs.len());
     let needed = signs.iter().any(|sign| sign.problem.reason == Reason::RoleTooLowForThisVersion);
     let needed = if needed { "os:operator" } else { "os:reader" };
-    let diagnosis = Recognised::new(ROLE_INSUFFICIENT.id, headline)
+    let diagnosis = Recognized::new(ROLE_INSUFFICIENT.id, headline)
         .rests_on_all(&signs)
         .then(Hint::run("{talosctl} config info", []));
     vec![match symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok()) {
@@ -210,7 +210,7 @@ unhealthy. An API server that has just started may also refuse everybody for a m
         Do("Have an administrator apply the ClusterRole and bind it to this user:"),
         Change("cluster-health rbac | kubectl apply -f -"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs: Vec<_> = symptoms.of(&[Reason::Forbidden]).collect();
         if signs.is_empty() {
             return Vec::new();
@@ -218,7 +218,7 @@ unhealthy. An API server that has just started may also refuse everybody for a m
         let headline = format!("Kubernetes' rules refuse this user what {} asks for", checks_of(&signs));
         let look = Hint::run("{kubectl} auth can-i --list", []);
         vec![
-            Recognised::new(KUBERNETES_RIGHTS.id, headline)
+            Recognized::new(KUBERNETES_RIGHTS.id, headline)
                 .rests_on_all(&signs)
                 .then(look)
                 .then(Hint::remedy("cluster-health rbac | {kubectl} apply -f -", [])),
@@ -242,12 +242,12 @@ What was refused is undetermined, not unhealthy. Rights to read keys do not suff
         Look("etcdctl user get USER"),
         Do("Give `--etcd-cert` and `--etcd-key` of a user that may ask this, such as one with the role `root`."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs: Vec<_> = symptoms.of(&[Reason::EtcdAccessDenied]).collect();
         let Some(first) = signs.first() else { return Vec::new() };
         let observed = &first.problem.observed;
         let headline = format!("etcd's own access control refuses what {} asks for: {observed}", checks_of(&signs));
-        vec![Recognised::new(ETCD_RIGHTS.id, headline).rests_on_all(&signs).then(Hint::run("{etcdctl} user list", []))]
+        vec![Recognized::new(ETCD_RIGHTS.id, headline).rests_on_all(&signs).then(Hint::run("{etcdctl} user list", []))]
     },
 };
 
@@ -273,14 +273,14 @@ joins again.",
         Do("Apply the configuration of its role, made from the secrets of this cluster:"),
         Change("talosctl apply-config --insecure -n NODE -f machine-config.yaml"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let groups = symptoms.by_subject(symptoms.of(&[Reason::MaintenanceMode]));
         groups
             .iter()
             .map(|signs| {
                 let target = signs.iter().find(|it| it.target.kind == Kind::Node).unwrap_or(&signs[0]).target;
                 let headline = format!("{target} is in maintenance mode: it has no machine configuration");
-                let diagnosis = Recognised::new(UNCONFIGURED.id, headline).rests_on_all(signs);
+                let diagnosis = Recognized::new(UNCONFIGURED.id, headline).rests_on_all(signs);
                 let diagnosis = diagnosis.explains(super::nodes::consequences(symptoms, target));
                 // An old member of its own would be taken for the machine that joins: that has to go first.
                 let voter = symptoms.machine(target).filter(|node| super::nodes::is_voter(symptoms, node));

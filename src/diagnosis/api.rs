@@ -1,7 +1,7 @@
 //! The API servers, what stands before them, and the components beside them.
 
 use super::symptoms::Sign;
-use super::{Cause, Recognised};
+use super::{Cause, Recognized};
 use crate::assess::workloads::trouble;
 use crate::model::reason::sources::{
     KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
@@ -27,13 +27,13 @@ endpoint is back.",
             "Look at the balancer's backends and health checks, at who holds the virtual IP, and at what the name resolves to.",
         ),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::K8sApiEndpoint, &[Reason::EndpointDownServersReady]);
         let control_plane = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
         signs
             .map(|sign| {
                 let headline = format!("the endpoint {} is down: {}", sign.target, sign.problem.observed);
-                let diagnosis = Recognised::new(BALANCER.id, headline).rests_on(&sign);
+                let diagnosis = Recognized::new(BALANCER.id, headline).rests_on(&sign);
                 match control_plane {
                     Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} get addresses", [node.address.as_str()])),
                     None => diagnosis,
@@ -57,7 +57,7 @@ that fail: `etcd` means that it cannot reach its etcd.",
         Look("talosctl -n NODE logs -k kube-system/kube-apiserver-NODENAME:kube-apiserver"),
         Do("Mend what the log names: a wrong `extraArgs`, etcd, or too little memory."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         use Reason::{ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, ServerNotDirectlyReachable};
         let signs = symptoms.of_check(
             CheckId::K8sApiServers,
@@ -73,7 +73,7 @@ that fail: `etcd` means that it cannot reach its etcd.",
                 };
                 let headline =
                     format!("the API server of {} {how}: {}", sign.target, excerpt::of(&sign.problem.observed));
-                Recognised::new(SERVER.id, headline).rests_on(&sign)
+                Recognized::new(SERVER.id, headline).rests_on(&sign)
             })
             .collect()
     },
@@ -93,7 +93,7 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
         Look("kubectl -n kube-system logs POD --previous"),
         Do("Mend the arguments or the configuration that the log names."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of(&[Reason::CrashLooping]).filter(Sign::is_root);
         signs
             .map(|sign| {
@@ -104,7 +104,7 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
                     _ => sign.target.to_string(),
                 };
                 let headline = format!("{what} crashes again and again: {}", excerpt::of(&sign.problem.observed));
-                let diagnosis = Recognised::new(CRASHES.id, headline).rests_on(&sign);
+                let diagnosis = Recognized::new(CRASHES.id, headline).rests_on(&sign);
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
                         diagnosis.then(Hint::run("{talosctl} -n {} containers -k", [node.address.as_str()]))
@@ -129,12 +129,12 @@ If another DNS is to take its place, disable CoreDNS in the machine configuratio
         Look("kubectl -n kube-system get deployments -l k8s-app=kube-dns"),
         Change("kubectl -n kube-system scale deployment coredns --replicas=2"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of(&[Reason::DnsScaledToZero]);
         signs
             .map(|sign| {
                 let headline = format!("cluster DNS is switched off: {}", sign.problem.observed);
-                Recognised::new(DNS_OFF.id, headline)
+                Recognized::new(DNS_OFF.id, headline)
                     .rests_on(&sign)
                     .then(Hint::run("{kubectl} -n kube-system get deployments -l k8s-app=kube-dns", []))
             })
@@ -156,7 +156,7 @@ or an API server that it does not reach. Exit code 137 is a kill, by a failed pr
         Do("Mend what the log names, then start the pods anew:"),
         Change("kubectl -n kube-system rollout restart deployment coredns"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::K8sDns, &[Reason::DnsNoEndpoints]);
         let pods = crashing_dns(symptoms.snapshot);
         let Some((first, words)) = pods.first() else { return Vec::new() };
@@ -169,7 +169,7 @@ or an API server that it does not reach. Exit code 137 is a kill, by a failed pr
             .map(|sign| {
                 let headline =
                     format!("cluster DNS crashes again and again: {}: {}{more}", first.name, excerpt::of(words));
-                Recognised::new(DNS_CRASHES.id, headline)
+                Recognized::new(DNS_CRASHES.id, headline)
                     .then(Hint::run("{kubectl} -n kube-system logs {} --previous", [first.name.as_str()]))
                     .rests_on(&sign)
             })

@@ -1,7 +1,7 @@
 //! Clusters that never came to be, came to be twice, and machines that do not finish booting.
 
 use super::symptoms::Sign;
-use super::{Cause, Recognised, Symptoms, service};
+use super::{Cause, Recognized, Symptoms, service};
 use crate::checks::holds_up_boot;
 use crate::model::reason::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_EXTENSIONS};
 use crate::model::{CheckId, Hint, Reason, Step};
@@ -26,10 +26,10 @@ be on its way: wait a minute or two before anything else.",
         Do("If it held data before, on whatever control plane, never do that: restore a snapshot instead:"),
         Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
     ],
-    recognise: not_bootstrapped,
+    recognize: not_bootstrapped,
 };
 
-fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdService, &[Reason::NeverBootstrapped]).collect();
     let Some(first) = signs.first() else { return Vec::new() };
     let headline = format!(
@@ -43,7 +43,7 @@ fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
             matches!(sign.problem.reason, ConditionUnmet | KubeletUnhealthy | ServiceBlocksBoot | StageNotRunning);
         waits || is_of_kubernetes(sign)
     });
-    let diagnosis = Recognised::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
+    let diagnosis = Recognized::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
     // Where the judge proposes it for none, nobody knows that there is no other control plane with data.
     let remedy = signs.iter().flat_map(|sign| &sign.problem.hints).find(|hint| matches!(hint, Hint::Remedy { .. }));
     let diagnosis = match first.target.address.as_deref() {
@@ -77,7 +77,7 @@ it anew with empty data.",
         ),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of(&[Reason::SplitCluster]);
         signs
             .map(|sign| {
@@ -89,7 +89,7 @@ it anew with empty data.",
                     Reason::NotAMember,
                     Reason::TwoMembers,
                 ]);
-                let diagnosis = Recognised::new(TWICE.id, headline).rests_on(&sign).explains(follows);
+                let diagnosis = Recognized::new(TWICE.id, headline).rests_on(&sign).explains(follows);
                 let control_planes = symptoms.snapshot.control_planes().filter(|node| node.talos.etcd_members.is_ok());
                 // Which of the two is to go is nothing that anybody but the owner can say.
                 control_planes
@@ -116,7 +116,7 @@ crashes. The service's last event says what it waits for.",
         Look("talosctl -n NODE logs SERVICE"),
         Do("Give the service what it waits for, or remove the extension from the image and upgrade the machine to it."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         // A service that has failed explains a boot that waits for it; that the boot does is what matters here.
         let own = |sign: &Sign<'_>| matches!(sign.problem.explained_by, None | Some(CheckId::TalosNodesServices));
         let signs = symptoms.of_check(CheckId::TalosNodesBooted, &[Reason::ServiceBlocksBoot]).filter(own);
@@ -128,7 +128,7 @@ crashes. The service's last event says what it waits for.",
                 });
                 let later = later
                     .filter(|it| it.check != CheckId::TalosNodesReachable && it.check != CheckId::K8sNodesSchedulable);
-                Recognised::new(HELD_UP.id, headline).rests_on(&sign).explains(later)
+                Recognized::new(HELD_UP.id, headline).rests_on(&sign).explains(later)
             })
             .collect()
     },

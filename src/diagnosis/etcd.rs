@@ -1,7 +1,7 @@
 //! The database, and what Kubernetes looks like without it.
 
 use super::symptoms::{Sign, names};
-use super::{Cause, Recognised, Symptoms, service};
+use super::{Cause, Recognized, Symptoms, service};
 use crate::assess::etcd::{MemberTrouble, are_foreign, member_trouble};
 use crate::model::reason::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
 use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
@@ -28,7 +28,7 @@ one restore a snapshot.",
         ),
         Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::EtcdQuorum, &[Reason::QuorumLost]);
         signs
             .map(|sign| {
@@ -54,7 +54,7 @@ one restore a snapshot.",
                 let observed = &sign.problem.observed;
                 let headline =
                     format!("etcd has lost its quorum: {observed}{who}{nothing}; answers came from {answer}");
-                let diagnosis = Recognised::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
+                let diagnosis = Recognized::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
                 let diagnosis = voices.into_iter().fold(diagnosis, |it, (node, status)| {
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
                     it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))
@@ -130,19 +130,19 @@ the data itself is that large, find out what writes so much, or raise `quota-bac
         ),
         Change("talosctl -n CP etcd alarm disarm"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         alarm(symptoms, &OUT_OF_SPACE, &[Reason::AlarmNospace], "out of space and refuses every write")
     },
 };
 
 /// One diagnosis for all members that have raised the alarm, which ends every write: no lease is renewed any more.
-fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognised> {
+fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, reasons).collect();
     let Some(first) = signs.first() else { return Vec::new() };
     let seen: Vec<String> = signs.iter().map(|sign| format!("{}: {}", sign.target, sign.problem.observed)).collect();
     let headline = format!("etcd is {what} ({})", seen.join("; "));
     let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]);
-    let diagnosis = Recognised::new(cause.id, headline).rests_on_all(&signs).explains(leases);
+    let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
     vec![match first.target.address.as_deref() {
         Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} etcd status", [address])),
         None => diagnosis,
@@ -166,7 +166,7 @@ data and let it join anew. If you cannot tell which one is right, restore a back
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognise: |symptoms| alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "corrupt"),
+    recognize: |symptoms| alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "corrupt"),
 };
 
 /// How a member shows that it does not take part yet.
@@ -190,7 +190,7 @@ Mend the network in both directions. If that does not help, remove the member, w
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let stuck = symptoms.of(JOINING);
         // A young one is only warned of, and on its way. One that no machine is behind will never come.
         let is_stuck = |sign: &Sign<'_>| {
@@ -205,7 +205,7 @@ Mend the network in both directions. If that does not help, remove the member, w
                 let headline =
                     format!("etcd member {target} does not get beyond joining: {}", signs[0].problem.observed);
                 let etcd = symptoms.about(target).filter(|sign| sign.check == CheckId::EtcdService);
-                Recognised::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd)
+                Recognized::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd)
             })
             .collect()
     },
@@ -225,13 +225,13 @@ Make sure that its machine is gone for good, then remove the member by its id. R
         ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::EtcdMembersNodes, &[Reason::StaleMember]);
         signs.map(|sign| stale(symptoms, &sign)).collect()
     },
 };
 
-fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognised {
+fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
     // A member that has never started has no name but its id.
     let id = sign.target.id.as_deref().filter(|id| *id != sign.target.name);
     let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
@@ -248,7 +248,7 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognised {
     );
     let joining = symptoms.about(sign.target).filter(|it| JOINING.contains(&it.problem.reason));
     let margin = margin.filter(|_| !learner);
-    let diagnosis = Recognised::new(STALE.id, headline).rests_on(sign).explains(margin).explains(joining);
+    let diagnosis = Recognized::new(STALE.id, headline).rests_on(sign).explains(margin).explains(joining);
     match symptoms.snapshot.control_planes().find(|node| node.talos.etcd_members.is_ok()) {
         Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()])),
         None => diagnosis,
@@ -271,7 +271,7 @@ It does not come back by itself. Wipe its data and let it join anew; that needs 
         ),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::EtcdMembersNodes, &[Reason::NotAMember]);
         let removed = signs.filter(|sign| {
             let is_out = |it: &Sign<'_>| it.check == CheckId::EtcdService && it.problem.severity == Severity::Fail;
@@ -284,7 +284,7 @@ It does not come back by itself. Wipe its data and let it join anew; that needs 
                 let headline = format!("control plane {} is no member of etcd", sign.target);
                 let own = symptoms.about(sign.target).filter(|it| it.check == CheckId::EtcdService);
                 let margin = symptoms.of_check(CheckId::EtcdTolerance, &[Reason::TwoMembers, Reason::MarginUnmet]);
-                Recognised::new(REMOVED.id, headline).rests_on(&sign).explains(own).explains(margin)
+                Recognized::new(REMOVED.id, headline).rests_on(&sign).explains(own).explains(margin)
             })
             .collect()
     },
@@ -307,7 +307,7 @@ way to the others on port 2380. Mend this before any upgrade or reboot of anothe
         Look("talosctl -n CP etcd status"),
         Do("Leave the other control planes alone until it is back."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         if !symptoms.passed_on_the_whole(CheckId::EtcdQuorum) {
             return Vec::new();
         }
@@ -315,7 +315,7 @@ way to the others on port 2380. Mend this before any upgrade or reboot of anothe
     },
 };
 
-fn down(symptoms: &Symptoms<'_>, node: &Node) -> Option<Recognised> {
+fn down(symptoms: &Symptoms<'_>, node: &Node) -> Option<Recognized> {
     let target = node.target();
     let is_open = |sign: &Sign<'_>| sign.is_root() && symptoms.is_open(sign);
     let service = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy, Reason::EtcdStarting]);
@@ -351,7 +351,7 @@ fn down(symptoms: &Symptoms<'_>, node: &Node) -> Option<Recognised> {
         .about(&target)
         .filter(|sign| sign.check.is_of_etcd() && matches!(sign.problem.reason, Reason::TimedOut | Reason::NoAnswer));
     let address = node.address.as_str();
-    let diagnosis = Recognised::new(DOWN.id, headline).rests_on_all(&signs).explains(margin);
+    let diagnosis = Recognized::new(DOWN.id, headline).rests_on_all(&signs).explains(margin);
     Some(match trouble {
         Some(_) => diagnosis
             .explains(unanswered)

@@ -2,7 +2,7 @@
 //! is proposed asks etcd itself.
 
 use super::symptoms::Sign;
-use super::{Cause, Recognised, Symptoms};
+use super::{Cause, Recognized, Symptoms};
 use crate::assess::etcd::listed_at;
 use crate::model::reason::sources::{ETCD_FAILURES, ETCD_RECONFIGURATION};
 use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
@@ -30,7 +30,7 @@ certificates. But API servers that are to use it cannot, and nobody can ask it h
         Look("openssl x509 -noout -subject -issuer -enddate -in SERVER.crt"),
         Do("Leave the other members alone until it is back: no upgrade, no reboot."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         // Only of the member's own fault, with the others' word that there is such a member, the judge says that it fails.
         use Reason::{ConnectionRefused, NameNotInCertificate, ServerCertificateExpired, TimedOut, UnknownCa};
         let signs = symptoms.of_check(
@@ -44,7 +44,7 @@ certificates. But API servers that are to use it cannot, and nobody can ask it h
     },
 };
 
-fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recognised {
+fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recognized {
     let observed = &sign.problem.observed;
     let without = "the others go on without it";
     let how = match sign.problem.reason {
@@ -59,7 +59,7 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
         symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
     // Where Talos runs this etcd, it has its own word about it.
     let service: Vec<_> = symptoms.about(sign.target).filter(|it| it.check == CheckId::EtcdService).collect();
-    Recognised::new(MUTE.id, headline)
+    Recognized::new(MUTE.id, headline)
         .rests_on(sign)
         .rests_on_all(&service)
         .explains(margin.filter(|_| !member.is_learner))
@@ -86,7 +86,7 @@ member by its id. Add the next one as a learner: it has no vote until it has cau
         ),
         Change("etcdctl --endpoints=ENDPOINTS member remove MEMBER-ID"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let margin: Vec<_> = symptoms
             .of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::EvenMembers])
             .filter(|sign| symptoms.is_open(sign))
@@ -104,13 +104,13 @@ member by its id. Add the next one as a learner: it has no vote until it has cau
         let named: Vec<String> = unstarted.iter().map(|member| peer(member)).collect();
         let (was, counts) = if named.len() == 1 { ("was", "counts as a voter") } else { ("were", "count as voters") };
         let headline = format!("etcd member {} {was} added and never started, and {counts}", named.join(" and "));
-        let recognised = Recognised::new(UNSTARTED.id, headline).rests_on_all(&margin);
-        let recognised = unstarted.iter().fold(recognised, |it, member| {
+        let recognized = Recognized::new(UNSTARTED.id, headline).rests_on_all(&margin);
+        let recognized = unstarted.iter().fold(recognized, |it, member| {
             it.sees(Target::new(Kind::EtcdMember, hex(member.id)), "has neither a name nor an address for clients")
         });
-        let recognised = recognised.then(Hint::run("{etcdctl} member list", []));
+        let recognized = recognized.then(Hint::run("{etcdctl} member list", []));
         let urls = unstarted.iter().flat_map(|member| &member.peer_urls);
-        vec![urls.fold(recognised, |it, url| it.then(on_its_machine(symptoms, url)))]
+        vec![urls.fold(recognized, |it, url| it.then(on_its_machine(symptoms, url)))]
     },
 };
 

@@ -1,8 +1,8 @@
 //! From symptoms to causes: what a person on call would say after reading all problems of a round.
 //!
-//! A cause is recognised by positive evidence alone, that is by problems that judges have seen and by facts of the same round,
+//! A cause is recognized by positive evidence alone, that is by problems that judges have seen and by facts of the same round,
 //! never by something that is missing. It explains problems and changes none: the verdict is the judges'. What nobody
-//! recognises speaks for itself.
+//! recognizes speaks for itself.
 
 mod access;
 mod api;
@@ -39,7 +39,7 @@ pub(crate) struct Cause {
     /// What to do; steps that only read come first.
     pub(crate) remedy: &'static [Step],
     /// All instances of it that the evidence shows.
-    pub(crate) recognise: fn(&Symptoms<'_>) -> Vec<Recognised>,
+    pub(crate) recognize: fn(&Symptoms<'_>) -> Vec<Recognized>,
 }
 
 impl fmt::Debug for Cause {
@@ -48,7 +48,7 @@ impl fmt::Debug for Cause {
     }
 }
 
-/// A cause that was recognised in one round.
+/// A cause that was recognized in one round.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagnosis {
     /// Of the [`Cause`].
@@ -59,7 +59,7 @@ pub(crate) struct Diagnosis {
     pub(crate) seen: Vec<Seen>,
     /// What to do next: commands that only read, then those that change something.
     pub(crate) next: Vec<Hint>,
-    /// The problems that follow from it, in the order of the catalogue.
+    /// The problems that follow from it, in the order of the catalog.
     pub(crate) explains: Vec<Explained>,
 }
 
@@ -91,7 +91,7 @@ impl Diagnosis {
 
 /// A cause in the making.
 #[derive(Clone, Debug)]
-pub(crate) struct Recognised {
+pub(crate) struct Recognized {
     id: &'static str,
     headline: String,
     seen: Vec<Seen>,
@@ -100,15 +100,15 @@ pub(crate) struct Recognised {
     shows: BTreeSet<usize>,
 }
 
-impl Recognised {
+impl Recognized {
     fn new(id: &'static str, headline: impl Into<String>) -> Self {
         Self { id, headline: headline.into(), seen: Vec::new(), next: Vec::new(), shows: BTreeSet::new() }
     }
 
     /// The problem shows the cause: it is evidence, it is explained, and its commands are next.
     fn rests_on(self, sign: &Sign<'_>) -> Self {
-        let recognised = self.sees(sign.target.clone(), sign.problem.observed.as_str()).explains([*sign]);
-        sign.problem.hints.iter().fold(recognised, |recognised, hint| recognised.then(hint.clone()))
+        let recognized = self.sees(sign.target.clone(), sign.problem.observed.as_str()).explains([*sign]);
+        sign.problem.hints.iter().fold(recognized, |recognized, hint| recognized.then(hint.clone()))
     }
 
     fn rests_on_all<'a>(self, signs: impl IntoIterator<Item = &'a Sign<'a>>) -> Self {
@@ -205,15 +205,15 @@ pub(crate) fn find(id: &str) -> Option<&'static Cause> {
 
 /// What lies behind the problems of a round, from root to symptom; but what stops the whole cluster comes first.
 pub(crate) fn diagnose(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Diagnosis> {
-    recognised_in(&mut Symptoms::new(snapshot, verdicts))
+    recognized_in(&mut Symptoms::new(snapshot, verdicts))
 }
 
-fn recognised_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
+fn recognized_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
     let mut made = Vec::new();
     for cause in ALL {
-        for recognised in (cause.recognise)(symptoms) {
-            if let Some(explains) = symptoms.explain(&recognised.shows) {
-                made.push(recognised.diagnosis(explains));
+        for recognized in (cause.recognize)(symptoms) {
+            if let Some(explains) = symptoms.explain(&recognized.shows) {
+                made.push(recognized.diagnosis(explains));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Machines and their kubelets.
 
 use super::symptoms::{Sign, first_names};
-use super::{Cause, Recognised, Symptoms, service};
+use super::{Cause, Recognized, Symptoms, service};
 use crate::assess::is_going_down;
 use crate::model::Role;
 use crate::model::reason::sources::{
@@ -27,7 +27,7 @@ pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> V
                 | StaleDiscoveryMember
                 | StaleMember
                 | StaleNodeObject
-                | Reason::Uninitialised
+                | Reason::Uninitialized
         )
     };
     let own = symptoms.about(target).filter(|sign| !decided(sign.problem.reason));
@@ -69,14 +69,14 @@ fn lost<'a>(
     symptoms: &Symptoms<'a>,
     reasons: &'static [Reason],
     headline: fn(&Symptoms<'a>, &Sign<'a>) -> Option<String>,
-) -> Vec<Recognised> {
+) -> Vec<Recognized> {
     let signs = symptoms.of_check(CheckId::TalosNodesReachable, reasons);
     let mut lost: Vec<_> = signs
         .filter(|sign| sign.is_root() && symptoms.is_open(sign))
         .filter_map(|sign| Some(Lost { sign, headline: headline(symptoms, &sign)? }))
         .collect();
     if lost.len() <= EACH {
-        let one = |it: &Lost<'a>| with_lost(symptoms, Recognised::new(cause, it.headline.as_str()), it);
+        let one = |it: &Lost<'a>| with_lost(symptoms, Recognized::new(cause, it.headline.as_str()), it);
         return lost.iter().map(one).collect();
     }
     let is_worker = |it: &Lost<'_>| symptoms.node(it.sign.target).is_none_or(|node| node.role != Role::ControlPlane);
@@ -90,17 +90,17 @@ fn lost<'a>(
     };
     let targets: Vec<_> = lost.iter().map(|it| it.sign.target).collect();
     let headline = format!("{} of {all} machines {what}{among}: {}", lost.len(), first_names(&targets, EACH));
-    vec![lost.iter().fold(Recognised::new(cause, headline), |it, one| with_lost(symptoms, it, one))]
+    vec![lost.iter().fold(Recognized::new(cause, headline), |it, one| with_lost(symptoms, it, one))]
 }
 
-fn with_lost(symptoms: &Symptoms<'_>, recognised: Recognised, lost: &Lost<'_>) -> Recognised {
-    let recognised = recognised.rests_on(&lost.sign);
+fn with_lost(symptoms: &Symptoms<'_>, recognized: Recognized, lost: &Lost<'_>) -> Recognized {
+    let recognized = recognized.rests_on(&lost.sign);
     let others = consequences(symptoms, lost.sign.target);
     let heard = others.iter().filter(|it| matches!(it.check, CheckId::K8sNodesReady | CheckId::K8sApiServers));
-    let recognised = heard.fold(recognised, |it, sign| {
+    let recognized = heard.fold(recognized, |it, sign| {
         it.sees(sign.target.clone(), format!("{}: {}", sign.check, sign.problem.observed))
     });
-    recognised.explains(others)
+    recognized.explains(others)
 }
 
 pub(super) const UNTRUSTED: Cause = Cause {
@@ -119,7 +119,7 @@ Nothing can be asked of it through Talos until that is settled, and whatever ans
             "If it is the right machine, check its clock and trustd on the control planes (port 50001), which renews its certificate.",
         ),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let what = "show certificates that the endpoint does not accept";
         lost(UNTRUSTED.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
             let refused = |node: &&Node| node.talos.contact.as_ref().is_err_and(Gap::is_refused_certificate);
@@ -151,7 +151,7 @@ back, remove it properly, etcd first.",
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("kubectl delete node NODENAME"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         lost(DOWN.id, "do not answer", symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
             if lives(symptoms, sign.target) {
                 return None;
@@ -204,7 +204,7 @@ Workloads are not affected. Everything that only Talos can tell of the machine i
         Look("kubectl describe node NODENAME"),
         Do("Open port 50000 between the control planes and to the workers; try another endpoint with `-e`."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let what = "live, and their Talos APIs do not answer";
         lost(CUT_OFF.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
             lives(symptoms, sign.target).then(|| {
@@ -232,7 +232,7 @@ It does not heal by itself as a rule. Look at the console before you reset it: w
         Do("Look at the console and at the hypervisor (is it paused, is its disk full?)."),
         Do("Then reset it by its power button, its hypervisor or its management controller."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let what = "accept connections and do not answer";
         lost(HANGS.id, what, symptoms, &[Reason::NodeFrozen], |symptoms, sign| {
             let role = role(symptoms, sign.target);
@@ -260,7 +260,7 @@ volume that cannot be unmounted.",
         Look("talosctl -n NODE dmesg"),
         Do("Wait until it is back. If it stays in this stage for more than ten minutes, look at its console."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::TalosNodesBooted, &[Reason::StageNotRunning]);
         signs
             .filter_map(|sign| {
@@ -270,7 +270,7 @@ volume that cannot be unmounted.",
                 let headline = format!("{role}{} is {}", sign.target, doing(stage));
                 let cordon = symptoms.about(sign.target).filter(|it| it.problem.reason == Reason::CordonedByTalos);
                 let margin = margin(symptoms).filter(|_| is_voter(symptoms, node));
-                Some(Recognised::new(GOING_DOWN.id, headline).rests_on(&sign).explains(cordon).explains(margin))
+                Some(Recognized::new(GOING_DOWN.id, headline).rests_on(&sign).explains(cordon).explains(margin))
             })
             .collect()
     },
@@ -297,7 +297,7 @@ their volumes.",
         Do("Delete the Node only if the machine is gone for good. Discovery needs nothing but time."),
         Change("kubectl delete node NODENAME"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let groups = symptoms.by_subject(symptoms.of(&[Reason::StaleNodeObject, Reason::StaleDiscoveryMember]));
         groups
             .iter()
@@ -312,7 +312,7 @@ their volumes.",
                     signs[0].problem.observed
                 );
                 let own = symptoms.about(target).filter(|sign| sign.check != CheckId::K8sNodesSchedulable);
-                Recognised::new(REMOVED.id, headline).rests_on_all(signs).explains(own)
+                Recognized::new(REMOVED.id, headline).rests_on_all(signs).explains(own)
             })
             .collect()
     },
@@ -330,7 +330,7 @@ With an autoscaler the number of workers is not constant: expect the least numbe
         Do("Ask again once it has finished, or give `--expect-workers` the number that the autoscaler keeps at least."),
         Do("`--max-unready-workers N` allows for workers that come and go."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let workers = || symptoms.snapshot.nodes.iter().filter(|node| node.role == Role::Worker && node.is_talos);
         let leaving: Vec<Target> = workers().filter(|node| node.leaving).map(Node::target).collect();
         let is_gone =
@@ -345,7 +345,7 @@ With an autoscaler the number of workers is not constant: expect the least numbe
         }
         let names = first_names(&leaving.iter().collect::<Vec<_>>(), NAMES);
         let headline = format!("{} of {expected} expected workers are being removed: {names}", leaving.len());
-        let diagnosis = Recognised::new(SCALED_DOWN.id, headline).then(Hint::run("{kubectl} get nodes -o wide", []));
+        let diagnosis = Recognized::new(SCALED_DOWN.id, headline).then(Hint::run("{kubectl} get nodes -o wide", []));
         let diagnosis = leaving.into_iter().fold(diagnosis, |it, node| it.sees(node, "is being removed"));
         vec![diagnosis.rests_on_all(&signs)]
     },
@@ -366,7 +366,7 @@ something that its service names.",
         Do("Mend what the log names in the machine configuration; Talos starts the kubelet anew."),
         Change("talosctl -n NODE service kubelet restart"),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         symptoms
             .of_check(CheckId::TalosNodesKubelet, &[Reason::KubeletUnhealthy])
             .filter(|sign| symptoms.is_open(sign))
@@ -380,7 +380,7 @@ something that its service names.",
                     use Reason::{NodeLeaseStale, NodeNotReady, NodeNotRegistered, StatusStale};
                     matches!(it.problem.reason, NodeLeaseStale | NodeNotReady | NodeNotRegistered | StatusStale)
                 });
-                let diagnosis = Recognised::new(KUBELET.id, headline).rests_on(&sign).explains(follows);
+                let diagnosis = Recognized::new(KUBELET.id, headline).rests_on(&sign).explains(follows);
                 // One that boots starts it by itself.
                 let status = symptoms.node(sign.target).and_then(|node| node.talos.machine_status.as_ref().ok());
                 let boots = matches!(status, Some(Some(status)) if status.stage == "booting");
@@ -398,7 +398,7 @@ something that its service names.",
 pub(super) const NO_NETWORK: Cause = Cause {
     id: "network-plugin-missing",
     title: "no network plugin works, so nodes stay NotReady",
-    explain: "The kubelets say that no network plugin (CNI) is initialised. With `cni: none` Talos installs none, and nodes stay \
+    explain: "The kubelets say that no network plugin (CNI) is initialized. With `cni: none` Talos installs none, and nodes stay \
 NotReady until somebody installs one; with flannel, its pods do not start. Pods that need a network, DNS among them, wait for it.\n\n\
 The machines themselves are well.",
     source: KUBERNETES_NETWORK,
@@ -407,7 +407,7 @@ The machines themselves are well.",
         Look("talosctl -n CP get manifests"),
         Do("Install the network plugin of your choice, or look at the logs of the one that is installed."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs: Vec<_> = symptoms.of(&[Reason::CniMissing]).collect();
         if signs.is_empty() {
             return Vec::new();
@@ -420,7 +420,7 @@ The machines themselves are well.",
         );
         let dns = symptoms.of_check(CheckId::K8sDns, &[Reason::DnsNoEndpoints]);
         vec![
-            Recognised::new(NO_NETWORK.id, headline)
+            Recognized::new(NO_NETWORK.id, headline)
                 .then(Hint::run("{kubectl} -n kube-system get pods -o wide", []))
                 .rests_on_all(&signs)
                 .explains(dns),
@@ -442,7 +442,7 @@ Approve the request if the kubelet is one that you know, and install an approver
         Change("kubectl certificate approve NAME"),
         Do("Install an approver of kubelet serving certificates, or switch `rotate-server-certificates` off."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let pending = symptoms.of_check(CheckId::K8sNodesCsrs, &[Reason::CsrPending]);
         pending
             .filter_map(|sign| {
@@ -454,7 +454,7 @@ Approve the request if the kubelet is one that you know, and install an approver
                     "{} waits for somebody to approve its serving certificate, so its static pods cannot be read: {}",
                     first.target, sign.problem.observed
                 );
-                let diagnosis = Recognised::new(UNAPPROVED.id, headline).rests_on(&sign);
+                let diagnosis = Recognized::new(UNAPPROVED.id, headline).rests_on(&sign);
                 let seen = diagnosis.sees(first.target.clone(), first.problem.observed.clone());
                 // Talos says the same of its kubelet, a minute later.
                 let repeated = symptoms.about(sign.target).filter(|it| {

@@ -13,7 +13,7 @@ use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{EtcdEndpoint, Node, Service, Snapshot};
 use crate::text::{host, some};
 
-/// What a cause is recognised from.
+/// What a cause is recognized from.
 pub(crate) struct Symptoms<'a> {
     pub(super) snapshot: &'a Snapshot,
     all: Vec<Sign<'a>>,

@@ -28,7 +28,7 @@ use crate::testing::fixture::{CONTROL_PLANES, ago, condition, gap, healthy};
 
 type Break = fn(&mut Snapshot);
 
-/// A trouble, the cause that is to be recognised, and facts each of which it cannot do without.
+/// A trouble, the cause that is to be recognized, and facts each of which it cannot do without.
 struct Case {
     cause: &'static str,
     trouble: Break,
@@ -54,7 +54,7 @@ fn broken(trouble: Break) -> Snapshot {
 }
 
 #[test]
-fn each_cause_is_recognised_in_its_own_trouble() {
+fn each_cause_is_recognized_in_its_own_trouble() {
     for case in CASES {
         let snapshot = broken(case.trouble);
         let made = ids(&snapshot);
@@ -76,7 +76,7 @@ fn problems(snapshot: &Snapshot) -> Vec<String> {
 
 /// Absence is no evidence: without a fact that it rests on, nobody guesses.
 #[test]
-fn no_cause_is_recognised_without_the_facts_it_rests_on() {
+fn no_cause_is_recognized_without_the_facts_it_rests_on() {
     for case in CASES {
         for (n, take) in case.needs.iter().enumerate() {
             let mut snapshot = broken(case.trouble);

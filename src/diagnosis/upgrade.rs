@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::symptoms::first_names;
-use super::{Cause, Recognised, Symptoms};
+use super::{Cause, Recognized, Symptoms};
 use crate::model::reason::sources::{TALOS_PKI, TALOS_TIME, TALOS_UPGRADE};
 use crate::model::{About, CheckId, Hint, Reason, Severity, Step};
 use crate::snapshot::{GapKind, Node, Service};
@@ -27,10 +27,10 @@ for a while.",
         Change("kubectl uncordon NODENAME"),
         Do("Then go on with the upgrade, one machine after the other."),
     ],
-    recognise: half_done,
+    recognize: half_done,
 };
 
-fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let mut versions: BTreeMap<&str, usize> = BTreeMap::new();
     for node in symptoms.snapshot.nodes.iter().filter(|node| !node.leaving) {
         let own = node.talos.contact.as_ref().ok().filter(|contact| contact.answered_by_other.is_none());
@@ -63,20 +63,20 @@ fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
         _ => format!("{} are", first_names(&targets, 3)),
     };
     let headline = format!("an upgrade stopped half way: {}, and {who} still cordoned by Talos", mixed.join(", "));
-    let recognised = Recognised::new(HALF_DONE.id, headline).rests_on_all(&left);
+    let recognized = Recognized::new(HALF_DONE.id, headline).rests_on_all(&left);
     let addresses = targets.iter().filter_map(|target| target.address.as_deref());
-    let recognised =
-        addresses.fold(recognised, |it, address| it.then(Hint::run("{talosctl} -n {} version", [address])));
+    let recognized =
+        addresses.fold(recognized, |it, address| it.then(Hint::run("{talosctl} -n {} version", [address])));
     let nodes = symptoms.snapshot.nodes.iter();
-    vec![nodes.fold(recognised, |it, node| match &node.talos.contact {
+    vec![nodes.fold(recognized, |it, node| match &node.talos.contact {
         Ok(contact) => it.sees(node.target(), format!("Talos {}", contact.version.tag)),
         Err(_) => it,
     })]
 }
 
 pub(super) const CLOCK: Cause = Cause {
-    id: "clock-not-synchronised",
-    title: "a machine cannot synchronise its clock",
+    id: "clock-not-synchronized",
+    title: "a machine cannot synchronize its clock",
     explain: "Talos starts neither etcd nor the kubelet before its clock is right, because certificates and leases depend on it. This \
 machine reaches none of its time servers, or they are too far off to be believed.\n\n\
 Time goes over UDP port 123; since Talos 1.14 the default servers are asked with authentication, over TCP port 4460 first. A firewall \
@@ -88,7 +88,7 @@ that lets only the old way through stops exactly the machines that were upgraded
         Look("talosctl -n NODE logs controller-runtime"),
         Do("Name time servers that the machine can reach in `machine.time.servers`, or open the way to those it has."),
     ],
-    recognise: |symptoms| {
+    recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::TalosTime, &[Reason::TimeNotSynced]);
         signs
             .filter(|sign| sign.is_root() && sign.problem.severity == Severity::Fail)
@@ -96,13 +96,13 @@ that lets only the old way through stops exactly the machines that were upgraded
                 let stage = symptoms.node(sign.target).map(|node| &node.talos.machine_status);
                 let booting = matches!(stage, Some(Ok(Some(status))) if status.stage == "booting");
                 let so = if booting { ", so it does not get any further" } else { "" };
-                let headline = format!("{} cannot synchronise its clock{so}", sign.target);
+                let headline = format!("{} cannot synchronize its clock{so}", sign.target);
                 let waiting: Vec<&str> = symptoms.node(sign.target).map(waiting_for_time).unwrap_or_default();
                 let others = symptoms.about(sign.target).filter(|it| match &it.problem.about {
                     Some(About::Service(id)) => waiting.contains(&id.as_str()),
                     _ => it.problem.reason == Reason::ServiceBlocksBoot && !waiting.is_empty(),
                 });
-                Recognised::new(CLOCK.id, headline).rests_on(&sign).explains(others)
+                Recognized::new(CLOCK.id, headline).rests_on(&sign).explains(others)
             })
             .collect()
     },
@@ -134,17 +134,17 @@ certificate of the control plane does not name, breaks that silently until the l
         Look("talosctl -n CP service trustd"),
         Do("Open port 50001 from the machine to the control planes, mend its clock, and reboot it."),
     ],
-    recognise: renewal_broken,
+    recognize: renewal_broken,
 };
 
-fn renewal_broken(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn renewal_broken(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let mut found = at_endpoints(symptoms);
     found.extend(behind_endpoints(symptoms));
     found
 }
 
 /// What an endpoint says of a machine whose certificate it does not accept any more, while it accepts others by the same clock.
-fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let accepted = symptoms.snapshot.nodes.iter().find_map(|node| {
         let contact = node.talos.contact.as_ref().ok()?;
         (contact.answered_by_other.is_none() && host(&contact.endpoint) != node.address).then_some(node)
@@ -157,7 +157,7 @@ fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
             let (target, observed) = (sign.target, &sign.problem.observed);
             let headline =
                 format!("{target} does not renew its Talos certificate, so no endpoint reaches it: {observed}");
-            let diagnosis = Recognised::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
+            let diagnosis = Recognized::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
             diagnosis.sees(accepted.target(), "its certificate is accepted")
         })
         .collect()
@@ -168,7 +168,7 @@ fn is_not_accepted(node: &Node) -> bool {
     node.talos.contact.as_ref().is_err_and(|gap| gap.text.contains("x509: certificate has expired or is not yet valid"))
 }
 
-fn at_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
+fn at_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let Some(talos) = &symptoms.snapshot.talos else { return Vec::new() };
     // One that is accepted shows that the clock here is right.
     let Some(valid) = talos.endpoints.iter().find(|endpoint| endpoint.version.is_ok()) else { return Vec::new() };
@@ -184,7 +184,7 @@ fn at_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognised> {
                 "{} does not renew its Talos certificate: {}, while that of {} is valid",
                 sign.target, sign.problem.observed, valid.address
             );
-            let diagnosis = Recognised::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
+            let diagnosis = Recognized::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
             diagnosis.then(Hint::run("{talosctl} -n {} logs controller-runtime", [host(&valid.address)]))
         })
         .collect()

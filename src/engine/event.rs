@@ -25,7 +25,7 @@ pub(crate) enum Event<'a> {
     Waiting { next_in: Duration },
 }
 
-/// The judgement of one complete round.
+/// The judgment of one complete round.
 #[derive(Debug)]
 pub(crate) struct Round {
     /// From 1.
@@ -34,7 +34,7 @@ pub(crate) struct Round {
     pub(crate) at: Duration,
     pub(crate) took: Duration,
     pub(crate) snapshot: Snapshot,
-    /// In the order of the catalogue, only those that ran; weighed as the user has asked for.
+    /// In the order of the catalog, only those that ran; weighed as the user has asked for.
     pub(crate) verdicts: Vec<(&'static Check, Verdict)>,
     /// What lies behind the problems. How much they weigh changes none of it.
     pub(crate) diagnoses: Vec<Diagnosis>,

@@ -1,4 +1,4 @@
-//! Logs that may tell why something is wrong: for people, after the judgement. No verdict ever depends on them.
+//! Logs that may tell why something is wrong: for people, after the judgment. No verdict ever depends on them.
 
 use crate::assess::etcd::member_trouble;
 use crate::checks::must_run;

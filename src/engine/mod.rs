@@ -42,7 +42,7 @@ pub(crate) struct Pace {
     pub(crate) fail_on: Named,
     /// Whose failures only warn.
     pub(crate) warn_only: Named,
-    /// Those that run, in the order of the catalogue.
+    /// Those that run, in the order of the catalog.
     pub(crate) checks: Vec<&'static Check>,
 }
 

@@ -489,7 +489,7 @@ async fn what_a_problem_weighs_changes_no_diagnosis() {
     let mut adrift = crate::testing::fixture::healthy();
     adrift.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
     let weighed = diagnosed(&adrift, false, &["talos.time"]);
-    assert_eq!(weighed, (vec!["clock-not-synchronised"], Vec::new()));
+    assert_eq!(weighed, (vec!["clock-not-synchronized"], Vec::new()));
 
     let mut allowed = crate::testing::fixture::healthy();
     allowed.power_off("w-1");

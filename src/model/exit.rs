@@ -54,7 +54,7 @@ impl Exit {
             Self::ReportNotWritten => {
                 (74, "a requested report could not be written: before the run, or after a healthy one")
             }
-            Self::Refused => (77, "authentication or authorisation was refused, and nothing was seen to fail"),
+            Self::Refused => (77, "authentication or authorization was refused, and nothing was seen to fail"),
             Self::Configuration => (78, "talosconfig, kubeconfig or a certificate in them cannot be used"),
             Self::Deadline => {
                 (124, "no complete round ended before the deadline, or it was not healthy for long enough")

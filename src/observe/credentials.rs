@@ -1,4 +1,4 @@
-//! From options and files to whom we ask as whom: read once, before anybody is dialled.
+//! From options and files to whom we ask as whom: read once, before anybody is dialed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl TalosAccess {
 
     fn is_admin(&self) -> bool {
         let certificate = self.credentials.certificate.as_ref();
-        certificate.is_some_and(|certificate| certificate.organisations.iter().any(|role| role == "os:admin"))
+        certificate.is_some_and(|certificate| certificate.organizations.iter().any(|role| role == "os:admin"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The only input and output of the program towards a cluster: bytes become facts here.
+//! The only input and output of the program toward a cluster: bytes become facts here.
 //!
 //! One round asks for everything that the selected checks name, at once: endpoints and Kubernetes first, nodes as soon as any
 //! source names them. Each question has its own deadline, and the round has one that nothing passes.
@@ -177,7 +177,7 @@ impl Observer<'_> {
 
         // What only Kubernetes knows is asked now, and so is its API server.
         let kube_nodes = kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
-        // Another cluster's nodes are none of ours, and must not be dialled.
+        // Another cluster's nodes are none of ours, and must not be dialed.
         let ours = kube_nodes.filter(|nodes| population::same_cluster(&self.population(&known, &[]), nodes));
         let all = self.population(&known, ours.map_or(&[], Vec::as_slice));
         let mut late = Vec::new();

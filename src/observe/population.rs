@@ -282,7 +282,7 @@ fn virtual_ip(said: &Said<'_>) -> Option<String> {
 
 /// Whether these Kubernetes nodes may be of the cluster whose Talos nodes these are, as far as that is known before the machines
 /// were asked: one of them is the same machine, by its id, or by name and address where no ids are told that say otherwise. Nothing
-/// is known to the contrary while either side is empty. The judgement, with all that the machines tell, is `assess::identity`'s.
+/// is known to the contrary while either side is empty. The judgment, with all that the machines tell, is `assess::identity`'s.
 pub(crate) fn same_cluster<'a>(talos: &'a [Candidate], kube_nodes: &[KubeNode]) -> bool {
     let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
     for node in kube_nodes {

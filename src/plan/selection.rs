@@ -1,4 +1,4 @@
-//! Which checks run: `--level`, `--check`, `--skip`, `--no-talos`, `--no-kubernetes`, over the catalogue.
+//! Which checks run: `--level`, `--check`, `--skip`, `--no-talos`, `--no-kubernetes`, over the catalog.
 
 use crate::checks::{self, Check};
 use crate::cli::Level;
@@ -26,17 +26,17 @@ pub(crate) struct UnknownCheck {
     pub(crate) nearest: Option<&'static str>,
 }
 
-/// Every check of the catalogue with its part in this run.
+/// Every check of the catalog with its part in this run.
 pub(crate) fn select(wanted: &Wanted<'_>) -> Result<Vec<(&'static Check, Selection)>, UnknownCheck> {
     select_from(checks::ALL, wanted)
 }
 
 fn select_from(
-    catalogue: &[&'static Check],
+    catalog: &[&'static Check],
     wanted: &Wanted<'_>,
 ) -> Result<Vec<(&'static Check, Selection)>, UnknownCheck> {
-    let chosen = matching(catalogue, wanted.check)?;
-    let skipped = matching(catalogue, wanted.skip)?;
+    let chosen = matching(catalog, wanted.check)?;
+    let skipped = matching(catalog, wanted.skip)?;
     let verdict = |check: &'static Check| {
         if skipped.contains(&check.id) {
             Selection::NotSelected(NotSelected::Skip)
@@ -55,7 +55,7 @@ fn select_from(
         }
     };
     // Who does not ask for the second opinion does not read of it either.
-    let planned = catalogue.iter().filter(|check| wanted.server || check.stage != Stage::Server);
+    let planned = catalog.iter().filter(|check| wanted.server || check.stage != Stage::Server);
     let mut selection: Vec<_> = planned.map(|check| (*check, verdict(check))).collect();
     add_prerequisites(&mut selection);
     Ok(selection)
@@ -107,13 +107,12 @@ fn in_level(check: &Check, level: Option<Level>) -> bool {
 }
 
 /// Ids of the checks that some pattern fits: an id, a prefix up to a dot, a stage's number or name, a glob with `*`.
-fn matching(catalogue: &[&'static Check], patterns: &[String]) -> Result<Vec<CheckId>, UnknownCheck> {
+fn matching(catalog: &[&'static Check], patterns: &[String]) -> Result<Vec<CheckId>, UnknownCheck> {
     let mut all = Vec::new();
     for pattern in patterns {
-        let fitting: Vec<CheckId> =
-            catalogue.iter().filter(|check| fits(check, pattern)).map(|check| check.id).collect();
+        let fitting: Vec<CheckId> = catalog.iter().filter(|check| fits(check, pattern)).map(|check| check.id).collect();
         if fitting.is_empty() {
-            let nearest = nearest(pattern, catalogue.iter().flat_map(|check| names(check.id)));
+            let nearest = nearest(pattern, catalog.iter().flat_map(|check| names(check.id)));
             return Err(UnknownCheck { pattern: pattern.clone(), nearest });
         }
         all.extend(fitting);
@@ -182,10 +181,10 @@ mod tests {
     const SERVICE: Check = check(CheckId::EtcdService, Stage::Etcd, &[CheckId::TalosNodesReachable]);
     const QUORUM: Check = check(CheckId::EtcdQuorum, Stage::Etcd, &[CheckId::EtcdService]);
     const READY: Check = check(CheckId::K8sNodesReady, Stage::Nodes, &[]);
-    const CATALOGUE: &[&Check] = &[&REACHABLE, &SERVICE, &QUORUM, &READY];
+    const CATALOG: &[&Check] = &[&REACHABLE, &SERVICE, &QUORUM, &READY];
 
     fn part(wanted: &Wanted<'_>) -> Vec<(&'static str, char)> {
-        let selection = select_from(CATALOGUE, wanted).unwrap();
+        let selection = select_from(CATALOG, wanted).unwrap();
         selection
             .into_iter()
             .map(|(check, part)| {
@@ -251,14 +250,14 @@ mod tests {
     #[test]
     fn an_unknown_pattern_names_the_nearest() {
         let check = ["etcd.qorum".to_owned()];
-        let error = select_from(CATALOGUE, &Wanted { check: &check, ..Wanted::default() }).unwrap_err();
+        let error = select_from(CATALOG, &Wanted { check: &check, ..Wanted::default() }).unwrap_err();
         assert_eq!(error.nearest, Some("etcd.quorum"));
         let check = ["ectd".to_owned()];
-        let error = select_from(CATALOGUE, &Wanted { check: &check, ..Wanted::default() }).unwrap_err();
+        let error = select_from(CATALOG, &Wanted { check: &check, ..Wanted::default() }).unwrap_err();
         assert_eq!(error.nearest, Some("etcd"), "a prefix, too");
         let check = ["etc".to_owned()];
         assert!(
-            select_from(CATALOGUE, &Wanted { check: &check, ..Wanted::default() }).is_err(),
+            select_from(CATALOG, &Wanted { check: &check, ..Wanted::default() }).is_err(),
             "a prefix ends at a dot"
         );
     }

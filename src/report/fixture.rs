@@ -252,7 +252,7 @@ pub(crate) fn unhealthy() -> Report {
     report
 }
 
-/// As [`unhealthy`], and the cause of most of it was recognised; not that of the scheduler's trouble.
+/// As [`unhealthy`], and the cause of most of it was recognized; not that of the scheduler's trouble.
 pub(crate) fn diagnosed() -> Report {
     let mut report = unhealthy();
     let explained = |check: &Check, target: Target, reason, observed: &str| Explained {

@@ -175,7 +175,7 @@ fn is_refusal(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::ClientCertificateRefused
-            | Reason::Unauthorised
+            | Reason::Unauthorized
             | Reason::Forbidden
             | Reason::ForbiddenOrStarting
             | Reason::EtcdAccessDenied

@@ -58,7 +58,7 @@ pub(crate) struct Report {
     pub(crate) diagnoses: Vec<Diagnosis>,
     /// The logs of what had failed in the last round, with `--evidence logs`.
     pub(crate) logs: Vec<Tail>,
-    /// Every check of the catalogue, in its order.
+    /// Every check of the catalog, in its order.
     pub(crate) checks: Vec<CheckReport>,
     /// What happened on the way, in order.
     pub(crate) history: history::History,

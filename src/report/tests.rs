@@ -79,14 +79,14 @@ fn documents_for_readers() {
 }
 
 #[test]
-fn colour_is_only_where_it_was_asked_for() {
+fn color_is_only_where_it_was_asked_for() {
     for (_, report) in fixture::all() {
         for format in format::ALL {
             assert!(!shown(format, &report).contains('\u{1b}'));
         }
-        let coloured = styled(&report, TextStyle { colour: true, ..TextStyle::default() });
-        assert!(coloured.contains('\u{1b}'));
-        let mut plain = coloured;
+        let colored = styled(&report, TextStyle { color: true, ..TextStyle::default() });
+        assert!(colored.contains('\u{1b}'));
+        let mut plain = colored;
         for code in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[1;31m", "\u{1b}[32m", "\u{1b}[33m"] {
             plain = plain.replace(code, "");
         }

@@ -23,7 +23,7 @@ impl Document {
     pub(super) fn new(options: &Output, ci: Ci, environment: &Environment) -> Self {
         let variable = |name: &str| environment.get(name);
         let style = TextStyle {
-            colour: terminal::colour(options.color, io::stdout().is_terminal(), ci, variable),
+            color: terminal::color(options.color, io::stdout().is_terminal(), ci, variable),
             ascii: terminal::ascii(options.ascii, variable),
             width: None,
             verbose: options.verbose,

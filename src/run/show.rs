@@ -61,7 +61,7 @@ fn live(plan: &Plan, ci: Ci, environment: &Environment) -> Live<io::Stderr> {
     let is_terminal = io::stderr().is_terminal();
     let variable = |name: &str| environment.get(name);
     let live = LiveStyle {
-        colour: terminal::colour(options.color, is_terminal, ci, variable),
+        color: terminal::color(options.color, is_terminal, ci, variable),
         ascii: terminal::ascii(options.ascii, variable),
         quiet: options.quiet,
         verbose: options.verbose,

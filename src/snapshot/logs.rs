@@ -1,4 +1,4 @@
-//! Logs of services and containers: for people, after the judgement.
+//! Logs of services and containers: for people, after the judgment.
 
 use std::fmt;
 

@@ -75,7 +75,7 @@ pub(crate) enum GapKind {
     NameNotFound,
     /// The peer's certificate is not signed by the CA in our configuration.
     UnknownCa,
-    /// The peer's certificate is not valid for the name or address that was dialled.
+    /// The peer's certificate is not valid for the name or address that was dialed.
     NameNotInCertificate,
     /// The peer's certificate has expired or is not valid yet.
     PeerCertificateExpired,
@@ -177,8 +177,8 @@ pub(crate) struct Certificate {
     pub(crate) client_auth: bool,
     /// The private key belongs to it.
     pub(crate) matches_key: bool,
-    /// Subject organisations: Talos roles (`os:reader`), Kubernetes groups.
-    pub(crate) organisations: Vec<String>,
+    /// Subject organizations: Talos roles (`os:reader`), Kubernetes groups.
+    pub(crate) organizations: Vec<String>,
 }
 
 /// When a certificate is valid.

@@ -313,11 +313,11 @@ pub(crate) struct ServiceEvent {
     pub(crate) at: Option<Timestamp>,
 }
 
-/// What Talos says of the synchronisation of its clock.
+/// What Talos says of the synchronization of its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TimeStatus {
-    /// Also `true` when synchronisation is switched off, or when the machine has given up waiting for it.
+    /// Also `true` when synchronization is switched off, or when the machine has given up waiting for it.
     pub(crate) synced: bool,
     /// By configuration, or because it is the host's affair (container mode).
     pub(crate) sync_disabled: bool,

@@ -1,6 +1,6 @@
 //! For tests alone: healthy clusters as values, ways to break them, and the laws that hold for all of them.
 
-mod catalogue;
+mod catalog;
 pub(crate) mod fixture;
 pub(crate) mod judged;
 mod laws;

@@ -27,7 +27,7 @@ fn on_github(program: Program) -> Program {
         .env("CI", "true")
         .env("GITHUB_ACTIONS", "true")
         .env("GITHUB_STEP_SUMMARY", summary)
-        // Colour has a test of its own.
+        // Color has a test of its own.
         .env("NO_COLOR", "1")
 }
 
@@ -215,18 +215,18 @@ fn the_option_beats_what_is_announced() {
 }
 
 #[test]
-fn logs_that_show_colour_get_it() {
+fn logs_that_show_color_get_it() {
     let sick = sick();
-    let is_coloured = |program: Program| {
+    let is_colored = |program: Program| {
         let (outcome, _) = run(program.env("CI", "true"));
         (outcome.stdout.contains("\u{1b}[1;31m"), outcome.stderr.contains("\u{1b}[1;31m"))
     };
-    assert_eq!(is_coloured(of(&sick)), (false, false));
+    assert_eq!(is_colored(of(&sick)), (false, false));
     for (variable, option) in [("GITHUB_ACTIONS", "github"), ("GITLAB_CI", "gitlab")] {
-        assert_eq!(is_coloured(of(&sick).env(variable, "true")), (true, true));
-        assert_eq!(is_coloured(of(&sick).args(["--ci", option])), (true, true));
-        assert_eq!(is_coloured(of(&sick).env(variable, "true").args(["--ci", "none"])), (false, false));
-        assert_eq!(is_coloured(of(&sick).env(variable, "true").env("TERM", "dumb")), (false, false));
+        assert_eq!(is_colored(of(&sick).env(variable, "true")), (true, true));
+        assert_eq!(is_colored(of(&sick).args(["--ci", option])), (true, true));
+        assert_eq!(is_colored(of(&sick).env(variable, "true").args(["--ci", "none"])), (false, false));
+        assert_eq!(is_colored(of(&sick).env(variable, "true").env("TERM", "dumb")), (false, false));
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use simulator::pki::Flaw;
-use simulator::world::{CallFault, Misbehaviour, Server, Shape, Transport, World};
+use simulator::world::{CallFault, Misbehavior, Server, Shape, Transport, World};
 use simulator::{Network, Simulator, timeline};
 
 use crate::harness::{Outcome, Program, program};
@@ -108,7 +108,7 @@ impl Cluster {
     }
 
     /// From now on, these calls to a machine misbehave.
-    pub(crate) fn fault(&self, machine: &str, call: &str, does: Misbehaviour) {
+    pub(crate) fn fault(&self, machine: &str, call: &str, does: Misbehavior) {
         let fault = CallFault { server: Some(self.apid(machine)), ..CallFault::all(call, does) };
         self.change(|world| world.call_faults.push(fault));
     }
@@ -134,12 +134,12 @@ impl Cluster {
 
     /// Runs to the end, and reads the report. Unless the arguments say otherwise, a call has half a minute: a busy machine is no
     /// sick cluster.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Judgement {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Judgment {
         let mut program = self.program().args(["-o", "json"]).args(arguments);
         if !arguments.contains(&"--attempt-timeout") {
             program = program.args(["--attempt-timeout", "60s"]);
         }
-        self.judgement(program.run())
+        self.judgment(program.run())
     }
 
     /// The machine at this address, be it with a port or in a URL.
@@ -153,7 +153,7 @@ impl Cluster {
     }
 
     /// What a run that wrote JSON to stdout has said.
-    pub(crate) fn judgement(&self, outcome: Outcome) -> Judgement {
+    pub(crate) fn judgment(&self, outcome: Outcome) -> Judgment {
         let report = outcome.json();
         assert_eq!(report["exitCode"], outcome.code, "{outcome}");
         let mut problems = BTreeSet::new();
@@ -168,7 +168,7 @@ impl Cluster {
                 });
             }
         }
-        Judgement { outcome, report, problems }
+        Judgment { outcome, report, problems }
     }
 }
 
@@ -187,14 +187,14 @@ impl fmt::Debug for Said {
 }
 
 /// What a run has said of a cluster.
-pub(crate) struct Judgement {
+pub(crate) struct Judgment {
     pub(crate) outcome: Outcome,
     pub(crate) report: serde_json::Value,
     /// Warnings, too.
     pub(crate) problems: BTreeSet<Said>,
 }
 
-impl Judgement {
+impl Judgment {
     /// This exit code, and these problems and no others: check, reason, target.
     #[track_caller]
     pub(crate) fn is(&self, code: i32, problems: &[(&str, &str, &str)]) -> &Self {
@@ -231,7 +231,7 @@ impl Judgement {
     }
 }
 
-impl fmt::Display for Judgement {
+impl fmt::Display for Judgment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Outcome { code, took, stderr, .. } = &self.outcome;
         writeln!(f, "exit {code} after {took:?}, {} rounds\n{:#?}", self.report["rounds"], self.problems)?;

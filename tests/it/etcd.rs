@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use simulator::EtcdCredentials;
 use simulator::pki::Flaw;
-use simulator::world::{AlarmKind, CallFault, Member, Misbehaviour, Server, Transport, World};
+use simulator::world::{AlarmKind, CallFault, Member, Misbehavior, Server, Transport, World};
 
-use crate::cluster::{Cluster, Judgement, Said, cluster};
+use crate::cluster::{Cluster, Judgment, Said, cluster};
 use crate::harness::{Program, side_by_side};
 
 const MEMBERS: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
 
-fn run(cluster: &Cluster) -> Judgement {
+fn run(cluster: &Cluster) -> Judgment {
     asked(cluster, &cluster.simulator().etcd_endpoints(), &cluster.simulator().etcd_credentials(Flaw::None).unwrap())
 }
 
 /// Asks etcd alone, at these endpoints.
-fn asked(cluster: &Cluster, endpoints: &[String], credentials: &EtcdCredentials) -> Judgement {
+fn asked(cluster: &Cluster, endpoints: &[String], credentials: &EtcdCredentials) -> Judgment {
     judged(cluster, program(cluster, endpoints, credentials))
 }
 
-fn judged(cluster: &Cluster, program: Program) -> Judgement {
-    let judged = cluster.judgement(program.run());
+fn judged(cluster: &Cluster, program: Program) -> Judgment {
+    let judged = cluster.judgment(program.run());
     judged.within(Duration::from_secs(13));
     judged
 }
@@ -127,19 +127,19 @@ fn no_member_passes_by_its_first_answer() {
     }
 }
 
-fn fail(code: u16) -> Misbehaviour {
-    Misbehaviour::Fail { code, text: "it broke".to_owned() }
+fn fail(code: u16) -> Misbehavior {
+    Misbehavior::Fail { code, text: "it broke".to_owned() }
 }
 
 /// What a call can answer, and what is then said of the member.
-fn misbehaviours() -> Vec<(Misbehaviour, &'static str)> {
+fn misbehaviors() -> Vec<(Misbehavior, &'static str)> {
     vec![
-        (Misbehaviour::Hang, "timed-out"),
-        (Misbehaviour::Stall, "timed-out"),
-        (Misbehaviour::Empty, "unreadable-answer"),
-        (Misbehaviour::Garbage, "no-answer"),
-        (Misbehaviour::Cut, "no-answer"),
-        (Misbehaviour::Endless, "answer-too-large"),
+        (Misbehavior::Hang, "timed-out"),
+        (Misbehavior::Stall, "timed-out"),
+        (Misbehavior::Empty, "unreadable-answer"),
+        (Misbehavior::Garbage, "no-answer"),
+        (Misbehavior::Cut, "no-answer"),
+        (Misbehavior::Endless, "answer-too-large"),
         (fail(1), "timed-out"),
         (fail(4), "timed-out"),
         (fail(8), "no-answer"),
@@ -160,7 +160,7 @@ const CALLS: [(&str, &[&str]); 4] = [
     ("Range", &["etcd.learners", "etcd.members.consistent"]),
 ];
 
-fn spoil(cluster: &Cluster, name: &str, call: &str, does: Misbehaviour) {
+fn spoil(cluster: &Cluster, name: &str, call: &str, does: Misbehavior) {
     let server = Some(etcd(cluster, name));
     cluster.change(|world| world.call_faults.push(CallFault { server, ..CallFault::all(call, does) }));
 }
@@ -169,7 +169,7 @@ fn spoil(cluster: &Cluster, name: &str, call: &str, does: Misbehaviour) {
 #[test]
 fn every_answer_of_a_member_is_missed_by_the_checks_that_need_it() {
     let cases = CALLS.iter().flat_map(|call| {
-        let ways = misbehaviours();
+        let ways = misbehaviors();
         ways.chunks(2).map(move |ways| (call, ways.to_vec())).collect::<Vec<_>>()
     });
     side_by_side(cases, 6, |((call, checks), ways)| {
@@ -190,7 +190,7 @@ fn every_answer_of_a_member_is_missed_by_the_checks_that_need_it() {
 
 #[test]
 fn an_answer_that_no_member_gives_is_no_evidence() {
-    let ways = [Misbehaviour::Hang, Misbehaviour::Empty, Misbehaviour::Garbage, fail(14)];
+    let ways = [Misbehavior::Hang, Misbehavior::Empty, Misbehavior::Garbage, fail(14)];
     let cases = CALLS.iter().flat_map(|(call, _)| ways.iter().map(move |does| (*call, does.clone())));
     side_by_side(cases, 6, |(call, does)| {
         let cluster = cluster();
@@ -215,7 +215,7 @@ fn one_member_that_answers_for_all() {
     ] {
         let cluster = cluster();
         for name in MEMBERS {
-            spoil(&cluster, name, call, Misbehaviour::From("cp-2".to_owned()));
+            spoil(&cluster, name, call, Misbehavior::From("cp-2".to_owned()));
         }
         run(&cluster).is(code, said);
     }
@@ -350,7 +350,7 @@ fn another_etcd_vouches_for_nothing() {
             .args(["-o", "json", "--attempt-timeout", "60s"])
             .args(["--etcd-cacert", "ca.crt", "--etcd-cert", "client.crt", "--etcd-key", "client.key"])
             .args(["--etcd-endpoints", &other.simulator().etcd_endpoints().join(",")]);
-        ours.judgement(program.run())
+        ours.judgment(program.run())
     };
     let judged = run();
     assert_eq!(judged.outcome.code, 1, "{judged}");

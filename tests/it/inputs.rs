@@ -1,4 +1,4 @@
-//! Bad files and options: one exit code each, a helpful message, nothing dialled.
+//! Bad files and options: one exit code each, a helpful message, nothing dialed.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -184,7 +184,7 @@ fn an_unwritable_path_is_found_before_anything_is_checked() {
     for path in ["json=/proc/no/such/r.json", "json=/dev/null/r.json"] {
         let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes", "--report", path]).run();
         assert_eq!(outcome.code, 74, "{outcome}");
-        assert!(!outcome.stderr.contains("refused"), "nothing was dialled: {outcome}");
+        assert!(!outcome.stderr.contains("refused"), "nothing was dialed: {outcome}");
     }
 }
 

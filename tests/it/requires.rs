@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use simulator::world::Misbehaviour;
+use simulator::world::Misbehavior;
 
-use crate::cluster::{Judgement, cluster};
+use crate::cluster::{Judgment, cluster};
 
 /// Ids in the report: of checks that ran, and of those that others name as their reason.
-fn ran_and_named(judged: &Judgement) -> (BTreeSet<String>, BTreeSet<String>) {
+fn ran_and_named(judged: &Judgment) -> (BTreeSet<String>, BTreeSet<String>) {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let (mut ran, mut named) = (BTreeSet::new(), BTreeSet::new());
     for check in judged.report["checks"].as_array().unwrap() {
@@ -24,7 +24,7 @@ fn ran_and_named(judged: &Judgement) -> (BTreeSet<String>, BTreeSet<String>) {
 }
 
 #[track_caller]
-fn names_only_what_ran(judged: &Judgement) {
+fn names_only_what_ran(judged: &Judgment) {
     let (ran, named) = ran_and_named(judged);
     assert!(named.is_subset(&ran), "{:?} did not run: {judged}", named.difference(&ran));
 }
@@ -58,8 +58,8 @@ fn a_dead_worker_when_nobody_asks_whether_it_answers() {
 /// What breaks a call to Talos says nothing of Kubernetes, and neither does a refusal.
 #[test]
 fn what_talos_does_not_answer_is_told_in_its_own_words() {
-    let refused = || Misbehaviour::Fail { code: 16, text: "who are you".to_owned() };
-    for (does, reason) in [(Misbehaviour::Cut, "no-answer"), (refused(), "client-certificate-refused")] {
+    let refused = || Misbehavior::Fail { code: 16, text: "who are you".to_owned() };
+    for (does, reason) in [(Misbehavior::Cut, "no-answer"), (refused(), "client-certificate-refused")] {
         let cluster = cluster();
         cluster.fault("cp-2", "List StaticPods", does);
         let judged = cluster.run(&["--check", "k8s.staticpods.rendered"]);

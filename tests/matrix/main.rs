@@ -7,7 +7,7 @@
 #![expect(clippy::disallowed_types, reason = "real processes take real time")]
 #![expect(clippy::print_stderr, reason = "a test harness of its own tells on stderr what went wrong")]
 
-mod catalogue;
+mod catalog;
 #[path = "../it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the tests of single states, which ask more of it")]
 mod cluster;
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     let judge = Arc::new(Judge::default());
     let talosctl = talosctl.map(|path| Arc::new(Talosctl::new(path)));
     let measured = Arc::new(Mutex::new(Vec::new()));
-    let mut trials = catalogue::trials(&rows);
+    let mut trials = catalog::trials(&rows);
     trials.push(track::trial(&rows));
     for row in &rows {
         let (row, judge, measured) = (Arc::clone(row), Arc::clone(&judge), Arc::clone(&measured));

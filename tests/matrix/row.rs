@@ -15,7 +15,7 @@ use crate::namespace::WITHOUT_TROUBLE;
 pub(crate) struct Row {
     /// Name of the file: `etcd-1-quorum-lost`.
     pub(crate) name: String,
-    /// Those of the catalogue that it shows.
+    /// Those of the catalog that it shows.
     pub(crate) ids: Vec<String>,
     /// As the file has it.
     pub(crate) scenario: Scenario,
@@ -164,7 +164,7 @@ impl Row {
             (None, Some(_)) => Expect::default(),
             _ => anyhow::bail!("there is either `[expect]` or `cannot`"),
         };
-        ensure!(!file.ids.is_empty(), "`ids` says what of the catalogue this shows");
+        ensure!(!file.ids.is_empty(), "`ids` says what of the catalog this shows");
         // The simulator's own tables, which it reads by its own rules.
         let mut scenario: toml::Table = toml::from_str(&text)?;
         scenario.retain(|key, _| ["title", "cluster", "change"].contains(&key));

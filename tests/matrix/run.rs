@@ -10,7 +10,7 @@ use serde_json::Value;
 use simulator::Network;
 use simulator::pki::Flaw;
 
-use crate::cluster::{Cluster, Judgement};
+use crate::cluster::{Cluster, Judgment};
 use crate::namespace;
 use crate::row::{Credentials, Quality, Row, fill_in};
 
@@ -224,7 +224,7 @@ fn called(cluster: &Cluster, target: &str) -> String {
 }
 
 impl Seen {
-    fn of(cluster: &Cluster, judged: &Judgement) -> Self {
+    fn of(cluster: &Cluster, judged: &Judgment) -> Self {
         let list = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
         let text = |of: &Value| of.as_str().unwrap_or_default().to_owned();
         let (mut problems, mut explained) = (BTreeSet::new(), BTreeSet::new());

@@ -49,7 +49,7 @@ struct Outcome {
 async fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let mut is_fine = true;
-    println!("{:<42} {:>5} {:>9} {:>9} {:>9} {:>9}", "input", "exit", "peak", "late", "signalled", "late");
+    println!("{:<42} {:>5} {:>9} {:>9} {:>9} {:>9}", "input", "exit", "peak", "late", "signaled", "late");
     for attack in inputs::all().into_iter().filter(|attack| attack.name.contains(&cli.only)) {
         let home = tempfile::tempdir()?;
         prepare(&attack, home.path()).await?;
@@ -157,7 +157,7 @@ async fn run(program: &Path, home: &Path, wait: &str, signal: Option<Duration>) 
         .spawn()
         .context("cannot start the program")?;
     let begun = Instant::now();
-    let (mut memory, mut is_signalled) = (0, false);
+    let (mut memory, mut is_signaled) = (0, false);
     loop {
         // Before it is asked whether it has ended: then nothing is told any more.
         memory = memory.max(peak(&child).unwrap_or_default());
@@ -166,8 +166,8 @@ async fn run(program: &Path, home: &Path, wait: &str, signal: Option<Duration>) 
             let late = begun.elapsed().saturating_sub(expected);
             return Ok(Outcome { code: status.code(), memory, late });
         }
-        if signal.is_some_and(|after| begun.elapsed() >= after) && !is_signalled {
-            is_signalled = true;
+        if signal.is_some_and(|after| begun.elapsed() >= after) && !is_signaled {
+            is_signaled = true;
             kill_process(Pid::from_child(&child), Signal::TERM)?;
         }
         if begun.elapsed() > PATIENCE {

@@ -208,7 +208,7 @@ fn machines() -> Vec<Fault> {
         },
         Fault {
             shown: &[Source::Talos],
-            said: &["time-not-synced", "clock-not-synchronised", "clock-not-synchronized"],
+            said: &["time-not-synced", "clock-not-synchronized", "clock-not-synchronized"],
             touches: Touches::Clock,
             ..state("time-not-synced", "time-synced", On::Machine)
         },

@@ -106,14 +106,14 @@ impl Authority {
         &self.certificate
     }
 
-    /// A client: `organisations` are Talos's roles and Kubernetes' groups.
+    /// A client: `organizations` are Talos's roles and Kubernetes' groups.
     ///
     /// # Errors
     /// If the machine has no randomness.
-    pub fn client(&self, common_name: &str, organisations: &[&str], flaw: Flaw) -> anyhow::Result<Leaf> {
+    pub fn client(&self, common_name: &str, organizations: &[&str], flaw: Flaw) -> anyhow::Result<Leaf> {
         let mut params = CertificateParams::default();
-        let organisations = organisations.iter().map(|name| (DnType::OrganizationName, *name));
-        let subject: Vec<_> = organisations.chain([(DnType::CommonName, common_name)]).collect();
+        let organizations = organizations.iter().map(|name| (DnType::OrganizationName, *name));
+        let subject: Vec<_> = organizations.chain([(DnType::CommonName, common_name)]).collect();
         params.distinguished_name = name(&subject);
         params.extended_key_usages = match flaw {
             Flaw::WithoutClientAuth => vec![ExtendedKeyUsagePurpose::ServerAuth],

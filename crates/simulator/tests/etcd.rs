@@ -8,7 +8,7 @@ use etcd_client::{
     AlarmAction, AlarmType, Certificate, Client, ConnectOptions, Error, GetOptions, Identity, TlsOptions,
 };
 use simulator::pki::Flaw;
-use simulator::world::{Alarm, AlarmKind, CallFault, Member, Misbehaviour, Process, Shape, World};
+use simulator::world::{Alarm, AlarmKind, CallFault, Member, Misbehavior, Process, Shape, World};
 use simulator::{Network, Simulator};
 use tokio::time::timeout;
 use tonic::Code;
@@ -165,23 +165,23 @@ async fn calls_misbehave_as_they_are_told_to() {
     let tell = |does| simulator.change(|world| world.call_faults = vec![CallFault::all("Status", does)]);
     let ids = simulator.change(|world| [0, 1].map(|member| world.etcd[0].members[member].id));
 
-    tell(Misbehaviour::Hang);
+    tell(Misbehavior::Hang);
     assert!(timeout(NEVER, client.status()).await.is_err());
     assert_eq!(client.member_list().await.unwrap().members().len(), 3);
-    tell(Misbehaviour::Fail { code: 8, text: "etcdserver: too many requests".into() });
+    tell(Misbehavior::Fail { code: 8, text: "etcdserver: too many requests".into() });
     let refused = refusal(client.status().await);
     assert_eq!(refused, (Code::ResourceExhausted, "etcdserver: too many requests".into()));
-    tell(Misbehaviour::Empty);
+    tell(Misbehavior::Empty);
     let status = client.status().await.unwrap();
     assert!(status.header().is_none() && status.version().is_empty());
-    tell(Misbehaviour::From("cp-2".into()));
+    tell(Misbehavior::From("cp-2".into()));
     assert_eq!(client.status().await.unwrap().header().unwrap().member_id(), ids[1]);
-    tell(Misbehaviour::Late(NEVER));
+    tell(Misbehavior::Late(NEVER));
     assert!(timeout(NEVER, client.status()).await.is_err());
     client.status().await.unwrap();
-    tell(Misbehaviour::Stall);
+    tell(Misbehavior::Stall);
     assert!(timeout(NEVER, client.status()).await.is_err());
-    for does in [Misbehaviour::Garbage, Misbehaviour::Cut, Misbehaviour::Endless] {
+    for does in [Misbehavior::Garbage, Misbehavior::Cut, Misbehavior::Endless] {
         tell(does.clone());
         assert!(client.status().await.is_err(), "{does:?}");
     }

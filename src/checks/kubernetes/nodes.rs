@@ -59,13 +59,13 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     stage: Stage::Nodes,
     summary: "no node is cordoned or waits for a cloud provider",
     explain: "Warns of nodes that take no new pods: being removed (deleted, or marked by the cluster autoscaler), cordoned by Talos (during an upgrade, a reboot or a shutdown), cordoned by \
-somebody else, or tainted as uninitialised because no cloud controller manager has taken care of them.\n\n\
+somebody else, or tainted as uninitialized because no cloud controller manager has taken care of them.\n\n\
 It is a warning, for a cordon is usually meant. One that Talos left behind is not: an upgrade or a drain was interrupted.\n\n\
 It fails when no node that takes workloads is left: each one is cordoned, has a taint of effect NoSchedule or NoExecute, or is not \
 ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready are no failure of \
 this check by themselves (k8s.nodes.ready), and neither are nodes that are being removed. Nodes that are reserved by a taint of your \
 own make it a warning.\n\n\
-`kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialised taint look at the cloud \
+`kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at the cloud \
 controller manager.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -96,9 +96,9 @@ left.",
 const NAMES: usize = 5;
 /// What `pressed` reads.
 pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
-const UNINITIALISED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// That a node has until something on it has started.
-const STARTUP_TAINTS: [&str; 2] = [UNINITIALISED, "node.cilium.io/agent-not-ready"];
+const STARTUP_TAINTS: [&str; 2] = [UNINITIALIZED, "node.cilium.io/agent-not-ready"];
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() && cluster.kubernetes.is_some() && !cluster.is_stated() {
@@ -468,8 +468,8 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
             .hint(Hint::likely("somebody has done that on purpose: ask first"));
         return Outcome::Problem(problem.hint(uncordon()));
     }
-    if object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALISED)) {
-        let problem = Problem::warn(Reason::Uninitialised, expected, format!("taint {UNINITIALISED}"))
+    if object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALIZED)) {
+        let problem = Problem::warn(Reason::Uninitialized, expected, format!("taint {UNINITIALIZED}"))
             .hint(Hint::likely("the cloud controller manager is missing or not working"));
         return Outcome::Problem(problem);
     }

@@ -23,7 +23,7 @@ default/kubernetes; the report says so. If other API servers are reached directl
 this one, or its machine is not well. After a refused connection only a lease that moves counts, for a fresh one may \
 belong to a server that has just died.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs -k kube-system/kube-apiserver-…`, ids from `talosctl containers \
--k`), then at etcd there. Where the servers cannot be dialled, check firewalls between here and port 6443 of the nodes.",
+-k`), then at etcd there. Where the servers cannot be dialed, check firewalls between here and port 6443 of the nodes.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials],
     after: &[CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],

@@ -157,8 +157,8 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
 /// In kube-system, by name, else by label: other workloads may carry the label of what they go with.
 fn installed<'a>(workloads: &'a [Workload], name: &str, app: &str) -> Option<&'a Workload> {
     let here = || workloads.iter().filter(|it| it.namespace == "kube-system");
-    let is_labelled = |it: &&Workload| it.labels.get("k8s-app").is_some_and(|label| label == app);
-    here().find(|it| it.name == name).or_else(|| here().find(is_labelled))
+    let is_labeled = |it: &&Workload| it.labels.get("k8s-app").is_some_and(|label| label == app);
+    here().find(|it| it.name == name).or_else(|| here().find(is_labeled))
 }
 
 /// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
@@ -229,7 +229,7 @@ fn is_unready(cluster: &Assessment<'_>, node: &Node) -> bool {
 /// number, Talos machines without one (other nodes may be excluded on purpose), and last those of other systems.
 fn lacking(cluster: &Assessment<'_>, its: &Installed, short: usize) -> Vec<(String, String)> {
     let Some(pods) = cluster.list(|kubernetes| &kubernetes.pods) else { return Vec::new() };
-    let pods: Vec<&Pod> = labelled(pods, its.app).collect();
+    let pods: Vec<&Pod> = labeled(pods, its.app).collect();
     let mut without = Vec::new();
     let mut unready = Vec::new();
     let mut guests = Vec::new();
@@ -260,14 +260,14 @@ fn warn_of_restarts(cluster: &Assessment<'_>, app: &'static str, verdict: &mut V
     let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter();
     let is_judged =
         |pod: &&Pod| !matches!(pod.node.as_deref().and_then(|name| cluster.node(name)), Some(node) if node.leaving);
-    for pod in pods.flat_map(|pods| labelled(pods, app)).filter(is_judged) {
+    for pod in pods.flat_map(|pods| labeled(pods, app)).filter(is_judged) {
         if let Some(problem) = restarted(cluster, &pod.name) {
             verdict.problem(Target::pod(pod.name.as_str(), pod.node.as_deref()), problem);
         }
     }
 }
 
-fn labelled<'a>(pods: &'a [Pod], app: &'static str) -> impl Iterator<Item = &'a Pod> {
+fn labeled<'a>(pods: &'a [Pod], app: &'static str) -> impl Iterator<Item = &'a Pod> {
     pods.iter().filter(move |pod| pod.labels.get("k8s-app").is_some_and(|label| label == app))
 }
 
@@ -332,7 +332,7 @@ fn coredns(deployments: &[Workload]) -> Option<&Workload> {
 
 fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
     let pods = cluster.list(|kubernetes| &kubernetes.pods);
-    pods.into_iter().flat_map(|pods| labelled(pods, "kube-dns")).filter(|pod| !pod.deleting).collect()
+    pods.into_iter().flat_map(|pods| labeled(pods, "kube-dns")).filter(|pod| !pod.deleting).collect()
 }
 
 /// There are `ready` instances, and `lost` ones on nodes that are lost.

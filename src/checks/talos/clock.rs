@@ -1,4 +1,4 @@
-//! Stage 1: is each machine's clock synchronised, and right?
+//! Stage 1: is each machine's clock synchronized, and right?
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::text::duration::human;
 pub(in crate::checks) const TIME: Check = Check {
     id: CheckId::TalosTime,
     stage: Stage::Connectivity,
-    summary: "every machine's clock is synchronised and right",
-    explain: "Reads what each machine says of the synchronisation of its clock. Without it, Talos starts neither etcd nor the \
+    summary: "every machine's clock is synchronized and right",
+    explain: "Reads what each machine says of the synchronization of its clock. Without it, Talos starts neither etcd nor the \
 kubelet. No machine is made to ask a time server.\n\n\
 How far the clock is off is told by the kernel, as far as its time server is right. So the time that the kubelet wrote into its \
 lease is compared, too, with the time at which the API server sent that lease: more than a second ahead can be shown at once; \
 being behind only when it exceeds the age that the lease may have, for which an old one is looked at again. The worse of both \
 decides. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
-A machine whose synchronisation is switched off is passed over, unless its clock is seen to be wrong; so is one where nothing \
+A machine whose synchronization is switched off is passed over, unless its clock is seen to be wrong; so is one where nothing \
 tells the difference (container mode without Kubernetes).",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
@@ -69,14 +69,14 @@ fn time(cluster: &Assessment<'_>) -> Verdict {
 }
 
 fn of_node(cluster: &Assessment<'_>, node: &Node, by_lease: &ByLease) -> Outcome {
-    let expected = "whether the clock is synchronised";
+    let expected = "whether the clock is synchronized";
     let status = match talos_fact(cluster, node, |talos| &talos.time_status, expected) {
         Ok(Some(status)) => *status,
         Ok(None) => return says_nothing(expected, "the machine has no TimeStatus"),
         Err(outcome) => return outcome,
     };
     if !status.synced && !status.sync_disabled {
-        let problem = Problem::fail(Reason::TimeNotSynced, "a synchronised clock", "not synchronised");
+        let problem = Problem::fail(Reason::TimeNotSynced, "a synchronized clock", "not synchronized");
         return Outcome::Problem(with_commands(node, problem.hint(Hint::likely("its time servers cannot be reached"))));
     }
     let by_kernel = by_kernel(node);
@@ -129,16 +129,16 @@ fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Proble
     Some(if vouched_for { problem.hint(Hint::likely(other)) } else { problem })
 }
 
-const SYNC_DISABLED: &str = "time synchronisation is switched off on this machine";
+const SYNC_DISABLED: &str = "time synchronization is switched off on this machine";
 
-/// Talos counts as synchronised, too, what has waited in vain for as long as the configuration allows.
+/// Talos counts as synchronized, too, what has waited in vain for as long as the configuration allows.
 fn uncorrected(node: &Node) -> bool {
     matches!(&node.talos.adjtime, Ok(Some(adjtime)) if !adjtime.synced)
 }
 
 fn not_corrected(node: &Node) -> Problem {
-    let observed = "Talos goes on as if it were synchronised, and the kernel says that nobody corrects it";
-    with_commands(node, Problem::warn(Reason::TimeNotSynced, "a synchronised clock", observed))
+    let observed = "Talos goes on as if it were synchronized, and the kernel says that nobody corrects it";
+    with_commands(node, Problem::warn(Reason::TimeNotSynced, "a synchronized clock", observed))
 }
 
 fn unknown(node: &Node, status: TimeStatus, why: &str) -> Outcome {

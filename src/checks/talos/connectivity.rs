@@ -163,7 +163,7 @@ fn likely_cause(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Ga
         GapKind::ClientCertificateRefused | GapKind::NotAsked if has_unusable_certificate(cluster, talos) => {
             problem.explained_by(CheckId::TalosCredentials)
         }
-        // A machine that boots with a wrong clock refuses what it will accept once its time is synchronised.
+        // A machine that boots with a wrong clock refuses what it will accept once its time is synchronized.
         GapKind::ClientCertificateRefused => Problem { waiting_helps: cluster.memory.rounds < 2, ..problem }
             .hint(Hint::likely("the talosconfig belongs to another cluster, or the machine's clock is wrong")),
         kind => match likely(kind, address) {
@@ -184,7 +184,7 @@ fn likely(kind: GapKind, address: &str) -> Option<String> {
         GapKind::TimedOut => {
             "it accepts connections and says nothing: its apid hangs, or it is out of memory".to_owned()
         }
-        GapKind::NameNotFound => format!("`{host}` is misspelt, or the DNS of this machine does not know it"),
+        GapKind::NameNotFound => format!("`{host}` is misspelled, or the DNS of this machine does not know it"),
         GapKind::NameNotInCertificate => format!("`{host}` is missing from `machine.certSANs`"),
         GapKind::PeerCertificateExpired => "a clock is wrong, the machine's or this one's".to_owned(),
         GapKind::Maintenance => "the machine has no configuration: never applied, or wiped".to_owned(),

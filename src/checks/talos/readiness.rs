@@ -68,7 +68,7 @@ pub(in crate::checks) const KUBELET: Check = Check {
 seconds, so a crash shows here long before Kubernetes marks the node NotReady, which takes about 50 seconds.\n\n\
 A kubelet that alternates between Running and Waiting crashes again and again: `talosctl -n NODE logs kubelet` has the \
 reason. One that stays in Preparing usually cannot pull its image; one in Waiting names what it waits for, such as time \
-synchronisation.\n\n\
+synchronization.\n\n\
 A machine on which no kubelet is configured is passed over.\n\n\
 The kubelet's way to the API servers is KubePrism, unless it is switched off: a balancer on every machine. One that reaches no API \
 server is a warning, for the kubelet works on for a while, and its node turns NotReady within a minute.",

@@ -16,7 +16,7 @@ checks the nodes that discovery tells, or those of \
 `--control-plane-nodes` and `--worker-nodes`, and asks the Kubernetes endpoint of `--k8s-endpoint` if that is given.\n\n\
 It is a second opinion. That it fails is a failure; that it finds nothing proves nothing by itself, since it looks at less \
 than the checks before: not at the kubelets of workers, nor at etcd's alarms, leader or space. A check that was cut off, \
-cancelled or not done in time is no success.\n\n\
+canceled or not done in time is no success.\n\n\
 Talos lets os:admin alone do all of it, so with another role this check is skipped. It takes as long as the round may \
 (`--attempt-timeout`): a large cluster takes minutes.",
     severity: Severity::Fail,
@@ -153,7 +153,7 @@ fn ended(check: &ServerCheck, things: &[(&str, Said<'_>)], is_wrong: bool) -> Op
 /// The role is known not to be enough, unless it is the one that is.
 fn refused(talos: &Talos, gap: &Gap) -> Outcome {
     let certificate = talos.credentials.as_ref().ok().and_then(|credentials| credentials.certificate.as_ref());
-    if certificate.is_some_and(|certificate| certificate.organisations.iter().any(|role| role == "os:admin")) {
+    if certificate.is_some_and(|certificate| certificate.organizations.iter().any(|role| role == "os:admin")) {
         return Outcome::Problem(gaps::talos(gap, EXPECTED));
     }
     Outcome::Skip("the role of the credentials does not allow it (os:admin does)".to_owned())

@@ -42,7 +42,7 @@ fn compared(nodes: usize, down: usize) -> (usize, usize) {
     let snapshot = large(nodes, down);
     let verdicts = verdicts(&snapshot);
     let mut symptoms = Symptoms::new(&snapshot, &verdicts);
-    assert_eq!(recognised_in(&mut symptoms).len(), 1);
+    assert_eq!(recognized_in(&mut symptoms).len(), 1);
     (symptoms.all().count(), symptoms.compared())
 }
 

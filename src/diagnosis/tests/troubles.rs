@@ -322,7 +322,7 @@ pub(super) const CASES: &[Case] = &[
         needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
     },
     Case {
-        cause: "clock-not-synchronised",
+        cause: "clock-not-synchronized",
         trouble: |snapshot| {
             snapshot.talos_of("cp-2").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
         },

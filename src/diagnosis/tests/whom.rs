@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::fixture::Shape;
 
-/// `CHECK TARGET` of all that this cause explains; nothing if it was not recognised.
+/// `CHECK TARGET` of all that this cause explains; nothing if it was not recognized.
 fn explained(snapshot: &Snapshot, cause: &str) -> Vec<String> {
     let made = diagnosed(snapshot).into_iter().find(|it| it.id == cause);
     made.iter().flat_map(|it| &it.explains).map(|it| format!("{} {}", it.check, it.target.name)).collect()
@@ -90,7 +90,7 @@ fn a_voter_is_known_by_its_name_or_by_its_address() {
     }
 }
 
-/// Not synchronised, so that this service of w-1 waits, as Talos says in its event.
+/// Not synchronized, so that this service of w-1 waits, as Talos says in its event.
 fn waits_for(id: &str, condition: &str) -> Snapshot {
     waits_on("w-1", id, condition)
 }
@@ -110,14 +110,14 @@ fn waits_on(name: &str, id: &str, condition: &str) -> Snapshot {
 fn etcd_that_waits_for_the_clock_is_told_of_once() {
     let mut snapshot = waits_on("cp-3", "etcd", "time sync");
     snapshot.talos_of("cp-3").etcd_status = gap(GapKind::NotAsked);
-    let explained = explained(&snapshot, "clock-not-synchronised");
+    let explained = explained(&snapshot, "clock-not-synchronized");
     assert!(explained.contains(&"etcd.service cp-3".to_owned()), "{explained:?}");
     assert!(!ids(&snapshot).contains(&"etcd-member-down"), "{:?}", ids(&snapshot));
 }
 
 #[test]
 fn a_clock_explains_what_waits_for_it_and_no_more() {
-    let cause = "clock-not-synchronised";
+    let cause = "clock-not-synchronized";
     let waits = explained(&waits_for("kubelet", "time sync"), cause);
     assert!(waits.contains(&"talos.time w-1".to_owned()), "{waits:?}");
     assert!(waits.contains(&"talos.nodes.kubelet w-1".to_owned()), "{waits:?}");

@@ -42,7 +42,7 @@ pub(super) const CERTIFICATE_EXPIRES_SOON: Text = Text {
 };
 
 pub(super) const CERTIFICATE_NOT_YET_VALID: Text = Text {
-    explanation: "A certificate begins to be valid only in the future. Nearly always a clock is wrong: that of this machine, or that of the node that issued the certificate at a time when it had not synchronised.",
+    explanation: "A certificate begins to be valid only in the future. Nearly always a clock is wrong: that of this machine, or that of the node that issued the certificate at a time when it had not synchronized.",
     source: TALOS_PKI,
     remedy: &[
         Do("Compare the clock of this machine with a reference."),
@@ -69,7 +69,7 @@ pub(super) const KEY_MISMATCH: Text = Text {
 };
 
 pub(super) const ROLE_TOO_LOW: Text = Text {
-    explanation: "The server knows who is asking and does not allow the call. The role is written into the client certificate (its organisation), so no setting on the cluster changes that. os:reader is enough for everything that is asked here, `--server` aside, which only os:admin may ask.",
+    explanation: "The server knows who is asking and does not allow the call. The role is written into the client certificate (its organization), so no setting on the cluster changes that. os:reader is enough for everything that is asked here, `--server` aside, which only os:admin may ask.",
     source: TALOS_RBAC,
     remedy: &[
         Look("talosctl config info"),
@@ -176,7 +176,7 @@ pub(super) const UNKNOWN_CA: Text = Text {
 };
 
 pub(super) const NAME_NOT_IN_CERTIFICATE: Text = Text {
-    explanation: "The server's certificate is genuine, but does not list the address or name that was dialled. It is usually a load balancer's name or a new address that nobody added to the node's certificate.",
+    explanation: "The server's certificate is genuine, but does not list the address or name that was dialed. It is usually a load balancer's name or a new address that nobody added to the node's certificate.",
     source: TALOS_PKI,
     remedy: &[
         Do(

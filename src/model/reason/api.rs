@@ -52,7 +52,7 @@ pub(super) const ENDPOINT_DOWN_SERVERS_READY: Text = Text {
     ],
 };
 
-pub(super) const UNAUTHORISED: Text = Text {
+pub(super) const UNAUTHORIZED: Text = Text {
     explanation: "The API server does not know who is asking: the client certificate or token is expired, was revoked, or belongs to another cluster.",
     source: KUBERNETES_AUTHENTICATION,
     remedy: &[Look("kubectl auth whoami"), Do("Renew the kubeconfig:"), Change("talosctl -n CP kubeconfig --force")],
@@ -118,7 +118,7 @@ pub(super) const API_UNREACHABLE_FROM_HERE: Text = Text {
 };
 
 pub(super) const SERVER_NOT_DIRECTLY_REACHABLE: Text = Text {
-    explanation: "An API server cannot be dialled from here by its node's address, and neither its lease nor its entry among the endpoints of the `kubernetes` service shows that it lives. It may be down, or only unreachable from this network.",
+    explanation: "An API server cannot be dialed from here by its node's address, and neither its lease nor its entry among the endpoints of the `kubernetes` service shows that it lives. It may be down, or only unreachable from this network.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[Look("kubectl -n kube-system get lease"), Look("kubectl -n default get endpointslices"), CONTAINERS],
 };

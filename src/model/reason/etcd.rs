@@ -25,7 +25,7 @@ pub(super) const NEVER_BOOTSTRAPPED: Text = Text {
 };
 
 pub(super) const ETCD_STARTING: Text = Text {
-    explanation: "etcd has not started yet on this control plane. It may still be pulling its image, wait for the first member to come up, or wait for time synchronisation. A minute or two are normal; if all control planes stay like this, the cluster may never have been bootstrapped.",
+    explanation: "etcd has not started yet on this control plane. It may still be pulling its image, wait for the first member to come up, or wait for time synchronization. A minute or two are normal; if all control planes stay like this, the cluster may never have been bootstrapped.",
     source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[ETCD_SERVICE, ETCD_LOGS, NODE_DMESG],
 };
@@ -221,7 +221,7 @@ pub(super) const SPACE_NEARLY_FULL: Text = Text {
 };
 
 pub(super) const FRAGMENTED: Text = Text {
-    explanation: "Less than half of the file of an etcd database is in use: what was deleted left free pages behind. They count towards the quota, and make snapshots and restarts slower. Nothing is broken.",
+    explanation: "Less than half of the file of an etcd database is in use: what was deleted left free pages behind. They count toward the quota, and make snapshots and restarts slower. Nothing is broken.",
     source: TALOS_ETCD,
     remedy: &[ETCD_STATUS, DEFRAGMENT, Change("talosctl -n NODE etcd defrag")],
 };

@@ -85,7 +85,7 @@ reasons! {
     TimedOut "timed-out" "no answer came in time" access::TIMED_OUT;
     NameNotFound "name-not-found" "the host name does not resolve" access::NAME_NOT_FOUND;
     UnknownCa "unknown-ca" "the server's certificate is signed by another CA" access::UNKNOWN_CA;
-    NameNotInCertificate "name-not-in-certificate" "the server's certificate is not valid for the address that was dialled" access::NAME_NOT_IN_CERTIFICATE;
+    NameNotInCertificate "name-not-in-certificate" "the server's certificate is not valid for the address that was dialed" access::NAME_NOT_IN_CERTIFICATE;
     ServerCertificateExpired "server-certificate-expired" "the server's certificate is expired or not valid yet" access::SERVER_CERTIFICATE_EXPIRED;
     ClientCertificateRefused "client-certificate-refused" "the server refused the client certificate" access::CLIENT_CERTIFICATE_REFUSED;
     EndpointIsWorker "endpoint-is-worker" "the endpoint is a worker, and workers do not forward" access::ENDPOINT_IS_WORKER;
@@ -117,7 +117,7 @@ reasons! {
     DiskNearlyFull "disk-nearly-full" "the machine's disk is nearly full" machine::DISK_NEARLY_FULL;
     VolumeFailed "volume-failed" "a volume of the machine has failed" machine::VOLUME_FAILED;
     Diagnostic "diagnostic" "Talos has diagnosed a problem of the machine" machine::DIAGNOSTIC;
-    TimeNotSynced "time-not-synced" "the machine's clock is not synchronised" machine::TIME_NOT_SYNCED;
+    TimeNotSynced "time-not-synced" "the machine's clock is not synchronized" machine::TIME_NOT_SYNCED;
     ClockSkew "clock-skew" "the machine's clock is wrong" machine::CLOCK_SKEW;
     VersionUnexpected "version-unexpected" "the version is not the one that was asked for" machine::VERSION_UNEXPECTED;
     NeverBootstrapped "never-bootstrapped" "the cluster was never bootstrapped" etcd::NEVER_BOOTSTRAPPED;
@@ -150,7 +150,7 @@ reasons! {
     ApiNotReady "api-not-ready" "the Kubernetes API server says that it is not ready" api::API_NOT_READY;
     ApiFrozen "api-frozen" "the API server accepts connections and does not answer" api::API_FROZEN;
     EndpointDownServersReady "endpoint-down-servers-ready" "all API servers are ready, their common endpoint is not" api::ENDPOINT_DOWN_SERVERS_READY;
-    Unauthorised "unauthorised" "Kubernetes does not accept the credentials" api::UNAUTHORISED;
+    Unauthorized "unauthorized" "Kubernetes does not accept the credentials" api::UNAUTHORIZED;
     Forbidden "forbidden" "Kubernetes does not allow the request" api::FORBIDDEN;
     ForbiddenOrStarting "forbidden-or-starting" "Kubernetes does not allow the request, or the API server is still starting" api::FORBIDDEN_OR_STARTING;
     Throttled "throttled" "the API server asks to come back later" api::THROTTLED;
@@ -177,7 +177,7 @@ reasons! {
     CsrPending "csr-pending" "a kubelet waits for its certificate to be approved" workloads::CSR_PENDING;
     CordonedByTalos "cordoned-by-talos" "Talos has cordoned the node" workloads::CORDONED_BY_TALOS;
     Cordoned "cordoned" "somebody has cordoned the node" workloads::CORDONED;
-    Uninitialised "uninitialised" "a cloud provider has not initialised the node" workloads::UNINITIALISED;
+    Uninitialized "uninitialized" "a cloud provider has not initialized the node" workloads::UNINITIALIZED;
     NothingSchedulable "nothing-schedulable" "no node takes new pods" workloads::NOTHING_SCHEDULABLE;
     NodeLeaving "node-leaving" "the node is being removed" workloads::NODE_LEAVING;
     NotTalosNotReady "not-talos-not-ready" "a node that is not a Talos machine is not ready" workloads::NOT_TALOS_NOT_READY;

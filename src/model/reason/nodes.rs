@@ -89,7 +89,7 @@ pub(super) const REBOOT_LOOP: Text = Text {
 };
 
 pub(super) const CONDITION_UNMET: Text = Text {
-    explanation: "Talos runs, and says itself what keeps the node from being ready; the conditions are in the message. Common ones are time that is not synchronised, services that are not healthy, static pods that do not run, and a Kubernetes node that is not Ready.",
+    explanation: "Talos runs, and says itself what keeps the node from being ready; the conditions are in the message. Common ones are time that is not synchronized, services that are not healthy, static pods that do not run, and a Kubernetes node that is not Ready.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[Look("talosctl -n NODE get machinestatus -o yaml"), NODE_SERVICES, NODE_DMESG],
 };
@@ -122,7 +122,7 @@ pub(super) const SERVICE_BLOCKS_BOOT: Text = Text {
 };
 
 pub(super) const KUBELET_UNHEALTHY: Text = Text {
-    explanation: "The kubelet, which runs the pods of a node, is not running or not healthy. Without it, static pods are not started and the node drops out of Kubernetes within a minute. Common causes: an invalid kubelet configuration or argument, an image that cannot be pulled, time that is not synchronised, a control plane endpoint that cannot be reached.",
+    explanation: "The kubelet, which runs the pods of a node, is not running or not healthy. Without it, static pods are not started and the node drops out of Kubernetes within a minute. Common causes: an invalid kubelet configuration or argument, an image that cannot be pulled, time that is not synchronized, a control plane endpoint that cannot be reached.",
     source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         KUBELET_SERVICE,

@@ -214,8 +214,8 @@ pub(super) const CORDONED: Text = Text {
     remedy: &[DESCRIBE_NODE, Do("Ask who did it. Then:"), Change("kubectl uncordon NODENAME")],
 };
 
-pub(super) const UNINITIALISED: Text = Text {
-    explanation: "The node waits for a cloud controller manager to initialise it, and until then takes no ordinary pods. The controller is not installed, does not run, or does not find the machine in its cloud.",
+pub(super) const UNINITIALIZED: Text = Text {
+    explanation: "The node waits for a cloud controller manager to initialize it, and until then takes no ordinary pods. The controller is not installed, does not run, or does not find the machine in its cloud.",
     source: KUBERNETES_NODES,
     remedy: &[
         DESCRIBE_NODE,
@@ -388,7 +388,7 @@ pub(super) const STATIC_POD_MISSING: Text = Text {
 };
 
 pub(super) const STATIC_POD_NOT_RENDERED: Text = Text {
-    explanation: "Talos has not written the definition of a static pod that the configuration calls for. It waits for something: mostly for etcd, for time synchronisation or for certificates.",
+    explanation: "Talos has not written the definition of a static pod that the configuration calls for. It waits for something: mostly for etcd, for time synchronization or for certificates.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         ETCD_SERVICE,

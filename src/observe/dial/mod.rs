@@ -69,7 +69,7 @@ pub(super) async fn secure(
     TlsConnector::from(tls).connect(name, stream).await.map_err(|error| cause::of_handshake(&error))
 }
 
-/// The name that a certificate has to hold for a peer that is dialled as `host`, a name or an address without brackets.
+/// The name that a certificate has to hold for a peer that is dialed as `host`, a name or an address without brackets.
 pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, Gap> {
     ServerName::try_from(host.to_owned()).map_err(|_| cause::no_name(host))
 }

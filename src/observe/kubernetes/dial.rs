@@ -1,4 +1,4 @@
-//! Our way of dialling as a connector of hyper's client, which kube sends its requests through.
+//! Our way of dialing as a connector of hyper's client, which kube sends its requests through.
 //!
 //! kube's own connector reports name, proxy, TCP and TLS as one chain of foreign errors and matches `NO_PROXY` against the
 //! proxy instead of the server.
@@ -33,7 +33,7 @@ const HTTPS: u16 = 443;
 #[derive(Clone)]
 pub(super) struct Dialer {
     pub(super) tls: Arc<rustls::ClientConfig>,
-    /// `tls-server-name` of the kubeconfig; else the host that is dialled is verified.
+    /// `tls-server-name` of the kubeconfig; else the host that is dialed is verified.
     pub(super) name: Option<ServerName<'static>>,
     pub(super) routes: Routes,
     /// For name, proxy, TCP and TLS together.
@@ -82,8 +82,8 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, server: Uri) -> Self::Future {
-        let dialled = self.clone().dial(server);
-        Box::pin(async { dialled.await.map_err(Failed) })
+        let dialed = self.clone().dial(server);
+        Box::pin(async { dialed.await.map_err(Failed) })
     }
 }
 

@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn refusals_are_answers_with_their_words() {
-        let unauthorised = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
-        assert_eq!(readyz(401, unauthorised).unwrap().text, "Unauthorized");
+        let unauthorized = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+        assert_eq!(readyz(401, unauthorized).unwrap().text, "Unauthorized");
         assert_eq!(readyz(404, "404 page not found\n").unwrap().text, "404 page not found");
         assert_eq!(readyz(302, "").unwrap().status, 302);
     }

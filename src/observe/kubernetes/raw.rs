@@ -19,7 +19,7 @@ use crate::snapshot::{Gap, GapKind, Observed};
 /// Longest time in which a second connection tells where the first one got stuck.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Asks `server`, dialled directly and verified as the host that the URL names.
+/// Asks `server`, dialed directly and verified as the host that the URL names.
 pub(super) struct Raw {
     /// Without resumption, so that each connection is a full handshake.
     pub(super) tls: ClientConfig,

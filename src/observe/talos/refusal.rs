@@ -29,7 +29,7 @@ fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
     let says = |part: &str| message.contains(part);
     match code {
         Code::Unavailable if forwarded && unreachable(message) => GapKind::NodeUnreachable,
-        // What grpc-go says when its deadline passes while it is still dialling.
+        // What grpc-go says when its deadline passes while it is still dialing.
         Code::DeadlineExceeded if forwarded && (says("connections to become ready") || unreachable(message)) => {
             GapKind::NodeUnreachable
         }
@@ -60,13 +60,13 @@ pub(super) fn of_own_question(line: &str) -> Result<(), Gap> {
     }
 }
 
-/// Does apid say that it did not get through to the node? It dials port 50000; a unix socket or etcd's port is dialled by the
+/// Does apid say that it did not get through to the node? It dials port 50000; a unix socket or etcd's port is dialed by the
 /// node itself, which was then reached.
 fn unreachable(message: &str) -> bool {
-    let dialling =
+    let dialing =
         ["while dialing", "handshake failed", "error reading server preface", "name resolver error", "no such host"];
     let within = ["dial unix", ":2379"];
-    (dialling.iter().any(|part| message.contains(part)) || message.starts_with("connection error"))
+    (dialing.iter().any(|part| message.contains(part)) || message.starts_with("connection error"))
         && !within.iter().any(|part| message.contains(part))
 }
 
@@ -138,8 +138,8 @@ mod tests {
             (GapKind::ServerError, "etcdserver: no leader".into())
         );
         assert_eq!(told(Code::DeadlineExceeded, "context deadline exceeded", true).0, GapKind::TimedOut);
-        let dialling = "context deadline exceeded while waiting for connections to become ready";
-        assert_eq!(told(Code::DeadlineExceeded, dialling, true).0, GapKind::NodeUnreachable);
+        let dialing = "context deadline exceeded while waiting for connections to become ready";
+        assert_eq!(told(Code::DeadlineExceeded, dialing, true).0, GapKind::NodeUnreachable);
     }
 
     #[test]

@@ -78,14 +78,14 @@ pub(crate) struct Document {
     not_observed: Vec<String>,
     /// Where the facts came from.
     sources: Origins,
-    /// What lies behind the problems of the last complete round, from root to symptom. Empty if nothing was recognised; it never
+    /// What lies behind the problems of the last complete round, from root to symptom. Empty if nothing was recognized; it never
     /// changes the result.
     diagnoses: Vec<Diagnosis>,
     /// With `--evidence logs`: the logs of services and static pods that had failed in the last complete round.
     evidence: Vec<LogEntry>,
     /// Checks by status.
     summary: Summary,
-    /// Every check of the catalogue, in its order, whatever happened.
+    /// Every check of the catalog, in its order, whatever happened.
     checks: Vec<Check>,
 }
 

@@ -205,7 +205,7 @@ fn non_success(kind: NonSuccessKind, class: &str, short: &str, body: &str) -> Te
     status
 }
 
-/// In `system-out`, `[[ATTACHMENT|path]]` is a link to an artefact for GitLab and Jenkins, and other tools know more of the kind.
+/// In `system-out`, `[[ATTACHMENT|path]]` is a link to an artifact for GitLab and Jenkins, and other tools know more of the kind.
 fn undirected(text: &str) -> String {
     // What is left of three in a row are two.
     text.replace("[[", "[ [").replace("[[", "[ [")

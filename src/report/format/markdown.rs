@@ -26,8 +26,8 @@ const ALL_OF_IT: &str = "(the JSON report has all of it)";
 
 /// Writes the document.
 pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut Vec<u8>) -> io::Result<()> {
-    // No colour, and lists as wide as in a log.
-    let style = &TextStyle { colour: false, width: None, ..*style };
+    // No color, and lists as wide as in a log.
+    let style = &TextStyle { color: false, width: None, ..*style };
     let mut lines =
         vec![format!("## {} {}", mark(Some(report.status()), style.ascii), inline(&verdict::line(report, style)))];
     if report.is_judged() {
@@ -166,7 +166,7 @@ fn code(text: &str) -> String {
     format!("{fence}{blank}{text}{blank}{fence}")
 }
 
-/// [`code`] in a table, whose cells are told apart before code is recognised.
+/// [`code`] in a table, whose cells are told apart before code is recognized.
 fn cell(text: &str) -> String {
     code(text).replace('|', "\\|")
 }

@@ -23,7 +23,7 @@ pub(crate) struct Format {
     pub(crate) name: &'static str,
     /// For whom, in a few words.
     pub(crate) about: &'static str,
-    /// For an HTTP header or an index of artefacts.
+    /// For an HTTP header or an index of artifacts.
     pub(crate) media_type: &'static str,
     /// What such files are usually called, without the dot.
     pub(crate) extension: &'static str,
@@ -89,7 +89,7 @@ pub(crate) static MARKDOWN: Format = Format {
 
 pub(crate) static HTML: Format = Format {
     name: "html",
-    about: "One page with everything, for a browser: artefacts of CI jobs, tickets",
+    about: "One page with everything, for a browser: artifacts of CI jobs, tickets",
     media_type: "text/html",
     extension: "html",
     grow: None,

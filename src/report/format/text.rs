@@ -35,7 +35,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
             let checks: Vec<_> = report.checks.iter().filter(|check| check.check.stage == stage).collect();
             if checks.is_empty() {
             } else if style.verbose {
-                lines.push(paint(style.colour, Paint::Heading, stage.heading()));
+                lines.push(paint(style.color, Paint::Heading, stage.heading()));
                 stage_lines(&index, &checks, style, &mut lines);
             } else if checks.iter().all(|check| check.problems().next().is_none()) {
                 lines.extend(stage_in_brief(stage, &checks, style));
@@ -54,7 +54,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     // Parts begin with an empty line, whatever stands above them.
     lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
     for line in lines {
-        // Colour codes are ASCII already.
+        // Color codes are ASCII already.
         let line = if style.ascii { ascii(&line) } else { line };
         writeln!(out, "{}", line.trim_end())?;
     }
@@ -72,7 +72,7 @@ fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
         for (cell, column) in band.cells().iter().zip(&columns) {
             let mark = mark(*cell, style.ascii).to_string();
             // The width of a painted mark is not that of what is seen.
-            line.push_str(&cell.map_or(mark.clone(), |status| paint(style.colour, paint_of(status), &mark)));
+            line.push_str(&cell.map_or(mark.clone(), |status| paint(style.color, paint_of(status), &mark)));
             line.push_str(&" ".repeat(column.len() + 1));
         }
         line.push_str(&band.label(str::to_owned));
@@ -153,11 +153,11 @@ fn problem_lines(index: &Index<'_>, check: &CheckReport, style: &TextStyle, line
     let id = check.check.id;
     let problems: Vec<_> = check.problems().collect();
     let (told, left) = groups::lines(&problems, groups::LINES, shown, style, |it| {
-        let (word, colour) = match it.first.severity {
+        let (word, color) = match it.first.severity {
             Severity::Fail | Severity::Error => ("ERROR", Paint::Bad),
             Severity::Warn => ("WARNING", Paint::Caution),
         };
-        let word = paint(style.colour, colour, word);
+        let word = paint(style.color, color, word);
         let cause = it.first.explained_by.and_then(|cause| index.root(cause, it.target));
         let cause = cause.filter(|cause| *cause != id).map(|id| format!(" (see {id})")).unwrap_or_default();
         format!("[{}] {word} {id}: {}{cause}", it.whom, it.observed)

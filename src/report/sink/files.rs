@@ -197,7 +197,7 @@ impl Open {
         Ok(Self { format, shown: path.to_owned(), place, grown: None })
     }
 
-    /// Without colour, whatever the terminal can do.
+    /// Without color, whatever the terminal can do.
     fn render(&self, report: &Report) -> io::Result<Vec<u8>> {
         self.format.render(report, &TextStyle::default())
     }

@@ -20,9 +20,9 @@ pub(crate) struct Size {
     pub(crate) lines: usize,
 }
 
-/// Whether a stream gets colour. The flag beats `NO_COLOR`, which beats `CLICOLOR_FORCE` and `FORCE_COLOR`, which beat
-/// `TERM=dumb`; then a terminal has colour, and the log viewers of GitHub and GitLab show it without being one.
-pub(crate) fn colour(flag: Color, terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<String>) -> bool {
+/// Whether a stream gets color. The flag beats `NO_COLOR`, which beats `CLICOLOR_FORCE` and `FORCE_COLOR`, which beat
+/// `TERM=dumb`; then a terminal has color, and the log viewers of GitHub and GitLab show it without being one.
+pub(crate) fn color(flag: Color, terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| env(name).is_some_and(|value| !value.is_empty());
     let forced = |name: &str| env(name).is_some_and(|value| !value.is_empty() && value != "0" && value != "false");
     match flag {
@@ -67,7 +67,7 @@ mod tests {
 
     fn decide(flag: Color, terminal: bool, variables: &[(&str, &str)]) -> bool {
         let env = |name: &str| value(variables, name);
-        colour(flag, terminal, Ci::decide(CiChoice::Auto, env), env)
+        color(flag, terminal, Ci::decide(CiChoice::Auto, env), env)
     }
 
     fn value(variables: &[(&str, &str)], name: &str) -> Option<String> {

@@ -123,7 +123,7 @@ fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
     (*ledger.conclude(&Ending::Engine(end), Timestamp::UNIX_EPOCH, took)).clone()
 }
 
-/// Of all sizes, made once: judging a thousand nodes takes its time without optimisation.
+/// Of all sizes, made once: judging a thousand nodes takes its time without optimization.
 static REPORTS: LazyLock<Vec<(Size, Report)>> =
     LazyLock::new(|| SIZES.into_iter().map(|size| (size, size.report())).collect());
 

@@ -103,7 +103,7 @@ impl Cause {
             severity: explained.map(|(_, problem)| problem.severity).max().unwrap_or(Severity::Fail),
             id: those[0].id,
             headline: headline(those),
-            evidence: labelled("seen", told.into_iter().chain(left)),
+            evidence: labeled("seen", told.into_iter().chain(left)),
             hints: those.iter().flat_map(|it| diagnoses::next(it, report)).collect(),
             is_permanent: false,
             follows: those.iter().map(|it| it.explains.len()).sum(),
@@ -129,13 +129,13 @@ impl Cause {
             let most = if style.verbose { block.problems.len() } else { groups::FEW };
             let (told, left) =
                 groups::lines(&block.problems, most, shown, style, |it| format!("{}: {}", it.whom, it.observed));
-            evidence = labelled("seen", told.into_iter().chain((left > 0).then(|| groups::more(left))));
+            evidence = labeled("seen", told.into_iter().chain((left > 0).then(|| groups::more(left))));
             format!("{whom}{title}")
         };
         if is_alike && style.verbose && block.problems.len() > NAMES + 1 {
             let names = block.problems.iter().map(|(target, _)| shown(target)).collect();
             let names = wrap("", names, style.columns() - field("", "").chars().count());
-            evidence = labelled(label(first.kind, true), names.into_iter());
+            evidence = labeled(label(first.kind, true), names.into_iter());
         }
         let expected = clean(&problem.expected);
         let check = format!("{id} {}{}, expected: {expected}", block.word(), block.duration(report));
@@ -212,7 +212,7 @@ impl Cause {
     }
 }
 
-fn labelled(label: &'static str, lines: impl Iterator<Item = String>) -> Vec<(&'static str, String)> {
+fn labeled(label: &'static str, lines: impl Iterator<Item = String>) -> Vec<(&'static str, String)> {
     lines.enumerate().map(|(n, line)| (if n == 0 { label } else { "" }, line)).collect()
 }
 
@@ -229,8 +229,8 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
             lines.push(groups::more(causes.len() - n));
             break;
         }
-        let colour = if cause.severity == Severity::Warn { Paint::Caution } else { Paint::Bad };
-        let number = paint(style.colour, colour, &format!("{}.", n + 1));
+        let color = if cause.severity == Severity::Warn { Paint::Caution } else { Paint::Bad };
+        let number = paint(style.color, color, &format!("{}.", n + 1));
         if style.verbose || n < FULL {
             lines.extend([String::new(), format!("{number} {}", cause.headline)]);
             lines.extend(cause.lines(steps, style));
@@ -244,13 +244,9 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
 /// For whoever reads nothing but the last lines: where to begin, and with what.
 pub(crate) fn conclude(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
     let Some(cause) = causes.first().filter(|cause| cause.severity != Severity::Warn) else { return };
-    lines.push(format!(
-        "{}  {}",
-        paint(style.colour, Paint::Bad, "first cause"),
-        brief(&cause.headline, excerpt::MOST)
-    ));
+    lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), brief(&cause.headline, excerpt::MOST)));
     let commands = HintKind::COMMANDS.map(|kind| cause.hints.iter().find(|it| it.kind == kind && it.command.is_some()));
     let look = commands.into_iter().flatten().next();
     let step = look.map_or_else(|| format!("cluster-health explain {}", cause.explained_as), step);
-    lines.push(format!("{}   {step}", paint(style.colour, Paint::Heading, "first step")));
+    lines.push(format!("{}   {step}", paint(style.color, Paint::Heading, "first step")));
 }

@@ -31,7 +31,7 @@ pub(crate) fn details(index: &Index<'_>, causes: &[Cause], style: &TextStyle, li
 pub(crate) fn logs(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     for Tail { log, lines: tail } in &report.logs {
         let title = format!("Last log lines of {} on {}:", clean(&log.of.to_string()), clean(&log.node));
-        lines.push(paint(style.colour, Paint::Heading, &title));
+        lines.push(paint(style.color, Paint::Heading, &title));
         match tail {
             Ok(tail) => lines.extend(log_lines(tail).iter().map(|line| format!("  | {line}"))),
             Err(gap) => lines.push(format!("  none: {}", clean(&gap.text))),

@@ -1,6 +1,6 @@
 //! What checks have found, a block for all that a check found of one reason, from what weighs least to what weighs most.
 //!
-//! Warnings come first, then what could not be determined, then the failures; and among these the catalogue's order, from
+//! Warnings come first, then what could not be determined, then the failures; and among these the catalog's order, from
 //! cause to symptom, is turned round: the very last block is the failure that the others are most likely to follow from. What
 //! only repeats a failure belongs to that failure's block, and so do the checks that it blocked. What a diagnosis explains is
 //! left to it.
@@ -129,8 +129,8 @@ impl<'a> Block<'a> {
     }
 
     fn heading(&self, report: &Report, style: &TextStyle) -> String {
-        let colour = if self.severity == Severity::Warn { Paint::Caution } else { Paint::Bad };
-        format!("{}  {}{}", self.check.check.id, paint(style.colour, colour, self.word()), self.duration(report))
+        let color = if self.severity == Severity::Warn { Paint::Caution } else { Paint::Bad };
+        format!("{}  {}{}", self.check.check.id, paint(style.color, color, self.word()), self.duration(report))
     }
 
     /// What is said of a check with such problems.

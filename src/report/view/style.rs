@@ -1,11 +1,11 @@
-//! How text for people looks: width, colours by their meaning, marks.
+//! How text for people looks: width, colors by their meaning, marks.
 
 use crate::model::Status;
 
 /// How text is shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TextStyle {
-    pub(crate) colour: bool,
+    pub(crate) color: bool,
     pub(crate) ascii: bool,
     /// Columns to wrap lists at; without it, a width that CI logs show. Text is never cut.
     pub(crate) width: Option<usize>,
@@ -19,7 +19,7 @@ impl TextStyle {
     }
 }
 
-/// Colours by their meaning.
+/// Colors by their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
     Good,
@@ -28,7 +28,7 @@ pub(crate) enum Paint {
     Heading,
 }
 
-/// `text`, painted if `on`. Words carry the meaning; the colour only repeats it.
+/// `text`, painted if `on`. Words carry the meaning; the color only repeats it.
 pub(crate) fn paint(on: bool, paint: Paint, text: &str) -> String {
     if !on {
         return text.to_owned();
@@ -54,7 +54,7 @@ pub(crate) fn mark(status: Option<Status>, ascii: bool) -> char {
     if ascii { plain } else { mark }
 }
 
-/// The colour of a status.
+/// The color of a status.
 pub(crate) fn paint_of(status: Status) -> Paint {
     match status {
         Status::Skip | Status::Pass => Paint::Good,

@@ -10,12 +10,12 @@ use crate::text::sanitize::clean;
 
 /// The line that people grep for.
 pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
-    let colour = match report.result {
+    let color = match report.result {
         RunResult::Healthy => Paint::Good,
         RunResult::Interrupted => Paint::Caution,
         RunResult::Unhealthy | RunResult::Undetermined | RunResult::Error => Paint::Bad,
     };
-    let word = paint(style.colour, colour, report.result.name());
+    let word = paint(style.color, color, report.result.name());
     let took = human(report.took);
     let rounds = count(report.rounds as usize, "round");
     let judged = report.is_judged();

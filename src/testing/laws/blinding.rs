@@ -51,9 +51,9 @@ fn told_by_pods() -> Vec<(String, Snapshot)> {
         }
         worlds.push((format!("an old release on {node}"), old));
     }
-    let mut unlabelled = healthy().without_talos();
-    unlabelled.nodes.iter_mut().for_each(|node| node.role = crate::model::Role::Worker);
-    worlds.push(("nobody is labelled as a control plane".to_owned(), unlabelled));
+    let mut unlabeled = healthy().without_talos();
+    unlabeled.nodes.iter_mut().for_each(|node| node.role = crate::model::Role::Worker);
+    worlds.push(("nobody is labeled as a control plane".to_owned(), unlabeled));
     worlds
 }
 

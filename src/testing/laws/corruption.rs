@@ -21,7 +21,7 @@ pub(super) enum Effect {
     Bad,
     /// The same, as long as there is another control plane to compare with.
     Differs,
-    /// The catalogue has a warning for it, and no more.
+    /// The catalog has a warning for it, and no more.
     Warns,
     /// Nobody judges by it, and why.
     Harmless(&'static str),

@@ -321,8 +321,8 @@ fn kube_node() -> Table<KubeNode> {
         unschedulable: [warns(|it| it.unschedulable = it.control_plane_label)],
         cordoned_by_talos: [harmless("it is not cordoned", |it| it.cordoned_by_talos = true)],
         taints: [warns(|it| {
-            let uninitialised = taint("node.cloudprovider.kubernetes.io/uninitialized");
-            it.taints.extend(it.control_plane_label.then_some(uninitialised));
+            let uninitialized = taint("node.cloudprovider.kubernetes.io/uninitialized");
+            it.taints.extend(it.control_plane_label.then_some(uninitialized));
         })],
         conditions: [
             bad(|it| it.conditions.clear()),

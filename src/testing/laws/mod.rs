@@ -1,7 +1,7 @@
-//! Laws of the whole catalogue, over healthy clusters of many shapes: no evidence is no health, a failure never helps, and order
+//! Laws of the whole catalog, over healthy clusters of many shapes: no evidence is no health, a failure never helps, and order
 //! means nothing.
 
-mod ageing;
+mod aging;
 mod blinding;
 mod corruption;
 mod etcd_tables;

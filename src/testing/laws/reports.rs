@@ -149,9 +149,9 @@ proptest! {
         };
 
         // Nothing else than `--server` decides which checks there are.
-        let of_catalogue = ALL.iter().filter(|check| cli.run.connection.server || check.stage != Stage::Server);
+        let of_catalog = ALL.iter().filter(|check| cli.run.connection.server || check.stage != Stage::Server);
         let mut expected = Vec::new();
-        for check in of_catalogue {
+        for check in of_catalog {
             let entry = report.checks.iter().find(|entry| entry.check.id == check.id).unwrap();
             let (selected, status) = match entry.selection {
                 Selection::Selected => ("selected", entry.shown_status()),

@@ -161,7 +161,7 @@ pub(super) fn certificate() -> Table<Certificate> {
         not_after: [bad(|it| it.not_after = now()), warns(|it| it.not_after = now() + SignedDuration::from_hours(24))],
         client_auth: [bad(|it| it.client_auth = false)],
         matches_key: [bad(|it| it.matches_key = false)],
-        organisations: [harmless("the server says what they allow", |it| it.organisations.clear())],
+        organizations: [harmless("the server says what they allow", |it| it.organizations.clear())],
     })
 }
 

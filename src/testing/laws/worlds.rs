@@ -1,4 +1,4 @@
-//! Healthy clusters of every shape that the catalogue promises to pass, and what is said of each.
+//! Healthy clusters of every shape that the catalog promises to pass, and what is said of each.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,7 +9,7 @@ use crate::snapshot::Allowance;
 use crate::testing::fixture::{Dns, Enabled, Family, Naming, Servers, Shape, Sides, Stated, by_check};
 use crate::testing::laws::{config, diagnosed};
 
-/// Releases whose `EtcdStatus` is open to os:reader, one or two of neighbouring minor versions.
+/// Releases whose `EtcdStatus` is open to os:reader, one or two of neighboring minor versions.
 const RELEASES: [[&str; 2]; 9] = [
     ["v1.9.6", "v1.9.6"],
     ["v1.10.1", "v1.10.1"],
@@ -122,7 +122,7 @@ pub(super) fn full_world() -> impl Strategy<Value = Shape> {
     })
 }
 
-/// What the catalogue says of each check in a healthy cluster of this shape.
+/// What the catalog says of each check in a healthy cluster of this shape.
 fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
     let no_talos = shape.sides == Sides::NoTalos;
     let no_kubernetes = shape.sides == Sides::NoKubernetes;

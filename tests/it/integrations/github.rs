@@ -106,7 +106,7 @@ fn the_step_has_the_exit_code_of_the_gate_and_its_reports_whatever_that_is() {
 }
 
 #[test]
-fn a_cancelled_workflow_has_reports_and_keeps_no_credentials() {
+fn a_canceled_workflow_has_reports_and_keeps_no_credentials() {
     for (signal, expected) in [("INT", 130), ("TERM", 143)] {
         let cluster = cluster();
         cluster.change(|world| world.power_off("cp-3"));

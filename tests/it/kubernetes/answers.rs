@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use simulator::world::{CallFault, Misbehaviour};
+use simulator::world::{CallFault, Misbehavior};
 
 use super::servers::{forget_endpoint, forget_lease};
 use super::{
@@ -11,7 +11,7 @@ use super::{
     PENDING_PODS, PODS, READYZ, SIGNING_REQUESTS, SLICES, STATEFUL_SETS, SYSTEM_LEASES, VALIDATING_WEBHOOKS, answers,
     round, side_by_side,
 };
-use crate::cluster::{Cluster, Judgement, cluster};
+use crate::cluster::{Cluster, Judgment, cluster};
 
 /// A list that is evidence.
 #[derive(Clone, Copy)]
@@ -167,26 +167,26 @@ fn hide(cluster: &Cluster, name: &str) {
     });
 }
 
-fn fail(code: u16) -> Misbehaviour {
-    Misbehaviour::Fail { code, text: "it broke".to_owned() }
+fn fail(code: u16) -> Misbehavior {
+    Misbehavior::Fail { code, text: "it broke".to_owned() }
 }
 
-fn body(text: &str) -> Misbehaviour {
-    Misbehaviour::Body(text.to_owned())
+fn body(text: &str) -> Misbehavior {
+    Misbehavior::Body(text.to_owned())
 }
 
 /// Exit code and reason.
 type Said = (i32, &'static str);
 
 /// What every path can answer, and what is then said of a list, and of `/readyz` by its check.
-fn misbehaviours() -> Vec<(Misbehaviour, Said, Said)> {
+fn misbehaviors() -> Vec<(Misbehavior, Said, Said)> {
     let unreadable = (69, "unreadable-answer");
     let no_answer = (69, "no-answer");
     let forbidden = (77, "forbidden-or-starting");
     let not_ready = (1, "api-not-ready");
     vec![
-        (Misbehaviour::Hang, (69, "timed-out"), (1, "api-frozen")),
-        (fail(401), (77, "unauthorised"), (77, "unauthorised")),
+        (Misbehavior::Hang, (69, "timed-out"), (1, "api-frozen")),
+        (fail(401), (77, "unauthorized"), (77, "unauthorized")),
         (fail(403), forbidden, forbidden),
         (fail(404), no_answer, unreadable),
         (fail(409), no_answer, unreadable),
@@ -195,10 +195,10 @@ fn misbehaviours() -> Vec<(Misbehaviour, Said, Said)> {
         (fail(500), no_answer, not_ready),
         (fail(503), no_answer, not_ready),
         (fail(504), no_answer, not_ready),
-        (Misbehaviour::Garbage, unreadable, unreadable),
-        (Misbehaviour::Cut, (69, "api-unreachable"), (1, "api-unreachable")),
-        (Misbehaviour::Stall, (69, "timed-out"), (1, "api-frozen")),
-        (Misbehaviour::Endless, (69, "timed-out"), (69, "answer-too-large")),
+        (Misbehavior::Garbage, unreadable, unreadable),
+        (Misbehavior::Cut, (69, "api-unreachable"), (1, "api-unreachable")),
+        (Misbehavior::Stall, (69, "timed-out"), (1, "api-frozen")),
+        (Misbehavior::Endless, (69, "timed-out"), (69, "answer-too-large")),
         (body(""), unreadable, unreadable),
         (body("null"), unreadable, unreadable),
         (body("[]"), unreadable, unreadable),
@@ -225,11 +225,11 @@ const CLUSTER_SCOPED: [&str; 7] =
     [DAEMON_SETS, PENDING_PODS, NODES, SIGNING_REQUESTS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, API_SERVICES];
 
 /// What one path answers, whatever it lists, and what is said of it.
-fn ways(list: &List) -> Vec<(Misbehaviour, Said)> {
+fn ways(list: &List) -> Vec<(Misbehavior, Said)> {
     let of = |text: &str| body(&text.replace("KIND", list.kind).replace("VERSION", list.api_version));
     // A refusal that concerns a warning alone is skipped.
-    let is_skipped = |does: &Misbehaviour| [SIGNING_REQUESTS, API_SERVICES].contains(&list.path) && *does == fail(403);
-    let every = misbehaviours().into_iter().map(|(does, said, _)| (does, said)).filter(|(does, _)| !is_skipped(does));
+    let is_skipped = |does: &Misbehavior| [SIGNING_REQUESTS, API_SERVICES].contains(&list.path) && *does == fail(403);
+    let every = misbehaviors().into_iter().map(|(does, said, _)| (does, said)).filter(|(does, _)| !is_skipped(does));
     let wrong = WRONG_LISTS.map(|text| {
         if CLUSTER_SCOPED.contains(&list.path) {
             text.replace("elsewhere", "").replace(r#""a""#, r#""""#)
@@ -241,14 +241,14 @@ fn ways(list: &List) -> Vec<(Misbehaviour, Said)> {
     if let Some(empty) = list.empty {
         // `null` is Go's empty list.
         let null = of(r#"{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":null}"#);
-        ways.extend([(Misbehaviour::Empty, empty), (null, empty)]);
+        ways.extend([(Misbehavior::Empty, empty), (null, empty)]);
     }
     ways
 }
 
 /// What a check says of something, and nothing else.
 #[track_caller]
-fn says(judged: &Judgement, check: &str, reason: &str, what: &str) {
+fn says(judged: &Judgment, check: &str, reason: &str, what: &str) {
     let said: BTreeSet<_> = judged.of(check).into_iter().map(|(reason, _)| reason).collect();
     // Blanks without end are a list that has not begun, or one that is too long, whichever comes first.
     let instead = if reason == "timed-out" { "answer-too-large" } else { reason };
@@ -284,8 +284,8 @@ fn every_list_is_evidence_only_as_a_whole() {
 
 #[test]
 fn readyz_passes_with_its_own_words_alone() {
-    let more = [(Misbehaviour::Empty, (69, "unreadable-answer")), (body("okay"), (69, "unreadable-answer"))];
-    let all = misbehaviours().into_iter().map(|(does, _, said)| (does, said)).chain(more);
+    let more = [(Misbehavior::Empty, (69, "unreadable-answer")), (body("okay"), (69, "unreadable-answer"))];
+    let all = misbehaviors().into_iter().map(|(does, _, said)| (does, said)).chain(more);
     side_by_side(all, 6, |(does, (code, reason))| {
         let cluster = cluster();
         let what = format!("{does:?}");
@@ -300,7 +300,7 @@ fn readyz_passes_with_its_own_words_alone() {
 /// A server of three that answers so, while the endpoint is another.
 #[test]
 fn one_server_whose_readyz_is_wrong() {
-    side_by_side(misbehaviours(), 6, |(does, _, (code, reason))| {
+    side_by_side(misbehaviors(), 6, |(does, _, (code, reason))| {
         let cluster = cluster();
         let server = Some(cluster.api_server("cp-1"));
         cluster.change(|world| world.call_faults = vec![CallFault { server, ..CallFault::all(READYZ, does) }]);
@@ -312,7 +312,7 @@ fn one_server_whose_readyz_is_wrong() {
 /// The endpoints of the API servers count only where a server cannot be asked.
 #[test]
 fn what_is_no_evidence_may_be_missing() {
-    let ways = [Misbehaviour::Hang, fail(403), fail(500), Misbehaviour::Empty, Misbehaviour::Garbage];
+    let ways = [Misbehavior::Hang, fail(403), fail(500), Misbehavior::Empty, Misbehavior::Garbage];
     side_by_side(ways, 6, |does| {
         let cluster = cluster();
         answers(&cluster, API_ENDPOINTS, does);
@@ -323,7 +323,7 @@ fn what_is_no_evidence_may_be_missing() {
 #[test]
 fn a_cluster_without_anything_in_it_is_not_healthy() {
     let cluster = cluster();
-    answers(&cluster, "/api*", Misbehaviour::Empty);
+    answers(&cluster, "/api*", Misbehavior::Empty);
     let judged = round(&cluster, &["--no-talos"]);
     let said = (judged.outcome.code, judged.status("k8s.api.endpoint"), judged.status("k8s.nodes.ready"));
     assert_eq!(said, (69, "pass", "error"), "{judged}");
@@ -343,7 +343,7 @@ fn no_path_is_asked_that_is_not_tried_here() {
 #[test]
 fn what_is_late_and_in_time_counts() {
     let cluster = cluster();
-    let late = Misbehaviour::Late(std::time::Duration::from_millis(300));
+    let late = Misbehavior::Late(std::time::Duration::from_millis(300));
     answers(&cluster, "/*", late);
     round(&cluster, &["--no-talos"]).is(0, &[]);
 }
@@ -363,7 +363,7 @@ fn redirects_are_not_followed() {
             [(NODES, "k8s.nodes.ready", "no-answer"), (READYZ, "k8s.api.endpoint", "unreadable-answer")]
         {
             cluster.change(|world| {
-                world.call_faults = vec![CallFault::all(path, Misbehaviour::Redirect(to.clone()))];
+                world.call_faults = vec![CallFault::all(path, Misbehavior::Redirect(to.clone()))];
             });
             let judged = round(&cluster, &["--no-talos"]);
             says(&judged, check, reason, &to);

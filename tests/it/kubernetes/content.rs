@@ -115,7 +115,7 @@ const WITH_TALOS: [Case; 16] = [
             world.kubernetes.object_mut("nodes", None, "cp-3")["spec"]["taints"] = taint;
         },
         0,
-        &[("k8s.nodes.schedulable", "uninitialised", "cp-3")],
+        &[("k8s.nodes.schedulable", "uninitialized", "cp-3")],
     ),
 ];
 

@@ -11,7 +11,7 @@ fn the_kubeconfig_of_a_twin_vouches_for_nothing() {
     // One that the user has named is what the user meant.
     let program = ours.program().file("twin", twin.kubeconfig());
     let path = program.path("twin");
-    let judged = ours.judgement(program.args(["-o", "json", "--kubeconfig"]).args([path]).run());
+    let judged = ours.judgment(program.args(["-o", "json", "--kubeconfig"]).args([path]).run());
     judged.is(1, &[("k8s.api.identity", "wrong-cluster", "cluster")]);
     assert_eq!(judged.status("k8s.nodes.ready"), "blocked", "{judged}");
     // One that was found is passed over, and there is no other.
@@ -69,7 +69,7 @@ fn a_site_with_the_same_names_and_addresses_is_another_cluster() {
     shows_others(&cluster);
     let explicit = cluster.program();
     let path = explicit.path(".kube/config");
-    let judged = cluster.judgement(explicit.args(["-o", "json", "--kubeconfig"]).args([path]).run());
+    let judged = cluster.judgment(explicit.args(["-o", "json", "--kubeconfig"]).args([path]).run());
     judged.is(1, &[("k8s.api.identity", "wrong-cluster", "cluster")]);
     assert_eq!(judged.status("k8s.nodes.ready"), "blocked", "{judged}");
     let judged = cluster.run(&[]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use simulator::world::{CallFault, Misbehaviour};
+use simulator::world::{CallFault, Misbehavior};
 
 use super::{LEASES, NODE_LEASES, side_by_side};
 use crate::cluster::{Cluster, cluster};
@@ -24,7 +24,7 @@ fn once_stale(cluster: &Cluster) {
         })
         .collect();
     let list = json!({"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": {}, "items": leases});
-    let once = CallFault { times: Some(1), ..CallFault::all(NODE_LEASES, Misbehaviour::Body(list.to_string())) };
+    let once = CallFault { times: Some(1), ..CallFault::all(NODE_LEASES, Misbehavior::Body(list.to_string())) };
     cluster.change(|world| world.call_faults.push(once));
 }
 

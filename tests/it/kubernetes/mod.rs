@@ -1,7 +1,7 @@
 //! The Kubernetes side of clusters that misbehave.
 
 mod answers;
-mod catalogue;
+mod catalog;
 mod content;
 mod identity;
 mod leases;
@@ -13,9 +13,9 @@ mod timing;
 
 use std::time::Duration;
 
-use simulator::world::{CallFault, Misbehaviour};
+use simulator::world::{CallFault, Misbehavior};
 
-use crate::cluster::{Cluster, Judgement};
+use crate::cluster::{Cluster, Judgment};
 use crate::harness::side_by_side;
 
 /// One round. A call may take 5 s, of which none needs more than some milliseconds: it does not matter what else the machine is
@@ -46,18 +46,18 @@ pub(crate) const SLICES: &str = "endpointslices.discovery.k8s.io";
 pub(crate) const SYSTEM: Option<&str> = Some("kube-system");
 
 /// All API servers answer a path so.
-pub(crate) fn answers(cluster: &Cluster, path: &str, does: Misbehaviour) {
+pub(crate) fn answers(cluster: &Cluster, path: &str, does: Misbehavior) {
     cluster.change(|world| world.call_faults.push(CallFault::all(path, does)));
 }
 
 /// What one round says, with more arguments.
-pub(crate) fn round(cluster: &Cluster, more: &[&str]) -> Judgement {
+pub(crate) fn round(cluster: &Cluster, more: &[&str]) -> Judgment {
     let judged = cluster.run(&[&ROUND[..], more].concat());
     judged.within(ROUND_AT_MOST);
     judged
 }
 
-impl Judgement {
+impl Judgment {
     /// Reason and target of each problem that a check has.
     pub(crate) fn of(&self, check: &str) -> Vec<(&str, &str)> {
         let of = self.problems.iter().filter(|said| said.check == check);

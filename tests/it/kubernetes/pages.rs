@@ -1,7 +1,7 @@
 //! Lists in pages.
 
 use serde_json::{Value, json};
-use simulator::world::{CallFault, Misbehaviour};
+use simulator::world::{CallFault, Misbehavior};
 
 use super::{LEASES, NODES, answers, round};
 use crate::cluster::{Cluster, cluster};
@@ -63,7 +63,7 @@ fn pages_may_be_as_short_as_a_server_likes() {
 
 /// A page after the first that is refused so, so many times.
 fn expires(cluster: &Cluster, times: usize) {
-    let gone = Misbehaviour::Fail { code: 410, text: "The provided continue parameter is too old".to_owned() };
+    let gone = Misbehavior::Fail { code: 410, text: "The provided continue parameter is too old".to_owned() };
     let once = CallFault { after: 2, times: Some(1), ..CallFault::all(NODES, gone) };
     cluster.change(|world| world.call_faults = vec![once; times]);
 }
@@ -81,11 +81,11 @@ fn a_list_that_expires_is_read_anew_once() {
 #[test]
 fn a_page_that_fails_makes_no_shorter_list() {
     for (does, code, reason) in [
-        (Misbehaviour::Hang, 69, "timed-out"),
-        (Misbehaviour::Fail { code: 500, text: "no".to_owned() }, 69, "no-answer"),
-        (Misbehaviour::Fail { code: 403, text: "no".to_owned() }, 77, "forbidden-or-starting"),
-        (Misbehaviour::Cut, 69, "api-unreachable"),
-        (Misbehaviour::Garbage, 69, "unreadable-answer"),
+        (Misbehavior::Hang, 69, "timed-out"),
+        (Misbehavior::Fail { code: 500, text: "no".to_owned() }, 69, "no-answer"),
+        (Misbehavior::Fail { code: 403, text: "no".to_owned() }, 77, "forbidden-or-starting"),
+        (Misbehavior::Cut, 69, "api-unreachable"),
+        (Misbehavior::Garbage, 69, "unreadable-answer"),
     ] {
         let cluster = small_pages();
         let last = CallFault { after: 3, ..CallFault::all(NODES, does) };
@@ -96,7 +96,7 @@ fn a_page_that_fails_makes_no_shorter_list() {
 }
 
 /// A list of nodes as the API server would write it, with these nodes and more to come.
-fn page(cluster: &Cluster, names: &[&str], more: &str) -> Misbehaviour {
+fn page(cluster: &Cluster, names: &[&str], more: &str) -> Misbehavior {
     let nodes = cluster.change(|world| {
         let node = |name: &&str| world.kubernetes.object("nodes", None, name).unwrap().clone();
         names.iter().map(node).collect::<Vec<_>>()
@@ -104,7 +104,7 @@ fn page(cluster: &Cluster, names: &[&str], more: &str) -> Misbehaviour {
     let list = json!({
         "kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": more}, "items": nodes,
     });
-    Misbehaviour::Body(list.to_string())
+    Misbehavior::Body(list.to_string())
 }
 
 #[test]

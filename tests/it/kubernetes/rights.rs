@@ -147,7 +147,7 @@ fn a_certificate_of_another_authority_is_not_accepted() {
     let cluster = cluster.with_kubeconfig(kubeconfig);
     let judged = cluster.run(&["--no-talos"]);
     assert_eq!(judged.outcome.code, 77, "{judged}");
-    assert_eq!(judged.of("k8s.api.endpoint"), [("unauthorised", "balancer")], "{judged}");
+    assert_eq!(judged.of("k8s.api.endpoint"), [("unauthorized", "balancer")], "{judged}");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn certificates_that_no_server_would_accept_are_not_shown_to_one() {
         let program = cluster.program().file("flawed", kubeconfig);
         let path = program.path("flawed");
         let path = path.to_str().unwrap();
-        let judged = cluster.judgement(program.args(["--no-talos", "-o", "json", "--kubeconfig", path]).run());
+        let judged = cluster.judgment(program.args(["--no-talos", "-o", "json", "--kubeconfig", path]).run());
         judged.is(78, &[("k8s.credentials", reason, &format!("--kubeconfig {path}"))]);
         assert_eq!(cluster.simulator().calls().counts(), [], "{flaw:?}");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use simulator::world::{Server, Transport};
 
 use super::{SLICES, SYSTEM, round, side_by_side};
-use crate::cluster::{Cluster, Judgement, cluster};
+use crate::cluster::{Cluster, Judgment, cluster};
 
 /// A warning, where others are reached.
 pub(super) const UNREACHABLE: &str = "api-unreachable-from-here";
@@ -40,7 +40,7 @@ pub(super) fn spoil(cluster: &Cluster, servers: impl IntoIterator<Item = Server>
 }
 
 /// Who does not answer is waited for in one short round. Who does has all the time that a busy machine may take.
-fn judge(cluster: &Cluster, transport: &Transport, more: &[&str]) -> Judgement {
+fn judge(cluster: &Cluster, transport: &Transport, more: &[&str]) -> Judgment {
     use Transport::{Blackhole, Drip, Refuse, Silent, SilentInTls};
     match transport {
         Blackhole | Drip(_) | Refuse | Silent | SilentInTls => round(cluster, more),

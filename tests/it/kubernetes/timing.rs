@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStderr};
 use std::time::Duration;
 
-use simulator::world::{CallFault, Misbehaviour, Server, Transport};
+use simulator::world::{CallFault, Misbehavior, Server, Transport};
 use tempfile::TempDir;
 
 use super::{NODES, READYZ, answers};
@@ -90,7 +90,7 @@ fn a_balancer_that_comes_and_goes() {
 
 /// So many answers that are wrong, and then good ones.
 fn at_first(cluster: &Cluster, path: &str, times: u64, code: u16, text: &str) {
-    let does = Misbehaviour::Fail { code, text: text.to_owned() };
+    let does = Misbehavior::Fail { code, text: text.to_owned() };
     let fault = CallFault { times: Some(times), ..CallFault::all(path, does) };
     cluster.change(|world| world.call_faults.push(fault));
 }
@@ -120,7 +120,7 @@ fn what_ends_by_itself_is_waited_for() {
 #[test]
 fn credentials_that_are_refused_twice_end_the_run() {
     let cluster = cluster();
-    answers(&cluster, "/*", Misbehaviour::Fail { code: 401, text: "Unauthorized".to_owned() });
+    answers(&cluster, "/*", Misbehavior::Fail { code: 401, text: "Unauthorized".to_owned() });
     let judged = cluster.run(&["--no-talos", "--wait-timeout", "30s", "--interval", "50ms"]);
     assert_eq!((judged.outcome.code, &judged.report["rounds"]), (77, &2.into()), "{judged}");
     judged.within(Duration::from_secs(10));
@@ -130,7 +130,7 @@ fn credentials_that_are_refused_twice_end_the_run() {
 fn the_deadline_holds_while_everything_hangs() {
     for path in ["/api*", "/*"] {
         let cluster = cluster();
-        answers(&cluster, path, Misbehaviour::Hang);
+        answers(&cluster, path, Misbehavior::Hang);
         let judged = cluster.run(&["--no-talos", "--wait-timeout", "3s", "--interval", "100ms"]);
         judged.within(Duration::from_millis(4500));
         assert_ne!(judged.outcome.code, 0, "{judged}");

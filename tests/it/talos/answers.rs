@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use simulator::world::{CallFault, Misbehaviour};
+use simulator::world::{CallFault, Misbehavior};
 
 use super::{SLACK, side_by_side};
 use crate::cluster::{Cluster, Said, cluster};
@@ -29,19 +29,19 @@ fn calls(cluster: &Cluster, machine: &str) -> BTreeSet<String> {
     counts.into_iter().filter(|count| count.server == server).map(|count| count.call).collect()
 }
 
-fn fail(code: u16, text: &str) -> Misbehaviour {
-    Misbehaviour::Fail { code, text: text.to_owned() }
+fn fail(code: u16, text: &str) -> Misbehavior {
+    Misbehavior::Fail { code, text: text.to_owned() }
 }
 
 /// Those of which each call meets all.
-fn always() -> [Misbehaviour; 9] {
+fn always() -> [Misbehavior; 9] {
     [
-        Misbehaviour::Hang,
-        Misbehaviour::Stall,
-        Misbehaviour::Empty,
-        Misbehaviour::Garbage,
-        Misbehaviour::Cut,
-        Misbehaviour::From(STRANGER.to_owned()),
+        Misbehavior::Hang,
+        Misbehavior::Stall,
+        Misbehavior::Empty,
+        Misbehavior::Garbage,
+        Misbehavior::Cut,
+        Misbehavior::From(STRANGER.to_owned()),
         fail(7, "not authorized"),
         fail(12, "unknown method"),
         fail(14, "error reading from server: EOF"),
@@ -49,9 +49,9 @@ fn always() -> [Misbehaviour; 9] {
 }
 
 /// Those of which each call meets two: whatever is called, one function reads them.
-fn in_turn() -> [Misbehaviour; 8] {
+fn in_turn() -> [Misbehavior; 8] {
     [
-        Misbehaviour::Endless,
+        Misbehavior::Endless,
         fail(1, "context canceled"),
         fail(2, "it broke"),
         fail(4, "context deadline exceeded"),
@@ -63,24 +63,24 @@ fn in_turn() -> [Misbehaviour; 8] {
 }
 
 /// What becomes of the `nth` call, and on which of the machines that are asked it.
-fn cases<'a>(nth: usize, asked: &[&'a str]) -> Vec<(&'a str, Misbehaviour)> {
+fn cases<'a>(nth: usize, asked: &[&'a str]) -> Vec<(&'a str, Misbehavior)> {
     let turn = in_turn().into_iter().cycle().skip(2 * nth).take(2);
     let all = always().into_iter().chain(turn).enumerate();
     // All of them where it hangs; else one after the other.
-    let machines = |turn: usize, does: &Misbehaviour| match does {
-        Misbehaviour::Hang => asked.to_vec(),
+    let machines = |turn: usize, does: &Misbehavior| match does {
+        Misbehavior::Hang => asked.to_vec(),
         _ => vec![asked[(nth + turn) % asked.len()]],
     };
     all.flat_map(|(turn, does)| machines(turn, &does).into_iter().map(move |machine| (machine, does.clone()))).collect()
 }
 
 /// Why a wrong answer leaves everything known that has to be.
-fn harmless(machine: &str, call: &str, does: &Misbehaviour) -> Option<&'static str> {
+fn harmless(machine: &str, call: &str, does: &Misbehavior) -> Option<&'static str> {
     let worker = machine == "worker-1";
-    let stranger = matches!(does, Misbehaviour::From(_));
-    let empty = *does == Misbehaviour::Empty;
-    let refused = matches!(does, Misbehaviour::Fail { code: 7, .. });
-    let absent = matches!(does, Misbehaviour::Fail { code: 5, .. });
+    let stranger = matches!(does, Misbehavior::From(_));
+    let empty = *does == Misbehavior::Empty;
+    let refused = matches!(does, Misbehavior::Fail { code: 7, .. });
+    let absent = matches!(does, Misbehavior::Fail { code: 5, .. });
     Some(match call {
         "Get Identities" => "discovery has the machine's id, too",
         "Get NodeAddresses" => "it tells machines from addresses, and nothing is judged by it",
@@ -144,8 +144,8 @@ fn no_wrong_answer_is_taken_for_a_right_one() {
     });
 }
 
-fn goes_wrong(cluster: &Cluster, machine: &str, call: &str, does: &Misbehaviour) {
-    let silent = matches!(does, Misbehaviour::Hang | Misbehaviour::Stall);
+fn goes_wrong(cluster: &Cluster, machine: &str, call: &str, does: &Misbehavior) {
+    let silent = matches!(does, Misbehavior::Hang | Misbehavior::Stall);
     let judged = cluster.run(if silent { &["--attempt-timeout", "6s"] } else { &[] });
     let case = format!("{call} of {machine} does {does:?}: {judged}");
     // A second sample has an attempt of its own. Who is answered does not wait.
@@ -171,7 +171,7 @@ fn goes_wrong(cluster: &Cluster, machine: &str, call: &str, does: &Misbehaviour)
 fn what_no_machine_tells_is_not_known() {
     let healthy = cluster();
     healthy.run(&[]).is(0, &[]);
-    let ways = |call: String| [fail(13, "it broke"), Misbehaviour::Empty].map(|does| (call.clone(), does));
+    let ways = |call: String| [fail(13, "it broke"), Misbehavior::Empty].map(|does| (call.clone(), does));
     side_by_side(calls(&healthy, "cp-1").into_iter().flat_map(ways), 3, |(call, does)| {
         let cluster = cluster();
         cluster.change(|world| world.call_faults.push(CallFault::all(&call, does.clone())));
@@ -198,7 +198,7 @@ fn what_is_missing_is_not_excused_when_nobody_says_that_it_may_be() {
 #[test]
 fn an_answer_that_comes_late_and_in_time_is_an_answer() {
     let cluster = cluster();
-    let late = Misbehaviour::Late(Duration::from_millis(100));
+    let late = Misbehavior::Late(Duration::from_millis(100));
     cluster.change(|world| world.call_faults.push(CallFault::all("*", late)));
     cluster.run(&[]).is(0, &[]);
 }
@@ -206,7 +206,7 @@ fn an_answer_that_comes_late_and_in_time_is_an_answer() {
 #[test]
 fn an_answer_that_comes_too_late_is_none() {
     let cluster = cluster();
-    cluster.fault("worker-1", "ServiceList", Misbehaviour::Late(Duration::from_secs(60)));
+    cluster.fault("worker-1", "ServiceList", Misbehavior::Late(Duration::from_secs(60)));
     let judged = cluster.run(&["--attempt-timeout", "6s"]);
     judged
         .is(69, &[("talos.nodes.services", "timed-out", "worker-1"), ("talos.nodes.kubelet", "timed-out", "worker-1")]);

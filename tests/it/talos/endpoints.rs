@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use simulator::world::{Misbehaviour, Transport};
+use simulator::world::{Misbehavior, Transport};
 
 use super::{SLACK, side_by_side};
 use crate::cluster::{Cluster, cluster};
@@ -157,7 +157,7 @@ fn an_endpoint_may_be_a_host_name() {
     let run = |names: &[&str]| {
         let program = cluster.program().env("HTTPS_PROXY", &proxy);
         let program = program.args(["-o", "json", "--no-kubernetes", "-e"]).args([names.join(",")]);
-        cluster.judgement(program.run())
+        cluster.judgment(program.run())
     };
     run(&["cp-1", "cp-3"]).is(0, &[]);
     cluster.transport("cp-1", Transport::WrongName);
@@ -168,7 +168,7 @@ fn an_endpoint_may_be_a_host_name() {
 fn another_machine_answers_at_the_address_of_an_endpoint() {
     for endpoints in [&CONTROL_PLANES[..], &CONTROL_PLANES[..1]] {
         let cluster = cluster().endpoints(endpoints);
-        cluster.fault("cp-1", "*", Misbehaviour::From("cp-3".to_owned()));
+        cluster.fault("cp-1", "*", Misbehavior::From("cp-3".to_owned()));
         let expected = [
             ("talos.nodes.reachable", "answered-by-other-node", "cp-1"),
             ("etcd.tolerance", "no-tolerance", "cluster"),
@@ -181,7 +181,7 @@ fn another_machine_answers_at_the_address_of_an_endpoint() {
 #[test]
 fn a_worker_answers_at_the_address_of_a_control_plane() {
     let cluster = cluster();
-    cluster.fault("cp-1", "*", Misbehaviour::From("worker-1".to_owned()));
+    cluster.fault("cp-1", "*", Misbehavior::From("worker-1".to_owned()));
     let judged = cluster.run(&[]);
     let expected = [
         ("talos.endpoints", "endpoint-is-worker", "cp-1"),

@@ -5,7 +5,7 @@ use simulator::world::kind;
 use crate::cluster::cluster;
 use crate::documents::FORMATS;
 
-/// Colours, a title, a bell, a new line that begins a command of a CI system, a tag, and text that runs backwards.
+/// Colors, a title, a bell, a new line that begins a command of a CI system, a tag, and text that runs backwards.
 const HOSTILE: &str =
     "\u{1b}[31mred\u{1b}]0;title\u{7}\r\n::error::owned\n##vso[task.complete]\u{9b}2J</failure>]]>\u{202e}kcab\u{0}end";
 

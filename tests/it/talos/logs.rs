@@ -1,6 +1,6 @@
 //! `--evidence logs`: what failed services and static pods said last.
 
-use simulator::world::{CallFault, Misbehaviour};
+use simulator::world::{CallFault, Misbehavior};
 
 use crate::cluster::{Cluster, cluster};
 
@@ -50,11 +50,11 @@ fn a_container_of_a_static_pod_tells_why() {
 #[test]
 fn a_log_that_cannot_be_read_says_so_and_changes_nothing() {
     for does in [
-        Misbehaviour::Fail { code: 7, text: "not authorized".to_owned() },
-        Misbehaviour::Empty,
-        Misbehaviour::Garbage,
-        Misbehaviour::Endless,
-        Misbehaviour::Hang,
+        Misbehavior::Fail { code: 7, text: "not authorized".to_owned() },
+        Misbehavior::Empty,
+        Misbehavior::Garbage,
+        Misbehavior::Endless,
+        Misbehavior::Hang,
     ] {
         let cluster = cluster();
         cluster.change(|world| {

@@ -1,6 +1,6 @@
 //! Machines that answer, and are not as they should be: versions, clocks, network, memory, disks, diagnostics.
 
-use simulator::world::{Misbehaviour, TalosVersion, World, kind};
+use simulator::world::{Misbehavior, TalosVersion, World, kind};
 
 use crate::cluster::{Cluster, cluster, release};
 
@@ -103,7 +103,7 @@ fn a_disk_that_is_nearly_full() {
     cluster.run(&[]).is(0, &[("talos.nodes.disk", "disk-nearly-full", "worker-1")]);
     // As with a file system on the network that is gone.
     let text = "1 error occurred: input/output error".to_owned();
-    cluster.fault("worker-1", "Mounts", Misbehaviour::Fail { code: 2, text });
+    cluster.fault("worker-1", "Mounts", Misbehavior::Fail { code: 2, text });
     cluster.run(&[]).is(0, &[]);
 }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use regex::Regex;
-use simulator::world::{Misbehaviour, Shape};
+use simulator::world::{Misbehavior, Shape};
 
 use super::SLACK;
-use crate::cluster::{Cluster, Judgement, cluster};
+use crate::cluster::{Cluster, Judgment, cluster};
 
 /// What Kubernetes shows of a machine that is lost.
 fn lost<'a>(node: &'a str, reason: &'a str) -> Vec<(&'a str, &'a str, &'a str)> {
@@ -90,7 +90,7 @@ fn a_worker_in_maintenance() {
 }
 
 /// Names of the targets of a check that have this status.
-fn targets(judged: &Judgement, check: &str, status: &str) -> usize {
+fn targets(judged: &Judgment, check: &str, status: &str) -> usize {
     let targets = judged.check(check)["targets"].as_array().unwrap();
     targets.iter().filter(|target| target["status"] == status).count()
 }
@@ -98,7 +98,7 @@ fn targets(judged: &Judgement, check: &str, status: &str) -> usize {
 #[test]
 fn one_hung_node_keeps_no_other_from_being_judged() {
     let cluster = cluster();
-    cluster.fault("worker-1", "*", Misbehaviour::Hang);
+    cluster.fault("worker-1", "*", Misbehavior::Hang);
     let judged = cluster.run(&["--attempt-timeout", "4s"]);
     judged.is(1, &[("talos.nodes.reachable", "node-unreachable", "worker-1")]);
     judged.within(Duration::from_secs(4) + SLACK);
@@ -115,7 +115,7 @@ fn ten_of_thirty_hang_and_the_living_are_judged_in_each_round() {
     let cluster = Cluster::of(&Shape { workers: 27, ..Shape::default() });
     let hung: Vec<String> = (1..=10).map(|number| format!("worker-{number}")).collect();
     for node in &hung {
-        cluster.fault(node, "*", Misbehaviour::Hang);
+        cluster.fault(node, "*", Misbehavior::Hang);
     }
     let waiting = ["--wait-timeout", "40s", "--attempt-timeout", "8s", "--interval", "100ms", "--no-kubernetes"];
     let judged = cluster.run(&waiting);

@@ -3,11 +3,11 @@
 use simulator::world::{Shape, Transport};
 
 use super::side_by_side;
-use crate::cluster::{Cluster, Judgement, cluster, release};
+use crate::cluster::{Cluster, Judgment, cluster, release};
 
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
 
-fn judged(talos: &str, role: &str) -> Judgement {
+fn judged(talos: &str, role: &str) -> Judgment {
     let cluster = release(talos).role(role);
     // Releases from 1.7.0 to 1.8.1 do not negotiate their protocol.
     if talos == "1.7.0" {

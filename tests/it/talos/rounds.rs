@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use simulator::world::{CallFault, EtcdCluster, Machine, Member, Misbehaviour};
+use simulator::world::{CallFault, EtcdCluster, Machine, Member, Misbehavior};
 
 use super::SLACK;
-use crate::cluster::{Cluster, Judgement, cluster};
+use crate::cluster::{Cluster, Judgment, cluster};
 use crate::harness::code;
 
 /// Rounds follow each other closely.
@@ -15,26 +15,26 @@ const WAITING: [&str; 4] = ["--wait-timeout", "60s", "--interval", "100ms"];
 /// As the endpoint and as a node.
 const VERSIONS_PER_ROUND: u64 = 2;
 
-fn internal() -> Misbehaviour {
-    Misbehaviour::Fail { code: 13, text: "it broke".to_owned() }
+fn internal() -> Misbehavior {
+    Misbehavior::Fail { code: 13, text: "it broke".to_owned() }
 }
 
 impl Cluster {
     /// `times` calls to a machine misbehave, after so many that do not.
-    fn fault_after(&self, machine: &str, call: &str, does: Misbehaviour, after: u64, times: Option<u64>) {
+    fn fault_after(&self, machine: &str, call: &str, does: Misbehavior, after: u64, times: Option<u64>) {
         let server = Some(self.apid(machine));
         let fault = CallFault { server, after, times, ..CallFault::all(call, does) };
         self.change(|world| world.call_faults.push(fault));
     }
 }
 
-fn rounds(judged: &Judgement) -> u64 {
+fn rounds(judged: &Judgment) -> u64 {
     judged.report["rounds"].as_u64().unwrap()
 }
 
 /// In the round after the first, or in the one after that: Kubernetes may have been asked before the change.
 #[track_caller]
-fn heals_at_once(judged: &Judgement) {
+fn heals_at_once(judged: &Judgment) {
     judged.is(0, &[]);
     assert!((2..=3).contains(&rounds(judged)), "{judged}");
 }
@@ -115,7 +115,7 @@ fn zero_is_one_round() {
 fn the_deadline_is_kept_in_the_middle_of_a_round_that_hangs() {
     let cluster = cluster();
     cluster.fault("worker-1", "ServiceList", internal());
-    cluster.fault_after("worker-1", "Version", Misbehaviour::Hang, 1, None);
+    cluster.fault_after("worker-1", "Version", Misbehavior::Hang, 1, None);
     let deadline = Duration::from_secs(6);
     let judged = cluster.run(&["--wait-timeout", "6s", "--interval", "4s"]);
     let unanswered = ["talos.nodes.services", "talos.nodes.kubelet"].map(|check| (check, "no-answer", "worker-1"));
@@ -131,7 +131,7 @@ fn an_attempt_that_is_longer_than_the_deadline_is_shortened() {
     let cluster = cluster();
     let control_planes = ["cp-1", "cp-2", "cp-3"];
     for machine in control_planes {
-        cluster.fault(machine, "Version", Misbehaviour::Hang);
+        cluster.fault(machine, "Version", Misbehavior::Hang);
     }
     let judged = cluster.run(&["--wait-timeout", "4s", "--attempt-timeout", "1h"]);
     judged.is(69, &control_planes.map(|machine| ("talos.endpoints", "timed-out", machine)));
@@ -142,7 +142,7 @@ fn an_attempt_that_is_longer_than_the_deadline_is_shortened() {
 #[test]
 fn an_interrupt_while_a_machine_hangs() {
     let cluster = cluster();
-    cluster.fault("worker-1", "ServiceList", Misbehaviour::Hang);
+    cluster.fault("worker-1", "ServiceList", Misbehavior::Hang);
     let program =
         cluster.program().args(["--wait-timeout", "1h", "--attempt-timeout", "1h", "--report", "json=r.json"]);
     let (mut child, home) = program.spawn();
@@ -175,7 +175,7 @@ fn members_that_agree_a_moment_later_agree() {
         world.machines.insert(spare, machine);
         world.etcd.push(earlier);
     });
-    let earlier = || Misbehaviour::From(before.to_owned());
+    let earlier = || Misbehavior::From(before.to_owned());
     cluster.fault_after("cp-3", "EtcdStatus", earlier(), 0, Some(1));
     let judged = cluster.run(&["--no-kubernetes"]);
     judged.is(0, &[]);

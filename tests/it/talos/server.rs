@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use simulator::world::Misbehaviour;
+use simulator::world::Misbehavior;
 
 use super::{SLACK, side_by_side};
-use crate::cluster::{Cluster, Judgement, cluster, release};
+use crate::cluster::{Cluster, Judgment, cluster, release};
 
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
 const CHECK: &str = "talos.server";
@@ -16,12 +16,12 @@ fn admin() -> Cluster {
 }
 
 /// Its own finding on a thing, or on the whole.
-fn said(judged: &Judgement) -> Vec<&str> {
+fn said(judged: &Judgment) -> Vec<&str> {
     judged.problems.iter().filter(|said| said.check == CHECK).map(|said| said.reason.as_str()).collect()
 }
 
-fn fail(code: u16, text: &str) -> Misbehaviour {
-    Misbehaviour::Fail { code, text: text.to_owned() }
+fn fail(code: u16, text: &str) -> Misbehavior {
+    Misbehavior::Fail { code, text: text.to_owned() }
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn is_skipped_for_readers() {
 #[test]
 fn no_wrong_answer_is_a_success() {
     let cases = [
-        (Misbehaviour::Hang, "server-check-unfinished"),
-        (Misbehaviour::Stall, "server-check-unfinished"),
-        (Misbehaviour::Empty, "no-answer"),
-        (Misbehaviour::Garbage, "unreadable-answer"),
-        (Misbehaviour::Cut, "no-answer"),
-        (Misbehaviour::Endless, "answer-too-large"),
+        (Misbehavior::Hang, "server-check-unfinished"),
+        (Misbehavior::Stall, "server-check-unfinished"),
+        (Misbehavior::Empty, "no-answer"),
+        (Misbehavior::Garbage, "unreadable-answer"),
+        (Misbehavior::Cut, "no-answer"),
+        (Misbehavior::Endless, "answer-too-large"),
         (fail(1, "context canceled"), "no-answer"),
         (fail(2, "it broke"), "no-answer"),
         (fail(4, "context deadline exceeded"), "server-check-unfinished"),
@@ -101,7 +101,7 @@ fn no_wrong_answer_is_a_success() {
         let cluster = admin();
         cluster.fault("cp-1", CALL, does.clone());
         // Who is waited for to the end is not waited for long; the others have the usual time.
-        let attempt = if matches!(does, Misbehaviour::Hang | Misbehaviour::Stall) { 5 } else { 10 };
+        let attempt = if matches!(does, Misbehavior::Hang | Misbehavior::Stall) { 5 } else { 10 };
         let judged = cluster.run(&["--server", "--attempt-timeout", &format!("{attempt}s")]);
         let case = format!("{does:?}: {judged}");
         assert_eq!((judged.status(CHECK), said(&judged)), ("error", vec![reason]), "{case}");
@@ -123,7 +123,7 @@ fn the_next_endpoint_is_asked() {
 /// One that accepts the question and says nothing has had its time when others are left to ask.
 #[test]
 fn an_endpoint_that_says_nothing_is_given_up() {
-    side_by_side([Misbehaviour::Hang, Misbehaviour::Stall], 2, |does| {
+    side_by_side([Misbehavior::Hang, Misbehavior::Stall], 2, |does| {
         let cluster = cluster().role("os:admin").endpoints(&["cp-1", "cp-2"]);
         cluster.fault("cp-1", CALL, does.clone());
         let judged = cluster.run(&["--server", "--attempt-timeout", "12s"]);
@@ -159,7 +159,7 @@ fn checks_the_nodes_that_were_named() {
 #[test]
 fn is_bounded_by_the_deadline() {
     let cluster = admin();
-    cluster.fault("cp-1", CALL, Misbehaviour::Hang);
+    cluster.fault("cp-1", CALL, Misbehavior::Hang);
     let judged = cluster.run(&["--server", "--wait-timeout", "4s"]);
     assert_eq!(judged.status(CHECK), "error", "{judged}");
     judged.within(Duration::from_secs(5) + SLACK);

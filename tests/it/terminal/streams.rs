@@ -13,7 +13,7 @@ struct Case {
     /// Of the terminal.
     has_region: bool,
     /// Of the terminal, and of the files.
-    has_colour: (bool, bool),
+    has_color: (bool, bool),
 }
 
 const OUT: &str = ">out";
@@ -23,42 +23,42 @@ const BOTH: &str = ">out 2>err";
 #[rustfmt::skip]
 const CASES: [Case; 22] = [
     // What is a terminal.
-    Case { variables: &[], arguments: &[], redirections: "", has_region: true, has_colour: (true, false) },
-    Case { variables: &[], arguments: &[], redirections: OUT, has_region: true, has_colour: (true, false) },
-    Case { variables: &[], arguments: &[], redirections: ERR, has_region: false, has_colour: (true, false) },
-    Case { variables: &[], arguments: &[], redirections: BOTH, has_region: false, has_colour: (false, false) },
+    Case { variables: &[], arguments: &[], redirections: "", has_region: true, has_color: (true, false) },
+    Case { variables: &[], arguments: &[], redirections: OUT, has_region: true, has_color: (true, false) },
+    Case { variables: &[], arguments: &[], redirections: ERR, has_region: false, has_color: (true, false) },
+    Case { variables: &[], arguments: &[], redirections: BOTH, has_region: false, has_color: (false, false) },
     // NO_COLOR, if it is not empty.
-    Case { variables: &[("NO_COLOR", "1")], arguments: &[], redirections: "", has_region: true, has_colour: (false, false) },
-    Case { variables: &[("NO_COLOR", "")], arguments: &[], redirections: "", has_region: true, has_colour: (true, false) },
-    Case { variables: &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], arguments: &[], redirections: BOTH, has_region: false, has_colour: (false, false) },
-    Case { variables: &[("NO_COLOR", "1")], arguments: &["--color", "always"], redirections: BOTH, has_region: false, has_colour: (false, true) },
+    Case { variables: &[("NO_COLOR", "1")], arguments: &[], redirections: "", has_region: true, has_color: (false, false) },
+    Case { variables: &[("NO_COLOR", "")], arguments: &[], redirections: "", has_region: true, has_color: (true, false) },
+    Case { variables: &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], arguments: &[], redirections: BOTH, has_region: false, has_color: (false, false) },
+    Case { variables: &[("NO_COLOR", "1")], arguments: &["--color", "always"], redirections: BOTH, has_region: false, has_color: (false, true) },
     // CLICOLOR_FORCE and CLICOLOR.
-    Case { variables: &[("CLICOLOR_FORCE", "1")], arguments: &[], redirections: BOTH, has_region: false, has_colour: (false, true) },
-    Case { variables: &[("CLICOLOR_FORCE", "0")], arguments: &[], redirections: BOTH, has_region: false, has_colour: (false, false) },
-    Case { variables: &[("CLICOLOR_FORCE", "1")], arguments: &["--color", "never"], redirections: "", has_region: true, has_colour: (false, false) },
-    Case { variables: &[("CLICOLOR", "0")], arguments: &[], redirections: "", has_region: true, has_colour: (false, false) },
+    Case { variables: &[("CLICOLOR_FORCE", "1")], arguments: &[], redirections: BOTH, has_region: false, has_color: (false, true) },
+    Case { variables: &[("CLICOLOR_FORCE", "0")], arguments: &[], redirections: BOTH, has_region: false, has_color: (false, false) },
+    Case { variables: &[("CLICOLOR_FORCE", "1")], arguments: &["--color", "never"], redirections: "", has_region: true, has_color: (false, false) },
+    Case { variables: &[("CLICOLOR", "0")], arguments: &[], redirections: "", has_region: true, has_color: (false, false) },
     // TERM=dumb.
-    Case { variables: &[("TERM", "dumb")], arguments: &[], redirections: "", has_region: false, has_colour: (false, false) },
-    Case { variables: &[("TERM", "dumb"), ("CLICOLOR_FORCE", "1")], arguments: &[], redirections: "", has_region: false, has_colour: (true, false) },
+    Case { variables: &[("TERM", "dumb")], arguments: &[], redirections: "", has_region: false, has_color: (false, false) },
+    Case { variables: &[("TERM", "dumb"), ("CLICOLOR_FORCE", "1")], arguments: &[], redirections: "", has_region: false, has_color: (true, false) },
     // A locale without UTF-8.
-    Case { variables: &[("LC_ALL", "C")], arguments: &[], redirections: "", has_region: true, has_colour: (true, false) },
-    Case { variables: &[("LC_ALL", "C")], arguments: &[], redirections: BOTH, has_region: false, has_colour: (false, false) },
-    Case { variables: &[("LANG", "C.UTF-8")], arguments: &["--ascii"], redirections: "", has_region: true, has_colour: (true, false) },
+    Case { variables: &[("LC_ALL", "C")], arguments: &[], redirections: "", has_region: true, has_color: (true, false) },
+    Case { variables: &[("LC_ALL", "C")], arguments: &[], redirections: BOTH, has_region: false, has_color: (false, false) },
+    Case { variables: &[("LANG", "C.UTF-8")], arguments: &["--ascii"], redirections: "", has_region: true, has_color: (true, false) },
     // Options.
-    Case { variables: &[], arguments: &["-q"], redirections: "", has_region: false, has_colour: (true, false) },
-    Case { variables: &[], arguments: &["-o", "json"], redirections: "", has_region: true, has_colour: (true, false) },
+    Case { variables: &[], arguments: &["-q"], redirections: "", has_region: false, has_color: (true, false) },
+    Case { variables: &[], arguments: &["-o", "json"], redirections: "", has_region: true, has_color: (true, false) },
     // What grows on the same terminal would tear the region apart.
-    Case { variables: &[], arguments: &["-o", "ndjson"], redirections: "", has_region: false, has_colour: (true, false) },
-    Case { variables: &[], arguments: &["-o", "ndjson"], redirections: OUT, has_region: true, has_colour: (true, false) },
+    Case { variables: &[], arguments: &["-o", "ndjson"], redirections: "", has_region: false, has_color: (true, false) },
+    Case { variables: &[], arguments: &["-o", "ndjson"], redirections: OUT, has_region: true, has_color: (true, false) },
     // A runner that gives its jobs a terminal keeps every frame.
-    Case { variables: &[("CI", "true")], arguments: &[], redirections: "", has_region: false, has_colour: (true, false) },
+    Case { variables: &[("CI", "true")], arguments: &[], redirections: "", has_region: false, has_color: (true, false) },
 ];
 
 #[test]
 fn each_stream_gets_what_it_can_show() {
     let cluster = sick();
     side_by_side(CASES, 2, |case| {
-        let Case { variables, arguments, redirections, has_region, has_colour } = case;
+        let Case { variables, arguments, redirections, has_region, has_color } = case;
         let shown = format!("{variables:?} {arguments:?} {redirections}");
         let program = cluster.program().args(["--attempt-timeout", "60s"]).args(arguments);
         let program = variables.iter().fold(program, |program, (name, value)| program.env(name, value));
@@ -66,9 +66,9 @@ fn each_stream_gets_what_it_can_show() {
         terminal.run(redirections);
         terminal.ends(1);
         let written = terminal.written("code=1");
-        let is_coloured =
+        let is_colored =
             |text: &str| ["\u{1b}[1;31m", "\u{1b}[32m", "\u{1b}[33m"].iter().any(|code| text.contains(code));
-        assert_eq!(is_coloured(&written), has_colour.0, "{shown}: {written:?}");
+        assert_eq!(is_colored(&written), has_color.0, "{shown}: {written:?}");
         assert_eq!(written.contains("\u{1b}[?7l"), has_region, "{shown}: {written:?}");
         let files: Vec<_> = [(OUT, "out"), (ERR, "err")]
             .into_iter()
@@ -77,7 +77,7 @@ fn each_stream_gets_what_it_can_show() {
         let texts: Vec<_> = files.iter().map(|(_, name)| terminal.file(name)).collect();
         for text in &texts {
             assert!(!text.is_empty(), "{shown}");
-            assert_eq!(is_coloured(text), has_colour.1, "{shown}: {text:?}");
+            assert_eq!(is_colored(text), has_color.1, "{shown}: {text:?}");
             let moves = text.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "").replace("\u{1b}[1;31m", "");
             let moves = moves.replace("\u{1b}[32m", "").replace("\u{1b}[33m", "");
             assert!(!moves.contains('\u{1b}') && !moves.contains('\r'), "{shown}: {text:?}");

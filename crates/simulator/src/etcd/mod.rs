@@ -16,7 +16,7 @@ use tower::ServiceExt as _;
 use self::member::Members;
 use crate::net::{Handler, Mangle};
 use crate::state::ClusterState;
-use crate::world::{Misbehaviour, Server};
+use crate::world::{Misbehavior, Server};
 
 /// Generated from `proto/etcd`.
 #[allow(
@@ -51,19 +51,19 @@ async fn answer(
     let mut asked = Asked(at);
     let mut mangle = None;
     match state.called(&Server::Etcd(at), call) {
-        Some(Misbehaviour::Hang) => std::future::pending().await,
-        Some(Misbehaviour::Late(by)) => tokio::time::sleep(by).await,
-        Some(Misbehaviour::Fail { code, text }) => return Status::new(Code::from_i32(code.into()), text).into_http(),
-        Some(Misbehaviour::Empty) => return empty(),
-        Some(Misbehaviour::From(name)) => {
+        Some(Misbehavior::Hang) => std::future::pending().await,
+        Some(Misbehavior::Late(by)) => tokio::time::sleep(by).await,
+        Some(Misbehavior::Fail { code, text }) => return Status::new(Code::from_i32(code.into()), text).into_http(),
+        Some(Misbehavior::Empty) => return empty(),
+        Some(Misbehavior::From(name)) => {
             asked = state.world().machine(&name).map_or(asked, |(address, _)| Asked(address));
         }
-        Some(Misbehaviour::Garbage) => mangle = Some(Mangle::Garbage),
-        Some(Misbehaviour::Cut) => mangle = Some(Mangle::Cut),
-        Some(Misbehaviour::Stall) => mangle = Some(Mangle::Stall),
-        Some(Misbehaviour::Endless) => mangle = Some(Mangle::Endless),
+        Some(Misbehavior::Garbage) => mangle = Some(Mangle::Garbage),
+        Some(Misbehavior::Cut) => mangle = Some(Mangle::Cut),
+        Some(Misbehavior::Stall) => mangle = Some(Mangle::Stall),
+        Some(Misbehavior::Endless) => mangle = Some(Mangle::Endless),
         // These are of HTTP servers.
-        Some(Misbehaviour::Body(_) | Misbehaviour::Redirect(_)) | None => {}
+        Some(Misbehavior::Body(_) | Misbehavior::Redirect(_)) | None => {}
     }
     request.extensions_mut().insert(asked);
     let Ok(mut response) = routes.oneshot(request).await;

@@ -35,16 +35,16 @@ pub(super) fn authenticate(
     let (name, groups) = if let [leaf, intermediates @ ..] = &peer.chain[..] {
         let now = u64::try_from(world.now().as_second()).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now));
-        clients.verify_client_cert(leaf, intermediates, now).map_err(|_| Failure::unauthorised())?;
-        (peer.common_name.clone(), peer.organisations.clone())
+        clients.verify_client_cert(leaf, intermediates, now).map_err(|_| Failure::unauthorized())?;
+        (peer.common_name.clone(), peer.organizations.clone())
     } else if let Some(token) = bearer(headers) {
-        let user = kubernetes.tokens.get(token).ok_or_else(Failure::unauthorised)?;
+        let user = kubernetes.tokens.get(token).ok_or_else(Failure::unauthorized)?;
         (user.name.clone(), user.groups.clone())
     } else if kubernetes.anonymous {
         let groups = vec!["system:unauthenticated".to_owned()];
         return Ok(User { name: "system:anonymous".to_owned(), groups });
     } else {
-        return Err(Failure::unauthorised());
+        return Err(Failure::unauthorized());
     };
     let mut user = User { name, groups };
     user.groups.push("system:authenticated".to_owned());

@@ -27,7 +27,7 @@ use super::{access, discovery, lease, review, table};
 use crate::address::API_SERVER;
 use crate::net::{Mangle, Peer};
 use crate::state::ClusterState;
-use crate::world::{Misbehaviour, Power, Process, Server, User, World, revision, uid};
+use crate::world::{Misbehavior, Power, Process, Server, User, World, revision, uid};
 
 /// How long a request may take before the API server gives up on etcd.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ impl Api {
     }
 
     pub(super) async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Body> {
-        use Misbehaviour as M;
+        use Misbehavior as M;
         let (mangle, from, empty) = match self.state.called(&self.server, request.uri().path()) {
             Some(M::Hang) => std::future::pending().await,
             Some(M::Fail { code, text }) => {
@@ -147,7 +147,7 @@ impl Api {
 
     fn decide(&self, call: &Call) -> Result<Decision, Failure> {
         let world = self.state.world();
-        let clients = self.clients.as_deref().ok_or_else(Failure::unauthorised)?;
+        let clients = self.clients.as_deref().ok_or_else(Failure::unauthorized)?;
         let user = access::authenticate(&world, clients, &call.peer, &call.headers)?;
         let target = Target::of(&call.method, &call.path, call.query.is("watch"));
         if !access::allows(&world.kubernetes, &user, &target) {

@@ -28,7 +28,7 @@ impl Failure {
         Self { details: Some(Box::new(details)), ..self }
     }
 
-    pub(super) fn unauthorised() -> Self {
+    pub(super) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 

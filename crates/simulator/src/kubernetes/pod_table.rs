@@ -121,8 +121,8 @@ mod tests {
             "lastState": {"terminated": {"finishedAt": "2026-11-21T13:59:11Z"}},
         }]});
         assert_eq!(row(&example(&crashing)), "0/1 | CrashLoopBackOff | 7 (49s ago) | 22m");
-        let initialising = json!({"phase": "Pending", "initContainerStatuses": [{"state": {"running": {}}}]});
-        assert_eq!(row(&example(&initialising)), "0/1 | Init:0/1 | 0 | 22m");
+        let initializing = json!({"phase": "Pending", "initContainerStatuses": [{"state": {"running": {}}}]});
+        assert_eq!(row(&example(&initializing)), "0/1 | Init:0/1 | 0 | 22m");
         assert_eq!(row(&example(&json!({"phase": "Pending"}))), "0/1 | Pending | 0 | 22m");
         let mut deleted = example(&running);
         deleted["metadata"]["deletionTimestamp"] = "2026-11-21T13:59:00Z".into();

@@ -38,7 +38,7 @@ use crate::world::Server;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) common_name: String,
-    pub(crate) organisations: Vec<String>,
+    pub(crate) organizations: Vec<String>,
     /// The certificates themselves. Of them an API server judges whether they are good: its TLS takes any.
     pub(crate) chain: Vec<CertificateDer<'static>>,
 }

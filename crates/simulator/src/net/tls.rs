@@ -134,7 +134,7 @@ pub(super) fn peer(connection: &ServerConnection) -> Peer {
     let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or_default().to_owned();
     Peer {
         common_name: subject.iter_common_name().next().map(text).unwrap_or_default(),
-        organisations: subject.iter_organization().map(text).collect(),
+        organizations: subject.iter_organization().map(text).collect(),
         chain: chain.clone(),
     }
 }

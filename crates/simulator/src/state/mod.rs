@@ -11,7 +11,7 @@ pub use self::calls::{Calls, Count};
 use crate::address::API_SERVER;
 use crate::credentials::kubeconfig;
 use crate::pki::{Flaw, Pki};
-use crate::world::{Misbehaviour, Server, World};
+use crate::world::{Misbehavior, Server, World};
 
 /// The world, and what has been asked of it.
 pub(crate) struct ClusterState {
@@ -97,7 +97,7 @@ impl ClusterState {
     }
 
     /// Counts a call, and says how it is answered wrongly, if it is.
-    pub(crate) fn called(&self, server: &Server, call: &str) -> Option<Misbehaviour> {
+    pub(crate) fn called(&self, server: &Server, call: &str) -> Option<Misbehavior> {
         self.calls.count(server, call);
         self.on_call.iter().for_each(|act| act(self, server, call));
         if self.world().call_faults.is_empty() {

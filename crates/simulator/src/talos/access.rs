@@ -17,9 +17,9 @@ impl Roles {
     /// What apid in maintenance mode takes everybody for.
     pub(super) const READER: Self = Self { admin: false, operator: false, reader: true, etcd_backup: false };
 
-    /// As the organisations of a client certificate name them.
-    pub(super) fn named(organisations: &[String]) -> Self {
-        let has = |role: &str| organisations.iter().any(|name| name == role);
+    /// As the organizations of a client certificate name them.
+    pub(super) fn named(organizations: &[String]) -> Self {
+        let has = |role: &str| organizations.iter().any(|name| name == role);
         Self {
             admin: has("os:admin"),
             operator: has("os:operator"),

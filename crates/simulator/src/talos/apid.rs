@@ -46,12 +46,12 @@ impl Apid {
 
     /// Waits for a machine that does not answer: its packets may come through one day.
     async fn reach(&self, target: &str) -> Result<IpAddr, Status> {
-        let dialled = self.state.when(|world| match dial::dial(world, self.at, target) {
+        let dialed = self.state.when(|world| match dial::dial(world, self.at, target) {
             Reached::Machine(machine, delay) => Some(Ok((machine, delay))),
             Reached::Failed(reason) => Some(Err(Status::unavailable(reason))),
             Reached::Silence => None,
         });
-        let (machine, delay) = dialled.await?;
+        let (machine, delay) = dialed.await?;
         tokio::time::sleep(delay).await;
         Ok(machine)
     }

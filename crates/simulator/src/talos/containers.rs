@@ -10,7 +10,7 @@ use crate::world::Machine;
 
 const NAMESPACE: &str = "k8s.io";
 
-/// Pods and their containers. What runs outside of Kubernetes is not modelled.
+/// Pods and their containers. What runs outside of Kubernetes is not modeled.
 pub(super) fn list(machine: &Machine, request: &ContainersRequest) -> Result<Container, Status> {
     let containers = match (request.namespace.as_str(), request.driver()) {
         (NAMESPACE, _) => all(machine).collect(),

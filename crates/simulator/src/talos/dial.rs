@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::address::{APID, host};
 use crate::world::{Power, Process, Server, Transport, World};
 
-/// What comes of dialling.
+/// What comes of dialing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     /// The machine, after so long.
@@ -40,12 +40,12 @@ pub(super) fn dial(world: &World, from: IpAddr, target: &str) -> Reached {
     }
     let host = host(address);
     let Some(machine) = world.machines.get(&address) else {
-        return Reached::Failed(dialling(&host, "no route to host"));
+        return Reached::Failed(dialing(&host, "no route to host"));
     };
     match (machine.power, machine.process) {
-        (Power::Off, _) => Reached::Failed(dialling(&host, "no route to host")),
+        (Power::Off, _) => Reached::Failed(dialing(&host, "no route to host")),
         (Power::Unplugged, _) | (Power::On, Process::Frozen) => Reached::Silence,
-        (Power::On, Process::Stopped) => Reached::Failed(dialling(&host, "connection refused")),
+        (Power::On, Process::Stopped) => Reached::Failed(dialing(&host, "connection refused")),
         (Power::On, Process::Running) if machine.maintenance => Reached::Failed(handshake(
             "tls: failed to verify certificate: x509: certificate signed by unknown authority",
         )),
@@ -66,7 +66,7 @@ fn disturbed(now: Timestamp, address: IpAddr, transport: &Transport) -> Reached 
         |why: String| Reached::Failed(handshake(&format!("tls: failed to verify certificate: x509: {why}")));
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
     match transport {
-        Transport::Refuse => Reached::Failed(dialling(&host(address), "connection refused")),
+        Transport::Refuse => Reached::Failed(dialing(&host(address), "connection refused")),
         Transport::Blackhole | Transport::Silent | Transport::SilentInTls => Reached::Silence,
         Transport::Close => Reached::Failed(handshake("EOF")),
         Transport::PlainHttp | Transport::Garbage => {
@@ -92,7 +92,7 @@ fn disturbed(now: Timestamp, address: IpAddr, transport: &Transport) -> Reached 
     }
 }
 
-fn dialling(host: &str, reason: &str) -> String {
+fn dialing(host: &str, reason: &str) -> String {
     connection_error(&format!("transport: Error while dialing: dial tcp {host}:{APID}: connect: {reason}"))
 }
 

@@ -22,7 +22,7 @@ use super::{Call, cluster, cosi, deadline, machine};
 use crate::net::Mangle;
 use crate::state::ClusterState;
 use crate::version::TalosVersion;
-use crate::world::{Misbehaviour, Server};
+use crate::world::{Misbehavior, Server};
 
 pub(super) struct Machined {
     state: Arc<ClusterState>,
@@ -46,27 +46,27 @@ impl Machined {
 
     /// Counts the call, lets it misbehave or refuses it, and has it answered.
     pub(super) async fn answer(&self, mut target: IpAddr, rpc: Rpc) -> Result<http::Response<Body>, Status> {
-        let misbehaviour = self.state.called(&Server::Apid(target), &rpc.name());
+        let misbehavior = self.state.called(&Server::Apid(target), &rpc.name());
         let (service, method) = rpc.method();
         let method = Method::find(service, method)?;
         let mut mangle = None;
         let mut late = Duration::ZERO;
-        match misbehaviour {
+        match misbehavior {
             // Not even the deadline ends it: whoever asks has to keep its own.
-            Some(Misbehaviour::Hang) => std::future::pending().await,
-            Some(Misbehaviour::Late(by)) => late = by,
-            Some(Misbehaviour::Fail { code, text }) => return Err(Status::new(Code::from_i32(code.into()), text)),
-            Some(Misbehaviour::Empty) => return Ok(empty(method.streams)),
-            Some(Misbehaviour::From(name)) => {
+            Some(Misbehavior::Hang) => std::future::pending().await,
+            Some(Misbehavior::Late(by)) => late = by,
+            Some(Misbehavior::Fail { code, text }) => return Err(Status::new(Code::from_i32(code.into()), text)),
+            Some(Misbehavior::Empty) => return Ok(empty(method.streams)),
+            Some(Misbehavior::From(name)) => {
                 let world = self.state.world();
                 target = world.machine(&name).map_or(target, |(address, _)| address);
             }
-            Some(Misbehaviour::Garbage) => mangle = Some(Mangle::Garbage),
-            Some(Misbehaviour::Cut) => mangle = Some(Mangle::Cut),
-            Some(Misbehaviour::Stall) => mangle = Some(Mangle::Stall),
-            Some(Misbehaviour::Endless) => mangle = Some(Mangle::Endless),
+            Some(Misbehavior::Garbage) => mangle = Some(Mangle::Garbage),
+            Some(Misbehavior::Cut) => mangle = Some(Mangle::Cut),
+            Some(Misbehavior::Stall) => mangle = Some(Mangle::Stall),
+            Some(Misbehavior::Endless) => mangle = Some(Mangle::Endless),
             // These are of HTTP servers.
-            Some(Misbehaviour::Body(_) | Misbehaviour::Redirect(_)) | None => {}
+            Some(Misbehavior::Body(_) | Misbehavior::Redirect(_)) | None => {}
         }
         let call = self.admit(target, method, &rpc)?;
         let until = rpc.deadline;

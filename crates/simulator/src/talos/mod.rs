@@ -1,7 +1,7 @@
 //! apid and machined: which machine a call is for, who may make it, and what is answered.
 //!
 //! ```text
-//! Apid (one per machine) ── route ──> dial ──> Machined (one for all) ──> access, misbehaviour, deadline ──> tonic services
+//! Apid (one per machine) ── route ──> dial ──> Machined (one for all) ──> access, misbehavior, deadline ──> tonic services
 //! ```
 //!
 //! What apid does, it does to requests and answers as bytes, as the real one, which knows no service either. A service finds
@@ -54,7 +54,7 @@ impl Talos {
     }
 }
 
-/// What a service has to know of a call, beside its message. The caller may make it, and whatever misbehaviour was asked for is
+/// What a service has to know of a call, beside its message. The caller may make it, and whatever misbehavior was asked for is
 /// seen to.
 #[derive(Clone, Copy, Debug)]
 struct Call {

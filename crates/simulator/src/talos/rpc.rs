@@ -28,7 +28,7 @@ impl Rpc {
         let deadline = deadline::of(&parts.headers)?;
         let body = body.collect().await.map_err(|error| Status::internal(error.to_string()))?.to_bytes();
         let request = http::Request::from_parts(parts, body);
-        Ok(Self { request, roles: Roles::named(&peer.organisations), deadline })
+        Ok(Self { request, roles: Roles::named(&peer.organizations), deadline })
     }
 
     /// `/machine.MachineService/Version`

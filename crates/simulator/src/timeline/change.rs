@@ -11,7 +11,7 @@ use super::check::has_service;
 use super::states::State;
 use super::{Kind, Span};
 use crate::version::TalosVersion;
-use crate::world::{CallFault, Machine, Member, Misbehaviour, Process, Transport, UNKNOWN, World, add_event, merge};
+use crate::world::{CallFault, Machine, Member, Misbehavior, Process, Transport, UNKNOWN, World, add_event, merge};
 
 /// One change of a world.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ pub enum Edit {
         server: Option<Kind>,
         node: Option<String>,
         call: String,
-        does: Misbehaviour,
+        does: Misbehavior,
         #[serde(default)]
         after: u64,
         times: Option<u64>,

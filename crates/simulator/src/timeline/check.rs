@@ -8,7 +8,7 @@ use super::change::Edit;
 use super::{Kind, known};
 use crate::cosi;
 use crate::kubernetes::namespaced;
-use crate::world::{Machine, Misbehaviour, Role, World};
+use crate::world::{Machine, Misbehavior, Role, World};
 
 /// The farthest that clocks are apart: dates with four digits of a year stay so.
 const FARTHEST: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
@@ -70,7 +70,7 @@ impl Edit {
                     (None, Some(node)) => bail!("which server of `{node}` is meant says `server`"),
                     (None, None) => {}
                 }
-                if let Misbehaviour::From(other) = does {
+                if let Misbehavior::From(other) = does {
                     known(world, other)?;
                 }
             }

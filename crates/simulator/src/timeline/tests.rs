@@ -8,7 +8,7 @@ use super::{Asked, Kind, Timeline, When, from_text};
 use crate::cosi::kind;
 use crate::pki::Pki;
 use crate::state::ClusterState;
-use crate::world::{CallFault, Misbehaviour, Power, Server, Shape, Transport, World};
+use crate::world::{CallFault, Misbehavior, Power, Server, Shape, Transport, World};
 use crate::{Network, Simulator};
 
 fn world() -> (Network, World) {
@@ -182,7 +182,7 @@ fn edits_change_what_they_name() {
     assert_eq!(world.transport[&Server::Apid(at)], Transport::SilentInTls);
     assert_eq!(world.transport.len(), 4);
     assert!(world.transport.values().any(|fault| *fault == Transport::Delay(Duration::from_millis(1500))));
-    let fault = Misbehaviour::Fail { code: 14, text: "no".to_owned() };
+    let fault = Misbehavior::Fail { code: 14, text: "no".to_owned() };
     assert_eq!(world.call_faults, [CallFault { times: Some(3), ..CallFault::all("Version", fault) }]);
     assert_eq!(world.clock_ahead, -300);
     let data = &world.kubernetes.object("configmaps", Some("kube-system"), "notes").unwrap()["data"];

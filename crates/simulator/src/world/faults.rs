@@ -52,7 +52,7 @@ pub struct CallFault {
     pub server: Option<Server>,
     /// The whole name (`Version`, `Get MachineStatuses`, `/api/v1/nodes`), or its beginning followed by `*`.
     pub call: String,
-    pub does: Misbehaviour,
+    pub does: Misbehavior,
     /// Calls that are answered well before the first that is not.
     pub after: u64,
     /// Calls that misbehave; `None`: all from then on.
@@ -62,7 +62,7 @@ pub struct CallFault {
 impl CallFault {
     /// All calls of this name, at all servers, from now on.
     #[must_use]
-    pub fn all(call: &str, does: Misbehaviour) -> Self {
+    pub fn all(call: &str, does: Misbehavior) -> Self {
         Self { server: None, call: call.to_owned(), does, after: 0, times: None }
     }
 
@@ -71,7 +71,7 @@ impl CallFault {
     }
 
     /// One more call: what becomes of it.
-    pub(crate) fn next(&mut self) -> Option<Misbehaviour> {
+    pub(crate) fn next(&mut self) -> Option<Misbehavior> {
         if self.after > 0 {
             self.after -= 1;
             return None;
@@ -94,7 +94,7 @@ pub(crate) fn fits(name: &str, call: &str) -> bool {
 /// What becomes of a call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Misbehaviour {
+pub enum Misbehavior {
     /// No answer.
     Hang,
     /// The right answer, so much later.

@@ -23,7 +23,7 @@ use serde::Serialize;
 pub(crate) use self::etcd::NO_LEADER;
 pub use self::etcd::{Alarm, AlarmKind, EtcdCluster, Member};
 pub(crate) use self::faults::fits;
-pub use self::faults::{CallFault, Misbehaviour, Transport};
+pub use self::faults::{CallFault, Misbehavior, Transport};
 pub use self::kubernetes::{Kubernetes, Rule, User};
 pub(crate) use self::kubernetes::{hash, letters, merge, revision, seconds, static_uid, suffix, uid};
 pub use self::machine::{ApiServer, Machine, Power, Process, Role};

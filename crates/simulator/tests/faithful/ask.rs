@@ -156,8 +156,8 @@ impl Client {
         let connection = Arc::clone(self.connections.lock().unwrap().entry(at).or_default());
         let connected = connection.get_or_init(|| async {
             // Whether a connection comes about is told apart from whether anything is said in it.
-            let dialled = timeout(CONNECT, tokio::net::TcpStream::connect(at)).await;
-            if dialled.is_err() {
+            let dialed = timeout(CONNECT, tokio::net::TcpStream::connect(at)).await;
+            if dialed.is_err() {
                 return Err(Answer::none("ConnectTimedOut"));
             }
             connect(at, trusted, leaf).await.map_err(|error| Answer::none(&failure(&error)))

@@ -10,5 +10,5 @@ mod cosi;
 mod etcd;
 mod files;
 mod health;
-mod misbehaviour;
+mod misbehavior;
 mod routing;

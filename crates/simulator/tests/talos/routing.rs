@@ -150,7 +150,7 @@ async fn machines_that_cannot_be_reached_are_told_as_go_tells_them() {
         world.transport.insert(Server::Apid(worker), Transport::Close);
     });
     let mut client = admin(&simulator, "cp-1").await;
-    let dialling = |at: IpAddr, why: &str| {
+    let dialing = |at: IpAddr, why: &str| {
         format!("connection error: desc = \"transport: Error while dialing: dial tcp {at}:50000: connect: {why}\"")
     };
     let handshake =
@@ -158,10 +158,10 @@ async fn machines_that_cannot_be_reached_are_told_as_go_tells_them() {
     let nobody = simulator.network().machine(200);
     let unknown_authority = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
     for (target, text) in [
-        ("cp-2".to_owned(), dialling(address(&simulator, "cp-2"), "connection refused")),
+        ("cp-2".to_owned(), dialing(address(&simulator, "cp-2"), "connection refused")),
         ("cp-3".to_owned(), handshake(unknown_authority)),
         ("worker-1".to_owned(), handshake("EOF")),
-        (nobody.to_string(), dialling(nobody, "no route to host")),
+        (nobody.to_string(), dialing(nobody, "no route to host")),
         ("nonsense".to_owned(), "name resolver error: produced zero addresses".to_owned()),
     ] {
         let expected = Err(error(Code::Unavailable, text.clone()));

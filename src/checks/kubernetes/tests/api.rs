@@ -123,7 +123,7 @@ fn the_endpoint_tells_causes_apart() {
         (Err(GapKind::Malformed), "error unreadable-answer"),
         (Ok((500, &["etcd"][..])), "fail api-not-ready"),
         (Ok((200, &["etcd"][..])), "fail api-not-ready"),
-        (Ok((401, &[][..])), "error unauthorised"),
+        (Ok((401, &[][..])), "error unauthorized"),
         (Ok((429, &[][..])), "error throttled"),
         (Ok((302, &[][..])), "error unreadable-answer"),
     ];
@@ -174,7 +174,7 @@ fn a_403_is_final_with_quorum_or_after_90_seconds() {
     assert_eq!(said(&blind, id), ["error forbidden https://k8s.example:6443 !"]);
     blind.kube().endpoint = Ok(answered(401, &[]));
     blind.memory.unauthenticated_rounds = 1;
-    assert_eq!(said(&blind, id), ["error unauthorised https://k8s.example:6443 !"]);
+    assert_eq!(said(&blind, id), ["error unauthorized https://k8s.example:6443 !"]);
 }
 
 /// Which also holds where `/readyz` answers all the time.

@@ -136,7 +136,7 @@ fn cordons_and_taints_warn() {
     snapshot.kube_node_mut("cp-2").cordoned_by_talos = true;
     snapshot.kube_node_mut("cp-3").taints.clear();
     snapshot.kube_node_mut("w-1").taints = vec![taint("node.cloudprovider.kubernetes.io/uninitialized")];
-    assert_eq!(said(&snapshot, id), ["warn cordoned cp-1", "warn cordoned-by-talos cp-2", "warn uninitialised w-1"]);
+    assert_eq!(said(&snapshot, id), ["warn cordoned cp-1", "warn cordoned-by-talos cp-2", "warn uninitialized w-1"]);
 }
 
 /// A cluster of these machines, of which all nodes named are closed to new pods.

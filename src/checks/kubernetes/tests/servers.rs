@@ -56,10 +56,10 @@ fn a_server_that_names_a_failing_part_is_not_ready() {
 #[test]
 fn a_refusal_is_the_endpoints_where_both_refuse() {
     let mut refused = server(Ok(answered(401, &[])));
-    assert_eq!(said(&refused, ID), ["error unauthorised cp-3"]);
+    assert_eq!(said(&refused, ID), ["error unauthorized cp-3"]);
     assert_eq!(hints(&refused, ID), [], "asking again tells no more");
     refused.kube().endpoint = Ok(answered(401, &[]));
-    assert_eq!(said(&refused, ID), ["error unauthorised cp-3 < k8s.api.endpoint"]);
+    assert_eq!(said(&refused, ID), ["error unauthorized cp-3 < k8s.api.endpoint"]);
     // What is wrong with a server is not the endpoint's doing.
     let mut broken = server(Ok(answered(500, &["log"])));
     broken.kube().endpoint = Ok(answered(500, &["log"]));

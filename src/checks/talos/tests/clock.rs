@@ -48,7 +48,7 @@ fn skipped(snapshot: &Snapshot) -> Option<String> {
 }
 
 #[test]
-fn a_clock_that_is_not_synchronised() {
+fn a_clock_that_is_not_synchronized() {
     assert_eq!(wrong(ID, &with(|snapshot| set(snapshot, false, false))), ["w-1: fail time-not-synced"]);
     let absent = with(|snapshot| snapshot.talos_of("w-1").time_status = Ok(None));
     assert_eq!(wrong(ID, &absent), ["w-1: error no-answer"]);
@@ -227,14 +227,14 @@ fn leases_of_another_cluster_are_not_looked_at() {
 }
 
 #[test]
-fn a_machine_that_does_not_synchronise_is_passed_over_unless_it_is_seen_to_be_wrong() {
+fn a_machine_that_does_not_synchronize_is_passed_over_unless_it_is_seen_to_be_wrong() {
     let off = |change: fn(&mut Snapshot)| {
         with(|snapshot| {
             set(snapshot, true, true);
             change(snapshot);
         })
     };
-    let why = Some("time synchronisation is switched off on this machine".to_owned());
+    let why = Some("time synchronization is switched off on this machine".to_owned());
     assert_eq!(skipped(&off(|_| {})), why);
     assert_eq!(skipped(&off(|snapshot| kernel(snapshot, 0, false))), why);
     assert_eq!(skipped(&off(|snapshot| lease(snapshot, 3600, false)).without_kubernetes()), why);

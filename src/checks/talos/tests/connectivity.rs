@@ -212,7 +212,7 @@ fn a_dead_endpoint_comes_with_its_cause_and_the_next_step() {
     let cases = [
         (GapKind::ConnectionRefused, "nothing listens there: apid is not up, or the address is wrong"),
         (GapKind::ConnectTimedOut, "a firewall drops packets to port 50000, or the machine is down"),
-        (GapKind::NameNotFound, "`10.0.0.1` is misspelt, or the DNS of this machine does not know it"),
+        (GapKind::NameNotFound, "`10.0.0.1` is misspelled, or the DNS of this machine does not know it"),
     ];
     for (kind, likely) in cases {
         let verdict = judge("talos.endpoints", &cut_off(kind));

@@ -67,12 +67,12 @@ fn only_an_end_with_a_result_is_a_success() {
     assert_eq!(observed(SERVER, &begun), ["the stream ended too early; it was waiting for kubelet to be healthy"]);
     let late = messages(&WRONG[..3], gap(GapKind::TimedOut));
     assert_eq!(wrong(SERVER, &late), ["10.0.0.1:50000: error server-check-unfinished"]);
-    let cancelled = messages(&WRONG[..2], Err(Gap::new(GapKind::ServerError, "context canceled")));
-    assert_eq!(status(SERVER, &cancelled), Status::Error);
+    let canceled = messages(&WRONG[..2], Err(Gap::new(GapKind::ServerError, "context canceled")));
+    assert_eq!(status(SERVER, &canceled), Status::Error);
 }
 
 #[test]
-fn errors_of_nodes_are_honoured() {
+fn errors_of_nodes_are_honored() {
     let error = |hostname: &str, kind| ServerProgress {
         hostname: hostname.to_owned(),
         message: String::new(),

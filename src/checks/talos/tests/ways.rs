@@ -24,7 +24,7 @@ fn each_death_of_an_endpoint_has_its_likely_cause() {
         (GapKind::ConnectTimedOut, "a firewall drops packets to port 50000, or the machine is down"),
         (GapKind::NoRoute, "the machine is down, or this one has no way into its network"),
         (GapKind::TimedOut, "it accepts connections and says nothing: its apid hangs, or it is out of memory"),
-        (GapKind::NameNotFound, "`10.0.0.3` is misspelt, or the DNS of this machine does not know it"),
+        (GapKind::NameNotFound, "`10.0.0.3` is misspelled, or the DNS of this machine does not know it"),
         (GapKind::UnknownCa, "the machine is in maintenance mode, or the talosconfig belongs to another cluster"),
         (GapKind::NameNotInCertificate, "`10.0.0.3` is missing from `machine.certSANs`"),
         (GapKind::PeerCertificateExpired, "a clock is wrong, the machine's or this one's"),

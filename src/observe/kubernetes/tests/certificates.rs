@@ -78,7 +78,7 @@ async fn tls_server_name_is_for_the_endpoint_alone() {
     assert_eq!(direct.unwrap_err().kind, GapKind::NameNotInCertificate);
 }
 
-/// On each way that a probe takes: under the name that was dialled, and under another.
+/// On each way that a probe takes: under the name that was dialed, and under another.
 #[tokio::test]
 async fn the_certificate_of_the_server_is_seen() {
     let pki = Pki::new();

@@ -1,4 +1,4 @@
-//! The HTML report: one file with everything in it, for artefacts of CI jobs and tickets.
+//! The HTML report: one file with everything in it, for artifacts of CI jobs and tickets.
 //!
 //! It asks the network for nothing, and may not: its Content-Security-Policy allows the style sheet and the script that are in
 //! it, by their digests, and nothing else. The script adds buttons that copy commands; all the rest works without it, and

@@ -46,7 +46,7 @@ pub(super) fn status_word(status: Option<Status>) -> &'static str {
     status.map_or("none", Status::name)
 }
 
-/// A status as a word, which the style sheet gives a mark and a colour.
+/// A status as a word, which the style sheet gives a mark and a color.
 pub(super) fn badge(status: Status) -> Markup {
     html! { b .badge.(status.name()) { (status.name()) } }
 }

@@ -100,7 +100,7 @@ fn together(lines: &BTreeMap<CheckId, Vec<Since>>) -> Vec<Since> {
     together
 }
 
-/// A line: how high it is says the status as well as its colour does.
+/// A line: how high it is says the status as well as its color does.
 fn bar(line: &[Since], took: Duration) -> Markup {
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(in_words(line)) {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_begins_with_the_first_judgement_and_goes_to_the_end() {
+    fn a_line_begins_with_the_first_judgment_and_goes_to_the_end() {
         let took = Duration::from_secs(400);
         let late = line(&[(10, Status::Fail), (100, Status::Pass)]);
         assert_eq!(spans(&late, took), [(10, 100, Status::Fail), (100, 400, Status::Pass)]);

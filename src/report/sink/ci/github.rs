@@ -61,7 +61,7 @@ fn others(remarks: &[Remark]) -> String {
     format!("{} more: {}", ids.len(), ids.join(", "))
 }
 
-/// The causes that were recognised, then what they do not explain.
+/// The causes that were recognized, then what they do not explain.
 fn remarks(report: &Report) -> Vec<Remark> {
     let style = TextStyle::default();
     let mut remarks = Vec::new();
@@ -107,7 +107,7 @@ fn property(text: &str) -> String {
 }
 
 /// Appends the report to the summary of the step, which other programs of the step may have begun.
-pub(super) fn summarise(report: &Report, path: &Path) -> Result<(), String> {
+pub(super) fn summarize(report: &Report, path: &Path) -> Result<(), String> {
     append(report, path).map_err(|error| format!("could not write the step summary `{}`: {error}", path.display()))
 }
 
@@ -228,7 +228,7 @@ mod tests {
         append(&report, &path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("\n{whole}"));
         for no_file in [folder.path(), Path::new("/dev/full"), Path::new("/proc/no/such"), &path.join("below")] {
-            let error = summarise(&report, no_file).unwrap_err();
+            let error = summarize(&report, no_file).unwrap_err();
             assert!(error.contains(&format!("step summary `{}`: ", no_file.display())), "{error}");
         }
     }

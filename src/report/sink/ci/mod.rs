@@ -59,7 +59,7 @@ impl Ci {
         match self {
             Self::Github => {
                 let _ = github::annotate(report, &mut out);
-                summary.map_or(Ok(()), |path| github::summarise(report, path.as_ref()))
+                summary.map_or(Ok(()), |path| github::summarize(report, path.as_ref()))
             }
             Self::Gitlab => {
                 // The section is folded away: what is wrong has to stand outside of it.

@@ -30,7 +30,7 @@ use crate::text::{excerpt, joined};
 /// How progress is shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LiveStyle {
-    pub(crate) colour: bool,
+    pub(crate) color: bool,
     pub(crate) ascii: bool,
     /// Only errors.
     pub(crate) quiet: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Live<W: Write> {
     section: Option<Section>,
     /// It was opened, and has to be closed.
     is_open: bool,
-    /// What was last said of each check, in catalogue order.
+    /// What was last said of each check, in catalog order.
     shown: BTreeMap<usize, Shown>,
     last_line: Duration,
     /// How long the run takes so far, as far as it was told.
@@ -397,7 +397,7 @@ impl<W: Write> Live<W> {
     }
 
     fn painted(&mut self, at: Duration, word: Word, id: Option<&str>, text: &str) {
-        let painted = paint(self.style.colour, word.paint(), &format!("{:<5}", word.text()));
+        let painted = paint(self.style.color, word.paint(), &format!("{:<5}", word.text()));
         self.stamped(at, &painted, id, text);
     }
 

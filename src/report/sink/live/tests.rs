@@ -9,7 +9,7 @@ use crate::model::{CheckId, Finding, Problem, Target};
 use crate::report::fixture;
 
 const STYLE: LiveStyle = LiveStyle {
-    colour: false,
+    color: false,
     ascii: false,
     quiet: false,
     verbose: false,

@@ -7,7 +7,7 @@ use super::{Http, kube_as, simulator, simulator_of};
 use crate::pki::Flaw;
 use crate::world::User;
 
-const UNAUTHORISED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
 
 #[tokio::test]
 async fn bad_certificates_and_tokens_are_401_whatever_is_asked() {
@@ -23,7 +23,7 @@ async fn bad_certificates_and_tokens_are_401_whatever_is_asked() {
         let http = Http::with(&simulator, Some(leaf));
         for path in ["/readyz", "/api/v1/nodes", "/version"] {
             let seen = http.get(path).await;
-            assert_eq!((seen.status, seen.body.trim_end()), (401, UNAUTHORISED), "{path}");
+            assert_eq!((seen.status, seen.body.trim_end()), (401, UNAUTHORIZED), "{path}");
         }
     }
     let http = Http::with(&simulator, None);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Http, simulator, simulator_of};
-use crate::world::{CallFault, Misbehaviour, Process, Server};
+use crate::world::{CallFault, Misbehavior, Process, Server};
 
 #[tokio::test]
 async fn an_api_server_is_as_well_as_the_etcd_beside_it() {
@@ -50,12 +50,12 @@ async fn checks_can_fail_at_one_server_alone() {
 async fn calls_misbehave_as_they_are_told() {
     let simulator = simulator();
     let http = Http::reader(&simulator);
-    let fault = |call: &str, does: Misbehaviour| {
+    let fault = |call: &str, does: Misbehavior| {
         simulator.change(|world| world.call_faults = vec![CallFault::all(call, does)]);
     };
     fault(
         "/api/v1/nodes",
-        Misbehaviour::Fail { code: 429, text: "Too many requests, please try again later.\n".into() },
+        Misbehavior::Fail { code: 429, text: "Too many requests, please try again later.\n".into() },
     );
     let throttled = http.get("/api/v1/nodes?limit=500").await;
     assert_eq!((throttled.status, throttled.header("retry-after")), (429, "1"));
@@ -63,29 +63,29 @@ async fn calls_misbehave_as_they_are_told() {
     assert_eq!(http.get("/readyz").await.status, 200);
 
     let status = json!({"kind": "Status", "message": "etcdserver: mvcc: database space exceeded", "code": 500});
-    fault("/api/*", Misbehaviour::Fail { code: 500, text: status.to_string() });
+    fault("/api/*", Misbehavior::Fail { code: 500, text: status.to_string() });
     let failed = http.get("/api/v1/nodes").await;
     assert_eq!((failed.status, failed.header("content-type")), (500, "application/json"));
 
-    fault("/api/v1/nodes", Misbehaviour::Hang);
+    fault("/api/v1/nodes", Misbehavior::Hang);
     assert!(http.hangs("/api/v1/nodes").await);
 
-    fault("/api/v1/nodes", Misbehaviour::Empty);
+    fault("/api/v1/nodes", Misbehavior::Empty);
     let empty = http.get("/api/v1/nodes?limit=1").await.json();
     assert_eq!((&empty["kind"], &empty["items"]), (&json!("NodeList"), &json!([])));
     assert_eq!(empty["metadata"]["continue"], Value::Null);
-    fault("/readyz", Misbehaviour::Empty);
+    fault("/readyz", Misbehavior::Empty);
     assert_eq!(http.get("/readyz?verbose").await.body, "");
 
-    fault("/readyz", Misbehaviour::Body("<html>Welcome</html>".to_owned()));
+    fault("/readyz", Misbehavior::Body("<html>Welcome</html>".to_owned()));
     let page = http.get("/readyz?verbose").await;
     assert_eq!((page.status, page.body.as_str()), (200, "<html>Welcome</html>"));
 
-    fault("/readyz", Misbehaviour::Redirect("https://192.0.2.1/login".to_owned()));
+    fault("/readyz", Misbehavior::Redirect("https://192.0.2.1/login".to_owned()));
     let elsewhere = http.get("/readyz").await;
     assert_eq!((elsewhere.status, elsewhere.header("location")), (302, "https://192.0.2.1/login"));
 
-    fault("/readyz", Misbehaviour::Late(Duration::from_millis(200)));
+    fault("/readyz", Misbehavior::Late(Duration::from_millis(200)));
     let begun = Instant::now();
     assert_eq!(http.get("/readyz").await.body, "ok");
     assert!(begun.elapsed() >= Duration::from_millis(200));
@@ -96,7 +96,7 @@ async fn one_server_can_be_told_to_fail_for_a_while() {
     let simulator = simulator();
     let server = Server::ApiServer(simulator.network().machine(1));
     simulator.change(|world| {
-        let fails = Misbehaviour::Fail { code: 503, text: "starting".to_owned() };
+        let fails = Misbehavior::Fail { code: 503, text: "starting".to_owned() };
         world.call_faults =
             vec![CallFault { server: Some(server.clone()), times: Some(1), ..CallFault::all("/readyz", fails) }];
     });

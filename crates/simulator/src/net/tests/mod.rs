@@ -155,7 +155,7 @@ fn answering(name: &str) -> Handler {
         let content = match path {
             "/peer" => {
                 let peer = request.extensions().get::<Peer>().unwrap();
-                format!("{} of {:?}", peer.common_name, peer.organisations)
+                format!("{} of {:?}", peer.common_name, peer.organizations)
             }
             _ => name.clone(),
         };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::recording::{KubernetesCall, Recording, Silence, TalosCall};
-use crate::world::{CallFault, Misbehaviour, Power, Process, Server, Transport, World};
+use crate::world::{CallFault, Misbehavior, Power, Process, Server, Transport, World};
 
 pub(super) fn tell(world: &mut World, recording: &Recording) {
     let machines: Vec<_> = world.machines.keys().copied().collect();
@@ -36,7 +36,7 @@ fn machine(world: &mut World, recording: &Recording, at: IpAddr) {
         if calls.iter().any(|call| call.asked_directly()) {
             machine.process = Process::Frozen;
         } else if recording.state.faults.contains(&format!("apid-frozen {}", machine.name)) {
-            // Its own answers do not tell it from a machine that is cut off: nobody dialled it.
+            // Its own answers do not tell it from a machine that is cut off: nobody dialed it.
             world.transport.insert(Server::Apid(at), Transport::Silent);
         } else {
             machine.power = Power::Unplugged;
@@ -48,10 +48,10 @@ fn machine(world: &mut World, recording: &Recording, at: IpAddr) {
 
 fn fault(call: &TalosCall, at: IpAddr) -> Option<CallFault> {
     let does = match (&call.status, call.silence()) {
-        (_, Some(Silence::TimedOut)) => Misbehaviour::Hang,
+        (_, Some(Silence::TimedOut)) => Misbehavior::Hang,
         // That there is no such resource follows from the resources.
         (Some(status), _) if status.code != "NotFound" || call.kind().is_none() => {
-            Misbehaviour::Fail { code: code(&status.code)?, text: status.text.clone() }
+            Misbehavior::Fail { code: code(&status.code)?, text: status.text.clone() }
         }
         _ => return None,
     };
@@ -142,8 +142,8 @@ fn endpoint(world: &mut World, recording: &Recording) {
 
 fn request_fault(call: &KubernetesCall) -> Option<CallFault> {
     let does = match (call.status, call.silence()) {
-        (_, Some(Silence::TimedOut)) => Misbehaviour::Hang,
-        (Some(code), _) if code >= 400 => Misbehaviour::Fail { code, text: call.body.to_string() },
+        (_, Some(Silence::TimedOut)) => Misbehavior::Hang,
+        (Some(code), _) if code >= 400 => Misbehavior::Fail { code, text: call.body.to_string() },
         _ => return None,
     };
     Some(CallFault::all(call.path(), does))

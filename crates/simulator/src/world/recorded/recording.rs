@@ -118,16 +118,16 @@ impl Recording {
 impl TalosCall {
     /// The machine that was asked for its own answer.
     pub(super) fn target(&self) -> Option<IpAddr> {
-        self.node.as_deref().unwrap_or(self.dialled()).parse().ok()
+        self.node.as_deref().unwrap_or(self.dialed()).parse().ok()
     }
 
-    fn dialled(&self) -> &str {
+    fn dialed(&self) -> &str {
         host(&self.endpoint)
     }
 
-    /// The machine that was dialled, if it was asked for itself.
+    /// The machine that was dialed, if it was asked for itself.
     pub(super) fn asked_directly(&self) -> bool {
-        self.node.as_deref().is_none_or(|node| node == self.dialled())
+        self.node.as_deref().is_none_or(|node| node == self.dialed())
     }
 
     pub(super) fn is_ok(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use simulator::world::{CallFault, Misbehaviour, Server};
+use simulator::world::{CallFault, Misbehavior, Server};
 use talos_api::google::protobuf::Empty;
 use talos_api::machine::LogsRequest;
 use tokio::time::Instant;
@@ -13,10 +13,10 @@ use crate::client::{address, admin, cluster, failed, hostnames, to};
 #[tokio::test]
 async fn calls_fail_are_late_or_come_from_elsewhere() {
     let simulator = cluster(|world| {
-        let fail = Misbehaviour::Fail { code: 13, text: "it broke".to_owned() };
+        let fail = Misbehavior::Fail { code: 13, text: "it broke".to_owned() };
         let once = CallFault { after: 1, times: Some(1), ..CallFault::all("Hostname", fail) };
-        let from = CallFault::all("Version", Misbehaviour::From("cp-3".to_owned()));
-        world.call_faults = vec![once, from, CallFault::all("Memory", Misbehaviour::Late(Duration::from_millis(200)))];
+        let from = CallFault::all("Version", Misbehavior::From("cp-3".to_owned()));
+        world.call_faults = vec![once, from, CallFault::all("Memory", Misbehavior::Late(Duration::from_millis(200)))];
     });
     let mut client = admin(&simulator, "cp-1").await;
     let well = Ok(vec![(String::new(), "cp-1".to_owned())]);
@@ -36,7 +36,7 @@ async fn calls_fail_are_late_or_come_from_elsewhere() {
 #[tokio::test]
 async fn empty_answers_have_their_form() {
     let simulator = cluster(|world| {
-        let empty = |call| CallFault::all(call, Misbehaviour::Empty);
+        let empty = |call| CallFault::all(call, Misbehavior::Empty);
         world.call_faults = vec![empty("Hostname"), empty("Logs")];
     });
     let mut client = admin(&simulator, "cp-1").await;
@@ -52,7 +52,7 @@ async fn empty_answers_have_their_form() {
 async fn a_call_that_hangs_hangs_for_good() {
     let simulator = cluster(|_| {});
     let server = Some(Server::Apid(address(&simulator, "cp-2")));
-    let fault = CallFault { server, ..CallFault::all("Hostn*", Misbehaviour::Hang) };
+    let fault = CallFault { server, ..CallFault::all("Hostn*", Misbehavior::Hang) };
     simulator.change(|world| world.call_faults.push(fault));
     let mut client = admin(&simulator, "cp-1").await;
     let mut request = to(Empty {}, &[("node", "cp-2")]);
@@ -65,7 +65,7 @@ async fn a_call_that_hangs_hangs_for_good() {
 #[tokio::test]
 async fn a_late_answer_does_not_outlast_the_deadline() {
     let simulator = cluster(|world| {
-        world.call_faults = vec![CallFault::all("*", Misbehaviour::Late(Duration::from_secs(60)))];
+        world.call_faults = vec![CallFault::all("*", Misbehavior::Late(Duration::from_secs(60)))];
     });
     let mut client = admin(&simulator, "cp-1").await;
     let mut request = to(Empty {}, &[]);

@@ -57,21 +57,16 @@ const SHAPES: [&str; 29] = [
 /// Releases and roles as which a cluster and its credentials pose; os:reader on a present release is what all other rows do.
 const POSES: [&str; 6] = ["RELEASE-1.5", "RELEASE-1.9", "RELEASE-1.12", "RELEASE-1.14", "ROLE-operator", "ROLE-admin"];
 
-/// Whether the rows are of the whole catalogue, and of nothing else.
+/// Whether the rows are of the whole catalog, and of nothing else.
 pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
     let failures = FAILURES.iter().flat_map(|(group, last)| (1..=*last).map(move |number| format!("{group}-{number}")));
-    let catalogue: BTreeSet<String> =
-        failures.chain(SHAPES.map(str::to_owned)).chain(POSES.map(str::to_owned)).collect();
+    let catalog: BTreeSet<String> = failures.chain(SHAPES.map(str::to_owned)).chain(POSES.map(str::to_owned)).collect();
     let rows: BTreeSet<String> = rows.iter().flat_map(|row| row.ids.iter().cloned()).collect();
     let compare = move || {
-        let missing: Vec<_> = catalogue.difference(&rows).collect();
-        let unknown: Vec<_> = rows.difference(&catalogue).collect();
+        let missing: Vec<_> = catalog.difference(&rows).collect();
+        let unknown: Vec<_> = rows.difference(&catalog).collect();
         let same = missing.is_empty() && unknown.is_empty();
-        if same {
-            Ok(())
-        } else {
-            Err(Failed::from(format!("without a row: {missing:?}; in no catalogue: {unknown:?}")))
-        }
+        if same { Ok(()) } else { Err(Failed::from(format!("without a row: {missing:?}; in no catalog: {unknown:?}"))) }
     };
-    vec![Trial::test("every failure of the catalogue has a row", compare)]
+    vec![Trial::test("every failure of the catalog has a row", compare)]
 }
