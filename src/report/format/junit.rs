@@ -39,6 +39,9 @@ pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> 
         }
         // Jenkins and others stumble over a suite without cases.
         if !suite.test_cases.is_empty() {
+            // Not their sum: checks are judged side by side.
+            let longest = suite.test_cases.iter().filter_map(|case| case.time).max();
+            suite.set_time(longest.unwrap_or_default());
             junit.add_test_suite(suite);
         }
     }
@@ -129,8 +132,7 @@ fn case_of(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCase {
     let status = check.shown_status();
     let mut case = TestCase::new(check.check.id.name(), case_status(check, report, of_node));
     case.set_classname(format!("cluster-health.{}", check.check.stage.name()));
-    // All checks are judged at once, and viewers add up: the time is that of the run's own case.
-    case.set_time(Duration::ZERO);
+    case.set_time(took(check, report));
     let mut notes = Vec::new();
     if status == Status::Warn {
         notes.push(format!("warning: {}", short(check, report, Severity::Warn)));
@@ -143,6 +145,15 @@ fn case_of(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCase {
         case.set_system_out(undirected(&bounded(&notes.join("\n"))));
     }
     case
+}
+
+/// How long the run has waited for it: until it was well for good, or to the end.
+fn took(check: &CheckReport, report: &Index<'_>) -> Duration {
+    match check.shown_status() {
+        Status::Skip => Duration::ZERO,
+        Status::Pass | Status::Warn => check.since.unwrap_or(report.took).min(report.took),
+        _ => report.took,
+    }
 }
 
 fn case_status(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCaseStatus {
@@ -168,7 +179,7 @@ fn found(kind: NonSuccessKind, class: &str, check: &CheckReport, report: &Index<
     let severity = if kind == NonSuccessKind::Error { Severity::Error } else { Severity::Fail };
     let mut body = problems::body(check, report, !of_node);
     if body.is_empty() {
-        body = format!("{}: nothing was found out, which is not a pass", check.check.id);
+        body = format!("{}: no result, which is not a pass", check.check.id);
     }
     non_success(kind, class, &short(check, report, severity), &body)
 }
@@ -177,7 +188,7 @@ fn found(kind: NonSuccessKind, class: &str, check: &CheckReport, report: &Index<
 fn short(check: &CheckReport, report: &Index<'_>, severity: Severity) -> String {
     let mut problems = check.problems_of(severity);
     match problems.next() {
-        None => "nothing was found out, which is not a pass".to_owned(),
+        None => "no result, which is not a pass".to_owned(),
         Some((target, problem)) => {
             let first = format!("{}: {}", clean(&target.to_string()), clean(&problem.observed));
             let more = match problems.count() {
