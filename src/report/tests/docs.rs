@@ -49,6 +49,11 @@ fn in_short() -> String {
     format!("```text\n{top}\n\n…\n\n{end}```\n")
 }
 
+/// And the same cluster when it is well, whole.
+fn healthy() -> String {
+    format!("```text\n{}```\n", text_of(&format::TEXT, &Size { nodes: 4, failures: 0 }.report()))
+}
+
 /// `UPDATE=1` rewrites them.
 #[test]
 fn committed_files_show_every_format() {
@@ -65,7 +70,7 @@ fn committed_files_show_every_format() {
         }
         assert!(is_update || committed == made, "`{name}` is old: run the tests with UPDATE=1");
     };
-    update("README.md", &|text| filled(text, "sample:", &in_short()));
+    update("README.md", &|text| filled(&filled(text, "healthy:", &healthy()), "sample:", &in_short()));
     update("docs/reports.md", &|text| {
         texts.iter().fold(filled(text, "formats:", &table()), |text, format| {
             filled(&text, &format!("sample: {} -->", format.name), &shown(format))
