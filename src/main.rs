@@ -36,6 +36,7 @@ use crate::plan::{Plan, Start, Usage, variables};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    commands::answer();
     let start = Start::now();
     // tonic, kube, reqwest and etcd-client all take the process's provider. Nobody else has installed one before.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,22 +1,14 @@
-//! Manual page and completions, made from the command line's own definition.
+//! The manual page, made from the command line's own definition.
 
 use std::io;
 
 use clap::CommandFactory as _;
-use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::{EXAMPLES, command};
+use super::EXAMPLES;
 use crate::cli::Cli;
 use crate::model::Exit;
-
-pub(super) fn completions(shell: Shell) -> Vec<u8> {
-    // Into memory: the generator panics when it cannot write.
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command(), "cluster-health", &mut script);
-    script
-}
 
 /// The page in roff.
 pub(super) fn page() -> io::Result<Vec<u8>> {
@@ -47,7 +39,10 @@ pub(super) fn page() -> io::Result<Vec<u8>> {
 mod tests {
     use std::path::Path;
 
+    use clap_complete::Shell;
+
     use super::*;
+    use crate::commands::complete;
 
     /// Committed, so that packages need no build to have them. `UPDATE=1` rewrites them.
     #[test]
@@ -61,7 +56,7 @@ mod tests {
             ("completions/cluster-health.elv", Shell::Elvish),
             ("completions/_cluster-health.ps1", Shell::PowerShell),
         ] {
-            files.push((name, completions(shell)));
+            files.push((name, complete::script(shell).unwrap()));
         }
         for (name, made) in files {
             let path = root.join(name);

@@ -1,5 +1,6 @@
 //! The commands that look at no cluster: what is known from the tables alone.
 
+mod complete;
 mod explain;
 mod list;
 mod manual;
@@ -16,6 +17,8 @@ use crate::cli::{Cli, Command, ListOutput};
 use crate::diagnosis;
 use crate::model::{Exit, Reason, Right};
 use crate::report::format::{self, json};
+
+pub(crate) use complete::answer;
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
@@ -36,13 +39,13 @@ impl From<io::Error> for CommandError {
 pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), CommandError> {
     match command {
         // `main` takes the word for no word at all.
-        Command::Check => return Err(CommandError::Usage("`check` is the first word or none".to_owned())),
+        Command::Check => return Err(CommandError::Usage("`check` has to be the first word".to_owned())),
         Command::List { reasons: true, output, .. } => list::write_reasons(*output, out)?,
         Command::List { causes: true, output, .. } => list::write_causes(*output, out)?,
         Command::List { output, .. } => list::write(checks::ALL, *output, out)?,
         Command::Explain { topic } => explain::write(topic, checks::ALL, out)?,
         Command::Schema => out.write_all(json::SCHEMA.as_bytes())?,
-        Command::Completions { shell } => out.write_all(&manual::completions(*shell))?,
+        Command::Completions { shell } => out.write_all(&complete::script(*shell)?)?,
         Command::Man => out.write_all(&manual::page()?)?,
         Command::Version { output } => version(*output, out)?,
         Command::Rbac => rbac::write(checks::ALL, out)?,
@@ -65,13 +68,16 @@ pub(crate) fn command() -> clap::Command {
     let reasons = || Reason::ALL.iter().map(|reason| reason.code());
     let topics: Vec<_> = ids().chain(reasons()).chain(diagnosis::ALL.iter().map(|cause| cause.id)).collect();
     let weights: Vec<_> = ids().chain(reasons()).collect();
+    // The first parts of ids, each a whole protocol, stand for all that begin with them.
+    let mut prefixes: Vec<_> = ids().filter_map(|id| id.split('.').next()).collect();
+    prefixes.dedup();
     let completing = |command: clap::Command, option: &'static str, words: &[&'static str]| {
         let parser = Suggesting { words: words.to_vec() };
         command.mut_arg(option, |arg| arg.value_parser(parser).hide_possible_values(true))
     };
-    let mut command = Cli::command().after_long_help(text).after_help(brief_end());
+    let mut command = complete::with_contexts(Cli::command()).after_long_help(text).after_help(brief_end());
     for option in ["check", "skip"] {
-        command = completing(command, option, &ids().collect::<Vec<_>>());
+        command = completing(command, option, &ids().chain(prefixes.iter().copied()).collect::<Vec<_>>());
     }
     for option in ["fail_on", "warn_only"] {
         command = completing(command, option, &weights);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::kubeconfig::{KubeAccess, Options, access, in_cluster};
+use super::kubeconfig::{KubeAccess, Options, access, context_names, in_cluster};
 use super::talosconfig::exists;
 use super::yaml::Document;
 use super::{ConfigError, Environment, file, path_text, shown_path};
@@ -100,6 +100,21 @@ impl Candidate {
     }
 }
 
+/// The names of all contexts of the first source that has any, for completions. Files that cannot be used have none.
+pub(crate) fn contexts(flag: Option<PathBuf>, environment: &Environment) -> Vec<String> {
+    let args = KubeArgs { kubeconfig: flag, in_cluster: false };
+    let names = |candidate: Candidate| {
+        let paths = match candidate {
+            Candidate::Flag(path) | Candidate::Home(path) => vec![path],
+            Candidate::Variable(paths) => paths,
+            Candidate::InCluster { .. } => Vec::new(),
+        };
+        let documents: Vec<Document> = paths.iter().filter_map(|path| document(path).ok()).collect();
+        context_names(&documents)
+    };
+    candidates(&args, environment, false).into_iter().map(names).find(|names| !names.is_empty()).unwrap_or_default()
+}
+
 /// Understands the kubeconfig that the Talos API hands out. It may name neither files nor programs of this machine.
 pub(crate) fn from_talos(text: &[u8], options: &Options, environment: &Environment) -> Result<KubeAccess, ConfigError> {
     const SOURCE: &str = "Talos API (os:admin)";
@@ -122,7 +137,14 @@ fn joined(paths: &[PathBuf]) -> String {
 fn document(path: &Path) -> Result<Document, ConfigError> {
     let text = file::read_text(path, "kubeconfig")?;
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    Document::parse(format!("kubeconfig {}", shown_path(path)), text, Some(folder))
+    let document = Document::parse(format!("kubeconfig {}", shown_path(path)), text, Some(folder))?;
+    if document.top().is_talosconfig() {
+        return Err(document
+            .top()
+            .error("is a talosconfig")
+            .hint("pass it with `--talosconfig`, and a kubeconfig here"));
+    }
+    Ok(document)
 }
 
 #[cfg(test)]
@@ -149,6 +171,27 @@ mod tests {
         assert_eq!(list(&pod, false), [Candidate::InCluster { explicit: true }]);
         assert!(Candidate::Flag("/k".into()).explicit());
         assert!(!Candidate::Variable(Vec::new()).explicit());
+    }
+
+    #[test]
+    fn contexts_are_listed_for_shells() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(&path, kubeconfig(&Pair::talos("system:masters"))).unwrap();
+        let environment = Environment::new([("KUBECONFIG", path.as_os_str())]);
+        assert_eq!(contexts(None, &environment), ["main"]);
+        assert_eq!(contexts(Some(folder.path().join("none")), &environment), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_talosconfig_is_named_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(&path, "context: prod\ncontexts:\n    prod: {endpoints: [10.0.0.1]}\n").unwrap();
+        let environment = Environment::new::<&str, &str>([]);
+        let error = Candidate::Flag(path.clone()).load(&Options::default(), &environment).unwrap_err();
+        assert_eq!(error.message, format!("kubeconfig `{}` is a talosconfig", path.display()));
+        assert_eq!(error.hint.unwrap(), "pass it with `--talosconfig`, and a kubeconfig here");
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn entries<'a>(documents: &'a [Document], list: &str, inner: &str) -> Result<Vec
             let item = item.map()?;
             let Some(name) = item.key("name").text()? else { return Err(item.error("has no `name`")) };
             if !here.insert(name.clone()) {
-                return Err(item.error("has the name of an entry before it"));
+                return Err(item.error("has the same name as an earlier entry"));
             }
             if !earlier.contains(&name) {
                 let entry = item.key(inner);
@@ -110,6 +110,11 @@ fn entries<'a>(documents: &'a [Document], list: &str, inner: &str) -> Result<Vec
         }
     }
     Ok(all)
+}
+
+pub(super) fn context_names(documents: &[Document]) -> Vec<String> {
+    let contexts = entries(documents, "contexts", "context").unwrap_or_default();
+    contexts.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Makes sense of the chosen context.
@@ -203,7 +208,7 @@ fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri
         |value: &Value<'_>, why: &str| ConfigError::new(Reason::KubeconfigInsecure, format!("{} {why}", value.name()));
     let unverified = cluster.key("insecure-skip-tls-verify");
     if unverified.bool()? {
-        return Err(insecure(&unverified, "is `true`: whoever answers would be believed")
+        return Err(insecure(&unverified, "is `true`: any server would be trusted")
             .hint("remove it and give the cluster's `certificate-authority-data`"));
     }
     if let Some(endpoint) = forced(options)? {
@@ -287,7 +292,7 @@ pub(super) fn token_text(text: &str) -> Result<String, &'static str> {
     if token.is_empty() {
         Err("is empty")
     } else if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Err("is not a token: it holds other characters than a header may")
+        Err("is not a token: it holds characters that are not allowed in a header")
     } else {
         Ok(token.to_owned())
     }
@@ -322,7 +327,7 @@ fn plugin(
     };
     let Some(command) = command.text()? else { return Err(command.error("is missing")) };
     if mode.text()?.as_deref() == Some("Always") {
-        return Err(mode.error("is `Always`, and nobody can be asked"));
+        return Err(mode.error("is `Always`, and no prompt is possible"));
     }
     let mut environment = Vec::new();
     for item in exec.key("env").items("a list")? {
@@ -367,7 +372,7 @@ fn cluster_info(cluster: &Value<'_>, config: &kube::Config) -> Result<ExecAuthCl
         extensions: Some(extensions.iter().filter_map(extension).collect()),
         ..Cluster::default()
     };
-    ExecAuthCluster::try_from(&shape).map_err(|_| cluster.error("cannot be told to the plugin"))
+    ExecAuthCluster::try_from(&shape).map_err(|_| cluster.error("cannot be passed to the plugin"))
 }
 
 /// The pod's own credentials. Everything is re-done here that kube does, because kube reads without bounds and from the

@@ -122,6 +122,12 @@ pub(crate) fn load(found: &Found, overrides: &Overrides) -> Result<TalosConfig, 
 
 fn from_text(found: &Found, file: String, text: String, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
     let document = Document::parse(file, text, None)?;
+    if document.top().is_kubeconfig() {
+        return Err(document
+            .top()
+            .error("is a kubeconfig")
+            .hint("pass it with `--kubeconfig`, and a talosconfig here"));
+    }
     let (name, context) = select(&document.top(), overrides)?;
     let context = context.map()?;
     refuse_other_auth(&context.key("auth"))?;
@@ -152,6 +158,18 @@ fn from_text(found: &Found, file: String, text: String, overrides: &Overrides) -
         identity,
         proxy,
     })
+}
+
+/// The names of all contexts, for completions; none where the file cannot be used.
+pub(crate) fn contexts(flag: Option<&Path>, environment: &Environment) -> Vec<String> {
+    let document = find(flag, environment)
+        .and_then(|found| file::read_text(&found.path, "talosconfig"))
+        .and_then(|text| Document::parse(String::new(), text, None));
+    let Ok(document) = document else { return Vec::new() };
+    match document.top().key("contexts").node {
+        Node::Map(contexts) => contexts.iter().map(|(name, _)| name.clone()).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn select<'a>(top: &Value<'a>, overrides: &Overrides) -> Result<(String, Value<'a>), ConfigError> {
@@ -219,7 +237,7 @@ fn endpoints(context: &Value<'_>, flags: &[String]) -> Result<Vec<Endpoint>, Con
     if unique.is_empty() {
         return Err(context
             .error("has no endpoints")
-            .hint("name the control planes with `--endpoints`, or write them down with `talosctl config endpoint`"));
+            .hint("name the control planes with `--endpoints`, or set them with `talosctl config endpoint`"));
     }
     Ok(unique)
 }
@@ -314,7 +332,7 @@ mod tests {
             ("context: a\ncontexts:\n  a:\n".to_owned(), "`contexts.a` (line 3) is empty, a mapping was expected"),
             ("context: [a]\ncontexts: {a: {}}".to_owned(), "`context` (line 1) is a list, a string was expected"),
             ("a: 1\n\tb: 2".to_owned(), "line 2, column"),
-            (good.replace("        nodes:", "        crt: x\n        nodes:"), "the same key stands twice"),
+            (good.replace("        nodes:", "        crt: x\n        nodes:"), "the same key appears twice"),
             (good.replace(&format!("crt: {crt}"), "crt: '%%%'"), "`contexts.prod.crt` (line 11) is not valid base64"),
             (good.replace(&format!("key: {key}"), "key: [x]"), "`contexts.prod.key` (line 12) is a list, a string was expected"),
             (good.replace(&format!("        key: {key}\n"), ""), "`contexts.prod.crt` (line 11) is there, and `key` is missing"),
@@ -335,6 +353,28 @@ mod tests {
             assert!(error.message.starts_with("talosconfig `/t/config`"), "{error:?}");
             assert!(!format!("{error:?}").contains("hunter22"));
         }
+    }
+
+    #[test]
+    fn contexts_are_listed_for_shells() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let environment = Environment::new::<&str, &str>([]);
+        assert!(contexts(Some(&path), &environment).is_empty());
+        for (text, expected) in
+            [("contexts: {prod: {}, lab: }", &["prod", "lab"][..]), ("contexts: [", &[]), ("a", &[])]
+        {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(contexts(Some(&path), &environment), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_kubeconfig_is_named_as_such() {
+        let kubeconfig = crate::config::kubeconfig::tests::kubeconfig(&Pair::talos("system:masters"));
+        let error = error(&kubeconfig);
+        assert_eq!(error.message, "talosconfig `/t/config` is a kubeconfig");
+        assert_eq!(error.hint.unwrap(), "pass it with `--kubeconfig`, and a talosconfig here");
     }
 
     #[test]

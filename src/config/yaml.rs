@@ -87,8 +87,8 @@ fn parse(text: &str) -> Result<Node, String> {
     Ok(node)
 }
 
-const OVER_BUDGET: &str = "unfolds to more than is read";
-const DUPLICATE: &str = "the same key stands twice in one mapping";
+const OVER_BUDGET: &str = "expands beyond the size limit";
+const DUPLICATE: &str = "the same key appears twice in one mapping";
 const KEY_NOT_TEXT: &str = "a key is not a plain string";
 
 /// Only words from this list are repeated; everything else in a parser's message may come from the file.
@@ -102,8 +102,8 @@ fn describe(error: &serde_yaml::Error) -> String {
         ("repetition limit exceeded", OVER_BUDGET),
         ("unknown anchor", "an alias has no anchor"),
         ("mapping values are not allowed", "mapping values are not allowed in this context"),
-        ("found character that cannot start any token", "a character stands where none may (a tab as indentation?)"),
-        ("found a tab character", "a tab stands where indentation is expected"),
+        ("found character that cannot start any token", "a character is not allowed here (a tab as indentation?)"),
+        ("found a tab character", "a tab is not allowed as indentation"),
         ("could not find expected ':'", "a `:` is missing"),
         ("did not find expected key", "a key is expected here (wrong indentation?)"),
         ("did not find expected '-' indicator", "a `-` is expected here (wrong indentation?)"),
@@ -113,7 +113,7 @@ fn describe(error: &serde_yaml::Error) -> String {
         ("did not find expected node content", "a value is expected here"),
         ("control characters are not allowed", "control characters are not allowed"),
         ("block sequence entries are not allowed", "a list is not allowed here"),
-        ("did not find expected <document start>", "something stands where the document should end"),
+        ("did not find expected <document start>", "unexpected content where the document should end"),
     ];
     let text = error.to_string();
     let words =
@@ -264,6 +264,15 @@ impl<'a> Value<'a> {
         let mut steps = self.steps.clone();
         steps.push(step);
         Self { document: self.document, steps, node }
+    }
+
+    /// Both kinds of file have `contexts`: a list in a kubeconfig, a mapping in a talosconfig.
+    pub(super) fn is_kubeconfig(&self) -> bool {
+        matches!(self.key("contexts").node, Node::List(_)) && self.key("clusters").is_there()
+    }
+
+    pub(super) fn is_talosconfig(&self) -> bool {
+        matches!(self.key("contexts").node, Node::Map(_)) && !self.key("clusters").is_there()
     }
 
     pub(super) fn is_there(&self) -> bool {

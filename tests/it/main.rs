@@ -5,6 +5,7 @@
 
 mod ci;
 mod cluster;
+mod completions;
 mod documents;
 mod etcd;
 mod formats;

@@ -45,7 +45,11 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     }
     logs(report, style, &mut lines);
     verdict::notes(report, style, &mut lines);
-    details(&index, &causes, style, &mut lines);
+    // The error and its hint are all that there is to a file that cannot be used.
+    let is_said = report.result == RunResult::Error && !judged && causes.len() <= 1 && !style.verbose;
+    if !is_said {
+        details(&index, &causes, style, &mut lines);
+    }
     if judged {
         // Once more, where the reader of a long log looks.
         lines.extend([String::new(), verdict::line(report, style)]);
