@@ -302,7 +302,7 @@ fn format() -> impl TypedValueParser<Value = &'static Format> {
     PossibleValuesParser::new(values).try_map(|name| format::find(&name).ok_or("no format is called so"))
 }
 
-/// A switch whose variable may be empty, `0`, `false`, `no` or `off` for "not set".
+/// A switch; its variable may be empty, `0`, `false`, `no` or `off` for "not set".
 fn switch() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(SWITCH).map(|value| is_on(&value))
 }

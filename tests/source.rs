@@ -21,7 +21,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     // `-vv` shows the assessment.
     ("report", &["text", "model", "snapshot", "assess", "checks", "diagnosis", "engine"]),
     ("cli", &["text", "report"]),
-    ("commands", &["text", "model", "checks", "diagnosis", "report", "cli"]),
+    // Completions read the names of contexts.
+    ("commands", &["text", "model", "snapshot", "config", "checks", "diagnosis", "report", "cli"]),
     ("plan", &["text", "model", "snapshot", "config", "observe", "checks", "engine", "report", "cli"]),
     ("signals", &["model"]),
     ("run", &["text", "model", "snapshot", "config", "observe", "engine", "report", "plan", "signals"]),
@@ -166,4 +167,99 @@ fn every_threat_has_a_test() {
         found.extend(missing.map(|test| format!("SECURITY.md:{at}: there is no test {test}")));
     }
     assert_none(&found);
+}
+
+/// Every string literal of the product that is prose, by file: what a user may read, comments of options included.
+fn literals() -> Vec<(String, usize, String)> {
+    const OPTIONS: &str = "src/cli.rs";
+    let token = Regex::new(r##"(?s)//[^\n]*|r#".*?"#|"((?:[^"\\]|\\.)*)"|'(?:[^'\\]|\\.)'"##).unwrap();
+    let continued = Regex::new(r"\\\n\s*").unwrap();
+    let mut found = Vec::new();
+    for (file, text) in product() {
+        for it in token.captures_iter(&text) {
+            let whole = it.get(0).unwrap();
+            let help = || whole.as_str().strip_prefix("/// ").filter(|_| file == OPTIONS);
+            let Some(words) = it.get(1).map(|it| it.as_str()).or_else(help) else { continue };
+            let words = continued.replace_all(words, "");
+            // Why a lint is allowed is between us.
+            let is_ours = text[..whole.start()].ends_with("reason = ");
+            if words.trim().contains(' ') && words.contains(char::is_alphabetic) && !is_ours {
+                let line = text[..whole.start()].matches('\n').count() + 1;
+                found.push((file.clone(), line, words.into_owned()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whoever reads it at night knows Kubernetes' and Talos's own words, and may not be a native speaker.
+#[test]
+fn users_read_established_words() {
+    const FORBIDDEN: &str = "told|asked|nobody|somebody|anew|mend|mends|mended|whose|lives|hangs on|stands? still|\
+has not missed|way out|begin with:|does not do|so many members";
+    let forbidden = Regex::new(&format!(r"(?i)\b(?:{FORBIDDEN})\b")).unwrap();
+    // What is in braces are names of ours.
+    let placeholder = Regex::new(r"\{\w*(?::[^}]*)?\}").unwrap();
+    let mut found = Vec::new();
+    for (file, line, words) in literals() {
+        let words = placeholder.replace_all(&words, "");
+        found.extend(forbidden.find_iter(&words).map(|it| format!("{file}:{line}: `{}` in: {words}", it.as_str())));
+    }
+    assert_none(&found);
+}
+
+/// As Kubernetes and Talos write it.
+#[test]
+fn spelling_is_american() {
+    let roots = ["colo", "behavio", "neighbo", "favo", "hono"].map(|root| format!("{root}u[r]"));
+    let ise = "(?:recogn|initial|author|synchron|organ|normal|serial|neutral|summar|optim|util)is(?:e|ing|ation)";
+    let british =
+        format!("(?i){}|{ise}|catalog[u]e|judg[e]ment|art[e]fact|label[l]ed\\b|dial[l]|licen[c]e", roots.join("|"));
+    let british = Regex::new(&british).unwrap();
+    let mut found = Vec::new();
+    let mut paths: Vec<_> =
+        ["src", "tests", "docs", "integrations", "matrix", "crates", "e2e/scenarios", "schema", "tools"]
+            .map(|folder| root().join(folder))
+            .into();
+    paths.extend(
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile"].map(|it| root().join(it)),
+    );
+    while let Some(path) = paths.pop() {
+        let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        // What others wrote.
+        let is_foreign = ["/proto", "/src/gen", "node_modules", "package-lock.json"].iter().any(|it| name.contains(it));
+        if is_foreign || name == "tests/source.rs" {
+            continue;
+        }
+        if path.is_dir() {
+            paths.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if let Ok(text) = std::fs::read_to_string(&path) {
+            let lines = (1..).zip(text.lines()).filter(|(_, line)| british.is_match(line));
+            found.extend(lines.map(|(at, line)| format!("{name}:{at}: {}", line.trim())));
+        }
+    }
+    assert_none(&found);
+}
+
+/// All of it in one file, to be read in one sitting, and so that a review sees a change of words. `UPDATE=1` rewrites it.
+#[test]
+fn strings_are_collected() {
+    let mut made = String::from(
+        "Every string of the program that is prose, by the file that it comes from; made by tests/source.rs.\n",
+    );
+    let mut last = String::new();
+    for (file, _, words) in literals() {
+        if file != last {
+            made.push_str(&format!("\n## {file}\n\n"));
+            last = file;
+        }
+        made.push_str(&format!("- {}\n", words.replace("\\n", "\n  ").replace("\n  \n", "\n\n").trim_end()));
+    }
+    let path = root().join("docs/strings.txt");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == made, "docs/strings.txt is old: run the tests with UPDATE=1");
 }

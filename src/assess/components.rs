@@ -85,7 +85,7 @@ pub(crate) enum State<'a> {
     /// Nobody tells of its pod.
     Unseen(NoPods<'a>),
     Ready,
-    /// Its mirror pod is ready, and its kubelet has fallen silent since.
+    /// Its mirror pod is ready, and its kubelet has stopped reporting since.
     Silent,
     NotReady(Trouble),
     /// It has no pod, while it leads from another control plane; nobody tells whether it is switched off here.

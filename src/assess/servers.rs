@@ -30,7 +30,7 @@ pub(crate) enum Server<'a> {
     Unanswered(&'a Gap),
 }
 
-/// What shows that a server lives which cannot be asked.
+/// What shows that a server lives which cannot be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     /// It renews its lease.
@@ -52,7 +52,7 @@ fn server<'a>(cluster: &Assessment<'a>, kubernetes: &'a Kubernetes, node: &Node)
         Some(Ok(readyz)) => return Server::NotReady(readyz),
         Some(Err(gap)) => gap,
     };
-    // Of a machine that merely could not be asked, its server's lease tells more.
+    // Of a machine that merely could not be queried, its server's lease tells more.
     let is_seen = is_seen_lost(node) || matches!(MachineAccess::of(node), MachineAccess::Other(_));
     let is_lost = cluster.machine(node).is_lost && is_seen;
     match gap.kind {

@@ -15,7 +15,7 @@ use crate::assess::{
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason};
 use crate::snapshot::{Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode};
 
-pub(super) const NO_TALOS: &str = "Talos is not asked (`--no-talos`)";
+pub(super) const NO_TALOS: &str = "Talos is not queried (`--no-talos`)";
 
 /// A 403 that has lasted this long is final: a restarting API server has loaded its rules, or given up, after a minute.
 const FORBIDDEN_FOR_GOOD: Duration = Duration::from_secs(90);
@@ -89,7 +89,7 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
     let hint = match gap.kind {
         GapKind::UnknownCa => "etcd has a CA of its own: give it with `--etcd-cacert`",
         GapKind::Forbidden | GapKind::Unauthenticated => {
-            "etcd's own authentication is switched on: give a certificate of a user that may ask this with `--etcd-cert` and \
+            "etcd's own authentication is switched on: give a certificate of a user with this permission with `--etcd-cert` and \
              `--etcd-key`"
         }
         GapKind::ClientCertificateRefused => {
@@ -211,8 +211,8 @@ pub(super) fn kubelet_word(cluster: &Assessment<'_>, node: &Node) -> Result<(), 
 
 /// Why it cannot.
 pub(super) fn unreliable_kubelet(cluster: &Assessment<'_>, node: &Node) -> Outcome {
-    let observed = "the kubelet is not known to be well, and what it said before may be old";
-    let old = || unseen(Reason::StatusStale, "a kubelet that lives", observed);
+    let observed = "the kubelet is not known to be healthy, and its earlier reports may be outdated";
+    let old = || unseen(Reason::StatusStale, "a live kubelet", observed);
     talos_contact(cluster, node).err().unwrap_or_else(old)
 }
 
@@ -283,7 +283,7 @@ pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certi
         let (reason, expected, observed) = client_certificate(fault);
         let observed = match fault {
             Fault::NotForClients | Fault::OtherKey => observed.to_owned(),
-            Fault::NotYetValid => format!("valid from {begin} only, and here it is {now}"),
+            Fault::NotYetValid => format!("valid only from {begin}, and the local time is {now}"),
             Fault::Expired => format!("expired on {end}"),
             Fault::EndsWithinTheRun => format!("expires on {end}, before this run may end"),
             Fault::EndsSoon => format!("expires on {end}"),
@@ -369,7 +369,7 @@ pub(super) fn readyz(cluster: &Assessment<'_>, readyz: &Readyz) -> Problem {
         // A 200 with failing lines contradicts itself.
         200 | 500..=599 => Problem::fail(Reason::ApiNotReady, READY, observed),
         _ => Problem::error(Reason::UnreadableAnswer, READY, observed)
-            .hint(Hint::likely("something else than a Kubernetes API server answers there")),
+            .hint(Hint::likely("something other than a Kubernetes API server answers there")),
     }
 }
 

@@ -15,8 +15,8 @@ pub(super) fn passed_over(cluster: &Assessment<'_>, node: &Node) -> Option<&'sta
     Some(match cluster.machine(node).excluded? {
         Excluded::Leaving => "the node is being removed",
         Excluded::OutOfScope => "outside of `--nodes`",
-        Excluded::OutsideFlags => "not among the nodes that were asked for",
-        Excluded::StaleDiscoveryMember => "known to discovery alone, and gone; see `talos.nodes.expected`",
+        Excluded::OutsideFlags => "not among the selected nodes",
+        Excluded::StaleDiscoveryMember => "known only to discovery, and gone; see `talos.nodes.expected`",
     })
 }
 

@@ -170,7 +170,7 @@ fn public_key(key: &PrivateKeyDer<'static>) -> Result<Vec<u8>, String> {
                 "is no private key that can be used (Ed25519, P-256, P-384 and RSA of 2048 to 8192 bits can)".to_owned()
             }
         })?;
-    signer.public_key().map(|spki| spki.as_ref().to_vec()).ok_or_else(|| "does not tell its public key".to_owned())
+    signer.public_key().map(|spki| spki.as_ref().to_vec()).ok_or_else(|| "does not contain its public key".to_owned())
 }
 
 /// OID 1.3.132.0.35 in DER.

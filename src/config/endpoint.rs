@@ -113,7 +113,7 @@ pub(super) fn split(text: &str, default_port: u16) -> Result<Endpoint, &'static 
     if !is_name {
         Err("is neither an address nor a host name")
     } else if numeric && host.parse::<IpAddr>().is_err() {
-        Err("looks like an IPv4 address and is none")
+        Err("looks like an IPv4 address but is not valid")
     } else {
         Ok(Endpoint::new(host, port))
     }

@@ -54,7 +54,7 @@ fn contents_within(path: &Path, patience: Duration) -> Result<Vec<u8>, String> {
         .stack_size(STACK)
         .spawn(move || drop(sender.send(read_now(&owned))))
         .map_err(|error| error.kind().to_string())?;
-    receiver.recv_timeout(patience).map_err(|_| format!("nothing came to its end within {} s", patience.as_secs()))?
+    receiver.recv_timeout(patience).map_err(|_| format!("reading did not finish within {} s", patience.as_secs()))?
 }
 
 /// A problem with the file that stands at `path`.
@@ -177,7 +177,7 @@ mod tests {
         let path = PathBuf::from(format!("/dev/fd/{}", silent.as_raw_fd()));
         silent_writer.write_all(b"context: a\n").unwrap();
         let error = contents_within(&path, Duration::from_millis(20)).unwrap_err();
-        assert!(error.contains("nothing came to its end"), "{error}");
+        assert!(error.contains("reading did not finish"), "{error}");
 
         let (reader, mut writer) = std::io::pipe().unwrap();
         let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));

@@ -176,11 +176,11 @@ fn every_flaw_is_named_with_its_key_and_line() {
                 "    client-key-data:",
                 "    exec: {command: a, interactiveMode: Always}\n    client-key-data:",
             ),
-            "nobody can be asked",
+            "no prompt is possible",
         ),
         (
             good.replace("- name: admin@home", "- name: admin@home\n- name: admin@home"),
-            "`users[1]` (line 16) has the name of an entry before it",
+            "`users[1]` (line 16) has the same name as an earlier entry",
         ),
         (
             good.replace("    server:", "    proxy-url: ftp://u:hunter22@x\n    server:"),

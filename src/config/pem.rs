@@ -39,7 +39,7 @@ pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String>
     let mut keys = blocks.into_iter().filter_map(|block| {
         Some(Ok(match block.tag() {
             "ENCRYPTED PRIVATE KEY" => {
-                return Some(Err("is encrypted with a passphrase, which nobody can be asked for".to_owned()));
+                return Some(Err("is encrypted with a passphrase, and no prompt is possible".to_owned()));
             }
             // Talos's own label: the body is the same.
             "PRIVATE KEY" | "ED25519 PRIVATE KEY" => PrivatePkcs8KeyDer::from(block.into_contents()).into(),

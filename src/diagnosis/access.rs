@@ -15,8 +15,8 @@ use Step::{Change, Do, Look};
 pub(super) const CREDENTIALS_EXPIRED: Cause = Cause {
     id: "credentials-expired",
     title: "the client certificate of this run has expired",
-    explain: "Client certificates of Talos and of `talosctl kubeconfig` live for a year unless asked otherwise, and nothing \
-renews the copy that a pipeline keeps. Servers refuse an expired one, so nothing was asked of the cluster: it may be in the best \
+    explain: "Client certificates of Talos and of `talosctl kubeconfig` are valid for a year by default, and nothing \
+renews the copy that a pipeline keeps. Servers refuse an expired one, so no request was sent to the cluster: it may be in the best \
 of health.\n\n\
 This is a matter of the file, not of the cluster, and waiting does not change it.",
     source: TALOS_PKI,
@@ -26,7 +26,7 @@ This is a matter of the file, not of the cluster, and waiting does not change it
         Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
         Do("Without one, make an administrator's from the secrets of the cluster:"),
         Change("talosctl gen config --with-secrets secrets.yaml --output-types talosconfig NAME ENDPOINT"),
-        Do("A kubeconfig is fetched anew by an administrator:"),
+        Do("An administrator can issue a new kubeconfig:"),
         Change("talosctl -n CP kubeconfig --force"),
     ],
     recognize: credentials_expired,
@@ -39,7 +39,7 @@ fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
             let talos = sign.check == CheckId::TalosCredentials;
             let unseen = if talos { "the cluster" } else { "Kubernetes" };
             let headline = format!(
-                "the client certificate in {} {}, so {unseen} was not asked",
+                "the client certificate in {} {}, so {unseen} was not queried",
                 sign.target.name, sign.problem.observed
             );
             let look = if talos { "{talosctl} config info" } else { "{kubectl} config view --minify" };
@@ -52,9 +52,9 @@ pub(super) const OTHER_TALOSCONFIG: Cause = Cause {
     id: "talosconfig-of-another-cluster",
     title: "the talosconfig belongs to another cluster than its endpoints",
     explain: "Every endpoint of the talosconfig answers with a certificate that another authority has signed. Each cluster has \
-an authority of its own, so these machines belong to another cluster than the file, or this cluster was set up anew with new \
+an authority of its own, so these machines belong to another cluster than the file, or this cluster was rebuilt with new \
 secrets while the file is still the old one.\n\n\
-Machines without a configuration show a certificate of their own as well; those are told apart by asking them without credentials.",
+Machines without a configuration show a certificate of their own as well; those are recognized by a request without credentials.",
     source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("talosctl config contexts"),
@@ -133,9 +133,10 @@ fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::TalosEndpoints, &[Reason::EndpointIsWorker]).collect();
     let Some(talos) = symptoms.snapshot.talos.as_ref().filter(|_| !signs.is_empty()) else { return Vec::new() };
     let headline = format!(
-        "workers are named as Talos endpoints, {} of {} ({}), and workers forward no calls",
+        "{} of {} Talos endpoints {} ({}), which cannot forward requests; use control planes",
         signs.len(),
         talos.endpoints.len(),
+        if signs.len() == 1 { "is a worker" } else { "are workers" },
         names(signs.iter().map(|sign| sign.target))
     );
     let mut diagnosis = Recognized::new(WORKER_ENDPOINT.id, headline)
@@ -159,7 +160,7 @@ fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 
 pub(super) const ROLE_INSUFFICIENT: Cause = Cause {
     id: "talos-role-insufficient",
-    title: "the role of the talosconfig does not allow what was asked",
+    title: "the role in the talosconfig does not permit these calls",
     explain: "Talos has refused calls because of the role in the client certificate. os:reader is enough for everything this \
 program asks of Talos 1.9.6, 1.10.1 and later, `--server` aside; before, etcd's status and alarms need os:operator.\n\n\
 What was refused is undetermined, not unhealthy.",
@@ -200,9 +201,9 @@ fn role_insufficient(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 
 pub(super) const KUBERNETES_RIGHTS: Cause = Cause {
     id: "kubernetes-rights-missing",
-    title: "the kubeconfig does not allow what was asked",
+    title: "the user of the kubeconfig may not make these requests",
     explain: "The API server knows who asks and refuses because of its rules (403). What was refused is undetermined, not \
-unhealthy. An API server that has just started may also refuse everybody for a minute; that is told apart.\n\n\
+unhealthy. An API server that has just started may also refuse everybody for a minute; that is reported as such.\n\n\
 `cluster-health rbac` prints the ClusterRole that is enough for every check.",
     source: KUBERNETES_RBAC,
     remedy: &[
@@ -262,7 +263,7 @@ pub(super) const UNCONFIGURED: Cause = Cause {
     id: "machine-unconfigured",
     title: "a machine waits for its configuration (maintenance mode)",
     explain: "The machine has booted Talos and has no machine configuration: it was never applied, or the machine was reset or \
-installed anew. It takes part in nothing until it gets one.\n\n\
+reinstalled. It takes part in nothing until it gets one.\n\n\
 If it used to be a control plane, its old etcd member is still counted as a voter: remove that member before the machine \
 joins again.",
     source: TALOS_GETTING_STARTED,

@@ -15,8 +15,8 @@ use Step::{Change, Do, Look};
 pub(super) const BALANCER: Cause = Cause {
     id: "load-balancer-down",
     title: "the API servers are well, and what stands before them is not",
-    explain: "Every API server, asked at its own address, is ready. The common endpoint that kubelets and people use does not \
-answer: a load balancer is down or has no backends, nobody holds the virtual IP, or a DNS name leads elsewhere.\n\n\
+    explain: "Every API server, queried at its own address, is ready. The common endpoint that kubelets and people use does not \
+answer: a load balancer is down or has no backends, no node holds the virtual IP, or a DNS name leads elsewhere.\n\n\
 Kubernetes itself needs no repair, and nothing should be restarted. New nodes cannot join and clients see an outage until the \
 endpoint is back.",
     source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
@@ -47,7 +47,7 @@ pub(super) const SERVER: Cause = Cause {
     id: "api-server-down",
     title: "the API server of one control plane does not work",
     explain: "The machine is there, and its API server does not answer, is frozen, or says that it is not ready. A balancer may \
-hide that for as long as another server lives; an upgrade of that one is then an outage.\n\n\
+hide that for as long as another server works; an upgrade of that one is then an outage.\n\n\
 A frozen server accepts connections and answers nothing, so that TCP checks call it well. One that is not ready names the parts \
 that fail: `etcd` means that it cannot reach its etcd.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
@@ -55,7 +55,7 @@ that fail: `etcd` means that it cannot reach its etcd.",
         Look("talosctl -n NODE containers -k"),
         Look("talosctl -n NODE service etcd"),
         Look("talosctl -n NODE logs -k kube-system/kube-apiserver-NODENAME:kube-apiserver"),
-        Do("Mend what the log names: a wrong `extraArgs`, etcd, or too little memory."),
+        Do("Fix what the log reports: a wrong `extraArgs`, etcd, or too little memory."),
     ],
     recognize: |symptoms| {
         use Reason::{ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, ServerNotDirectlyReachable};
@@ -91,7 +91,7 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
         Look("talosctl -n NODE containers -k"),
         Look("talosctl -n NODE logs -k CONTAINER-ID"),
         Look("kubectl -n kube-system logs POD --previous"),
-        Do("Mend the arguments or the configuration that the log names."),
+        Do("Fix the arguments or the configuration that the log reports."),
     ],
     recognize: |symptoms| {
         let signs = symptoms.of(&[Reason::CrashLooping]).filter(Sign::is_root);
@@ -120,9 +120,9 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
 
 pub(super) const DNS_OFF: Cause = Cause {
     id: "dns-switched-off",
-    title: "somebody has scaled cluster DNS to zero",
-    explain: "The configuration of the cluster asks for DNS, its Deployment is there, and it wants no pods: somebody has scaled it \
-down, for a maintenance or by a script, and not up again. No pod resolves a name until that is undone.\n\n\
+    title: "cluster DNS is scaled to zero",
+    explain: "The configuration of the cluster asks for DNS, its Deployment is there, and it wants no pods: it was scaled down, \
+for maintenance or by a script, and not up again. No pod resolves a name until that is undone.\n\n\
 If another DNS is to take its place, disable CoreDNS in the machine configuration instead, and this passes.",
     source: KUBERNETES_DNS,
     remedy: &[
@@ -153,7 +153,7 @@ or an API server that it does not reach. Exit code 137 is a kill, by a failed pr
     remedy: &[
         Look("kubectl -n kube-system logs -l k8s-app=kube-dns --previous"),
         Look("kubectl -n kube-system get configmap coredns -o yaml"),
-        Do("Mend what the log names, then start the pods anew:"),
+        Do("Fix what the log reports, then restart the pods:"),
         Change("kubectl -n kube-system rollout restart deployment coredns"),
     ],
     recognize: |symptoms| {

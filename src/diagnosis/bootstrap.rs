@@ -11,9 +11,9 @@ use Step::{Change, Do, Look};
 
 pub(super) const NOT_BOOTSTRAPPED: Cause = Cause {
     id: "cluster-not-bootstrapped",
-    title: "nobody has bootstrapped the cluster",
+    title: "the cluster was never bootstrapped",
     explain: "etcd waits on every control plane, none of them holds any data, and no Kubernetes API answers: this is how a cluster \
-looks before its first and only bootstrap. Until one control plane is told to begin, the others wait for ever, and so do all \
+looks before its first and only bootstrap. Until one control plane is bootstrapped, the others wait forever, and so do all \
 kubelets.\n\n\
 Bootstrap exactly one control plane, once. A second bootstrap makes a second cluster. If it was just run, etcd's image may still \
 be on its way: wait a minute or two before anything else.",
@@ -66,8 +66,7 @@ pub(super) const TWICE: Cause = Cause {
     explain: "The control planes report lists of etcd members that have nothing in common: there are two databases, each with a \
 leader of its own, and neither knows of the other. It happens when `talosctl bootstrap` is run on more than one control plane. \
 Which of them a client sees depends on the API server that it reaches.\n\n\
-Decide which one holds the data that you want to keep, take a snapshot of both, and let the control planes of the other one join \
-it anew with empty data.",
+Decide which one holds the data that you want to keep, take a snapshot of both, and let the control planes of the other one rejoin it with empty data.",
     source: TALOS_DISASTER,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd members"),

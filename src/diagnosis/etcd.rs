@@ -12,10 +12,10 @@ use Step::{Change, Do, Look};
 
 pub(super) const QUORUM: Cause = Cause {
     id: "etcd-quorum-lost",
-    title: "etcd has no majority, so Kubernetes stands still",
+    title: "etcd has lost its quorum: Kubernetes accepts no changes",
     explain: "More than half of etcd's voters have to be up and see each other. They are not: a member that answers says that it \
-has no leader, and nobody proves the contrary. Kubernetes can change nothing, and soon answers nothing; what runs keeps running.\n\n\
-It comes back by itself as soon as enough members do. So switch on or mend the control planes that are missing; that is all, as \
+has no leader, and no other answer contradicts it. Kubernetes can change nothing, and soon answers nothing; what runs keeps running.\n\n\
+It comes back by itself as soon as enough members do. So switch on or repair the missing control planes; that is all, as \
 long as their disks are well. Do not reset, upgrade or reboot the survivors. Only if the majority's data is lost for good does \
 one restore a snapshot.",
     source: TALOS_DISASTER,
@@ -112,7 +112,7 @@ fn views<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, &'a EtcdS
 pub(super) const OUT_OF_SPACE: Cause = Cause {
     id: "etcd-out-of-space",
     title: "etcd's database is full, so Kubernetes cannot write",
-    explain: "A member's database has reached its quota (2 GiB unless configured), and etcd refuses every write until somebody acts. \
+    explain: "A member's database has reached its quota (2 GiB unless configured), and etcd refuses every write until the alarm is cleared by hand. \
 Talos and `/readyz` keep saying that all is well, while leases expire, nodes turn NotReady and nothing can be deployed.\n\n\
 Mostly the space is free and only not returned: then defragment each member, one after the other, and disarm the alarm last. If \
 the data itself is that large, find out what writes so much, or raise `quota-backend-bytes` (8 GiB at most).",
@@ -122,7 +122,7 @@ the data itself is that large, find out what writes so much, or raise `quota-bac
         Look("talosctl -n CP etcd alarm list"),
         Look("talosctl -n CP etcd snapshot db.snapshot"),
         Do(
-            "Then defragment one member at a time, the leader last, and only while all voters are up: each answers nobody while it works. With one or two voters etcd stands still for those seconds.",
+            "Then defragment one member at a time, the leader last, and only while all voters are up: a member does not answer while it is defragmented. With one or two voters etcd is unavailable for those seconds.",
         ),
         Change("talosctl -n NODE etcd defrag"),
         Do(
@@ -154,8 +154,8 @@ pub(super) const CORRUPT: Cause = Cause {
     title: "the data of an etcd member differs from that of the others",
     explain: "etcd has compared its members and found that one does not hold the same data: a disk or memory fault, or a copy of a \
 data directory. What it answers may be wrong.\n\n\
-Never disarm this alarm to get on with the work. Take a snapshot from a member that is sound, remove the corrupt one, wipe its \
-data and let it join anew. If you cannot tell which one is right, restore a backup.",
+Never disarm this alarm to get on with the work. Take a snapshot from an intact member, remove the corrupt one, wipe its \
+data and let it rejoin. If you cannot tell which one is right, restore a backup.",
     source: ETCD_CORRUPTION,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
@@ -174,18 +174,18 @@ const JOINING: &[Reason] = &[Reason::Learner, Reason::MemberJoining];
 
 pub(super) const LEARNER: Cause = Cause {
     id: "etcd-member-stuck-joining",
-    title: "an etcd member does not get beyond joining",
+    title: "an etcd member is stuck joining",
     explain: "A new member begins as a learner, copies the database and then becomes a voter, within two or three minutes as a rule. \
 This one does not: it cannot reach the others on port 2380, or they cannot reach it, or its disk is too slow to catch up. The \
 next control plane waits behind it, for there is room for one learner only.\n\n\
-Mend the network in both directions. If that does not help, remove the member, wipe its data and let it join anew.",
+Repair the network in both directions. If that does not help, remove the member, wipe its data and let it rejoin.",
     source: ETCD_LEARNER,
     remedy: &[
         Look("talosctl -n CP etcd members"),
         Look("talosctl -n NODE logs etcd"),
         Do("Check port 2380 between all control planes."),
         Do(
-            "If that does not help, remove the member that the list calls a learner, and no other, and wipe its machine, which begins anew:",
+            "If that does not help, remove the member that the list calls a learner, and no other, and wipe its machine, which then starts over:",
         ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
@@ -202,8 +202,7 @@ Mend the network in both directions. If that does not help, remove the member, w
             .iter()
             .map(|signs| {
                 let target = signs[0].target;
-                let headline =
-                    format!("etcd member {target} does not get beyond joining: {}", signs[0].problem.observed);
+                let headline = format!("etcd member {target} is stuck joining: {}", signs[0].problem.observed);
                 let etcd = symptoms.about(target).filter(|sign| sign.check == CheckId::EtcdService);
                 Recognized::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd)
             })
@@ -213,8 +212,8 @@ Mend the network in both directions. If that does not help, remove the member, w
 
 pub(super) const STALE: Cause = Cause {
     id: "etcd-member-without-machine",
-    title: "etcd counts a member whose machine is gone",
-    explain: "etcd's list has a member that no control plane calls its own: a machine was destroyed, reset by force or set up anew \
+    title: "a stale etcd member counts toward quorum",
+    explain: "etcd's list has a member that no control plane calls its own: a machine was destroyed, reset by force or reinstalled \
 without leaving etcd. It still counts as a voter, so the cluster tolerates fewer losses than it seems to.\n\n\
 Make sure that its machine is gone for good, then remove the member by its id. Remove the old one before you add a replacement.",
     source: ETCD_RECONFIGURATION,
@@ -237,9 +236,9 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
     let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
     let answering = views(symptoms).count();
     let learner = symptoms.about(sign.target).any(|it| it.problem.reason == Reason::Learner);
-    let counts = if learner { "and takes the place of the next learner" } else { "and still counts" };
+    let counts = if learner { "and takes the place of the next learner" } else { "but counts toward quorum" };
     let headline = format!(
-        "etcd member {}{id} belongs to none of the {answering} control planes that answer, {counts}",
+        "stale etcd member {}{id}: matches none of the {answering} control planes that answer, {counts}",
         sign.target
     );
     let margin = symptoms.of_check(
@@ -261,7 +260,7 @@ pub(super) const REMOVED: Cause = Cause {
     explain: "The machine is configured as a control plane and answers, and etcd's list has no member of its own: it was removed, by \
 hand or by an upgrade or reset that did not come to its end. Its etcd cannot start with the data of its former membership, so its \
 API server, if it still runs, has no database, and etcd tolerates one loss less than you planned for.\n\n\
-It does not come back by itself. Wipe its data and let it join anew; that needs a quorum of the others.",
+It does not come back by itself. Wipe its data and let it rejoin; that needs a quorum of the others.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("talosctl -n CP etcd members"),
@@ -299,7 +298,7 @@ out.\n\n\
 One that hangs takes connections and answers nothing; one that is cut off from its peers on port 2380 answers, and sees no leader. \
 Talos asks it every 20 seconds only, so that its service is called healthy for a while.\n\n\
 The log of the service says why: a disk that is full or too slow, an argument that etcd does not know, data that is damaged, or no \
-way to the others on port 2380. Mend this before any upgrade or reboot of another control plane.",
+way to the others on port 2380. Fix this before any upgrade or reboot of another control plane.",
     source: TALOS_ETCD,
     remedy: &[
         Look("talosctl -n NODE service etcd"),

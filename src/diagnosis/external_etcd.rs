@@ -18,7 +18,7 @@ pub(super) const MUTE: Cause = Cause {
 what is wrong is the member's own. If it refuses the connection, no etcd runs there. If it takes the connection and does not \
 answer, its process or its machine is frozen. Either way etcd has less or nothing to spare.\n\n\
 If its certificate has expired or is of another CA, it may well vote: members talk to each other on port 2380 with other \
-certificates. But API servers that are to use it cannot, and nobody can ask it how it is.",
+certificates. But API servers that are to use it cannot, and its state cannot be queried.",
     source: ETCD_FAILURES,
     remedy: &[
         Look("etcdctl --endpoints=ENDPOINTS endpoint status"),
@@ -50,8 +50,8 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
     let how = match sign.problem.reason {
         Reason::ConnectionRefused => format!("is down: {observed}; {without}"),
         Reason::TimedOut => format!("accepts connections and does not answer: {observed}; {without}"),
-        _ if member.is_learner => format!("cannot be asked: {observed}; the others list it as a learner"),
-        _ => format!("cannot be asked: {observed}; the others list it as a voter"),
+        _ if member.is_learner => format!("cannot be queried: {observed}; the others list it as a learner"),
+        _ => format!("cannot be queried: {observed}; the others list it as a voter"),
     };
     let name = if member.name.is_empty() { hex(member.id) } else { member.name.clone() };
     let headline = format!("etcd member {name} ({}) {how}", sign.target);
@@ -72,9 +72,9 @@ pub(super) const UNSTARTED: Cause = Cause {
     title: "a member was added to etcd and has never started",
     explain: "etcd's list has a member with neither a name nor an address for clients: it was added (`etcdctl member add`), and its \
 etcd has not come up since. It counts as a voter from the moment it was added, so that the others need one more of them, and \
-tolerate no more losses than before, or fewer.\n\n\
-Start etcd on its machine, with `--initial-cluster-state existing` and an empty data directory. If nobody is about to, remove the \
-member by its id. Add the next one as a learner: it has no vote until it has caught up.",
+survive no more failures than before, or fewer.\n\n\
+Start etcd on its machine, with `--initial-cluster-state existing` and an empty data directory. If that is not planned, remove \
+the member by its id. Add the next one as a learner: it has no vote until it has caught up.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("etcdctl --endpoints=ENDPOINTS member list"),

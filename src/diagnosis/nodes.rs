@@ -109,7 +109,7 @@ pub(super) const UNTRUSTED: Cause = Cause {
     explain: "The endpoint has reached the machine's Talos API, which showed a certificate that it refuses. So the machine has power \
 and a network: it was set up with the secrets of another cluster, its address belongs to a machine of another cluster by now, or \
 its certificate is not renewed or not for this address.\n\n\
-Nothing can be asked of it through Talos until that is settled, and whatever answers there may not be the machine that is meant.",
+Talos cannot be queried about it until that is settled, and whatever answers there may not be the machine that is meant.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE version"),
@@ -133,17 +133,17 @@ Nothing can be asked of it through Talos until that is settled, and whatever ans
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
     title: "a machine is down or cut off",
-    explain: "A working endpoint cannot reach the machine, and nothing shows that it lives. It is switched off, has crashed, \
+    explain: "A working endpoint cannot reach the machine, and nothing shows that it is alive. It is switched off, has crashed, \
 hangs, lost its network, or has another address now. Kubernetes takes some 50 seconds to miss it; if it never does, only the \
 Talos API is filtered. What ran there is gone with it, and so are its vote in etcd and its API \
 server if it is a control plane.\n\n\
-Nothing can be seen of it from here: look at its console, its hypervisor, or the switch that it hangs on. If it will not come \
+Nothing can be seen of it from here: look at its console, its hypervisor, or the switch that it is connected to. If it will not come \
 back, remove it properly, etcd first.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("kubectl describe node NODENAME"),
-        Do("Look at the machine's console and power. Switch it on, or mend its network; it rejoins by itself."),
+        Do("Look at the machine's console and power. Switch it on, or repair its network; it rejoins by itself."),
         Do(
             "Only if the machine is lost for good. If it was a control plane, remove its etcd member first, by its id; then its Node:",
         ),
@@ -158,9 +158,9 @@ back, remove it properly, etcd first.",
             }
             let unheard = symptoms.about(sign.target).any(|it| it.check == CheckId::K8sNodesReady);
             let also = if unheard {
-                ", and Kubernetes does not hear from it either"
+                "; its kubelet has stopped reporting to Kubernetes"
             } else if symptoms.passed(CheckId::K8sNodesReady, sign.target) {
-                ", and Kubernetes has not missed it so far"
+                "; Kubernetes still reports it Ready (status can lag by about 50s)"
             } else {
                 ""
             };
@@ -193,7 +193,7 @@ fn role(symptoms: &Symptoms<'_>, target: &Target) -> &'static str {
 
 pub(super) const CUT_OFF: Cause = Cause {
     id: "talos-api-cut-off",
-    title: "a machine lives, and its Talos API cannot be reached",
+    title: "a machine is alive, but its Talos API cannot be reached",
     explain: "Its API server answers at the machine's own address, or its kubelet has renewed its lease while Talos was silent, so it \
 runs and has a network. Only the Talos API cannot be reached: a \
 firewall filters port 50000 between the endpoint and it, or its apid does not run.\n\n\
@@ -205,11 +205,11 @@ Workloads are not affected. Everything that only Talos can tell of the machine i
         Do("Open port 50000 between the control planes and to the workers; try another endpoint with `-e`."),
     ],
     recognize: |symptoms| {
-        let what = "live, and their Talos APIs do not answer";
+        let what = "are alive, but their Talos APIs do not answer";
         lost(CUT_OFF.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
             lives(symptoms, sign.target).then(|| {
                 format!(
-                    "{} lives, and its Talos API does not answer: {}",
+                    "{} is alive, but its Talos API does not answer: {}",
                     sign.target,
                     excerpt::of(&sign.problem.observed)
                 )
@@ -222,7 +222,7 @@ pub(super) const HANGS: Cause = Cause {
     id: "node-hangs",
     title: "a machine accepts connections and does not answer",
     explain: "The kernel of the machine still accepts connections, and no program behind them answers: it is frozen, paused by its \
-hypervisor, out of memory, or its disk has stopped. With machined alone, its containers go on, and nobody can tell Talos anything. \
+hypervisor, out of memory, or its disk has stopped. With machined alone, its containers keep running, and Talos cannot be controlled. \
 Others may still count the machine as present.\n\n\
 It does not heal by itself as a rule. Look at the console before you reset it: what is shown there is lost afterwards.",
     source: TALOS_TROUBLESHOOTING,
@@ -250,7 +250,7 @@ pub(super) const GOING_DOWN: Cause = Cause {
     id: "machine-going-down",
     title: "a machine is rebooting, upgrading, shutting down or being reset",
     explain: "Talos says that the machine is in a stage in which it stops its services on purpose: its kubelet, its etcd and its API \
-server are not broken, and restarting them does not help. Somebody has asked for it, or an upgrade has.\n\n\
+server are not broken, and restarting them does not help. It was requested by an administrator or an upgrade.\n\n\
 A reboot or an upgrade takes a few minutes, then everything comes back by itself. Until then, etcd has one member less: leave the other \
 control planes alone. If the stage does not change, something keeps the machine from stopping, such as a pod that does not end or a \
 volume that cannot be unmounted.",
@@ -286,7 +286,7 @@ pub(super) const REMOVED: Cause = Cause {
     title: "a machine was removed or has long been off, and a list still names it",
     explain: "A source still names a machine that the others have forgotten and that does not answer. Talos' discovery forgets a \
 machine after half an hour of silence, whether it was removed or is merely switched off; from here the two look the same. A Node \
-object stays until somebody deletes it, and keeps pods and volumes bound to the machine.\n\n\
+object stays until it is deleted, and keeps pods and volumes bound to the machine.\n\n\
 Find out which of the two it is before you delete anything: a machine that is switched on again is back by itself, and its pods find \
 their volumes.",
     source: TALOS_SCALE_DOWN,
@@ -353,17 +353,17 @@ With an autoscaler the number of workers is not constant: expect the least numbe
 
 pub(super) const KUBELET: Cause = Cause {
     id: "kubelet-not-running",
-    title: "the kubelet of a machine does not run",
+    title: "the kubelet of a machine is not running",
     explain: "Talos reaches the machine and says that its kubelet is not running or not healthy. No pod there is started or \
-reported any more; Kubernetes notices after some 50 seconds and calls the node NotReady. On a control plane nobody restarts the \
-API server either.\n\n\
+reported any more; Kubernetes notices after some 50 seconds and calls the node NotReady. On a control plane the API server is \
+not restarted either.\n\n\
 It crashes because of a wrong `extraArgs` or `extraConfig` in the machine configuration, cannot pull its image, or waits for \
 something that its service names.",
     source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         Look("talosctl -n NODE service kubelet"),
         Look("talosctl -n NODE logs kubelet"),
-        Do("Mend what the log names in the machine configuration; Talos starts the kubelet anew."),
+        Do("Fix what the log reports in the machine configuration; Talos then restarts the kubelet."),
         Change("talosctl -n NODE service kubelet restart"),
     ],
     recognize: |symptoms| {
@@ -372,7 +372,7 @@ something that its service names.",
             .filter(|sign| symptoms.is_open(sign))
             .map(|sign| {
                 let headline = format!(
-                    "the kubelet of {} does not run: {}",
+                    "the kubelet of {} is not running: {}",
                     sign.target,
                     service::of_problem(&sign.problem.observed, symptoms.service(sign.target, "kubelet"))
                 );
@@ -399,7 +399,7 @@ pub(super) const NO_NETWORK: Cause = Cause {
     id: "network-plugin-missing",
     title: "no network plugin works, so nodes stay NotReady",
     explain: "The kubelets say that no network plugin (CNI) is initialized. With `cni: none` Talos installs none, and nodes stay \
-NotReady until somebody installs one; with flannel, its pods do not start. Pods that need a network, DNS among them, wait for it.\n\n\
+NotReady until one is installed; with flannel, its pods do not start. Pods that need a network, DNS among them, wait for it.\n\n\
 The machines themselves are well.",
     source: KUBERNETES_NETWORK,
     remedy: &[
@@ -431,8 +431,8 @@ The machines themselves are well.",
 pub(super) const UNAPPROVED: Cause = Cause {
     id: "kubelet-certificate-unapproved",
     title: "a kubelet waits for its serving certificate, and nothing can be read from it",
-    explain: "With `rotate-server-certificates` a kubelet asks Kubernetes for the certificate of its own API, and somebody has to \
-approve the request: Kubernetes does not by itself. Until then Talos cannot read the static pods from the kubelet, \
+    explain: "With `rotate-server-certificates` a kubelet asks Kubernetes for the certificate of its own API, and the request has \
+to be approved: Kubernetes does not by itself. Until then Talos cannot read the static pods from the kubelet, \
 logs and metrics of the node's pods cannot be had, and everything else runs on.\n\n\
 Approve the request if the kubelet is one that you know, and install an approver so that the next renewal is not missed.",
     source: KUBERNETES_TLS,
@@ -451,7 +451,7 @@ Approve the request if the kubelet is one that you know, and install an approver
                     symptoms.about(sign.target).filter(|it| it.problem.reason == Reason::StatusStale).collect();
                 let first = stale.first()?;
                 let headline = format!(
-                    "{} waits for somebody to approve its serving certificate, so its static pods cannot be read: {}",
+                    "{} waits for approval of its serving certificate, so its static pods cannot be read: {}",
                     first.target, sign.problem.observed
                 );
                 let diagnosis = Recognized::new(UNAPPROVED.id, headline).rests_on(&sign);

@@ -23,7 +23,7 @@ for a while.",
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("talosctl -n NODE dmesg"),
-        Do("If it runs and nobody is upgrading it:"),
+        Do("If it runs and no upgrade is in progress:"),
         Change("kubectl uncordon NODENAME"),
         Do("Then go on with the upgrade, one machine after the other."),
     ],
@@ -79,7 +79,7 @@ pub(super) const CLOCK: Cause = Cause {
     title: "a machine cannot synchronize its clock",
     explain: "Talos starts neither etcd nor the kubelet before its clock is right, because certificates and leases depend on it. This \
 machine reaches none of its time servers, or they are too far off to be believed.\n\n\
-Time goes over UDP port 123; since Talos 1.14 the default servers are asked with authentication, over TCP port 4460 first. A firewall \
+Time goes over UDP port 123; since Talos 1.14 the default servers are queried with authentication, over TCP port 4460 first. A firewall \
 that lets only the old way through stops exactly the machines that were upgraded.",
     source: TALOS_TIME,
     remedy: &[
@@ -132,7 +132,7 @@ certificate of the control plane does not name, breaks that silently until the l
         Look("talosctl -n CP get timestatus"),
         Look("talosctl -n CP logs controller-runtime"),
         Look("talosctl -n CP service trustd"),
-        Do("Open port 50001 from the machine to the control planes, mend its clock, and reboot it."),
+        Do("Open port 50001 from the machine to the control planes, fix its clock, and reboot it."),
     ],
     recognize: renewal_broken,
 };

@@ -15,7 +15,7 @@ pub(crate) enum Event<'a> {
     ServerSaid { at: Duration, said: &'a ServerProgress },
     /// A round has ended, everything selected was judged.
     Round(&'a Round),
-    /// All was fine, and now it is not: stability starts anew.
+    /// All was fine, and now it is not: the stability period starts over.
     StabilityLost { after: Duration, because: Vec<CheckId> },
     /// All is fine; the run goes on until it has been for long enough. `begun`: it has not been so in the round before.
     Stable { begun: bool, so_far: Duration, wanted: Duration },

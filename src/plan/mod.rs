@@ -167,7 +167,7 @@ fn left_out(selection: &[(&'static Check, Selection)]) -> BTreeSet<CheckId> {
 }
 
 fn unknown_check(unknown: &UnknownCheck) -> Usage {
-    let usage = Usage::new(format!("no check is called `{}`", unknown.pattern));
+    let usage = Usage::new(format!("there is no check `{}`", unknown.pattern));
     match unknown.nearest {
         Some(nearest) => usage.hint(format!("the nearest is `{nearest}`; `cluster-health list` shows all")),
         None => usage.hint("`cluster-health list` shows all"),
@@ -175,20 +175,20 @@ fn unknown_check(unknown: &UnknownCheck) -> Usage {
 }
 
 fn unknown_reason(unknown: &UnknownCheck) -> Usage {
-    let message = format!("no check and no reason is called `{}`", unknown.pattern);
+    let message = format!("there is no check or reason `{}`", unknown.pattern);
     Usage { message, ..unknown_check(unknown) }
 }
 
 fn contradictions(connection: &ConnectionOptions, checks: &CheckOptions) -> Result<(), Usage> {
     let ConnectionOptions { no_talos, no_kubernetes, server, .. } = *connection;
     if server && no_talos {
-        return Err(Usage::new("`--server` asks Talos, which `--no-talos` leaves out"));
+        return Err(Usage::new("`--server` queries Talos, which `--no-talos` disables"));
     }
     if let Some(pattern) = checks.check.iter().find(|pattern| !server && selection::means_server(pattern)) {
         return Err(Usage::new(format!("`{pattern}` runs with `--server` only")));
     }
     if no_talos && no_kubernetes && connection.etcd_endpoints.is_empty() {
-        return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to ask"));
+        return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to check"));
     }
     Ok(())
 }

@@ -75,11 +75,11 @@ fn sides(args: &RunArgs) -> Result<(), Usage> {
         ("fail-on-node-condition", !verdict.fail_on_node_condition.is_empty()),
     ];
     if let Some((option, _)) = of_kubernetes.into_iter().find(|(_, given)| *given && connection.no_kubernetes) {
-        return Err(Usage::new(format!("`--{option}` asks Kubernetes, which `--no-kubernetes` leaves out")));
+        return Err(Usage::new(format!("`--{option}` queries Kubernetes, which `--no-kubernetes` disables")));
     }
     if connection.no_talos && connection.etcd_endpoints.is_empty() && verdict.require_quorum_margin.is_some() {
-        let usage = Usage::new("`--require-quorum-margin` asks etcd through Talos, which `--no-talos` leaves out");
-        return Err(usage.hint("`--etcd-endpoints` asks etcd itself"));
+        let usage = Usage::new("`--require-quorum-margin` queries etcd through Talos, which `--no-talos` disables");
+        return Err(usage.hint("use `--etcd-endpoints` to query etcd directly"));
     }
     Ok(())
 }

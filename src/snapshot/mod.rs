@@ -53,7 +53,7 @@ impl Gap {
 
     /// For a fact that no selected check needs, or whose prerequisite was missing.
     pub(crate) fn not_asked() -> Self {
-        Self::new(GapKind::NotAsked, "not asked for")
+        Self::new(GapKind::NotAsked, "not requested")
     }
 }
 

@@ -227,7 +227,7 @@ impl Judgment {
     #[track_caller]
     pub(crate) fn check(&self, id: &str) -> &serde_json::Value {
         let mut checks = self.report["checks"].as_array().unwrap().iter();
-        checks.find(|check| check["id"] == id).unwrap_or_else(|| panic!("no check is called {id}"))
+        checks.find(|check| check["id"] == id).unwrap_or_else(|| panic!("there is no check {id}"))
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn is_success(format: &str, text: &str) -> bool {
         }
         "html" => {
             assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"), "{text}");
-            text.contains("<h1>healthy ") && !text.contains("The run has not come to its end")
+            text.contains("<h1>healthy ") && !text.contains("The run has not finished")
         }
         "prometheus" => {
             let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();

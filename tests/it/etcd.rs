@@ -67,7 +67,7 @@ fn transports() -> Vec<(Transport, Option<(i32, &'static str)>)> {
     ]
 }
 
-/// A member that cannot be asked, while others answer: it is said once, and whether another one may be lost is not known. Who
+/// A member that cannot be queried, while others answer: it is said once, and whether another one may be lost is not known. Who
 /// refuses is down, too.
 fn mute(reason: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
     let tolerance = if reason == "connection-refused" { "no-tolerance" } else { "no-answer" };
@@ -181,7 +181,7 @@ fn every_answer_of_a_member_is_missed_by_the_checks_that_need_it() {
         }
         let refused = ways.iter().any(|(_, reason)| *reason == "etcd-access-denied");
         if *call == "Status" {
-            // Who cannot be asked may be up.
+            // Who cannot be queried may be up.
             said.push(("etcd.tolerance", if refused { "etcd-access-denied" } else { "no-answer" }, "cluster"));
         }
         run(&cluster).is(if refused { 77 } else { 69 }, &said);

@@ -52,7 +52,7 @@ fn a_dead_worker_when_nobody_asks_whether_it_answers() {
         of_worker.iter().any(|it| it.check == "talos.nodes.services" && it.reason == "node-unreachable"),
         "{judged}"
     );
-    assert!(!judged.to_string().contains("not asked for"), "{judged}");
+    assert!(!judged.to_string().contains("not requested"), "{judged}");
 }
 
 /// What breaks a call to Talos says nothing of Kubernetes, and neither does a refusal.

@@ -66,7 +66,7 @@ private static String meaning(int code) {
     switch (code) {
         case 1: return 'the cluster is not healthy; the report names what is wrong'
         case [69, 124]: return 'it could not be seen whether the cluster is healthy'
-        case [77, 78]: return 'the credentials do not do, or no longer'
+        case [77, 78]: return 'the credentials are invalid or expired'
         case 127: return 'cluster-health is not in the PATH of the agent'
         default: return 'see the table of exit codes in the README'
     }

@@ -11,13 +11,13 @@ use crate::snapshot::{EtcdStatus, RaftProgress};
 pub(in crate::checks) const LAG: Check = Check {
     id: CheckId::EtcdLag,
     stage: Stage::Etcd,
-    summary: "every etcd member applies what was agreed on",
+    summary: "every etcd member keeps up with the raft log",
     explain: "Compares, for each member by itself, the newest entry of its log with the newest one that its database holds. A \
 member that is 1000 entries or more behind is looked at again a second later: it passes if it keeps pace, and fails if it \
-stands still or falls further behind.\n\n\
-Members are asked at slightly different moments, so that their positions differ on a busy cluster; that alone is never a \
+makes no progress or falls further behind.\n\n\
+Members are queried at slightly different moments, so that their positions differ on a busy cluster; that alone is never a \
 failure. A learner is behind by nature until it has caught up, and is judged by `etcd.learners`.\n\n\
-Reads through a member that stands still are old or hang. The usual causes are a disk that does not keep up, and a member \
+Reads through a member that makes no progress are stale or hang. The usual causes are a disk that does not keep up, and a member \
 that is short of processor time.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdLeader],
@@ -73,7 +73,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
         None => Problem::error(
             Reason::Lagging,
             expected,
-            format!("{} entries behind; there was no time to see whether it moves", behind(now)),
+            format!("{} entries behind; no time left for a second sample", behind(now)),
         ),
         Some(before) if keeps_pace(before, now) => return Outcome::Pass(None),
         Some(before) => {

@@ -35,11 +35,11 @@ pub(in crate::checks) const MEMBERS_NODES: Check = Check {
     stage: Stage::Etcd,
     summary: "etcd members and control planes match one to one",
     explain: "Matches each etcd member with the control plane that reports the member's id as its own. Names and addresses only \
-serve where a control plane cannot be asked.\n\n\
-`stale-member`: a member that no control plane owns, left behind by a machine that was removed or set up anew. It counts as a \
+serve where a control plane cannot be queried.\n\n\
+`stale-member`: a member that no control plane owns, left behind by a machine that was removed or reinstalled. It counts as a \
 voter that is down for ever, so it eats the cluster's tolerance: `talosctl etcd remove-member ID`. `not-a-member`: a control \
-plane whose member is not in the list, because it was removed or could not join. Wipe its EPHEMERAL partition to let it join \
-anew, while the others have a quorum.\n\n\
+plane with no member in the list, because it was removed or could not join. Wipe its EPHEMERAL partition to let it \
+rejoin, while the others have a quorum.\n\n\
 A member without a name was added and has not started yet. That is normal for a few minutes while a control plane joins.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
@@ -174,7 +174,7 @@ fn nodes(cluster: &Assessment<'_>) -> Verdict {
 /// The endpoints may be of another etcd, of which nobody knows.
 fn nameless(node: &Node) -> Verdict {
     let mut verdict = Verdict::default();
-    let observed = "Talos runs etcd, and does not tell of which cluster";
+    let observed = "Talos runs etcd but does not report its cluster id";
     verdict.push(node.target(), says_nothing("a member that is behind `--etcd-endpoints`", observed));
     verdict
 }
@@ -186,7 +186,7 @@ fn foreign(view: &View<'_>) -> Problem {
     };
     Problem::fail(Reason::ForeignEtcd, "the etcd that the control planes run", observed)
         .permanent()
-        .hint(Hint::likely("leave out `--etcd-endpoints`: Talos tells of the cluster's own members"))
+        .hint(Hint::likely("leave out `--etcd-endpoints`: Talos reports the cluster's own members"))
 }
 
 /// Nobody gave a list: each member says why, or that it waits for the quorum.
@@ -247,7 +247,7 @@ fn joining(cluster: &Assessment<'_>, node: &Node, member: &EtcdMember) -> Proble
 fn stale(cluster: &Assessment<'_>, member: &EtcdMember) -> Problem {
     let observed = "no control plane reports its id";
     let problem = Problem::fail(Reason::StaleMember, "a member that is a control plane's", observed)
-        .hint(Hint::likely("its machine was removed or set up anew without leaving etcd"));
+        .hint(Hint::likely("its machine was removed or reinstalled without leaving etcd"));
     let healthy = cluster
         .control_planes()
         .find(|node| matches!(talos_service(cluster, node, "etcd"), Ok(Some(service)) if service.is_healthy()));

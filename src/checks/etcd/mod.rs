@@ -34,7 +34,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// What most judges of etcd begin with, or what there is to say without.
 fn overview<'b, 'a>(cluster: &'b Assessment<'a>) -> Result<&'b Overview<'a>, Verdict> {
     cluster.etcd.overview.as_ref().map_err(|why| match why {
-        Unseen::LeftOut => Verdict::skipped("etcd is not asked (`--no-talos` without `--etcd-endpoints`)"),
+        Unseen::LeftOut => Verdict::skipped("etcd is not queried (`--no-talos` without `--etcd-endpoints`)"),
         Unseen::NoEndpoint => {
             let problem = Problem::error(Reason::NoAnswer, "at least one etcd endpoint", "none was given");
             Verdict::whole(Outcome::Problem(problem.permanent()))
@@ -80,11 +80,11 @@ fn of_machine(cluster: &Assessment<'_>, node: &Node) -> Outcome {
 }
 
 fn nobody() -> Outcome {
-    unseen(Reason::NoAnswer, "an answer of the member", "nobody was asked")
+    unseen(Reason::NoAnswer, "an answer of the member", "no member was queried")
 }
 
 fn not_running(node: &Node) -> Outcome {
-    let observed = service(node, "etcd").map_or_else(|| "the machine does not list it".to_owned(), Service::to_string);
+    let observed = service(node, "etcd").map_or_else(|| "not in the machine's list".to_owned(), Service::to_string);
     unseen(Reason::EtcdUnhealthy, "etcd running and healthy", &observed)
 }
 

@@ -19,7 +19,7 @@ pub(in crate::checks) const QUORUM: Check = Check {
 with the consent of a majority. There is a quorum if a voter sees a leader and such a list came back in the same round.\n\n\
 `quorum-lost` means that a member answered, that it has no leader, and that no other member proves the contrary. Kubernetes \
 then cannot write, and soon cannot read. Bring back as many members as are missing; only if their data is lost is it a matter \
-for disaster recovery from a cluster. `quorum-unproven` means that nobody gave an answer either way.\n\n\
+for disaster recovery from a cluster. `quorum-unproven` means that there was no answer either way.\n\n\
 The number of voters is taken from this round's member list, else from an earlier one of this run, else assumed to be the \
 number of control planes. Without Talos and without `--etcd-endpoints`, a list of nodes that the API server has to read with \
 a quorum is the proof.",
@@ -35,13 +35,13 @@ pub(in crate::checks) const LEADER: Check = Check {
     stage: Stage::Etcd,
     summary: "all etcd members agree on one leader and one term",
     explain: "Compares the leader and the raft term that the members report, and looks for the leader among the voters. \
-Members are asked at slightly different moments, so a difference is looked at again a second later before it counts.\n\n\
+Members are queried at slightly different moments, so a difference is looked at again a second later before it counts.\n\n\
 Members that keep disagreeing belong to different clusters or cannot reach each other on port 2380. A term that grows during \
 the run means that leaders are elected again and again: usually a slow disk or a lossy network. etcd's log tells: look for \
 `apply request took too long`, `slow fdatasync` and `leader failed to send out heartbeat on time`.\n\n\
 Of `--etcd-endpoints`, one that refuses the connection, takes it and does not answer, or shows a wrong certificate fails here if \
 the other members list its address: then it is the member's own fault. One that cannot be connected to may be up behind a \
-broken network, and one that nobody lists may be a mistake.",
+broken network, and one that no source lists may be a mistake.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
     after: &[],
@@ -58,7 +58,7 @@ that may be lost. Three voters with one down still work and tolerate nothing: th
 takes the cluster down. So this fails while the quorum still holds.\n\n\
 An even number of voters tolerates no more than one fewer, and two are worse than one, since either loss stops the cluster. \
 A single voter tolerates nothing by design, and passes. `--require-quorum-margin N` demands more.\n\n\
-A voter that nobody could ask may be up, and then it cannot be told how many may be lost: `no-answer`. So it is with a machine \
+A voter that could not be queried may be up, and then it is unknown how many may be lost: `no-answer`. So it is with a machine \
 that is silent to Talos while its API server answers at its own address: its machined hangs, its etcd may not.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
@@ -158,7 +158,7 @@ fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
 /// Lists are read from etcd with a quorum, so one that came back proves it. It counts no members.
 fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
     let Some(kubernetes) = &cluster.kubernetes else {
-        return Verdict::skipped("neither Talos nor etcd nor Kubernetes is asked");
+        return Verdict::skipped("neither Talos nor etcd nor Kubernetes is queried");
     };
     let expected = "a list of nodes, which the API server reads with a quorum";
     match &kubernetes.nodes {
@@ -235,7 +235,7 @@ fn leader(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Voters that are down, by name. One that could not be asked may be up; one that nobody is any more is not.
+/// Voters that are down, by name. One that could not be queried may be up; one that nobody is any more is not.
 fn voters_down(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<String> {
     let is_down = |member: &&EtcdMember| {
         let by_id = views.iter().find(|view| view.id == Some(member.id));
@@ -269,7 +269,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
         Ok(overview) => overview,
         // What was demanded has to be seen.
         Err(verdict) if verdict.status() == Status::Skip && cluster.asked.require_quorum_margin.is_some() => {
-            let problem = Problem::error(Reason::NoAnswer, "the margin that was asked for", "etcd is not asked");
+            let problem = Problem::error(Reason::NoAnswer, "the required margin", "etcd is not queried");
             let hint = Hint::likely("give `--etcd-endpoints`, or leave out `--require-quorum-margin`");
             return Verdict::whole(Outcome::Problem(problem.permanent().hint(hint)));
         }
@@ -304,7 +304,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
             None => problem,
         })
     } else if worst < needed {
-        let observed = format!("{margin}; {} more could not be asked", quorum.untold);
+        let observed = format!("{margin}; {} more could not be queried", quorum.untold);
         let problem = Problem::error(Reason::NoAnswer, expected, observed);
         let refusals = views.iter().filter_map(|view| match status(cluster, view) {
             Err(Outcome::Problem(problem)) if !problem.waiting_helps && !problem.unseen => Some(problem.reason),
@@ -321,7 +321,9 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
         let problem = Problem::warn(Reason::TwoMembers, "an odd number of voters", "2 voters, which is worse than one");
         Outcome::Problem(problem)
     } else if voters % 2 == 0 {
-        let observed = format!("{voters} voters tolerate no more losses than {}", voters - 1);
+        let spare = voters / 2 - 1;
+        let failures = if spare == 1 { "failure" } else { "failures" };
+        let observed = format!("{voters} voters survive only {spare} {failures}, the same as {}", voters - 1);
         Outcome::Problem(Problem::warn(Reason::EvenMembers, "an odd number of voters", observed))
     } else {
         Outcome::Pass(None)

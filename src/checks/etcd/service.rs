@@ -29,7 +29,7 @@ A member that is Waiting and \"going to restart forever\" was removed from the c
 
 fn service(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() {
-        return Verdict::skipped("Talos is not asked (`--no-talos`); etcd's own answers are judged");
+        return Verdict::skipped("Talos is not queried (`--no-talos`); etcd's own answers are judged");
     }
     if let Err(outcome) = talos_way(cluster) {
         return Verdict::whole(outcome);
@@ -54,7 +54,7 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
                 verdict.skip(target, "etcd runs elsewhere (`--etcd-endpoints`)");
             }
             Ok(None) => {
-                let problem = Problem::fail(Reason::ServiceMissing, "service `etcd`", "the machine does not list it");
+                let problem = Problem::fail(Reason::ServiceMissing, "service `etcd`", "not in the machine's list");
                 verdict.problem(target, problem);
             }
             Err(outcome) => verdict.push(target, outcome),

@@ -11,9 +11,9 @@ use crate::snapshot::{AlarmKind, EtcdStatus, GapKind};
 pub(in crate::checks) const SPACE: Check = Check {
     id: CheckId::EtcdSpace,
     stage: Stage::Etcd,
-    summary: "no etcd database comes near its quota",
+    summary: "no etcd database is near its quota",
     explain: "Compares the size of each member's database with its quota. At 80 % this warns, at 95 % it fails: at 100 % etcd \
-raises the alarm NOSPACE and refuses every write, and Kubernetes stands still.\n\n\
+raises the alarm NOSPACE and refuses every write, and Kubernetes accepts no changes.\n\n\
 The quota is the argument `quota-backend-bytes` of the machine configuration, 2 GiB unless it is set; read from EtcdSpecs, \
 or, through `--etcd-endpoints`, from the member's status, where etcd tells it from 3.6 on. What counts is the size of the \
 file, whatever part of it is in use.\n\n\
@@ -87,7 +87,7 @@ fn space(cluster: &Assessment<'_>) -> Verdict {
 
 fn quota(view: &View<'_>, status: &EtcdStatus) -> Result<Quota, Outcome> {
     let Some(node) = view.node else {
-        let untold = "this etcd does not tell its quota, as etcd does from 3.6 on";
+        let untold = "this etcd does not report its quota (etcd 3.6 and later do)";
         return status.quota.map(Quota::Bytes).ok_or_else(|| Outcome::Skip(untold.to_owned()));
     };
     let expected = "etcd's quota (EtcdSpecs)";

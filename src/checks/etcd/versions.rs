@@ -13,7 +13,7 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::EtcdVersions,
     stage: Stage::Etcd,
     summary: "all etcd members run one version",
-    explain: "Compares the version of etcd that each member runs and, where it is told (etcd 3.6 and later), the version of \
+    explain: "Compares the version of etcd that each member runs and, where it is reported (etcd 3.6 and later), the version of \
 its storage.\n\n\
 During an upgrade of the control planes they differ for a while. etcd works meanwhile, with the features of the oldest \
 member. Members that stay apart were forgotten by the upgrade, or pinned to an image in the machine configuration \
@@ -50,7 +50,7 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     for (what, of) in [("etcd", &running), ("storage", &stored)] {
         if of.len() > 1 {
             let problem = Problem::warn(Reason::VersionsMixed, format!("one version of {what}"), listed(what, of))
-                .hint(Hint::likely("an upgrade of the control planes is under way, or left one out"));
+                .hint(Hint::likely("an upgrade of the control planes is in progress, or skipped one"));
             verdict.problem(Target::cluster(), problem);
         }
     }

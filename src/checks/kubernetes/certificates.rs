@@ -11,13 +11,13 @@ use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, SigningR
 pub(in crate::checks) const SERVING: Check = Check {
     id: CheckId::K8sApiCertificates,
     stage: Stage::ApiServer,
-    summary: "the certificates that the API servers show are valid for some time to come",
+    summary: "no serving certificate of an API server expires soon",
     explain: "Looks at the certificates that the endpoint and each control plane's API server show in the TLS handshakes of \
 k8s.api.endpoint and k8s.api.servers. An expired one fails: no client that verifies can connect any more. Less than 30 days left, \
 or less than a tenth of its life where that is shorter, is a warning.\n\n\
 Talos issues the API servers' certificates for a year and renews them at half of it, so one that is about to end was not \
-renewed: a machine whose clock is wrong, or a controller that fails. A load balancer that ends TLS has a certificate of its own, \
-which somebody else has to renew.\n\n\
+renewed: a machine with a wrong clock, or a controller that fails. A load balancer that ends TLS has a certificate of its own, \
+which has to be renewed there.\n\n\
 What could not be connected to shows no certificate, and is not judged. `talosctl -n NODE logs controller-runtime` tells what \
 became of a renewal.",
     severity: Severity::Fail,
@@ -37,12 +37,12 @@ became of a renewal.",
 pub(in crate::checks) const REQUESTS: Check = Check {
     id: CheckId::K8sNodesCsrs,
     stage: Stage::Nodes,
-    summary: "no kubelet waits for a certificate",
+    summary: "no certificate request of a kubelet is pending",
     explain: "Lists the certificate signing requests of kubelets, for their client certificate (on joining) and for their serving \
-certificate (with `rotate-server-certificates`), and warns of those that nobody has approved or denied.\n\n\
+certificate (with `rotate-server-certificates`), and warns of those neither approved nor denied.\n\n\
 A kubelet without its serving certificate runs pods, but cannot be connected to: no logs, no exec, no metrics, and Talos cannot \
-refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates somebody \
-has to install an approver, or approve each by hand.\n\n\
+refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates, install \
+an approver or approve each by hand.\n\n\
 Where the credentials may not list the requests, the check is skipped. `kubectl get csr` shows them.",
     severity: Severity::Warn,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -109,7 +109,7 @@ fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>, check: CheckId) ->
     Some(if ends_soon(certificate.not_before, certificate.not_after, cluster.taken) {
         Outcome::Problem(
             Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed)
-                .hint(Hint::likely("Talos did not renew it at half of its life, or it is a load balancer's own")),
+                .hint(Hint::likely("Talos did not renew it at half of its lifetime, or it belongs to a load balancer")),
         )
     } else {
         Outcome::Pass(None)

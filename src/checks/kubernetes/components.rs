@@ -41,7 +41,7 @@ pub(in crate::checks) const CONTROLLER_MANAGER: Check = Check {
     explain: "Every control plane runs kube-controller-manager, except where its machine configuration disables it \
 (`ControllerManagerConfigs.enabled`); there the check is skipped. With --no-talos nothing tells what is disabled: if it is \
 missing on some control planes while it leads from another one, that is a warning; if it runs on no \
-control plane, it passes only while somebody else holds its lease, and `--skip` says that it is not wanted. One that crashes on one node goes unnoticed as long as another \
+control plane, it passes only while another instance holds its lease, and `--skip` says that it is not wanted. One that crashes on one node goes unnoticed as long as another \
 leads, and is missed on the day that the other one is upgraded.\n\n\
 It exits when it loses its lease, which it does whenever its API server or etcd is slow. A few restarts right after a bootstrap \
 are normal; one that goes on restarting usually repeats the trouble of the API server on the same node.\n\n\
@@ -67,7 +67,7 @@ pub(in crate::checks) const SCHEDULER: Check = Check {
     summary: "kube-scheduler runs on every control plane where it is enabled",
     explain: "Every control plane runs kube-scheduler, except where its machine configuration disables it \
 (`SchedulerConfigs.enabled`); there the check is skipped. With --no-talos nothing tells what is disabled: if it runs on no \
-control plane, it passes only while somebody else holds its lease, and `--skip` says that it is not wanted.\n\n\
+control plane, it passes only while another instance holds its lease, and `--skip` says that it is not wanted.\n\n\
 A scheduler that crashes shows as phase Running in Kubernetes, so the phase is not what is judged: the Ready condition and the \
 states of the containers are, with exit code and restarts.\n\n\
 A wrong `extraArgs` entry in the machine configuration is the usual reason why it crashes on one node and not on the others. \
@@ -114,7 +114,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
         },
         State::Silent => return silent(),
         State::Untold => {
-            let observed = "there is none, and without Talos nothing tells whether it is switched off here";
+            let observed = "not found, and without Talos it is unknown whether it is disabled here";
             let expected = format!("pod {}", component.pod_name(node));
             return Outcome::Problem(Problem::warn(Reason::ComponentMissing, expected, observed));
         }
@@ -125,7 +125,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
         State::NotRendered => {
             (missing(cluster, node, component, "Talos has not rendered it"), Some(not_rendered_by(node)))
         }
-        State::Missing => (missing(cluster, node, component, "there is none"), cause(cluster, node)),
+        State::Missing => (missing(cluster, node, component, "not found"), cause(cluster, node)),
     };
     Outcome::Problem(problem.hint(look(cluster, node, component)).explained_by(by))
 }
@@ -135,7 +135,7 @@ fn missing(cluster: &Assessment<'_>, node: &Node, component: Component, observed
     if cluster.place(component) != Place::Nowhere {
         return problem;
     }
-    let skip = format!("where it is switched off on every control plane, say so: `--skip {}`", component.check());
+    let skip = format!("if it is disabled on every control plane: `--skip {}`", component.check());
     problem.hint(Hint::likely(skip))
 }
 

@@ -36,7 +36,7 @@ fn conditions(cluster: &Assessment<'_>) -> Verdict {
     for kind in cluster.asked.fail_on_node_condition.iter().filter(untold) {
         let expected = format!("nodes that report condition {kind}");
         let problem = Problem::warn(Reason::NodeCondition, expected, "no node has a condition of this type")
-            .hint(Hint::likely("whatever sets it is not running, or the type is misspelled"));
+            .hint(Hint::likely("the controller that sets it is not running, or the type is misspelled"));
         verdict.problem(Target::cluster(), problem);
     }
     verdict

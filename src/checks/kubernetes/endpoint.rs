@@ -10,7 +10,7 @@ use crate::snapshot::{Gap, GapKind, Kubernetes, Readyz};
 pub(in crate::checks) const CREDENTIALS: Check = Check {
     id: CheckId::K8sCredentials,
     stage: Stage::ApiServer,
-    summary: "usable Kubernetes credentials were found",
+    summary: "the Kubernetes credentials are usable",
     explain: "Looks for a kubeconfig in this order: --kubeconfig, KUBECONFIG, ~/.kube/config, the pod's service account \
 (with --in-cluster), and last the Talos API, which hands one out to os:admin. The first that can be used counts; those that \
 were passed over are named with the reason. A client certificate has to be valid now, made for clients, fit its key, and \
@@ -29,10 +29,10 @@ Give --kubeconfig a file with at least the rights that `cluster-health rbac` pri
 pub(in crate::checks) const ENDPOINT: Check = Check {
     id: CheckId::K8sApiEndpoint,
     stage: Stage::ApiServer,
-    summary: "the Kubernetes endpoint answers, and says that it is ready",
+    summary: "the Kubernetes endpoint answers and reports ready",
     explain: "Asks `/readyz?verbose` of the endpoint in the kubeconfig (or of --k8s-endpoint) over verified TLS. Only the \
 status 200 passes. It is what kubelets and people use, usually a load balancer, a virtual IP or a DNS name in front of the \
-API servers, so it can be broken while every API server is well; that case is told apart.\n\n\
+API servers, so it can be broken while every API server is well; that case is reported as such.\n\n\
 A 5xx lists the failing parts (`[-]` lines). `etcd` among them usually means that etcd has no quorum. An endpoint that \
 accepts connections and never answers is a frozen API server or a balancer without backends. 401 and 403 say nothing about \
 the health of the cluster, only about the credentials; an API server that has just started may say 403 to anybody.\n\n\

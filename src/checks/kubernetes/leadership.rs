@@ -17,9 +17,9 @@ pub(in crate::checks) const LEASES: Check = Check {
     explain: "Reads the leases kube-controller-manager and kube-scheduler in kube-system. One instance of each holds its lease and \
 renews it every two seconds; only that one works. Instances that run and do not lead pass every other check while nothing is \
 scheduled and no controller acts. A lease that looks stale is looked at again before it counts.\n\n\
-Nobody leads when no instance reaches an API server, when etcd is too slow to renew a lease in time, or when a component is \
+There is no leader when no instance reaches an API server, when etcd is too slow to renew a lease in time, or when a component is \
 missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
-`--leader-elect=false`, its lease is not asked after. Several instances of which one does not take part in the election fail: two \
+`--leader-elect=false`, its lease is not checked. Several instances of which one does not take part in the election fail: two \
 act at once.\n\n\
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance says why it cannot acquire the lease.",
     severity: Severity::Fail,
@@ -79,7 +79,7 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
             format!("held by {holder}, last renewed at {renewed}")
         }
         Some(Lease { holder: Some(holder), .. }) => format!("held by {holder}, never renewed"),
-        Some(Lease { holder: None, .. }) => "held by nobody".to_owned(),
+        Some(Lease { holder: None, .. }) => "held by no instance".to_owned(),
         None => "there is no such lease".to_owned(),
     };
     if !cluster.is_missed(component) {

@@ -22,7 +22,7 @@ missing runs no workload though it looks well to Talos; a Node object without a 
 that is gone.\n\n\
 A machine is missing when its kubelet cannot register: the endpoint is not reachable from the node, its certificate request was \
 not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete node`. \
-A machine whose host name has changed since may still be registered under the old one; its machine id tells that it is the same.\n\n\
+A machine that was renamed since may still be registered under the old one; its machine id tells that it is the same.\n\n\
 The InternalIP of a Node has to be the machine's and no other Node's, for that is where the API server looks for its kubelet and \
 the network plugin for its pods. One that none of the machine's addresses is, as Talos tells them, and at which the machine does \
 not answer, is a failure; where Talos tells none, nothing is said of it.\n\n\
@@ -38,7 +38,7 @@ you are sure that the machine is gone.",
 pub(in crate::checks) const READY: Check = Check {
     id: CheckId::K8sNodesReady,
     stage: Stage::Nodes,
-    summary: "every node is Ready, and its kubelet has said so just now",
+    summary: "every node is Ready, and its kubelet renews its lease",
     explain: "The Ready condition exists and is True, and the kubelet renews the node's lease. Kubernetes notices a dead kubelet \
 only after some 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, tells sooner. A lease that \
 looks stale is looked at again before it counts.\n\n\
@@ -59,7 +59,7 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     stage: Stage::Nodes,
     summary: "no node is cordoned or waits for a cloud provider",
     explain: "Warns of nodes that take no new pods: being removed (deleted, or marked by the cluster autoscaler), cordoned by Talos (during an upgrade, a reboot or a shutdown), cordoned by \
-somebody else, or tainted as uninitialized because no cloud controller manager has taken care of them.\n\n\
+anyone else, or tainted as uninitialized because no cloud controller manager has taken care of them.\n\n\
 It is a warning, for a cordon is usually meant. One that Talos left behind is not: an upgrade or a drain was interrupted.\n\n\
 It fails when no node that takes workloads is left: each one is cordoned, has a taint of effect NoSchedule or NoExecute, or is not \
 ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready are no failure of \
@@ -81,8 +81,8 @@ pub(in crate::checks) const PRESSURE: Check = Check {
     explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, in which the kubelet says that a resource runs \
 out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
 ones, and stays Ready all the while.\n\n\
-A condition is as old as the kubelet's last word: of a node whose kubelet has fallen silent nothing is said here, but in \
-k8s.nodes.ready. NetworkUnavailable is there only where something sets it; Unknown on a node that is Ready, it is a warning.\n\n\
+A condition is as old as the kubelet's last word: a node with a silent kubelet is reported by k8s.nodes.ready \
+instead. NetworkUnavailable is there only where something sets it; Unknown on a node that is Ready, it is a warning.\n\n\
 `kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what is \
 left.",
     severity: Severity::Fail,
@@ -184,7 +184,7 @@ fn whose(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
             .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
         return Outcome::Problem(problem);
     }
-    let untold = || unseen(Reason::NoAnswer, "a machine that Talos knows", "discovery tells of none");
+    let untold = || unseen(Reason::NoAnswer, "a machine that Talos knows", "not in discovery");
     talos_contact(cluster, node).err().unwrap_or_else(untold)
 }
 
@@ -208,7 +208,7 @@ fn odd_registration(
     if told.is_some_and(|id| *id != object.machine_id) {
         let observed = format!("discovery knows another machine of this name, at {}", node.own_addresses.join(", "));
         let problem = Problem::warn(Reason::DuplicateName, "one machine of this name", observed)
-            .hint(Hint::likely("two machines have this host name, or the machine was installed anew: then discovery forgets the former one within 30 minutes"))
+            .hint(Hint::likely("two machines have this host name, or the machine was reinstalled: then discovery forgets the former one within 30 minutes"))
             .hint(Hint::run("{talosctl} -n {} get affiliates", [address]));
         return Some(problem);
     }
@@ -458,14 +458,14 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
     let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
     if object.unschedulable && object.cordoned_by_talos {
         let problem = Problem::warn(Reason::CordonedByTalos, expected, "cordoned by Talos")
-            .hint(Hint::likely("an upgrade, a reboot or a shutdown is under way, or was interrupted"));
+            .hint(Hint::likely("an upgrade, a reboot or a shutdown is in progress, or was interrupted"));
         // While it is on its way, the mark is as it should be.
         let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
         return Outcome::Problem(if is_up { problem.hint(uncordon()) } else { problem });
     }
     if object.unschedulable {
         let problem = Problem::warn(Reason::Cordoned, expected, "cordoned by a person")
-            .hint(Hint::likely("somebody has done that on purpose: ask first"));
+            .hint(Hint::likely("usually deliberate: find out why before you uncordon it"));
         return Outcome::Problem(problem.hint(uncordon()));
     }
     if object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALIZED)) {
@@ -474,7 +474,7 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
         return Outcome::Problem(problem);
     }
     if node.role == Role::ControlPlane && object.is_leaving() {
-        let observed = "being removed, and judged all the same: it is a member of etcd, or may be";
+        let observed = "being removed, but still checked: it is, or may be, a member of etcd";
         return Outcome::Problem(Problem::warn(Reason::NodeLeaving, expected, observed));
     }
     Outcome::Pass(None)
@@ -518,7 +518,7 @@ fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome 
     let is_silent = object.condition("Ready").is_none_or(|condition| !matches!(&*condition.status, "True" | "False"));
     // What a kubelet said before it fell silent is no evidence of the present.
     if is_silent || !cluster.machine(node).renews_lease {
-        return unseen(Reason::NodeLeaseStale, expected, "its kubelet has fallen silent");
+        return unseen(Reason::NodeLeaseStale, expected, "its kubelet has stopped reporting");
     }
     if !untold.is_empty() {
         return Outcome::Problem(Problem::error(Reason::NoAnswer, expected, untold.join("; ")));

@@ -14,9 +14,9 @@ use crate::snapshot::{Kubernetes, Node, Readyz};
 pub(in crate::checks) const SERVERS: Check = Check {
     id: CheckId::K8sApiServers,
     stage: Stage::ApiServer,
-    summary: "the API server of every control plane says that it is ready",
+    summary: "the API server of every control plane reports ready",
     explain: "Asks `/readyz?verbose` of every control plane at its own address, past the load balancer. A balancer hides a \
-dead API server as long as another one lives; an upgrade that then takes the living one down takes the cluster down.\n\n\
+dead API server as long as another one works; an upgrade that then takes the living one down takes the cluster down.\n\n\
 A server that accepts the connection and does not answer is frozen: TCP checks call it up. Where the nodes cannot be reached \
 from here, a server counts as alive if its lease in kube-system is renewed or if it is among the endpoints of the Service \
 default/kubernetes; the report says so. If other API servers are reached directly, this is a warning: something keeps packets from \
@@ -61,7 +61,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
 fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
     let expected = "/readyz answers 200, or the server's lease is renewed";
     Outcome::Problem(match cluster.server(node) {
-        Server::NotAsked => Problem::error(Reason::NoAnswer, "an answer to /readyz", "nobody asked"),
+        Server::NotAsked => Problem::error(Reason::NoAnswer, "an answer to /readyz", "not queried"),
         Server::Ready => return Outcome::Pass(None),
         Server::NotReady(readyz) => unready(cluster, kubernetes, node, readyz),
         Server::Lost(gap) => Problem::fail(Reason::ApiUnreachable, "/readyz answers 200", gap.text.as_str())

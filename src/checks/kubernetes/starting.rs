@@ -16,19 +16,19 @@ use crate::text::some;
 pub(in crate::checks) const STARTING: Check = Check {
     id: CheckId::K8sPodsStarting,
     stage: Stage::Nodes,
-    summary: "every node that is ready starts the pods that it is given",
+    summary: "every ready node starts its pods",
     explain: "Reads the pods that are bound to a node and still Pending. Without a sandbox, which is the pod's own network, no \
 container can start. A pod that has waited for its sandbox for 60 seconds on a node that is ready is looked at more closely: its \
 newest event tells whether the node cannot create the sandbox (`FailedCreatePodSandBox`), as with a broken network plugin or \
 container runtime, or whether the pod waits for something of its own, such as a volume, a Secret that does not exist, or an image. \
 The latter is not judged here.\n\n\
-A node may be Ready and still be unable to start pods: running pods go on, and everything that moves there stands still. A common \
+A node may be Ready and still be unable to start pods: running pods go on, and no new pod starts there. A common \
 cause is a Node that was deleted and registered again: it has another podCIDR, and the bridge of the network plugin keeps its old \
 address.\n\n\
 If another pod got its sandbox on the same node later than the one that waits began to, the failure is that pod's own (a \
 RuntimeClass that the node does not have) and a warning.\n\n\
 Events need the right to list them. Without them, the pod's own status decides where it can: a pod without volumes of its own \
-that has waited for 5 minutes fails; of others it cannot be told. The same goes for a pod without any event.",
+that has waited for 5 minutes fails; others are undetermined. The same goes for a pod without any event.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],

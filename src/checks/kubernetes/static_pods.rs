@@ -13,7 +13,7 @@ use crate::snapshot::{GapKind, Node, Pod, PodState};
 pub(in crate::checks) const RENDERED: Check = Check {
     id: CheckId::K8sStaticpodsRendered,
     stage: Stage::StaticPods,
-    summary: "Talos has rendered the static pods that the configuration calls for",
+    summary: "Talos has rendered the configured static pods",
     explain: "On each control plane Talos writes the manifests of kube-apiserver and, unless disabled, of kube-controller-manager \
 and kube-scheduler, once their configuration files and secrets are there (`ConfigStatuses`, id `static-pods`).\n\n\
 Nothing is rendered before etcd runs, so on a cluster that was not bootstrapped this repeats what etcd.service says. Otherwise a \
@@ -62,7 +62,7 @@ lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuse
 
 fn rendered(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() {
-        return Verdict::skipped("--no-talos: only Talos tells what it renders");
+        return Verdict::skipped("--no-talos: only Talos reports what it renders");
     }
     let nodes = match control_planes(cluster) {
         Ok(nodes) => nodes,
@@ -100,7 +100,7 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
             // Without its configuration nobody knows whether it is missing.
             Ok(None) if etcd_is_bad(node) => missing.push(component.name()),
             Ok(None) => {
-                let observed = format!("nothing tells whether {} is enabled", component.name());
+                let observed = format!("it is unknown whether {} is enabled", component.name());
                 return Outcome::Problem(Problem::error(Reason::NoAnswer, "the component's configuration", observed));
             }
             Err(gap) => return Outcome::Problem(gaps::talos(&gap, "the component's configuration")),
@@ -119,7 +119,7 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         Ok(statuses) => match statuses.iter().find(|status| status.id == "static-pods") {
             Some(status) if status.ready => Outcome::Pass(None),
             Some(_) => fail("their configuration and secrets are not ready".to_owned()),
-            None => fail("nothing says that their configuration and secrets are ready".to_owned()),
+            None => fail("their configuration and secrets are not reported as ready".to_owned()),
         },
     }
 }
@@ -177,14 +177,15 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
     if statuses.is_empty() {
         let problem = Problem::error(Reason::StatusStale, format!("statuses of {} static pods", ids.len()), "none")
             .hint(Hint::likely(
-                "Talos cannot ask the kubelet: its serving certificate may not be approved (as an administrator: `kubectl get csr`)",
+                "Talos cannot query the kubelet: its serving certificate may not be approved (as an administrator: `kubectl get csr`)",
             ));
         return verdict.problem(target, problem);
     }
     // A control plane always has these; an empty list of static pods beside some statuses must not hide one.
     for id in ids {
         if !statuses.iter().any(|status| is_id_of(id, &status.name, node)) {
-            let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "the kubelet knows no such pod");
+            let problem =
+                Problem::fail(Reason::StaticPodMissing, "running and ready", "no status reported by the kubelet");
             let problem = problem.explained_by(component(id, node).map(Component::check));
             verdict.problem(Target::pod(pod_name(id, node), Some(&node.name)), problem);
         }
@@ -230,7 +231,7 @@ fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mu
 
 /// A static pod of the user's own on a worker.
 fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
-    let unseen = |why: &str| Outcome::Skip(format!("Talos tells no status of static pods on workers, and {why}"));
+    let unseen = |why: &str| Outcome::Skip(format!("Talos reports no status of static pods on workers, and {why}"));
     let Some(pod) = node.talos.user_pods.iter().find(|pod| pod.id == id) else {
         return unseen("its manifest cannot be read");
     };
@@ -247,7 +248,7 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
             unseen(&format!("the credentials may not read pods of namespace {}", pod.namespace))
         }
         Some(Err(gap)) => Outcome::Problem(gaps::kubernetes(cluster, gap, &format!("pod {mirror_name}"))),
-        None => unseen("Kubernetes was not asked about so many"),
+        None => unseen("Kubernetes was not queried about that many"),
     }
 }
 

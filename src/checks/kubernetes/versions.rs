@@ -16,7 +16,7 @@ use crate::text::version;
 pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::K8sControlplaneVersions,
     stage: Stage::ControlPlane,
-    summary: "the versions of control plane and kubelets belong together, and are those asked for",
+    summary: "control plane and kubelet versions are compatible, and are the expected ones",
     explain: "Reads the version of kube-apiserver, kube-controller-manager and kube-scheduler on each control plane from the image \
 of its static pod, and that of each kubelet from its Node object, and compares them by Kubernetes' version-skew policy: API servers \
 at most one minor version apart; the other two no newer than any API server and at most one older; kubelets no newer and at most \
@@ -226,8 +226,8 @@ fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component) ->
     }
     let image = image.or_else(|| mirror.and_then(|pod| image_of(&pod.state, component)));
     image.map(|image| Image::NamesNone(image.to_owned())).ok_or_else(|| {
-        let expected = "an image whose tag is a version";
-        Outcome::Problem(Problem::error(Reason::UnreadableAnswer, expected, "no image is told"))
+        let expected = "an image tagged with a version";
+        Outcome::Problem(Problem::error(Reason::UnreadableAnswer, expected, "no image is reported"))
     })
 }
 

@@ -19,7 +19,7 @@ request. A webhook of that kind on creations or updates of pods, nodes, or lease
 report, leaders lose their leases. Without a ready endpoint it is a failure; often the pods of the webhook itself cannot be created \
 any more.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, concern other resources, have matchConditions, or \
-whose selectors leave out kube-system. Selectors are evaluated with the label that every namespace has \
+have selectors that leave out kube-system. Selectors are evaluated with the label that every namespace has \
 (kubernetes.io/metadata.name); other labels count as absent.\n\n\
 Webhooks that are called by URL are not judged, because nothing in the cluster tells whether the URL is served.\n\n\
 Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration, which the \

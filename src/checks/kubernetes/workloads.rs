@@ -14,7 +14,7 @@ use crate::snapshot::{BootstrapManifests, KubeNode, Node, Pod, ServiceEndpoint, 
 pub(in crate::checks) const KUBE_PROXY: Check = Check {
     id: CheckId::K8sKubeProxy,
     stage: Stage::Nodes,
-    summary: "kube-proxy runs on every node that it should run on",
+    summary: "kube-proxy runs on every node where it should",
     explain: "Reads the DaemonSet kube-proxy: its controller has seen its present form, and as many pods are available as there \
 should be. Without kube-proxy a node cannot reach Services, DNS first of all.\n\n\
 Skipped where the cluster's configuration disables it, as with a network plugin that replaces it. A DaemonSet that wants no pods \
@@ -36,7 +36,7 @@ The nodes that lack a ready pod are named; look at the pods there (`kubectl -n k
 
 pub(in crate::checks) const CNI: Check = Check {
     id: CheckId::K8sCni,
-    summary: "the network plugin that Talos installs runs on every node that it should run on",
+    summary: "the network plugin that Talos installs runs on every node where it should",
     explain: "Where the cluster's configuration has Talos install flannel, reads the DaemonSet kube-flannel as k8s.kube-proxy does \
 its own: its controller has seen its present form, and as many pods are available as there should be. Where flannel's pod does not \
 run, new pods get no network; those that have one lose the way to other nodes.\n\n\
@@ -49,11 +49,11 @@ The nodes that lack a ready pod are named; look at the pods there (`kubectl -n k
 pub(in crate::checks) const DNS: Check = Check {
     id: CheckId::K8sDns,
     stage: Stage::Nodes,
-    summary: "the DNS Service has as many ready endpoints as its Deployment wants",
+    summary: "the DNS Service has as many ready endpoints as its Deployment has replicas",
     explain: "Counts the ready endpoints of the Service kube-system/kube-dns, except those on nodes that are not ready: Kubernetes \
 takes them away only after a while. What serves DNS does not matter: a replaced CoreDNS passes like Talos's own.\n\n\
 Without an endpoint no pod resolves a name. The usual reasons: no node is ready yet, the pods cannot be scheduled, they crash \
-because of a forwarding loop, or somebody has scaled the deployment to zero.\n\n\
+because of a forwarding loop, or the deployment was scaled to zero.\n\n\
 With fewer endpoints than the Deployment `coredns` wants replicas, the check warns. It fails if a missing pod has not become ready \
 for 5 minutes, or if Kubernetes has given up on the rollout: DNS then has no redundancy, and the node of that pod often has no \
 working pod network.\n\n\
@@ -138,15 +138,15 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     let mut verdict = Verdict::default();
     match (wanted(cluster, its.enabled), installed(sets, its.name, its.app)) {
         (Wanted::No, _) => verdict.skip(target, its.disabled),
-        (Wanted::NoTalos, None) => verdict.skip(target, "there is none; something else may do its work"),
+        (Wanted::NoTalos, None) => verdict.skip(target, "not found; another component may do its work"),
         (_, Some(set)) => coverage(cluster, its, set, &target, &mut verdict),
         (Wanted::Yes, None) => {
-            let problem = Problem::fail(Reason::DaemonsetMissing, missing, "there is none");
-            let hint = Hint::likely("Talos has not applied its bootstrap manifests yet, or somebody has deleted it");
+            let problem = Problem::fail(Reason::DaemonsetMissing, missing, "not found");
+            let hint = Hint::likely("Talos has not applied its bootstrap manifests yet, or it was deleted");
             verdict.problem(target, problem.hint(hint));
         }
         (Wanted::Unknown, None) => {
-            let observed = "there is none, and no control plane told whether it is wanted";
+            let observed = "not found, and no control plane reported whether it is wanted";
             verdict.problem(target, Problem::error(Reason::DaemonsetMissing, missing, observed));
         }
     }
@@ -173,7 +173,7 @@ pub(super) fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload)
 fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &Target, verdict: &mut Verdict) {
     if set.observed_generation.is_none_or(|observed| observed < set.generation) {
         let observed = format!("generation {}, last observed {}", set.generation, set.observed_generation.unwrap_or(0));
-        let problem = Problem::fail(Reason::DaemonsetIncomplete, "its present form has been observed", observed)
+        let problem = Problem::fail(Reason::DaemonsetIncomplete, "its current generation is observed", observed)
             .hint(Hint::likely("kube-controller-manager does not work, or has only just started"));
         return verdict.problem(target.clone(), problem);
     }
@@ -392,7 +392,7 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
     let pods = dns_pods(cluster);
     // Whether there is one that wants some, nobody tells.
     let is_unread = deployment.is_none() && wanted != Wanted::Yes;
-    let chosen = || Hint::likely("where the cluster does without it on purpose, say so: `--skip k8s.dns`");
+    let chosen = || Hint::likely("if the cluster has none on purpose: `--skip k8s.dns`");
     match deployment {
         Some(Some(deployment)) if deployment.desired == 0 => {
             let observed = format!("Deployment {} has 0 replicas", deployment.name);
@@ -411,8 +411,8 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
                 Problem::error(Reason::DnsMissing, expected, observed)
             };
             return match wanted {
-                Wanted::NoTalos => untold("without Talos nothing tells").hint(chosen()),
-                Wanted::Unknown => untold("no control plane told"),
+                Wanted::NoTalos => untold("without Talos it is unknown").hint(chosen()),
+                Wanted::Unknown => untold("no control plane reported"),
                 Wanted::Yes | Wanted::No => Problem::fail(Reason::DnsMissing, expected, nothing),
             };
         }

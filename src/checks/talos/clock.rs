@@ -16,14 +16,14 @@ use crate::text::duration::human;
 pub(in crate::checks) const TIME: Check = Check {
     id: CheckId::TalosTime,
     stage: Stage::Connectivity,
-    summary: "every machine's clock is synchronized and right",
-    explain: "Reads what each machine says of the synchronization of its clock. Without it, Talos starts neither etcd nor the \
-kubelet. No machine is made to ask a time server.\n\n\
-How far the clock is off is told by the kernel, as far as its time server is right. So the time that the kubelet wrote into its \
+    summary: "every machine's clock is synchronized and correct",
+    explain: "Reads each machine's report of its clock synchronization. Without it, Talos starts neither etcd nor the \
+kubelet. No machine is made to query a time server.\n\n\
+How far the clock is off is the kernel's estimate, as good as its time server. So the time that the kubelet wrote into its \
 lease is compared, too, with the time at which the API server sent that lease: more than a second ahead can be shown at once; \
 being behind only when it exceeds the age that the lease may have, for which an old one is looked at again. The worse of both \
 decides. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
-A machine whose synchronization is switched off is passed over, unless its clock is seen to be wrong; so is one where nothing \
+A machine with synchronization switched off is skipped, unless its clock is seen to be wrong; so is one where nothing \
 tells the difference (container mode without Kubernetes).",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
@@ -57,7 +57,7 @@ fn time(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = each_node(cluster, |node, verdict| {
         let by_lease = by_lease(node, leases);
         let outcome = of_node(cluster, node, &by_lease);
-        // The lease of a kubelet that lives moves until then, and shows what age it can have at the most.
+        // The lease of a live kubelet moves until then, and shows what age it can have at the most.
         let may_move = matches!(by_lease, ByLease::Unknown(_)) && says_ready(node);
         if may_move && !outcome.is_unseen() && is_old(node, leases) {
             resample_after = Some(RENEWAL);
@@ -98,11 +98,11 @@ fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Proble
     let noticeable = NOTICEABLE.unsigned_abs();
     let kernel = by_kernel.map(|off| {
         let words = match off.is_negative() {
-            _ if off.unsigned_abs() <= noticeable => "right to a second".to_owned(),
+            _ if off.unsigned_abs() <= noticeable => "correct to a second".to_owned(),
             true => format!("{} behind", human(off.unsigned_abs())),
             false => format!("{} ahead", human(off.unsigned_abs())),
         };
-        (off.unsigned_abs(), format!("{words}, says its kernel"))
+        (off.unsigned_abs(), format!("{words} (kernel estimate)"))
     });
     let lease = match by_lease {
         ByLease::AtLeast(off) => {
@@ -119,7 +119,7 @@ fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Proble
         return None;
     }
     let observed = said.into_iter().map(|(_, words)| words).collect::<Vec<_>>().join("; ");
-    let expected = "a clock that is right to a second";
+    let expected = "a clock that is correct to a second";
     let problem = if off > HARMFUL.unsigned_abs() {
         Problem::fail(Reason::ClockSkew, expected, observed)
     } else {
@@ -137,7 +137,7 @@ fn uncorrected(node: &Node) -> bool {
 }
 
 fn not_corrected(node: &Node) -> Problem {
-    let observed = "Talos goes on as if it were synchronized, and the kernel says that nobody corrects it";
+    let observed = "Talos goes on as if it were synchronized, and the kernel reports that it is not corrected";
     with_commands(node, Problem::warn(Reason::TimeNotSynced, "a synchronized clock", observed))
 }
 
@@ -171,7 +171,7 @@ fn by_lease(node: &Node, leases: Option<&Leases>) -> ByLease {
     let lease = leases.and_then(|leases| Some((leases.date?, leases.by_name.get(&node.name)?)));
     let Some((date, lease)) = lease else {
         return ByLease::Unknown(
-            "neither its kernel nor a lease in Kubernetes tells how far its clock is off".to_owned(),
+            "neither its kernel nor a lease in Kubernetes shows how far its clock is off".to_owned(),
         );
     };
     let Some(renewed) = lease.renewed else {

@@ -19,10 +19,10 @@ the result is an error and not a failure. Each endpoint tells its own cause: a r
 not resolve, a certificate of another authority (another cluster, or a machine in maintenance mode), a certificate that is \
 not valid for the address, a refused client certificate.\n\n\
 A warning `endpoint-cut-off` means that an endpoint does not get through to a node that answers through another one: part of the \
-network is parted. Each node is asked through one endpoint, and through the next when that fails, so this shows some of such pairs \
-and not all.\n\n\
+network is partitioned. Each node is queried through one endpoint, and through the next when that fails, so not every pair is \
+tested.\n\n\
 Endpoints must be control planes, since workers do not forward. The virtual IP of the Kubernetes API is a bad endpoint: it is \
-gone exactly when etcd is down, which is when Talos has to be asked. Set them right with `talosctl config endpoint`.",
+gone exactly when etcd is down, which is when Talos is needed. Set them right with `talosctl config endpoint`.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosCredentials],
     after: &[],
@@ -33,7 +33,7 @@ gone exactly when etcd is down, which is when Talos has to be asked. Set them ri
 pub(in crate::checks) const REACHABLE: Check = Check {
     id: CheckId::TalosNodesReachable,
     stage: Stage::Connectivity,
-    summary: "every node answers on the Talos API, and the answer is its own",
+    summary: "every node answers on the Talos API, and answers for itself",
     explain: "Asks every known node for its version through a working endpoint, each by a call with its own deadline. Since \
 the endpoint itself is known to work, a failure tells about the node, or about the way from the endpoint to it.\n\n\
 `node-unreachable`: the machine is down, or port 50000 is filtered between endpoint and node. `node-frozen`: no answer came \
@@ -72,9 +72,9 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
                 verdict.problem(target, if is_lost_node { problem.explained_by(REACHABLE.id) } else { problem });
             }
             Ok(_) if is_worker(endpoint) => {
-                let expected = "a control plane, because workers do not forward";
+                let expected = "a control plane (workers cannot forward requests)";
                 let problem =
-                    Problem::fail(Reason::EndpointIsWorker, expected, "is a worker, which forwards to no other node")
+                    Problem::fail(Reason::EndpointIsWorker, expected, "is a worker, which cannot forward requests")
                         .hint(Hint::likely(
                             "name control planes with `-e`, or set them with `talosctl config endpoint`",
                         ));
@@ -113,7 +113,7 @@ fn cut_off(cluster: &Assessment<'_>, endpoint: &Endpoint) -> Option<Problem> {
     }
     let observed = format!("not to {}, which answered through another endpoint", lost.join(", "));
     let problem = Problem::warn(Reason::EndpointCutOff, "gets through to every node", observed)
-        .hint(Hint::likely("port 50000 is filtered between them, or the network is parted"));
+        .hint(Hint::likely("port 50000 is filtered between them, or the network is partitioned"));
     Some(problem)
 }
 
@@ -180,16 +180,16 @@ fn likely(kind: GapKind, address: &str) -> Option<String> {
     Some(match kind {
         GapKind::ConnectionRefused => "nothing listens there: apid is not up, or the address is wrong".to_owned(),
         GapKind::ConnectTimedOut => format!("a firewall drops packets to port {port}, or the machine is down"),
-        GapKind::NoRoute => "the machine is down, or this one has no way into its network".to_owned(),
+        GapKind::NoRoute => "the machine is down, or this runner has no route to its network".to_owned(),
         GapKind::TimedOut => {
-            "it accepts connections and says nothing: its apid hangs, or it is out of memory".to_owned()
+            "it accepts connections and does not answer: its apid hangs, or it is out of memory".to_owned()
         }
         GapKind::NameNotFound => format!("`{host}` is misspelled, or the DNS of this machine does not know it"),
         GapKind::NameNotInCertificate => format!("`{host}` is missing from `machine.certSANs`"),
         GapKind::PeerCertificateExpired => "a clock is wrong, the machine's or this one's".to_owned(),
         GapKind::Maintenance => "the machine has no configuration: never applied, or wiped".to_owned(),
         GapKind::Broken => {
-            format!("something else than Talos answers at port {port}, or a firewall cuts the connection")
+            format!("something other than Talos answers at port {port}, or a firewall cuts the connection")
         }
         _ => return None,
     })
@@ -276,7 +276,7 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
             Problem { observed: format!("the connection to the endpoint was lost: {}", gap.text), ..problem }
         }
         GapKind::TimedOut if connects(cluster, node) => fail(Reason::NodeFrozen).hint(Hint::likely(
-            "it accepts connections and says nothing: its machined hangs, or it is out of memory or disk",
+            "it accepts connections and does not answer: its machined hangs, or it is out of memory or disk",
         )),
         GapKind::TimedOut => fail(Reason::NodeUnreachable).hint(Hint::likely(format!(
             "the machine hangs or is cut off, or packets to port 50000 vanish between {from} and it; look at the machine's \

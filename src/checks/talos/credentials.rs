@@ -9,7 +9,7 @@ use crate::snapshot::GapKind;
 pub(in crate::checks) const CREDENTIALS: Check = Check {
     id: CheckId::TalosCredentials,
     stage: Stage::Connectivity,
-    summary: "the talosconfig's client certificate can be used until the run ends",
+    summary: "the talosconfig's client certificate is valid until the run ends",
     explain: "Reads the client certificate of the talosconfig's context: its dates, whether it is made for client \
 authentication, and whether the private key belongs to it. Nothing is sent for this.\n\n\
 Talos issues client certificates for a year by default, and nothing renews them: the most common reason for a gate that \

@@ -81,19 +81,18 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
     }
     if let Some(volumes) = volumes {
         let ephemeral = volumes.iter().find(|volume| volume.id == "EPHEMERAL");
-        let ephemeral =
-            ephemeral.ok_or_else(|| says_nothing("the volume EPHEMERAL", "the machine does not list it"))?;
+        let ephemeral = ephemeral.ok_or_else(|| says_nothing("the volume EPHEMERAL", "not in the machine's list"))?;
         match ephemeral.size {
             Some(size) if size < LEAST_EPHEMERAL => judged.problems.push(too_small(node, size, LEAST_EPHEMERAL)),
             Some(_) => {}
-            None => judged.unknown(format!("the size of EPHEMERAL is not told, which is {}", ephemeral.phase)),
+            None => judged.unknown(format!("the size of EPHEMERAL is not reported, which is {}", ephemeral.phase)),
         }
     }
     match &node.talos.mounts {
-        Err(gap) => judged.unknown(format!("its mounts are not told: {}", gap.text)),
+        Err(gap) => judged.unknown(format!("its mounts are not reported: {}", gap.text)),
         Ok(mounts) => match mounts.iter().find(|mount| mount.path == "/var" && mount.size > 0) {
             Some(var) => judged.problems.extend(var_problems(node, var, volumes.is_some())),
-            None => judged.unknown("the size of /var is not told"),
+            None => judged.unknown("the size of /var is not reported"),
         },
     }
     Ok(judged)

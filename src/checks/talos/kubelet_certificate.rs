@@ -10,7 +10,7 @@ use crate::snapshot::{Node, ServingCertificate};
 pub(in crate::checks) const KUBELET_CERTIFICATE: Check = Check {
     id: CheckId::TalosNodesKubeletCertificate,
     stage: Stage::Readiness,
-    summary: "the serving certificate of every kubelet that is reachable is valid for some time to come",
+    summary: "no serving certificate of a reachable kubelet expires soon",
     explain: "Opens a TLS connection to port 10250 of each node and looks at the certificate that the kubelet shows. Nothing is \
 requested and no credentials are sent; the certificate is not verified against a CA, because a kubelet signs its own unless \
 `rotate-server-certificates` is set.\n\n\
@@ -18,7 +18,7 @@ An expired certificate fails: logs, exec, port forwarding, and metrics stop work
 days left, or less than a tenth of its lifetime where that is shorter, is a warning.\n\n\
 A node is skipped where port 10250 cannot be reached from this runner, does not complete a handshake about as fast as the node's other \
 answers come, or shows a certificate that names another host.\n\n\
-With `rotate-server-certificates` look for certificate requests that nobody approved (k8s.nodes.csrs); without it a restart of the \
+With `rotate-server-certificates` look for unapproved certificate requests (k8s.nodes.csrs); without it a restart of the \
 kubelet (`talosctl -n NODE service kubelet restart`) makes a new certificate once the old one has expired.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],

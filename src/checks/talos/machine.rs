@@ -11,9 +11,9 @@ use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Node};
 pub(in crate::checks) const NETWORK: Check = Check {
     id: CheckId::TalosNodesNetwork,
     stage: Stage::Readiness,
-    summary: "every machine has an address, a way out, a host name and its files",
-    explain: "Reads what each machine says of its network: whether it has an address; whether there is a way out (a default \
-route or, if probes are configured, their success); whether it has a host name; whether `/etc/hosts` and `/etc/resolv.conf` \
+    summary: "every machine has an address, outbound connectivity, a hostname and its network files",
+    explain: "Reads what each machine says of its network: whether it has an address; whether there is outbound \
+connectivity (a default route or, if probes are configured, their success); whether it has a host name; whether `/etc/hosts` and `/etc/resolv.conf` \
 are written. Services wait for these, so that a machine without one of them does not finish booting, and one that loses them \
 later goes on for a while as if nothing had happened.\n\n\
 Where KubeSpan is on, each control plane says which of its peers it reaches. One that is down is a warning: the two machines, and \
@@ -28,7 +28,7 @@ the pods on them, reach each other in other ways or not at all. Pairs of workers
 pub(in crate::checks) const MEMORY: Check = Check {
     id: CheckId::TalosNodesMemory,
     stage: Stage::Readiness,
-    summary: "every machine has the memory that Talos asks for in its role",
+    summary: "every machine has the memory that Talos requires for its role",
     explain: "Compares the memory of each machine with the minimum of Talos: 1698 MiB for a control plane (1898 MiB before Talos \
 1.8), 874 MiB for a worker; that is 2 GiB and 1 GiB less what firmware and kernel keep for themselves. Below it, the kernel \
 ends processes under load, and etcd is a likely victim.\n\n\
@@ -43,7 +43,7 @@ In container mode the memory is the host's, and the machine is passed over.",
 pub(in crate::checks) const DIAGNOSTICS: Check = Check {
     id: CheckId::TalosNodesDiagnostics,
     stage: Stage::Readiness,
-    summary: "no machine has diagnosed a problem of its own",
+    summary: "Talos diagnostics report no problem on any machine",
     explain: "Talos looks at itself once a minute and keeps a diagnostic for each problem that lasts: `kubelet-csr` when \
 certificates for kubelets wait for approval (then `kubectl logs` and `exec` fail), `address-overlap` when the machine's own \
 addresses lie in the networks of pods or services. Each is a warning, with its details. `talosctl -n NODE get diagnostics` \

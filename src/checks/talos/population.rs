@@ -11,13 +11,13 @@ use crate::snapshot::Node;
 pub(in crate::checks) const EXPECTED: Check = Check {
     id: CheckId::TalosNodesExpected,
     stage: Stage::Connectivity,
-    summary: "the nodes are those that were asked for, and the sources agree on them",
-    explain: "A health check of the wrong set of nodes is worth nothing: a node that nobody lists fails no check. So the nodes \
+    summary: "the nodes are the expected ones, and all sources agree on them",
+    explain: "A health check of the wrong set of nodes is worth nothing: a node that no source lists fails no check. So the nodes \
 are taken from every source (Talos discovery, Kubernetes, etcd, the talosconfig, and the flags `--control-plane-nodes` and \
-`--worker-nodes`) and compared with each other and with what was asked for.\n\n\
+`--worker-nodes`) and compared with each other and with what was expected.\n\n\
 Nodes given by flags are the population; each must be there in its role, and any other node is a warning. \
-`--expect-control-planes` and `--expect-workers` demand exact numbers. A Node object whose machine neither discovery nor the \
-Talos API knows is stale: delete it with `kubectl delete node`. A member that discovery alone still lists, while Kubernetes \
+`--expect-control-planes` and `--expect-workers` demand exact numbers. A Node object is stale if neither discovery nor the \
+Talos API knows its machine: delete it with `kubectl delete node`. A member that discovery alone still lists, while Kubernetes \
 and etcd do not know it and it does not answer, expires within 30 minutes and is a warning.\n\n\
 `single-source` warns that only one source named the nodes, so that a missing one could not be noticed. Turn discovery on, \
 give Kubernetes credentials, or state the numbers.",
@@ -70,7 +70,7 @@ fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
             _ if etcd => "only etcd names nodes, and it knows no workers",
             _ => "only the talosconfig names nodes; neither discovery nor Kubernetes names any",
         };
-        let problem = Problem::warn(Reason::SingleSource, "two sources that tell which nodes there are", seen);
+        let problem = Problem::warn(Reason::SingleSource, "two sources that list the nodes", seen);
         let hint = Hint::likely("state the numbers with `--expect-control-planes` and `--expect-workers`");
         verdict.problem(Target::cluster(), problem.hint(hint));
     }

@@ -226,7 +226,7 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
         let mut problems: Vec<Problem> = required
             .iter()
             .filter(|id| !services.iter().any(|service| service.id == **id))
-            .map(|id| Problem::fail(Reason::ServiceMissing, format!("service `{id}`"), "the machine does not list it"))
+            .map(|id| Problem::fail(Reason::ServiceMissing, format!("service `{id}`"), "not in the machine's list"))
             .collect();
         for service in services.iter().filter(|service| !is_judged_elsewhere(service)) {
             if !is_fine(cluster, node, service, required.contains(&service.id.as_str())) {
@@ -338,7 +338,7 @@ fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
 /// No kubelet is right only for a machine without Kubernetes, which exists from Talos 1.14 on and has no node name.
 fn kubelet_absent(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let missing = || {
-        let problem = Problem::fail(Reason::ServiceMissing, "service `kubelet`", "the machine does not list it");
+        let problem = Problem::fail(Reason::ServiceMissing, "service `kubelet`", "not in the machine's list");
         Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} services", [node.address.as_str()])))
     };
     let version = talos_contact(cluster, node).ok().and_then(|contact| version::numbers(&contact.version.tag));

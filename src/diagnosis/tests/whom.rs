@@ -162,9 +162,9 @@ fn an_endpoint_of_etcd_is_named_by_its_member() {
     for (kind, how) in [
         (GapKind::ConnectionRefused, format!("is down: test: ConnectionRefused; {without}")),
         (GapKind::TimedOut, format!("accepts connections and does not answer: test: TimedOut; {without}")),
-        (GapKind::PeerCertificateExpired, format!("cannot be asked: test: PeerCertificateExpired; {votes}")),
-        (GapKind::UnknownCa, format!("cannot be asked: test: UnknownCa; {votes}")),
-        (GapKind::NameNotInCertificate, format!("cannot be asked: test: NameNotInCertificate; {votes}")),
+        (GapKind::PeerCertificateExpired, format!("cannot be queried: test: PeerCertificateExpired; {votes}")),
+        (GapKind::UnknownCa, format!("cannot be queried: test: UnknownCa; {votes}")),
+        (GapKind::NameNotInCertificate, format!("cannot be queried: test: NameNotInCertificate; {votes}")),
     ] {
         let mut snapshot = healthy().without_talos();
         mute_endpoint(&mut snapshot, kind);

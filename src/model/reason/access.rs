@@ -48,7 +48,7 @@ pub(super) const CERTIFICATE_NOT_YET_VALID: Text = Text {
         Do("Compare the clock of this machine with a reference."),
         Look("talosctl -n NODE time"),
         Do(
-            "A few minutes' difference heals by itself when the clocks agree; otherwise issue the certificate anew after correcting them.",
+            "A few minutes' difference heals by itself when the clocks agree; otherwise correct them and issue a new certificate.",
         ),
     ],
 };
@@ -69,7 +69,7 @@ pub(super) const KEY_MISMATCH: Text = Text {
 };
 
 pub(super) const ROLE_TOO_LOW: Text = Text {
-    explanation: "The server knows who is asking and does not allow the call. The role is written into the client certificate (its organization), so no setting on the cluster changes that. os:reader is enough for everything that is asked here, `--server` aside, which only os:admin may ask.",
+    explanation: "The server knows who is asking and does not allow the call. The role is written into the client certificate (its organization), so no setting on the cluster changes that. os:reader is enough for every call made here, except `--server`, which needs os:admin.",
     source: TALOS_RBAC,
     remedy: &[
         Look("talosctl config info"),
@@ -89,7 +89,7 @@ pub(super) const ROLE_TOO_LOW_FOR_THIS_VERSION: Text = Text {
 };
 
 pub(super) const CONFIG_UNREADABLE: Text = Text {
-    explanation: "A talosconfig, kubeconfig or certificate file is missing, cannot be opened or does not have the form it should. Nothing was asked of the cluster. In CI the usual cause is a secret that was not mounted, is empty, or was encoded twice.",
+    explanation: "A talosconfig, kubeconfig or certificate file is missing, cannot be opened or does not have the form it should. No request was sent to the cluster. In CI the usual cause is a secret that was not mounted, is empty, or was encoded twice.",
     source: TALOS_CLIENT,
     remedy: &[
         Do("Look at the path in the message: does the file exist, is it readable by this user, is it YAML?"),
@@ -98,7 +98,7 @@ pub(super) const CONFIG_UNREADABLE: Text = Text {
 };
 
 pub(super) const CONTEXT_UNKNOWN: Text = Text {
-    explanation: "The configuration has contexts, but none with the name that was asked for or that it calls the current one.",
+    explanation: "The configuration has contexts, but none with the requested name or with the name of its current context.",
     source: TALOS_CLIENT,
     remedy: &[
         Look("talosctl config contexts"),
@@ -166,7 +166,7 @@ pub(super) const NAME_NOT_FOUND: Text = Text {
 };
 
 pub(super) const UNKNOWN_CA: Text = Text {
-    explanation: "Something answers with a certificate that the CA in the configuration has not signed. Either the configuration belongs to another cluster, or the cluster was built anew with new secrets, or the node is in maintenance mode, where it signs its certificate itself.",
+    explanation: "Something answers with a certificate that the CA in the configuration has not signed. Either the configuration belongs to another cluster, or the cluster was rebuilt with new secrets, or the node is in maintenance mode, where it signs its certificate itself.",
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl config info"),
@@ -176,7 +176,7 @@ pub(super) const UNKNOWN_CA: Text = Text {
 };
 
 pub(super) const NAME_NOT_IN_CERTIFICATE: Text = Text {
-    explanation: "The server's certificate is genuine, but does not list the address or name that was dialed. It is usually a load balancer's name or a new address that nobody added to the node's certificate.",
+    explanation: "The server's certificate is genuine, but does not list the address or name that was dialed. It is usually a load balancer's name or a new address that was not added to the node's certificate.",
     source: TALOS_PKI,
     remedy: &[
         Do(
@@ -217,7 +217,7 @@ pub(super) const ENDPOINT_IS_WORKER: Text = Text {
 };
 
 pub(super) const ENDPOINT_IS_VIP: Text = Text {
-    explanation: "An endpoint of the talosconfig is the virtual IP of the Kubernetes API. That address is held through etcd: when etcd has no quorum, nobody holds it, and the Talos API is out of reach just when it is needed.",
+    explanation: "An endpoint of the talosconfig is the virtual IP of the Kubernetes API. That address is held through etcd: without an etcd quorum no node holds it, and the Talos API is unreachable just when it is needed.",
     source: TALOS_VIP,
     remedy: &[
         Look("talosctl config info"),
@@ -227,7 +227,7 @@ pub(super) const ENDPOINT_IS_VIP: Text = Text {
 };
 
 pub(super) const ENDPOINT_CUT_OFF: Text = Text {
-    explanation: "This control plane answers, and does not get through to a node that answers through another control plane. So the network is parted somewhere between the two, or a firewall lets only some of the machines through. The API server on this control plane has the same trouble with logs and exec on that node, and whoever asks Talos through this endpoint does not see it.",
+    explanation: "This control plane answers, and does not get through to a node that answers through another control plane. So the network is partitioned somewhere between the two, or a firewall lets only some of the machines through. The API server on this control plane has the same trouble with logs and exec on that node, and whoever asks Talos through this endpoint does not see it.",
     source: TALOS_ENDPOINTS,
     remedy: &[
         Look("talosctl -e CP -n NODE version"),

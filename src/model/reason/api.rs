@@ -42,7 +42,7 @@ pub(super) const API_FROZEN: Text = Text {
 };
 
 pub(super) const ENDPOINT_DOWN_SERVERS_READY: Text = Text {
-    explanation: "Every API server is ready when asked directly, but their common endpoint is not: so the fault lies between, in the load balancer, the virtual IP or the DNS name. Nodes and users come through this endpoint.",
+    explanation: "Every API server is ready when queried directly, but their common endpoint is not: so the fault lies between, in the load balancer, the virtual IP or the DNS name. Nodes and users come through this endpoint.",
     source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("getent hosts ENDPOINT"),
@@ -108,7 +108,7 @@ pub(super) const ENDPOINT_BEHIND_PROXY: Text = Text {
 };
 
 pub(super) const API_UNREACHABLE_FROM_HERE: Text = Text {
-    explanation: "An API server cannot be reached at its node's address from here, while those of other control planes can. Its lease or its entry among the endpoints of the `kubernetes` service shows that it lives, but whether it is ready was not observed. Usually a firewall drops the packets, or the machine's own network is not well; then nodes and clients that use this server are cut off, too.",
+    explanation: "An API server cannot be reached at its node's address from here, while those of other control planes can. Its lease or its entry among the endpoints of the `kubernetes` service shows that it is alive, but whether it is ready was not observed. Usually a firewall drops the packets, or the machine's own network is not well; then nodes and clients that use this server are cut off, too.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl --server https://NODE:6443 get --raw '/readyz?verbose'"),
@@ -118,7 +118,7 @@ pub(super) const API_UNREACHABLE_FROM_HERE: Text = Text {
 };
 
 pub(super) const SERVER_NOT_DIRECTLY_REACHABLE: Text = Text {
-    explanation: "An API server cannot be dialed from here by its node's address, and neither its lease nor its entry among the endpoints of the `kubernetes` service shows that it lives. It may be down, or only unreachable from this network.",
+    explanation: "An API server cannot be dialed from here by its node's address, and neither its lease nor its entry among the endpoints of the `kubernetes` service shows that it is alive. It may be down, or only unreachable from this network.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[Look("kubectl -n kube-system get lease"), Look("kubectl -n default get endpointslices"), CONTAINERS],
 };

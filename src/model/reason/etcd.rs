@@ -12,7 +12,7 @@ use super::steps::{
 };
 
 pub(super) const NEVER_BOOTSTRAPPED: Text = Text {
-    explanation: "etcd waits on all control planes, its data directory is empty everywhere, and no Kubernetes answers: nobody has told the cluster to begin. Bootstrapping must be done by hand, once in the life of a cluster, on one control plane only; the others join by themselves within minutes.",
+    explanation: "etcd waits on all control planes, its data directory is empty everywhere, and no Kubernetes answers: the cluster was never bootstrapped. Bootstrapping must be done by hand, once in the life of a cluster, on one control plane only; the others join by themselves within minutes.",
     source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[
         ETCD_SERVICE,
@@ -39,7 +39,7 @@ pub(super) const ETCD_UNHEALTHY: Text = Text {
         ETCD_STATUS,
         ETCD_MEMBERS,
         Do(
-            "Mend what the log names. If the data of this member is lost, replace it: take it out by its id, then wipe its machine (all of `/var` is lost), which joins anew.",
+            "Fix what the log reports. If the data of this member is lost, replace it: take it out by its id, then wipe its machine (all of `/var` is lost), which then rejoins.",
         ),
         ONLY_WITH_QUORUM,
         ETCD_SNAPSHOT,
@@ -49,7 +49,7 @@ pub(super) const ETCD_UNHEALTHY: Text = Text {
 };
 
 pub(super) const ETCD_ACCESS_DENIED: Text = Text {
-    explanation: "An etcd that was asked directly (`--etcd-endpoints`) was reached and does not allow the call. Its own authentication is switched on: it takes the common name of the client certificate for a user, and either does not know that user or has not given it the role that the call needs. Talos and its roles have no part in it. What was refused is undetermined, not unhealthy.",
+    explanation: "An etcd that was queried directly (`--etcd-endpoints`) was reached and does not allow the call. Its own authentication is switched on: it takes the common name of the client certificate for a user, and either does not know that user or has not given it the role that the call needs. Talos and its roles have no part in it. What was refused is undetermined, not unhealthy.",
     source: ETCD_ACCESS,
     remedy: &[
         Look("openssl x509 -noout -subject -in CLIENT.crt"),
@@ -85,13 +85,13 @@ pub(super) const QUORUM_UNPROVEN: Text = Text {
 };
 
 pub(super) const LEADERS_DIFFER: Text = Text {
-    explanation: "Members name different leaders or terms, and still did when they were asked a second time. For a moment that is normal during an election. If it stays, members cannot hear each other, or there are two clusters.",
+    explanation: "Members name different leaders or terms, and still did when queried again. For a moment that is normal during an election. If it stays, members cannot hear each other, or there are two clusters.",
     source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[ETCD_STATUS, ETCD_LOGS, Do("Check port 2380 between all control planes, in both directions.")],
 };
 
 pub(super) const LEADER_CHANGES: Text = Text {
-    explanation: "The leader was elected anew during this run. Each election stops writes for a moment. The usual cause is a disk that is too slow for etcd, or a network or processor that is overloaded: the heartbeat comes too late.",
+    explanation: "A new leader was elected during this run. Each election stops writes for a moment. The usual cause is a disk that is too slow for etcd, or a network or processor that is overloaded: the heartbeat comes too late.",
     source: ETCD_TUNING,
     remedy: &[
         ETCD_LOGS,
@@ -153,7 +153,7 @@ pub(super) const NOT_A_MEMBER: Text = Text {
         ETCD_LOGS,
         ETCD_MEMBERS,
         Do(
-            "If the log says that the member was permanently removed, wipe this machine (all of `/var` is lost); it joins anew.",
+            "If the log says that the member was permanently removed, wipe this machine (all of `/var` is lost); it then rejoins.",
         ),
         ONLY_WITH_QUORUM,
         ETCD_SNAPSHOT,
@@ -180,7 +180,7 @@ pub(super) const LEARNER: Text = Text {
         ETCD_LOGS,
         ETCD_MEMBERS,
         Do(
-            "Check port 2380 in both directions. If it never catches up, take out the member that the list calls a learner, and no other, and wipe its machine, which begins anew:",
+            "Check port 2380 in both directions. If it never catches up, take out the member that the list calls a learner, and no other, and wipe its machine, which then starts over:",
         ),
         REMOVE_MEMBER,
         WIPE,
@@ -205,14 +205,14 @@ pub(super) const ALARM_NOSPACE: Text = Text {
 };
 
 pub(super) const SPACE_NEARLY_FULL: Text = Text {
-    explanation: "The file of an etcd database has reached 80 % of its quota or more. At the quota etcd refuses every write, and Kubernetes stands still. Either much was written and deleted, which leaves free pages in the file, or the data itself is large.",
+    explanation: "The file of an etcd database has reached 80 % of its quota or more. At the quota etcd refuses every write, and Kubernetes accepts no changes. Either much was written and deleted, which leaves free pages in the file, or the data itself is large.",
     source: TALOS_ETCD,
     remedy: &[
         ETCD_STATUS,
         Do("If much less is in use than the file holds, the rest can be given back."),
         DEFRAGMENT,
         Change("talosctl -n NODE etcd defrag"),
-        Do("Otherwise look for what fills it; events and custom resources that nobody deletes are the usual cause:"),
+        Do("Otherwise look for what fills it; events and custom resources that are never deleted are the usual cause:"),
         Look("kubectl get --raw /metrics | grep -E 'apiserver_(storage|resource)_objects'"),
         Do(
             "If all of it is wanted, raise `cluster.etcd.extraArgs.quota-backend-bytes` on every control plane (up to 8 GiB).",
@@ -238,7 +238,7 @@ pub(super) const LAGGING: Text = Text {
 };
 
 pub(super) const VERSIONS_MIXED: Text = Text {
-    explanation: "Members or machines run different versions of the same program. During an upgrade that is normal; if it stays so, one was left out, failed to upgrade, or fell back to its former version because the new one did not boot. Mixed versions work for a while and are not meant to last; machines whose versions of Talos are more than one minor version apart are not supported.",
+    explanation: "Members or machines run different versions of the same program. During an upgrade that is normal; if it stays so, one was left out, failed to upgrade, or fell back to its former version because the new one did not boot. Mixed versions work for a while and are not meant to last; machines more than one minor version of Talos apart are not supported.",
     source: TALOS_UPGRADE,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 version"),
@@ -256,9 +256,11 @@ pub(super) const ALARM_CORRUPT: Text = Text {
         ETCD_STATUS,
         ETCD_SNAPSHOT,
         Do(
-            "Take the snapshot from a member without the alarm. If nobody can tell which members are sound, restore a backup instead of going on here.",
+            "Take the snapshot from a member without the alarm. If it is unclear which members are intact, restore a backup instead of going on here.",
         ),
-        Do("Replace it: remove the corrupt member by its id, and wipe its machine, which joins anew with empty data."),
+        Do(
+            "Replace it: remove the corrupt member by its id, and wipe its machine, which then rejoins with empty data.",
+        ),
         ONLY_WITH_QUORUM,
         REMOVE_MEMBER,
         WIPE,

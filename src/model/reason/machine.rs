@@ -15,7 +15,7 @@ const VOLUMES: Step = Look("talosctl -n NODE get volumestatus");
 const MOUNTS: Step = Look("talosctl -n NODE mounts");
 
 pub(super) const NETWORK_NOT_READY: Text = Text {
-    explanation: "Talos itself says that a part of its network is not there: an address, a way out (a default route, or the probes of the configuration), a host name, or the files `/etc/hosts` and `/etc/resolv.conf`. Services that need it wait, so such a machine often does not finish booting.",
+    explanation: "Talos itself says that a part of its network is not there: an address, outbound connectivity (a default route, or the configured probes), a hostname, or the files `/etc/hosts` and `/etc/resolv.conf`. Services that need it wait, so such a machine often does not finish booting.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get networkstatus -o yaml"),
@@ -82,7 +82,7 @@ pub(super) const DISK_NEARLY_FULL: Text = Text {
 };
 
 pub(super) const VOLUME_FAILED: Text = Text {
-    explanation: "Talos could not find, make, unlock or grow a volume of this machine. What lives on it does not start. Encrypted volumes fail when their key is out of reach (a TPM that was replaced, a KMS that does not answer), user volumes when no disk fits their selector.",
+    explanation: "Talos could not find, make, unlock or grow a volume of this machine. Services that store data on it do not start. Encrypted volumes fail when their key is out of reach (a TPM that was replaced, a KMS that does not answer), user volumes when no disk fits their selector.",
     source: TALOS_VOLUMES,
     remedy: &[
         VOLUMES,
@@ -93,7 +93,7 @@ pub(super) const VOLUME_FAILED: Text = Text {
 };
 
 pub(super) const DIAGNOSTIC: Text = Text {
-    explanation: "Talos looks at itself once a minute and has found a problem that lasts. `kubelet-csr`: certificates that kubelets have asked for wait for approval, so that logs and exec fail. `address-overlap`: the machine's own addresses lie in the networks of pods or services.",
+    explanation: "Talos looks at itself once a minute and has found a problem that lasts. `kubelet-csr`: certificates requested by kubelets wait for approval, so that logs and exec fail. `address-overlap`: the machine's own addresses lie in the networks of pods or services.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get diagnostics -o yaml"),
@@ -103,7 +103,7 @@ pub(super) const DIAGNOSTIC: Text = Text {
 };
 
 pub(super) const TIME_NOT_SYNCED: Text = Text {
-    explanation: "The machine has not set its clock by a time server. Until it has, Talos starts neither etcd nor the kubelet on it; later on, a clock that nobody corrects drifts until certificates are refused. Usually the time servers cannot be reached: UDP port 123 is filtered (TCP port 4460 where NTS is used), or their names do not resolve.",
+    explanation: "The machine has not set its clock by a time server. Until it has, Talos starts neither etcd nor the kubelet on it; later on, an uncorrected clock drifts until certificates are refused. Usually the time servers cannot be reached: UDP port 123 is filtered (TCP port 4460 where NTS is used), or their names do not resolve.",
     source: TALOS_TIME,
     remedy: &[
         TIME_STATUS,
@@ -128,7 +128,7 @@ pub(super) const CLOCK_SKEW: Text = Text {
 };
 
 pub(super) const VERSION_UNEXPECTED: Text = Text {
-    explanation: "Something runs in another version than the one that was asked for on the command line. Either an upgrade has not come this far, or has passed over this node, or the expectation is out of date.",
+    explanation: "Something runs a version other than the one expected on the command line. Either an upgrade has not come this far, or has passed over this node, or the expectation is out of date.",
     source: TALOS_UPGRADE,
     remedy: &[
         NODE_VERSION,

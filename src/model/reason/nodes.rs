@@ -18,7 +18,7 @@ pub(super) const NODE_FROZEN: Text = Text {
 };
 
 pub(super) const NODE_MISSING: Text = Text {
-    explanation: "A node that was asked for on the command line is known to no source: not to discovery, not to Kubernetes, not to etcd. It never joined, was removed, or is known by another name or address.",
+    explanation: "A node named on the command line is known to no source: not to discovery, not to Kubernetes, not to etcd. It never joined, was removed, or is known by another name or address.",
     source: TALOS_DISCOVERY,
     remedy: &[
         Look("talosctl -n CP get members"),
@@ -112,7 +112,7 @@ pub(super) const SERVICE_MISSING: Text = Text {
 };
 
 pub(super) const SERVICE_BLOCKS_BOOT: Text = Text {
-    explanation: "The machine does not finish booting, because it waits until this service is up. Often it is a system extension that waits for a device or a file that this machine does not have. After 70 minutes Talos reboots by itself and begins anew.",
+    explanation: "The machine does not finish booting, because it waits until this service is up. Often it is a system extension that waits for a device or a file that this machine does not have. After 70 minutes Talos reboots and starts over.",
     source: TALOS_EXTENSIONS,
     remedy: &[
         Look("talosctl -n NODE service SERVICE"),
@@ -127,7 +127,7 @@ pub(super) const KUBELET_UNHEALTHY: Text = Text {
     remedy: &[
         KUBELET_SERVICE,
         KUBELET_LOGS,
-        Do("Mend what the log names; if it names nothing, start the kubelet anew, which leaves its pods running:"),
+        Do("Fix what the log reports; if it reports nothing, restart the kubelet, which leaves its pods running:"),
         Change("talosctl -n NODE service kubelet restart"),
     ],
 };

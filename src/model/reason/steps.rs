@@ -19,7 +19,7 @@ pub(super) const REMOVE_MEMBER: Step = Change("talosctl -n CP etcd remove-member
 pub(super) const WIPE: Step =
     Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot");
 pub(super) const DEFRAGMENT: Step = Do(
-    "Defragment one member at a time, the leader last, and only while all voters are up: a member answers nobody while it works. With one or two voters etcd stands still for those seconds, and Kubernetes with it. After each, see that it is healthy again:",
+    "Defragment one member at a time, the leader last, and only while all voters are up: a member does not answer while it is defragmented. With one or two voters etcd is unavailable for those seconds, and Kubernetes with it. After each, see that it is healthy again:",
 );
 /// Before a member is taken out or its data is wiped.
 pub(super) const ONLY_WITH_QUORUM: Step = Do(

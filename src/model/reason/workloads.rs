@@ -50,7 +50,7 @@ pub(super) const RESTARTING: Text = Text {
 };
 
 pub(super) const NOT_LEADING: Text = Text {
-    explanation: "Of kube-controller-manager and kube-scheduler one instance works at a time: the one that renews the lease of that name in kube-system. Nobody has renewed it lately, so nothing is scheduled, or no controller acts, though the processes may run and look well. Usually the instances cannot reach an API server, or etcd is too slow for them to keep the lease.",
+    explanation: "Of kube-controller-manager and kube-scheduler one instance works at a time: the one that renews the lease of that name in kube-system. It has not been renewed lately, so nothing is scheduled, or no controller acts, though the processes may run and look well. Usually the instances cannot reach an API server, or etcd is too slow for them to keep the lease.",
     source: KUBERNETES_LEASES,
     remedy: &[
         Look("kubectl -n kube-system get lease kube-controller-manager kube-scheduler -o yaml"),
@@ -87,7 +87,7 @@ pub(super) const VERSION_SKEW: Text = Text {
 };
 
 pub(super) const NODE_PRESSURE: Text = Text {
-    explanation: "The kubelet reports that the node runs out of memory, disk space or process ids, or somebody has marked its network as unavailable. Under pressure a kubelet evicts pods, deletes images, and takes no new pods; the control plane's own pods are not spared for ever.",
+    explanation: "The kubelet reports that the node runs out of memory, disk space or process ids, or its network is marked as unavailable. Under pressure a kubelet evicts pods, deletes images, and takes no new pods; the control plane's own pods are not spared for ever.",
     source: KUBERNETES_PRESSURE,
     remedy: &[
         DESCRIBE_NODE,
@@ -95,7 +95,7 @@ pub(super) const NODE_PRESSURE: Text = Text {
         Look("talosctl -n NODE mounts"),
         Look("talosctl -n NODE usage -d 2 /var"),
         Do(
-            "Find what takes the resource: logs, images, volumes in /var, pods without limits. An unavailable network is the network plugin's or the cloud's route controller's to mend.",
+            "Find what takes the resource: logs, images, volumes in /var, pods without limits. An unavailable network has to be fixed in the network plugin or the cloud's route controller.",
         ),
     ],
 };
@@ -113,7 +113,7 @@ pub(super) const NODE_CONDITION: Text = Text {
 };
 
 pub(super) const CSR_PENDING: Text = Text {
-    explanation: "A kubelet has asked for a certificate, and nobody has approved or denied the request. Without its serving certificate nothing that connects to the kubelet works: logs, exec, metrics, and Talos's own view of the static pods. With `rotate-server-certificates` every node asks, and Talos approves none of these by itself.",
+    explanation: "A kubelet has requested a certificate, and the request was neither approved nor denied. Without its serving certificate nothing that connects to the kubelet works: logs, exec, metrics, and Talos's own view of the static pods. With `rotate-server-certificates` every node asks, and Talos approves none of these by itself.",
     source: KUBERNETES_TLS,
     remedy: &[
         Look("kubectl get csr"),
@@ -147,30 +147,30 @@ pub(super) const NODENAME_MISMATCH: Text = Text {
         Look("kubectl get nodes -o wide"),
         KUBELET_LOGS,
         Do("Give the machine its name in the machine configuration, so that nothing else changes it."),
-        Do("If the new name is meant: drain the Node, let the kubelet register anew, and delete the old Node."),
+        Do("If the new name is meant: drain the Node, let the kubelet register again, and delete the old Node."),
         Change("talosctl -n NODE service kubelet restart"),
     ],
 };
 
 pub(super) const DUPLICATE_NAME: Text = Text {
-    explanation: "The machine that discovery knows by this name is not the one whose kubelet has registered it: their machine ids differ. Two machines with one host name share one Node, whose addresses and pods change from one to the other. A machine that was wiped and installed anew looks the same for up to 30 minutes, until discovery has forgotten what it was before.",
+    explanation: "The machine that discovery knows by this name is not the one that registered the Node: their machine ids differ. Two machines with one host name share one Node, and its addresses and pods change from one to the other. A machine that was wiped and reinstalled looks the same for up to 30 minutes, until discovery has forgotten what it was before.",
     source: TALOS_DISCOVERY,
     remedy: &[
         Look("talosctl -n CP get affiliates -o yaml"),
         Look("kubectl get nodes -o wide"),
-        Do("Give each machine a host name of its own, and delete the Node; the kubelets then register anew."),
+        Do("Give each machine a host name of its own, and delete the Node; the kubelets then register again."),
     ],
 };
 
 pub(super) const NODE_ADDRESS: Text = Text {
-    explanation: "The InternalIP of a Node is none of its machine's addresses, or is that of another Node as well. There the API server looks for the kubelet (logs, exec, metrics) and the network plugin for the pods, and finds nobody, or somebody else. Usually a machine has several networks and the kubelet has taken the wrong one: one that is the same on all machines, as that of a hypervisor's NAT, or one that is gone since.",
+    explanation: "The InternalIP of a Node is none of its machine's addresses, or is that of another Node as well. There the API server looks for the kubelet (logs, exec, metrics) and the network plugin for the pods, and finds nothing, or another machine. Usually a machine has several networks and the kubelet has taken the wrong one: one that is the same on all machines, as that of a hypervisor's NAT, or one that is gone since.",
     source: KUBERNETES_NODES,
     remedy: &[
         Look("kubectl get nodes -o wide"),
         Look("talosctl -n NODE get nodeips"),
         Look("talosctl -n NODE get addresses"),
         Do(
-            "Say in the machine configuration which subnet is meant (`machine.kubelet.nodeIP.validSubnets`); the kubelet then registers anew.",
+            "Say in the machine configuration which subnet is meant (`machine.kubelet.nodeIP.validSubnets`); the kubelet then registers again.",
         ),
     ],
 };
@@ -182,13 +182,13 @@ pub(super) const NODE_NOT_READY: Text = Text {
 };
 
 pub(super) const NODE_LEASE_STALE: Text = Text {
-    explanation: "The kubelet renews a lease every ten seconds to show that it lives, and has stopped. The Ready condition follows only after most of a minute, so the node may still be shown as Ready. The kubelet or the machine is down, or cannot reach the API server.",
+    explanation: "The kubelet renews a lease every ten seconds to show that it is alive, and has stopped. The Ready condition follows only after most of a minute, so the node may still be shown as Ready. The kubelet or the machine is down, or cannot reach the API server.",
     source: KUBERNETES_NODES,
     remedy: &[Look("kubectl -n kube-node-lease get lease NODENAME -o yaml"), KUBELET_SERVICE, NODE_VERSION],
 };
 
 pub(super) const CNI_MISSING: Text = Text {
-    explanation: "Nodes are not Ready because no network plugin is installed. With `cni: none` in the machine configuration that is the state after bootstrapping, until somebody installs one; otherwise its DaemonSet does not come up.",
+    explanation: "Nodes are not Ready because no network plugin is installed. With `cni: none` in the machine configuration that is the state after bootstrapping, until one is installed; otherwise its DaemonSet does not come up.",
     source: KUBERNETES_NETWORK,
     remedy: &[
         Look("kubectl -n kube-system get daemonsets"),
@@ -203,13 +203,13 @@ pub(super) const CORDONED_BY_TALOS: Text = Text {
     remedy: &[
         DESCRIBE_NODE,
         Look("talosctl -n NODE get machinestatus"),
-        Do("If the machine is in stage running and nobody is upgrading it:"),
+        Do("If the machine is in stage running and no upgrade is in progress:"),
         Change("kubectl uncordon NODENAME"),
     ],
 };
 
 pub(super) const CORDONED: Text = Text {
-    explanation: "Somebody, or another controller, has marked the node as unschedulable. No new pods are placed there until the mark is taken away.",
+    explanation: "An administrator or a controller has marked the node as unschedulable. No new pods are placed there until the mark is taken away.",
     source: KUBERNETES_DRAIN,
     remedy: &[DESCRIBE_NODE, Do("Ask who did it. Then:"), Change("kubectl uncordon NODENAME")],
 };
@@ -274,7 +274,7 @@ pub(super) const DAEMONSET_MISSING: Text = Text {
 };
 
 pub(super) const DNS_SCALED_TO_ZERO: Text = Text {
-    explanation: "The Deployment of the cluster's DNS asks for no replicas, so no name resolves in any pod. Somebody scaled it down and did not scale it up again.",
+    explanation: "The Deployment of the cluster's DNS asks for no replicas, so no name resolves in any pod. It was scaled down and not scaled up again.",
     source: KUBERNETES_DNS,
     remedy: &[
         Look("kubectl -n kube-system get deployment coredns"),
@@ -310,7 +310,7 @@ pub(super) const DNS_MISSING: Text = Text {
         Look("kubectl -n kube-system get deployments"),
         Look("talosctl -n CP get manifeststatus -o yaml"),
         Do(
-            "Say so in the machine configuration if another DNS is used (`cluster.coreDNS.disabled`), or with `--skip k8s.dns` where Talos is not asked.",
+            "Say so in the machine configuration if another DNS is used (`cluster.coreDNS.disabled`), or with `--skip k8s.dns` where Talos is not queried.",
         ),
     ],
 };
@@ -417,7 +417,7 @@ pub(super) const STATUS_STALE: Text = Text {
 };
 
 pub(super) const SERVER_CHECK_FAILED: Text = Text {
-    explanation: "Asked with `--server`, Talos's own health check told what is wrong, in its own words. It looks at the same cluster from within, so a difference to the checks before is telling: it sees from a control plane what is not seen from here, and the reverse.",
+    explanation: "Run because of `--server`, Talos's own health check reported this problem in its own words. It looks at the same cluster from within, so a difference to the checks before is telling: it sees from a control plane what is not seen from here, and the reverse.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n CP health --server=true"),
@@ -426,7 +426,7 @@ pub(super) const SERVER_CHECK_FAILED: Text = Text {
 };
 
 pub(super) const SERVER_CHECK_UNFINISHED: Text = Text {
-    explanation: "Asked with `--server`, Talos's own health check was not done when the time of the round was over, or its stream ended before it was done. Nothing follows from that for the cluster. It does one thing after the other, and takes minutes on a large cluster.",
+    explanation: "Run because of `--server`, Talos's own health check did not finish within the round, or its stream ended early. Nothing follows from that for the cluster. It does one thing after the other, and takes minutes on a large cluster.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Do("Give it more time with `--attempt-timeout`, or leave out `--server`."),
@@ -463,7 +463,7 @@ pub(super) const NOT_SUPPORTED_BY_VERSION: Text = Text {
 };
 
 pub(super) const NO_ANSWER: Text = Text {
-    explanation: "The question was asked and nothing came back that could be judged, before the time was over. That is not taken for a pass. Usually the node or the API server is overloaded or about to go away.",
+    explanation: "The request was sent, and no usable answer arrived in time. That is not taken for a pass. Usually the node or the API server is overloaded or about to go away.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[NODE_VERSION, Do("Allow more time with `--attempt-timeout`, or wait with `--wait-timeout`.")],
 };

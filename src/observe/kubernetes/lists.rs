@@ -165,7 +165,7 @@ fn parse<T: Kept>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<Ite
     let kind = Kind::<T>::LIST_KIND;
     if (page.kind.as_str(), page.api_version.as_str()) != (kind, <Kind<T> as Resource>::API_VERSION) {
         let (is, of) = (gaps::short(&page.kind), gaps::short(&page.api_version));
-        return Err(malformed(&format!("asked for `{kind}`, answered `{is}` of `{of}`")));
+        return Err(malformed(&format!("requested `{kind}`, got `{is}` of `{of}`")));
     }
     for item in &page.items {
         if item.name.is_empty() {

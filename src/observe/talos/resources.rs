@@ -86,7 +86,7 @@ fn read(of: Type, message: Option<Message>) -> Observed<Option<Resource>> {
     let message = message.ok_or_else(|| missing("content"))?;
     let metadata = message.metadata.ok_or_else(|| missing("metadata"))?;
     if metadata.r#type != of.name || metadata.namespace != of.namespace {
-        return Err(malformed(&format!("asked for {}, got `{}`", of.short(), metadata.r#type)));
+        return Err(malformed(&format!("requested {}, got `{}`", of.short(), metadata.r#type)));
     }
     if metadata.phase == "tearingDown" {
         return Ok(None);
@@ -139,7 +139,7 @@ impl Caller {
         let resource = read(of, reply.resource)?;
         match resource {
             Some(other) if other.id != id => {
-                Err(malformed(&format!("asked for {} `{id}`, got `{}`", of.short(), other.id)))
+                Err(malformed(&format!("requested {} `{id}`, got `{}`", of.short(), other.id)))
             }
             resource => Ok(resource),
         }

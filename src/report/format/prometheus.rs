@@ -27,7 +27,7 @@ pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
     metrics.one("healthy", "1 if the cluster was seen to be healthy, 0 for everything else.", &u8::from(healthy))?;
     metrics.one(
         "complete",
-        "1 if the run came to its end, 0 while it goes on or if it was cut off.",
+        "1 if the run finished, 0 while it runs or if it was interrupted.",
         &u8::from(report.complete),
     )?;
     metrics.many(

@@ -56,7 +56,7 @@ fn point<'a>(number: usize, check: &'a CheckReport, report: &Index<'a>, out: &mu
     if check.status.is_none() {
         fields.push(("message", "no complete round judged it"));
     } else if check.findings.is_empty() {
-        fields.push(("message", "nothing was found out, which is not a pass"));
+        fields.push(("message", "no result, which is not a pass"));
     }
     let problems: Vec<_> = [Severity::Fail, Severity::Error, Severity::Warn]
         .into_iter()

@@ -240,11 +240,11 @@ impl Grown {
             |found: fs::Metadata| (found.dev(), found.ino(), found.len()) == (self.device, self.inode, self.length);
         // Before it is opened: opening a pipe that nobody reads would never end.
         if !is_known(fs::symlink_metadata(path)?) {
-            return Err(io::Error::other("somebody else has changed it"));
+            return Err(io::Error::other("another process has changed it"));
         }
         let mut file = OpenOptions::new().append(true).open(path)?;
         if !is_known(file.metadata()?) {
-            return Err(io::Error::other("somebody else has changed it"));
+            return Err(io::Error::other("another process has changed it"));
         }
         file.write_all(rest)?;
         file.sync_all()?;
@@ -346,7 +346,7 @@ fn write_special(path: PathBuf, content: Vec<u8>) -> io::Result<()> {
         // As for stdout: a reader that has gone away has had enough.
         Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Ok(written) => written,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it")),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no process reads it")),
     }
 }
 

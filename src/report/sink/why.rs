@@ -44,7 +44,7 @@ fn bounded(mut lines: Vec<String>) -> impl Iterator<Item = String> {
 
 fn talos(cluster: &Assessment<'_>) -> String {
     match &cluster.talos_access {
-        TalosAccess::LeftOut => "Talos: not asked (--no-talos)".to_owned(),
+        TalosAccess::LeftOut => "Talos: not queried (--no-talos)".to_owned(),
         TalosAccess::Open => "Talos: open".to_owned(),
         TalosAccess::Closed(gap) => format!("Talos: closed: {}", gap_words(gap)),
     }
@@ -53,7 +53,7 @@ fn talos(cluster: &Assessment<'_>) -> String {
 fn identity(cluster: &Assessment<'_>) -> String {
     let names = |names: &[String]| joined(names.iter().map(|name| clean(name)));
     let identity = match &cluster.identity {
-        Identity::NotCompared => "not compared: only one of Talos and Kubernetes is asked".to_owned(),
+        Identity::NotCompared => "not compared: only one of Talos and Kubernetes is queried".to_owned(),
         Identity::NoList => "unknown: no list of Kubernetes nodes".to_owned(),
         Identity::NoMachine => "unknown: no Talos machine answers".to_owned(),
         Identity::Same => "Talos and Kubernetes are the same cluster".to_owned(),
@@ -89,7 +89,7 @@ fn etcd(etcd: &Etcd<'_>) -> String {
     };
     let votes = match &etcd.overview {
         Ok(Overview { quorum, .. }) => vote_counts(quorum),
-        Err(Unseen::LeftOut) => "not asked (--no-talos without --etcd-endpoints)".to_owned(),
+        Err(Unseen::LeftOut) => "not queried (--no-talos without --etcd-endpoints)".to_owned(),
         Err(Unseen::NoEndpoint) => "no etcd endpoint".to_owned(),
         Err(Unseen::TalosClosed) => "no access to Talos".to_owned(),
         Err(Unseen::NoControlPlane) => "no control plane".to_owned(),

@@ -203,8 +203,8 @@ impl Cause {
     fn impact(&self) -> String {
         let follows = match self.follows {
             0 => None,
-            1 => Some("1 problem follows".to_owned()),
-            n => Some(format!("{n} problems follow")),
+            1 => Some("explains 1 problem".to_owned()),
+            n => Some(format!("explains {n} problems")),
         };
         let blocked = (!self.blocked.is_empty()).then(|| format!("{} blocked", count(self.blocked.len(), "check")));
         let parts: Vec<String> = follows.into_iter().chain(blocked).collect();

@@ -65,7 +65,7 @@ pub(crate) fn unjudged(report: &Report, style: &TextStyle, lines: &mut Vec<Strin
     for check in &report.checks {
         if check.status == Some(Status::Error) && check.findings.is_empty() {
             lines.push(String::new());
-            lines.push(format!("{}  said nothing, which is not a pass", check.check.id));
+            lines.push(format!("{}  no result, which is not a pass", check.check.id));
         }
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
     }
 }
 
-const UNSEEN: &str = "could not see";
+const UNSEEN: &str = "not checked";
 
 /// What the verdict does not say, and what makes it weaker: a name, and one or more items.
 pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {

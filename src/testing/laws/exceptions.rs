@@ -55,13 +55,13 @@ pub(super) const IN_SOME_WORLDS: &[Exception] = &[
         &["k8s.controlplane.apiserver", "k8s.controlplane.controller-manager", "k8s.controlplane.scheduler"],
         &["node_leases"],
         |shape| shape.sides != Sides::NoTalos,
-        "vouch for the age of mirror pods where Talos is not asked",
+        "vouch for the age of mirror pods where Talos is not queried",
     ),
     (
         &["k8s.staticpods.running"],
         &["node_leases", "nodes"],
         |shape| shape.sides != Sides::NoTalos,
-        "vouch for the age of mirror pods where Talos is not asked",
+        "vouch for the age of mirror pods where Talos is not queried",
     ),
     (
         &["k8s.controlplane."],
@@ -355,7 +355,7 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
             "k8s.staticpods.running",
         ],
         &["system_leases"],
-        "shows, where Talos is not asked, that the component runs elsewhere",
+        "shows, where Talos is not queried, that the component runs elsewhere",
     ),
 ];
 

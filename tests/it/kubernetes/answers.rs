@@ -309,7 +309,7 @@ fn one_server_whose_readyz_is_wrong() {
     });
 }
 
-/// The endpoints of the API servers count only where a server cannot be asked.
+/// The endpoints of the API servers count only where a server cannot be queried.
 #[test]
 fn what_is_no_evidence_may_be_missing() {
     let ways = [Misbehavior::Hang, fail(403), fail(500), Misbehavior::Empty, Misbehavior::Garbage];

@@ -119,7 +119,7 @@ fn all_servers() {
             said.extend(CONTROL_PLANES.iter().flat_map(|name| with_certificate("k8s.api.servers", reason, name)));
         }
         judged.is(1, &said);
-        // Without an endpoint no lease can be read, and so nothing shows that a server lives which cannot be asked.
+        // Without an endpoint no lease can be read, and so nothing shows that a server lives which cannot be queried.
         let servers = if reason.is_some() { "fail" } else { "blocked" };
         assert_eq!(judged.status("k8s.api.servers"), servers, "{transport:?}: {judged}");
     });

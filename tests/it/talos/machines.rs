@@ -71,7 +71,7 @@ fn a_clock_that_is_switched_off() {
     cluster.run(&[]).is(0, &[]);
 }
 
-/// No machine is made to ask a time server.
+/// No machine is made to query a time server.
 #[test]
 fn time_is_never_asked_for() {
     let cluster = cluster();

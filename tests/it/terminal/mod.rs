@@ -14,8 +14,7 @@ use crate::harness::Program;
 
 /// A row of the region that says how far the run is, or what it waits for.
 fn is_of_region(line: &str) -> bool {
-    let counts =
-        Regex::new(r"^[0-9]+ of [0-9]+ passed, |^the first round has not ended|^  [a-z0-9.-]+  for [0-9]").unwrap();
+    let counts = Regex::new(r"^[0-9]+ of [0-9]+ passed, |^first check in progress|^  [a-z0-9.-]+  for [0-9]").unwrap();
     counts.is_match(line)
 }
 
@@ -82,7 +81,7 @@ fn is_interrupted_before_a_round_has_ended() {
     cluster.transport("cp-1", simulator::world::Transport::Silent);
     let terminal = Terminal::open(waiting(&cluster), 80, 24);
     terminal.run("");
-    terminal.shows("the first round has not ended, waiting ");
+    terminal.shows("first check in progress, waiting ");
     terminal.press("C-c");
     let left = terminal.ends(130);
     assert!(left.iter().any(|line| line.contains("no round was completed")), "{}", left.join("\n"));

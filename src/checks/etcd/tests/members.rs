@@ -112,7 +112,7 @@ fn who_refuses_speaks_for_no_other_voter() {
     endpoints.push(EtcdEndpoint { address, status, members: gap(refused), alarms: gap(refused) });
     assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: error no-answer"]);
     let seen = observed("etcd.tolerance", &snapshot);
-    assert_eq!(seen, ["3 of 5 voters up (cp-4 is not), tolerates 0; 1 more could not be asked"]);
+    assert_eq!(seen, ["3 of 5 voters up (cp-4 is not), tolerates 0; 1 more could not be queried"]);
 }
 
 #[test]

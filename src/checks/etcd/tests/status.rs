@@ -296,7 +296,7 @@ fn members_are_defragmented_one_by_one_and_only_where_one_can_be_spared() {
     single.talos_of("cp-1").etcd_members = Ok(members);
     let seen = defragmentations("etcd.space", &single);
     assert_eq!(seen[0].1, proposed("10.0.0.1"));
-    assert!(seen[0].2.contains("stands still for the seconds"), "{seen:?}");
+    assert!(seen[0].2.contains("is unavailable for the seconds"), "{seen:?}");
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn voters_that_are_down_are_named() {
             Hint::run("{talosctl} -n {} etcd members", ["10.0.0.1"]),
         ]
     );
-    // A member of nobody is down; one that could not be asked may be up.
+    // A member of nobody is down; one that could not be queried may be up.
     let mut old = member(2);
     (old.id, old.name) = (9, "cp-old".to_owned());
     old.peer_urls = vec!["https://10.0.0.9:2380".to_owned()];
@@ -396,7 +396,7 @@ fn a_silent_machine_whose_api_server_answers_may_run_its_etcd() {
         });
         assert_eq!(wrong("etcd.tolerance", &served), ["cluster: error no-answer"]);
         let seen = observed("etcd.tolerance", &served);
-        assert_eq!(seen, ["2 of 3 voters up, tolerates 0; 1 more could not be asked"]);
+        assert_eq!(seen, ["2 of 3 voters up, tolerates 0; 1 more could not be queried"]);
         let mut misses_etcd = served.clone();
         misses_etcd.kube().servers.get_mut("cp-2").unwrap().as_mut().unwrap().failed = vec!["etcd".to_owned()];
         assert_eq!(wrong("etcd.tolerance", &misses_etcd), ["cluster: fail no-tolerance"]);

@@ -212,7 +212,7 @@ fn an_even_number_of_voters_is_a_warning() {
         let expected: &[&str] = if warned { &["cluster: warn even-members"] } else { &[] };
         assert_eq!(wrong("etcd.tolerance", &voters(count)), expected, "{count}");
     }
-    assert_eq!(observed("etcd.tolerance", &voters(4)), ["4 voters tolerate no more losses than 3"]);
+    assert_eq!(observed("etcd.tolerance", &voters(4)), ["4 voters survive only 1 failure, the same as 3"]);
 }
 
 #[test]

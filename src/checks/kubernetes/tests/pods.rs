@@ -452,7 +452,7 @@ fn without_talos_a_component_that_is_nowhere_is_missed_unless_it_works_elsewhere
     // Its lease is held by one of the control planes: an instance that has just gone.
     let all = ["cp-1", "cp-2", "cp-3"].map(|node| format!("fail component-missing {node}"));
     assert_eq!(said(&snapshot, id), all);
-    let hint = "where it is switched off on every control plane, say so: `--skip k8s.controlplane.scheduler`";
+    let hint = "if it is disabled on every control plane: `--skip k8s.controlplane.scheduler`";
     let problems = judge(&snapshot, id);
     assert!(problems.problems().all(|(_, problem)| problem.hints.contains(&Hint::likely(hint))));
     let held = |snapshot: &mut Snapshot, holder: &str, seconds| {

@@ -292,17 +292,17 @@ fn without_talos_dns_that_is_nowhere_is_undetermined_and_can_be_left_out() {
         no_dns_pods(snapshot);
     });
     let first = |snapshot: &Snapshot| judge(snapshot, DNS).problems().next().unwrap().1.clone();
-    let left_out = Hint::likely("where the cluster does without it on purpose, say so: `--skip k8s.dns`");
+    let left_out = Hint::likely("if the cluster has none on purpose: `--skip k8s.dns`");
     assert!(!first(&snapshot).hints.contains(&left_out), "Talos says that it is wanted");
     for name in CONTROL_PLANES {
         snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);
     }
     assert_eq!(said(&snapshot, DNS), ["error dns-missing kube-system/kube-dns"]);
-    assert!(first(&snapshot).observed.ends_with("and no control plane told whether DNS is wanted"));
+    assert!(first(&snapshot).observed.ends_with("and no control plane reported whether DNS is wanted"));
     assert!(!first(&snapshot).hints.contains(&left_out), "Talos will say");
     let mut blind = snapshot.without_talos();
     assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);
-    assert!(first(&blind).observed.ends_with("and without Talos nothing tells whether DNS is wanted"));
+    assert!(first(&blind).observed.ends_with("and without Talos it is unknown whether DNS is wanted"));
     assert!(first(&blind).hints.contains(&left_out));
     // Nor does a list that cannot be read.
     blind.kube().deployments = no(GapKind::Throttled);

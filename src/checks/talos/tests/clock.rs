@@ -76,7 +76,7 @@ fn the_kernel_tells_how_far_it_is_off() {
         let snapshot = with(|snapshot| kernel(snapshot, milliseconds, true));
         assert_eq!(wrong(ID, &snapshot), Vec::from_iter(expected), "{milliseconds}");
     }
-    assert_eq!(observed(ID, &with(|snapshot| kernel(snapshot, -2500, true))), ["2.5s behind, says its kernel"]);
+    assert_eq!(observed(ID, &with(|snapshot| kernel(snapshot, -2500, true))), ["2.5s behind (kernel estimate)"]);
 }
 
 /// `synced` is also what Talos says when it has given up waiting.
@@ -158,10 +158,10 @@ fn a_kernel_that_follows_a_wrong_time_server_does_not_vouch_for_the_clock() {
             }),
         )
     };
-    assert_eq!(told(1, -61), ["at least 1m00s ahead of the API server's; right to a second, says its kernel"]);
-    assert_eq!(told(-90_000, 62), ["1m30s behind, says its kernel; at least 50s behind the API server's"]);
-    assert_eq!(told(-2000, 62), ["at least 50s behind the API server's; 2s behind, says its kernel"]);
-    assert_eq!(told(-2500, 3), ["2.5s behind, says its kernel"]);
+    assert_eq!(told(1, -61), ["at least 1m00s ahead of the API server's; correct to a second (kernel estimate)"]);
+    assert_eq!(told(-90_000, 62), ["1m30s behind (kernel estimate); at least 50s behind the API server's"]);
+    assert_eq!(told(-2000, 62), ["at least 50s behind the API server's; 2s behind (kernel estimate)"]);
+    assert_eq!(told(-2500, 3), ["2.5s behind (kernel estimate)"]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn what_nothing_tells_is_left_out_and_does_not_pass() {
         let why = skipped(&snapshot).unwrap_or_default();
         assert!(why.starts_with("not-measurable: its lease in Kubernetes is "), "{age}: {why}");
     }
-    let nothing = "not-measurable: neither its kernel nor a lease in Kubernetes tells how far its clock is off";
+    let nothing = "not-measurable: neither its kernel nor a lease in Kubernetes shows how far its clock is off";
     let lost: [fn(&mut Snapshot); 4] = [
         |snapshot| snapshot.kube().node_leases = gap(GapKind::Forbidden),
         |snapshot| snapshot.kube().node_leases.as_mut().unwrap().by_name.clear(),

@@ -130,7 +130,7 @@ fn what_is_the_hosts_is_not_judged() {
     });
     for id in ["talos.nodes.memory", "talos.nodes.disk"] {
         assert_eq!((status(id, &snapshot), wrong(id, &snapshot)), (Status::Pass, Vec::new()), "{id}");
-        assert_eq!(skips(id, &snapshot), ["in container mode it is the host's"]);
+        assert_eq!(skips(id, &snapshot), ["container mode: memory is the host's"]);
     }
     // Its volumes are its own.
     "failed".clone_into(&mut snapshot.talos_of("w-1").volumes.as_mut().unwrap()[0].phase);
@@ -178,13 +178,13 @@ fn sizes_that_are_not_told_are_left_out() {
     let unknown: [(Change, &str); 4] = [
         (
             |snapshot| snapshot.talos_of("w-1").volumes = Ok(vec![volume("EPHEMERAL", None)]),
-            "the size of EPHEMERAL is not told, which is ready",
+            "the size of EPHEMERAL is not reported, which is ready",
         ),
-        (|snapshot| snapshot.talos_of("w-1").mounts = Ok(vec![]), "the size of /var is not told"),
-        (|snapshot| snapshot.talos_of("w-1").mounts.as_mut().unwrap()[1].size = 0, "the size of /var is not told"),
+        (|snapshot| snapshot.talos_of("w-1").mounts = Ok(vec![]), "the size of /var is not reported"),
+        (|snapshot| snapshot.talos_of("w-1").mounts.as_mut().unwrap()[1].size = 0, "the size of /var is not reported"),
         (
             |snapshot| snapshot.talos_of("w-1").mounts = gap(GapKind::ServerError),
-            "its mounts are not told: test: ServerError",
+            "its mounts are not reported: test: ServerError",
         ),
     ];
     for (lose, expected) in unknown {

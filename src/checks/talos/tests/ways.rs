@@ -22,8 +22,8 @@ fn each_death_of_an_endpoint_has_its_likely_cause() {
     let causes = [
         (GapKind::ConnectionRefused, "nothing listens there: apid is not up, or the address is wrong"),
         (GapKind::ConnectTimedOut, "a firewall drops packets to port 50000, or the machine is down"),
-        (GapKind::NoRoute, "the machine is down, or this one has no way into its network"),
-        (GapKind::TimedOut, "it accepts connections and says nothing: its apid hangs, or it is out of memory"),
+        (GapKind::NoRoute, "the machine is down, or this runner has no route to its network"),
+        (GapKind::TimedOut, "it accepts connections and does not answer: its apid hangs, or it is out of memory"),
         (GapKind::NameNotFound, "`10.0.0.3` is misspelled, or the DNS of this machine does not know it"),
         (GapKind::UnknownCa, "the machine is in maintenance mode, or the talosconfig belongs to another cluster"),
         (GapKind::NameNotInCertificate, "`10.0.0.3` is missing from `machine.certSANs`"),
@@ -32,7 +32,7 @@ fn each_death_of_an_endpoint_has_its_likely_cause() {
             GapKind::ClientCertificateRefused,
             "the talosconfig belongs to another cluster, or the machine's clock is wrong",
         ),
-        (GapKind::Broken, "something else than Talos answers at port 50000, or a firewall cuts the connection"),
+        (GapKind::Broken, "something other than Talos answers at port 50000, or a firewall cuts the connection"),
     ];
     let version = Hint::run("{talosctl} -e {} -n {} version", ["10.0.0.3", "10.0.0.3"]);
     for (kind, likely) in causes {

@@ -130,7 +130,7 @@ fn verdict(report: &Report) -> Markup {
                 @if let Some(context) = &report.sources.context { " " small { (Foreign(context)) } }
             }
             p { (rest) }
-            @if !report.complete { p { strong { "The run has not come to its end; this is what was known so far." } } }
+            @if !report.complete { p { strong { "The run has not finished; this is its state so far." } } }
         }
     }
 }

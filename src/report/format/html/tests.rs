@@ -146,7 +146,7 @@ fn without_a_round_the_reason_is_all_there_is() {
         assert!(!html.contains("id=\"timeline\""), "{name}: nothing is known of what was before");
     }
     assert!(body(&fixture::configuration()).contains("could not read `/home/ci/talosconfig`: no such file"));
-    assert!(body(&fixture::interrupted()).contains("The run has not come to its end"));
+    assert!(body(&fixture::interrupted()).contains("The run has not finished"));
 }
 
 #[test]

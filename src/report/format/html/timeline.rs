@@ -194,7 +194,7 @@ fn changes(report: &Report) -> Markup {
                                     Happened::StabilityLost(checks) => {
                                         td { @for (n, id) in checks.iter().enumerate() { @if n > 0 { ", " } (check_link(*id)) } }
                                         td { "relapse" }
-                                        td { "all was fine before" (not_listed(entry.omitted)) }
+                                        td { "all passed before" (not_listed(entry.omitted)) }
                                     }
                                     Happened::Heartbeat(_) | Happened::Finished => {}
                                 }

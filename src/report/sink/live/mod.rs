@@ -185,7 +185,10 @@ impl<W: Write> Live<W> {
             }
             Event::StabilityLost { after, because } => {
                 let because = joined(because);
-                self.line(&format!("no longer healthy after {}: {because}; stability starts anew", human(*after)));
+                self.line(&format!(
+                    "no longer healthy after {}: {because}; the stability period starts over",
+                    human(*after)
+                ));
             }
             Event::Stable { begun, so_far, wanted } => {
                 self.stable = Some((self.judged_at.saturating_sub(*so_far), *wanted));
@@ -341,7 +344,7 @@ impl<W: Write> Live<W> {
             }
         }
         if total == 0 {
-            parts.push("said nothing".to_owned());
+            parts.push("no result".to_owned());
         }
         if word == Word::Pass && round > 1 {
             parts.push(count(round as usize, "round"));
@@ -371,7 +374,7 @@ impl<W: Write> Live<W> {
             None => format!("after {}", human(elapsed)),
         };
         if self.rounds == 0 {
-            return format!("the first round has not ended, {waiting}");
+            return format!("first check in progress, {waiting}");
         }
         if let Some(stability) = self.stability(elapsed) {
             return stability;

@@ -68,7 +68,7 @@ fn appends_a_line_when_something_changes() {
     drop(live);
     insta::assert_snapshot!(String::from_utf8(out).unwrap().replace(env!("CARGO_PKG_VERSION"), "VERSION"), @r"
     cluster-health VERSION  context prod  deadline 5m00s
-    [   30s] ....  the first round has not ended, waiting 30s of 5m00s
+    [   30s] ....  first check in progress, waiting 30s of 5m00s
     [   31s] pass  talos.nodes.reachable         3 nodes
     [   31s] block 1 check
     [   31s] wait  k8s.nodes.ready               2 of 3 nodes; cp-3: container network not ready
@@ -101,7 +101,7 @@ fn stability_is_visible() {
     [    9s] ....  all passed, stable for 8s of 30s
     [   11s] block 1 check
     [   11s] wait  k8s.nodes.ready               2 of 3 nodes; cp-3: x
-    no longer healthy after 5s: k8s.nodes.ready; stability starts anew
+    no longer healthy after 5s: k8s.nodes.ready; the stability period starts over
     [   19s] ....  1 of 3 passed, waiting 19s of 5m00s: k8s.nodes.ready (2 of 3 nodes; cp-3: x)
     ");
 }

@@ -69,7 +69,7 @@ fn a_dead_kubelet() {
             "blocked: requires k8s.credentials (pass), k8s.api.endpoint (pass), k8s.api.identity (pass), \
              k8s.nodes.ready (fail)",
             "w-1 (10.0.0.4): blocked by k8s.nodes.ready; by itself: error node-lease-stale: expected no pressure on \
-             memory, disk and process ids, and a network, observed its kubelet has fallen silent",
+             memory, disk and process ids, and a network, observed its kubelet has stopped reporting",
         ]
     );
     assert!(
@@ -166,9 +166,9 @@ fn the_assessment_in_words() {
         let said = about(&of_all(snapshot), "assessment");
         assert!(said.iter().any(|line| line.contains(words)), "{words}: {said:#?}");
     };
-    says(&|it| *it = it.clone().without_talos(), "Talos: not asked (--no-talos)");
+    says(&|it| *it = it.clone().without_talos(), "Talos: not queried (--no-talos)");
     says(&|it| *it = it.clone().without_talos(), "identity: not compared");
-    says(&|it| *it = it.clone().without_talos(), "etcd: quorum unknown: not asked");
+    says(&|it| *it = it.clone().without_talos(), "etcd: quorum unknown: not queried");
     says(&|it| it.kube().nodes = fixture::gap(GapKind::Forbidden), "identity: unknown: no list of Kubernetes nodes");
     says(&|it| it.kube().nodes = Ok(Vec::new()), "identity: unknown: the list of Kubernetes nodes is empty");
     says(
