@@ -9,7 +9,6 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::config::{Environment, kube_sources, talosconfig};
-use crate::text::sanitize::clean;
 
 /// Set by the script of the shell alone.
 const VARIABLE: &str = "CLUSTER_HEALTH_COMPLETE";
@@ -30,11 +29,8 @@ pub(crate) fn answer() {
 }
 
 pub(super) fn with_contexts(command: clap::Command) -> clap::Command {
-    let offered = |names: Vec<String>| {
-        // A name that a terminal would act on is typed by hand.
-        let names = names.into_iter().filter(|name| clean(name) == *name);
-        names.map(CompletionCandidate::new).collect()
-    };
+    let offered =
+        |names: Vec<String>| names.into_iter().filter(|name| is_plain(name)).map(CompletionCandidate::new).collect();
     let of_talos = ArgValueCandidates::new(move || {
         let file = typed("talosconfig");
         offered(talosconfig::contexts(file.as_deref(), &Environment::of_process()))
@@ -43,6 +39,11 @@ pub(super) fn with_contexts(command: clap::Command) -> clap::Command {
         offered(kube_sources::contexts(typed("kubeconfig"), &Environment::of_process()))
     });
     command.mut_arg("context", |arg| arg.add(of_talos)).mut_arg("kube_context", |arg| arg.add(of_kubernetes))
+}
+
+/// bash puts a name on the line as it is: one that a shell or a terminal would act on is typed by hand.
+fn is_plain(name: &str) -> bool {
+    !name.starts_with('-') && name.chars().all(|c| c.is_alphanumeric() || "-_.@:/+=,".contains(c))
 }
 
 /// The file that an option earlier on the line names, or its variable.
@@ -83,6 +84,14 @@ mod tests {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
             let script = String::from_utf8(script(shell).unwrap()).unwrap();
             assert!(script.contains(VARIABLE) && script.contains(NAME), "{shell}: {script}");
+        }
+    }
+
+    #[test]
+    fn names_that_a_shell_would_act_on_are_not_offered() {
+        assert!(is_plain("admin@prod.example:6443/a-b_c"));
+        for name in ["$(id)", "a b", "a;b", "`id`", "-x", "e\u{1b}[2J", "a'b"] {
+            assert!(!is_plain(name), "{name}");
         }
     }
 

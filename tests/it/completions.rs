@@ -8,7 +8,7 @@ use crate::harness::{Outcome, tool};
 struct Shell {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// `WORDS` are the words of the line, quoted; `LINE` is the line.
+    /// `@WORDS@` are the words of the line, quoted; `@LINE@` is the line.
     ask: &'static str,
 }
 
@@ -18,7 +18,7 @@ const SHELLS: [Shell; 3] = [
         arguments: &["--norc", "-c"],
         ask: r#"source <(cluster-health completions bash)
 complete -p cluster-health > /dev/null || exit 9
-COMP_WORDS=(WORDS); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_TYPE=9
+COMP_WORDS=(@WORDS@); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_TYPE=9
 _clap_complete_cluster_health cluster-health "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
 printf '%s\n' "${COMPREPLY[@]}""#,
     },
@@ -29,13 +29,13 @@ printf '%s\n' "${COMPREPLY[@]}""#,
         ask: r#"compdef() { :; }
 source <(cluster-health completions zsh)
 _describe() { print -l -- "${(@P)3}"; }
-words=(WORDS); CURRENT=${#words}
+words=(@WORDS@); CURRENT=${#words}
 _clap_dynamic_completer_cluster_health"#,
     },
     Shell {
         name: "fish",
         arguments: &["--no-config", "-c"],
-        ask: "cluster-health completions fish | source; complete -C 'cluster-health LINE'",
+        ask: "cluster-health completions fish | source; complete -C 'cluster-health @LINE@'",
     },
 ];
 
@@ -57,11 +57,11 @@ fn shells() -> impl Iterator<Item = &'static Shell> {
 
 fn complete(shell: &Shell, line: &[&str]) -> Outcome {
     let words: Vec<String> = ["cluster-health"].iter().chain(line).map(|word| format!("'{word}'")).collect();
-    let script = shell.ask.replace("WORDS", &words.join(" ")).replace("LINE", &line.join(" "));
+    let script = shell.ask.replace("@WORDS@", &words.join(" ")).replace("@LINE@", &line.join(" "));
     let folder = Path::new(env!("CARGO_BIN_EXE_cluster-health")).parent().unwrap();
     let path = std::env::var("PATH").unwrap();
     tool(shell.name)
-        .file("talosconfig", "context: prod\ncontexts:\n  prod: {}\n  lab: {}\n  \"e\\e[2Jvil\": {}\n")
+        .file("talosconfig", "context: prod\ncontexts:\n  prod: {}\n  lab: {}\n  \"e\\e[2Jvil\": {}\n  $(id): {}\n")
         .file("kubeconfig", "contexts:\n- {name: admin@prod, context: {}}\n- {name: admin@lab, context: {}}\n")
         .env("PATH", format!("{}:{path}", folder.display()))
         .args(shell.arguments.iter().copied().chain([script.as_str()]))

@@ -26,6 +26,11 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     let index = Index::of(report);
     let causes = causes::of(&index, style);
     lines.push(verdict::line(report, style));
+    // The error and its hint are all that there is to a file that cannot be used. A certificate in it is judged by a check.
+    let is_said = report.error.is_some() && !judged && causes.len() <= 1 && !style.verbose;
+    if let Some((_, problem)) = report.checks.iter().flat_map(CheckReport::problems).next().filter(|_| is_said) {
+        lines[0].push_str(&format!(" ({})", problem.reason.code()));
+    }
     if judged {
         if style.verbose || !causes.is_empty() || report.result != RunResult::Healthy {
             grid(report, style, &mut lines);
@@ -45,8 +50,6 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     }
     logs(report, style, &mut lines);
     verdict::notes(report, style, &mut lines);
-    // The error and its hint are all that there is to a file that cannot be used.
-    let is_said = report.result == RunResult::Error && !judged && causes.len() <= 1 && !style.verbose;
     if !is_said {
         details(&index, &causes, style, &mut lines);
     }
