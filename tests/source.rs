@@ -251,10 +251,10 @@ fn strings_are_collected() {
     let mut last = String::new();
     for (file, _, words) in literals() {
         if file != last {
-            made.push_str(&format!("\n## {file}\n\n"));
+            made.extend(["\n## ", &file, "\n\n"]);
             last = file;
         }
-        made.push_str(&format!("- {}\n", words.replace("\\n", "\n  ").replace("\n  \n", "\n\n").trim_end()));
+        made.extend(["- ", words.replace("\\n", "\n  ").replace("\n  \n", "\n\n").trim_end(), "\n"]);
     }
     let path = root().join("docs/strings.txt");
     if std::env::var_os("UPDATE").is_some() {

@@ -44,6 +44,7 @@ fn in_path(name: &str) -> bool {
 }
 
 /// The shells of this machine. CI has all of them (`tools/setup terminal`).
+#[expect(clippy::print_stderr, reason = "says why a shell is left out")]
 fn shells() -> impl Iterator<Item = &'static Shell> {
     SHELLS.iter().filter(|shell| {
         let is_here = in_path(shell.name);

@@ -25,12 +25,13 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     let judged = report.is_judged();
     let index = Index::of(report);
     let causes = causes::of(&index, style);
-    lines.push(verdict::line(report, style));
     // The error and its hint are all that there is to a file that cannot be used. A certificate in it is judged by a check.
     let is_said = report.error.is_some() && !judged && causes.len() <= 1 && !style.verbose;
-    if let Some((_, problem)) = report.checks.iter().flat_map(CheckReport::problems).next().filter(|_| is_said) {
-        lines[0].push_str(&format!(" ({})", problem.reason.code()));
-    }
+    let headline = verdict::line(report, style);
+    lines.push(match report.checks.iter().flat_map(CheckReport::problems).next() {
+        Some((_, problem)) if is_said => format!("{headline} ({})", problem.reason.code()),
+        _ => headline,
+    });
     if judged {
         if style.verbose || !causes.is_empty() || report.result != RunResult::Healthy {
             grid(report, style, &mut lines);
