@@ -55,7 +55,11 @@ pub(crate) enum Command {
         output: ListOutput,
     },
     /// Print the least-privilege ClusterRole that the Kubernetes checks need
-    Rbac,
+    Rbac {
+        /// Also what the checks of stage 8 read (`--upgrade-talos`, `--drain`)
+        #[arg(long)]
+        upgrade: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -185,6 +189,15 @@ pub(crate) struct CheckOptions {
     /// talos: stages 1-2, etcd: 1-3, api: 1-5 and 7, full: all
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_LEVEL")]
     pub(crate) level: Option<Level>,
+    /// Also check whether the machines may be upgraded to this Talos version, such as v1.14.1 (stage 8)
+    #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_TALOS", value_parser = version)]
+    pub(crate) upgrade_talos: Option<String>,
+    /// Also check whether Kubernetes may be upgraded to this version, such as 1.36.4 (stage 8)
+    #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_KUBERNETES", value_parser = version)]
+    pub(crate) upgrade_kubernetes: Option<String>,
+    /// Also check whether this machine, by name or address, may be drained and taken down now (stage 8)
+    #[arg(long, value_name = "NODE", env = "CLUSTER_HEALTH_DRAIN", value_parser = item)]
+    pub(crate) drain: Option<String>,
 }
 
 // When to ask, and for how long.

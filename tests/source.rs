@@ -37,6 +37,8 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("talos", &["gaps", "scope", "stated"]),
     ("etcd", &["gaps", "scope", "stated"]),
     ("kubernetes", &["gaps", "scope", "stated"]),
+    // Which versions run, it has of `kubernetes`.
+    ("upgrade", &["gaps", "scope", "kubernetes"]),
     ("allowance", &[]),
     ("mod", &[]),
 ];

@@ -102,7 +102,9 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
 
 /// 403 in these words, which a restarting API server also says to those who are allowed.
 pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str, words: &str) -> Problem {
-    let hint = Hint::likely("a ClusterRole with these rights is missing; `cluster-health rbac` prints it");
+    let command = if cluster.asked.upgrade.takes_down_machines() { "rbac --upgrade" } else { "rbac" };
+    let hint = format!("a ClusterRole with these rights is missing; `cluster-health {command}` prints it");
+    let hint = Hint::likely(hint);
     if has_lasted(cluster, words) || cluster.etcd.standing == Standing::Proven {
         Problem::error(Reason::Forbidden, expected, observed).permanent().hint(hint)
     } else {

@@ -10,6 +10,7 @@ mod kubernetes;
 mod scope;
 mod stated;
 mod talos;
+mod upgrade;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -112,6 +113,10 @@ pub(crate) const ALL: &[&Check] = &[
     &kubernetes::APISERVICES,
     &kubernetes::RENDERED,
     &kubernetes::RUNNING,
+    &upgrade::TALOS_PATH,
+    &upgrade::KUBERNETES_PATH,
+    &upgrade::MATRIX,
+    &upgrade::DRAIN,
     &talos::SERVER,
 ];
 

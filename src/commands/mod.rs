@@ -15,7 +15,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use crate::checks::{self, Check};
 use crate::cli::{Cli, Command, ListOutput};
 use crate::diagnosis;
-use crate::model::{Exit, Reason, Right};
+use crate::model::{Exit, Reason, Right, Stage};
 use crate::report::format::{self, json};
 
 pub(crate) use complete::answer;
@@ -48,7 +48,10 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
         Command::Completions { shell } => out.write_all(&complete::script(*shell)?)?,
         Command::Man => out.write_all(&manual::page()?)?,
         Command::Version { output } => version(*output, out)?,
-        Command::Rbac => rbac::write(checks::ALL, out)?,
+        Command::Rbac { upgrade } => {
+            let is_wanted = |check: &&Check| *upgrade || check.stage != Stage::Upgrade;
+            rbac::write(&checks::ALL.iter().copied().filter(is_wanted).collect::<Vec<_>>(), out)?;
+        }
     }
     out.flush()?;
     Ok(())
@@ -259,7 +262,8 @@ mod tests {
             Command::Completions { shell: clap_complete::Shell::Bash },
             Command::Man,
             Command::Version { output: ListOutput::Json },
-            Command::Rbac,
+            Command::Rbac { upgrade: false },
+            Command::Rbac { upgrade: true },
         ] {
             let mut out = Vec::new();
             run(&command, &mut out).unwrap();

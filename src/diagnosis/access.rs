@@ -218,11 +218,17 @@ unhealthy. An API server that has just started may also refuse everybody for a m
         }
         let headline = format!("Kubernetes' rules refuse this user what {} asks for", checks_of(&signs));
         let look = Hint::run("{kubectl} auth can-i --list", []);
+        // The role without what only an upgrade asks for would be refused again.
+        let grant = if signs.iter().any(|sign| sign.check == CheckId::UpgradeDrain) {
+            "cluster-health rbac --upgrade | {kubectl} apply -f -"
+        } else {
+            "cluster-health rbac | {kubectl} apply -f -"
+        };
         vec![
             Recognized::new(KUBERNETES_RIGHTS.id, headline)
                 .rests_on_all(&signs)
                 .then(look)
-                .then(Hint::remedy("cluster-health rbac | {kubectl} apply -f -", [])),
+                .then(Hint::remedy(grant, [])),
         ]
     },
 };

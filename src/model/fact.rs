@@ -48,6 +48,9 @@ pub(crate) enum Fact {
     StartingPods,
     /// What happened to them, asked for only if one has waited for long.
     PodEvents,
+    /// Pods of all namespaces that are bound to a node and have not finished.
+    BoundPods,
+    DisruptionBudgets,
     DnsEndpoints,
     ApiEndpoints,
     SigningRequests,
@@ -106,6 +109,8 @@ impl Fact {
             Self::StatefulSets => "statefulsets (kube-system, network plugin)",
             Self::StartingPods => "pods (pending)",
             Self::PodEvents => "events (of pending pods)",
+            Self::BoundPods => "pods (all namespaces)",
+            Self::DisruptionBudgets => "poddisruptionbudgets",
             Self::DnsEndpoints => "endpointslices (kube-system)",
             Self::ApiEndpoints => "endpointslices (default)",
             Self::SigningRequests => "certificatesigningrequests",
@@ -122,8 +127,9 @@ impl Fact {
         match self {
             Self::EndpointReadyz | Self::ServerReadyz => Some(Right::Url("/readyz")),
             Self::KubeNodes => Some(Right::Resource("", "nodes")),
-            Self::Pods | Self::StartingPods => Some(Right::Resource("", "pods")),
+            Self::Pods | Self::StartingPods | Self::BoundPods => Some(Right::Resource("", "pods")),
             Self::PodEvents => Some(Right::Resource("", "events")),
+            Self::DisruptionBudgets => Some(Right::Resource("policy", "poddisruptionbudgets")),
             Self::NodeLeases | Self::SystemLeases => Some(Right::Resource("coordination.k8s.io", "leases")),
             Self::DaemonSets => Some(Right::Resource("apps", "daemonsets")),
             Self::Deployments => Some(Right::Resource("apps", "deployments")),

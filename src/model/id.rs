@@ -77,6 +77,10 @@ ids! {
     K8sApiservices "k8s.apiservices";
     K8sStaticpodsRendered "k8s.staticpods.rendered";
     K8sStaticpodsRunning "k8s.staticpods.running";
+    UpgradeTalosPath "upgrade.talos.path";
+    UpgradeKubernetesPath "upgrade.kubernetes.path";
+    UpgradeMatrix "upgrade.matrix";
+    UpgradeDrain "upgrade.drain";
     TalosServer "talos.server";
 }
 

@@ -1,6 +1,6 @@
 //! The stages that checks are grouped in.
 
-/// The seven stages, in order, and the second opinion that `--server` asks for.
+/// The seven stages, in order, that of a planned upgrade, and the second opinion that `--server` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Connectivity = 1,
@@ -10,11 +10,12 @@ pub(crate) enum Stage {
     ControlPlane,
     Nodes,
     StaticPods,
+    Upgrade,
     Server,
 }
 
 impl Stage {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Connectivity,
         Self::Readiness,
         Self::Etcd,
@@ -22,6 +23,7 @@ impl Stage {
         Self::ControlPlane,
         Self::Nodes,
         Self::StaticPods,
+        Self::Upgrade,
         Self::Server,
     ];
 
@@ -60,6 +62,7 @@ impl Stage {
             Self::ControlPlane => ("control-plane", "control", "Checking control plane components...", "Control plane"),
             Self::Nodes => ("kubernetes-nodes", "nodes", "Checking Kubernetes node health...", "Kubernetes nodes"),
             Self::StaticPods => ("static-pods", "pods", "Checking static pods...", "Static pods"),
+            Self::Upgrade => ("upgrade", "upgrade", "Checking upgrade readiness...", "Upgrade readiness"),
             Self::Server => ("server", "server", "Asking the cluster's own health check...", "Server check"),
         }
     }

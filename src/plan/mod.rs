@@ -22,10 +22,10 @@ use crate::checks::{self, Check};
 use crate::cli::{CheckOptions, ConnectionOptions, Evidence, Level, RunArgs};
 use crate::config::access::Access;
 use crate::engine::Pace;
-use crate::model::CheckId;
+use crate::model::{CheckId, Stage};
 use crate::observe::Inquiry;
 use crate::report::{Report, Selection, Sources, Weakening};
-use crate::snapshot::{Allowance, Asked};
+use crate::snapshot::{Allowance, Asked, Upgrade};
 use crate::text::clock;
 
 /// A contradiction in what was typed; exit code 2.
@@ -88,13 +88,14 @@ impl Plan {
             no_talos: connection.no_talos,
             no_kubernetes: connection.no_kubernetes,
             server: connection.server,
+            upgrade: &upgrade_checks(checks),
         })
         .map_err(|unknown| unknown_check(&unknown))?;
         let named = |patterns| selection::named(patterns).map_err(|unknown| unknown_reason(&unknown));
         let (fail_on, warn_only) = (named(&verdict.fail_on)?, named(&verdict.warn_only)?);
         let running: Vec<_> = selection.iter().filter(|(_, part)| part.runs()).map(|(check, _)| *check).collect();
         let Times { wait_timeout, stable_for, interval, attempt_timeout } = pace::times(timing)?;
-        contradictions(connection, checks)?;
+        contradictions(connection, checks, &selection)?;
         stated::all_judged(args, &selection)?;
         if let Some(both) = fail_on.common(&warn_only) {
             return Err(Usage::new(format!("`{both}` cannot be both in `--fail-on` and in `--warn-only`")));
@@ -112,6 +113,11 @@ impl Plan {
                     expect_workers: nodes.expect_workers,
                     expect_talos: nodes.expect_talos.clone(),
                     expect_kubernetes: nodes.expect_kubernetes.clone(),
+                    upgrade: Upgrade {
+                        talos: checks.upgrade_talos.clone(),
+                        kubernetes: checks.upgrade_kubernetes.clone(),
+                        drain: checks.drain.clone(),
+                    },
                     max_unready_workers: allowance(nodes.max_unready_workers.as_deref())?,
                     require_quorum_margin: verdict.require_quorum_margin,
                     fail_on_node_condition: fail_on_node_condition(&verdict.fail_on_node_condition)?,
@@ -179,13 +185,33 @@ fn unknown_reason(unknown: &UnknownCheck) -> Usage {
     Usage { message, ..unknown_check(unknown) }
 }
 
-fn contradictions(connection: &ConnectionOptions, checks: &CheckOptions) -> Result<(), Usage> {
+/// The checks of stage 8 that the options ask for.
+fn upgrade_checks(checks: &CheckOptions) -> Vec<CheckId> {
+    let of_talos = checks.upgrade_talos.is_some().then_some(CheckId::UpgradeTalosPath);
+    let of_kubernetes = checks.upgrade_kubernetes.is_some().then_some(CheckId::UpgradeKubernetesPath);
+    let of_both = of_talos.or(of_kubernetes).map(|_| CheckId::UpgradeMatrix);
+    // `talosctl upgrade-k8s` takes no machine down.
+    let takes_down = checks.upgrade_talos.is_some() || checks.drain.is_some();
+    let of_machines = takes_down.then_some(CheckId::UpgradeDrain);
+    [of_talos, of_kubernetes, of_both, of_machines].into_iter().flatten().collect()
+}
+
+fn contradictions(
+    connection: &ConnectionOptions,
+    checks: &CheckOptions,
+    planned: &[(&'static Check, Selection)],
+) -> Result<(), Usage> {
     let ConnectionOptions { no_talos, no_kubernetes, server, .. } = *connection;
     if server && no_talos {
         return Err(Usage::new("`--server` queries Talos, which `--no-talos` disables"));
     }
-    if let Some(pattern) = checks.check.iter().find(|pattern| !server && selection::means_server(pattern)) {
-        return Err(Usage::new(format!("`{pattern}` runs with `--server` only")));
+    for pattern in &checks.check {
+        let with = match selection::means_only_unasked(pattern, planned) {
+            Some(Stage::Server) => "`--server`",
+            Some(_) => "`--upgrade-talos`, `--upgrade-kubernetes` or `--drain`",
+            None => continue,
+        };
+        return Err(Usage::new(format!("`{pattern}` runs with {with} only")));
     }
     if no_talos && no_kubernetes && connection.etcd_endpoints.is_empty() {
         return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to check"));
@@ -297,6 +323,25 @@ mod tests {
             &["--server", "--no-talos"],
             &["--check", "talos.server"],
             &["--no-talos", "--expect-talos", "v1.13.0"],
+            &["--upgrade-talos", "1.14"],
+            &["--upgrade-talos", ""],
+            &["--upgrade-kubernetes", "1.36"],
+            &["--upgrade-kubernetes", "latest"],
+            &["--upgrade-talos", "v1.14.1", "--no-talos"],
+            &["--upgrade-talos", "v1.14.1", "--no-kubernetes"],
+            &["--upgrade-kubernetes", "1.36.4", "--no-talos"],
+            &["--upgrade-kubernetes", "1.36.4", "--no-kubernetes"],
+            &["--upgrade-talos", "v1.14.1", "--skip", "upgrade"],
+            &["--upgrade-talos", "v1.14.1", "--skip", "8"],
+            &["--upgrade-kubernetes", "1.36.4", "--skip", "upgrade.kubernetes.path"],
+            &["--drain", ""],
+            &["--drain", "w-1", "--no-talos"],
+            &["--drain", "w-1", "--no-kubernetes"],
+            &["--drain", "w-1", "--skip", "upgrade.drain"],
+            &["--check", "upgrade.matrix"],
+            &["--check", "upgrade.drain", "--upgrade-kubernetes", "1.36.4"],
+            &["--check", "8"],
+            &["--upgrade-kubernetes", "1.36.4", "--check", "upgrade.talos.path"],
             &["--expect-talos", "1.13"],
             &["--expect-talos", "v1.13.x"],
             &["--expect-talos", ""],

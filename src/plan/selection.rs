@@ -17,6 +17,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) no_kubernetes: bool,
     /// Names its check, whatever `--check` and `--level` name.
     pub(crate) server: bool,
+    /// The checks of stage 8 that the options ask for; they, too, whatever `--check` and `--level` name.
+    pub(crate) upgrade: &'a [CheckId],
 }
 
 /// A pattern that fits no check.
@@ -44,7 +46,7 @@ fn select_from(
             Selection::NotSelected(NotSelected::NoTalos)
         } else if wanted.no_kubernetes && matches!(check.stage, Stage::ApiServer | Stage::Nodes) {
             Selection::NotSelected(NotSelected::NoKubernetes)
-        } else if check.stage == Stage::Server {
+        } else if is_asked_by_option(check.stage) {
             Selection::Selected
         } else if !in_level(check, wanted.level) {
             Selection::NotSelected(NotSelected::Level)
@@ -54,8 +56,12 @@ fn select_from(
             Selection::Selected
         }
     };
-    // Who does not ask for the second opinion does not read of it either.
-    let planned = catalog.iter().filter(|check| wanted.server || check.stage != Stage::Server);
+    // Who does not ask for the second opinion, or of an upgrade, does not read of it either.
+    let planned = catalog.iter().filter(|check| match check.stage {
+        Stage::Server => wanted.server,
+        Stage::Upgrade => wanted.upgrade.contains(&check.id),
+        _ => true,
+    });
     let mut selection: Vec<_> = planned.map(|check| (*check, verdict(check))).collect();
     add_prerequisites(&mut selection);
     Ok(selection)
@@ -83,16 +89,25 @@ fn add_prerequisites(selection: &mut [(&'static Check, Selection)]) {
     }
 }
 
-/// Does a pattern of `--check` name the second opinion, and nothing else?
-pub(crate) fn means_server(pattern: &str) -> bool {
-    let mut fitting = checks::ALL.iter().filter(|check| fits(check, pattern)).peekable();
-    fitting.peek().is_some() && fitting.all(|check| check.stage == Stage::Server)
+/// Stages that an option of their own asks for, and nothing else.
+fn is_asked_by_option(stage: Stage) -> bool {
+    matches!(stage, Stage::Upgrade | Stage::Server)
+}
+
+/// The first check that a pattern of `--check` names, if it names such as only an option of their own asks for, and none of
+/// them is `planned`.
+pub(crate) fn means_only_unasked(pattern: &str, planned: &[(&'static Check, Selection)]) -> Option<Stage> {
+    let fitting: Vec<_> = checks::ALL.iter().filter(|check| fits(check, pattern)).collect();
+    let is_planned = |check: &Check| planned.iter().any(|(it, _)| it.id == check.id);
+    let is_unasked = fitting.iter().all(|check| is_asked_by_option(check.stage) && !is_planned(check));
+    fitting.first().filter(|_| is_unasked).map(|check| check.stage)
 }
 
 /// Stages 1 and 2, and what compares Talos with Kubernetes.
 fn is_talos_only(check: &Check) -> bool {
     check.stage.number() <= 2
         || check.stage == Stage::Server
+        || check.stage == Stage::Upgrade
         || check.id == CheckId::K8sApiIdentity
         || check.id == CheckId::K8sStaticpodsRendered
 }

@@ -8,12 +8,13 @@ use crate::model::CheckId;
 use crate::report::Selection;
 
 /// Each option that demands something: its id, whether it was given, and the checks any of which judges it.
-fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 9] {
+fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 12] {
     use CheckId::{
         EtcdTolerance, K8sControlplaneVersions, K8sNodesConditions, K8sNodesReady, K8sNodesRegistered,
-        TalosNodesExpected, TalosNodesReachable, TalosServer, TalosVersions,
+        TalosNodesExpected, TalosNodesReachable, TalosServer, TalosVersions, UpgradeDrain, UpgradeKubernetesPath,
+        UpgradeTalosPath,
     };
-    let RunArgs { connection, nodes, verdict, .. } = args;
+    let RunArgs { connection, nodes, checks, verdict, .. } = args;
     let (named, numbers): (&[_], &[_]) = if connection.no_talos {
         (&[K8sNodesRegistered, K8sNodesReady], &[K8sNodesRegistered])
     } else {
@@ -27,6 +28,9 @@ fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 9] {
         ("expect_workers", nodes.expect_workers.is_some(), numbers),
         ("expect_talos", nodes.expect_talos.is_some(), &[TalosVersions]),
         ("expect_kubernetes", nodes.expect_kubernetes.is_some(), &[K8sControlplaneVersions]),
+        ("upgrade_talos", checks.upgrade_talos.is_some(), &[UpgradeTalosPath]),
+        ("upgrade_kubernetes", checks.upgrade_kubernetes.is_some(), &[UpgradeKubernetesPath]),
+        ("drain", checks.drain.is_some(), &[UpgradeDrain]),
         ("require_quorum_margin", verdict.require_quorum_margin.is_some(), &[EtcdTolerance]),
         ("fail_on_node_condition", !verdict.fail_on_node_condition.is_empty(), &[K8sNodesConditions]),
     ]
@@ -69,10 +73,13 @@ fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection
 
 /// Checks that run judge only what is asked of the cluster at all.
 fn sides(args: &RunArgs) -> Result<(), Usage> {
-    let RunArgs { connection, nodes, verdict, .. } = args;
+    let RunArgs { connection, nodes, checks, verdict, .. } = args;
     let of_kubernetes = [
         ("expect-kubernetes", nodes.expect_kubernetes.is_some()),
         ("fail-on-node-condition", !verdict.fail_on_node_condition.is_empty()),
+        ("upgrade-talos", checks.upgrade_talos.is_some()),
+        ("upgrade-kubernetes", checks.upgrade_kubernetes.is_some()),
+        ("drain", checks.drain.is_some()),
     ];
     if let Some((option, _)) = of_kubernetes.into_iter().find(|(_, given)| *given && connection.no_kubernetes) {
         return Err(Usage::new(format!("`--{option}` queries Kubernetes, which `--no-kubernetes` disables")));
@@ -99,18 +106,22 @@ mod tests {
     use crate::checks;
     use crate::cli::Cli;
     use crate::engine;
+    use crate::model::Stage;
     use crate::plan::tests::decide;
     use crate::snapshot::{Snapshot, Sources};
     use crate::testing::fixture;
 
     /// Demands that the healthy cluster of the tests does not meet.
-    const UNMET: [(&str, &str); 8] = [
+    const UNMET: [(&str, &str); 11] = [
         ("--control-plane-nodes", "cp-1,cp-2,cp-3,gone"),
         ("--worker-nodes", "w-1,gone"),
         ("--expect-control-planes", "5"),
         ("--expect-workers", "7"),
         ("--expect-talos", "v1.99.0"),
         ("--expect-kubernetes", "1.99"),
+        ("--upgrade-talos", "v1.99.0"),
+        ("--upgrade-kubernetes", "1.99.0"),
+        ("--drain", "gone"),
         ("--require-quorum-margin", "2"),
         ("--fail-on-node-condition", "KernelDeadlock"),
     ];
@@ -119,7 +130,9 @@ mod tests {
     fn ways() -> Vec<Vec<&'static str>> {
         let layers = [vec![], vec!["--no-talos"], vec!["--no-kubernetes"]];
         let layers = [&layers[..], &[vec!["--no-talos", "--etcd-endpoints", "127.0.0.1:2379"]]].concat();
-        let ids = || checks::ALL.iter().map(|check| check.id.name()).filter(|id| *id != "talos.server");
+        // What only an option of its own asks for is none to choose.
+        let is_free = |check: &&&checks::Check| !matches!(check.stage, Stage::Upgrade | Stage::Server);
+        let ids = || checks::ALL.iter().filter(is_free).map(|check| check.id.name());
         let levels = ["talos", "etcd", "api", "full"].map(|level| vec!["--level", level]);
         let stages = ["1", "2", "3", "4", "5", "6", "7", "etcd", "k8s", "talos", "*"];
         let one = || ids().chain(stages);

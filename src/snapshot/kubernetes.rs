@@ -42,6 +42,9 @@ pub(crate) struct Kubernetes {
     pub(crate) starting_pods: Observed<Vec<StartingPod>>,
     /// What happened to them; not asked for if none of them is late.
     pub(crate) pod_events: Observed<Vec<PodEvent>>,
+    /// Pods of all namespaces that are bound to a node and have not finished.
+    pub(crate) bound_pods: Observed<Vec<BoundPod>>,
+    pub(crate) disruption_budgets: Observed<Vec<DisruptionBudget>>,
     /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices.
     pub(crate) dns_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// Endpoints of the Service `default/kubernetes`.
@@ -75,6 +78,8 @@ impl Kubernetes {
             ("workloads of the network plugin", self.plugin_namespaces.as_ref().err()),
             ("starting pods", self.starting_pods.as_ref().err()),
             ("events", self.pod_events.as_ref().err()),
+            ("bound pods", self.bound_pods.as_ref().err()),
+            ("poddisruptionbudgets", self.disruption_budgets.as_ref().err()),
             ("endpointslices of kube-dns", self.dns_endpoints.as_ref().err()),
             ("endpointslices of kubernetes", self.api_endpoints.as_ref().err()),
             ("certificatesigningrequests", self.signing_requests.as_ref().err()),
@@ -286,6 +291,42 @@ pub(crate) struct PodEvent {
     pub(crate) at: Option<Timestamp>,
 }
 
+/// A pod that would have to leave a machine that is drained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BoundPod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) node: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Carries `kubernetes.io/config.mirror`.
+    pub(crate) mirror: bool,
+    /// Kind and name of the owner that controls it.
+    pub(crate) controller: Option<(String, String)>,
+    /// `Pending`, `Running`, …
+    pub(crate) phase: String,
+    /// Condition `Ready` is True.
+    pub(crate) ready: bool,
+    pub(crate) deleting: bool,
+    /// It has a volume of kind `emptyDir`.
+    pub(crate) has_empty_dir: bool,
+}
+
+/// A `PodDisruptionBudget`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DisruptionBudget {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// `None`: it has no selector, and selects nothing. An empty one selects every pod of the namespace.
+    pub(crate) selector: Option<Vec<Requirement>>,
+    /// `unhealthyPodEvictionPolicy: AlwaysAllow`
+    pub(crate) always_allows_unready: bool,
+    pub(crate) generation: i64,
+    pub(crate) observed_generation: i64,
+    pub(crate) disruptions_allowed: i32,
+    pub(crate) current_healthy: i32,
+    pub(crate) desired_healthy: i32,
+}
+
 /// What keeps pods running: a DaemonSet, a Deployment or a `StatefulSet`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Workload {
@@ -362,6 +403,20 @@ pub(crate) struct Requirement {
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`
     pub(crate) operator: String,
     pub(crate) values: Vec<String>,
+}
+
+impl Requirement {
+    /// Whether an object whose label of this key has that value meets it; `None`: an operator of no known meaning.
+    pub(crate) fn is_met_by(&self, value: Option<&str>) -> Option<bool> {
+        let is_among = value.is_some_and(|value| self.values.iter().any(|wanted| wanted == value));
+        Some(match self.operator.as_str() {
+            "In" => is_among,
+            "NotIn" => !is_among,
+            "Exists" => value.is_some(),
+            "DoesNotExist" => value.is_none(),
+            _ => return None,
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -83,6 +83,8 @@ impl Snapshot {
             Fact::StatefulSets => self.of_kubernetes(|it| answer("statefulsets", &it.stateful_sets)),
             Fact::StartingPods => self.of_kubernetes(|it| answer("pods (pending)", &it.starting_pods)),
             Fact::PodEvents => self.of_kubernetes(|it| answer("events", &it.pod_events)),
+            Fact::BoundPods => self.of_kubernetes(|it| answer("pods (all namespaces)", &it.bound_pods)),
+            Fact::DisruptionBudgets => self.of_kubernetes(|it| answer("poddisruptionbudgets", &it.disruption_budgets)),
             Fact::DnsEndpoints => self.of_kubernetes(|it| answer("endpointslices (kube-system)", &it.dns_endpoints)),
             Fact::ApiEndpoints => self.of_kubernetes(|it| answer("endpointslices (default)", &it.api_endpoints)),
             Fact::SigningRequests => {

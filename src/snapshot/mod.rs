@@ -19,8 +19,8 @@ use crate::model::{CheckId, Kind, Role, Target};
 
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
 pub(crate) use kubernetes::{
-    ApiService, Condition, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, Pod, PodEvent, Readyz,
-    Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Webhook, WebhookRule, Workload,
+    ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, Pod,
+    PodEvent, Readyz, Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Webhook, WebhookRule, Workload,
 };
 pub(crate) use memory::Memory;
 pub(crate) use observe::Observe;
@@ -143,6 +143,8 @@ pub(crate) struct Asked {
     pub(crate) expect_talos: Option<String>,
     /// `--expect-kubernetes`, without `v`: `1.35.4`, or `1.35` for any patch of it.
     pub(crate) expect_kubernetes: Option<String>,
+    /// What is about to be done.
+    pub(crate) upgrade: Upgrade,
     /// `--max-unready-workers`.
     pub(crate) max_unready_workers: Allowance,
     /// `--require-quorum-margin`.
@@ -157,6 +159,24 @@ pub(crate) struct Asked {
     pub(crate) one_pass: bool,
     /// Checks that the user switched off. They satisfy whatever requires them.
     pub(crate) skipped: BTreeSet<CheckId>,
+}
+
+/// What is about to be done to the cluster, of which stage 8 says whether it may begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Upgrade {
+    /// `--upgrade-talos`, without the `v`: `1.14.1`.
+    pub(crate) talos: Option<String>,
+    /// `--upgrade-kubernetes`, without `v`: `1.36.4`.
+    pub(crate) kubernetes: Option<String>,
+    /// `--drain`: name or address of a machine.
+    pub(crate) drain: Option<String>,
+}
+
+impl Upgrade {
+    /// Machines will be drained and rebooted: `talosctl upgrade-k8s` takes none down.
+    pub(crate) fn takes_down_machines(&self) -> bool {
+        self.talos.is_some() || self.drain.is_some()
+    }
 }
 
 /// How many workers may be missing.

@@ -22,3 +22,4 @@ mod requires;
 mod signals;
 mod talos;
 mod terminal;
+mod upgrade;

@@ -14,7 +14,7 @@ mod static_pods;
 mod system;
 #[cfg(test)]
 mod tests;
-mod versions;
+pub(super) mod versions;
 mod webhooks;
 mod workloads;
 

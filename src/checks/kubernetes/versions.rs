@@ -38,17 +38,20 @@ one version.",
         CheckId::K8sNodesRegistered,
         CheckId::K8sNodesReady,
     ],
-    facts: &[
-        Fact::TalosNodes,
-        Fact::ComponentConfigs,
-        Fact::StaticPods,
-        Fact::StaticPodStatuses,
-        Fact::Pods,
-        Fact::KubeNodes,
-        Fact::SystemLeases,
-    ],
+    facts: FACTS,
     judge: versions,
 };
+
+/// What the versions are read from.
+pub(in crate::checks) const FACTS: &[Fact] = &[
+    Fact::TalosNodes,
+    Fact::ComponentConfigs,
+    Fact::StaticPods,
+    Fact::StaticPodStatuses,
+    Fact::Pods,
+    Fact::KubeNodes,
+    Fact::SystemLeases,
+];
 
 /// Major and minor version, which are all that the policy is about.
 type Minor = (u32, u32);
@@ -61,14 +64,14 @@ enum Part {
 }
 
 /// One process, as it was seen.
-struct Running {
+pub(in crate::checks) struct Running {
     part: Part,
-    target: Target,
+    pub(in crate::checks) target: Target,
     /// `kube-apiserver-cp-1`, `kubelet of w-1`.
-    name: String,
+    pub(in crate::checks) name: String,
     /// Without `v`.
-    version: String,
-    numbers: (u32, u32, u32),
+    pub(in crate::checks) version: String,
+    pub(in crate::checks) numbers: (u32, u32, u32),
     /// Others are compared with it, and nothing is said of it.
     passed_over: bool,
 }
@@ -77,19 +80,36 @@ impl Running {
     fn minor(&self) -> Minor {
         (self.numbers.0, self.numbers.1)
     }
+
+    pub(in crate::checks) fn is_api_server(&self) -> bool {
+        self.part == Part::Component(Component::ApiServer)
+    }
+
+    pub(in crate::checks) fn is_kubelet(&self) -> bool {
+        self.part == Part::Kubelet
+    }
 }
 
-fn versions(cluster: &Assessment<'_>) -> Verdict {
+/// What runs, as far as its version was seen, and what there is to say of the rest.
+pub(in crate::checks) struct Seen {
+    pub(in crate::checks) running: Vec<Running>,
+    pub(in crate::checks) verdict: Verdict,
+    /// For what cannot be compared with any API server.
+    alone: Outcome,
+    /// There are API servers that run, of images that name no version.
+    untold: bool,
+}
+
+/// Of everything that runs, the version. If one is `demanded`, an image that names none is an error.
+pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) -> Seen {
     let mut verdict = Verdict::default();
     let mut running = Vec::new();
-    // For what cannot be compared with any API server.
     let mut alone = unseen(Reason::ComponentMissing, "an API server to compare with", "none is seen");
-    // API servers that run, of images that name no version.
     let mut untold = false;
     match control_planes(cluster) {
         Ok(nodes) => {
             for node in nodes {
-                untold |= of_components(cluster, node, &mut running, &mut verdict);
+                untold |= of_components(cluster, node, demanded, &mut running, &mut verdict);
             }
             if untold {
                 alone = not_measurable("no API server's image names its version");
@@ -101,7 +121,13 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
         }
     }
     of_kubelets(cluster, &mut running, &mut verdict);
-    let is_server = |it: &&Running| it.part == Part::Component(Component::ApiServer);
+    Seen { running, verdict, alone, untold }
+}
+
+fn versions(cluster: &Assessment<'_>) -> Verdict {
+    let demanded = cluster.asked.expect_kubernetes.as_ref().map(|asked| format!("version {asked}"));
+    let Seen { running, mut verdict, alone, untold } = seen(cluster, demanded.as_deref());
+    let is_server = |it: &&Running| it.is_api_server();
     let oldest = running.iter().filter(is_server).min_by_key(|it| it.numbers);
     let newest = running.iter().filter(is_server).max_by_key(|it| it.numbers);
     // No part may be newer than the API servers, so whichever is the newest stands for them to those that are too old.
@@ -140,7 +166,13 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
 }
 
 /// The control plane's components on one node. `true`: its API server runs, and its image names no version.
-fn of_components(cluster: &Assessment<'_>, node: &Node, running: &mut Vec<Running>, verdict: &mut Verdict) -> bool {
+fn of_components(
+    cluster: &Assessment<'_>,
+    node: &Node,
+    demanded: Option<&str>,
+    running: &mut Vec<Running>,
+    verdict: &mut Verdict,
+) -> bool {
     let why = passed_over(cluster, node);
     if matches!(cluster.instance(node, Component::ApiServer).state, State::NoKubernetes) {
         return false;
@@ -173,7 +205,7 @@ fn of_components(cluster: &Assessment<'_>, node: &Node, running: &mut Vec<Runnin
             Ok(Image::NamesNone(image)) => {
                 untold |= component == Component::ApiServer;
                 if why.is_none() {
-                    verdict.push(target, without_version(cluster, &image));
+                    verdict.push(target, without_version(demanded, &image));
                 }
             }
             Err(outcome) if why.is_none() => verdict.push(target, outcome),
@@ -184,11 +216,11 @@ fn of_components(cluster: &Assessment<'_>, node: &Node, running: &mut Vec<Runnin
 }
 
 /// Pinned by a digest, or by a tag that is a word. It stays so; only where a version was demanded, it has to be seen.
-fn without_version(cluster: &Assessment<'_>, image: &str) -> Outcome {
-    let Some(asked) = &cluster.asked.expect_kubernetes else {
+fn without_version(demanded: Option<&str>, image: &str) -> Outcome {
+    let Some(expected) = demanded else {
         return not_measurable(&format!("image {image} names no version"));
     };
-    let problem = Problem::error(Reason::UnreadableAnswer, format!("version {asked}"), format!("image {image}"));
+    let problem = Problem::error(Reason::UnreadableAnswer, expected, format!("image {image}"));
     Outcome::Problem(problem.permanent())
 }
 
@@ -285,15 +317,14 @@ fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<Stri
         Part::Kubelet if it.minor() < (1, 25) => 2,
         Part::Kubelet => 3,
     };
-    let is_server = |it: &Running| it.part == Part::Component(Component::ApiServer);
-    if let Some(oldest) = oldest.filter(|oldest| !is_server(it) && it.minor() > oldest.minor()) {
+    if let Some(oldest) = oldest.filter(|oldest| !it.is_api_server() && it.minor() > oldest.minor()) {
         return Some(format!("not newer than the oldest API server (v{})", oldest.version));
     }
     let (major, minor) = newest.minor();
     let too_old = it.numbers.0 != major || minor.saturating_sub(it.numbers.1) > behind;
     too_old.then(|| {
         let plural = if behind == 1 { "" } else { "s" };
-        let than = if is_server(newest) { "the newest API server" } else { newest.name.as_str() };
+        let than = if newest.is_api_server() { "the newest API server" } else { newest.name.as_str() };
         format!("at most {behind} minor version{plural} older than {than} (v{})", newest.version)
     })
 }

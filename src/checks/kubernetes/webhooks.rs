@@ -174,14 +174,7 @@ fn has(words: &[String], wanted: &[&str]) -> bool {
 fn selects(requirements: &[Requirement], labels: &[(&str, &str)]) -> bool {
     requirements.iter().all(|it| {
         let value = labels.iter().find(|(key, _)| *key == it.key).map(|(_, value)| *value);
-        let is_among = value.is_some_and(|value| it.values.iter().any(|wanted| wanted == value));
-        match it.operator.as_str() {
-            "In" => is_among,
-            "NotIn" => !is_among,
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            // As if it were not there: then the webhook concerns more, not less.
-            _ => true,
-        }
+        // As if an unknown one were not there: then the webhook concerns more, not less.
+        it.is_met_by(value).unwrap_or(true)
     })
 }

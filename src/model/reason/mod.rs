@@ -11,6 +11,7 @@ mod machine;
 mod nodes;
 pub(crate) mod sources;
 mod steps;
+mod upgrade;
 mod workloads;
 
 /// One step of a remedy.
@@ -196,6 +197,17 @@ reasons! {
     StaticPodNotRendered "static-pod-not-rendered" "Talos has not rendered a static pod" workloads::STATIC_POD_NOT_RENDERED;
     StaticPodFailed "static-pod-failed" "a static pod is not ready" workloads::STATIC_POD_FAILED;
     StatusStale "status-stale" "the statuses of the static pods are not refreshed" workloads::STATUS_STALE;
+    TargetUnknown "target-unknown" "a version is not known to this program" upgrade::TARGET_UNKNOWN;
+    UpgradePathUnsupported "upgrade-path-unsupported" "there is no supported way from this version to the target" upgrade::UPGRADE_PATH_UNSUPPORTED;
+    MinorSkipped "minor-skipped" "the upgrade skips a minor version" upgrade::MINOR_SKIPPED;
+    Downgrade "downgrade" "the target is older than what runs" upgrade::DOWNGRADE;
+    VersionsIncompatible "versions-incompatible" "these versions of Talos and Kubernetes do not support each other" upgrade::VERSIONS_INCOMPATIBLE;
+    EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
+    SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;
+    BudgetStale "budget-stale" "the status of a PodDisruptionBudget is older than its specification" upgrade::BUDGET_STALE;
+    UnmanagedPod "unmanaged-pod" "a pod has no controller that would start it elsewhere" upgrade::UNMANAGED_POD;
+    LastReplica "last-replica" "all ready pods of a workload are on the machine" upgrade::LAST_REPLICA;
+    LocalData "local-data" "pods keep data in an emptyDir volume" upgrade::LOCAL_DATA;
     ServerCheckFailed "server-check-failed" "the cluster's own health check reports a problem" workloads::SERVER_CHECK_FAILED;
     ServerCheckUnfinished "server-check-unfinished" "the cluster's own health check did not finish" workloads::SERVER_CHECK_UNFINISHED;
     TooManyUnready "too-many-unready" "more workers are not ready than allowed" workloads::TOO_MANY_UNREADY;

@@ -49,7 +49,7 @@ fn rule(rule: admission::RuleWithOperations) -> WebhookRule {
     }
 }
 
-fn requirements(selector: Option<LabelSelector>) -> Vec<Requirement> {
+pub(super) fn requirements(selector: Option<LabelSelector>) -> Vec<Requirement> {
     let selector = selector.unwrap_or_default();
     let labels = selector.match_labels.unwrap_or_default().into_iter();
     let labels = labels.map(|(key, value)| Requirement { key, operator: "In".to_owned(), values: vec![value] });

@@ -3,6 +3,7 @@
 mod auth;
 mod client;
 mod dial;
+mod drain;
 mod extensions;
 mod gaps;
 mod lists;
@@ -34,7 +35,7 @@ use crate::observe::budget::Budget;
 use crate::observe::dial::cause;
 use crate::observe::fill;
 use crate::snapshot::{
-    Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed, Pod, PodEvent, Readyz,
+    BoundPod, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed, Pod, PodEvent, Readyz,
     ServiceEndpoint, StartingPod, Webhook, Workload,
 };
 use client::Transport;
@@ -166,6 +167,8 @@ impl KubeClient {
             fill(&mut seen.endpoint, wants(Fact::EndpointReadyz), self.endpoint()),
             fill(&mut seen.nodes, wants(Fact::KubeNodes), self.nodes()),
             fill(&mut seen.pods, wants(Fact::Pods), self.aged::<_, core::Pod>(SYSTEM)),
+            fill(&mut seen.bound_pods, wants(Fact::BoundPods), self.bound_pods()),
+            fill(&mut seen.disruption_budgets, wants(Fact::DisruptionBudgets), self.everywhere()),
             fill(&mut seen.dns_endpoints, wants(Fact::DnsEndpoints), dns),
             fill(&mut seen.api_endpoints, wants(Fact::ApiEndpoints), api),
             fill(&mut seen.signing_requests, wants(Fact::SigningRequests), self.everywhere()),
@@ -223,7 +226,14 @@ impl KubeClient {
         Ok(objects::nodes(self.limited(list(&self.transport, &self.lists, Selection::default())).await?))
     }
 
-    /// All objects of a kind that has no namespace.
+    /// Pods of all namespaces that a drain may have to do with: what has finished leaves without being asked.
+    async fn bound_pods(&self) -> Observed<Vec<BoundPod>> {
+        let fields = Some("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed");
+        let pods = list(&self.transport, &self.lists, Selection { fields, ..Selection::default() });
+        Ok(kept(self.limited(pods).await?).collect())
+    }
+
+    /// All objects of a kind, whatever their namespace.
     async fn everywhere<T: Kept>(&self) -> Observed<Vec<T>> {
         Ok(kept(self.limited(list(&self.transport, &self.lists, Selection::default())).await?).collect())
     }
@@ -422,6 +432,8 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         stateful_sets: gap(),
         plugin_namespaces: gap(),
         starting_pods: gap(),
+        bound_pods: gap(),
+        disruption_budgets: gap(),
         pod_events: gap(),
         dns_endpoints: gap(),
         api_endpoints: gap(),

@@ -160,8 +160,14 @@ pub(super) mod meta {
             resource_version: Option<String>,
             creation_timestamp: Option<Time>,
             deletion_timestamp: Option<Time>,
-            ; few { labels: Names, annotations: Names, managed_fields: Vec<ManagedFieldsEntry>, }
+            ; few {
+                labels: Names,
+                annotations: Names,
+                managed_fields: Vec<ManagedFieldsEntry>,
+                owner_references: Vec<OwnerReference>,
+            }
         }
+        OwnerReference { kind: String, name: String, controller: Option<bool>, }
         ManagedFieldsEntry { time: Option<Time>, }
         LabelSelector { ; few { match_labels: Names, match_expressions: Vec<LabelSelectorRequirement>, } }
         LabelSelectorRequirement { key: String, operator: String, ; few { values: Vec<String>, } }
@@ -260,6 +266,46 @@ pub(super) mod core {
         }
         ObjectReference { kind: Option<String>, namespace: Option<String>, name: Option<String>, }
         EventSeries { last_observed_time: Option<MicroTime>, }
+    }
+}
+
+/// What a drain has to do with. Of a pod, less than elsewhere: these are all that there are.
+pub(super) mod eviction {
+    use super::core::{PodCondition, Volume};
+    use super::meta::ObjectMeta;
+    use super::{Deserialize, few, or_default};
+
+    objects!(k8s_openapi::api::core::v1: Pod);
+
+    structs! {
+        Pod { metadata: ObjectMeta, spec: Option<PodSpec>, status: Option<PodStatus>, }
+        PodSpec { node_name: Option<String>, ; few { volumes: Vec<Volume>, } }
+        PodStatus { phase: Option<String>, ; few { conditions: Vec<PodCondition>, } }
+    }
+}
+
+pub(super) mod policy {
+    use super::meta::{LabelSelector, ObjectMeta};
+    use super::{Deserialize, or_default};
+
+    objects!(k8s_openapi::api::policy::v1: PodDisruptionBudget);
+
+    structs! {
+        PodDisruptionBudget {
+            metadata: ObjectMeta,
+            spec: Option<PodDisruptionBudgetSpec>,
+            status: Option<PodDisruptionBudgetStatus>,
+        }
+        PodDisruptionBudgetSpec {
+            selector: Option<LabelSelector>,
+            unhealthy_pod_eviction_policy: Option<String>,
+        }
+        PodDisruptionBudgetStatus {
+            observed_generation: Option<i64>,
+            disruptions_allowed: i32,
+            current_healthy: i32,
+            desired_healthy: i32,
+        }
     }
 }
 

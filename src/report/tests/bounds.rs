@@ -71,5 +71,5 @@ fn a_day_in_which_every_check_flaps_is_bounded() {
     let report = day(usize::MAX);
     let (html, ndjson) = (shown(&format::HTML, &report).len(), events(&report));
     assert!(html < 1024 * KIBIBYTE, "{html} bytes");
-    assert!(ndjson < 8192 * KIBIBYTE, "{ndjson} bytes");
+    assert!(ndjson < 10240 * KIBIBYTE, "{ndjson} bytes");
 }

@@ -271,6 +271,28 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "the mirror pod vouches for the status, if its kubelet lives; not the other way round",
     ),
     (&["k8s.controlplane.versions"], &["pods"], "the image in Talos's status names the version"),
+    (&["upgrade.kubernetes.path"], &["contact of a worker"], "its Node object tells the version of its kubelet"),
+    (
+        &["upgrade.kubernetes.path", "upgrade.matrix"],
+        &[
+            "static_pods of a worker",
+            "static_pod_statuses of a worker",
+            "scheduler_enabled of a worker",
+            "controller_manager_enabled of a worker",
+            "scheduler_enabled of a control plane",
+            "controller_manager_enabled of a control plane",
+            "static_pods of a control plane",
+            "static_pod_statuses of a control plane",
+            "pods",
+            "system_leases",
+        ],
+        "as `k8s.controlplane.versions`, of whose facts they are made",
+    ),
+    (
+        &["upgrade.drain"],
+        &["contact of a control plane", "contact of a worker"],
+        "Kubernetes tells which pods are on the machine, and would evict them",
+    ),
     (&["k8s.controlplane."], &["static_pods of a control plane"], "the pod runs, so it was rendered"),
     (&["k8s.controlplane.leases"], &["contact of a control plane"], "Kubernetes tells who leads; the rest explains"),
     (

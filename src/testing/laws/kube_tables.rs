@@ -7,11 +7,11 @@ use jiff::SignedDuration;
 
 use crate::model::Fact;
 use crate::snapshot::{
-    ApiService, Condition, ContainerState, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, Pod,
-    PodState, Readyz, Requirement, ServiceEndpoint, SigningRequest, Snapshot, StartingPod, StaticPodStatus, Validity,
-    Webhook, WebhookRule, Workload,
+    ApiService, BoundPod, Condition, ContainerState, DisruptionBudget, GapKind, KubeNode, Kubernetes,
+    KubernetesCredentials, Lease, Leases, Pod, PodState, Readyz, Requirement, ServiceEndpoint, SigningRequest,
+    Snapshot, StartingPod, StaticPodStatus, Validity, Webhook, WebhookRule, Workload,
 };
-use crate::testing::fixture::{ago, condition, gap, now, taint};
+use crate::testing::fixture::{ago, bound_pod, budget, condition, gap, now, taint};
 use crate::testing::laws::corruption::{Change, Corruption, Table, at, bad, differs, harmless, table, warns};
 use crate::testing::laws::tables::certificate;
 
@@ -95,6 +95,7 @@ pub(super) fn of_kubernetes() -> Vec<Corruption> {
     );
     at(to, "mirror", &[Fact::Pods], |it| pods(it, true), understudy());
     of_workloads(to);
+    of_drain(to);
     at(
         to,
         "kubernetes",
@@ -164,6 +165,11 @@ fn of_workloads(to: &mut Vec<Corruption>) {
         |it| kube(it).starting_pods.iter_mut().flatten().collect(),
         starting_pod(),
     );
+}
+
+fn of_drain(to: &mut Vec<Corruption>) {
+    at(to, "kubernetes", &[Fact::BoundPods], evicted_pods, bound_pod_of_workload());
+    at(to, "kubernetes", &[Fact::DisruptionBudgets], holding_budgets, disruption_budget());
 }
 
 /// Where mirror pods are all that tells of static pods.
@@ -238,6 +244,15 @@ fn of_side() -> Table<Kubernetes> {
         plugin_namespaces: [bad(|it| it.plugin_namespaces = gap(GapKind::Forbidden))],
         starting_pods: [harmless("none is starting", |it| it.starting_pods.as_mut().unwrap().clear())],
         pod_events: [harmless("no pod is late", |it| it.pod_events = Ok(Vec::new()))],
+        bound_pods: [harmless("of no machine", |it| {
+            it.bound_pods.as_mut().unwrap().push(bound_pod("default", "other", "cp-9", None));
+        })],
+        disruption_budgets: [harmless("it selects no pod", |it| {
+            it.disruption_budgets
+                .as_mut()
+                .unwrap()
+                .push(DisruptionBudget { disruptions_allowed: 0, ..budget("other") });
+        })],
         dns_endpoints: [
             bad(|it| it.dns_endpoints.as_mut().unwrap().clear()),
             bad(|it| it.dns_endpoints.iter_mut().flatten().for_each(|it| it.ready = false)),
@@ -515,6 +530,56 @@ fn starting_pod() -> Table<StartingPod> {
         has_own_volumes: [harmless("it has not waited for long", |it| it.has_own_volumes = true)],
         overtaken_by: [harmless("it has not waited for long", |it| it.overtaken_by = Some(String::new()))],
         says: [harmless(SHOWN, |it| it.says.clear())],
+    })
+}
+
+/// Of a workload with a pod on each machine, if somebody is about to take one down.
+fn evicted_pods(snapshot: &mut Snapshot) -> Vec<&mut BoundPod> {
+    let is_asked = snapshot.asked.upgrade.talos.is_some();
+    kube(snapshot).bound_pods.iter_mut().flatten().filter(|pod| is_asked && pod.namespace == "default").collect()
+}
+
+fn bound_pod_of_workload() -> Table<BoundPod> {
+    const FREE: &str = "no budget holds it";
+    const ALLOWED: &str = "its budget allows one";
+    table!(BoundPod {
+        namespace: [harmless(FREE, |it| it.namespace.clear())],
+        name: [harmless(SHOWN, |it| it.name.clear())],
+        node: [harmless("on no machine of ours", |it| it.node.clear())],
+        labels: [harmless(FREE, |it| it.labels.clear())],
+        mirror: [harmless("static pods are not evicted", |it| it.mirror = true)],
+        controller: [warns(|it| it.controller = None)],
+        phase: [
+            harmless("no budget is asked", |it| it.phase = "Pending".to_owned()),
+            harmless(ALLOWED, |it| it.phase.clear()),
+        ],
+        ready: [harmless(ALLOWED, |it| it.ready = false)],
+        deleting: [harmless("it is on its way", |it| it.deleting = true)],
+        has_empty_dir: [warns(|it| it.has_empty_dir = true)],
+    })
+}
+
+/// Of a budget that holds pods of machines that are about to be taken down.
+fn holding_budgets(snapshot: &mut Snapshot) -> Vec<&mut DisruptionBudget> {
+    let is_asked = !evicted_pods(snapshot).is_empty();
+    kube(snapshot).disruption_budgets.iter_mut().flatten().filter(|_| is_asked).collect()
+}
+
+fn disruption_budget() -> Table<DisruptionBudget> {
+    table!(DisruptionBudget {
+        namespace: [harmless("it selects no pod", |it| it.namespace.clear())],
+        name: [harmless(SHOWN, |it| it.name.clear())],
+        selector: [
+            harmless("it selects no pod", |it| it.selector = None),
+            harmless("the same pods", |it| it.selector = Some(Vec::new())),
+            bad(|it| it.selector = Some(vec![Requirement { operator: "Like".to_owned(), ..requirement() }])),
+        ],
+        always_allows_unready: [harmless("all are ready", |it| it.always_allows_unready = true)],
+        generation: [bad(|it| it.generation += 1)],
+        observed_generation: [bad(|it| it.observed_generation = 0)],
+        disruptions_allowed: [bad(|it| it.disruptions_allowed = 0), bad(|it| it.disruptions_allowed = -1)],
+        current_healthy: [harmless("all are ready", |it| it.current_healthy = 0)],
+        desired_healthy: [harmless("all are ready", |it| it.desired_healthy = i32::MAX)],
     })
 }
 

@@ -48,6 +48,7 @@ impl Shuffle {
             expect_workers: _,
             expect_talos: _,
             expect_kubernetes: _,
+            upgrade: _,
             max_unready_workers: _,
             require_quorum_margin: _,
             fail_on_node_condition: _,
@@ -178,6 +179,8 @@ impl Shuffle {
             plugin_namespaces,
             starting_pods,
             pod_events,
+            bound_pods,
+            disruption_budgets,
             dns_endpoints,
             api_endpoints,
             signing_requests,
@@ -207,6 +210,8 @@ impl Shuffle {
         self.answer(plugin_namespaces);
         self.answer(starting_pods);
         self.answer(pod_events);
+        self.answer(bound_pods);
+        self.answer(disruption_budgets);
         for endpoints in [dns_endpoints, api_endpoints] {
             self.answer(endpoints);
             for ServiceEndpoint { addresses, .. } in endpoints.iter_mut().flatten() {

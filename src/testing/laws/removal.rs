@@ -183,8 +183,12 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
     of_kubernetes!(
         removals, Pods pods, DaemonSets daemon_sets, Deployments deployments,
         StatefulSets stateful_sets, DaemonSets plugin_namespaces, StartingPods starting_pods,
-        DnsEndpoints dns_endpoints, ApiEndpoints api_endpoints,
+        DnsEndpoints dns_endpoints, ApiEndpoints api_endpoints, BoundPods bound_pods,
     );
+    // No budget is what a healthy cluster may have.
+    removals.push(Removal::new(Fact::DisruptionBudgets, "disruption_budgets", |snapshot, kind| {
+        snapshot.kube().disruption_budgets = gap(kind.unwrap_or(GapKind::NotAsked));
+    }));
     // No webhook is what a healthy cluster has.
     for (fact, name) in
         [(Fact::ValidatingWebhooks, "validating_webhooks"), (Fact::MutatingWebhooks, "mutating_webhooks")]

@@ -105,6 +105,8 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
         Fact::Deployments => kube(snapshot, |kube| refuse(&mut kube.deployments)),
         Fact::StatefulSets => kube(snapshot, |kube| refuse(&mut kube.stateful_sets)),
         Fact::StartingPods => kube(snapshot, |kube| refuse(&mut kube.starting_pods)),
+        Fact::BoundPods => kube(snapshot, |kube| refuse(&mut kube.bound_pods)),
+        Fact::DisruptionBudgets => kube(snapshot, |kube| refuse(&mut kube.disruption_budgets)),
         Fact::PodEvents => kube(snapshot, |kube| refuse(&mut kube.pod_events)),
         Fact::DnsEndpoints => kube(snapshot, |kube| refuse(&mut kube.dns_endpoints)),
         Fact::ApiEndpoints => kube(snapshot, |kube| refuse(&mut kube.api_endpoints)),
@@ -157,7 +159,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure \
          k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks \
-         k8s.apiservices k8s.staticpods.running",
+         k8s.apiservices k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix upgrade.drain",
         "error etcd.quorum k8s.api.servers k8s.api.certificates k8s.controlplane.apiserver \
          k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases \
          k8s.controlplane.versions k8s.nodes.ready k8s.nodes.pressure k8s.nodes.conditions k8s.nodes.schedulable \
@@ -167,7 +169,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
     (
         "pods",
         "error k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
-         k8s.controlplane.leases k8s.pods.starting k8s.staticpods.running",
+         k8s.controlplane.leases k8s.pods.starting k8s.staticpods.running upgrade.drain",
         "error k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.pods.starting k8s.staticpods.running",
     ),
@@ -187,6 +189,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
          k8s.nodes.pressure k8s.pods.starting k8s.staticpods.running",
     ),
     ("endpointslices", "error k8s.dns k8s.webhooks", "error k8s.dns k8s.webhooks"),
+    ("poddisruptionbudgets", "error upgrade.drain", ""),
     ("/readyz", "error k8s.api.endpoint k8s.api.servers", "error k8s.api.endpoint k8s.api.servers"),
 ];
 
@@ -212,7 +215,7 @@ const CALLS: &[(&str, &str)] = &[
         "ServiceList",
         "error talos.nodes.services talos.nodes.kubelet etcd.service; \
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
-         k8s.controlplane.versions k8s.staticpods.running",
+         k8s.controlplane.versions k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix",
     ),
     ("TimeStatuses, AdjtimeStatuses", "error talos.time"),
     ("NetworkStatuses", "error talos.nodes.network"),

@@ -5,7 +5,7 @@ use proptest::sample::select;
 
 use crate::checks::ALL;
 use crate::model::{Stage, Status};
-use crate::snapshot::Allowance;
+use crate::snapshot::{Allowance, Upgrade};
 use crate::testing::fixture::{Dns, Enabled, Family, Naming, Servers, Shape, Sides, Stated, by_check};
 use crate::testing::laws::{config, diagnosed};
 
@@ -133,6 +133,9 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
     let skip_if = |skips| if skips { Status::Skip } else { Status::Pass };
     let switched_off =
         |enabled| enabled == Enabled::Nowhere || (enabled, shape.control_planes) == (Enabled::NotOnFirst, 1);
+    if stage == Stage::Upgrade {
+        return if shape.upgrade() == Upgrade::default() { Status::Skip } else { Status::Pass };
+    }
     if no_talos && (of_nodes || ["k8s.api.identity", "k8s.staticpods.rendered"].contains(&id)) {
         return Status::Skip;
     }

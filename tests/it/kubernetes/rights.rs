@@ -17,7 +17,7 @@ struct ClusterRole {
 
 #[test]
 fn the_reader_of_the_simulated_cluster_has_the_rights_that_the_program_asks_for() {
-    let role: ClusterRole = serde_yaml::from_str(&program().args(["rbac"]).run().stdout).unwrap();
+    let role: ClusterRole = serde_yaml::from_str(&program().args(["rbac", "--upgrade"]).run().stdout).unwrap();
     assert_eq!(cluster().change(|world| world.kubernetes.reader.clone()), role.rules);
 }
 

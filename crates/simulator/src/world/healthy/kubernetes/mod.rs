@@ -34,7 +34,7 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     world.kubernetes = Kubernetes { objects: cluster.objects, reader: reader(), ..Kubernetes::default() };
 }
 
-/// What `cluster-health rbac` prints.
+/// What `cluster-health rbac --upgrade` prints.
 fn reader() -> Vec<Rule> {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let resources = |group: &str, resources: &[&str]| Rule {
@@ -54,6 +54,7 @@ fn reader() -> Vec<Rule> {
         resources("certificates.k8s.io", &["certificatesigningrequests"]),
         resources("coordination.k8s.io", &["leases"]),
         resources("discovery.k8s.io", &["endpointslices"]),
+        resources("policy", &["poddisruptionbudgets"]),
         Rule { non_resource_urls: owned(&["/readyz"]), verbs: owned(&["get"]), ..Rule::default() },
     ]
 }

@@ -1,0 +1,105 @@
+//! Which versions go together, as facts: what is not in these tables is not known here, and nothing passes for that.
+//!
+//! Of 2026-08-14. Talos: the compatibility tables that its installer and `talosctl upgrade-k8s` go by, one for each minor version
+//! (1.14 is the newest). Kubernetes: its version skew policy; versions are those that some Talos of the table supports.
+
+use std::ops::RangeInclusive;
+
+use crate::text::version;
+
+/// Major, minor and patch version.
+pub(super) type Numbers = (u32, u32, u32);
+
+/// A minor version of Talos 1.
+#[derive(Debug)]
+pub(super) struct Talos {
+    pub(super) minor: u32,
+    /// The lowest version of a machine that may go to it.
+    pub(super) from: u32,
+    /// The lowest version of a machine that may not go back to it.
+    pub(super) not_back_from: u32,
+    /// Minor versions of Kubernetes 1 that it supports.
+    pub(super) kubernetes: RangeInclusive<u32>,
+}
+
+const fn talos(minor: u32, from: u32, not_back_from: u32, kubernetes: RangeInclusive<u32>) -> Talos {
+    Talos { minor, from, not_back_from, kubernetes }
+}
+
+pub(super) const TALOS: [Talos; 10] = [
+    talos(5, 2, 7, 26..=28),
+    talos(6, 3, 8, 24..=29),
+    talos(7, 4, 9, 25..=30),
+    talos(8, 5, 10, 26..=31),
+    talos(9, 8, 11, 27..=32),
+    talos(10, 8, 12, 28..=33),
+    talos(11, 9, 13, 29..=34),
+    talos(12, 10, 14, 30..=35),
+    talos(13, 11, 15, 31..=36),
+    talos(14, 12, 16, 32..=37),
+];
+
+/// The first and the last version of Talos in the table, for people.
+pub(super) const KNOWN_TALOS: &str = "1.5 to 1.14";
+/// The same of Kubernetes.
+pub(super) const KNOWN_KUBERNETES: &str = "1.24 to 1.37";
+
+/// What is known of the Talos of this version; `None`: nothing.
+pub(super) fn known_talos((major, minor, _): Numbers) -> Option<&'static Talos> {
+    TALOS.iter().find(|talos| major == 1 && talos.minor == minor)
+}
+
+/// A version of Kubernetes that some Talos supports.
+pub(super) fn is_known_kubernetes((major, minor, _): Numbers) -> bool {
+    major == 1 && TALOS.iter().any(|talos| talos.kubernetes.contains(&minor))
+}
+
+/// A version that an option names.
+pub(super) fn target(text: &str) -> Option<Numbers> {
+    version::numbers(text)
+}
+
+/// How many minor versions a kubelet of this one may be older than any API server.
+pub(super) fn kubelet_skew(kubelet: u32) -> u32 {
+    if kubelet < 25 { 2 } else { 3 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every row of Talos's own tables, once more: a slip in one of them is seen here.
+    #[test]
+    fn each_row_is_as_talos_has_it() {
+        let rows = TALOS.map(|it| (it.minor, it.from, it.not_back_from, it.kubernetes.into_inner()));
+        assert_eq!(rows[9], (14, 12, 16, (32, 37)));
+        assert_eq!(rows[8], (13, 11, 15, (31, 36)));
+        assert_eq!(rows[4], (9, 8, 11, (27, 32)));
+        for (row, next) in rows.iter().zip(&rows[1..]) {
+            assert_eq!(row.0 + 1, next.0, "no minor version is left out");
+            assert!(row.1 <= next.1 && row.2 < next.2 && row.3.1 < next.3.1, "{row:?}, then {next:?}");
+        }
+        for (minor, from, not_back_from, (oldest, newest)) in rows {
+            assert!(from < minor && minor + 2 == not_back_from && oldest < newest, "1.{minor}");
+        }
+    }
+
+    #[test]
+    fn the_words_for_people_are_those_of_the_table() {
+        let (first, last) = (&TALOS[0], &TALOS[TALOS.len() - 1]);
+        assert_eq!(KNOWN_TALOS, format!("1.{} to 1.{}", first.minor, last.minor));
+        let oldest = TALOS.iter().map(|it| *it.kubernetes.start()).min().unwrap();
+        assert_eq!(KNOWN_KUBERNETES, format!("1.{oldest} to 1.{}", last.kubernetes.end()));
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_is_not_known() {
+        assert!(known_talos((1, 14, 1)).is_some());
+        assert!(known_talos((1, 15, 0)).is_none() && known_talos((1, 4, 8)).is_none());
+        assert!(known_talos((2, 14, 0)).is_none() && known_talos((0, 14, 0)).is_none());
+        assert!(is_known_kubernetes((1, 37, 0)) && is_known_kubernetes((1, 24, 0)));
+        assert!(
+            !is_known_kubernetes((1, 38, 0)) && !is_known_kubernetes((1, 23, 17)) && !is_known_kubernetes((2, 35, 0))
+        );
+    }
+}

@@ -1,0 +1,298 @@
+//! Can each machine be drained now?
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{not_asked, some_of};
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::checks::gaps::{listed, says_nothing, unregistered};
+use crate::checks::scope::{each_node, passed_over};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{BoundPod, DisruptionBudget, Node};
+
+pub(in crate::checks) const DRAIN: Check = Check {
+    id: CheckId::UpgradeDrain,
+    stage: Stage::Upgrade,
+    summary: "the pods of each machine that is to go may be evicted now",
+    explain: "Runs with `--upgrade-talos`, for every machine as the next one to go, and with `--drain NODE`, for that one. Reads the \
+pods and PodDisruptionBudgets of all namespaces and answers as the eviction API of Kubernetes would: a budget that allows 0 \
+disruptions and selects a pod of the machine refuses it, and so do two budgets of one pod, whatever they allow. A budget whose \
+status is older than its specification is an error, because what it allows is not known.\n\n\
+Pods of DaemonSets, static pods and finished pods are not evicted, so nothing is asked of them. A pod that is not ready may go if its \
+budget says `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending or being deleted, always.\n\n\
+Warnings: pods that no controller starts again, workloads of which all ready pods are on the machine, and data in emptyDir \
+volumes, which are deleted.\n\n\
+`talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
+`--wait-timeout`, this check waits before anything is touched: budgets of operators open within minutes.",
+    severity: Severity::Fail,
+    requires: &[
+        CheckId::TalosNodesReachable,
+        CheckId::K8sCredentials,
+        CheckId::K8sApiEndpoint,
+        CheckId::K8sApiIdentity,
+        CheckId::K8sNodesRegistered,
+    ],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::DisruptionBudgets],
+    judge: drain,
+};
+
+fn drain(cluster: &Assessment<'_>) -> Verdict {
+    let upgrade = &cluster.asked.upgrade;
+    if !upgrade.takes_down_machines() {
+        return not_asked("--drain");
+    }
+    let board = match Board::of(cluster) {
+        Ok(board) => board,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = each_node(cluster, |node, verdict| {
+        if upgrade.talos.is_some() || upgrade.drain.as_deref().is_some_and(|named| is_named(node, named)) {
+            of_machine(cluster, node, &board, verdict);
+        }
+    });
+    if let Some(problem) = upgrade.drain.as_deref().and_then(|named| not_judged(cluster, named)) {
+        verdict.problem(Target::cluster(), problem);
+    }
+    let which = upgrade.drain.as_deref().filter(|_| upgrade.talos.is_none()).unwrap_or("every machine");
+    verdict.sum_up(&format!("{which} may be drained now"));
+    verdict
+}
+
+fn is_named(node: &Node, named: &str) -> bool {
+    node.name == named || node.address == named || node.addresses.iter().any(|address| address == named)
+}
+
+/// The machine of `--drain` is none of those that are judged.
+fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
+    let expected = format!("a machine called {named}");
+    let Some(node) = cluster.nodes.iter().find(|node| is_named(node, named)) else {
+        let problem = Problem::error(Reason::NodeMissing, expected, "no source names one");
+        return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
+    };
+    let foreign = || cluster.machine(node).is_foreign.then_some("not a Talos machine");
+    let why = passed_over(cluster, node).or_else(foreign)?;
+    Some(Problem::error(Reason::NodeMissing, expected, format!("{} is not judged: {why}", node.target())).permanent())
+}
+
+/// Which pods are where, and what holds them.
+struct Board<'a> {
+    by_node: HashMap<&'a str, Vec<&'a BoundPod>>,
+    budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
+    /// Nodes of the ready pods of each workload: namespace, kind and name.
+    ready: HashMap<Workload<'a>, Vec<&'a str>>,
+}
+
+type Workload<'a> = (&'a str, &'a str, &'a str);
+
+impl<'a> Board<'a> {
+    fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
+        let expected = "the pods of all namespaces";
+        let pods = listed(cluster, |kubernetes| &kubernetes.bound_pods, expected)?;
+        // The static pods of the control plane alone are some.
+        if pods.is_empty() {
+            return Err(says_nothing(expected, "an empty list"));
+        }
+        let listed = listed(cluster, |kubernetes| &kubernetes.disruption_budgets, "the PodDisruptionBudgets")?;
+        let mut board = Self { by_node: HashMap::new(), budgets: HashMap::new(), ready: HashMap::new() };
+        for budget in listed {
+            is_understood(budget)?;
+            board.budgets.entry(&budget.namespace).or_default().push(budget);
+        }
+        for pod in pods {
+            board.by_node.entry(&pod.node).or_default().push(pod);
+            if let Some(workload) = workload(pod).filter(|_| pod.ready && !pod.deleting) {
+                board.ready.entry(workload).or_default().push(&pod.node);
+            }
+        }
+        Ok(board)
+    }
+
+    fn budgets_of(&self, pod: &BoundPod) -> Vec<&'a DisruptionBudget> {
+        let all = self.budgets.get(pod.namespace.as_str()).into_iter().flatten();
+        all.copied().filter(|budget| selects(budget, pod)).collect()
+    }
+}
+
+fn workload(pod: &BoundPod) -> Option<Workload<'_>> {
+    pod.controller.as_ref().map(|(kind, name)| (pod.namespace.as_str(), kind.as_str(), name.as_str()))
+}
+
+/// A newer API server may know operators that this program does not.
+fn is_understood(budget: &DisruptionBudget) -> Result<(), Outcome> {
+    let unknown = budget.selector.iter().flatten().find(|it| it.is_met_by(None).is_none());
+    unknown.map_or(Ok(()), |it| {
+        let observed = format!("PodDisruptionBudget {}: operator `{}`", name_of(budget), it.operator);
+        Err(Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a label selector", observed)))
+    })
+}
+
+/// As Kubernetes selects: no selector, nothing; an empty one, everything.
+fn selects(budget: &DisruptionBudget, pod: &BoundPod) -> bool {
+    let is_met = |requirements: &Vec<_>| {
+        requirements.iter().all(|it: &crate::snapshot::Requirement| {
+            it.is_met_by(pod.labels.get(&it.key).map(String::as_str)) == Some(true)
+        })
+    };
+    budget.selector.as_ref().is_some_and(is_met)
+}
+
+/// A drain leaves the pods of DaemonSets, which come back at once, and static pods, which no API takes away.
+fn is_evicted(pod: &BoundPod) -> bool {
+    let is_daemon = pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet");
+    !pod.mirror && !is_daemon && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+}
+
+/// The API server asks no budget for a pod that does not run, or that is on its way out.
+fn is_held_by_budgets(pod: &BoundPod) -> bool {
+    !pod.deleting && pod.phase != "Pending"
+}
+
+/// What a budget says to an eviction.
+enum Answer {
+    Allowed,
+    Refused,
+    /// It was changed, and nobody has counted since.
+    NotCounted,
+}
+
+fn answer(budget: &DisruptionBudget, pod: &BoundPod) -> Answer {
+    let is_well = budget.current_healthy >= budget.desired_healthy && budget.desired_healthy > 0;
+    if !pod.ready && (budget.always_allows_unready || is_well) {
+        Answer::Allowed
+    } else if budget.observed_generation < budget.generation {
+        Answer::NotCounted
+    } else if budget.disruptions_allowed <= 0 {
+        Answer::Refused
+    } else {
+        Answer::Allowed
+    }
+}
+
+fn of_machine(cluster: &Assessment<'_>, node: &Node, board: &Board<'_>, verdict: &mut Verdict) {
+    let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
+    let here = board.by_node.get(object.name.as_str()).into_iter().flatten();
+    let evicted: Vec<&BoundPod> = here.copied().filter(|pod| is_evicted(pod)).collect();
+    let problems: Vec<Problem> =
+        budget_problems(&evicted, board).into_iter().chain(warnings(&evicted, &object.name, board)).collect();
+    if problems.is_empty() {
+        verdict.ok(node.target());
+    }
+    for problem in problems {
+        verdict.problem(node.target(), problem);
+    }
+}
+
+fn budget_problems(evicted: &[&BoundPod], board: &Board<'_>) -> Vec<Problem> {
+    // By namespace and name of the budget.
+    let mut refusing: BTreeMap<(&str, &str), (&DisruptionBudget, Vec<String>)> = BTreeMap::new();
+    let mut uncounted = refusing.clone();
+    let mut several = Vec::new();
+    for pod in evicted.iter().filter(|pod| is_held_by_budgets(pod)) {
+        let budgets = board.budgets_of(pod);
+        let [budget] = budgets[..] else {
+            if !budgets.is_empty() {
+                several.push(several_budgets(pod, &budgets));
+            }
+            continue;
+        };
+        let found = match answer(budget, pod) {
+            Answer::Allowed => continue,
+            Answer::Refused => &mut refusing,
+            Answer::NotCounted => &mut uncounted,
+        };
+        let key = (budget.namespace.as_str(), budget.name.as_str());
+        found.entry(key).or_insert_with(|| (budget, Vec::new())).1.push(pod.name.clone());
+    }
+    let refused = refusing.into_values().map(|(budget, pods)| refused(budget, &pods));
+    let uncounted = uncounted.into_values().map(|(budget, pods)| not_counted(budget, &pods));
+    refused.chain(several).chain(uncounted).collect()
+}
+
+fn name_of(budget: &DisruptionBudget) -> String {
+    format!("{}/{}", budget.namespace, budget.name)
+}
+
+fn look_at(budget: &DisruptionBudget) -> Hint {
+    let arguments = [budget.name.as_str(), budget.namespace.as_str()];
+    Hint::run("{kubectl} describe poddisruptionbudget {} -n {}", arguments)
+}
+
+fn refused(budget: &DisruptionBudget, pods: &[String]) -> Problem {
+    let DisruptionBudget { disruptions_allowed: allowed, current_healthy, desired_healthy, .. } = budget;
+    let observed = format!(
+        "PodDisruptionBudget {} allows {allowed} disruptions ({current_healthy} of {desired_healthy} needed pods are healthy); \
+         it holds {}",
+        name_of(budget),
+        pods_named(pods),
+    );
+    Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget))
+}
+
+fn not_counted(budget: &DisruptionBudget, pods: &[String]) -> Problem {
+    let DisruptionBudget { generation, observed_generation, .. } = budget;
+    let observed = format!(
+        "PodDisruptionBudget {} is at generation {generation}, its status at {observed_generation}; it holds {}",
+        name_of(budget),
+        pods_named(pods),
+    );
+    Problem::error(Reason::BudgetStale, "a status of the present generation", observed).hint(look_at(budget))
+}
+
+/// No budget opens over that.
+fn several_budgets(pod: &BoundPod, budgets: &[&DisruptionBudget]) -> Problem {
+    let names: Vec<&str> = budgets.iter().map(|budget| budget.name.as_str()).collect();
+    let observed = format!(
+        "pod {}/{} is selected by {} PodDisruptionBudgets: {}",
+        pod.namespace,
+        pod.name,
+        names.len(),
+        some_of(&names)
+    );
+    Problem::fail(Reason::SeveralBudgets, "at most one PodDisruptionBudget for each pod", observed)
+        .permanent()
+        .hint(Hint::run("{kubectl} get poddisruptionbudgets -n {}", [pod.namespace.as_str()]))
+}
+
+fn warnings(evicted: &[&BoundPod], node: &str, board: &Board<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let named = |wanted: &dyn Fn(&BoundPod) -> bool| -> Vec<String> {
+        let found = evicted.iter().filter(|pod| !pod.deleting && wanted(pod));
+        found.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect()
+    };
+    let mut warn = |pods: Vec<String>, reason, expected: &str, what: &str| {
+        if !pods.is_empty() {
+            let observed = format!("{} {what}", pods_named(&pods));
+            problems.push(Problem::warn(reason, expected, observed).permanent());
+        }
+    };
+    warn(
+        named(&|pod| pod.controller.is_none()),
+        Reason::UnmanagedPod,
+        "a controller starts each pod elsewhere",
+        "will be deleted, and nothing starts it again",
+    );
+    let is_last = |pod: &BoundPod| {
+        let nodes = workload(pod).and_then(|workload| board.ready.get(&workload));
+        pod.ready && nodes.is_some_and(|nodes| nodes.iter().all(|it| *it == node))
+    };
+    warn(
+        named(&is_last),
+        Reason::LastReplica,
+        "each workload has a ready pod elsewhere",
+        "has no ready replica on another machine",
+    );
+    warn(
+        named(&|pod| pod.has_empty_dir),
+        Reason::LocalData,
+        "no data in emptyDir volumes",
+        "has emptyDir volumes, which are deleted",
+    );
+    problems
+}
+
+/// `pod a`, `pods a, b, c and 2 more`
+fn pods_named(pods: &[String]) -> String {
+    let plural = if pods.len() == 1 { "pod" } else { "pods" };
+    format!("{plural} {}", some_of(pods))
+}

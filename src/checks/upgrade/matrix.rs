@@ -1,0 +1,191 @@
+//! Do the versions of Talos and Kubernetes go together, before, during and after the upgrade?
+
+use std::collections::BTreeMap;
+
+use super::data::{self, KNOWN_KUBERNETES, KNOWN_TALOS, TALOS, Talos, known_talos};
+use super::{BEFORE_KUBERNETES, by_minor, not_asked, talos_of, unknown};
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::checks::kubernetes::versions::{self, Seen};
+use crate::checks::scope::each_node;
+use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+
+pub(in crate::checks) const MATRIX: Check = Check {
+    id: CheckId::UpgradeMatrix,
+    stage: Stage::Upgrade,
+    summary: "Talos and Kubernetes support each other in every version that the upgrade passes through",
+    explain: "Runs with `--upgrade-talos` or `--upgrade-kubernetes`. Each minor version of Talos supports some six of Kubernetes. \
+The new version of one has to support the present version of the other on every machine; with both options, the two new versions \
+have to support each other, and one of the two orders has to work. The line of the report says which.\n\n\
+Nothing else looks at it before: Talos refuses a Kubernetes that it does not support once the machine runs it, and \
+`talosctl upgrade-k8s` knows the present Talos only. A version that the table of this program does not have is an error \
+(`target-unknown`).",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
+    after: BEFORE_KUBERNETES,
+    facts: versions::FACTS,
+    judge: matrix,
+};
+
+/// Names by minor version.
+type ByMinor<'a> = BTreeMap<u32, Vec<&'a str>>;
+
+fn matrix(cluster: &Assessment<'_>) -> Verdict {
+    let upgrade = &cluster.asked.upgrade;
+    let (new_talos, new_kubernetes) = match targets(upgrade.talos.as_deref(), upgrade.kubernetes.as_deref()) {
+        Ok((None, None)) => return not_asked("--upgrade-talos"),
+        Ok(targets) => targets,
+        Err(problem) => return Verdict::whole(Outcome::Problem(problem)),
+    };
+    let mut machines = ByMinor::new();
+    let mut of_machines = each_node(cluster, |node, verdict| match talos_of(cluster, node) {
+        Ok((1, minor, _)) => machines.entry(minor).or_default().push(&node.name),
+        Ok((major, minor, patch)) => {
+            let version = format!("v{major}.{minor}.{patch}");
+            verdict.problem(node.target(), unknown("Talos", &version, KNOWN_TALOS));
+        }
+        Err(outcome) => verdict.push(node.target(), outcome),
+    });
+    let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to compare"));
+    verdict.findings.append(&mut of_machines.findings);
+    let mut parts = ByMinor::new();
+    for it in &running {
+        match it.numbers {
+            (1, minor, _) => parts.entry(minor).or_default().push(&it.name),
+            _ => verdict.problem(it.target.clone(), unknown("Kubernetes", &it.version, KNOWN_KUBERNETES)),
+        }
+    }
+    if (parts.is_empty() || machines.is_empty()) && verdict.problems().next().is_none() {
+        let problem = Problem::error(Reason::NoAnswer, "versions of Talos and Kubernetes", "none was seen");
+        verdict.problem(Target::cluster(), problem);
+        return verdict;
+    }
+    let pairs = Pairs { machines: &machines, parts: &parts };
+    let outcome = pairs.judge(new_talos, new_kubernetes);
+    verdict.push(Target::cluster(), outcome);
+    verdict
+}
+
+/// The versions that the options name, as the table knows them.
+fn targets(talos: Option<&str>, kubernetes: Option<&str>) -> Result<(Option<&'static Talos>, Option<u32>), Problem> {
+    let known = |text: &str| {
+        let talos = data::target(text).and_then(known_talos);
+        talos.ok_or_else(|| unknown("Talos", &format!("v{text}"), KNOWN_TALOS))
+    };
+    let minor = |text: &str| {
+        let numbers = data::target(text).filter(|numbers| data::is_known_kubernetes(*numbers));
+        numbers.map(|it| it.1).ok_or_else(|| unknown("Kubernetes", &format!("v{text}"), KNOWN_KUBERNETES))
+    };
+    Ok((talos.map(known).transpose()?, kubernetes.map(minor).transpose()?))
+}
+
+/// What runs now.
+struct Pairs<'a> {
+    machines: &'a ByMinor<'a>,
+    parts: &'a ByMinor<'a>,
+}
+
+impl Pairs<'_> {
+    fn judge(&self, talos: Option<&Talos>, kubernetes: Option<u32>) -> Outcome {
+        let unknown_machines: Vec<u32> =
+            self.machines.keys().copied().filter(|minor| known_talos((1, *minor, 0)).is_none()).collect();
+        if kubernetes.is_some() && !unknown_machines.is_empty() {
+            let versions = by_minor(self.machines, unknown_machines.into_iter());
+            return Outcome::Problem(unknown("Talos", &versions, KNOWN_TALOS));
+        }
+        let (old_parts, old_machines) = (
+            talos.map(|talos| self.parts_beyond(talos)).unwrap_or_default(),
+            kubernetes.map(|kubernetes| self.machines_beyond(kubernetes)).unwrap_or_default(),
+        );
+        match (talos, kubernetes) {
+            (Some(talos), Some(kubernetes)) => {
+                if !talos.kubernetes.contains(&kubernetes) {
+                    return unsupported(talos, format!("Kubernetes 1.{kubernetes}")).into_outcome();
+                }
+                match (old_parts.is_empty(), old_machines.is_empty()) {
+                    (true, true) => pass("Talos and Kubernetes may be upgraded in either order"),
+                    (true, false) => pass("upgrade Talos first, then Kubernetes"),
+                    (false, true) => pass("upgrade Kubernetes first, then Talos"),
+                    (false, false) => {
+                        let observed = format!(
+                            "neither order works: Kubernetes {}, and Talos {}",
+                            by_minor(self.parts, old_parts.into_iter()),
+                            by_minor(self.machines, old_machines.into_iter()),
+                        );
+                        let expected = format!("1.{} and 1.{kubernetes} reached one after the other", talos.minor);
+                        let problem = Problem::fail(Reason::VersionsIncompatible, expected, observed);
+                        problem.hint(Hint::likely("go to a minor version in between first")).into_outcome()
+                    }
+                }
+            }
+            (Some(talos), None) if !old_parts.is_empty() => {
+                let observed = format!("Kubernetes {}", by_minor(self.parts, old_parts.into_iter()));
+                let problem = unsupported(talos, observed);
+                match self.kubernetes_before(talos) {
+                    Some(minor) => problem.hint(Hint::likely(format!("upgrade Kubernetes to 1.{minor} first"))),
+                    None => problem,
+                }
+                .into_outcome()
+            }
+            (None, Some(kubernetes)) if !old_machines.is_empty() => {
+                let observed = format!("Talos {}", by_minor(self.machines, old_machines.into_iter()));
+                let expected = format!("every machine runs a Talos that supports Kubernetes 1.{kubernetes}");
+                let problem = Problem::fail(Reason::VersionsIncompatible, expected, observed);
+                match self.talos_before(kubernetes) {
+                    Some(minor) => problem.hint(Hint::likely(format!("upgrade Talos to 1.{minor} first"))),
+                    None => problem,
+                }
+                .into_outcome()
+            }
+            (Some(talos), None) => pass(&format!("Talos 1.{} supports the present Kubernetes", talos.minor)),
+            _ => pass("the present Talos supports the new Kubernetes"),
+        }
+    }
+
+    /// Versions of Kubernetes that this Talos does not support.
+    fn parts_beyond(&self, talos: &Talos) -> Vec<u32> {
+        self.parts.keys().copied().filter(|minor| !talos.kubernetes.contains(minor)).collect()
+    }
+
+    /// Versions of Talos that do not support this Kubernetes.
+    fn machines_beyond(&self, kubernetes: u32) -> Vec<u32> {
+        let supports = |minor: u32| known_talos((1, minor, 0)).is_some_and(|it| it.kubernetes.contains(&kubernetes));
+        self.machines.keys().copied().filter(|minor| !supports(*minor)).collect()
+    }
+
+    /// A Kubernetes to go to before this Talos: both Talos that run and the new one support it, and it is no step back.
+    fn kubernetes_before(&self, talos: &Talos) -> Option<u32> {
+        let newest = *self.parts.keys().next_back()?;
+        talos.kubernetes.clone().find(|minor| *minor >= newest && self.machines_beyond(*minor).is_empty())
+    }
+
+    /// A Talos to go to before this Kubernetes: it supports that and what runs, and is no step back.
+    fn talos_before(&self, kubernetes: u32) -> Option<u32> {
+        let newest = *self.machines.keys().next_back()?;
+        let fits = |talos: &&Talos| {
+            talos.minor >= newest && talos.kubernetes.contains(&kubernetes) && self.parts_beyond(talos).is_empty()
+        };
+        TALOS.iter().find(fits).map(|talos| talos.minor)
+    }
+}
+
+fn unsupported(talos: &Talos, observed: String) -> Problem {
+    let (oldest, newest) = (talos.kubernetes.start(), talos.kubernetes.end());
+    let expected = format!("Kubernetes 1.{oldest} to 1.{newest}, which Talos 1.{} supports", talos.minor);
+    Problem::fail(Reason::VersionsIncompatible, expected, observed)
+}
+
+fn pass(line: &str) -> Outcome {
+    Outcome::Pass(Some(line.to_owned()))
+}
+
+trait IntoOutcome {
+    fn into_outcome(self) -> Outcome;
+}
+
+impl IntoOutcome for Problem {
+    /// Nobody but the user changes a version.
+    fn into_outcome(self) -> Outcome {
+        Outcome::Problem(self.permanent())
+    }
+}

@@ -1,0 +1,117 @@
+//! May each machine go from the version that it runs to that of the upgrade?
+
+use super::data::{self, KNOWN_KUBERNETES, KNOWN_TALOS, Numbers, kubelet_skew};
+use super::{BEFORE_KUBERNETES, not_asked, talos_of, unknown};
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::checks::kubernetes::versions::{self, Running, Seen};
+use crate::checks::scope::each_node;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+
+pub(in crate::checks) const TALOS_PATH: Check = Check {
+    id: CheckId::UpgradeTalosPath,
+    stage: Stage::Upgrade,
+    summary: "every machine may go from its version of Talos to that of the upgrade",
+    explain: "Runs with `--upgrade-talos VERSION`. Compares the version that each machine itself answers with Talos's own \
+compatibility table, which the installer goes by only after the image was pulled, the machine drained and the upgrade begun.\n\n\
+Outside of the table it fails: the machine is too old, or too new to go back. Within it, a minor version that is skipped is a \
+warning, because only upgrades between adjacent minor versions are tested: go to the newest patch of each in between. So is going \
+back to an older version. A version that the table of this program does not have is an error (`target-unknown`), never a pass.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable],
+    after: &[],
+    facts: &[Fact::TalosNodes],
+    judge: talos,
+};
+
+pub(in crate::checks) const KUBERNETES_PATH: Check = Check {
+    id: CheckId::UpgradeKubernetesPath,
+    stage: Stage::Upgrade,
+    summary: "every part of Kubernetes may go from its version to that of the upgrade",
+    explain: "Runs with `--upgrade-kubernetes VERSION`. Reads the versions of the control plane from the images of its static pods \
+and those of the kubelets from their Node objects, as k8s.controlplane.versions does.\n\n\
+`talosctl upgrade-k8s` goes to a newer patch of the same minor version, or to the next minor version, and never back. While it does, \
+the new API server meets kubelets of the old version, which may be at most three minor versions older (two for those before 1.25). A part \
+whose image names no version is an error here: it cannot be told where it would come from.",
+    severity: Severity::Fail,
+    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
+    after: BEFORE_KUBERNETES,
+    facts: versions::FACTS,
+    judge: kubernetes,
+};
+
+fn talos(cluster: &Assessment<'_>) -> Verdict {
+    let Some(target) = &cluster.asked.upgrade.talos else { return not_asked("--upgrade-talos") };
+    let Some(to) = data::target(target) else {
+        return Verdict::whole(Outcome::Problem(unknown("Talos", target, KNOWN_TALOS)));
+    };
+    let mut verdict = each_node(cluster, |node, verdict| {
+        let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target));
+        verdict.push(node.target(), outcome.unwrap_or_else(|outcome| outcome));
+    });
+    verdict.sum_up(&format!("every machine may be upgraded to Talos v{target}"));
+    verdict
+}
+
+fn talos_step(from: Numbers, to: Numbers, target: &str) -> Outcome {
+    let (major, minor, patch) = from;
+    let observed = format!("Talos v{major}.{minor}.{patch}");
+    let Some(table) = data::known_talos(to) else {
+        return Outcome::Problem(unknown("Talos", &format!("v{target}"), KNOWN_TALOS));
+    };
+    let unsupported = |expected: String| Problem::fail(Reason::UpgradePathUnsupported, expected, observed.as_str());
+    let problem = if major != 1 || minor >= table.not_back_from {
+        unsupported(format!("Talos older than 1.{}, to go back to v{target}", table.not_back_from))
+    } else if minor < table.from {
+        let first = minor + 1;
+        unsupported(format!("Talos 1.{} or newer, to go to v{target}", table.from))
+            .hint(Hint::likely(format!("go to the newest patch of each minor version in between, first to 1.{first}")))
+    } else if from > to {
+        let expected = format!("a version that is not newer than v{target}");
+        Problem::warn(Reason::Downgrade, expected, observed)
+    } else if table.minor - minor > 1 {
+        let between: Vec<String> = (minor + 1..table.minor).map(|it| format!("1.{it}")).collect();
+        let expected = format!("Talos 1.{}, the minor version before that of v{target}", table.minor - 1);
+        Problem::warn(Reason::MinorSkipped, expected, observed)
+            .hint(Hint::likely(format!("go to the newest patch of {} first", between.join(", then "))))
+    } else {
+        return Outcome::Pass(None);
+    };
+    Outcome::Problem(problem.permanent())
+}
+
+fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
+    let Some(target) = &cluster.asked.upgrade.kubernetes else { return not_asked("--upgrade-kubernetes") };
+    let to = data::target(target).filter(|to| data::is_known_kubernetes(*to));
+    let Some(to) = to else {
+        let version = format!("v{target}");
+        return Verdict::whole(Outcome::Problem(unknown("Kubernetes", &version, KNOWN_KUBERNETES)));
+    };
+    let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to upgrade from"));
+    if !running.iter().any(Running::is_api_server) && verdict.problems().next().is_none() {
+        let problem = Problem::error(Reason::NoAnswer, "the version of an API server", "none was seen");
+        verdict.problem(Target::cluster(), problem);
+    }
+    for it in &running {
+        let outcome = kubernetes_step(it, to, target).map_or(Outcome::Pass(None), Outcome::Problem);
+        verdict.push(it.target.clone(), outcome);
+    }
+    verdict.sum_up(&format!("Kubernetes may be upgraded to v{target}"));
+    verdict
+}
+
+fn kubernetes_step(it: &Running, to: Numbers, target: &str) -> Option<Problem> {
+    let (major, minor, _) = it.numbers;
+    let unsupported = |expected: String| {
+        Problem::fail(Reason::UpgradePathUnsupported, expected, format!("{} v{}", it.name, it.version)).permanent()
+    };
+    if it.numbers > to || major != to.0 {
+        return Some(unsupported(format!("no part newer than v{target}: Kubernetes is not downgraded")));
+    }
+    let behind = if it.is_kubelet() { kubelet_skew(minor) } else { 1 };
+    (to.1 - minor > behind).then(|| {
+        let plural = if behind == 1 { "" } else { "s" };
+        unsupported(format!("at most {behind} minor version{plural} older than v{target}"))
+            .hint(Hint::likely(format!("upgrade to the newest patch of 1.{} first", minor + 1)))
+    })
+}

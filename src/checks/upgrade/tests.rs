@@ -1,0 +1,432 @@
+//! What may be upgraded, and what not.
+
+use crate::model::{Hint, Status};
+use crate::snapshot::{GapKind, Snapshot, Upgrade};
+use crate::testing::fixture::{NODES, gap, healthy};
+use crate::testing::judged::{hints, judge, lines, observed, status, wrong};
+
+const TALOS: &str = "upgrade.talos.path";
+const KUBERNETES: &str = "upgrade.kubernetes.path";
+const MATRIX: &str = "upgrade.matrix";
+
+/// The healthy cluster, about to be upgraded: Talos 1.13.0 and Kubernetes 1.35.4 run.
+fn before(talos: Option<&str>, kubernetes: Option<&str>) -> Snapshot {
+    let mut snapshot = healthy();
+    snapshot.asked.upgrade =
+        Upgrade { talos: talos.map(str::to_owned), kubernetes: kubernetes.map(str::to_owned), drain: None };
+    snapshot
+}
+
+fn runs(snapshot: &mut Snapshot, names: &[&str], tag: &str) {
+    for name in names {
+        tag.clone_into(&mut snapshot.talos_of(name).contact.as_mut().unwrap().version.tag);
+    }
+}
+
+/// Of all parts of Kubernetes.
+fn kubernetes_runs(snapshot: &mut Snapshot, version: &str) {
+    for node in &mut snapshot.nodes {
+        for status in node.talos.static_pod_statuses.iter_mut().flatten() {
+            for container in &mut status.state.containers {
+                container.image = format!("registry.k8s.io/{}:{version}", container.name);
+            }
+        }
+    }
+    for object in snapshot.kube().nodes.as_mut().unwrap() {
+        version.clone_into(&mut object.kubelet_version);
+    }
+}
+
+fn likely(id: &str, snapshot: &Snapshot) -> Vec<String> {
+    let text = |hint| if let Hint::Likely(text) = hint { Some(text) } else { None };
+    hints(id, snapshot).into_iter().filter_map(text).collect()
+}
+
+#[test]
+fn talos_goes_to_the_same_and_to_the_next_minor_version() {
+    for target in ["1.13.0", "1.13.9", "1.14.1"] {
+        let snapshot = before(Some(target), None);
+        assert_eq!(lines(TALOS, &snapshot), [format!("every machine may be upgraded to Talos v{target}")]);
+    }
+}
+
+#[test]
+fn each_machine_is_judged_by_its_own_version() {
+    let mut snapshot = before(Some("1.14.1"), None);
+    runs(&mut snapshot, &["w-1"], "v1.11.5");
+    runs(&mut snapshot, &["cp-2"], "v1.12.4");
+    assert_eq!(
+        wrong(TALOS, &snapshot),
+        ["cp-2: warn minor-skipped, for ever", "w-1: fail upgrade-path-unsupported, for ever"]
+    );
+    assert_eq!(observed(TALOS, &snapshot), ["Talos v1.12.4", "Talos v1.11.5"]);
+    assert_eq!(
+        likely(TALOS, &snapshot),
+        [
+            "go to the newest patch of 1.13 first",
+            "go to the newest patch of each minor version in between, first to 1.12"
+        ]
+    );
+}
+
+#[test]
+fn talos_goes_back_within_bounds_and_not_unnoticed() {
+    let mut snapshot = before(Some("1.12.4"), None);
+    runs(&mut snapshot, &["w-1"], "v1.14.0");
+    let warned = NODES[..3].iter().map(|name| format!("{name}: warn downgrade, for ever"));
+    let expected: Vec<_> = warned.chain(["w-1: fail upgrade-path-unsupported, for ever".to_owned()]).collect();
+    assert_eq!(wrong(TALOS, &snapshot), expected);
+}
+
+#[test]
+fn what_the_tables_do_not_have_never_passes() {
+    for target in ["1.15.0", "1.99.0", "2.0.0", "0.14.0", "1.4.0", "x"] {
+        let snapshot = before(Some(target), None);
+        for id in [TALOS, MATRIX] {
+            assert_eq!(status(id, &snapshot), Status::Error, "{id} {target}");
+            assert!(wrong(id, &snapshot).iter().all(|it| it.ends_with("error target-unknown, for ever")), "{target}");
+        }
+    }
+    for target in ["1.38.0", "1.23.0", "2.35.0", "0.35.0", "x"] {
+        let snapshot = before(None, Some(target));
+        for id in [KUBERNETES, MATRIX] {
+            assert_eq!(wrong(id, &snapshot), ["cluster: error target-unknown, for ever"], "{id} {target}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_whose_version_was_not_seen_does_not_pass() {
+    let both = || before(Some("1.14.1"), Some("1.36.0"));
+    let mut silent = both();
+    silent.talos_of("w-1").contact = gap(GapKind::TimedOut);
+    let mut unreadable = both();
+    runs(&mut unreadable, &["w-1"], "dirty");
+    for snapshot in [silent, unreadable] {
+        for id in [TALOS, MATRIX] {
+            assert!(!status(id, &snapshot).is_fine(), "{id}");
+        }
+    }
+    let mut silent = both();
+    for node in &mut silent.nodes {
+        node.talos.static_pod_statuses = gap(GapKind::TimedOut);
+    }
+    silent.kube().pods = gap(GapKind::Forbidden);
+    let mut unnamed = both();
+    kubernetes_runs(&mut unnamed, "");
+    let mut unlisted = both();
+    unlisted.kube().nodes = Ok(Vec::new());
+    for snapshot in [silent, unnamed, unlisted] {
+        for id in [KUBERNETES, MATRIX] {
+            assert!(!status(id, &snapshot).is_fine(), "{id} {:#?}", judge(id, &snapshot));
+        }
+    }
+}
+
+#[test]
+fn a_talos_that_no_table_has_is_no_talos_that_supports_anything() {
+    let mut snapshot = before(None, Some("1.36.0"));
+    runs(&mut snapshot, &["w-1"], "v1.16.0");
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: error target-unknown, for ever"]);
+    runs(&mut snapshot, &["w-1"], "v2.0.0");
+    assert_eq!(wrong(MATRIX, &snapshot), ["w-1: error target-unknown, for ever"]);
+}
+
+#[test]
+fn kubernetes_goes_one_minor_version_at_a_time_and_never_back() {
+    for target in ["1.35.4", "1.35.9", "1.36.0"] {
+        let snapshot = before(None, Some(target));
+        assert_eq!(lines(KUBERNETES, &snapshot), [format!("Kubernetes may be upgraded to v{target}")]);
+    }
+    for target in ["1.37.0", "1.35.3", "1.34.9"] {
+        let snapshot = before(None, Some(target));
+        // Kubelets may be three minor versions older.
+        let parts = if target == "1.37.0" { 9 } else { 13 };
+        let wrong = wrong(KUBERNETES, &snapshot);
+        assert_eq!(wrong.len(), parts, "{target} {wrong:?}");
+        assert!(wrong.iter().all(|it| it.ends_with("fail upgrade-path-unsupported, for ever")), "{wrong:?}");
+    }
+}
+
+#[test]
+fn kubelets_bear_with_the_new_api_server_while_it_is_upgraded() {
+    let mut snapshot = before(None, Some("1.36.0"));
+    snapshot.kube_node_mut("w-1").kubelet_version = "v1.33.1".to_owned();
+    assert_eq!(status(KUBERNETES, &snapshot), Status::Pass);
+    snapshot.kube_node_mut("w-1").kubelet_version = "v1.32.1".to_owned();
+    assert_eq!(wrong(KUBERNETES, &snapshot), ["w-1: fail upgrade-path-unsupported, for ever"]);
+}
+
+#[test]
+fn the_new_talos_has_to_support_what_runs() {
+    let mut snapshot = before(Some("1.14.0"), None);
+    assert_eq!(lines(MATRIX, &snapshot), ["Talos 1.14 supports the present Kubernetes"]);
+    kubernetes_runs(&mut snapshot, "v1.31.2");
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"]);
+    assert_eq!(likely(MATRIX, &snapshot), ["upgrade Kubernetes to 1.32 first"]);
+}
+
+#[test]
+fn the_present_talos_has_to_support_the_new_kubernetes() {
+    assert_eq!(lines(MATRIX, &before(None, Some("1.36.0"))), ["the present Talos supports the new Kubernetes"]);
+    let mut snapshot = before(None, Some("1.36.0"));
+    runs(&mut snapshot, &["cp-3"], "v1.12.4");
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"]);
+    assert_eq!(observed(MATRIX, &snapshot), ["Talos 1.12 on cp-3"]);
+    assert_eq!(likely(MATRIX, &snapshot), ["upgrade Talos to 1.13 first"]);
+}
+
+#[test]
+fn both_go_in_an_order_that_works() {
+    let mut snapshot = before(Some("1.14.0"), Some("1.36.0"));
+    assert_eq!(lines(MATRIX, &snapshot), ["Talos and Kubernetes may be upgraded in either order"]);
+    snapshot.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
+    assert_eq!(lines(MATRIX, &snapshot), ["upgrade Talos first, then Kubernetes"]);
+    let mut snapshot = before(Some("1.14.0"), Some("1.32.0"));
+    kubernetes_runs(&mut snapshot, "v1.31.2");
+    assert_eq!(lines(MATRIX, &snapshot), ["upgrade Kubernetes first, then Talos"]);
+    snapshot.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"]);
+    assert_eq!(
+        observed(MATRIX, &snapshot),
+        [
+            "neither order works: Kubernetes 1.31 on kube-apiserver-cp-1, kube-controller-manager-cp-1, kube-scheduler-cp-1 and 10 more, \
+          and Talos 1.13 on cp-1, cp-2, cp-3 and 1 more"
+        ]
+    );
+    snapshot.asked.upgrade.talos = Some("1.12.0".to_owned());
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"], "the two new ones");
+}
+
+mod drain {
+    use super::*;
+    use crate::checks::find;
+    use crate::engine;
+    use crate::model::Reason;
+    use crate::snapshot::{BoundPod, DisruptionBudget, Requirement};
+    use crate::testing::fixture::{bound_pod, budget};
+
+    const DRAIN: &str = "upgrade.drain";
+
+    /// About to take down w-1, on which a pod of `web` runs as on each of the others.
+    fn world() -> Snapshot {
+        let mut snapshot = before(None, None);
+        snapshot.asked.upgrade.drain = Some("w-1".to_owned());
+        snapshot
+    }
+
+    fn with(change: impl FnOnce(&mut BoundPod, &mut DisruptionBudget)) -> Snapshot {
+        let mut snapshot = world();
+        let kube = snapshot.kube();
+        let pods = kube.bound_pods.as_mut().unwrap();
+        let pod = pods.iter_mut().find(|pod| pod.name == "web-w-1").unwrap();
+        change(pod, &mut kube.disruption_budgets.as_mut().unwrap()[0]);
+        snapshot
+    }
+
+    /// With a budget that allows nothing.
+    fn closed(change: impl FnOnce(&mut BoundPod, &mut DisruptionBudget)) -> Snapshot {
+        with(|pod, budget| {
+            (budget.disruptions_allowed, budget.current_healthy, budget.desired_healthy) = (0, 2, 3);
+            change(pod, budget);
+        })
+    }
+
+    const BLOCKED: [&str; 1] = ["w-1: fail eviction-blocked"];
+
+    fn passes(snapshot: &Snapshot) {
+        assert_eq!(status(DRAIN, snapshot), Status::Pass, "{:#?}", judge(DRAIN, snapshot));
+    }
+
+    #[test]
+    fn a_budget_that_allows_one_is_enough() {
+        passes(&world());
+        assert_eq!(lines(DRAIN, &world()), ["w-1 may be drained now"]);
+    }
+
+    #[test]
+    fn a_budget_that_allows_none_holds_the_machine() {
+        let snapshot = closed(|_, _| {});
+        assert_eq!(wrong(DRAIN, &snapshot), BLOCKED);
+        assert_eq!(
+            observed(DRAIN, &snapshot),
+            [
+                "PodDisruptionBudget default/web allows 0 disruptions (2 of 3 needed pods are healthy); it holds pod web-w-1"
+            ]
+        );
+        // Of all machines, if all are to be upgraded.
+        let mut all = snapshot;
+        all.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
+        assert_eq!(wrong(DRAIN, &all).len(), NODES.len());
+        assert_eq!(status(DRAIN, &closed(|_, budget| budget.disruptions_allowed = -1)), Status::Fail);
+    }
+
+    #[test]
+    fn what_is_not_evicted_asks_no_budget() {
+        passes(&closed(|pod, _| pod.mirror = true));
+        passes(&closed(|pod, _| pod.controller = Some(("DaemonSet".to_owned(), "web".to_owned()))));
+        for phase in ["Succeeded", "Failed", "Pending"] {
+            passes(&closed(|pod, _| pod.phase = phase.to_owned()));
+        }
+        passes(&closed(|pod, _| pod.deleting = true));
+        assert_eq!(wrong(DRAIN, &closed(|pod, _| pod.phase = "Unknown".to_owned())), BLOCKED);
+    }
+
+    #[test]
+    fn a_pod_that_is_not_ready_goes_by_the_policy_of_its_budget() {
+        let unready = |change: fn(&mut DisruptionBudget)| {
+            closed(|pod, budget| {
+                pod.ready = false;
+                change(budget);
+            })
+        };
+        assert_eq!(wrong(DRAIN, &unready(|_| {})), BLOCKED, "too few others are healthy");
+        passes(&unready(|budget| budget.always_allows_unready = true));
+        passes(&unready(|budget| (budget.current_healthy, budget.desired_healthy) = (3, 3)));
+        assert_eq!(wrong(DRAIN, &unready(|it| (it.current_healthy, it.desired_healthy) = (0, 0))), BLOCKED);
+        // A ready one has to ask, whatever the policy says of others.
+        assert_eq!(wrong(DRAIN, &closed(|_, budget| budget.always_allows_unready = true)), BLOCKED);
+    }
+
+    #[test]
+    fn selectors_are_those_of_kubernetes() {
+        let require = |key: &str, operator: &str, values: &[&str]| Requirement {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: values.iter().map(|&value| value.to_owned()).collect(),
+        };
+        for (selector, holds) in [
+            (None, false),
+            (Some(vec![]), true),
+            (Some(vec![require("app", "In", &["web", "x"])]), true),
+            (Some(vec![require("app", "In", &["x"])]), false),
+            (Some(vec![require("app", "NotIn", &["x"])]), true),
+            (Some(vec![require("tier", "NotIn", &["x"])]), true),
+            (Some(vec![require("app", "NotIn", &["web"])]), false),
+            (Some(vec![require("app", "Exists", &[])]), true),
+            (Some(vec![require("tier", "Exists", &[])]), false),
+            (Some(vec![require("tier", "DoesNotExist", &[])]), true),
+            (Some(vec![require("app", "Exists", &[]), require("tier", "Exists", &[])]), false),
+        ] {
+            let snapshot = closed(|_, budget| budget.selector.clone_from(&selector));
+            let expected = if holds { Status::Fail } else { Status::Pass };
+            assert_eq!(status(DRAIN, &snapshot), expected, "{selector:?}");
+        }
+        let unlabeled = closed(|pod, budget| {
+            pod.labels.clear();
+            budget.selector = Some(Vec::new());
+        });
+        assert_eq!(wrong(DRAIN, &unlabeled), BLOCKED, "an empty selector selects what has no label, too");
+        passes(&closed(|_, budget| budget.namespace = "other".to_owned()));
+        let newer = closed(|_, budget| budget.selector = Some(vec![require("app", "Like", &["w*"])]));
+        assert_eq!(wrong(DRAIN, &newer), ["cluster: error unreadable-answer"]);
+    }
+
+    #[test]
+    fn two_budgets_of_one_pod_refuse_it_whatever_they_allow() {
+        let mut snapshot = world();
+        let more = DisruptionBudget { name: "all".to_owned(), selector: Some(Vec::new()), ..budget("web") };
+        snapshot.kube().disruption_budgets.as_mut().unwrap().push(more);
+        assert_eq!(wrong(DRAIN, &snapshot), ["w-1: fail several-budgets, for ever"]);
+        assert_eq!(observed(DRAIN, &snapshot), ["pod default/web-w-1 is selected by 2 PodDisruptionBudgets: web, all"]);
+    }
+
+    #[test]
+    fn a_budget_that_nobody_has_counted_is_an_error() {
+        let stale = with(|_, budget| budget.generation = 2);
+        assert_eq!(wrong(DRAIN, &stale), ["w-1: error budget-stale"]);
+        let closed = closed(|_, budget| budget.generation = 2);
+        assert_eq!(wrong(DRAIN, &closed), ["w-1: error budget-stale"], "what it allows is of the past");
+        let other = with(|_, budget| {
+            budget.generation = 2;
+            budget.namespace = "other".to_owned();
+        });
+        passes(&other);
+    }
+
+    #[test]
+    fn what_a_drain_breaks_is_a_warning() {
+        assert_eq!(wrong(DRAIN, &with(|pod, _| pod.controller = None)), ["w-1: warn unmanaged-pod, for ever"]);
+        assert_eq!(wrong(DRAIN, &with(|pod, _| pod.has_empty_dir = true)), ["w-1: warn local-data, for ever"]);
+        let mut alone = world();
+        let pods = alone.kube().bound_pods.as_mut().unwrap();
+        pods.retain(|pod| pod.name != "web-cp-1" && pod.name != "web-cp-2");
+        pods.iter_mut().filter(|pod| pod.name == "web-cp-3").for_each(|pod| pod.ready = false);
+        assert_eq!(wrong(DRAIN, &alone), ["w-1: warn last-replica, for ever"]);
+        assert_eq!(observed(DRAIN, &alone), ["pod default/web-w-1 has no ready replica on another machine"]);
+        // It is no replica that serves, or it goes anyway.
+        for change in [|pod: &mut BoundPod| pod.ready = false, |pod: &mut BoundPod| pod.deleting = true] {
+            let mut gone = alone.clone();
+            gone.kube().bound_pods.iter_mut().flatten().filter(|pod| pod.name == "web-w-1").for_each(change);
+            passes(&gone);
+        }
+    }
+
+    #[test]
+    fn the_machine_is_known_by_name_or_address() {
+        let mut snapshot = closed(|_, _| {});
+        let address = snapshot.node("w-1").unwrap().address.clone();
+        snapshot.asked.upgrade.drain = Some(address);
+        assert_eq!(wrong(DRAIN, &snapshot), BLOCKED);
+        snapshot.asked.upgrade.drain = Some("gone".to_owned());
+        assert_eq!(wrong(DRAIN, &snapshot), ["cluster: error node-missing"]);
+    }
+
+    #[test]
+    fn a_machine_that_is_not_judged_does_not_pass() {
+        let mut outside = world();
+        outside.node_mut("w-1").out_of_scope = true;
+        let mut leaving = world();
+        leaving.node_mut("w-1").leaving = true;
+        for snapshot in [outside, leaving] {
+            assert_eq!(wrong(DRAIN, &snapshot), ["cluster: error node-missing, for ever"]);
+        }
+        let mut unregistered = world();
+        unregistered.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+        assert!(!status(DRAIN, &unregistered).is_fine());
+    }
+
+    #[test]
+    fn no_list_is_no_pass() {
+        for kind in [GapKind::Forbidden, GapKind::TimedOut, GapKind::TooLarge, GapKind::NotAsked] {
+            let (mut pods, mut budgets) = (world(), world());
+            pods.kube().bound_pods = gap(kind);
+            budgets.kube().disruption_budgets = gap(kind);
+            assert_eq!(status(DRAIN, &pods), Status::Error, "{kind:?}");
+            assert_eq!(status(DRAIN, &budgets), Status::Error, "{kind:?}");
+        }
+        let mut empty = world();
+        empty.kube().bound_pods = Ok(Vec::new());
+        assert_eq!(wrong(DRAIN, &empty), ["cluster: error no-answer"]);
+        let mut without = world();
+        without.kube().disruption_budgets = Ok(Vec::new());
+        passes(&without);
+    }
+
+    #[test]
+    fn the_right_that_is_missing_is_named() {
+        let mut snapshot = world();
+        let text = "poddisruptionbudgets.policy is forbidden: User \"reader\" cannot list resource";
+        snapshot.kube().disruption_budgets = Err(crate::snapshot::Gap::new(GapKind::Forbidden, text));
+        let verdict = judge(DRAIN, &snapshot);
+        let (_, problem) = verdict.problems().next().unwrap();
+        assert_eq!((problem.reason, problem.observed.as_str()), (Reason::Forbidden, text));
+        assert!(likely(DRAIN, &snapshot)[0].contains("`cluster-health rbac --upgrade`"));
+    }
+
+    #[test]
+    fn a_thousand_machines_of_a_hundred_pods_are_judged_at_once() {
+        let mut snapshot = world();
+        snapshot.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
+        let web = Some(("ReplicaSet", "web-6f7"));
+        let nodes = (0..1000).map(|node| format!("n-{node}"));
+        let pods = nodes.flat_map(|node| (0..110).map(move |pod| (node.clone(), pod)));
+        let pods = pods.map(|(node, pod)| bound_pod("default", &format!("web-{pod}"), &node, web));
+        snapshot.kube().bound_pods.as_mut().unwrap().extend(pods);
+        let began = std::time::Instant::now();
+        let check = find(DRAIN).unwrap();
+        let verdicts = engine::judge(&[check], &crate::assess::Assessment::of(&snapshot));
+        assert!(verdicts[0].1.status().is_fine());
+        assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    }
+}

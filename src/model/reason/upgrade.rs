@@ -1,0 +1,113 @@
+//! What stands in the way of an upgrade.
+
+use super::Step::{Change, Do, Look};
+use super::Text;
+use super::sources::{
+    KUBERNETES_DISRUPTIONS, KUBERNETES_DRAIN, TALOS_SUPPORT, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES,
+};
+use super::steps::NODE_VERSION;
+
+pub(super) const TARGET_UNKNOWN: Text = Text {
+    explanation: "The tables of this program do not have this version, so it cannot say whether the cluster may go to it. They end with the newest versions that were released when it was built. Nothing follows for the cluster.",
+    source: TALOS_SUPPORT,
+    remedy: &[
+        Do("Is the version spelled correctly?"),
+        Do("Use a newer release of cluster-health, whose tables have it."),
+        Do("Compare with the support matrix in Talos's documentation by hand."),
+    ],
+};
+
+pub(super) const UPGRADE_PATH_UNSUPPORTED: Text = Text {
+    explanation: "Talos or Kubernetes does not support going from the version that runs to the target in one step. Talos's installer refuses it, but only once the machine was drained and the image was pulled; `talosctl upgrade-k8s` goes one minor version at a time, and never back.",
+    source: TALOS_UPGRADE,
+    remedy: &[
+        NODE_VERSION,
+        Do(
+            "Go to the newest patch of each minor version in between, one after the other, and check each with this program.",
+        ),
+    ],
+};
+
+pub(super) const MINOR_SKIPPED: Text = Text {
+    explanation: "The installer accepts the upgrade, but it skips a minor version. Talos is tested for upgrades from the newest patch of one minor version to the next only.",
+    source: TALOS_UPGRADE,
+    remedy: &[NODE_VERSION, Do("Upgrade to the newest patch of the minor version in between first.")],
+};
+
+pub(super) const DOWNGRADE: Text = Text {
+    explanation: "The machine runs a newer version than the target. Talos accepts it within bounds, and what the newer version has written, such as the machine configuration, may be more than the older one understands.",
+    source: TALOS_UPGRADE,
+    remedy: &[
+        NODE_VERSION,
+        Do("If the upgrade before it went wrong, go back to the image that the machine booted before:"),
+        Change("talosctl -n NODE rollback"),
+    ],
+};
+
+pub(super) const VERSIONS_INCOMPATIBLE: Text = Text {
+    explanation: "Each minor version of Talos supports certain minor versions of Kubernetes. During or after the upgrade, one of the two would run with a version of the other that it does not support: its machine configuration may be refused, or components may get flags that they do not know.",
+    source: TALOS_UPGRADE_KUBERNETES,
+    remedy: &[
+        NODE_VERSION,
+        Look("kubectl get nodes -o wide"),
+        Do(
+            "Upgrade the other one first, in the order that the report names; where there is none, by way of a version in between.",
+        ),
+    ],
+};
+
+pub(super) const EVICTION_BLOCKED: Text = Text {
+    explanation: "A PodDisruptionBudget allows 0 disruptions and selects pods of this machine, so the API server refuses to evict them. A drain waits until it is allowed or gives up: `talosctl upgrade` after 5 minutes, with the new version installed and the machine cordoned, but not rebooted. Usually a replica is not ready; or the budget can never allow any, as with one replica and `minAvailable: 1`.",
+    source: KUBERNETES_DISRUPTIONS,
+    remedy: &[
+        Look("kubectl get poddisruptionbudgets -A"),
+        Look("kubectl describe poddisruptionbudget NAME -n NAMESPACE"),
+        Do("Bring the pods that are not ready back, or wait for the operator that owns the budget."),
+        Do("If it can never allow one, add a replica, or relax the budget for the time of the upgrade."),
+    ],
+};
+
+pub(super) const SEVERAL_BUDGETS: Text = Text {
+    explanation: "More than one PodDisruptionBudget selects the same pod. The eviction API does not support that and answers every attempt with an error, whatever the budgets allow, so the machine cannot be drained.",
+    source: KUBERNETES_DISRUPTIONS,
+    remedy: &[
+        Look("kubectl get poddisruptionbudgets -n NAMESPACE -o wide"),
+        Do("Leave one of them, or make their selectors disjoint."),
+    ],
+};
+
+pub(super) const BUDGET_STALE: Text = Text {
+    explanation: "The PodDisruptionBudget was changed, and the disruption controller has not counted its pods since. What its status allows belongs to the specification before, so it cannot be told whether pods may be evicted; until then, the API server refuses it. That takes seconds, unless kube-controller-manager is down.",
+    source: KUBERNETES_DISRUPTIONS,
+    remedy: &[
+        Look("kubectl get poddisruptionbudget NAME -n NAMESPACE -o yaml"),
+        Look("kubectl get pods -n kube-system -l k8s-app=kube-controller-manager"),
+    ],
+};
+
+pub(super) const UNMANAGED_POD: Text = Text {
+    explanation: "The pod was created by itself, not by a Deployment, a StatefulSet or the like. A drain deletes it, and nothing starts it again.",
+    source: KUBERNETES_DRAIN,
+    remedy: &[
+        Look("kubectl get pod NAME -n NAMESPACE -o yaml"),
+        Do("If it is needed, have a Deployment or a Job run it; if not, delete it before."),
+    ],
+};
+
+pub(super) const LAST_REPLICA: Text = Text {
+    explanation: "All pods of this workload that are ready run on the machine. While it is drained, the workload is down until a replica is ready elsewhere. No PodDisruptionBudget forbids that.",
+    source: KUBERNETES_DISRUPTIONS,
+    remedy: &[
+        Look("kubectl get pods -A -o wide --field-selector spec.nodeName=NODENAME"),
+        Do("Run more than one replica, on different machines, where the interruption matters."),
+    ],
+};
+
+pub(super) const LOCAL_DATA: Text = Text {
+    explanation: "These pods have volumes of kind emptyDir, which are deleted with the pod. Caches and sockets may go; data that is nowhere else is lost. `talosctl upgrade` deletes them without asking, `kubectl drain` wants `--delete-emptydir-data`.",
+    source: KUBERNETES_DRAIN,
+    remedy: &[
+        Look("kubectl get pod NAME -n NAMESPACE -o yaml"),
+        Do("Is it more than a cache? Then keep it in a PersistentVolumeClaim."),
+    ],
+};

@@ -1,0 +1,110 @@
+//! What stands in the way of a drain: pods, and the budgets that hold them.
+
+use super::extensions::requirements;
+use super::lists::Kept;
+use super::wire::{eviction, policy};
+use crate::snapshot::{BoundPod, DisruptionBudget};
+
+impl Kept for BoundPod {
+    type Object = eviction::Pod;
+
+    fn of(pod: eviction::Pod) -> Self {
+        let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
+        let owners = metadata.owner_references.unwrap_or_default();
+        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
+        let mut conditions = status.conditions.iter().flatten();
+        Self {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            node: spec.node_name.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default(),
+            mirror: metadata.annotations.is_some_and(|it| it.contains_key("kubernetes.io/config.mirror")),
+            controller: controller.map(|owner| (owner.kind, owner.name)),
+            phase: status.phase.unwrap_or_default(),
+            ready: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+            deleting: metadata.deletion_timestamp.is_some(),
+            has_empty_dir: spec.volumes.iter().flatten().any(|volume| volume.empty_dir.is_some()),
+        }
+    }
+}
+
+impl Kept for DisruptionBudget {
+    type Object = policy::PodDisruptionBudget;
+
+    fn of(budget: policy::PodDisruptionBudget) -> Self {
+        let (spec, status) = (budget.spec.unwrap_or_default(), budget.status.unwrap_or_default());
+        Self {
+            namespace: budget.metadata.namespace.unwrap_or_default(),
+            name: budget.metadata.name.unwrap_or_default(),
+            selector: spec.selector.map(|selector| requirements(Some(selector))),
+            always_allows_unready: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
+            generation: budget.metadata.generation.unwrap_or_default(),
+            observed_generation: status.observed_generation.unwrap_or_default(),
+            disruptions_allowed: status.disruptions_allowed,
+            current_healthy: status.current_healthy,
+            desired_healthy: status.desired_healthy,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(value: Value) -> BoundPod {
+        BoundPod::of(serde_json::from_value(value).unwrap())
+    }
+
+    fn budget(value: Value) -> DisruptionBudget {
+        DisruptionBudget::of(serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn a_pod_keeps_what_a_drain_depends_on() {
+        let found = pod(json!({
+            "metadata": {
+                "name": "db-0", "namespace": "data", "labels": {"app": "db"}, "deletionTimestamp": "2026-11-21T13:33:57Z",
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Note", "name": "x", "uid": "1"},
+                    {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "2", "controller": true},
+                ],
+            },
+            "spec": {"nodeName": "w-1", "containers": [], "volumes": [{"name": "tmp", "emptyDir": {}}]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        }));
+        assert_eq!((found.namespace.as_str(), found.name.as_str(), found.node.as_str()), ("data", "db-0", "w-1"));
+        assert_eq!(found.controller, Some(("StatefulSet".to_owned(), "db".to_owned())));
+        assert!(found.ready && found.deleting && found.has_empty_dir && !found.mirror);
+        assert_eq!(found.labels["app"], "db");
+        let bare = pod(json!({
+            "metadata": {
+                "name": "x", "namespace": "y", "annotations": {"kubernetes.io/config.mirror": "1"},
+                "ownerReferences": [{"kind": "Node", "name": "w-1"}],
+            },
+            "status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": "Unknown"}]},
+        }));
+        assert!(bare.mirror && bare.controller.is_none() && !bare.ready && !bare.has_empty_dir && bare.node.is_empty());
+    }
+
+    #[test]
+    fn a_budget_without_a_selector_is_another_than_one_with_an_empty_one() {
+        let of =
+            |spec: Value| budget(json!({"metadata": {"name": "a", "namespace": "b", "generation": 2}, "spec": spec}));
+        assert_eq!(of(json!({})).selector, None);
+        assert_eq!(of(json!({"selector": null})).selector, None);
+        assert_eq!(of(json!({"selector": {}})).selector, Some(Vec::new()));
+        assert_eq!(of(json!({"selector": {"matchLabels": {"a": "b"}}})).selector.unwrap().len(), 1);
+        // Nobody has counted its pods.
+        let uncounted = of(json!({}));
+        assert_eq!((uncounted.generation, uncounted.observed_generation, uncounted.disruptions_allowed), (2, 0, 0));
+        let counted = budget(json!({
+            "metadata": {"name": "a", "namespace": "b", "generation": 3},
+            "spec": {"minAvailable": 2, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
+            "status": {"observedGeneration": 3, "disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3},
+        }));
+        assert!(counted.always_allows_unready);
+        assert_eq!((counted.disruptions_allowed, counted.current_healthy, counted.desired_healthy), (1, 3, 2));
+    }
+}

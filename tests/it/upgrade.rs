@@ -1,0 +1,147 @@
+//! Before an upgrade: may it begin, and may a machine go now?
+
+use serde_json::{Value, json};
+use simulator::world::World;
+
+use crate::cluster::{Cluster, cluster};
+use crate::harness::program;
+
+const BUDGETS: &str = "poddisruptionbudgets.policy";
+
+fn put_pod(world: &mut World, name: &str, node: &str) {
+    let spec = json!({"nodeName": node, "containers": [{"name": "web", "image": "registry.example/web:v1"}]});
+    world.kubernetes.put(
+        "pods",
+        json!({
+            "metadata": {
+                "name": name, "namespace": "default", "labels": {"app": "web"},
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-6f7", "uid": "1", "controller": true,
+                }],
+            },
+            "spec": spec,
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        }),
+    );
+}
+
+/// A budget of these pods.
+fn put_budget(world: &mut World, name: &str, allowed: i32) {
+    world.kubernetes.put(BUDGETS, json!({
+        "metadata": {"name": name, "namespace": "default", "generation": 1},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {
+            "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 1 + allowed, "desiredHealthy": 2,
+            "expectedPods": 2,
+        },
+    }));
+}
+
+/// A pod on the worker and one on a control plane, and a budget that lets so many of them go.
+fn with_web(allowed: i32) -> Cluster {
+    let cluster = cluster();
+    cluster.change(|world| {
+        put_pod(world, "web-a", "worker-1");
+        put_pod(world, "web-b", "cp-1");
+        put_budget(world, "web", allowed);
+    });
+    cluster
+}
+
+fn ids(report: &Value) -> Vec<&str> {
+    let checks = report["checks"].as_array().unwrap().iter();
+    checks.map(|check| check["id"].as_str().unwrap()).filter(|id| id.starts_with("upgrade.")).collect()
+}
+
+#[test]
+fn a_budget_that_allows_none_holds_a_machine_until_it_opens() {
+    let cluster = with_web(0);
+    let judged = cluster.run(&["--drain", "worker-1"]);
+    judged.is(1, &[("upgrade.drain", "eviction-blocked", "worker-1")]);
+    let observed = judged.check("upgrade.drain")["problems"][0]["observed"].as_str().unwrap();
+    assert!(observed.contains("default/web allows 0") && observed.contains("web-a"), "{observed}");
+    cluster.run(&["--drain", "cp-2"]).is(0, &[]);
+    cluster.change(|world| put_budget(world, "web", 1));
+    cluster.run(&["--drain", "worker-1"]).is(0, &[]);
+}
+
+#[test]
+fn each_machine_is_judged_as_the_next_to_be_upgraded() {
+    let judged = with_web(0).run(&["--upgrade-talos", "v1.13.9"]);
+    judged.is(1, &[("upgrade.drain", "eviction-blocked", "cp-1"), ("upgrade.drain", "eviction-blocked", "worker-1")]);
+    assert_eq!(ids(&judged.report), ["upgrade.talos.path", "upgrade.matrix", "upgrade.drain"]);
+}
+
+#[test]
+fn two_budgets_and_a_stale_one_are_told_apart() {
+    let cluster = with_web(1);
+    cluster.change(|world| {
+        world.kubernetes.merge(BUDGETS, Some("default"), "web", &json!({"metadata": {"generation": 2}}));
+    });
+    cluster.run(&["--drain", "worker-1"]).is(69, &[("upgrade.drain", "budget-stale", "worker-1")]);
+    cluster.change(|world| put_budget(world, "more", 1));
+    cluster.run(&["--drain", "worker-1"]).is(1, &[("upgrade.drain", "several-budgets", "worker-1")]);
+}
+
+#[test]
+fn versions_are_held_against_the_tables() {
+    let cluster = cluster();
+    for (arguments, code, problem) in [
+        (["--upgrade-kubernetes", "1.36.4"], 0, None),
+        (["--upgrade-kubernetes", "1.99.0"], 69, Some("target-unknown")),
+        (["--upgrade-kubernetes", "1.37.0"], 1, Some("upgrade-path-unsupported")),
+        (["--upgrade-talos", "v1.14.1"], 0, None),
+        (["--upgrade-talos", "v1.16.0"], 69, Some("target-unknown")),
+        (["--upgrade-talos", "v1.9.0"], 1, Some("upgrade-path-unsupported")),
+    ] {
+        let judged = cluster.run(&arguments);
+        assert_eq!(judged.outcome.code, code, "{arguments:?}: {judged}");
+        let reasons: Vec<_> = judged.problems.iter().map(|said| said.reason.as_str()).collect();
+        assert_eq!(problem.is_none(), reasons.is_empty(), "{arguments:?}: {judged}");
+        assert!(problem.is_none_or(|reason| reasons.contains(&reason)), "{arguments:?}: {judged}");
+    }
+}
+
+#[test]
+fn who_does_not_ask_reads_nothing_of_it() {
+    let cluster = with_web(0);
+    let judged = cluster.run(&[]);
+    judged.is(0, &[]);
+    assert!(ids(&judged.report).is_empty());
+    let counts = cluster.simulator().calls().counts();
+    assert!(counts.iter().all(|count| !count.call.contains("poddisruptionbudgets")), "{counts:?}");
+}
+
+#[test]
+fn the_right_that_is_missing_is_named() {
+    let cluster = with_web(1);
+    cluster.change(|world| {
+        for rule in &mut world.kubernetes.reader {
+            rule.resources.retain(|it| it != "poddisruptionbudgets");
+        }
+    });
+    cluster.run(&[]).is(0, &[]);
+    let judged = cluster.run(&["--drain", "worker-1"]);
+    judged.is(77, &[("upgrade.drain", "forbidden", "cluster")]);
+    let problem = &judged.check("upgrade.drain")["problems"][0];
+    assert!(problem["observed"].as_str().unwrap().contains("poddisruptionbudgets.policy"), "{problem}");
+    assert!(problem.to_string().contains("cluster-health rbac --upgrade"), "{problem}");
+}
+
+#[test]
+fn what_is_asked_of_an_upgrade_is_not_left_out() {
+    for arguments in [
+        &["--upgrade-talos", "1.14"][..],
+        &["--upgrade-kubernetes", "1.36"],
+        &["--upgrade-talos", "v1.14.1", "--no-kubernetes"],
+        &["--drain", "worker-1", "--no-talos"],
+        &["--drain", "worker-1", "--skip", "upgrade"],
+        &["--check", "upgrade.drain"],
+    ] {
+        let outcome = program().args(arguments).run();
+        assert_eq!(outcome.code, 2, "{arguments:?}: {outcome}");
+    }
+    let judged = with_web(0).run(&["--drain", "worker-1", "--level", "talos", "--check", "talos.versions"]);
+    assert_eq!(judged.outcome.code, 1, "{judged}");
+    assert_eq!(judged.of("upgrade.drain"), [("eviction-blocked", "worker-1")]);
+}
