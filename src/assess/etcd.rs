@@ -184,7 +184,7 @@ pub(crate) fn own_members(snapshot: &Snapshot) -> BTreeSet<u64> {
 
 /// What the control planes that answer tell of themselves.
 fn own(snapshot: &Snapshot) -> impl Iterator<Item = &TalosNode> {
-    snapshot.control_planes().filter(|node| contact(node).is_some()).map(|node| &node.talos)
+    snapshot.control_planes().filter(|node| contact(node).is_some()).map(|node| &*node.talos)
 }
 
 fn member_ids(status: &Observed<EtcdStatus>, members: &Observed<Vec<EtcdMember>>) -> impl Iterator<Item = u64> {

@@ -64,7 +64,7 @@ pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
 /// Kubernetes have to be seen to last.
 pub(super) fn problem(protocol: Protocol, gap: &Gap, expected: impl Into<String>) -> Problem {
     use GapKind::{ClientCertificateRefused, Forbidden, Unauthenticated, Unsupported};
-    let problem = Problem::error(reason(protocol, gap.kind), expected, gap.text.as_str());
+    let problem = Problem::error(reason(protocol, gap.kind), expected, &*gap.text);
     let is_final = matches!(gap.kind, Forbidden | Unsupported | ClientCertificateRefused | Unauthenticated);
     if is_final && protocol != Protocol::Kubernetes { problem.permanent() } else { problem }
 }
@@ -306,8 +306,8 @@ pub(super) fn kubernetes_side<'a>(cluster: &Assessment<'a>) -> Result<&'a Kubern
     let (reason, observed) = match &cluster.kubernetes_access {
         KubernetesAccess::Open(kubernetes) => return Ok(kubernetes),
         KubernetesAccess::LeftOut => return Err(Outcome::Skip("--no-kubernetes".to_owned())),
-        KubernetesAccess::NoCredentials(Gap { kind: GapKind::NotAsked, text }) => (Reason::NoKubeconfig, text.as_str()),
-        KubernetesAccess::NoCredentials(gap) => (reason(Protocol::Kubernetes, gap.kind), gap.text.as_str()),
+        KubernetesAccess::NoCredentials(Gap { kind: GapKind::NotAsked, text }) => (Reason::NoKubeconfig, &**text),
+        KubernetesAccess::NoCredentials(gap) => (reason(Protocol::Kubernetes, gap.kind), &*gap.text),
         KubernetesAccess::Insecure(server) => (Reason::KubeconfigInsecure, *server),
         KubernetesAccess::Unusable(fault) => {
             let (reason, _, observed) = client_certificate(*fault);
@@ -391,7 +391,7 @@ pub(super) fn is_no_connection(kind: GapKind) -> bool {
 
 /// No answer of an API server. What was seen of the other side fails; what stopped us before it does not.
 pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
-    let fail = |reason| Problem::fail(reason, READY, gap.text.as_str());
+    let fail = |reason| Problem::fail(reason, READY, &*gap.text);
     match gap.kind {
         GapKind::TimedOut => fail(Reason::ApiFrozen),
         GapKind::NodeUnreachable => fail(Reason::ApiUnreachable),

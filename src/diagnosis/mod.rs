@@ -20,6 +20,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 pub(crate) use symptoms::Symptoms;
+use tokio::task::yield_now;
 
 use crate::checks::Check;
 use crate::model::{CheckId, Hint, Reason, Step, Target, Verdict};
@@ -208,16 +209,35 @@ pub(crate) fn diagnose(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict
     recognized_in(&mut Symptoms::new(snapshot, verdicts))
 }
 
+/// As [`diagnose`], a cause at a time: of thousands of machines each takes a while, in which a signal may come.
+pub(crate) async fn diagnose_in_turns(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Diagnosis> {
+    let mut symptoms = Symptoms::new(snapshot, verdicts);
+    let mut made = Vec::new();
+    for cause in ALL {
+        yield_now().await;
+        recognize(cause, &mut symptoms, &mut made);
+    }
+    in_order(made)
+}
+
 fn recognized_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
     let mut made = Vec::new();
     for cause in ALL {
-        for recognized in (cause.recognize)(symptoms) {
-            if let Some(explains) = symptoms.explain(&recognized.shows) {
-                made.push(recognized.diagnosis(explains));
-            }
+        recognize(cause, symptoms, &mut made);
+    }
+    in_order(made)
+}
+
+fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosis>) {
+    for recognized in (cause.recognize)(symptoms) {
+        if let Some(explains) = symptoms.explain(&recognized.shows) {
+            made.push(recognized.diagnosis(explains));
         }
     }
-    // The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what matters.
+}
+
+/// The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what matters.
+fn in_order(mut made: Vec<Diagnosis>) -> Vec<Diagnosis> {
     made.sort_by_key(|diagnosis| diagnosis.id != etcd::QUORUM.id);
     made
 }

@@ -139,7 +139,7 @@ fn a_machine_that_is_down_explains_all_that_follows() {
 fn ready_is_no_sign_of_life() {
     assert_eq!(ids(&broken(|snapshot| unreached(snapshot, GapKind::NodeUnreachable))), ["node-down"]);
     let serving = broken(|snapshot| {
-        snapshot.node_mut("cp-3").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "rpc error"));
+        snapshot.node_mut("cp-3").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "rpc error")).into();
     });
     assert_eq!(ids(&serving), ["talos-api-cut-off"], "its API server has just answered");
 }
@@ -182,7 +182,14 @@ fn no_report_loses_a_problem() {
         let snapshot = broken(case.trouble);
         let verdicts = verdicts(&snapshot);
         let diagnoses = diagnose(&snapshot, &verdicts);
-        let round = Round { number: 1, at: Duration::ZERO, took: Duration::ZERO, snapshot, verdicts, diagnoses };
+        let round = Round {
+            number: 1,
+            at: Duration::ZERO,
+            took: Duration::ZERO,
+            snapshot,
+            verdicts,
+            diagnoses: diagnoses.into(),
+        };
         let mut report = report::fixture::healthy();
         report.result = RunResult::Unhealthy;
         report.checks = checks::ALL.iter().map(|check| CheckReport::unjudged(check, Selection::Selected)).collect();

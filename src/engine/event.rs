@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::checks::Check;
 use crate::diagnosis::Diagnosis;
-use crate::model::{CheckId, Verdict};
+use crate::model::{CheckId, Shared, Verdict};
 use crate::snapshot::logs::Tail;
 use crate::snapshot::{ServerProgress, Snapshot};
 
@@ -37,5 +37,5 @@ pub(crate) struct Round {
     /// In the order of the catalog, only those that ran; weighed as the user has asked for.
     pub(crate) verdicts: Vec<(&'static Check, Verdict)>,
     /// What lies behind the problems. How much they weigh changes none of it.
-    pub(crate) diagnoses: Vec<Diagnosis>,
+    pub(crate) diagnoses: Shared<Vec<Diagnosis>>,
 }

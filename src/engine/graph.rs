@@ -6,6 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tokio::task::yield_now;
+
 use crate::assess::Assessment;
 use crate::checks::{self, Check};
 use crate::model::{CheckId, Finding, Kind, Outcome, Severity, Target, Verdict};
@@ -16,15 +18,26 @@ pub(crate) fn judge(plan: &[&'static Check], cluster: &Assessment<'_>) -> Vec<(&
     let graph = Graph::of(plan);
     let mut obstacles = HashMap::new();
     for id in &graph.order {
-        let (check, verdict) = &mut verdicts[graph.place[id]];
-        for Finding { target, outcome } in &mut verdict.findings {
-            if outcome.is_unseen()
-                && let Some(by) = graph.before(*id, target, &obstacles)
-            {
-                *outcome = Outcome::Blocked(by);
-            }
-        }
-        obstacles.insert(*id, Obstacle::of(check, verdict));
+        graph.block(*id, &mut verdicts, &mut obstacles);
+    }
+    verdicts
+}
+
+/// As [`judge`], a check at a time: of thousands of machines each takes a while, in which a signal may come.
+pub(crate) async fn judge_in_turns(
+    plan: &[&'static Check],
+    cluster: &Assessment<'_>,
+) -> Vec<(&'static Check, Verdict)> {
+    let mut verdicts = Vec::with_capacity(plan.len());
+    for check in plan {
+        verdicts.push((*check, own_verdict(check, cluster)));
+        yield_now().await;
+    }
+    let graph = Graph::of(plan);
+    let mut obstacles = HashMap::new();
+    for id in &graph.order {
+        graph.block(*id, &mut verdicts, &mut obstacles);
+        yield_now().await;
     }
     verdicts
 }
@@ -42,8 +55,13 @@ pub(crate) fn forget_absent(verdicts: &mut [(&'static Check, Verdict)]) {
 
 /// What a check says by itself, whatever stands in its way: judges are pure, so whoever asks again hears the same.
 pub(crate) fn own_verdict(check: &Check, cluster: &Assessment<'_>) -> Verdict {
-    let verdict = (check.judge)(cluster);
-    if verdict.findings.is_empty() { checks::nothing_judged() } else { verdict }
+    let mut verdict = (check.judge)(cluster);
+    if verdict.findings.is_empty() {
+        return checks::nothing_judged();
+    }
+    // It is kept as long as the report, and has grown by doubling.
+    verdict.findings.shrink_to_fit();
+    verdict
 }
 
 /// The checks of a plan, and which of them stand before which.
@@ -91,6 +109,24 @@ impl Graph {
         if self.place.contains_key(&check.id) {
             self.order.push(check.id);
         }
+    }
+
+    /// Puts what stands in the way of this check in the place of what it could not see. Those before it come first.
+    fn block(
+        &self,
+        id: CheckId,
+        verdicts: &mut [(&'static Check, Verdict)],
+        obstacles: &mut HashMap<CheckId, Obstacle>,
+    ) {
+        let (check, verdict) = &mut verdicts[self.place[&id]];
+        for Finding { target, outcome } in &mut verdict.findings {
+            if outcome.is_unseen()
+                && let Some(by) = self.before(id, target, obstacles)
+            {
+                *outcome = Outcome::Blocked(by);
+            }
+        }
+        obstacles.insert(id, Obstacle::of(check, verdict));
     }
 
     /// The root of what did not pass on the way to this target.

@@ -12,13 +12,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use event::{Event, Round};
+use graph::judge_in_turns;
 pub(crate) use graph::{forget_absent, judge, own_verdict};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::assess::Assessment;
 use crate::checks::{self, Check};
-use crate::diagnosis::diagnose;
+use crate::diagnosis::{Diagnosis, diagnose, diagnose_in_turns};
 use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Verdict};
 use crate::snapshot::logs::Tail;
 use crate::snapshot::{Memory, Observe, Snapshot};
@@ -229,8 +230,7 @@ async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, li
     let mut snapshot = timeout_at(limit, observer.round(memory)).await.ok()?;
     // What follows waits for nothing. Of thousands of nodes it takes a while, in which a signal may have come.
     yield_now().await;
-    let mut verdicts = judge(&pace.checks, &Assessment::of(&snapshot));
-    yield_now().await;
+    let mut verdicts = judge_in_turns(&pace.checks, &Assessment::of(&snapshot)).await;
     if let Some((after, facts)) = wanted_again(&verdicts) {
         let at = Instant::now() + after;
         // Without the time for a second sample, the first one counts.
@@ -240,24 +240,36 @@ async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, li
             if cut_off {
                 return None;
             }
-            verdicts = judge(&pace.checks, &Assessment::of(&snapshot));
+            verdicts = judge_in_turns(&pace.checks, &Assessment::of(&snapshot)).await;
         }
     }
-    Some(completed(pace, memory.rounds + 1, started.elapsed(), snapshot, verdicts))
+    let diagnoses = diagnose_in_turns(&snapshot, &verdicts).await;
+    Some(weighed(pace, memory.rounds + 1, started.elapsed(), snapshot, verdicts, diagnoses))
 }
 
-/// Causes are found in what was judged, before the user's options decide what it weighs.
 fn completed(
     pace: &Pace,
     number: u32,
     took: Duration,
     snapshot: Snapshot,
-    mut verdicts: Vec<(&'static Check, Verdict)>,
+    verdicts: Vec<(&'static Check, Verdict)>,
 ) -> Round {
     let diagnoses = diagnose(&snapshot, &verdicts);
+    weighed(pace, number, took, snapshot, verdicts, diagnoses)
+}
+
+/// Causes were found in what was judged, before the user's options decide what it weighs.
+fn weighed(
+    pace: &Pace,
+    number: u32,
+    took: Duration,
+    snapshot: Snapshot,
+    mut verdicts: Vec<(&'static Check, Verdict)>,
+    diagnoses: Vec<Diagnosis>,
+) -> Round {
     forget_absent(&mut verdicts);
     weigh(pace, &snapshot, &mut verdicts);
-    Round { number, at: pace.started.elapsed(), took, snapshot, verdicts, diagnoses }
+    Round { number, at: pace.started.elapsed(), took, snapshot, verdicts, diagnoses: diagnoses.into() }
 }
 
 /// The longest pause that some verdict asks for, and the facts of all that ask.

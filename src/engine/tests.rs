@@ -246,6 +246,44 @@ fn script(said: &[Said]) -> Vec<Said> {
     [&[Said::Fine], said].concat()
 }
 
+thread_local! {
+    static JUDGED: Cell<u32> = const { Cell::new(0) };
+}
+
+static COUNTED: [Check; 3] = {
+    fn counted(_: &Assessment<'_>) -> Verdict {
+        JUDGED.set(JUDGED.get() + 1);
+        Verdict::whole(Outcome::Pass(None))
+    }
+    const OF: Check = Check { requires: &[], judge: counted, ..CHECK };
+    [OF, Check { id: CheckId::EtcdAlarms, ..OF }, Check { id: CheckId::EtcdSpace, ..OF }]
+};
+
+/// Of thousands of machines each check takes a while: a signal that comes meanwhile is heard before the next one.
+#[tokio::test(start_paused = true)]
+async fn others_have_their_turn_between_two_checks() {
+    let pace = Pace { checks: COUNTED.iter().collect(), ..pace(None) };
+    let mut observer = Scripted {
+        round_takes: VecDeque::from([Duration::ZERO]),
+        rounds: 0,
+        again: 0,
+        broken_credentials: None,
+        forbidden: false,
+    };
+    let (memory, limit) = (Memory::default(), Instant::now() + Duration::from_secs(5));
+    let mut round = std::pin::pin!(one_round(&pace, &mut observer, &memory, limit));
+    loop {
+        let before = JUDGED.get();
+        let polled = futures::poll!(round.as_mut());
+        assert!(JUDGED.get() - before <= 1, "{} at once", JUDGED.get() - before);
+        if polled.is_ready() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(JUDGED.get(), 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn healthy_at_once_costs_one_round_and_no_tick() {
     let outcome = run_with(WAITING, &script(&[Said::Fine])).await;

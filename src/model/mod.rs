@@ -6,6 +6,7 @@ mod fact;
 mod id;
 pub(crate) mod reason;
 mod role;
+mod shared;
 mod stage;
 mod verdict;
 
@@ -14,5 +15,6 @@ pub(crate) use fact::{Fact, Right};
 pub(crate) use id::CheckId;
 pub(crate) use reason::{Reason, Step};
 pub(crate) use role::Role;
+pub(crate) use shared::Shared;
 pub(crate) use stage::Stage;
 pub(crate) use verdict::{About, Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{CheckId, Reason, Role};
+use super::{CheckId, Reason, Role, Shared};
 
 /// Status of a check or of one target. The order is the precedence of the fold: the worst wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -290,7 +290,7 @@ impl Hint {
 /// All that a judge says in one round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Shared<Vec<Finding>>,
     /// The first sample looks wrong in a way that a second one can settle: ask for the check's facts again after this long
     /// and judge anew. Granted once a round, if the deadline allows it; the findings count if it is not.
     pub(crate) resample_after: Option<std::time::Duration>,

@@ -90,7 +90,7 @@ impl Observer<'_> {
     ) -> BTreeMap<(String, String), Observed<Option<Pod>>> {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::Pods)) else { return BTreeMap::new() };
         let has_no_status = |node: &&Node| {
-            let TalosNode { static_pod_statuses, skips_registration, .. } = &node.talos;
+            let TalosNode { static_pod_statuses, skips_registration, .. } = &*node.talos;
             node.role == Role::Worker && !skips_registration && static_pod_statuses.as_ref().is_ok_and(Vec::is_empty)
         };
         let pods = nodes.iter().filter(has_no_status).flat_map(|node| {

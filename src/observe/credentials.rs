@@ -276,7 +276,7 @@ impl KubernetesSide {
                 Err(gap) if explicit => return Err(gap),
                 Err(gap) => {
                     self.access.queue.pop_front();
-                    self.access.passed_over.push((name, gap.text));
+                    self.access.passed_over.push((name, gap.text.into_owned()));
                 }
             }
         }

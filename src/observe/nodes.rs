@@ -12,13 +12,13 @@ use super::population::{self, Candidate, KnownEndpoint, Said};
 use super::talos::{Lane, Member, NodeAsk};
 use super::{API_PORT, Observer};
 use crate::model::Fact;
-use crate::model::Role;
+use crate::model::{Role, Shared};
 use crate::snapshot::{EtcdMember, Gap, GapKind, KubeNode, Node, Observed, ServingCertificate, Snapshot, TalosNode};
 
 /// A node and what it says.
 pub(super) struct Answered {
     pub(super) candidate: Candidate,
-    pub(super) talos: TalosNode,
+    pub(super) talos: Shared<TalosNode>,
     /// Addresses that it has by its own word. Asked only of machines that no source knows by name.
     pub(super) own_addresses: BTreeSet<IpAddr>,
 }
@@ -35,7 +35,7 @@ impl Answered {
     }
 
     fn is_of_member(&self, member: &EtcdMember) -> bool {
-        let TalosNode { nodename, etcd_member_id, etcd_status, .. } = &self.talos;
+        let TalosNode { nodename, etcd_member_id, etcd_status, .. } = &*self.talos;
         let ids = etcd_member_id.iter().copied().flatten().chain(etcd_status.iter().map(|status| status.member_id));
         let mut names = self.candidate.name.iter().chain(nodename.iter().flatten());
         ids.into_iter().any(|id| id == member.id)
@@ -122,26 +122,37 @@ impl Observer<'_> {
         until: Instant,
     ) -> Vec<Answered> {
         let working = known.forwarding();
+        // One for all: there may be thousands of them.
+        let not_talos = Shared::from(TalosNode::unasked(&Gap::new(GapKind::NotAsked, "not a Talos node")));
         join_all(candidates.into_iter().map(|candidate| {
-            let working = &working;
+            let (working, not_talos) = (&working, &not_talos);
             async move {
-                let asked = self.ask_node(&candidate, working, known, until);
-                let (talos, certificate) = beside(asked, self.kubelet_certificate(&candidate, until)).await;
-                let talos = TalosNode { kubelet_certificate: certificate, ..talos };
-                let own_addresses = self.own_addresses(&candidate, &talos, until).await;
-                Answered { candidate, talos, own_addresses }
+                if !candidate.is_talos && self.has_client() {
+                    return Answered { candidate, talos: not_talos.clone(), own_addresses: BTreeSet::new() };
+                }
+                // Boxed: it is as large as all that a machine may say.
+                Box::pin(self.ask(candidate, working, known, until)).await
             }
         }))
         .await
+    }
+
+    fn has_client(&self) -> bool {
+        self.talos.as_ref().is_some_and(|side| side.client.is_some())
+    }
+
+    async fn ask(&self, candidate: Candidate, working: &[usize], known: &Endpoints, until: Instant) -> Answered {
+        let asked = self.ask_node(&candidate, working, known, until);
+        let (talos, certificate) = beside(asked, self.kubelet_certificate(&candidate, until)).await;
+        let talos = TalosNode { kubelet_certificate: certificate, ..talos };
+        let own_addresses = self.own_addresses(&candidate, &talos, until).await;
+        Answered { candidate, talos: talos.into(), own_addresses }
     }
 
     async fn ask_node(&self, candidate: &Candidate, working: &[usize], known: &Endpoints, until: Instant) -> TalosNode {
         let Some(TalosSide { client: Some(client), .. }) = &self.talos else {
             return TalosNode::unasked(&Gap::not_asked());
         };
-        if !candidate.is_talos {
-            return TalosNode::unasked(&Gap::new(GapKind::NotAsked, "not a Talos node"));
-        }
         if working.is_empty() {
             return TalosNode::unasked(&known.no_way());
         }
@@ -379,22 +390,29 @@ fn merge(known: &mut Node, other: Node) {
 
 /// Addresses of a control plane at which another machine may answer, as at a virtual IP, which discovery lists for whoever holds it:
 /// neither Kubernetes nor the machine's etcd has them. Only where there is one that they have.
-fn doubtful(node: &Node, members: &[EtcdMember], kube_nodes: &[KubeNode]) -> Vec<String> {
+fn doubtful(node: &Node, members: &[EtcdMember], kube_nodes: &HashMap<String, Vec<&KubeNode>>) -> Vec<String> {
+    if node.role != Role::ControlPlane {
+        return Vec::new();
+    }
     let id = node.talos.etcd_member_id.clone().ok().flatten();
     let is_own = |member: &&EtcdMember| id.map_or(member.name == node.name, |id| member.id == id);
     let hosts = members.iter().filter(is_own).flat_map(EtcdMember::hosts);
-    let objects = kube_nodes.iter().filter(|object| object.name.eq_ignore_ascii_case(&node.name));
+    let objects = kube_nodes.get(&node.name.to_ascii_lowercase()).into_iter().flatten();
     let known: BTreeSet<String> = hosts.chain(objects.flat_map(|object| object.addresses.clone())).collect();
     let (own, others): (Vec<_>, Vec<_>) = node.addresses.iter().cloned().partition(|it| known.contains(it));
-    if own.is_empty() || node.role != Role::ControlPlane { Vec::new() } else { others }
+    if own.is_empty() { Vec::new() } else { others }
 }
 
 /// A machine is called by its own address, whoever has answered where.
 pub(super) fn put_own_first(nodes: &mut [Node], kube_nodes: &[KubeNode]) -> BTreeMap<String, Vec<String>> {
     let members: Vec<_> = nodes.iter().flat_map(|node| node.talos.etcd_members.iter().flatten()).cloned().collect();
+    let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
+    for node in kube_nodes {
+        by_name.entry(node.name.to_ascii_lowercase()).or_default().push(node);
+    }
     let mut found = BTreeMap::new();
     for node in nodes {
-        let doubtful = doubtful(node, &members, kube_nodes);
+        let doubtful = doubtful(node, &members, &by_name);
         node.addresses.sort_by_key(|address| doubtful.contains(address));
         if doubtful.contains(&node.address) {
             node.address.clone_from(&node.addresses[0]);
@@ -461,7 +479,7 @@ mod tests {
             leaving: false,
             out_of_scope: false,
             api_port: API_PORT,
-            talos: TalosNode { contact: Ok(contact), ..TalosNode::unasked(&Gap::not_asked()) },
+            talos: TalosNode { contact: Ok(contact), ..TalosNode::unasked(&Gap::not_asked()) }.into(),
         };
         let known: Vec<String> = known.iter().map(|&address| address.to_owned()).collect();
         Machine { name: name.into(), node, known: ips(&known) }
@@ -527,7 +545,7 @@ mod tests {
                 addresses: vec![address.to_owned()],
                 ..Candidate::default()
             };
-            let talos = TalosNode::unasked(&Gap::not_asked());
+            let talos = TalosNode::unasked(&Gap::not_asked()).into();
             Answered { candidate, talos, own_addresses: BTreeSet::new() }
         };
         assert_eq!(asked(&[first(&|_| ()), known(Some("CP-2"), "10.9.0.2")]), ["10.0.0.3"]);

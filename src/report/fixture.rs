@@ -73,7 +73,7 @@ fn report(check: &'static Check, findings: Vec<Finding>) -> CheckReport {
         check,
         selection: Selection::Selected,
         status,
-        findings,
+        findings: findings.into(),
         rounds: 1,
         bad_rounds: u32::from(!fine),
         since: Some(Duration::from_millis(400)),
@@ -132,7 +132,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         targeted: None,
         weakened: Vec::new(),
         not_observed: Vec::new(),
-        diagnoses: Vec::new(),
+        diagnoses: Vec::new().into(),
         sources: Sources {
             talosconfig: Some("/home/ci/talosconfig".to_owned()),
             context: Some("prod".to_owned()),
@@ -193,7 +193,7 @@ pub(crate) fn unhealthy() -> Report {
     let set = |report: &mut Report, check: &Check, findings: Vec<Finding>| {
         let entry = report.checks.iter_mut().find(|entry| entry.check.id == check.id).unwrap();
         entry.status = findings.iter().map(|finding| finding.outcome.status()).max();
-        entry.findings = findings;
+        entry.findings = findings.into();
         entry.rounds = 60;
         entry.bad_rounds = 60;
         entry.since = Some(Duration::from_secs(2));
@@ -279,7 +279,8 @@ reporting to Kubernetes"
             explained(&TOLERANCE, Target::cluster(), Reason::NoTolerance, "2 of 3 voters up, tolerates 0"),
             explained(&NODES, node(3), Reason::NodeLeaseStale, "last renewed 4m59s ago"),
         ],
-    }];
+    }]
+    .into();
     report
 }
 
@@ -287,7 +288,7 @@ reporting to Kubernetes"
 pub(crate) fn followed() -> Report {
     let mut report = unhealthy();
     let changed = |check: usize, before, report: &Report| {
-        let before = CheckReport { status: before, findings: Vec::new(), ..report.checks[check].clone() };
+        let before = CheckReport { status: before, findings: Vec::new().into(), ..report.checks[check].clone() };
         let now = &report.checks[check];
         history::change(&before, now.shown_status(), &now.findings).unwrap()
     };
@@ -332,7 +333,7 @@ pub(crate) fn large(nodes: usize, bad: usize) -> Report {
             let status = findings.iter().map(|finding| finding.outcome.status()).max();
             CheckReport {
                 status,
-                findings,
+                findings: findings.into(),
                 rounds: 60,
                 bad_rounds: 60,
                 ..CheckReport::unjudged(check, Selection::Selected)

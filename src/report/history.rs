@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(reasons, [Reason::NodeUnreachable]);
         assert_eq!(message.as_deref(), Some("cp-3 (10.0.0.3): down"));
         check.status = Some(Status::Fail);
-        check.findings = down(Reason::NodeUnreachable);
+        check.findings = down(Reason::NodeUnreachable).into();
         assert!(change(&check, Status::Fail, &down(Reason::NodeUnreachable)).is_none());
         assert!(change(&check, Status::Fail, &down(Reason::NodeLeaseStale)).is_some());
     }

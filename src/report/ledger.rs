@@ -249,16 +249,13 @@ fn sources(before: &Sources, snapshot: &Snapshot) -> Sources {
     .into_iter()
     .filter_map(|(name, used)| used.then_some(name))
     .collect();
-    sources.nodes = snapshot
-        .nodes
-        .iter()
-        .map(|node| NodeInfo {
-            name: node.name.clone(),
-            address: node.address.clone(),
-            role: node.role,
-            leaving: node.leaving,
-        })
-        .collect();
+    let nodes = snapshot.nodes.iter().map(|node| NodeInfo {
+        name: node.name.clone(),
+        address: node.address.clone(),
+        role: node.role,
+        leaving: node.leaving,
+    });
+    sources.nodes = nodes.collect();
     let versions: BTreeSet<String> =
         snapshot.nodes.iter().filter_map(|node| Some(node.talos.contact.as_ref().ok()?.version.tag.clone())).collect();
     sources.talos_versions = versions.into_iter().collect();
@@ -278,7 +275,7 @@ mod tests {
             .map(|(name, outcome)| Finding { target: Target::new(Kind::Endpoint, name), outcome })
             .collect();
         let status = findings.iter().map(|finding| finding.outcome.status()).max();
-        CheckReport { status, findings, ..CheckReport::unjudged(checks::find(id).unwrap(), selection) }
+        CheckReport { status, findings: findings.into(), ..CheckReport::unjudged(checks::find(id).unwrap(), selection) }
     }
 
     #[test]
@@ -321,7 +318,14 @@ mod tests {
         let snapshot = Snapshot::empty();
         let verdict = Verdict::whole(Outcome::Blocked(CheckId::TalosCredentials));
         let (verdicts, diagnoses) = (Vec::new(), Vec::new());
-        let mut round = Round { number: 0, at: Duration::ZERO, took: Duration::ZERO, snapshot, verdicts, diagnoses };
+        let mut round = Round {
+            number: 0,
+            at: Duration::ZERO,
+            took: Duration::ZERO,
+            snapshot,
+            verdicts,
+            diagnoses: diagnoses.into(),
+        };
         enter(&mut entry, &verdict, &round);
         assert_eq!((entry.rounds, entry.bad_rounds), (0, 0));
         round.number = 1;
@@ -336,7 +340,14 @@ mod tests {
         let mut record = |number: u32, at: Duration, outcome| {
             let verdicts = vec![(&fixture::REACHABLE, Verdict::whole(outcome))];
             let (snapshot, diagnoses) = (Snapshot::empty(), Vec::new());
-            ledger.record(&Event::Round(&Round { number, at, took: Duration::ZERO, snapshot, verdicts, diagnoses }));
+            ledger.record(&Event::Round(&Round {
+                number,
+                at,
+                took: Duration::ZERO,
+                snapshot,
+                verdicts,
+                diagnoses: diagnoses.into(),
+            }));
             ledger.report().events()
         };
         let outcome = |n| if n % 2 == 0 { Outcome::Pass(None) } else { Outcome::Blocked(CheckId::TalosCredentials) };

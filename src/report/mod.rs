@@ -23,7 +23,7 @@ pub(crate) use self::view::style::TextStyle;
 
 use crate::checks::Check;
 use crate::diagnosis::Diagnosis;
-use crate::model::{CheckId, Exit, Finding, Outcome, Problem, Role, Severity, Status, Target};
+use crate::model::{CheckId, Exit, Finding, Outcome, Problem, Role, Severity, Shared, Status, Target};
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::clean;
 
@@ -55,7 +55,7 @@ pub(crate) struct Report {
     pub(crate) not_observed: Vec<String>,
     pub(crate) sources: Sources,
     /// What lies behind the problems of the last complete round, from root to symptom.
-    pub(crate) diagnoses: Vec<Diagnosis>,
+    pub(crate) diagnoses: Shared<Vec<Diagnosis>>,
     /// The logs of what had failed in the last round, with `--evidence logs`.
     pub(crate) logs: Vec<Tail>,
     /// Every check of the catalog, in its order.
@@ -119,7 +119,7 @@ pub(crate) struct Sources {
     pub(crate) etcdctl_options: Vec<String>,
     /// Which sources named the nodes: `discovery`, `kubernetes`, `etcd`, `flags`, `talosconfig`.
     pub(crate) named_by: Vec<&'static str>,
-    pub(crate) nodes: Vec<NodeInfo>,
+    pub(crate) nodes: Shared<Vec<NodeInfo>>,
     pub(crate) talos_versions: Vec<String>,
     /// kubeconfig sources passed over, and why.
     pub(crate) passed_over: Vec<(String, String)>,
@@ -140,7 +140,7 @@ pub(crate) struct CheckReport {
     pub(crate) selection: Selection,
     /// `None` until a complete round has judged it.
     pub(crate) status: Option<Status>,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Shared<Vec<Finding>>,
     /// Complete rounds that judged it.
     pub(crate) rounds: u32,
     /// Of those, rounds in a row in which it has not been fine, up to the last.
@@ -211,7 +211,7 @@ impl CheckReport {
             check,
             selection,
             status: None,
-            findings: Vec::new(),
+            findings: Shared::default(),
             rounds: 0,
             bad_rounds: 0,
             since: None,
@@ -285,7 +285,7 @@ impl Report {
             weakened: Vec::new(),
             not_observed: Vec::new(),
             sources: Sources::default(),
-            diagnoses: Vec::new(),
+            diagnoses: Shared::default(),
             logs: Vec::new(),
             checks: selection.iter().map(|(check, part)| CheckReport::unjudged(check, *part)).collect(),
             history: history::History::default(),

@@ -129,7 +129,7 @@ fn a_symptom_points_to_the_end_of_its_chain() {
         Problem::fail(Reason::ComponentNotReady, "Ready", "Running, not ready").explained_by(CheckId::K8sNodesReady);
     let lease = Problem::fail(Reason::NodeLeaseStale, "renewed", "stale").explained_by(CheckId::TalosNodesReachable);
     let set = |report: &mut Report, n: usize, problem| {
-        report.checks[n].findings = vec![fixture::problem(fixture::node(3), problem)];
+        report.checks[n].findings = vec![fixture::problem(fixture::node(3), problem)].into();
         report.checks[n].status = Some(Status::Fail);
     };
     set(&mut report, 8, proxy);
@@ -143,7 +143,8 @@ fn a_symptom_points_to_the_end_of_its_chain() {
 fn a_reason_to_skip_is_said_once_of_each_check() {
     let mut report = fixture::healthy();
     let skipped = &mut report.checks[8].findings;
-    skipped.push(skipped[0].clone());
+    let again = skipped[0].clone();
+    skipped.push(again);
     let text = styled(&report, TextStyle { verbose: true, ..TextStyle::default() });
     assert!(
         text.contains("\nk8s.kube-proxy: skipped: kube-proxy is disabled in the machine configuration\n"),

@@ -1,6 +1,6 @@
 //! The result on stdout.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 
 use crate::config::Environment;
 use crate::plan::Output;
@@ -8,6 +8,9 @@ use crate::report::format::Format;
 use crate::report::sink::ci::Ci;
 use crate::report::sink::terminal;
 use crate::report::{Report, TextStyle};
+
+/// What is written at once, in bytes.
+const PIECE: usize = 64 << 10;
 
 /// One document, at the end or as it grows.
 pub(super) struct Document {
@@ -50,11 +53,9 @@ impl Document {
         }
         // As wide as it is by now.
         self.style.width = terminal::size(&io::stdout()).map(|size| size.columns);
-        let written = self.format.render_after(self.told, report, &self.style).and_then(|rest| {
-            let mut stdout = io::stdout().lock();
-            stdout.write_all(&rest)?;
-            stdout.flush()
-        });
+        let mut stdout = BufWriter::with_capacity(PIECE, io::stdout().lock());
+        let written = self.format.write_after(self.told, report, &self.style, &mut stdout);
+        let written = written.and_then(|()| stdout.flush());
         self.told = report.events();
         self.error = written.err();
     }

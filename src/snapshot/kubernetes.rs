@@ -65,7 +65,7 @@ impl Kubernetes {
         let readyz =
             [("/readyz".to_owned(), &self.endpoint)].into_iter().chain(servers).filter_map(|(what, answer)| {
                 let refusal = answer.as_ref().ok().filter(|readyz| readyz.status == 403)?;
-                Some((what, refusal.text.as_str()))
+                Some((what, &*refusal.text))
             });
         let lists = [
             ("nodes", self.nodes.as_ref().err()),
@@ -90,7 +90,7 @@ impl Kubernetes {
         ];
         let lists = lists.into_iter().filter_map(|(what, gap)| {
             let refusal = gap.filter(|gap| gap.kind == GapKind::Forbidden)?;
-            Some((what.to_owned(), refusal.text.as_str()))
+            Some((what.to_owned(), &*refusal.text))
         });
         readyz.chain(lists).collect()
     }

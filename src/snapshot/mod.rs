@@ -11,6 +11,7 @@ mod missing;
 mod observe;
 mod talos;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
@@ -38,11 +39,11 @@ pub(crate) type Observed<T> = Result<T, Gap>;
 pub(crate) struct Gap {
     pub(crate) kind: GapKind,
     /// The cause in the words of whoever reported it, for people.
-    pub(crate) text: String,
+    pub(crate) text: Cow<'static, str>,
 }
 
 impl Gap {
-    pub(crate) fn new(kind: GapKind, text: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: GapKind, text: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, text: text.into() }
     }
 

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::{Certificate, EtcdAlarm, EtcdMember, EtcdSpec, EtcdStatus, Gap, Observed, Validity};
-use crate::model::Role;
+use crate::model::{Role, Shared};
 
 /// The Talos side of a round.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +121,7 @@ pub(crate) struct Node {
     /// Port of its API server, if it is a control plane (6443 unless told otherwise).
     pub(crate) api_port: u16,
     /// Talos facts. All are gaps with `--no-talos`.
-    pub(crate) talos: TalosNode,
+    pub(crate) talos: Shared<TalosNode>,
 }
 
 impl Node {

@@ -95,7 +95,7 @@ fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>, check: CheckId) ->
     let readyz = match server {
         Ok(readyz) => readyz,
         Err(Gap { kind: GapKind::PeerCertificateExpired, text }) => {
-            let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", text);
+            let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", &**text);
             return Some(Outcome::Problem(problem.explained_by(check)));
         }
         Err(_) => return None,

@@ -86,9 +86,9 @@ fn unreadable(kubernetes: &Kubernetes, gap: &Gap) -> Problem {
         GapKind::Insecure => Reason::KubeconfigInsecure,
         GapKind::ContextUnknown => Reason::ContextUnknown,
         GapKind::Malformed => Reason::ConfigUnreadable,
-        kind => return Problem::error(gaps::reason(Protocol::Kubernetes, kind), expected, gap.text.as_str()),
+        kind => return Problem::error(gaps::reason(Protocol::Kubernetes, kind), expected, &*gap.text),
     };
-    Problem::fail(reason, expected, gap.text.as_str()).permanent()
+    Problem::fail(reason, expected, &*gap.text).permanent()
 }
 
 fn plain_http(server: &str) -> Problem {

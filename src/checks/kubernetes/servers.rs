@@ -64,7 +64,7 @@ fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Ou
         Server::NotAsked => Problem::error(Reason::NoAnswer, "an answer to /readyz", "not queried"),
         Server::Ready => return Outcome::Pass(None),
         Server::NotReady(readyz) => unready(cluster, kubernetes, node, readyz),
-        Server::Lost(gap) => Problem::fail(Reason::ApiUnreachable, "/readyz answers 200", gap.text.as_str())
+        Server::Lost(gap) => Problem::fail(Reason::ApiUnreachable, "/readyz answers 200", &*gap.text)
             .explained_by(CheckId::TalosNodesReachable),
         Server::AliveBy(sign, gap) => {
             let sign = match sign {
@@ -79,8 +79,9 @@ fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Ou
             let observed = format!("{} (from this runner); {sign}", gap.text);
             Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as other API servers give", observed)
         }
-        Server::Refused(gap) => Problem::fail(Reason::ConnectionRefused, expected, gap.text.as_str())
-            .explained_by(why_no_server(cluster, node)),
+        Server::Refused(gap) => {
+            Problem::fail(Reason::ConnectionRefused, expected, &*gap.text).explained_by(why_no_server(cluster, node))
+        }
         Server::OutOfReach { gap, has_lease } => {
             if let Some(outcome) = unproven(cluster, has_lease) {
                 return outcome;

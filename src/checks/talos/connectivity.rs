@@ -258,7 +258,7 @@ fn connects(cluster: &Assessment<'_>, node: &Node) -> bool {
 /// says nothing of the node (a role, an answer that cannot be read, the loss of the endpoint itself) stays undetermined.
 fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> Problem {
     let expected = "answers on the Talos API";
-    let fail = |reason| Problem::fail(reason, expected, gap.text.as_str());
+    let fail = |reason| Problem::fail(reason, expected, &*gap.text);
     let address = node.address.as_str();
     let problem = match gap.kind {
         GapKind::NodeUnreachable if gap.is_refused_certificate() => {

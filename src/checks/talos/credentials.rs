@@ -33,7 +33,7 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
         Ok(credentials) => credentials,
         Err(gap) => {
             let expected = "a usable talosconfig";
-            let failed = |reason| Problem::fail(reason, expected, gap.text.as_str()).permanent();
+            let failed = |reason| Problem::fail(reason, expected, &*gap.text).permanent();
             let problem = match gap.kind {
                 GapKind::Malformed => failed(Reason::ConfigUnreadable),
                 GapKind::ContextUnknown => failed(Reason::ContextUnknown),

@@ -60,7 +60,7 @@ fn judged(talos: &Talos, check: &ServerCheck) -> Verdict {
             "" => endpoint.clone(),
             hostname => Target::new(Kind::Node, hostname),
         };
-        verdict.problem(target, Problem::fail(Reason::ServerCheckFailed, EXPECTED, gap.text.as_str()));
+        verdict.problem(target, Problem::fail(Reason::ServerCheckFailed, EXPECTED, &*gap.text));
     }
     let refusal = refusals.first().map(|(_, gap)| *gap);
     if let Some(gap) = refusal.or(check.end.as_ref().err().filter(|gap| gap.kind == GapKind::Forbidden)) {

@@ -62,7 +62,7 @@ fn an_api_server_that_fails_for_itself_is_told_of() {
     assert_eq!(ids(&snapshot), ["etcd-member-down", "api-server-down"]);
     let mut healthy_member = broken(member_hangs);
     let whole = healthy();
-    *healthy_member.talos_of("cp-3") = whole.node("cp-3").unwrap().talos.clone();
+    healthy_member.node_mut("cp-3").talos = whole.node("cp-3").unwrap().talos.clone();
     assert_eq!(ids(&healthy_member), ["api-server-down"], "its etcd answers and follows the leader");
 }
 
@@ -137,7 +137,7 @@ fn nothing_is_removed_where_nobody_leaves() {
     let mut snapshot = broken(|snapshot| snapshot.asked.expect_workers = Some(2));
     let mut foreign = crate::testing::fixture::node(98, "kwok");
     (foreign.is_talos, foreign.role) = (false, Role::Worker);
-    foreign.talos = TalosNode::unasked(&Gap::not_asked());
+    foreign.talos = TalosNode::unasked(&Gap::not_asked()).into();
     foreign.sources = crate::snapshot::Sources { kubernetes: true, ..Default::default() };
     snapshot.nodes.push(foreign);
     assert!(!ids(&snapshot).contains(&"autoscaler-removes-nodes"), "{:#?}", diagnosed(&snapshot));

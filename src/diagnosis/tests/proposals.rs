@@ -52,7 +52,7 @@ fn no_member_is_removed_on_the_word_of_another_cluster() {
 fn a_voter_that_was_wiped_is_not_configured_at_once() {
     assert_eq!(changes(&broken(|snapshot| unreached(snapshot, GapKind::Maintenance))).len(), 1);
     let voter = broken(|snapshot| {
-        snapshot.node_mut("cp-3").talos = TalosNode::unasked(&Gap::new(GapKind::Maintenance, "maintenance"));
+        snapshot.node_mut("cp-3").talos = TalosNode::unasked(&Gap::new(GapKind::Maintenance, "maintenance")).into();
     });
     assert!(ids(&voter).contains(&"machine-unconfigured"));
     assert_eq!(changes(&voter), [""; 0]);

@@ -102,7 +102,7 @@ pub(super) const MORE: &[(&str, Break)] = &[
     ("only etcd names the machine of a member", |snapshot| {
         stale_member(snapshot);
         let mut machine = crate::testing::fixture::node(98, "cp-old");
-        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
+        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host")).into();
         machine.sources = crate::snapshot::Sources { etcd: true, ..Default::default() };
         snapshot.nodes.push(machine);
     }),
@@ -118,7 +118,7 @@ pub(super) const MORE: &[(&str, Break)] = &[
     ("a worker is off, and Kubernetes has not missed it", |snapshot| unreached(snapshot, GapKind::NodeUnreachable)),
     ("discovery alone still lists a machine", |snapshot| {
         let mut machine = crate::testing::fixture::node(98, "w-9");
-        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
+        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host")).into();
         machine.sources = crate::snapshot::Sources { discovery: true, ..Default::default() };
         snapshot.nodes.push(machine);
     }),

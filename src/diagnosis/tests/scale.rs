@@ -22,7 +22,8 @@ fn large(nodes: usize, down: usize) -> Snapshot {
             node.talos = TalosNode::unasked(&Gap::new(
                 GapKind::NodeUnreachable,
                 format!("dial tcp {address}:50000: no route to host"),
-            ));
+            ))
+            .into();
         }
         snapshot.nodes.push(node);
         let mut object = object.clone();

@@ -13,12 +13,12 @@ pub(super) fn endpoints(snapshot: &mut Snapshot, kind: GapKind) {
         endpoint.nodename = Err(Gap::not_asked());
     }
     for node in &mut snapshot.nodes {
-        node.talos = TalosNode::unasked(&Gap::not_asked());
+        node.talos = TalosNode::unasked(&Gap::not_asked()).into();
     }
 }
 
 pub(super) fn unreached(snapshot: &mut Snapshot, kind: GapKind) {
-    snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(kind, "rpc error"));
+    snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(kind, "rpc error")).into();
 }
 
 /// Kubernetes has not heard from w-1 either.
@@ -317,7 +317,7 @@ pub(super) const CASES: &[Case] = &[
         cause: "certificate-renewal-broken",
         trouble: |snapshot| {
             let why = "tls: failed to verify certificate: x509: certificate has expired or is not yet valid";
-            snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why));
+            snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why)).into();
         },
         needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
     },
@@ -376,7 +376,7 @@ pub(super) const CASES: &[Case] = &[
         cause: "node-certificate-refused",
         trouble: |snapshot| {
             let why = "authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority";
-            snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why));
+            snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why)).into();
         },
         needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
     },
@@ -392,7 +392,8 @@ pub(super) const CASES: &[Case] = &[
         cause: "node-hangs",
         trouble: |snapshot| {
             snapshot.power_off("cp-3");
-            snapshot.node_mut("cp-3").talos = TalosNode::unasked(&Gap::new(GapKind::TimedOut, "no answer in 5 s"));
+            snapshot.node_mut("cp-3").talos =
+                TalosNode::unasked(&Gap::new(GapKind::TimedOut, "no answer in 5 s")).into();
             snapshot.talos_mut().endpoints[2].version = gap(GapKind::TimedOut);
         },
         needs: &[|snapshot| snapshot.talos_mut().endpoints[2].version = gap(GapKind::ConnectTimedOut)],

@@ -82,7 +82,7 @@ fn a_voter_is_known_by_its_name_or_by_its_address() {
         (members[2].name, members[2].peer_urls) = (name.to_owned(), vec![url.to_owned()]);
         snapshot.set_members(&members);
         let node = snapshot.node_mut("cp-3");
-        node.talos = TalosNode::unasked(&Gap::not_asked());
+        node.talos = TalosNode::unasked(&Gap::not_asked()).into();
         node.talos.contact = gap(GapKind::NodeUnreachable);
         snapshot.kube().servers.insert("cp-3".to_owned(), gap(GapKind::NoRoute));
         let explained = explained(&snapshot, "node-down");
@@ -145,7 +145,7 @@ fn machines_that_are_gone_are_not_counted_among_those_that_are_down() {
     let workers: Vec<String> =
         snapshot.nodes.iter().filter(|node| node.role == Role::Worker).map(|node| node.name.clone()).take(4).collect();
     for name in &workers {
-        snapshot.node_mut(name).talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "rpc error"));
+        snapshot.node_mut(name).talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "rpc error")).into();
     }
     let gone = &workers[0];
     snapshot.node_mut(gone).sources.discovery = false;

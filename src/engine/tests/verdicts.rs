@@ -93,7 +93,7 @@ async fn waiting_is_in_vain_if_nothing_in_the_way_can_heal() {
     let is_final = |problems: &[Problem], any| {
         let verdicts = vec![(&CHECK, verdict(problems))];
         let (at, took) = (Duration::ZERO, Duration::ZERO);
-        Round { number: 1, at, took, snapshot: Snapshot::empty(), verdicts, diagnoses: Vec::new() }.is_final(any)
+        Round { number: 1, at, took, snapshot: Snapshot::empty(), verdicts, diagnoses: Vec::new().into() }.is_final(any)
     };
     for (problems, of_all, of_any) in [
         (vec![], false, false),

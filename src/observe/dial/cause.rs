@@ -275,6 +275,6 @@ mod tests {
         assert_eq!(of_alert(AlertDescription::UnknownCA).kind, GapKind::ClientCertificateRefused);
         assert_eq!(of_alert(AlertDescription::CertificateRequired).kind, GapKind::ClientCertificateRefused);
         let gap = of_alert(AlertDescription::HandshakeFailure);
-        assert_eq!((gap.kind, gap.text.as_str()), (GapKind::Broken, "the server ended the TLS connection (alert 40)"));
+        assert_eq!((gap.kind, &*gap.text), (GapKind::Broken, "the server ended the TLS connection (alert 40)"));
     }
 }

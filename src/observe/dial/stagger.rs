@@ -47,7 +47,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(1);
 
-    async fn way(seconds: u64, result: Result<u8, &str>) -> Result<u8, Gap> {
+    async fn way(seconds: u64, result: Result<u8, &'static str>) -> Result<u8, Gap> {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         result.map_err(|text| Gap::new(GapKind::Broken, text))
     }
@@ -67,7 +67,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn all_causes_come_back_in_order() {
         let gaps = staggered([way(5, Err("first")), way(0, Err("second"))], PATIENCE).await.unwrap_err();
-        assert_eq!(gaps.iter().map(|gap| gap.text.as_str()).collect::<Vec<_>>(), ["first", "second"]);
+        assert_eq!(gaps.iter().map(|gap| &*gap.text).collect::<Vec<_>>(), ["first", "second"]);
         let none: [std::future::Ready<Result<u8, Gap>>; 0] = [];
         assert_eq!(staggered(none, PATIENCE).await, Err(Vec::new()));
     }

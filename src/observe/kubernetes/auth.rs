@@ -1,5 +1,6 @@
 //! The credentials that go into a header, for as long as they are valid.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(super) struct Answer {
     expires: Option<Timestamp>,
 }
 
-fn unusable(text: impl Into<String>) -> Gap {
+fn unusable(text: impl Into<Cow<'static, str>>) -> Gap {
     Gap::new(GapKind::Unauthenticated, text)
 }
 

@@ -24,6 +24,10 @@ const OF_STRANGERS: usize = 4 << 10;
 /// some 20,000 questions; at 100 ms a round trip, an attempt of 10 s has to have room for them.
 const IN_FLIGHT: usize = 1024;
 const IN_FLIGHT_SLOW: usize = 8;
+/// Machines that are asked at once. Each of them has a call in flight or is about to, so that it is the calls that limit them; but
+/// all that a machine may be asked takes tens of kilobytes until it is answered, and there may be thousands.
+const AT_ONCE: usize = IN_FLIGHT;
+const AT_ONCE_SLOW: usize = IN_FLIGHT_SLOW * 8;
 
 /// Which budget a call is paid from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,14 +73,37 @@ pub(super) struct Caller {
     /// No message is larger, whatever is asked.
     largest: usize,
     cluster: Option<MetadataValue<Ascii>>,
+    calls: Lanes,
+    machines: Lanes,
+}
+
+struct Lanes {
     normal: Semaphore,
     slow: Semaphore,
 }
 
+impl Lanes {
+    fn new(normal: usize, slow: usize) -> Self {
+        Self { normal: Semaphore::new(normal), slow: Semaphore::new(slow) }
+    }
+
+    async fn turn(&self, lane: Lane, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
+        let lane = match lane {
+            Lane::Normal => &self.normal,
+            Lane::Slow => &self.slow,
+        };
+        match timeout_at(until, lane.acquire()).await {
+            Ok(Ok(permit)) if Instant::now() < until => Ok(permit),
+            // The semaphores are never closed.
+            Ok(_) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before it was its turn")),
+        }
+    }
+}
+
 impl Caller {
     pub(super) fn new(timeout: Duration, cluster: Option<MetadataValue<Ascii>>) -> Self {
-        let (normal, slow) = (Semaphore::new(IN_FLIGHT), Semaphore::new(IN_FLIGHT_SLOW));
-        Self { timeout, largest: usize::MAX, cluster, normal, slow }
+        let (calls, machines) = (Lanes::new(IN_FLIGHT, IN_FLIGHT_SLOW), Lanes::new(AT_ONCE, AT_ONCE_SLOW));
+        Self { timeout, largest: usize::MAX, cluster, calls, machines }
     }
 
     /// Who asks somebody that may be anybody.
@@ -89,12 +116,17 @@ impl Caller {
         self.largest.min(bytes)
     }
 
+    /// The turn of a machine, for as long as the permit is kept.
+    pub(super) async fn turn(&self, lane: Lane, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
+        self.machines.turn(lane, until).await
+    }
+
     /// Opens the connection of `link` if it is not open, so that what follows cannot fail for that reason five times over.
     pub(super) async fn connect(&self, link: &Link, until: Instant) -> Result<(), Gap> {
         #[cfg(feature = "record")]
         let mut tape = Tape::new::<Connection>(link.address.authority(), None, &());
         let opened = async {
-            let _permit = self.permit(Lane::Normal, until).await?;
+            let _permit = self.calls.turn(Lane::Normal, until).await?;
             let deadline = until.min(Instant::now() + self.timeout);
             timeout_at(deadline, Box::pin(link.open())).await.map_err(|_| link.silence(self.timeout))??;
             Ok(())
@@ -137,7 +169,7 @@ impl Caller {
         #[cfg(feature = "record")]
         let send = |live: Http2, request| send(live.recorded(tape.reel()), request);
         let outcome = async {
-            let _permit = self.permit(to.lane, to.until).await?;
+            let _permit = self.calls.turn(to.lane, to.until).await?;
             // Boxed from here on: a thousand nodes have some twenty thousand calls that wait for their turn, and those shall be small.
             Box::pin(self.asked(to, timeout, message, send)).await
         };
@@ -181,18 +213,6 @@ impl Caller {
                     return Err(cause::no_answer(timeout));
                 }
             }
-        }
-    }
-
-    async fn permit(&self, lane: Lane, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
-        let lane = match lane {
-            Lane::Normal => &self.normal,
-            Lane::Slow => &self.slow,
-        };
-        match timeout_at(until, lane.acquire()).await {
-            Ok(Ok(permit)) if Instant::now() < until => Ok(permit),
-            // The semaphores are never closed.
-            Ok(_) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before it was its turn")),
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) fn client(live: Http2, largest: usize) -> MachineServiceClient<Http2>
 }
 
 pub(super) fn malformed(text: &str) -> Gap {
-    Gap::new(GapKind::Malformed, text)
+    Gap::new(GapKind::Malformed, text.to_owned())
 }
 
 /// The one part of an answer from one node. Several would be from somebody else, none is no answer.
@@ -59,7 +59,7 @@ pub(super) async fn bytes(mut stream: Streaming<Data>, most: usize, too_large: &
         }
         bytes.extend_from_slice(&chunk.bytes);
         if bytes.len() > most {
-            return Err(Failure::Gap(Gap::new(GapKind::TooLarge, too_large)));
+            return Err(Failure::Gap(Gap::new(GapKind::TooLarge, too_large.to_owned())));
         }
     }
     Ok(bytes)

@@ -57,6 +57,14 @@ impl TalosClient {
         working: &[usize],
         until: Instant,
     ) -> TalosNode {
+        match self.caller.turn(ask.lane, until).await {
+            // Boxed: those that wait for their turn shall be small.
+            Ok(_turn) => Box::pin(self.in_turn(ask, facts, working, until)).await,
+            Err(gap) => TalosNode::unasked(&gap),
+        }
+    }
+
+    async fn in_turn(&self, ask: &NodeAsk<'_>, facts: &BTreeSet<Fact>, working: &[usize], until: Instant) -> TalosNode {
         let first = match Box::pin(self.first_contact(ask, working, until)).await {
             Ok(first) => first,
             Err(gap) => return TalosNode::unasked(&gap),

@@ -54,7 +54,7 @@ fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
 /// Has a question been refused that the server asked with our role, as its health check tells it in a line of progress?
 pub(super) fn of_own_question(line: &str) -> Result<(), Gap> {
     if line.contains("code = PermissionDenied desc = not authorized") {
-        Err(Gap::new(GapKind::Forbidden, line))
+        Err(Gap::new(GapKind::Forbidden, line.to_owned()))
     } else {
         Ok(())
     }
@@ -110,7 +110,7 @@ mod tests {
 
     fn told(code: Code, message: &str, forwarded: bool) -> (GapKind, String) {
         let gap = gap(&Status::new(code, message), forwarded, None);
-        (gap.kind, gap.text)
+        (gap.kind, gap.text.into_owned())
     }
 
     #[test]

@@ -356,7 +356,7 @@ mod tests {
     fn malformed<T: std::fmt::Debug>(result: Observed<T>) -> String {
         let gap = result.unwrap_err();
         assert_eq!(gap.kind, GapKind::Malformed);
-        gap.text
+        gap.text.into_owned()
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::io;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::diagnosis;
 use crate::model::{CheckId, Finding, Outcome, Problem, Status, Target};
 use crate::report::view::hints;
 use crate::report::view::wording::skip_reason;
-use crate::report::{CheckReport, Report, Selection};
+use crate::report::{CheckReport, NodeInfo, Report, Selection};
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{clean, log_lines};
 
@@ -23,10 +23,41 @@ pub(crate) const SCHEMA: &str = include_str!("../../../schema/cluster-health.v1.
 pub(crate) const SCHEMA_VERSION: &str = "1.0";
 
 /// Writes one document and a line feed.
-pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut out, &document(report))?;
+pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, &document(report))?;
     writeln!(out)?;
     out.flush()
+}
+
+/// A list of which one element at a time is made, while it is written: of a large cluster, all at once would take more memory
+/// than the report.
+pub(crate) struct Many<'a, T>(Box<dyn Fn() -> Box<dyn Iterator<Item = T> + 'a> + 'a>);
+
+impl<'a, T> Many<'a, T> {
+    fn of<I: Iterator<Item = T> + 'a>(elements: impl Fn() -> I + 'a) -> Self {
+        Self(Box::new(move || Box::new(elements())))
+    }
+}
+
+impl<T: Serialize> Serialize for Many<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0())
+    }
+}
+
+#[cfg(test)]
+impl<T: schemars::JsonSchema> schemars::JsonSchema for Many<'_, T> {
+    fn inline_schema() -> bool {
+        Vec::<T>::inline_schema()
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        Vec::<T>::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Vec::<T>::json_schema(generator)
+    }
 }
 
 // The published schema is made from these structs, their comments included: `tests/schema.rs`.
@@ -34,7 +65,7 @@ pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "report"))]
-pub(crate) struct Document {
+pub(crate) struct Document<'a> {
     /// Version of this document. Within major version 1, only additions are made.
     #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
     schema_version: &'static str,
@@ -77,16 +108,16 @@ pub(crate) struct Document {
     /// What was not seen, and why.
     not_observed: Vec<String>,
     /// Where the facts came from.
-    sources: Origins,
+    sources: Origins<'a>,
     /// What lies behind the problems of the last complete round, from root to symptom. Empty if nothing was recognized; it never
     /// changes the result.
-    diagnoses: Vec<Diagnosis>,
+    diagnoses: Many<'a, Diagnosis<'a>>,
     /// With `--evidence logs`: the logs of services and static pods that had failed in the last complete round.
-    evidence: Vec<LogEntry>,
+    evidence: Many<'a, LogEntry>,
     /// Checks by status.
     summary: Summary,
     /// Every check of the catalog, in its order, whatever happened.
-    checks: Vec<Check>,
+    checks: Many<'a, Check<'a>>,
 }
 
 const KIND: &str = "ClusterHealthReport";
@@ -137,7 +168,7 @@ struct LogEntry {
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "diagnosis"))]
-struct Diagnosis {
+struct Diagnosis<'a> {
     /// Stable id of the cause; `cluster-health explain ID` says more. More may come.
     #[cfg_attr(test, schemars(regex(pattern = "^[a-z0-9-]+$")))]
     id: &'static str,
@@ -146,13 +177,13 @@ struct Diagnosis {
     /// One sentence with names and figures.
     headline: String,
     /// The observed facts that it rests on.
-    evidence: Vec<Seen>,
+    evidence: Many<'a, Seen>,
     /// Commands, read-only ones (kind try) before those that change the cluster (kind remedy).
     next: Vec<Hint>,
     /// The official document that the remedy comes from, by its title.
     source: &'static str,
     /// The problems that follow from it; no other diagnosis explains them.
-    explains: Vec<Explained>,
+    explains: Many<'a, Explained>,
 }
 
 #[derive(Serialize)]
@@ -182,7 +213,7 @@ struct Explained {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct Origins {
+struct Origins<'a> {
     /// Path.
     talosconfig: Option<String>,
     /// Context of the talosconfig.
@@ -198,7 +229,7 @@ struct Origins {
     /// Who named the nodes: discovery, kubernetes, etcd, flags, talosconfig; more may come.
     node_sources: Vec<&'static str>,
     /// Every node that some source names.
-    nodes: Vec<Node>,
+    nodes: Many<'a, Node>,
     /// Of the nodes that answered, each once.
     talos_versions: Vec<String>,
     /// Kubernetes credentials that were not used.
@@ -249,7 +280,7 @@ struct Summary {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "check"))]
-struct Check {
+struct Check<'a> {
     /// Stable, dotted: etcd.quorum.
     #[cfg_attr(test, schemars(regex(pattern = "^[a-z0-9.-]+$")))]
     id: &'static str,
@@ -284,9 +315,9 @@ struct Check {
     /// Ids of the checks that did not pass, so that this one was not looked at.
     blocked_by: Vec<&'static str>,
     /// Everything that was looked at.
-    targets: Vec<TargetStatus>,
+    targets: Many<'a, TargetStatus>,
     /// Every offender, one entry each.
-    problems: Vec<ProblemEntry>,
+    problems: Many<'a, ProblemEntry>,
 }
 
 #[derive(Serialize)]
@@ -359,8 +390,8 @@ pub(super) const TOOL: Tool = Tool {
     commit: option_env!("CLUSTER_HEALTH_COMMIT"),
 };
 
-/// The document as a value.
-pub(super) fn document(report: &Report) -> Document {
+/// The document as a value, of which the lists are made as they are written.
+pub(super) fn document(report: &Report) -> Document<'_> {
     let sources = &report.sources;
     Document {
         schema_version: SCHEMA_VERSION,
@@ -394,16 +425,7 @@ pub(super) fn document(report: &Report) -> Document {
             kube_context: sources.kube_context.as_deref().map(clean),
             server: sources.server.as_deref().map(clean),
             node_sources: sources.named_by.clone(),
-            nodes: sources
-                .nodes
-                .iter()
-                .map(|node| Node {
-                    name: clean(&node.name),
-                    address: clean(&node.address),
-                    role: node.role.name(),
-                    leaving: node.leaving,
-                })
-                .collect(),
+            nodes: Many::of(|| sources.nodes.iter().map(node)),
             talos_versions: cleaned(&sources.talos_versions),
             passed_over: sources
                 .passed_over
@@ -411,8 +433,8 @@ pub(super) fn document(report: &Report) -> Document {
                 .map(|(source, reason)| PassedOver { source: clean(source), reason: clean(reason) })
                 .collect(),
         },
-        diagnoses: report.diagnoses.iter().map(|it| diagnosis_entry(it, report)).collect(),
-        evidence: report.logs.iter().map(log_entry).collect(),
+        diagnoses: Many::of(|| report.diagnoses.iter().map(|it| diagnosis_entry(it, report))),
+        evidence: Many::of(|| report.logs.iter().map(log_entry)),
         summary: Summary {
             total: report.checks.len(),
             passed: report.count(Status::Pass),
@@ -422,8 +444,12 @@ pub(super) fn document(report: &Report) -> Document {
             skipped: report.count(Status::Skip),
             blocked: report.count(Status::Blocked),
         },
-        checks: report.checks.iter().map(|check| entry(check, report)).collect(),
+        checks: Many::of(|| report.checks.iter().map(|check| entry(check, report))),
     }
+}
+
+fn node(node: &NodeInfo) -> Node {
+    Node { name: clean(&node.name), address: clean(&node.address), role: node.role.name(), leaving: node.leaving }
 }
 
 fn log_entry(tail: &Tail) -> LogEntry {
@@ -432,7 +458,7 @@ fn log_entry(tail: &Tail) -> LogEntry {
     LogEntry { kind: "log", node: clean(&tail.log.node), source: clean(&tail.log.of.to_string()), lines, missing }
 }
 
-fn entry(check: &CheckReport, report: &Report) -> Check {
+fn entry<'a>(check: &'a CheckReport, report: &'a Report) -> Check<'a> {
     let selected = match check.selection {
         Selection::Selected => "selected",
         Selection::Prerequisite => "prerequisite",
@@ -455,8 +481,8 @@ fn entry(check: &CheckReport, report: &Report) -> Check {
         first_passed_ms: check.first_passed.map(milliseconds),
         flapped: check.flapped,
         blocked_by: check.blocked_by().into_iter().map(CheckId::name).collect(),
-        targets: check.findings.iter().map(target_status).collect(),
-        problems: check.problems().map(|(target, problem)| problem_entry(target, problem, report)).collect(),
+        targets: Many::of(|| check.findings.iter().map(target_status)),
+        problems: Many::of(|| check.problems().map(|(target, problem)| problem_entry(target, problem, report))),
     }
 }
 
@@ -480,29 +506,25 @@ fn target(target: &Target) -> TargetEntry {
     }
 }
 
-fn diagnosis_entry(diagnosis: &diagnosis::Diagnosis, report: &Report) -> Diagnosis {
+fn diagnosis_entry<'a>(diagnosis: &'a diagnosis::Diagnosis, report: &Report) -> Diagnosis<'a> {
     let cause = diagnosis::find(diagnosis.id);
     Diagnosis {
         id: diagnosis.id,
         title: cause.map_or("", |cause| cause.title),
         headline: clean(&diagnosis.headline),
-        evidence: diagnosis
-            .seen
-            .iter()
-            .map(|seen| Seen { target: target(&seen.target), observed: clean(&seen.observed) })
-            .collect(),
+        evidence: Many::of(|| {
+            diagnosis.seen.iter().map(|seen| Seen { target: target(&seen.target), observed: clean(&seen.observed) })
+        }),
         next: hint_entries(&diagnosis.next, report),
         source: cause.map_or("", |cause| cause.source),
-        explains: diagnosis
-            .explains
-            .iter()
-            .map(|it| Explained {
+        explains: Many::of(|| {
+            diagnosis.explains.iter().map(|it| Explained {
                 check: it.check.name(),
                 target: target(&it.target),
                 reason: it.reason.code(),
                 observed: clean(&it.observed),
             })
-            .collect(),
+        }),
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
-use crate::model::{Finding, Kind, Severity, Stage, Status};
+use crate::model::{Finding, Kind, Severity, Shared, Stage, Status};
 use crate::report::view::index::Index;
 use crate::report::view::problems;
 use crate::report::view::verdict::tally;
@@ -97,10 +97,10 @@ fn run_suite(report: &Report) -> TestSuite {
 /// A case for each node, and one for what else there is. A check of which nothing is known is one case, as ever.
 fn cases_of_nodes(check: &CheckReport, report: &Index<'_>) -> Vec<TestCase> {
     // Without the findings of all nodes, which each would take along.
-    let bare = CheckReport { findings: Vec::new(), flapped: false, ..check.clone() };
+    let bare = CheckReport { findings: Shared::default(), flapped: false, ..check.clone() };
     let part = |findings: Vec<Finding>| {
         let status = findings.iter().map(|finding| finding.outcome.status()).max();
-        CheckReport { status, findings, ..bare.clone() }
+        CheckReport { status, findings: findings.into(), ..bare.clone() }
     };
     let (of_nodes, others): (Vec<_>, Vec<_>) =
         check.findings.iter().cloned().partition(|finding| finding.target.kind == Kind::Node);

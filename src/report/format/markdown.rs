@@ -3,7 +3,7 @@
 //! What others have written stands in code and nowhere else: no link, mention, tag or emphasis means anything there, in any
 //! dialect, and nothing has to be invisible to be harmless.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use crate::model::Status;
 use crate::report::view::grid::{Band, Grid, legend};
@@ -25,7 +25,7 @@ const NODES: usize = 200 * 1024;
 const ALL_OF_IT: &str = "(the JSON report has all of it)";
 
 /// Writes the document.
-pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut Vec<u8>) -> io::Result<()> {
+pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
     // No color, and lists as wide as in a log.
     let style = &TextStyle { color: false, width: None, ..*style };
     let mut lines =

@@ -15,7 +15,7 @@ use std::io;
 use super::Report;
 use super::view::style::TextStyle;
 
-type Grow = fn(&Report, usize, &mut Vec<u8>) -> io::Result<()>;
+type Grow = fn(&Report, usize, &mut dyn io::Write) -> io::Result<()>;
 
 /// A form in which a report can be written.
 pub(crate) struct Format {
@@ -30,7 +30,7 @@ pub(crate) struct Format {
     /// Of a document that can be written as it comes about: all but what so many events have said already. A later document
     /// begins with all of an earlier one.
     grow: Option<Grow>,
-    write: fn(&Report, &TextStyle, &mut Vec<u8>) -> io::Result<()>,
+    write: fn(&Report, &TextStyle, &mut dyn io::Write) -> io::Result<()>,
 }
 
 pub(crate) static TEXT: Format = Format {
@@ -114,10 +114,15 @@ pub(crate) fn find(name: &str) -> Option<&'static Format> {
 }
 
 impl Format {
-    /// The report as bytes. `style` matters to the formats for people alone.
+    /// Writes the report, in many small pieces. `style` matters to the formats for people alone.
+    pub(crate) fn write(&self, report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
+        (self.write)(report, style, out)
+    }
+
+    /// The report as bytes, which of a large cluster are tens of megabytes: not for files.
     pub(crate) fn render(&self, report: &Report, style: &TextStyle) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        (self.write)(report, style, &mut out)?;
+        self.write(report, style, &mut out)?;
         Ok(out)
     }
 
@@ -125,12 +130,18 @@ impl Format {
         self.grow.is_some()
     }
 
-    /// As [`Format::render`], without what the first `told` events have said, where the document grows with them.
-    pub(crate) fn render_after(&self, told: usize, report: &Report, style: &TextStyle) -> io::Result<Vec<u8>> {
-        let Some(grow) = self.grow else { return self.render(report, style) };
-        let mut out = Vec::new();
-        grow(report, told, &mut out)?;
-        Ok(out)
+    /// As [`Format::write`], without what the first `told` events have said, where the document grows with them.
+    pub(crate) fn write_after(
+        &self,
+        told: usize,
+        report: &Report,
+        style: &TextStyle,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        match self.grow {
+            Some(grow) => grow(report, told, out),
+            None => self.write(report, style, out),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! `runStarted` comes first and `runFinished`, with the whole report, last: a stream without it is that of a run that did not
 //! come to its end. Nothing that was written once changes later, so that the lines can be followed while the run goes on.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::report::history::{Entry, Happened};
 use crate::text::sanitize::clean;
 
 /// Writes the events so far but the first `told`, each as one line.
-pub(crate) fn write(report: &Report, told: usize, out: &mut Vec<u8>) -> io::Result<()> {
+pub(crate) fn write(report: &Report, told: usize, out: &mut dyn io::Write) -> io::Result<()> {
     if told == 0 {
         let started = Body::RunStarted {
             tool: json::TOOL,
@@ -37,7 +37,7 @@ const KIND: &str = "ClusterHealthEvent";
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "event"))]
-pub(crate) struct Event {
+pub(crate) struct Event<'a> {
     /// Version of this document. Within major version 1, only additions are made.
     #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
     schema_version: &'static str,
@@ -51,13 +51,13 @@ pub(crate) struct Event {
     /// Since the start of the run, by a monotonic clock, in milliseconds.
     elapsed_ms: u64,
     #[serde(flatten)]
-    body: Body,
+    body: Body<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-enum Body {
+enum Body<'a> {
     /// the first line
     RunStarted {
         /// What made the report.
@@ -105,7 +105,7 @@ enum Body {
     /// the last line; without it the run did not come to its end
     RunFinished {
         /// runFinished: the same document as the JSON report.
-        report: Box<json::Document>,
+        report: Box<json::Document<'a>>,
     },
 }
 
@@ -122,7 +122,13 @@ struct Omission {
     worst: Option<&'static str>,
 }
 
-fn line(report: &Report, seq: usize, at: std::time::Duration, body: Body, out: &mut Vec<u8>) -> io::Result<()> {
+fn line(
+    report: &Report,
+    seq: usize,
+    at: std::time::Duration,
+    body: Body<'_>,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     // By the monotonic clock: the order of the lines is that of their times, whatever is done to the machine's clock.
     let time = report.started_at.checked_add(at).unwrap_or(report.started_at);
     let event =
@@ -131,7 +137,7 @@ fn line(report: &Report, seq: usize, at: std::time::Duration, body: Body, out: &
     writeln!(out)
 }
 
-fn body(report: &Report, entry: &Entry) -> Body {
+fn body<'a>(report: &'a Report, entry: &Entry) -> Body<'a> {
     let round = entry.round;
     let omitted = entry.omitted.map(|omitted| Omission {
         times: omitted.times,

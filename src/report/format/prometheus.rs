@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ const LAST_SUCCESS: &str = "cluster_health_last_success_timestamp_seconds";
 const EARLIER: u64 = 64 * 1024 * 1024;
 
 /// Writes the document.
-pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
+pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
     let healthy = report.complete && report.result == RunResult::Healthy;
     let last_success = if healthy { Some(report.finished_at) } else { report.last_success };
     let sources = &report.sources;
@@ -116,7 +116,7 @@ fn seconds(time: Timestamp) -> String {
 }
 
 struct Metrics<'a> {
-    out: &'a mut Vec<u8>,
+    out: &'a mut dyn io::Write,
 }
 
 /// Names and values of one series.

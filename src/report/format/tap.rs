@@ -3,7 +3,7 @@
 //! As in JUnit the run itself is the first point, so that a run that did not come to its end fails whatever the checks say. The
 //! plan comes first: a file that was cut off is noticed. Warnings are `TODO`, which harnesses show and do not fail for.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use crate::model::{Problem, Severity, Status, Target};
 use crate::report::view::index::Index;
@@ -18,7 +18,7 @@ use crate::text::sanitize::clean;
 const PROBLEMS: usize = 50;
 
 /// Writes the document.
-pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
+pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
     writeln!(out, "TAP version 14")?;
     writeln!(out, "1..{}", report.checks.len() + 1)?;
     writeln!(out, "# {}", verdict::line(report, &TextStyle::default()))?;
@@ -37,7 +37,7 @@ pub(crate) fn write(report: &Report, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn point<'a>(number: usize, check: &'a CheckReport, report: &Index<'a>, out: &mut Vec<u8>) -> io::Result<()> {
+fn point<'a>(number: usize, check: &'a CheckReport, report: &Index<'a>, out: &mut dyn io::Write) -> io::Result<()> {
     let status = check.shown_status();
     let name = escaped(&format!("{}: {}", check.check.id, check.check.summary));
     let directive = match status {
@@ -97,7 +97,7 @@ fn entry<'a>(check: &CheckReport, target: &'a Target, problem: &'a Problem, repo
 }
 
 /// Every value is a string of JSON, which YAML reads as the same string: nothing in it can end the block.
-fn yaml(out: &mut Vec<u8>, fields: &[(&str, &str)], problems: &[Fields]) -> io::Result<()> {
+fn yaml(out: &mut dyn io::Write, fields: &[(&str, &str)], problems: &[Fields]) -> io::Result<()> {
     writeln!(out, "  ---")?;
     for (key, value) in fields {
         writeln!(out, "  {key}: {}", serde_json::to_string(value)?)?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
@@ -23,6 +23,9 @@ const PIPE_PATIENCE: Duration = Duration::from_millis(500);
 const ABANDON_PATIENCE: Duration = Duration::from_millis(100);
 /// Of the thread that writes to a pipe, whatever the environment says.
 const STACK: usize = 256 << 10;
+
+/// What is written at once, in bytes.
+const PIECE: usize = 64 << 10;
 
 /// Temporary files that have no report's name yet.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -197,23 +200,23 @@ impl Open {
         Ok(Self { format, shown: path.to_owned(), place, grown: None })
     }
 
-    /// Without color, whatever the terminal can do.
-    fn render(&self, report: &Report) -> io::Result<Vec<u8>> {
-        self.format.render(report, &TextStyle::default())
+    /// Without color, whatever the terminal can do. A piece at a time: the whole is as large as the report itself.
+    fn replace(&self, path: &Path, report: &Report, private: bool) -> io::Result<fs::Metadata> {
+        replace(path, private, |file| self.format.write(report, &TextStyle::default(), file))
     }
 
     fn checkpoint(&mut self, report: &Report, private: bool) -> io::Result<()> {
         let Place::Regular(path) = &self.place else { return Ok(()) };
         if let Some(grown) = self.grown.take() {
-            let rest = self.format.render_after(grown.told, report, &TextStyle::default())?;
+            let mut rest = Vec::new();
+            self.format.write_after(grown.told, report, &TextStyle::default(), &mut rest)?;
             // Where that fails, whatever is there now is replaced.
             if let Ok(length) = grown.append(path, &rest) {
                 self.grown = Some(Grown { told: report.events(), length, ..grown });
                 return Ok(());
             }
         }
-        let content = self.render(report)?;
-        let written = replace(path, &content, private)?;
+        let written = self.replace(path, report, private)?;
         if self.format.grows() {
             let (device, inode, length) = (written.dev(), written.ino(), written.len());
             self.grown = Some(Grown { told: report.events(), device, inode, length });
@@ -224,8 +227,8 @@ impl Open {
     /// As a whole: the last event is a large one, and a part of it is no document.
     fn last(&mut self, report: &Report, private: bool) -> io::Result<()> {
         match &self.place {
-            Place::Regular(path) => replace(path, &self.render(report)?, private).map(drop),
-            Place::Special(path) => write_special(path.clone(), self.render(report)?),
+            Place::Regular(path) => self.replace(path, report, private).map(drop),
+            Place::Special(path) => write_special(path.clone(), self.format.render(report, &TextStyle::default())?),
         }
     }
 }
@@ -270,25 +273,56 @@ fn parent_of(path: &Path) -> &Path {
 
 /// Through a temporary file in the same directory: a reader sees the old document or the new one. Returns what is known of the
 /// new file.
-fn replace(path: &Path, content: &[u8], private: bool) -> io::Result<fs::Metadata> {
+fn replace(
+    path: &Path,
+    private: bool,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<fs::Metadata> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut temporary_name = std::ffi::OsString::from(".");
     temporary_name.push(name);
     temporary_name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = parent_of(path).join(temporary_name);
-    let result = write_new(&temporary, content, private).and_then(|written| {
+    let temporary = Temporary(parent_of(path).join(temporary_name));
+    let mut file = BufWriter::with_capacity(PIECE, temporary.create(private)?);
+    write(&mut file)?;
+    let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()?;
+    let written = file.metadata()?;
+    let mut unfinished = unfinished();
+    fs::rename(&temporary.0, path)?;
+    unfinished.remove(&temporary.0);
+    Ok(written)
+}
+
+/// A document that is not whole yet. Goes away unless it gets its name, whatever keeps it from that.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn create(&self, private: bool) -> io::Result<File> {
+        let mode = if private { 0o600 } else { 0o666 };
+        let create = || OpenOptions::new().write(true).create_new(true).mode(mode).open(&self.0);
         let mut unfinished = unfinished();
-        fs::rename(&temporary, path)?;
-        unfinished.remove(&temporary);
-        Ok(written)
-    });
-    if result.is_err() {
-        let mut unfinished = unfinished();
-        // The report's own error is the one to tell.
-        let _ = fs::remove_file(&temporary);
-        unfinished.remove(&temporary);
+        let file = match create() {
+            // Left by a process with the same id that was killed; never followed, if it is a link.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&self.0)?;
+                create()?
+            }
+            other => other?,
+        };
+        unfinished.insert(self.0.clone());
+        Ok(file)
     }
-    result
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let mut unfinished = unfinished();
+        if unfinished.remove(&self.0) {
+            // The report's own error is the one to tell.
+            let _ = fs::remove_file(&self.0);
+        }
+    }
 }
 
 fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
@@ -313,25 +347,6 @@ fn forget(unfinished: MutexGuard<'static, BTreeSet<PathBuf>>) {
     }
     // Nobody else gets it until the process is gone.
     std::mem::forget(unfinished);
-}
-
-fn write_new(path: &Path, content: &[u8], private: bool) -> io::Result<fs::Metadata> {
-    let mode = if private { 0o600 } else { 0o666 };
-    let create = || OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let mut unfinished = unfinished();
-    let mut file: File = match create() {
-        // Left by a process with the same id that was killed; never followed, if it is a link.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(path)?;
-            create()?
-        }
-        other => other?,
-    };
-    unfinished.insert(path.to_owned());
-    drop(unfinished);
-    file.write_all(content)?;
-    file.sync_all()?;
-    file.metadata()
 }
 
 /// On a thread of its own, which is left behind when it hangs: opening a named pipe waits for its reader.

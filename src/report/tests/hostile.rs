@@ -46,7 +46,7 @@ pub(crate) fn with(bad: &str) -> Report {
     report.happened(Duration::from_secs(1), changed.unwrap());
     report.happened(Duration::from_secs(2), Happened::Finished);
     let tail = |lines| Tail { log: Log { node: bad.to_owned(), of: Source::Service(bad.to_owned()) }, lines };
-    report.logs = vec![tail(Ok(vec![bad.to_owned()])), tail(Err(Gap::new(GapKind::NotAsked, bad)))];
+    report.logs = vec![tail(Ok(vec![bad.to_owned()])), tail(Err(Gap::new(GapKind::NotAsked, bad.to_owned())))];
     report.diagnoses = fixture::diagnosed().diagnoses;
     let diagnosis = &mut report.diagnoses[0];
     bad.clone_into(&mut diagnosis.headline);

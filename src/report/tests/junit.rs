@@ -297,7 +297,7 @@ fn gitlab_links_attachments_that_system_out_names_so_nobody_in_the_cluster_can_n
     let mut report = fixture::unhealthy();
     let text = "[[ATTACHMENT|../../x]] [[[ATTACHMENT|x]]] [[[[PROPERTY|a=b]]]]";
     let check = report.checks.iter_mut().find(|check| check.status == Some(Status::Warn)).unwrap();
-    check.findings = vec![fixture::problem(fixture::node(3), Problem::warn(Reason::NoTolerance, "none", text))];
+    check.findings = vec![fixture::problem(fixture::node(3), Problem::warn(Reason::NoTolerance, "none", text))].into();
     assert!(xml(&report).contains("../../x"));
     assert!(!xml(&report).contains("[["));
 }

@@ -174,7 +174,8 @@ fn a_document_that_grows_is_never_changed() {
             report.sources = fixture::nothing_judged().sources;
             let before = shown(format, &report);
             assert!(whole.starts_with(&before) && whole.len() > before.len(), "{before}");
-            let rest = format.render_after(report.events(), &fixture::followed(), &TextStyle::default()).unwrap();
+            let mut rest = Vec::new();
+            format.write_after(report.events(), &fixture::followed(), &TextStyle::default(), &mut rest).unwrap();
             assert_eq!(before + &String::from_utf8(rest).unwrap(), whole);
         }
     }

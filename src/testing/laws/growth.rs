@@ -48,7 +48,7 @@ fn strangers(many: usize) -> Snapshot {
             own_addresses: Vec::new(),
             machine_id: None,
             sources: Sources { kubernetes: true, ..Sources::default() },
-            talos: TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host")),
+            talos: TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host")).into(),
             ..node.clone()
         });
     }
@@ -65,7 +65,7 @@ fn report(world: &Snapshot) -> Report {
     allowance::apply(world, &mut verdicts);
     let diagnoses = diagnose(world, &verdicts);
     let (at, took) = (Duration::from_secs(1), Duration::from_secs(1));
-    let round = Round { number: 1, at, took, snapshot: world.clone(), verdicts, diagnoses };
+    let round = Round { number: 1, at, took, snapshot: world.clone(), verdicts, diagnoses: diagnoses.into() };
     let matches = Cli::command().get_matches_from(["cluster-health"]);
     let cli = Cli::from_arg_matches(&matches).unwrap();
     let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };

@@ -127,7 +127,7 @@ impl Shuffle {
             etcd_alarms,
             etcd_spec: _,
             etcd_data_absent: _,
-        } = talos;
+        } = &mut **talos;
         if let Ok(Some(status)) = machine_status {
             self.list(&mut status.unmet);
         }

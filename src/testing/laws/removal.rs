@@ -123,7 +123,7 @@ fn of_talos(world: &Snapshot, removals: &mut Vec<Removal>) {
         let kind = kind.unwrap_or(GapKind::NotAsked);
         snapshot.talos_mut().endpoints.iter_mut().for_each(|endpoint| endpoint.version = gap(kind));
         for node in &mut snapshot.nodes {
-            node.talos = TalosNode::unasked(&Gap::not_asked());
+            node.talos = TalosNode::unasked(&Gap::not_asked()).into();
         }
     }));
     removals.push(Removal::new(Fact::TalosNodes, "discovery", |snapshot, kind| {

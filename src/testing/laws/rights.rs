@@ -40,7 +40,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
             }
             let gap = Gap::new(GapKind::Forbidden, "not authorized");
             for node in snapshot.nodes.iter_mut().filter(|node| node.is_talos) {
-                node.talos = TalosNode::unasked(&gap);
+                node.talos = TalosNode::unasked(&gap).into();
                 (node.sources.discovery, node.sources.etcd, node.sources.talosconfig) = (false, false, false);
             }
         }

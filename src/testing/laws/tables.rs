@@ -21,12 +21,12 @@ const CONFIGURED: &str = "the configuration decides what there has to be";
 const NODES: &[Fact] = &[Fact::TalosNodes];
 
 fn nodes(snapshot: &mut Snapshot) -> Vec<&mut TalosNode> {
-    snapshot.nodes.iter_mut().map(|node| &mut node.talos).collect()
+    snapshot.nodes.iter_mut().map(|node| &mut *node.talos).collect()
 }
 
 pub(super) fn control_planes(snapshot: &mut Snapshot) -> Vec<&mut TalosNode> {
     let control_planes = snapshot.nodes.iter_mut().filter(|node| node.role == Role::ControlPlane);
-    control_planes.map(|node| &mut node.talos).collect()
+    control_planes.map(|node| &mut *node.talos).collect()
 }
 
 fn talos(snapshot: &mut Snapshot) -> &mut Talos {
@@ -217,7 +217,7 @@ fn node() -> Table<Node> {
         ],
         out_of_scope: [harmless("the user's wish", |it| it.out_of_scope = true)],
         api_port: [harmless("it was asked there before", |it| it.api_port = 0)],
-        talos: [bad(|it| it.talos = TalosNode::unasked(&crate::snapshot::Gap::not_asked()))],
+        talos: [bad(|it| it.talos = TalosNode::unasked(&crate::snapshot::Gap::not_asked()).into())],
     })
 }
 

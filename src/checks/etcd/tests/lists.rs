@@ -68,7 +68,8 @@ fn a_machine_that_only_etcd_names_does_not_own_its_member() {
     let unseen = with(|snapshot| {
         snapshot.set_members(&[member(0), member(1), member(2), old()]);
         let mut machine = node(8, "cp-old");
-        machine.talos = TalosNode::unasked(&crate::snapshot::Gap::new(GapKind::NodeUnreachable, "no route to host"));
+        machine.talos =
+            TalosNode::unasked(&crate::snapshot::Gap::new(GapKind::NodeUnreachable, "no route to host")).into();
         machine.sources = Sources { etcd: true, ..Sources::default() };
         snapshot.nodes.push(machine);
     });

@@ -247,7 +247,7 @@ const BY_TALOS: [&str; 6] = [
 fn what_closes_talos_is_named_all_along_the_path() {
     let silence = |snapshot: &mut Snapshot, kind| {
         for node in &mut snapshot.nodes {
-            node.talos = TalosNode::unasked(&Gap::new(kind, "test"));
+            node.talos = TalosNode::unasked(&Gap::new(kind, "test")).into();
         }
     };
     let mut unreadable = healthy();

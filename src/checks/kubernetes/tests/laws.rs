@@ -114,7 +114,7 @@ fn a_lost_way_to_talos_is_never_health() {
             assert_eq!(status(&snapshot, id), Status::Blocked, "{id} {kind:?}");
             let mut snapshot = healthy();
             snapshot.talos_mut().credentials = no(kind);
-            snapshot.nodes.iter_mut().for_each(|node| node.talos = TalosNode::unasked(&Gap::not_asked()));
+            snapshot.nodes.iter_mut().for_each(|node| node.talos = TalosNode::unasked(&Gap::not_asked()).into());
             assert_eq!(status(&snapshot, id), Status::Blocked, "{id} {kind:?}");
         }
     }

@@ -35,7 +35,8 @@ fn where_discovery_tells_nothing_no_node_object_is_stale() {
     set_ready(&mut snapshot, "w-1", "Unknown", "");
     let node = snapshot.node_mut("w-1");
     node.sources = Sources { kubernetes: true, ..Default::default() };
-    node.talos = crate::snapshot::TalosNode::unasked(&crate::snapshot::Gap::new(GapKind::NodeUnreachable, "no route"));
+    node.talos =
+        crate::snapshot::TalosNode::unasked(&crate::snapshot::Gap::new(GapKind::NodeUnreachable, "no route")).into();
     assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["fail stale-node-object w-1"]);
     snapshot.talos_mut().discovery = Ok(0);
     assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["blocked w-1 < talos.nodes.reachable"]);

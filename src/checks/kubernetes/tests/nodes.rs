@@ -310,7 +310,7 @@ fn posing(snapshot: &mut Snapshot) {
     node.unschedulable = true;
     snapshot.node_mut("w-1").is_talos = false;
     snapshot.node_mut("w-1").sources = Sources { kubernetes: true, ..Sources::default() };
-    snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::not_asked());
+    snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::not_asked()).into();
     let kube = snapshot.kube();
     kube.node_leases.as_mut().unwrap().by_name.remove("w-1");
     kube.daemon_sets.iter_mut().flatten().for_each(|set| set.available -= 1);

@@ -54,7 +54,7 @@ fn certificates_last_to_the_second() {
     // Of a certificate that nobody accepts, nothing can be expected.
     let silent = |mut snapshot: Snapshot| {
         for node in &mut snapshot.nodes {
-            node.talos = TalosNode::unasked(&Gap::not_asked());
+            node.talos = TalosNode::unasked(&Gap::not_asked()).into();
         }
         wrong("talos.nodes.kubelet", &snapshot)
     };
@@ -80,7 +80,7 @@ pub(super) fn ghost(sources: Sources) -> Snapshot {
     with(|snapshot| {
         let mut machine = node(8, "w-9");
         machine.sources = sources;
-        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
+        machine.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host")).into();
         snapshot.nodes.push(machine);
     })
 }

@@ -87,7 +87,7 @@ fn cut_off(kind: GapKind) -> Snapshot {
             endpoint.version = gap(kind);
         }
         for node in &mut snapshot.nodes {
-            node.talos = TalosNode::unasked(&Gap::not_asked());
+            node.talos = TalosNode::unasked(&Gap::not_asked()).into();
         }
     })
 }
@@ -319,7 +319,7 @@ fn ghost(snapshot: &mut Snapshot, sources: Sources) {
     node.address = "10.0.0.9".to_owned();
     node.addresses = vec![node.address.clone()];
     node.sources = sources;
-    node.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host"));
+    node.talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, "no route to host")).into();
     snapshot.nodes.push(node);
 }
 

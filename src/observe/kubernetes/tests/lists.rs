@@ -29,7 +29,7 @@ async fn refusals_of_lists_are_told_apart() {
     ] {
         let server = good(&pki, move |_| http(line, "retry-after: 1\r\n", &body)).await;
         let gap = nodes(pki.config(&server.url()), CALL).await.unwrap_err();
-        assert_eq!((gap.kind, gap.text.as_str()), (kind, text));
+        assert_eq!((gap.kind, &*gap.text), (kind, text));
         assert_eq!(server.heads().len(), 1, "nothing is retried");
     }
 }
@@ -184,7 +184,7 @@ async fn a_page_that_comes_twice_is_no_next_page() {
     let server =
         good(&pki, |head| node_list(if head.contains("continue=") { "" } else { "next" }, &["cp-1", "cp-2"])).await;
     let gap = nodes(pki.config(&server.url()), CALL).await.unwrap_err();
-    assert_eq!((gap.kind, gap.text.as_str()), (GapKind::Malformed, "`NodeList` has `cp-1` twice"));
+    assert_eq!((gap.kind, &*gap.text), (GapKind::Malformed, "`NodeList` has `cp-1` twice"));
 }
 
 #[tokio::test]

@@ -169,7 +169,7 @@ mod tests {
             let problem = Problem::fail(Reason::NodeNotReady, "well", "ill ".repeat(5000));
             let warning = Problem::warn(Reason::NoTolerance, "well", format!("100% of {n}"));
             let (one, other) = (fixture::node(1), fixture::node(2));
-            entry.findings = vec![fixture::problem(one, problem), fixture::problem(other, warning)];
+            entry.findings = vec![fixture::problem(one, problem), fixture::problem(other, warning)].into();
         }
         let text = annotations(&report);
         for level in ["error", "warning"] {

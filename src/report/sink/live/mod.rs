@@ -234,7 +234,7 @@ impl<W: Write> Live<W> {
     fn said(&mut self, at: Duration, said: &ServerProgress) {
         self.now = at;
         let who = if said.hostname.is_empty() { String::new() } else { format!("{}: ", said.hostname) };
-        let text = said.error.as_ref().map_or(said.message.as_str(), |gap| gap.text.as_str());
+        let text = said.error.as_ref().map_or(said.message.as_str(), |gap| &*gap.text);
         let (thing, state) = text.split_once(": ").unwrap_or((text, ""));
         let thing = brief(&format!("{who}{thing}"), excerpt::MOST);
         let state = brief(state, excerpt::MOST);

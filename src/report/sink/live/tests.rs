@@ -19,7 +19,7 @@ const STYLE: LiveStyle = LiveStyle {
 };
 
 fn verdict(findings: Vec<Finding>) -> Verdict {
-    Verdict { findings, resample_after: None }
+    Verdict { findings: findings.into(), resample_after: None }
 }
 
 fn round(ready: bool, observed: &str) -> Vec<(&'static Check, Verdict)> {
