@@ -53,7 +53,7 @@ fn unknown(what: &str, version: &str, known: &str) -> Problem {
 }
 
 /// `1.13 on cp-1, cp-2 and 7 more`, by minor version.
-fn by_minor<'a>(names: &BTreeMap<u32, Vec<&'a str>>, minors: impl Iterator<Item = u32>) -> String {
+fn by_minor(names: &BTreeMap<u32, Vec<&str>>, minors: impl Iterator<Item = u32>) -> String {
     let of = |minor: u32| format!("1.{minor} on {}", some_of(&names[&minor]));
     minors.map(of).collect::<Vec<_>>().join("; ")
 }

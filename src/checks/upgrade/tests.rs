@@ -423,7 +423,7 @@ mod drain {
         let pods = nodes.flat_map(|node| (0..110).map(move |pod| (node.clone(), pod)));
         let pods = pods.map(|(node, pod)| bound_pod("default", &format!("web-{pod}"), &node, web));
         snapshot.kube().bound_pods.as_mut().unwrap().extend(pods);
-        let began = std::time::Instant::now();
+        let began = tokio::time::Instant::now();
         let check = find(DRAIN).unwrap();
         let verdicts = engine::judge(&[check], &crate::assess::Assessment::of(&snapshot));
         assert!(verdicts[0].1.status().is_fine());
