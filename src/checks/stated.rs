@@ -37,7 +37,7 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
             let problem = if is_listed(cluster) && is_silent {
                 Problem::fail(Reason::NodeMissing, expected, "it does not answer, and no other source knows it")
             } else {
-                Problem::error(Reason::NoAnswer, expected, "it could not be asked, and no other source knows it")
+                Problem::error(Reason::NoAnswer, expected, "it could not be queried, and no other source knows it")
             };
             let by_silence = cluster.talos.is_some();
             let problem = if by_silence { problem.explained_by(CheckId::TalosNodesReachable) } else { problem };

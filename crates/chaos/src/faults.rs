@@ -100,7 +100,7 @@ pub(crate) struct Fault {
     pub(crate) shown: &'static [Source],
     /// Reasons and diagnoses that name it.
     pub(crate) said: &'static [&'static str],
-    /// What of its machine cannot be asked any more.
+    /// What of its machine cannot be queried any more.
     pub(crate) silences: &'static [Source],
     /// Its machine's etcd member counts no longer as one that is up.
     pub(crate) stops_member: bool,
