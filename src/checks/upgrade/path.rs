@@ -31,8 +31,7 @@ pub(in crate::checks) const KUBERNETES_PATH: Check = Check {
     explain: "Runs with `--upgrade-kubernetes VERSION`. Reads the versions of the control plane from the images of its static pods \
 and those of the kubelets from their Node objects, as k8s.controlplane.versions does.\n\n\
 `talosctl upgrade-k8s` goes to a newer patch of the same minor version, or to the next minor version, and never back. While it does, \
-the new API server meets kubelets of the old version, which may be at most three minor versions older (two for those before 1.25). A part \
-whose image names no version is an error here: it cannot be told where it would come from.",
+the new API server meets kubelets of the old version, which may be at most three minor versions older (two for those before 1.25). A part with an image that names no version is an error here, because its present version is not known.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: BEFORE_KUBERNETES,

@@ -12,7 +12,7 @@ pub(super) const TARGET_UNKNOWN: Text = Text {
     source: TALOS_SUPPORT,
     remedy: &[
         Do("Is the version spelled correctly?"),
-        Do("Use a newer release of cluster-health, whose tables have it."),
+        Do("Use a newer release of cluster-health that knows the version."),
         Do("Compare with the support matrix in Talos's documentation by hand."),
     ],
 };
@@ -77,7 +77,7 @@ pub(super) const SEVERAL_BUDGETS: Text = Text {
 };
 
 pub(super) const BUDGET_STALE: Text = Text {
-    explanation: "The PodDisruptionBudget was changed, and the disruption controller has not counted its pods since. What its status allows belongs to the specification before, so it cannot be told whether pods may be evicted; until then, the API server refuses it. That takes seconds, unless kube-controller-manager is down.",
+    explanation: "The PodDisruptionBudget was changed, and the disruption controller has not counted its pods since. What its status allows belongs to the specification before, so it is not known whether pods may be evicted; until then, the API server refuses it. That takes seconds, unless kube-controller-manager is down.",
     source: KUBERNETES_DISRUPTIONS,
     remedy: &[
         Look("kubectl get poddisruptionbudget NAME -n NAMESPACE -o yaml"),
