@@ -29,7 +29,9 @@ fn the_code_is_the_same_for_every_format_and_verbosity() {
 #[test]
 fn stdout_is_one_valid_document_and_every_check_is_in_it() {
     let checks = program().args(["list", "-o", "json"]).run().json();
-    let listed = checks.as_array().or_else(|| checks["checks"].as_array()).unwrap().len();
+    let all = checks.as_array().or_else(|| checks["checks"].as_array()).unwrap();
+    // Only who asks about an upgrade reads of it.
+    let listed = all.iter().filter(|check| !check["id"].as_str().unwrap().starts_with("upgrade.")).count();
     let second_opinion = ["--server", "--no-kubernetes"];
     for (arguments, unplanned) in [
         (&second_opinion[..], 0),
