@@ -153,7 +153,7 @@ fn ends_at_once() {
     for (cluster, arguments, code, words) in [
         (&healthy, &[][..], 0, "healthy: "),
         (&sick, &[], 1, "unhealthy: "),
-        (&sick, &["--wait-timeout", "6s", "--interval", "1h"], 1, "before the deadline of 6s"),
+        (&sick, &["--wait-timeout", "6s", "--interval", "1h"], 1, "deadline of 6s"),
     ] {
         let terminal = Terminal::open(cluster.program().args(attempt).args(arguments), 80, 24);
         terminal.run("");
