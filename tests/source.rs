@@ -37,8 +37,8 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("talos", &["gaps", "scope", "stated"]),
     ("etcd", &["gaps", "scope", "stated"]),
     ("kubernetes", &["gaps", "scope", "stated"]),
-    // Which versions run, it has of `kubernetes`.
-    ("upgrade", &["gaps", "scope", "kubernetes"]),
+    // Which versions run, it has of `kubernetes`, and what etcd is made of, of `etcd`.
+    ("upgrade", &["gaps", "scope", "etcd", "kubernetes"]),
     ("allowance", &[]),
     ("mod", &[]),
 ];

@@ -117,6 +117,7 @@ pub(crate) const ALL: &[&Check] = &[
     &upgrade::KUBERNETES_PATH,
     &upgrade::MATRIX,
     &upgrade::DRAIN,
+    &upgrade::QUORUM,
     &talos::SERVER,
 ];
 

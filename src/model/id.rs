@@ -81,6 +81,7 @@ ids! {
     UpgradeKubernetesPath "upgrade.kubernetes.path";
     UpgradeMatrix "upgrade.matrix";
     UpgradeDrain "upgrade.drain";
+    UpgradeQuorum "upgrade.quorum";
     TalosServer "talos.server";
 }
 

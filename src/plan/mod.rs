@@ -192,8 +192,8 @@ fn upgrade_checks(checks: &CheckOptions) -> Vec<CheckId> {
     let of_both = of_talos.or(of_kubernetes).map(|_| CheckId::UpgradeMatrix);
     // `talosctl upgrade-k8s` takes no machine down.
     let takes_down = checks.upgrade_talos.is_some() || checks.drain.is_some();
-    let of_machines = takes_down.then_some(CheckId::UpgradeDrain);
-    [of_talos, of_kubernetes, of_both, of_machines].into_iter().flatten().collect()
+    let of_machines: &[CheckId] = if takes_down { &[CheckId::UpgradeDrain, CheckId::UpgradeQuorum] } else { &[] };
+    [of_talos, of_kubernetes, of_both].into_iter().flatten().chain(of_machines.iter().copied()).collect()
 }
 
 fn contradictions(

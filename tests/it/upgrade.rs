@@ -69,7 +69,7 @@ fn a_budget_that_allows_none_holds_a_machine_until_it_opens() {
 fn each_machine_is_judged_as_the_next_to_be_upgraded() {
     let judged = with_web(0).run(&["--upgrade-talos", "v1.13.9"]);
     judged.is(1, &[("upgrade.drain", "eviction-blocked", "cp-1"), ("upgrade.drain", "eviction-blocked", "worker-1")]);
-    assert_eq!(ids(&judged.report), ["upgrade.talos.path", "upgrade.matrix", "upgrade.drain"]);
+    assert_eq!(ids(&judged.report), ["upgrade.talos.path", "upgrade.matrix", "upgrade.drain", "upgrade.quorum"]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// What most judges of etcd begin with, or what there is to say without.
-fn overview<'b, 'a>(cluster: &'b Assessment<'a>) -> Result<&'b Overview<'a>, Verdict> {
+pub(in crate::checks) fn overview<'b, 'a>(cluster: &'b Assessment<'a>) -> Result<&'b Overview<'a>, Verdict> {
     cluster.etcd.overview.as_ref().map_err(|why| match why {
         Unseen::LeftOut => Verdict::skipped("etcd is not queried (`--no-talos` without `--etcd-endpoints`)"),
         Unseen::NoEndpoint => {

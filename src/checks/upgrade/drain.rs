@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{not_asked, some_of};
+use super::{each_to_go, not_asked, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, says_nothing, unregistered};
-use crate::checks::scope::{each_node, passed_over};
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 
 pub(in crate::checks) const DRAIN: Check = Check {
@@ -37,41 +36,16 @@ volumes, which are deleted.\n\n\
 };
 
 fn drain(cluster: &Assessment<'_>) -> Verdict {
-    let upgrade = &cluster.asked.upgrade;
-    if !upgrade.takes_down_machines() {
+    if !cluster.asked.upgrade.takes_down_machines() {
         return not_asked("--drain");
     }
-    let board = match Board::of(cluster) {
-        Ok(board) => board,
-        Err(outcome) => return Verdict::whole(outcome),
-    };
-    let mut verdict = each_node(cluster, |node, verdict| {
-        if upgrade.talos.is_some() || upgrade.drain.as_deref().is_some_and(|named| is_named(node, named)) {
-            of_machine(cluster, node, &board, verdict);
+    match Board::of(cluster) {
+        Ok(board) => {
+            let fine = |which: &str| format!("{which} may be drained now");
+            each_to_go(cluster, fine, |node, verdict| of_machine(cluster, node, &board, verdict))
         }
-    });
-    if let Some(problem) = upgrade.drain.as_deref().and_then(|named| not_judged(cluster, named)) {
-        verdict.problem(Target::cluster(), problem);
+        Err(outcome) => Verdict::whole(outcome),
     }
-    let which = upgrade.drain.as_deref().filter(|_| upgrade.talos.is_none()).unwrap_or("every machine");
-    verdict.sum_up(&format!("{which} may be drained now"));
-    verdict
-}
-
-fn is_named(node: &Node, named: &str) -> bool {
-    node.name == named || node.address == named || node.addresses.iter().any(|address| address == named)
-}
-
-/// The machine of `--drain` is none of those that are judged.
-fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
-    let expected = format!("a machine called {named}");
-    let Some(node) = cluster.nodes.iter().find(|node| is_named(node, named)) else {
-        let problem = Problem::error(Reason::NodeMissing, expected, "no source names one");
-        return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
-    };
-    let foreign = || cluster.machine(node).is_foreign.then_some("not a Talos machine");
-    let why = passed_over(cluster, node).or_else(foreign)?;
-    Some(Problem::error(Reason::NodeMissing, expected, format!("{} is not judged: {why}", node.target())).permanent())
 }
 
 /// Which pods are where, and what holds them.

@@ -4,19 +4,22 @@ mod data;
 mod drain;
 mod matrix;
 mod path;
+mod quorum;
 #[cfg(test)]
 mod tests;
 
 pub(super) use drain::DRAIN;
 pub(super) use matrix::MATRIX;
 pub(super) use path::{KUBERNETES_PATH, TALOS_PATH};
+pub(super) use quorum::QUORUM;
 
 use std::collections::BTreeMap;
 
 use self::data::Numbers;
 use super::gaps::talos_contact;
+use super::scope::{each_node, passed_over};
 use crate::assess::Assessment;
-use crate::model::{CheckId, Outcome, Problem, Reason, Verdict};
+use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::Node;
 use crate::text::version;
 
@@ -35,6 +38,44 @@ const BEFORE_KUBERNETES: &[CheckId] = &[
 /// No option asks for it: only tests, which run all checks, come here.
 fn not_asked(option: &str) -> Verdict {
     Verdict::skipped(format!("`{option}` is not given"))
+}
+
+/// Each machine that may be the next one to go: all of them, or the one of `--drain`.
+///
+/// `fine`: what is said of them if nothing stands in the way.
+fn each_to_go<'a>(
+    cluster: &'a Assessment<'_>,
+    fine: impl Fn(&str) -> String,
+    mut judge: impl FnMut(&'a Node, &mut Verdict),
+) -> Verdict {
+    let upgrade = &cluster.asked.upgrade;
+    let mut verdict = each_node(cluster, |node, verdict| {
+        if upgrade.talos.is_some() || upgrade.drain.as_deref().is_some_and(|named| is_named(node, named)) {
+            judge(node, verdict);
+        }
+    });
+    if let Some(problem) = upgrade.drain.as_deref().and_then(|named| not_judged(cluster, named)) {
+        verdict.problem(Target::cluster(), problem);
+    }
+    let which = upgrade.drain.as_deref().filter(|_| upgrade.talos.is_none()).unwrap_or("every machine");
+    verdict.sum_up(&fine(which));
+    verdict
+}
+
+fn is_named(node: &Node, named: &str) -> bool {
+    node.name == named || node.address == named || node.addresses.iter().any(|address| address == named)
+}
+
+/// The machine of `--drain` is none of those that are judged.
+fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
+    let expected = format!("a machine called {named}");
+    let Some(node) = cluster.nodes.iter().find(|node| is_named(node, named)) else {
+        let problem = Problem::error(Reason::NodeMissing, expected, "no source names one");
+        return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
+    };
+    let foreign = || cluster.machine(node).is_foreign.then_some("not a Talos machine");
+    let why = passed_over(cluster, node).or_else(foreign)?;
+    Some(Problem::error(Reason::NodeMissing, expected, format!("{} is not judged: {why}", node.target())).permanent())
 }
 
 /// The version of Talos that this machine runs, as it says itself.

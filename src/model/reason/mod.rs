@@ -205,6 +205,9 @@ reasons! {
     EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
     SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;
     BudgetStale "budget-stale" "the status of a PodDisruptionBudget is older than its specification" upgrade::BUDGET_STALE;
+    QuorumAtRisk "quorum-at-risk" "etcd loses its quorum without the machine" upgrade::QUORUM_AT_RISK;
+    LastApiServer "last-api-server" "no other control plane has an API server that works" upgrade::LAST_API_SERVER;
+    LastDnsEndpoint "last-dns-endpoint" "all ready endpoints of the cluster DNS are on the machine" upgrade::LAST_DNS_ENDPOINT;
     UnmanagedPod "unmanaged-pod" "a pod has no controller that would start it elsewhere" upgrade::UNMANAGED_POD;
     LastReplica "last-replica" "all ready pods of a workload are on the machine" upgrade::LAST_REPLICA;
     LocalData "local-data" "pods keep data in an emptyDir volume" upgrade::LOCAL_DATA;

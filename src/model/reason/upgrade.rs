@@ -3,7 +3,8 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    KUBERNETES_DISRUPTIONS, KUBERNETES_DRAIN, TALOS_SUPPORT, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES,
+    ETCD_FAILURES, KUBERNETES_DISRUPTIONS, KUBERNETES_DNS, KUBERNETES_DRAIN, TALOS_SUPPORT,
+    TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES,
 };
 use super::steps::NODE_VERSION;
 
@@ -82,6 +83,34 @@ pub(super) const BUDGET_STALE: Text = Text {
     remedy: &[
         Look("kubectl get poddisruptionbudget NAME -n NAMESPACE -o yaml"),
         Look("kubectl get pods -n kube-system -l k8s-app=kube-controller-manager"),
+    ],
+};
+
+pub(super) const QUORUM_AT_RISK: Text = Text {
+    explanation: "A cluster of n voters needs n/2+1 of them. Without the member on this machine fewer are up, so etcd stops, and nothing can change in Kubernetes until the machine is back: not even the upgrade that waits for it. With one or two voters that is so by design, and a warning.",
+    source: ETCD_FAILURES,
+    remedy: &[
+        Look("talosctl -n NODE etcd status"),
+        Look("talosctl -n NODE etcd members"),
+        Do("Bring the other members back first; two voters tolerate no loss at all, so add a third."),
+    ],
+};
+
+pub(super) const LAST_API_SERVER: Text = Text {
+    explanation: "While the machine is down, no API server answers: nothing is scheduled, no endpoint is updated, and the drain of the next machine cannot begin. With a single control plane that is so by design, and a warning.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("kubectl get pods -n kube-system -l k8s-app=kube-apiserver -o wide"),
+        Do("Bring the API servers of the other control planes back first."),
+    ],
+};
+
+pub(super) const LAST_DNS_ENDPOINT: Text = Text {
+    explanation: "All ready replicas of CoreDNS run on the machine, so no name resolves in the cluster from the moment they are evicted until one is ready elsewhere. Applications that look up names without retrying fail. In a cluster of one machine that is so by design, and a warning.",
+    source: KUBERNETES_DNS,
+    remedy: &[
+        Look("kubectl get pods -n kube-system -l k8s-app=kube-dns -o wide"),
+        Change("kubectl -n kube-system rollout restart deployment coredns"),
     ],
 };
 

@@ -8,6 +8,9 @@ use crate::snapshot::{BoundPod, DisruptionBudget};
 impl Kept for BoundPod {
     type Object = eviction::Pod;
 
+    /// Kubernetes is made for 150,000 pods.
+    const MOST: usize = 150_000;
+
     fn of(pod: eviction::Pod) -> Self {
         let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
         let owners = metadata.owner_references.unwrap_or_default();

@@ -17,12 +17,10 @@ use crate::snapshot::{Gap, GapKind, Observed};
 
 /// Objects of one page.
 const PAGE: u32 = 500;
-/// Pages of one list: 20,000 objects.
-const PAGES: usize = 40;
 /// Bytes of one page. A Node with its image list and managed fields has 10 to 25 kB.
 const PAGE_BYTES: usize = 16 << 20;
-/// Bytes of one list, of which a small part is kept.
-const LIST_BYTES: usize = 512 << 20;
+/// Bytes of one object on the average, of which a small part is kept.
+const OBJECT_BYTES: usize = 26 << 10;
 /// Bytes that are read where everybody waits; more are read on a thread of their own.
 const AT_ONCE: usize = 128 << 10;
 
@@ -46,6 +44,9 @@ pub(super) struct Item<T> {
 /// What is kept of an object.
 pub(super) trait Kept: Debug + Send + Sized + 'static {
     type Object: Object;
+
+    /// Objects of one list.
+    const MOST: usize = 20_000;
 
     fn of(object: Self::Object) -> Self;
 }
@@ -91,7 +92,7 @@ async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selectio
     let mut names = BTreeSet::new();
     let mut bytes = 0;
     let mut next: Option<String> = None;
-    for page in 0..PAGES {
+    for page in 0..T::MOST / PAGE as usize {
         // No `resourceVersion`: a list from the server's cache answers without quorum, and lies.
         let mut parameters = ListParams::default().limit(PAGE);
         parameters.label_selector = select.labels.map(str::to_owned);
@@ -100,7 +101,7 @@ async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selectio
         let request = kube::core::Request::new(<Kind<T> as kube::Resource>::url_path(&(), select.namespace))
             .list(&parameters)
             .map_err(|error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string())))?;
-        let answer = transport.ask(client, request, PAGE_BYTES.min(LIST_BYTES - bytes)).await?;
+        let answer = transport.ask(client, request, PAGE_BYTES.min(T::MOST * OBJECT_BYTES - bytes)).await?;
         if answer.status == StatusCode::GONE && next.is_some() {
             return Ok(None);
         }
@@ -124,7 +125,7 @@ async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selectio
         }
         next = more;
     }
-    Err(Gap::new(GapKind::TooLarge, format!("the list has more than {PAGES} pages of {PAGE}")))
+    Err(Gap::new(GapKind::TooLarge, format!("the list has more than {} objects", T::MOST)))
 }
 
 #[derive(Deserialize)]

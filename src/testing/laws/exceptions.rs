@@ -9,6 +9,12 @@ type Exception = (&'static [&'static str], &'static [&'static str], fn(&Shape) -
 /// As [`EXCEPTIONS`], where a world is such that the check does not look at the fact.
 pub(super) const IN_SOME_WORLDS: &[Exception] = &[
     (
+        &["upgrade.quorum"],
+        &["etcd_status of an endpoint", "etcd_members of an endpoint"],
+        |shape| shape.external_etcd > 0,
+        "no member is on any machine that goes",
+    ),
+    (
         &[
             "etcd.leader",
             "etcd.members.consistent",
@@ -19,6 +25,7 @@ pub(super) const IN_SOME_WORLDS: &[Exception] = &[
             "etcd.lag",
             "etcd.tolerance",
             "etcd.versions",
+            "upgrade.quorum",
         ],
         &[
             "contact of a control plane",
@@ -31,7 +38,7 @@ pub(super) const IN_SOME_WORLDS: &[Exception] = &[
         "etcd runs elsewhere and is asked by itself",
     ),
     (
-        &["etcd.tolerance"],
+        &["etcd.tolerance", "upgrade.quorum"],
         &["contact of a control plane", "etcd_status of a control plane", "etcd_status of an endpoint"],
         |shape| {
             let needed = shape.margin.unwrap_or(0).max(usize::from(shape.members() > 2));
@@ -287,6 +294,18 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
             "system_leases",
         ],
         "as `k8s.controlplane.versions`, of whose facts they are made",
+    ),
+    (&["upgrade.quorum"], &["contact of a worker", "services of a worker"], "a worker has no member and no API server"),
+    (
+        &["upgrade.quorum"],
+        &[
+            "services of a control plane",
+            "etcd_members of a control plane",
+            "etcd_member_id of a control plane",
+            "the server of a control plane",
+            "empty dns_endpoints",
+        ],
+        "its status tells that a member is up, another API server is enough, and no endpoint is `k8s.dns`'s trouble",
     ),
     (
         &["upgrade.drain"],

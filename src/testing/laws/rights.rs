@@ -159,7 +159,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure \
          k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks \
-         k8s.apiservices k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix upgrade.drain",
+         k8s.apiservices k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix upgrade.drain upgrade.quorum",
         "error etcd.quorum k8s.api.servers k8s.api.certificates k8s.controlplane.apiserver \
          k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases \
          k8s.controlplane.versions k8s.nodes.ready k8s.nodes.pressure k8s.nodes.conditions k8s.nodes.schedulable \
@@ -188,9 +188,13 @@ const RIGHTS: &[(&str, &str, &str)] = &[
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.nodes.pressure k8s.pods.starting k8s.staticpods.running",
     ),
-    ("endpointslices", "error k8s.dns k8s.webhooks", "error k8s.dns k8s.webhooks"),
+    ("endpointslices", "error k8s.dns k8s.webhooks upgrade.quorum", "error k8s.dns k8s.webhooks"),
     ("poddisruptionbudgets", "error upgrade.drain", ""),
-    ("/readyz", "error k8s.api.endpoint k8s.api.servers", "error k8s.api.endpoint k8s.api.servers"),
+    (
+        "/readyz",
+        "error k8s.api.endpoint k8s.api.servers; blocked upgrade.quorum",
+        "error k8s.api.endpoint k8s.api.servers",
+    ),
 ];
 
 #[test]
@@ -235,7 +239,7 @@ const CALLS: &[(&str, &str)] = &[
     (
         "EtcdStatus, EtcdMemberList, EtcdMembers",
         "error etcd.quorum etcd.members.consistent etcd.members.nodes etcd.learners etcd.alarms; \
-         blocked etcd.leader etcd.space etcd.lag etcd.tolerance etcd.versions",
+         blocked etcd.leader etcd.space etcd.lag etcd.tolerance etcd.versions upgrade.quorum",
     ),
     ("EtcdAlarmList", "error etcd.alarms"),
     ("EtcdSpecs", "error etcd.space"),

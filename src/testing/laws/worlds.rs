@@ -133,8 +133,8 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
     let skip_if = |skips| if skips { Status::Skip } else { Status::Pass };
     let switched_off =
         |enabled| enabled == Enabled::Nowhere || (enabled, shape.control_planes) == (Enabled::NotOnFirst, 1);
-    if stage == Stage::Upgrade {
-        return if shape.upgrade() == Upgrade::default() { Status::Skip } else { Status::Pass };
+    if stage == Stage::Upgrade && shape.upgrade() == Upgrade::default() {
+        return Status::Skip;
     }
     if no_talos && (of_nodes || ["k8s.api.identity", "k8s.staticpods.rendered"].contains(&id)) {
         return Status::Skip;
@@ -146,6 +146,7 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
         return Status::Skip;
     }
     match id {
+        "upgrade.quorum" => warn_if(shape.control_planes == 1 || (!external && shape.members() < 3)),
         "talos.versions" => warn_if(shape.talos[0] != shape.talos[1] && shape.control_planes + shape.workers > 1),
         "talos.nodes.expected" => {
             // Two sources have to name the nodes, and etcd knows no workers.

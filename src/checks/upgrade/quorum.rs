@@ -1,0 +1,153 @@
+//! Does the cluster go on without each machine that is to go?
+
+use super::{each_to_go, not_asked};
+use crate::assess::Assessment;
+use crate::assess::etcd::View;
+use crate::assess::servers::Server;
+use crate::checks::Check;
+use crate::checks::etcd::overview;
+use crate::checks::gaps::{self, listed, unregistered};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
+use crate::snapshot::Node;
+
+pub(in crate::checks) const QUORUM: Check = Check {
+    id: CheckId::UpgradeQuorum,
+    stage: Stage::Upgrade,
+    summary: "etcd, the API and DNS go on without each machine that is to go",
+    explain: "Runs with `--upgrade-talos`, for every machine as the next one to go, and with `--drain NODE`, for that one. Counts the \
+etcd voters that are up without the machine, the API servers that work on other control planes, and the ready endpoints of the cluster \
+DNS on other machines.\n\n\
+`quorum-at-risk` means that fewer voters than n/2+1 would be left. What is so by design is a warning: etcd with one or two voters, the only control \
+plane, and DNS in a cluster of one node. A member or API server of unknown state counts as down, and then the check is an error if that decides.\n\n\
+`etcd.tolerance` and `--require-quorum-margin` look at the cluster as it is; this check looks at what one reboot leaves.",
+    severity: Severity::Fail,
+    requires: &[
+        CheckId::TalosNodesReachable,
+        CheckId::EtcdQuorum,
+        CheckId::EtcdTolerance,
+        CheckId::K8sCredentials,
+        CheckId::K8sApiEndpoint,
+        CheckId::K8sApiIdentity,
+        CheckId::K8sApiServers,
+        CheckId::K8sNodesRegistered,
+    ],
+    after: &[CheckId::K8sDns],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::Services,
+        Fact::EtcdMembership,
+        Fact::ServerReadyz,
+        Fact::KubeNodes,
+        Fact::DnsEndpoints,
+    ],
+    judge: quorum,
+};
+
+fn quorum(cluster: &Assessment<'_>) -> Verdict {
+    if !cluster.asked.upgrade.takes_down_machines() {
+        return not_asked("--drain");
+    }
+    let fine = |which: &str| format!("etcd, the API and DNS go on: {which} may go");
+    each_to_go(cluster, fine, |node, verdict| {
+        let left = [etcd_without(cluster, node), servers_without(cluster, node), dns_without(cluster, node)];
+        let problems: Vec<Outcome> = left.into_iter().flatten().collect();
+        if problems.is_empty() {
+            verdict.ok(node.target());
+        }
+        for problem in problems {
+            verdict.push(node.target(), problem);
+        }
+    })
+}
+
+/// What no machine that comes back could change is no reason never to upgrade.
+fn unless_by_design(by_design: bool, problem: Problem) -> Outcome {
+    Outcome::Problem(if by_design { Problem { severity: Severity::Warn, ..problem }.permanent() } else { problem })
+}
+
+fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    // Behind `--etcd-endpoints` no member is on any of the machines.
+    if node.role == Role::Worker || cluster.etcd.is_external {
+        return None;
+    }
+    let overview = match overview(cluster) {
+        Ok(overview) => overview,
+        Err(verdict) => return verdict.findings.into_iter().map(|finding| finding.outcome).next(),
+    };
+    let quorum = &overview.quorum;
+    let own = overview.views.iter().find(|view| view.node.is_some_and(|it| it.name == node.name));
+    let is_up = own.is_some_and(View::sees_leader);
+    let is_untold = own.is_none_or(|view| view.status.is_err() && !view.is_down);
+    let left = quorum.following.saturating_sub(usize::from(is_up));
+    let untold = quorum.untold.saturating_sub(usize::from(is_untold));
+    let needed = quorum.needed();
+    if left >= needed {
+        return None;
+    }
+    let expected = format!("{needed} of {} voters up without it", quorum.voters);
+    if !quorum.proven {
+        return Some(Outcome::Problem(
+            Problem::error(Reason::QuorumUnproven, expected, "no quorum is proven").unseen(),
+        ));
+    }
+    let by_design = quorum.tolerates(quorum.voters) == 0;
+    if left + untold >= needed || (by_design && quorum.following < quorum.voters) {
+        let observed = format!("{left} up, {untold} of unknown state");
+        return Some(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed).unseen()));
+    }
+    let problem = Problem::fail(Reason::QuorumAtRisk, expected, format!("{left} would be left"))
+        .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
+        // The member that is down already.
+        .explained_by((!by_design).then_some(CheckId::EtcdTolerance));
+    Some(unless_by_design(by_design, problem))
+}
+
+fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    if node.role == Role::Worker {
+        return None;
+    }
+    let others: Vec<Server<'_>> =
+        cluster.control_planes().filter(|other| other.name != node.name).map(|other| cluster.server(other)).collect();
+    if others.iter().any(|server| matches!(server, Server::Ready | Server::AliveBy(..))) {
+        return None;
+    }
+    let expected = "an API server that works on another control plane";
+    let is_wrong = |server: &Server<'_>| match server {
+        Server::NotReady(readyz) => gaps::readyz(cluster, readyz).severity == Severity::Fail,
+        server => matches!(server, Server::Lost(_) | Server::Refused(_)),
+    };
+    if !others.iter().all(is_wrong) {
+        let problem = Problem::error(Reason::NoAnswer, expected, "none answered whether it is ready");
+        return Some(Outcome::Problem(problem.unseen()));
+    }
+    let observed = if others.is_empty() { "it is the only control plane" } else { "no other one works" };
+    let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-apiserver -o wide", []);
+    let by = (!others.is_empty()).then_some(CheckId::K8sApiServers);
+    let problem = Problem::fail(Reason::LastApiServer, expected, observed).hint(hint).explained_by(by);
+    Some(unless_by_design(others.is_empty(), problem))
+}
+
+fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    let expected = "a ready endpoint of the cluster DNS on another machine";
+    let endpoints =
+        match listed(cluster, |kubernetes| &kubernetes.dns_endpoints, "the endpoints of kube-system/kube-dns") {
+            Ok(endpoints) => endpoints,
+            Err(outcome) => return Some(outcome),
+        };
+    let Some(object) = cluster.object(node) else { return Some(unregistered(node)) };
+    let ready = || endpoints.iter().filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty());
+    let is_here = |name: &str| name == object.name;
+    let is_elsewhere = ready().any(|endpoint| endpoint.node.as_deref().is_some_and(|name| !is_here(name)));
+    // Where there is none at all, that is the trouble of `k8s.dns`, and of no machine.
+    if is_elsewhere || !ready().any(|endpoint| endpoint.node.as_deref().is_none_or(is_here)) {
+        return None;
+    }
+    if ready().any(|endpoint| endpoint.node.is_none()) {
+        let observed = "an endpoint that does not say where it is";
+        return Some(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed)));
+    }
+    let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns -o wide", []);
+    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all of them are on it").hint(hint);
+    let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
+    Some(unless_by_design(is_only_node, problem))
+}
