@@ -13,6 +13,18 @@ use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stag
 use crate::snapshot::{Node, PodState};
 use crate::text::version;
 
+/// What stands before whoever compares the versions of Kubernetes.
+pub(in crate::checks) const AFTER: &[CheckId] = &[
+    CheckId::K8sCredentials,
+    CheckId::K8sApiEndpoint,
+    CheckId::K8sApiIdentity,
+    CheckId::K8sControlplaneApiserver,
+    CheckId::K8sControlplaneControllerManager,
+    CheckId::K8sControlplaneScheduler,
+    CheckId::K8sNodesRegistered,
+    CheckId::K8sNodesReady,
+];
+
 pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::K8sControlplaneVersions,
     stage: Stage::ControlPlane,
@@ -28,16 +40,7 @@ version; the others are compared all the same. `talosctl -n CP upgrade-k8s --to 
 one version.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
-    after: &[
-        CheckId::K8sCredentials,
-        CheckId::K8sApiEndpoint,
-        CheckId::K8sApiIdentity,
-        CheckId::K8sControlplaneApiserver,
-        CheckId::K8sControlplaneControllerManager,
-        CheckId::K8sControlplaneScheduler,
-        CheckId::K8sNodesRegistered,
-        CheckId::K8sNodesReady,
-    ],
+    after: AFTER,
     facts: FACTS,
     judge: versions,
 };

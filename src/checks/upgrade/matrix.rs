@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::data::{self, KNOWN_KUBERNETES, KNOWN_TALOS, TALOS, Talos, known_talos};
-use super::{BEFORE_KUBERNETES, by_minor, not_asked, talos_of, unknown};
+use super::{by_minor, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Seen};
@@ -22,7 +22,7 @@ Nothing else looks at it before: Talos refuses a Kubernetes that it does not sup
 (`target-unknown`).",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
-    after: BEFORE_KUBERNETES,
+    after: versions::AFTER,
     facts: versions::FACTS,
     judge: matrix,
 };

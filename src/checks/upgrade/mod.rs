@@ -19,21 +19,9 @@ use self::data::Numbers;
 use super::gaps::talos_contact;
 use super::scope::{each_node, passed_over};
 use crate::assess::Assessment;
-use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Target, Verdict};
+use crate::model::{Hint, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::Node;
 use crate::text::version;
-
-/// What stands before the versions of Kubernetes.
-const BEFORE_KUBERNETES: &[CheckId] = &[
-    CheckId::K8sCredentials,
-    CheckId::K8sApiEndpoint,
-    CheckId::K8sApiIdentity,
-    CheckId::K8sControlplaneApiserver,
-    CheckId::K8sControlplaneControllerManager,
-    CheckId::K8sControlplaneScheduler,
-    CheckId::K8sNodesRegistered,
-    CheckId::K8sNodesReady,
-];
 
 /// No option asks for it: only tests, which run all checks, come here.
 fn not_asked(option: &str) -> Verdict {

@@ -1,7 +1,7 @@
 //! May each machine go from the version that it runs to that of the upgrade?
 
 use super::data::{self, KNOWN_KUBERNETES, KNOWN_TALOS, Numbers, kubelet_skew};
-use super::{BEFORE_KUBERNETES, not_asked, talos_of, unknown};
+use super::{not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Running, Seen};
@@ -34,7 +34,7 @@ and those of the kubelets from their Node objects, as k8s.controlplane.versions 
 the new API server meets kubelets of the old version, which may be at most three minor versions older (two for those before 1.25). A part with an image that names no version is an error here, because its present version is not known.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
-    after: BEFORE_KUBERNETES,
+    after: versions::AFTER,
     facts: versions::FACTS,
     judge: kubernetes,
 };
