@@ -9,6 +9,8 @@ BINARY := $(BUILT)/$(TARGET)/release/cluster-health
 E2E_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cluster-health
 # Where tools/setup puts the linters of integrations/ and the readers of the reports.
 INTEGRATIONS_TOOLS ?= $(E2E_CACHE)/integrations
+# How many seconds `make fuzz` spends on each parser.
+FUZZ ?= 60
 # Which clusters `make chaos` makes, and how many.
 SEED ?= 1
 N ?= 200
@@ -68,6 +70,12 @@ chaos: setup ## Hold random clusters in random troubles before the program: SEED
 attack: release ## Hold servers and files that mean harm before the program: memory and time that each costs (five minutes)
 	$(CARGO) build --locked --package attack
 	$(BUILT)/debug/attack --program $(BINARY) $(ATTACK)
+
+# The targets are tests: what was found and kept is tried again by `make test`.
+.PHONY: fuzz
+fuzz: setup ## Feed the parsers of foreign text what they have not seen, FUZZ=60 seconds each
+	@command -v cargo-bolero >/dev/null || $(CARGO) install --quiet --locked cargo-bolero --no-default-features --features libfuzzer
+	tools/fuzz $(FUZZ)
 
 .PHONY: mutants
 mutants: setup ## Run the tests of the judges once for each mutant of cargo-mutants; name what nobody notices (half an hour)

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::yaml::Value;
 use super::{ConfigError, pem};
@@ -35,7 +36,7 @@ impl Identity {
     }
 
     /// See [`Self::chain_pem`]. Secret.
-    pub(crate) fn key_pem(&self) -> String {
+    pub(crate) fn key_pem(&self) -> Zeroizing<String> {
         pem::encode_key(&self.key)
     }
 }
@@ -43,6 +44,12 @@ impl Identity {
 impl Clone for Identity {
     fn clone(&self) -> Self {
         Self { chain: self.chain.clone(), key: self.key.clone_key(), facts: self.facts.clone() }
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        self.key.zeroize();
     }
 }
 
@@ -60,7 +67,7 @@ pub(crate) enum Fault {
 }
 
 /// The bytes of a certificate or a key, and the value that they come from.
-pub(super) type Half<'a> = Option<(Value<'a>, Vec<u8>)>;
+pub(super) type Half<'a> = Option<(Value<'a>, Zeroizing<Vec<u8>>)>;
 
 /// A client certificate and its key, which are both there or both not. `names`: what is missing if one is.
 pub(super) fn pair(
@@ -191,7 +198,7 @@ mod tests {
     use crate::config::testing::{Pair, label};
 
     fn read(pair: &Pair, peer: Peer) -> Certificate {
-        identity(pair.certificate.as_bytes(), pair.key.as_bytes(), peer).unwrap().facts
+        identity(pair.certificate.as_bytes(), pair.key.as_bytes(), peer).unwrap().facts.clone()
     }
 
     #[test]

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use super::{ConfigError, shown_path};
+use zeroize::Zeroizing;
+
+use super::{ConfigError, Environment, shown_path};
+use crate::text::sanitize::shell_quote;
 
 /// Real files are some 10 KiB; a kubeconfig of a hundred clusters is one MiB.
 pub(super) const LARGEST: u64 = 4 << 20;
@@ -35,17 +38,17 @@ pub(super) fn is_input(path: &Path) {
 /// Pipes are allowed because `--talosconfig <(sops -d …)` is how careful people keep keys off the disk. Devices,
 /// sockets and directories are not. A reader that is stuck (a silent FIFO, a dead NFS server) is left behind on its own
 /// thread, which dies with the process.
-pub(crate) fn read(path: &Path, what: &str) -> Result<Vec<u8>, ConfigError> {
+pub(crate) fn read(path: &Path, what: &str) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     contents(path).map_err(|problem| named(path, what, &problem))
 }
 
 /// As [`read`], for a path that itself comes out of a file: the error does not repeat it, since what stands where a path
 /// belongs may be the key or the token itself.
-pub(super) fn contents(path: &Path) -> Result<Vec<u8>, String> {
+pub(super) fn contents(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     contents_within(path, PATIENCE)
 }
 
-fn contents_within(path: &Path, patience: Duration) -> Result<Vec<u8>, String> {
+fn contents_within(path: &Path, patience: Duration) -> Result<Zeroizing<Vec<u8>>, String> {
     is_input(path);
     let (sender, receiver) = mpsc::sync_channel(1);
     let owned: PathBuf = path.to_owned();
@@ -62,12 +65,14 @@ pub(super) fn named(path: &Path, what: &str, problem: &str) -> ConfigError {
     ConfigError::unreadable(format!("{what} {}: {problem}", shown_path(path)))
 }
 
-fn read_now(path: &Path) -> Result<Vec<u8>, String> {
+fn read_now(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     // Before opening too: to open some devices already does something.
     refuse(&std::fs::metadata(path).map_err(|error| plain(&error))?)?;
     let file = File::open(path).map_err(|error| plain(&error))?;
     refuse(&file.metadata().map_err(|error| plain(&error))?)?;
-    let mut bytes = Vec::new();
+    let size = file.metadata().map_or(0, |metadata| metadata.len()).min(LARGEST) as usize + 1;
+    // As large as it will be: what has grown has left itself behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(size));
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }
@@ -87,6 +92,21 @@ fn refuse(metadata: &std::fs::Metadata) -> Result<(), String> {
     }
 }
 
+/// A note on a file of the user's own that everybody on this machine may read or write. In CI and in pods files have the modes that
+/// the system gives them.
+pub(crate) fn open_to_all(path: &Path, environment: &Environment) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let is_given = ["CI", "KUBERNETES_SERVICE_HOST"].iter().any(|name| environment.get(name).is_some());
+    let metadata = std::fs::metadata(path).ok().filter(|_| !is_given)?;
+    let is_own = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();
+    let mode = metadata.mode() & 0o777;
+    let command = format!("chmod go= {}", shell_quote(&path.to_string_lossy())?);
+    (is_own && mode & 0o006 != 0).then(|| {
+        format!("every user of this machine may read or write {} (mode {mode:04o}): `{command}`", shown_path(path))
+    })
+}
+
 fn too_large() -> String {
     format!("is larger than {} MiB", LARGEST >> 20)
 }
@@ -101,7 +121,7 @@ fn plain(error: &std::io::Error) -> String {
 
 /// The text of a file that ought to be YAML.
 pub(super) fn read_text(path: &Path, what: &str) -> Result<String, ConfigError> {
-    text(read(path, what)?).map_err(|problem| named(path, what, &problem))
+    text(std::mem::take(&mut *read(path, what)?)).map_err(|problem| named(path, what, &problem))
 }
 
 /// Refuses what cannot be a configuration, in words that say what it is instead.
@@ -183,7 +203,7 @@ mod tests {
         let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
         writer.write_all(b"context: a\n").unwrap();
         drop(writer);
-        assert_eq!(read(&path, "talosconfig").unwrap(), b"context: a\n");
+        assert_eq!(**read(&path, "talosconfig").unwrap(), *b"context: a\n");
 
         let (reader, mut writer) = std::io::pipe().unwrap();
         let path = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));

@@ -58,6 +58,15 @@ pub(crate) fn candidates(args: &KubeArgs, environment: &Environment, in_pod: boo
 }
 
 impl Candidate {
+    /// Where it is read from.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        match self {
+            Self::Flag(path) | Self::Home(path) => std::slice::from_ref(path),
+            Self::Variable(paths) => paths,
+            Self::InCluster { .. } => &[],
+        }
+    }
+
     /// Named on the command line.
     pub(crate) fn explicit(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::InCluster { explicit: true })

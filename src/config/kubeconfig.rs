@@ -53,7 +53,7 @@ impl fmt::Debug for KubeAccess {
 
 impl Value<'_> {
     /// `KEY-data` in base64, or the file that `KEY` names; and which of the two it is.
-    fn bytes(&self, key: &str) -> Result<Option<(Self, Vec<u8>)>, ConfigError> {
+    fn bytes(&self, key: &str) -> Result<certificate::Half<'_>, ConfigError> {
         let data = self.key(&format!("{key}-data"));
         if let Some(bytes) = data.decoded()? {
             return Ok(Some((data, bytes)));
@@ -164,7 +164,7 @@ pub(super) fn access(
             explicit,
             context: name,
             server: shown_server(&config.cluster_url, &endpoint),
-            certificate: identity.map(|identity| identity.facts),
+            certificate: identity.map(|identity| identity.facts.clone()),
         },
         config,
         endpoint,
@@ -269,7 +269,7 @@ fn log_in(user: &Value<'_>, explicit: bool, auth: &mut AuthInfo) -> Result<Optio
     let identity = certificate::pair(chain, key, names, Peer::Kubernetes)?;
     if let Some(identity) = &identity {
         auth.client_certificate_data = Some(STANDARD.encode(identity.chain_pem()));
-        auth.client_key_data = Some(STANDARD.encode(identity.key_pem()).into());
+        auth.client_key_data = Some(STANDARD.encode(&*identity.key_pem()).into());
     }
     let (token, file) = (user.key("token"), user.key("tokenFile"));
     if let Some(text) = token.text()? {
@@ -300,8 +300,9 @@ pub(super) fn token_text(text: &str) -> Result<String, &'static str> {
 
 /// The token that a file has by now.
 pub(crate) fn token_in(path: &Path) -> Result<String, String> {
-    let text = String::from_utf8(file::contents(path)?).map_err(|_| "is not text".to_owned())?;
-    token_text(&text).map_err(str::to_owned)
+    let text = file::contents(path)?;
+    let text = std::str::from_utf8(&text).map_err(|_| "is not text".to_owned())?;
+    token_text(text).map_err(str::to_owned)
 }
 
 /// The client re-reads the file, since tokens of pods change. What a pipe has said is said once.

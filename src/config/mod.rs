@@ -19,6 +19,8 @@ pub(crate) mod talosconfig;
 mod yaml;
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod secrecy_tests;
 #[cfg(test)]
 mod testing;

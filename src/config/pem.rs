@@ -5,6 +5,7 @@
 
 use pem::{EncodeConfig, LineEnding, Pem, PemError};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+use zeroize::Zeroizing;
 
 /// A chain or a CA bundle longer than this is no such thing.
 const MOST_BLOCKS: usize = 1000;
@@ -61,13 +62,13 @@ pub(crate) fn encode_certificates(certificates: &[CertificateDer<'_>]) -> String
 }
 
 /// A key as PEM with the label that everybody knows.
-pub(crate) fn encode_key(key: &PrivateKeyDer<'_>) -> String {
+pub(crate) fn encode_key(key: &PrivateKeyDer<'_>) -> Zeroizing<String> {
     let label = match key {
         PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
         PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
         _ => "PRIVATE KEY",
     };
-    encode(label, key.secret_der())
+    Zeroizing::new(encode(label, key.secret_der()))
 }
 
 fn encode(label: &str, der: &[u8]) -> String {
@@ -80,7 +81,7 @@ fn blocks(text: &[u8]) -> Result<Vec<Pem>, String> {
     // As in Go: blank lines and headers are allowed anywhere, and a block begins and ends at the start of a line.
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.filter(|line| !line.contains(':') || line.starts_with(ENCRYPTED));
-    let text: String = lines.flat_map(|line| ["\n", line]).collect();
+    let text: Zeroizing<String> = Zeroizing::new(lines.flat_map(|line| ["\n", line]).collect());
     let mut blocks = Vec::new();
     for (number, rest) in (1..).zip(text.split("\n-----BEGIN ").skip(1)) {
         let broken = |problem: &str| format!("PEM block {number} {problem}");
@@ -95,7 +96,7 @@ fn blocks(text: &[u8]) -> Result<Vec<Pem>, String> {
             continue;
         }
         // The errors hold what was read.
-        blocks.push(pem::parse(format!("-----BEGIN {rest}")).map_err(|error| match error {
+        blocks.push(pem::parse(&*Zeroizing::new(format!("-----BEGIN {rest}"))).map_err(|error| match error {
             PemError::MalformedFraming => broken("has no end"),
             PemError::MismatchedTags(..) => broken("ends with another label than it begins with"),
             PemError::InvalidData(_) => broken("is not valid base64"),

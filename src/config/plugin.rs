@@ -29,7 +29,7 @@ impl PluginCredentials {
             return Err(status.error("is missing"));
         }
         let status = status.map()?;
-        let pem = |key: &str| Ok(status.key(key).text()?.map(|text| (status.key(key), text.into_bytes())));
+        let pem = |key: &str| Ok(status.key(key).text()?.map(|text| (status.key(key), text.into_bytes().into())));
         let names = ["clientCertificateData", "clientKeyData"];
         let identity = certificate::pair(pem(names[0])?, pem(names[1])?, names, Peer::Kubernetes)?;
         let token = status.key("token");
@@ -46,7 +46,7 @@ impl PluginCredentials {
     pub(crate) fn log_in(&self, auth: &mut AuthInfo) {
         if let Some(identity) = &self.identity {
             auth.client_certificate_data = Some(STANDARD.encode(identity.chain_pem()));
-            auth.client_key_data = Some(STANDARD.encode(identity.key_pem()).into());
+            auth.client_key_data = Some(STANDARD.encode(&*identity.key_pem()).into());
         }
     }
 }

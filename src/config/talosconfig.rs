@@ -120,7 +120,12 @@ pub(crate) fn load(found: &Found, overrides: &Overrides) -> Result<TalosConfig, 
     from_text(found, format!("talosconfig {}", shown_path(&found.path)), text, overrides)
 }
 
-fn from_text(found: &Found, file: String, text: String, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
+pub(super) fn from_text(
+    found: &Found,
+    file: String,
+    text: String,
+    overrides: &Overrides,
+) -> Result<TalosConfig, ConfigError> {
     let document = Document::parse(file, text, None)?;
     if document.top().is_kubeconfig() {
         return Err(document

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::ConfigError;
 use super::line::{self, Step};
@@ -46,6 +47,15 @@ impl Node {
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         let Self::Map(entries) = self else { return None };
         entries.iter().find(|(name, _)| name == key).map(|(_, node)| node).filter(|node| **node != Self::Null)
+    }
+
+    fn wipe(&mut self) {
+        match self {
+            Self::Null | Self::Bool(_) => {}
+            Self::Number(text) | Self::Text(text) => text.zeroize(),
+            Self::List(items) => items.iter_mut().for_each(Self::wipe),
+            Self::Map(entries) => entries.iter_mut().for_each(|(_, node)| node.wipe()),
+        }
     }
 
     pub(super) fn to_json(&self) -> serde_json::Value {
@@ -227,6 +237,13 @@ pub(super) struct Document {
     pub(super) folder: Option<PathBuf>,
 }
 
+impl Drop for Document {
+    fn drop(&mut self) {
+        self.text.zeroize();
+        self.root.wipe();
+    }
+}
+
 impl Document {
     /// A file is a mapping.
     pub(super) fn parse(name: String, text: String, folder: Option<PathBuf>) -> Result<Self, ConfigError> {
@@ -352,10 +369,11 @@ impl<'a> Value<'a> {
     }
 
     /// Base64 with any line breaks, as editors and YAML folding leave it.
-    pub(super) fn decoded(&self) -> Result<Option<Vec<u8>>, ConfigError> {
+    pub(super) fn decoded(&self) -> Result<Option<Zeroizing<Vec<u8>>>, ConfigError> {
         let Some(text) = self.text()? else { return Ok(None) };
-        let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-        STANDARD.decode(&compact).map(Some).map_err(|_| {
+        let text = Zeroizing::new(text);
+        let compact: Zeroizing<String> = Zeroizing::new(text.chars().filter(|c| !c.is_whitespace()).collect());
+        STANDARD.decode(&*compact).map(|bytes| Some(Zeroizing::new(bytes))).map_err(|_| {
             let error = self.error("is not valid base64");
             if text.contains("-----BEGIN ") {
                 error.hint("the value is PEM; it has to be base64 of PEM")

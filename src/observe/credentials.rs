@@ -1,6 +1,7 @@
 //! From options and files to whom we ask as whom: read once, before anybody is dialed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::config::etcd::EtcdFiles;
 use crate::config::kube_sources;
 use crate::config::kubeconfig::{KubeAccess, Options};
 use crate::config::talosconfig::{self, TalosConfig};
-use crate::config::{ConfigError, Environment};
+use crate::config::{ConfigError, Environment, file};
 use crate::model::Reason;
 use crate::snapshot::{Gap, GapKind, Kubernetes, KubernetesCredentials, Observed, TalosCredentials};
 use crate::text::clock;
@@ -43,6 +44,8 @@ pub(super) struct TalosAccess {
 pub(super) struct KubernetesAccess {
     queue: VecDeque<KubeAccess>,
     passed_over: Vec<(String, String)>,
+    /// Kubeconfigs that were read.
+    files: Vec<PathBuf>,
     /// A source that the user named cannot be used, so none is.
     unusable: Option<Gap>,
     /// The last source: the Talos API mints a kubeconfig for os:admin.
@@ -79,6 +82,11 @@ impl Credentials {
             }
             access
         });
+        let of_talos = talos.iter().flatten().map(|access| access.config.source.as_path());
+        let of_kubernetes = kubernetes.iter().flat_map(|access| &access.files).map(PathBuf::as_path);
+        let of_etcd = access.etcd.iter().filter_map(|options| Some(options.client.as_ref()?.1.as_path()));
+        let files: BTreeSet<&Path> = of_talos.chain(of_kubernetes).chain(of_etcd).collect();
+        notes.extend(files.into_iter().filter_map(|path| file::open_to_all(path, environment)));
         Ok(Self { talos, kubernetes, etcd, error, notes })
     }
 
@@ -140,6 +148,7 @@ fn kubernetes_access(
     let mut access = KubernetesAccess {
         queue: VecDeque::new(),
         passed_over: Vec::new(),
+        files: Vec::new(),
         unusable: None,
         from_talos: options.from_talos && talos.is_some_and(TalosAccess::is_admin),
         options: options.overrides.clone(),
@@ -154,6 +163,9 @@ fn kubernetes_access(
         let loaded = candidate.load(&access.options, environment);
         // A pod's own credentials have no contexts.
         has_context |= loaded.is_ok() && !matches!(candidate, kube_sources::Candidate::InCluster { .. });
+        if loaded.is_ok() {
+            access.files.extend_from_slice(candidate.files());
+        }
         match loaded {
             Ok(found) => match expired(&found.credentials).filter(|_| !candidate.explicit()) {
                 None => access.queue.push_back(found),

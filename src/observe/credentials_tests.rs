@@ -80,3 +80,25 @@ fn what_may_still_be_found() {
     aside.access.unusable = Some(Gap::new(GapKind::ContextUnknown, ""));
     assert!(!aside.may_still_find(), "what the user named cannot be used, and nothing else is");
 }
+
+#[test]
+fn a_kubeconfig_that_everybody_may_read_is_noted_where_it_is_the_user_s_own() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let files = Files::new();
+    let file = files.0.path().join("lab");
+    let notes = |mode: u32, environment: &Environment| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let access = Access { talos: None, kubernetes: Some(KubernetesOptions::default()), etcd: None };
+        let notes = Credentials::read(&access, environment).unwrap().notes;
+        notes.into_iter().filter(|note| note.contains("/lab")).collect::<Vec<_>>()
+    };
+    assert_eq!(notes(0o600, &files.environment()), [""; 0]);
+    assert_eq!(notes(0o640, &files.environment()), [""; 0], "a group is somebody's choice");
+    for mode in [0o644, 0o602] {
+        let found = notes(mode, &files.environment());
+        assert!(found[0].contains(&format!("(mode 0{mode:o}): `chmod go= ")), "{found:?}");
+    }
+    let in_ci = Environment::new([("KUBECONFIG", file.as_os_str()), ("CI", "true".as_ref())]);
+    assert_eq!(notes(0o666, &in_ci), [""; 0], "files of variables have the mode that the system gives them");
+}

@@ -4,6 +4,8 @@ mod address;
 pub(crate) mod clock;
 pub(crate) mod duration;
 pub(crate) mod excerpt;
+#[cfg(test)]
+mod fuzz;
 mod names;
 mod nearest;
 pub(crate) mod sanitize;

@@ -1,6 +1,8 @@
 //! A builder that runs the program in a clean environment and keeps the promises that hold for every run.
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,7 +68,9 @@ impl Program {
     pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
+        std::fs::write(&path, content).unwrap();
+        // As talosctl and kubectl write theirs.
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
         self
     }
 

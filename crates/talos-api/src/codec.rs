@@ -121,6 +121,16 @@ mod tests {
         ServiceListResponse,
     };
 
+    #[test]
+    fn fuzz_messages() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            if !is_large(bytes) {
+                let _ = ServiceListResponse::decode(bytes);
+                let _ = MountsResponse::decode(bytes);
+            }
+        });
+    }
+
     /// `content` as field `number`.
     fn part(number: u8, content: &[u8]) -> Vec<u8> {
         let mut message = vec![number << 3 | 2];

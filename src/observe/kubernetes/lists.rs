@@ -191,3 +191,37 @@ where
 {
     list(transport, client, Selection { namespace: Some(namespace), labels, fields: None }).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{
+        BoundPod, DisruptionBudget, KubeNode, Lease, Pod, PodEvent, ServiceEndpoint, SigningRequest,
+    };
+
+    fn try_as<T: Kept>(bytes: &[u8]) {
+        // Objects that are no list's are the more likely find.
+        let _ = wire::page::<Item<T>>(bytes);
+        let kind = format!(
+            r#"{{"kind":"{}","apiVersion":"{}","items":["#,
+            Kind::<T>::LIST_KIND,
+            <Kind<T> as Resource>::API_VERSION
+        );
+        let body = [kind.as_bytes(), bytes, b"]}"].concat();
+        let _ = parse::<T>(&Answer { status: StatusCode::OK, date: None, certificate: None, body, leave: None }, None);
+    }
+
+    #[test]
+    fn fuzz_lists() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            try_as::<KubeNode>(bytes);
+            try_as::<Pod>(bytes);
+            try_as::<BoundPod>(bytes);
+            try_as::<DisruptionBudget>(bytes);
+            try_as::<Lease>(bytes);
+            try_as::<Option<PodEvent>>(bytes);
+            try_as::<SigningRequest>(bytes);
+            try_as::<Vec<ServiceEndpoint>>(bytes);
+        });
+    }
+}

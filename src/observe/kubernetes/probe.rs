@@ -46,6 +46,19 @@ mod tests {
     }
 
     #[test]
+    fn fuzz_readyz() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            for status in [StatusCode::OK, StatusCode::INTERNAL_SERVER_ERROR] {
+                let answer = Answer { status, date: None, certificate: None, body: bytes.to_vec(), leave: None };
+                if let Ok(found) = parse(String::new(), &answer) {
+                    let mut shown = found.failed.iter().chain([&found.text]);
+                    assert!(shown.all(|text| !text.contains(char::is_control)), "{found:?}");
+                }
+            }
+        });
+    }
+
+    #[test]
     fn failing_lines_stand_among_the_others() {
         let lost = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n[-]etcd-readiness failed: reason withheld\n\
                     [+]informer-sync ok\n[+]shutdown ok\nreadyz check failed\n";

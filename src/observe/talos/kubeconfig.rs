@@ -91,6 +91,17 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn fuzz_archives() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let _ = unpack(bytes);
+            // What is compressed is seldom found by chance.
+            if let Ok(text) = unpack(&gzip(bytes)) {
+                assert!(text.len() <= LARGEST);
+            }
+        });
+    }
+
+    #[test]
     fn broken_archives() {
         let kind = |bytes: &[u8]| unpack(bytes).unwrap_err().kind;
         assert_eq!(kind(b""), GapKind::Malformed);

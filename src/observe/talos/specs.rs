@@ -360,6 +360,19 @@ mod tests {
     }
 
     #[test]
+    fn fuzz_specifications() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let resource = Resource::literal("Kind", "id", &String::from_utf8_lossy(bytes));
+            let _ = (member(&resource), user_pod(&resource), static_pod_status(&resource), ready_resource(&resource));
+            let _ = resource.spec::<MachineStatusSpec>().map(machine_status);
+            let _ = resource.spec::<BootstrapManifestsConfig>().map(bootstrap_manifests);
+            let _ = resource.spec().and_then(etcd_member_id);
+            let _ = resource.spec::<NodeAddress>().map(|found| without_prefix(&found.addresses));
+            let _ = (resource.spec::<Nodename>(), resource.spec::<Identity>(), enabled(&[resource], "id"));
+        });
+    }
+
+    #[test]
     fn pods_of_the_users_own_are_found_by_what_their_manifests_say() {
         let of = |manifest: &str| {
             let found = user_pod(&Resource::literal("StaticPods", "default-cache", manifest))?;

@@ -437,7 +437,7 @@ fn credentials_that_cannot_be_used() {
         |client| Config { endpoints: vec![], ca: vec![authority.certificate()], client, cluster: None, timeout: SHORT };
     let error = |config| TalosClient::new(config).err().map(|error| error.to_string()).unwrap();
     let mut mismatch = authority.client();
-    mismatch.key = Authority::new().client().key;
+    mismatch.key = Authority::new().client().key.clone_key();
     assert_eq!(error(config(Some(mismatch))), "cannot use the client certificate and key");
     let mut cluster = config(None);
     cluster.cluster = Some("a\nb".to_owned());

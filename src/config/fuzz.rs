@@ -1,0 +1,54 @@
+//! Whatever a file or an option holds: it is read to an end, without a panic, and an error is one line. See `make fuzz`.
+
+use rustls::pki_types::CertificateDer;
+
+use super::certificate::{self, Peer};
+use super::kube_sources::from_talos;
+use super::kubeconfig::Options;
+use super::proxy::Setting;
+use super::talosconfig::{self, Found, Origin, Overrides};
+use super::{ConfigError, Environment, endpoint, file, pem};
+
+fn is_one_line<T>(read: Result<T, ConfigError>) {
+    if let Err(error) = read {
+        assert!(!error.to_string().contains(char::is_control), "{error:?}");
+    }
+}
+
+#[test]
+fn talosconfigs() {
+    let found = Found { path: "/t/config".into(), origin: Origin::Flag };
+    bolero::check!().for_each(|bytes: &[u8]| {
+        if let Ok(text) = file::text(bytes.to_vec()) {
+            is_one_line(talosconfig::from_text(&found, "talosconfig".to_owned(), text, &Overrides::default()));
+        }
+    });
+}
+
+#[test]
+fn kubeconfigs() {
+    let environment = Environment::new::<&str, &str>([]);
+    bolero::check!().for_each(|bytes: &[u8]| is_one_line(from_talos(bytes, &Options::default(), &environment)));
+}
+
+#[test]
+fn certificates_and_keys() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let _ = pem::certificates(bytes);
+        let _ = pem::private_key(bytes);
+        let _ = certificate::facts(&CertificateDer::from(bytes), None, Peer::Talos);
+        let _ = certificate::roots(bytes);
+    });
+}
+
+#[test]
+fn addresses() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let _ = Setting::parse(&text);
+        for read in [endpoint::talos, endpoint::kubernetes] {
+            let Ok(found) = read(&text) else { continue };
+            assert_eq!(read(&found.shown).map(|again| again.shown), Ok(found.shown), "is read as it is shown");
+        }
+    });
+}

@@ -1,0 +1,34 @@
+//! What is shown of any text is fit to be shown, and what is read of one is read to an end. See `make fuzz`.
+
+use super::duration::GoDuration;
+use super::sanitize::{ascii, brief, clean, without_secrets};
+use super::version;
+use super::yaml::may_unfold;
+
+#[test]
+fn sanitized_texts() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        let cleaned = clean(&text);
+        assert!(!cleaned.contains(|c: char| c.is_control() || "\u{202a}\u{202e}\u{2066}\u{200b}\u{feff}".contains(c)));
+        for command in ["::", "##[", "##vso["] {
+            assert!(!cleaned.starts_with(command), "{cleaned:?}");
+        }
+        assert_eq!(clean(&cleaned), cleaned, "what is clean stays as it is");
+        assert!(brief(&text, 80).chars().count() <= 80);
+        assert!(ascii(&cleaned).is_ascii());
+        assert!(!without_secrets(&text).contains("-----BEGIN "));
+    });
+}
+
+#[test]
+fn durations_versions_and_bounds() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Ok(duration) = text.parse::<GoDuration>() {
+            let _ = duration.to_string();
+        }
+        let _ = version::numbers(&text);
+        let _ = may_unfold(&text);
+    });
+}
