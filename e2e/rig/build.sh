@@ -294,6 +294,7 @@ case ${1:-} in
     sed -n '2,13p' "$0"
     exit 2 ;;
 esac
+# shellcheck disable=SC2206 # names are words
 case $* in
   '') names=($all) ;;
   k8s) names=($k8s) ;;

@@ -6,6 +6,7 @@
 #
 # `on` returns when the cause is there; what it leads to can take a while (see the list). More than one at a time is
 # allowed. `off` undoes the cause and returns; wait with `rig.sh talosctl health`.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # NAME|NODE by default|what is done, and what follows from it

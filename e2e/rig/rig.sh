@@ -24,6 +24,10 @@
 #
 # Programs: $E2E_CACHE/bin, state: $E2E_CACHE/rig/$E2E_NAME; E2E_CACHE is ${XDG_CACHE_HOME:-~/.cache}/cluster-health by
 # default. Several rigs at once: each needs an E2E_NAME (default ch); E2E_SUBNET (default 10.55.0) is theirs alone anyway.
+
+# Names and addresses of machines are words.
+# shellcheck disable=SC2046
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # What the kubelet and machined set for the whole machine, not for a namespace. The first rig writes down what was there,
@@ -421,8 +425,8 @@ configure() {
 }
 
 bootstrap() {
-  local answer i
-  for i in $(seq 90); do
+  local answer
+  for _ in $(seq 90); do
     ! LIMIT=3 on_node cp1 etcd members > /dev/null 2>&1 || return 0
     if answer=$(LIMIT=5 on_node cp1 bootstrap 2>&1); then
       log "bootstrap requested"
@@ -508,7 +512,7 @@ down() { # [keep]
   sysctls_restore
   [ -z "$failed" ] || die "could not stop:$failed"
   if [ "${1:-}" != keep ]; then
-    rm -rf "$cfg" "$disks" "$state"/rootfs* "$state/registry" "$state/bin" "$state/settings" "$run"/*.json \
+    rm -rf "$cfg" "$disks" "$state"/rootfs* "$state/registry" "${state:?}/bin" "$state/settings" "$run"/*.json \
       "$run/kube-cache" "$state/work" # e2e/run keeps credentials there
   fi
 }
@@ -596,7 +600,7 @@ case $command in
     esac ;;
   node)
     lock
-    [ $# = 2 ] || [ $# = 3 -a "$1" = up ] || die "usage: rig.sh node up|down|wipe NAME"
+    [ $# = 2 ] || { [ $# = 3 ] && [ "$1" = up ]; } || die "usage: rig.sh node up|down|wipe NAME"
     node_ip "$2" > /dev/null
     [[ " $nodes m1 " == *" $2 "* ]] || die "no node '$2' in this rig; there are $nodes"
     case $1 in

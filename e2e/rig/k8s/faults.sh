@@ -6,6 +6,7 @@
 #
 # `on` returns when the fault is there. `off` undoes it, starts what it took down with it, and returns when all API servers,
 # nodes and pods are ready.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 utc() {
@@ -491,7 +492,7 @@ dns_pods() {
 #: pod-crashloop         one of two coredns pods in CrashLoopBackOff: status written by hand
 pod_crashloop_on() {
   local pods
-  pods=($(dns_pods))
+  read -ra pods <<< "$(dns_pods)"
   break_pod "${pods[0]}" coredns
 }
 pod_crashloop_off() {

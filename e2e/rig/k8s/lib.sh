@@ -1,4 +1,5 @@
 # lib.sh: what rig.sh and faults.sh of the rig without Talos share. To be sourced; it starts nothing by itself.
+# shellcheck source=../lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 set +e # commands that may fail are the rule here; where they may not, it is said
 own=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) # $here is the folder above, with build.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes, once, all CAs, certificates and kubeconfigs of the rig with openssl (ECDSA P-256). Called by `rig.sh up`.
 # The good ones serve the rig; *-expired, *-foreign (signed by a CA that nobody knows) and *-misnamed serve the faults.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 set -e
 umask 077

@@ -9,6 +9,7 @@
 #   rig.sh down                stops everything and deletes the cluster
 #
 # Programs: $E2E_CACHE/bin, made by `../build.sh k8s`; state: $E2E_CACHE/rig/$E2E_NAME-k8s.
+# shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_programs() {
