@@ -235,3 +235,23 @@ impl Caller {
         Ok(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHILE: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn whose_turn_does_not_come_in_time_is_not_asked() {
+        let lanes = Lanes::new(1, 1);
+        let turn = |lane| lanes.turn(lane, Instant::now() + WHILE);
+        let first = turn(Lane::Normal).await.unwrap();
+        assert_eq!(turn(Lane::Normal).await.unwrap_err().kind, GapKind::NotAsked);
+        let _slow = turn(Lane::Slow).await.expect("those that hang wait in a lane of their own");
+        drop(first);
+        let late = lanes.turn(Lane::Normal, Instant::now()).await;
+        assert_eq!(late.unwrap_err().kind, GapKind::NotAsked, "free, and the round is over");
+        assert!(turn(Lane::Normal).await.is_ok());
+    }
+}
