@@ -38,14 +38,15 @@ fn each_to_go<'a>(
 ) -> Verdict {
     let upgrade = &cluster.asked.upgrade;
     let mut verdict = each_node(cluster, |node, verdict| {
-        if upgrade.talos.is_some() || upgrade.drain.as_deref().is_some_and(|named| is_named(node, named)) {
+        let goes = upgrade.drain.as_deref().map_or(upgrade.talos.is_some(), |named| is_named(node, named));
+        if goes {
             judge(node, verdict);
         }
     });
     if let Some(problem) = upgrade.drain.as_deref().and_then(|named| not_judged(cluster, named)) {
         verdict.problem(Target::cluster(), problem);
     }
-    let which = upgrade.drain.as_deref().filter(|_| upgrade.talos.is_none()).unwrap_or("every machine");
+    let which = upgrade.drain.as_deref().unwrap_or("every machine");
     verdict.sum_up(&fine(which));
     verdict
 }
