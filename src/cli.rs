@@ -43,8 +43,14 @@ pub(crate) enum Command {
         #[arg(value_name = "ID|REASON|DIAGNOSIS")]
         topic: String,
     },
+    /// Show the machines in the order of an upgrade, what each runs, and what is left to do
+    UpgradePlan(Box<PlanArgs>),
     /// Print the JSON schema of the report and of NDJSON events
-    Schema,
+    Schema {
+        /// The schema of `upgrade-plan -o json` instead
+        #[arg(long)]
+        upgrade_plan: bool,
+    },
     /// Print the completion script of a shell
     Completions { shell: clap_complete::Shell },
     /// Print the manual page (roff)
@@ -66,6 +72,56 @@ pub(crate) enum Command {
 pub(crate) enum ListOutput {
     Text,
     Json,
+}
+
+// The options of `upgrade-plan`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PlanArgs {
+    /// Version of Talos that the machines are upgraded to, such as v1.14.1
+    #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_TALOS", value_parser = version)]
+    pub(crate) upgrade_talos: String,
+    /// Version of Kubernetes to compare the kubelets with, such as 1.36.4
+    #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_KUBERNETES", value_parser = version)]
+    pub(crate) upgrade_kubernetes: Option<String>,
+    /// Machines that come before the others; the etcd leader is always the last control plane
+    #[arg(long, value_enum, default_value_t = First::ControlPlanes)]
+    pub(crate) first: First,
+    /// Machine that was upgraded, with the boot ID from before: it fell back if it has booted since and runs another version
+    #[arg(long, value_name = "NODE=BOOT_ID", value_parser = upgraded, value_delimiter = ',')]
+    pub(crate) upgraded: Vec<(String, String)>,
+    /// Format of the plan
+    #[arg(short, long, value_enum, default_value_t = PlanOutput::Text)]
+    pub(crate) output: PlanOutput,
+    /// No progress on stderr
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Maximum time to wait until every machine is seen [default: one pass]
+    #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_WAIT_TIMEOUT", allow_hyphen_values = true)]
+    pub(crate) wait_timeout: Option<GoDuration>,
+    /// Time between the starts of rounds
+    #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_INTERVAL", default_value = "5s")]
+    pub(crate) interval: GoDuration,
+    /// Bounds a round; each call gets at most half of it
+    #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_ATTEMPT_TIMEOUT", default_value = "10s")]
+    pub(crate) attempt_timeout: GoDuration,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum First {
+    Workers,
+    ControlPlanes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanOutput {
+    /// A table for people
+    Text,
+    /// One document, described by `schema --upgrade-plan`
+    Json,
+    /// A line for each machine, for scripts; `-` is what was not seen
+    Tsv,
 }
 
 // clap takes a doc comment on a group of options for one on the program.
@@ -271,6 +327,9 @@ pub(crate) struct OutputOptions {
     /// Test cases of the JUnit report: one per check or one per node
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_JUNIT_GRANULARITY", default_value_t)]
     pub(crate) junit_granularity: Granularity,
+    /// Write the verdict and its first cause to this file, for Kubernetes [default in a pod: /dev/termination-log]
+    #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_TERMINATION_LOG", value_hint = ValueHint::FilePath)]
+    pub(crate) termination_log: Option<PathBuf>,
     /// Also show the last log lines of failed services and static pods
     #[arg(long, value_enum, value_name = "logs", hide_possible_values = true, env = "CLUSTER_HEALTH_EVIDENCE")]
     pub(crate) evidence: Option<Evidence>,
@@ -340,6 +399,12 @@ pub(crate) fn item(text: &str) -> Result<String, String> {
         "" => Err("an item of the list is empty".to_owned()),
         item => Ok(item.to_owned()),
     }
+}
+
+/// A machine, and the boot ID that it had.
+fn upgraded(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(node, boot)| !node.is_empty() && !boot.is_empty());
+    pair.map(|(node, boot)| (node.to_owned(), boot.to_owned())).ok_or_else(|| "expected NODE=BOOT_ID".to_owned())
 }
 
 /// A whole version, without the `v` that may stand before it: half of one would let every patch pass.

@@ -11,6 +11,7 @@ mod model;
 mod observe;
 mod plan;
 mod report;
+mod rollout;
 mod run;
 mod signals;
 mod snapshot;
@@ -55,7 +56,9 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
         .filter(|argument| argument.get_env().is_some_and(is_empty))
         .map(|argument| argument.get_id().clone())
         .collect();
-    empty.into_iter().fold(command, |command, id| command.mut_arg(id, |argument| argument.env(Resettable::Reset)))
+    let command =
+        empty.into_iter().fold(command, |command, id| command.mut_arg(id, |argument| argument.env(Resettable::Reset)));
+    command.mut_subcommands(without_empty_variables)
 }
 
 fn known_variables() -> Result<(), Usage> {
@@ -77,7 +80,15 @@ fn start_from(start: Start) -> Exit {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
+    let planned = |plan: Result<Plan, Usage>| match known_variables().and(plan) {
+        Ok(plan) => run::run(&plan),
+        Err(usage) => {
+            run::complain(&usage.message, usage.hint.as_deref());
+            Exit::Usage
+        }
+    };
     match cli.command {
+        Some(cli::Command::UpgradePlan(args)) => planned(Plan::of_upgrade(&args, start)),
         Some(command) => match commands::run(&command, &mut io::stdout().lock()) {
             Ok(()) => Exit::Healthy,
             // Whoever closed the pipe has read enough.
@@ -91,12 +102,6 @@ fn start_from(start: Start) -> Exit {
                 Exit::Usage
             }
         },
-        None => match known_variables().and_then(|()| Plan::decide(&cli.run, &matches, start)) {
-            Ok(plan) => run::run(&plan),
-            Err(usage) => {
-                run::complain(&usage.message, usage.hint.as_deref());
-                Exit::Usage
-            }
-        },
+        None => planned(Plan::decide(&cli.run, &matches, start)),
     }
 }

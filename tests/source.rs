@@ -18,8 +18,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("checks", &["text", "model", "snapshot", "assess"]),
     ("diagnosis", &["text", "model", "snapshot", "assess", "checks"]),
     ("engine", &["text", "model", "snapshot", "assess", "checks", "diagnosis"]),
+    ("rollout", &["text", "model", "snapshot", "assess"]),
     // `-vv` shows the assessment.
-    ("report", &["text", "model", "snapshot", "assess", "checks", "diagnosis", "engine"]),
+    ("report", &["text", "model", "snapshot", "assess", "checks", "diagnosis", "engine", "rollout"]),
     ("cli", &["text", "report"]),
     // Completions read the names of contexts.
     ("commands", &["text", "model", "snapshot", "config", "checks", "diagnosis", "report", "cli"]),

@@ -16,7 +16,7 @@ use crate::checks::{self, Check};
 use crate::cli::{Cli, Command, ListOutput};
 use crate::diagnosis;
 use crate::model::{Exit, Reason, Right, Stage};
-use crate::report::format::{self, json};
+use crate::report::format::{self, json, plan};
 
 pub(crate) use complete::answer;
 
@@ -44,7 +44,9 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
         Command::List { causes: true, output, .. } => list::write_causes(*output, out)?,
         Command::List { output, .. } => list::write(checks::ALL, *output, out)?,
         Command::Explain { topic } => explain::write(topic, checks::ALL, out)?,
-        Command::Schema => out.write_all(json::SCHEMA.as_bytes())?,
+        Command::UpgradePlan(_) => return Err(CommandError::Usage("`upgrade-plan` is a run".to_owned())),
+        Command::Schema { upgrade_plan: true } => out.write_all(plan::SCHEMA.as_bytes())?,
+        Command::Schema { .. } => out.write_all(json::SCHEMA.as_bytes())?,
         Command::Completions { shell } => out.write_all(&complete::script(*shell)?)?,
         Command::Man => out.write_all(&manual::page()?)?,
         Command::Version { output } => version(*output, out)?,
@@ -98,7 +100,7 @@ pub(crate) fn brief_command() -> clap::Command {
 }
 
 /// Options that `-h` shows; `--help` has all.
-const COMMON: [&str; 20] = [
+const COMMON: [&str; 19] = [
     "talosconfig",
     "context",
     "endpoints",
@@ -108,7 +110,6 @@ const COMMON: [&str; 20] = [
     "no_kubernetes",
     "nodes",
     "expect_control_planes",
-    "expect_workers",
     "check",
     "skip",
     "wait_timeout",
@@ -258,7 +259,8 @@ mod tests {
             Command::List { reasons: true, causes: false, output: ListOutput::Text },
             Command::List { reasons: false, causes: true, output: ListOutput::Json },
             Command::Explain { topic: "quorum-lost".to_owned() },
-            Command::Schema,
+            Command::Schema { upgrade_plan: false },
+            Command::Schema { upgrade_plan: true },
             Command::Completions { shell: clap_complete::Shell::Bash },
             Command::Man,
             Command::Version { output: ListOutput::Json },

@@ -32,6 +32,8 @@ pub(crate) enum Fact {
     EtcdSpecs,
     /// `List /var/lib/etcd`, only while etcd has not started.
     EtcdData,
+    /// `ExtensionStatuses`, and what the end of machined's log tells of installers: for `upgrade-plan`.
+    Installation,
     /// `/readyz` of the Kubernetes endpoint.
     EndpointReadyz,
     /// `/readyz` of each control plane.
@@ -98,6 +100,7 @@ impl Fact {
             Self::EtcdAlarms => "EtcdAlarmList",
             Self::EtcdSpecs => "EtcdSpecs",
             Self::EtcdData => "List /var/lib/etcd",
+            Self::Installation => "ExtensionStatuses, Logs (machined)",
             Self::EndpointReadyz => "GET /readyz (endpoint)",
             Self::ServerReadyz => "GET /readyz (each control plane)",
             Self::KubeNodes => "nodes",

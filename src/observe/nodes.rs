@@ -582,6 +582,7 @@ mod tests {
             addresses: vec![address.to_owned()],
             internal: vec![address.to_owned()],
             machine_id: String::new(),
+            boot_id: String::new(),
             control_plane_label: true,
             os_image: String::new(),
             kubelet_version: String::new(),

@@ -363,6 +363,7 @@ mod tests {
             addresses: vec![address.to_owned()],
             internal: vec![address.to_owned()],
             machine_id: String::new(),
+            boot_id: String::new(),
             control_plane_label: false,
             os_image: "Talos (v1.13.0)".to_owned(),
             unschedulable: false,

@@ -19,13 +19,16 @@ pub(crate) use self::output::Output;
 use self::pace::Times;
 use self::selection::{UnknownCheck, Wanted};
 use crate::checks::{self, Check};
-use crate::cli::{CheckOptions, ConnectionOptions, Evidence, Level, RunArgs};
+use crate::cli::{
+    self, CheckOptions, ConnectionOptions, Evidence, Level, OutputOptions, PlanArgs, PlanOutput, RunArgs, TimingOptions,
+};
 use crate::config::access::Access;
 use crate::engine::Pace;
-use crate::model::{CheckId, Stage};
+use crate::model::{CheckId, Fact, Stage};
 use crate::observe::Inquiry;
+use crate::report::format::plan;
 use crate::report::{Report, Selection, Sources, Weakening};
-use crate::snapshot::{Allowance, Asked, Upgrade};
+use crate::snapshot::{Allowance, Asked, First, Order, Upgrade};
 use crate::text::clock;
 
 /// A contradiction in what was typed; exit code 2.
@@ -118,6 +121,7 @@ impl Plan {
                         kubernetes: checks.upgrade_kubernetes.clone(),
                         drain: checks.drain.clone(),
                     },
+                    order: None,
                     max_unready_workers: allowance(nodes.max_unready_workers.as_deref())?,
                     require_quorum_margin: verdict.require_quorum_margin,
                     fail_on_node_condition: fail_on_node_condition(&verdict.fail_on_node_condition)?,
@@ -153,6 +157,46 @@ impl Plan {
         })
     }
 
+    /// `upgrade-plan`: the machines that there are, and who leads etcd. What it cannot see of them is what its checks say.
+    pub(crate) fn of_upgrade(args: &PlanArgs, start: Start) -> Result<Self, Usage> {
+        let PlanArgs { upgrade_talos, upgrade_kubernetes, first, upgraded, output, quiet, connection, .. } = args;
+        let (no_talos, no_kubernetes) = (connection.no_talos, connection.no_kubernetes);
+        if let Some((_, option)) = [(no_talos, "no-talos"), (no_kubernetes, "no-kubernetes")].iter().find(|(it, _)| *it)
+        {
+            return Err(Usage::new(format!("`upgrade-plan` queries what `--{option}` disables")));
+        }
+        let check = PLANNED_BY.map(|check| check.name().to_owned()).to_vec();
+        let output = match output {
+            PlanOutput::Text => &plan::TEXT,
+            PlanOutput::Json => &plan::JSON,
+            PlanOutput::Tsv => &plan::TSV,
+        };
+        let run = RunArgs {
+            connection: connection.clone(),
+            timing: TimingOptions {
+                wait_timeout: args.wait_timeout,
+                interval: args.interval,
+                attempt_timeout: args.attempt_timeout,
+                ..TimingOptions::default()
+            },
+            checks: CheckOptions { check, ..CheckOptions::default() },
+            output: OutputOptions { output, quiet: *quiet, ..OutputOptions::default() },
+            ..RunArgs::default()
+        };
+        let mut plan = Self::decide(&run, &ArgMatches::default(), start)?;
+        plan.inquiry.facts.extend([Fact::KubeNodes, Fact::EtcdMembership, Fact::Installation]);
+        let asked = &mut plan.inquiry.asked;
+        asked.upgrade =
+            Upgrade { talos: Some(upgrade_talos.clone()), kubernetes: upgrade_kubernetes.clone(), drain: None };
+        let first = match first {
+            cli::First::Workers => First::Workers,
+            cli::First::ControlPlanes => First::ControlPlanes,
+        };
+        asked.order = Some(Order { first, upgraded: upgraded.clone() });
+        plan.weakened.clear();
+        Ok(plan)
+    }
+
     /// The report before anything was seen.
     pub(crate) fn unbegun(&self) -> Report {
         Report {
@@ -165,6 +209,9 @@ impl Plan {
         }
     }
 }
+
+/// What a plan rests on.
+const PLANNED_BY: [CheckId; 3] = [CheckId::TalosNodesReachable, CheckId::EtcdLeader, CheckId::K8sNodesRegistered];
 
 /// Checks that the user has switched off. What `--check` or `--level` merely did not name is not vouched for by anybody.
 fn left_out(selection: &[(&'static Check, Selection)]) -> BTreeSet<CheckId> {
@@ -259,7 +306,8 @@ fn weakened(args: &RunArgs, matches: &ArgMatches) -> Vec<Weakening> {
     .into_iter()
     .filter_map(|(id, value)| {
         let option = format!("--{} {}", stated::dashed(id), value?).trim_end().to_owned();
-        let origin = match matches.value_source(id) {
+        let source = matches.ids().any(|it| it == id).then(|| matches.value_source(id)).flatten();
+        let origin = match source {
             Some(ValueSource::EnvVariable) => format!("CLUSTER_HEALTH_{}", id.to_uppercase()),
             _ => "flag".to_owned(),
         };

@@ -17,6 +17,7 @@ pub(crate) struct Output {
     pub(crate) reports: Vec<String>,
     pub(crate) junit_file: Option<PathBuf>,
     pub(crate) junit: Granularity,
+    pub(crate) termination_log: Option<PathBuf>,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
     /// Say why each check came to its verdict.
@@ -34,6 +35,7 @@ impl From<&OutputOptions> for Output {
             reports: args.report.clone(),
             junit_file: args.junit_file.clone(),
             junit: args.junit_granularity,
+            termination_log: args.termination_log.clone(),
             quiet: args.quiet,
             verbose: args.verbose > 0,
             why: args.verbose > 1,

@@ -10,6 +10,9 @@ use crate::model::{
     CheckId, Exit, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict,
 };
 
+use crate::rollout::{Machine, Rollout, State};
+use crate::snapshot::First;
+
 const fn check(id: CheckId, stage: Stage, summary: &'static str, requires: &'static [CheckId]) -> Check {
     Check {
         id,
@@ -80,6 +83,45 @@ fn report(check: &'static Check, findings: Vec<Finding>) -> CheckReport {
         first_passed: fine.then_some(Duration::from_millis(400)),
         flapped: false,
     }
+}
+
+/// A plan with a machine in each state.
+pub(crate) fn planned() -> Report {
+    let machine = |name: &str, role, state, version: Option<&str>, evidence: &str| Machine {
+        name: name.to_owned(),
+        address: format!("10.0.0.{}", name.len()),
+        role,
+        is_leader: false,
+        version: version.map(str::to_owned),
+        kubelet: version.map(|_| "1.35.4".to_owned()),
+        state,
+        evidence: evidence.to_owned(),
+        boot_id: version.map(|_| "0c1d".to_owned()),
+        cordoned: version.map(|_| false),
+        schematic: None,
+        extensions: version.map(|_| Vec::new()),
+        installed: None,
+    };
+    let image = "factory.example/metal-installer/376567988ad3:v1.14.1";
+    let machines = vec![
+        machine("cp-2", Role::ControlPlane, State::Done, Some("1.14.1"), "runs v1.14.1"),
+        Machine {
+            installed: Some(image.to_owned()),
+            cordoned: Some(true),
+            schematic: Some("376567988ad3".to_owned()),
+            extensions: Some(vec![("schematic".to_owned(), "376567988ad3".to_owned())]),
+            ..machine("cp-33", Role::ControlPlane, State::Installed, Some("1.13.0"), "runs v1.13.0; it was installed")
+        },
+        Machine {
+            is_leader: true,
+            ..machine("cp-111", Role::ControlPlane, State::ToDo, Some("1.13.0"), "runs v1.13.0")
+        },
+        machine("w-1", Role::Worker, State::FellBack, Some("1.13.0"), "runs v1.13.0 after the upgrade and a reboot"),
+        machine("w-2222", Role::Unknown, State::Unknown, None, "no answer from the Talos API: no\troute to host"),
+    ];
+    let (talos, kubernetes) = ("1.14.1".to_owned(), Some("1.36.4".to_owned()));
+    let rollout = Rollout { talos, kubernetes, first: First::ControlPlanes, machines };
+    Report { rollout: Some(rollout.into()), ..healthy() }
 }
 
 pub(crate) fn healthy() -> Report {
@@ -157,6 +199,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         checks,
         history: History::default(),
         junit: Granularity::Check,
+        rollout: None,
         last_success: None,
     }
 }

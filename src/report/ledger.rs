@@ -8,9 +8,11 @@ use jiff::Timestamp;
 
 use super::history::{self, Happened};
 use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources};
+use crate::assess::Assessment;
 use crate::engine::End;
 use crate::engine::event::{Event, Round};
-use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Severity, Status, Verdict};
+use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Severity, Shared, Status, Verdict};
+use crate::rollout::{Rollout, State};
 use crate::snapshot::Snapshot;
 
 /// How a run came to its end.
@@ -68,6 +70,9 @@ impl Ledger {
             report.not_observed = not_observed(&report.checks);
             report.diagnoses.clone_from(&round.diagnoses);
             report.logs.clear();
+            if round.snapshot.asked.order.is_some() {
+                report.rollout = Rollout::of(&Assessment::of(&round.snapshot)).map(Shared::from);
+            }
         } else if let Event::Logs(logs) = event {
             report.logs = logs.to_vec();
         } else if let Event::StabilityLost { because, .. } = event {
@@ -92,6 +97,15 @@ impl Ledger {
             report.error = Some(what.clone());
         }
         report.exit = exit(ending, &report.checks, self.allow_empty);
+        // What the checks cannot see of an upgrade.
+        let worst = report.rollout.as_ref().and_then(|rollout| rollout.worst());
+        if let (Exit::Healthy, Some(worst)) = (report.exit, worst) {
+            let (exit, error) = match worst {
+                State::FellBack => (Exit::Unhealthy, "a machine fell back to its old version"),
+                _ => (Exit::Undetermined, "what became of a machine is not known"),
+            };
+            (report.exit, report.error) = (exit, Some(error.to_owned()));
+        }
         report.result = result(report.exit);
         report.happened(took, Happened::Finished);
         self.report()

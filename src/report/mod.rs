@@ -24,6 +24,7 @@ pub(crate) use self::view::style::TextStyle;
 use crate::checks::Check;
 use crate::diagnosis::Diagnosis;
 use crate::model::{CheckId, Exit, Finding, Outcome, Problem, Role, Severity, Shared, Status, Target};
+use crate::rollout::Rollout;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::clean;
 
@@ -64,6 +65,8 @@ pub(crate) struct Report {
     pub(crate) history: history::History,
     /// What the JUnit report tells apart.
     pub(crate) junit: Granularity,
+    /// Of `upgrade-plan`, once a round has seen it.
+    pub(crate) rollout: Option<Shared<Rollout>>,
     /// When an earlier run was healthy, as far as one of the files knew that this run replaces.
     pub(crate) last_success: Option<Timestamp>,
 }
@@ -290,6 +293,7 @@ impl Report {
             checks: selection.iter().map(|(check, part)| CheckReport::unjudged(check, *part)).collect(),
             history: history::History::default(),
             junit: Granularity::default(),
+            rollout: None,
             last_success: None,
         }
     }

@@ -4,6 +4,7 @@ mod machine;
 mod output;
 mod show;
 mod streams;
+mod termination;
 mod told;
 mod watch;
 

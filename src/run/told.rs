@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::output::Document;
 use super::streams::apart_from_inputs;
+use super::termination;
 use crate::engine::event::Event;
 use crate::model::Exit;
 use crate::plan::Plan;
@@ -121,6 +122,7 @@ impl<'a> Told<'a> {
             files.finish(report)?;
         }
         drop(files);
+        termination::write(self.plan.output.termination_log.as_deref(), report);
         lock(&self.progress).files = true;
         Ok(())
     }

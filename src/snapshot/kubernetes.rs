@@ -133,6 +133,8 @@ pub(crate) struct KubeNode {
     pub(crate) internal: Vec<String>,
     /// `nodeInfo.machineID`; on Talos it is made from the machine's identity. Empty if not told.
     pub(crate) machine_id: String,
+    /// `nodeInfo.bootID`, another one after each boot. Empty if not told.
+    pub(crate) boot_id: String,
     /// `node-role.kubernetes.io/control-plane` is present.
     pub(crate) control_plane_label: bool,
     pub(crate) os_image: String,

@@ -69,6 +69,7 @@ impl Snapshot {
                 .of_etcd(|it| vec![answer("EtcdAlarmList", &it.etcd_alarms)], |it| vec![answer("Alarm", &it.alarms)]),
             Fact::EtcdSpecs => self.of_control_planes(|it| vec![answer("EtcdSpecs", &it.etcd_spec)]),
             Fact::EtcdData => self.of_control_planes(|it| vec![answer("List /var/lib/etcd", &it.etcd_data_absent)]),
+            Fact::Installation => self.of_machines(|it| vec![answer("Installation", &it.installation)]),
             Fact::EndpointReadyz => self.of_kubernetes(|it| answer("/readyz", &it.endpoint)),
             Fact::ServerReadyz => self.of_api_servers(),
             Fact::KubeNodes => self.of_kubernetes(|it| answer("nodes", &it.nodes)),

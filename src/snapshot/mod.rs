@@ -26,9 +26,10 @@ pub(crate) use kubernetes::{
 pub(crate) use memory::Memory;
 pub(crate) use observe::Observe;
 pub(crate) use talos::{
-    Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, MachineStatus, Mount, NetworkStatus,
-    Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent, ServingCertificate,
-    Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, UserPod, Version, Volume,
+    Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Installation, MachineStatus, Mount,
+    NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent,
+    ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition,
+    UserPod, Version, Volume,
 };
 
 /// A fact that was asked for: the value, or why there is none.
@@ -146,6 +147,8 @@ pub(crate) struct Asked {
     pub(crate) expect_kubernetes: Option<String>,
     /// What is about to be done.
     pub(crate) upgrade: Upgrade,
+    /// `upgrade-plan`: in which order.
+    pub(crate) order: Option<Order>,
     /// `--max-unready-workers`.
     pub(crate) max_unready_workers: Allowance,
     /// `--require-quorum-margin`.
@@ -178,6 +181,22 @@ impl Upgrade {
     pub(crate) fn takes_down_machines(&self) -> bool {
         self.talos.is_some() || self.drain.is_some()
     }
+}
+
+/// What `upgrade-plan` is given beside the versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) first: First,
+    /// `--upgraded`: machines of which the upgrade was carried out, by name or address, each with the boot ID that it had before.
+    pub(crate) upgraded: Vec<(String, String)>,
+}
+
+/// Which machines are upgraded before the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum First {
+    Workers,
+    #[default]
+    ControlPlanes,
 }
 
 /// How many workers may be missing.

@@ -177,6 +177,18 @@ pub(crate) struct TalosNode {
     pub(crate) etcd_spec: Observed<Option<EtcdSpec>>,
     /// `/var/lib/etcd` holds no member data. Asked only while etcd has not started.
     pub(crate) etcd_data_absent: Observed<bool>,
+    /// What is installed on it. Asked by `upgrade-plan` only.
+    pub(crate) installation: Observed<Installation>,
+}
+
+/// What is on the disk of a machine, as far as Talos tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Installation {
+    /// Name and version. The Image Factory adds one called `schematic`, the version of which is the id of the schematic.
+    pub(crate) extensions: Observed<Vec<(String, String)>>,
+    /// The installer that has ended well since the machine booted: it takes effect with the next boot. By the log of machined, of
+    /// which only the end is read: `None` says nothing of what was installed before that.
+    pub(crate) since_boot: Observed<Option<String>>,
 }
 
 /// A static pod of the user's own, and what Kubernetes calls it: the kubelet adds the node's name.
@@ -224,6 +236,7 @@ impl TalosNode {
             etcd_alarms: gap(),
             etcd_spec: gap(),
             etcd_data_absent: gap(),
+            installation: gap(),
         }
     }
 }

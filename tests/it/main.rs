@@ -15,6 +15,7 @@ mod integrations;
 mod kubernetes;
 mod machine;
 mod pki;
+mod plan;
 mod record;
 mod recorded;
 mod reports;

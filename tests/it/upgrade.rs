@@ -72,6 +72,15 @@ fn each_machine_is_judged_as_the_next_to_be_upgraded() {
     assert_eq!(ids(&judged.report), ["upgrade.talos.path", "upgrade.matrix", "upgrade.drain", "upgrade.quorum"]);
 }
 
+/// As before each machine of a roll-out: the path of all, the drain of one.
+#[test]
+fn of_an_upgrade_one_machine_may_be_the_next() {
+    let cluster = with_web(0);
+    cluster.run(&["--upgrade-talos", "v1.13.9", "--drain", "cp-2"]).is(0, &[]);
+    let judged = cluster.run(&["--upgrade-talos", "v1.13.9", "--drain", "worker-1"]);
+    judged.is(1, &[("upgrade.drain", "eviction-blocked", "worker-1")]);
+}
+
 #[test]
 fn two_budgets_and_a_stale_one_are_told_apart() {
     let cluster = with_web(1);
@@ -144,4 +153,55 @@ fn what_is_asked_of_an_upgrade_is_not_left_out() {
     let judged = with_web(0).run(&["--drain", "worker-1", "--level", "talos", "--check", "talos.versions"]);
     assert_eq!(judged.outcome.code, 1, "{judged}");
     assert_eq!(judged.of("upgrade.drain"), [("eviction-blocked", "worker-1")]);
+}
+
+/// `text` with `content` between the line that begins with `<!-- MARK` and the one with `<!-- end -->`.
+fn filled(text: &str, mark: &str, content: &str) -> String {
+    let at = text.find(&format!("<!-- {mark}: ")).unwrap();
+    let begin = at + text[at..].find('\n').unwrap() + 1;
+    let end = begin + text[begin..].find("<!-- end -->").unwrap();
+    format!("{}```text\n{}\n```\n{}", &text[..begin], content.trim_end(), &text[end..])
+}
+
+/// A database of which the budget needs so many. `UPDATE=1` rewrites what the README shows of it.
+#[test]
+fn the_readme_shows_a_machine_that_is_held_and_one_that_may_go() {
+    let cluster = cluster();
+    let shown = |allowed: i32| {
+        cluster.change(|world| {
+            for (name, node) in [("db-0", "worker-1"), ("db-1", "cp-1")] {
+                let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "1", "controller": true});
+                world.kubernetes.put("pods", json!({
+                    "metadata": {
+                        "name": name, "namespace": "default", "labels": {"app": "db"}, "ownerReferences": [owner],
+                    },
+                    "spec": {"nodeName": node, "containers": [{"name": "db", "image": "registry.example/db:v1"}]},
+                    "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+                }));
+            }
+            let needed = 2 - allowed;
+            world.kubernetes.put(BUDGETS, json!({
+                "metadata": {"name": "db", "namespace": "default", "generation": 1},
+                "spec": {"minAvailable": needed, "selector": {"matchLabels": {"app": "db"}}},
+                "status": {
+                    "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": 2, "desiredHealthy": needed,
+                    "expectedPods": 2,
+                },
+            }));
+        });
+        let outcome = cluster.program().args(["--drain", "worker-1", "--attempt-timeout", "60s"]).run();
+        assert_eq!(outcome.code, 1 - allowed, "{outcome}");
+        let text = outcome.stdout.replace(&cluster.address("worker-1").to_string(), "10.0.0.4");
+        regex::Regex::new(r" in [0-9.]+s \(1 round\)").unwrap().replace_all(&text, " in 0.3s (1 round)").into_owned()
+    };
+    let (blocked, free) = (shown(0), shown(1));
+    let blocked = blocked[blocked.find("\n1. ").unwrap()..].trim_start().split("\n\n").next().unwrap().to_owned();
+    let free = &free[free.find("Upgrade readiness").unwrap()..];
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let committed = std::fs::read_to_string(&path).unwrap();
+    let made = filled(&filled(&committed, "blocked", &blocked), "free", free);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    assert!(std::env::var_os("UPDATE").is_some() || committed == made, "README.md is old: run the tests with UPDATE=1");
 }

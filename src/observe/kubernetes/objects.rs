@@ -66,6 +66,7 @@ impl Kept for KubeNode {
             addresses: of(&["InternalIP", "ExternalIP"]),
             internal: of(&["InternalIP"]),
             machine_id: info.machine_id,
+            boot_id: info.boot_id,
             control_plane_label: label("node-role.kubernetes.io/control-plane"),
             os_image: info.os_image,
             kubelet_version: info.kubelet_version,

@@ -193,6 +193,8 @@ pub(super) mod core {
         NodeSystemInfo {
             #[serde(rename = "machineID")]
             machine_id: String,
+            #[serde(rename = "bootID")]
+            boot_id: String,
             os_image: String,
             kubelet_version: String,
         }

@@ -8,11 +8,14 @@ use tonic::Request;
 use super::TalosClient;
 use super::call::{Caller, LIST, Lane, Route};
 use super::machine::{bytes, client, malformed, only};
+use crate::observe::dial::cause::clean;
 use crate::snapshot::logs::{LINES, Source};
-use crate::snapshot::{Contact, Gap, GapKind, Observed};
+use crate::snapshot::{Contact, Gap, GapKind, Installation, Observed};
 
 /// Longest answer that we take, in bytes.
 const LARGEST: usize = 256 << 10;
+/// Lines of machined's log in which an installer is looked for: whoever upgrades looks soon after.
+const LINES_OF_INSTALLERS: i32 = 1000;
 /// Where containers of pods are.
 const PODS: &str = "k8s.io";
 
@@ -59,11 +62,45 @@ impl Caller {
     }
 
     async fn log(&self, to: &Route<'_>, request: LogsRequest) -> Observed<Vec<String>> {
-        let log = self.call(to, request, |live, request: Request<LogsRequest>| async move {
-            bytes(client(live, LARGEST).logs(request).await?.into_inner(), LARGEST, "Logs: more than 256 KiB").await
-        });
-        lines(&log.await?)
+        lines(&self.log_bytes(to, request).await?)
     }
+
+    async fn log_bytes(&self, to: &Route<'_>, request: LogsRequest) -> Observed<Vec<u8>> {
+        self.call(to, request, |live, request: Request<LogsRequest>| async move {
+            bytes(client(live, LARGEST).logs(request).await?.into_inner(), LARGEST, "Logs: more than 256 KiB").await
+        })
+        .await
+    }
+
+    pub(super) async fn installation(&self, to: &Route<'_>) -> Observed<Installation> {
+        let request = LogsRequest {
+            tail_lines: LINES_OF_INSTALLERS,
+            ..request("system", "machined".to_owned(), ContainerDriver::Containerd)
+        };
+        let (extensions, log) = tokio::join!(self.extensions(to), self.log_bytes(to, request));
+        Ok(Installation { extensions, since_boot: log.map(|log| installed(&String::from_utf8_lossy(&log))) })
+    }
+}
+
+/// The installer that ended well last, if none failed after it. Talos keeps this log in memory, so it is of the present boot. It
+/// writes `starting upgrade: installer_image=IMAGE, …` (1.13) or `starting upgrade {…, "installer_image": "IMAGE", …}` (1.14),
+/// and `upgrade completed …` in the end.
+fn installed(log: &str) -> Option<String> {
+    let (mut begun, mut done) = (None, None);
+    for line in log.lines() {
+        if line.contains("starting upgrade") {
+            begun = image(line);
+            done = None;
+        } else if line.contains("upgrade completed") {
+            done = begun.take();
+        }
+    }
+    done.map(clean)
+}
+
+fn image(line: &str) -> Option<&str> {
+    let rest = line.split_once("installer_image")?.1.trim_start_matches(['"', ':', '=', ' ']);
+    rest.split(['"', ',', ' ']).next().filter(|image| !image.is_empty())
 }
 
 /// The last lines. What is no UTF-8 is replaced; what is no line ends with the next one.
@@ -96,6 +133,29 @@ mod tests {
         all.push(container("kube-system/a:b", "CONTAINER_RUNNING"));
         assert_eq!(running_or_first(&all, "a", "b"), Some("kube-system/a:b"));
         assert_eq!(running_or_first(&all, "a", "c"), None);
+    }
+
+    #[test]
+    fn the_last_installer_that_ended_well_is_what_the_next_boot_brings() {
+        let old = "[talos] 2026/11/23 starting upgrade: installer_image=reg.example/a/b:v1.13.1, disk=/dev/sda";
+        let new = r#"INFO starting upgrade {"component": "machined", "installer_image": "reg.example/c:v1.14.1", "disk": "/dev/sda"}"#;
+        let (done, failed) = ("upgrade completed successfully: exit_code=0", "upgrade failed: exit_code=1");
+        let of = |lines: &[&str]| installed(&lines.join("\n"));
+        assert_eq!(of(&[old, "upgrade progress", done, "other"]).as_deref(), Some("reg.example/a/b:v1.13.1"));
+        assert_eq!(
+            of(&[old, done, new, r#"INFO upgrade completed {"exit_code": 0}"#]).as_deref(),
+            Some("reg.example/c:v1.14.1")
+        );
+        for nothing in [
+            &[old][..],
+            &[old, failed],
+            &[old, done, new],
+            &[old, done, new, failed],
+            &[done],
+            &["starting upgrade", done],
+        ] {
+            assert_eq!(of(nothing), None, "{nothing:?}");
+        }
     }
 
     #[test]

@@ -137,6 +137,7 @@ impl TalosClient {
                 fill(&mut node.etcd_members, of_control_plane(Fact::EtcdMembership), caller.etcd_members(&to)),
                 fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
                 fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), caller.etcd_spec(&to)),
+                fill(&mut node.installation, wants(Fact::Installation), caller.installation(&to)),
                 async { contact.not_through = self.not_through(&first.before, &to).await },
             )
         })

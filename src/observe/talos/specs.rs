@@ -30,6 +30,7 @@ const CONTROLLER_MANAGER_CONFIGS: Type =
     Type { namespace: "controlplane", name: "ControllerManagerConfigs.kubernetes.talos.dev" };
 const BOOTSTRAP_MANIFESTS: Type =
     Type { namespace: "controlplane", name: "BootstrapManifestsConfigs.kubernetes.talos.dev" };
+const EXTENSION_STATUSES: Type = Type { namespace: "runtime", name: "ExtensionStatuses.runtime.talos.dev" };
 const ETCD_MEMBERS: Type = Type { namespace: "etcd", name: "EtcdMembers.etcd.talos.dev" };
 
 /// What its kubelet registers as.
@@ -104,9 +105,28 @@ impl Caller {
         Ok(self.one(to, BOOTSTRAP_MANIFESTS, "manifests").await?.map(bootstrap_manifests))
     }
 
+    /// Name and version of each system extension.
+    pub(super) async fn extensions(&self, to: &Route<'_>) -> Observed<Vec<(String, String)>> {
+        each(self.list(to, EXTENSION_STATUSES).await?, extension).await
+    }
+
     pub(super) async fn etcd_member_id(&self, to: &Route<'_>) -> Observed<Option<u64>> {
         self.one(to, ETCD_MEMBERS, "local").await?.map(etcd_member_id).transpose()
     }
+}
+
+fn extension(resource: &Resource) -> Observed<(String, String)> {
+    #[derive(Deserialize)]
+    struct Extension {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        name: String,
+        version: String,
+    }
+    let Extension { metadata: Metadata { name, version } } = resource.spec()?;
+    Ok((clean(&name), clean(&version)))
 }
 
 fn role(machine_type: &str) -> Role {

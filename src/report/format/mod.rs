@@ -5,6 +5,7 @@ pub(crate) mod json;
 pub(crate) mod junit;
 mod markdown;
 pub(crate) mod ndjson;
+pub(crate) mod plan;
 pub(crate) mod prometheus;
 mod tap;
 pub(crate) mod text;

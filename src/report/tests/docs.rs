@@ -6,6 +6,7 @@ use super::super::format::{self, Format};
 use super::super::{Report, fixture};
 use super::sizes::Size;
 use super::{shown as text_of, versionless};
+use crate::rollout::State;
 
 /// A run that lost a control plane, short enough to be read.
 fn sample() -> Report {
@@ -54,6 +55,26 @@ fn healthy() -> String {
     format!("```text\n{}```\n", text_of(&format::TEXT, &Size { nodes: 4, failures: 0 }.report()))
 }
 
+/// A roll-out on its way: a drain was held up.
+fn planned() -> Report {
+    let mut report = fixture::planned();
+    let mut rollout = report.rollout.take().unwrap();
+    rollout.machines.truncate(4);
+    let image = "factory.talos.dev/metal-installer/3765…:v1.14.1";
+    let rows = [
+        ("cp-2", "10.0.0.2", State::Done, "runs v1.14.1".to_owned()),
+        ("cp-3", "10.0.0.3", State::Installed, format!("runs v1.13.9; {image} was installed after it booted")),
+        ("cp-1", "10.0.0.1", State::ToDo, "runs v1.13.9".to_owned()),
+        ("w-1", "10.0.0.4", State::ToDo, "runs v1.13.9".to_owned()),
+    ];
+    for (machine, (name, address, state, evidence)) in rollout.machines.iter_mut().zip(rows) {
+        (machine.name, machine.address) = (name.to_owned(), address.to_owned());
+        (machine.state, machine.evidence) = (state, evidence);
+    }
+    rollout.kubernetes = None;
+    Report { rollout: Some(rollout), ..report }
+}
+
 /// `UPDATE=1` rewrites them.
 #[test]
 fn committed_files_show_every_format() {
@@ -70,7 +91,10 @@ fn committed_files_show_every_format() {
         }
         assert!(is_update || committed == made, "`{name}` is old: run the tests with UPDATE=1");
     };
-    update("README.md", &|text| filled(&filled(text, "healthy:", &healthy()), "sample:", &in_short()));
+    let plan = format!("```text\n{}```\n", text_of(&format::plan::TEXT, &planned()));
+    update("README.md", &|text| {
+        filled(&filled(&filled(text, "healthy:", &healthy()), "sample:", &in_short()), "plan:", &plan)
+    });
     update("docs/reports.md", &|text| {
         texts.iter().fold(filled(text, "formats:", &table()), |text, format| {
             filled(&text, &format!("sample: {} -->", format.name), &shown(format))

@@ -119,3 +119,11 @@ fn ndjson_unhealthy() {
     );
     insta::assert_snapshot!(format!("{before}\n{last}"));
 }
+
+#[test]
+fn a_plan_of_an_upgrade() {
+    insta::assert_snapshot!(shown(&format::plan::TEXT, &fixture::planned()));
+    insta::assert_snapshot!(shown(&format::plan::TSV, &fixture::planned()));
+    insta::assert_snapshot!(versionless(&format::plan::JSON, &fixture::planned()));
+    assert_eq!(shown(&format::plan::TSV, &fixture::healthy()).lines().count(), 1, "nothing was seen");
+}

@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform as _};
 use serde_json::{Map, Value, json};
 
-use super::super::format::{self, json, ndjson};
+use super::super::format::{self, json, ndjson, plan};
 use super::super::{Report, TextStyle, fixture};
 use super::hostile::hostile;
 use super::{json_of, shown};
@@ -21,6 +21,31 @@ fn schema() -> Value {
 fn committed_files_have_the_schema_of_the_structs() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/cluster-health.v1.json");
     let made = format!("{:#}\n", generated());
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &made).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap() == made, "{} is old: make generate", path.display());
+}
+
+/// The same for `upgrade-plan`.
+#[test]
+fn committed_files_have_the_schema_of_a_plan() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/upgrade-plan.v1.json");
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    generator.subschema_for::<plan::Document>();
+    let mut definitions = generator.take_definitions(false);
+    for definition in definitions.values_mut() {
+        RecursiveTransform(open).transform(definition.try_into().unwrap());
+    }
+    let made = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:cluster-health:upgrade-plan:v1",
+        "title": "cluster-health upgrade-plan, version 1",
+        "description": "The document of upgrade-plan -o json.",
+        "$ref": "#/$defs/plan",
+        "$defs": definitions,
+    });
+    let made = format!("{made:#}\n");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
@@ -104,7 +129,10 @@ fn every_field_is_described() {
             walk(value, &format!("{path}/{key}"));
         }
     }
-    for (name, definition) in generated()["$defs"].as_object().unwrap() {
+    let plan: Value = serde_json::from_str(plan::SCHEMA).unwrap();
+    let generated = generated();
+    let definitions = [&generated, &plan].map(|schema| schema["$defs"].as_object().unwrap());
+    for (name, definition) in definitions.into_iter().flatten() {
         // Conditions choose between shapes, and are none.
         let mut definition = definition.clone();
         definition.as_object_mut().unwrap().remove("allOf");
@@ -134,6 +162,22 @@ fn every_document_is_valid_under_the_schema() {
         assert_eq!(checks.len(), report.checks.len(), "every check is there");
         assert_eq!(shown(&format::JSON, &report), shown(&format::JSON, &report));
     }
+}
+
+/// Of a plan with each state, and of one that has seen nothing.
+#[test]
+fn every_plan_is_valid_under_its_schema() {
+    let schema: Value = serde_json::from_str(plan::SCHEMA).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    for report in [fixture::planned(), fixture::healthy()] {
+        let mut out = Vec::new();
+        plan::JSON.write(&report, &TextStyle::default(), &mut out).unwrap();
+        let document: Value = serde_json::from_slice(&out).unwrap();
+        let errors: Vec<_> = validator.iter_errors(&document).map(|it| it.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        known(&document, &schema, &schema, "");
+    }
+    assert!(!validator.is_valid(&json!({})));
 }
 
 #[test]

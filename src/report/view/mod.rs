@@ -8,6 +8,7 @@ pub(crate) mod hints;
 pub(crate) mod index;
 pub(crate) mod problems;
 pub(crate) mod style;
+pub(crate) mod termination;
 pub(crate) mod verdict;
 pub(crate) mod wording;
 

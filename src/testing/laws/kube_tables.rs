@@ -324,6 +324,7 @@ fn kube_node() -> Table<KubeNode> {
             harmless("a cloud provider tells it later", |it| it.internal.clear()),
         ],
         machine_id: [harmless("discovery tells none to compare it with", |it| it.machine_id = "7".to_owned())],
+        boot_id: [harmless("any boot will do", |it| it.boot_id.clear())],
         control_plane_label: [harmless("the machine's own type counts", |it| it.control_plane_label ^= true)],
         os_image: [harmless(MADE, |it| it.os_image.clear())],
         kubelet_version: [

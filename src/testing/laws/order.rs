@@ -56,6 +56,7 @@ impl Shuffle {
             deadline: _,
             one_pass: _,
             skipped: _,
+            order: _,
         } = asked;
         self.list(control_plane_nodes);
         self.list(worker_nodes);
@@ -127,6 +128,7 @@ impl Shuffle {
             etcd_alarms,
             etcd_spec: _,
             etcd_data_absent: _,
+            installation: _,
         } = &mut **talos;
         if let Ok(Some(status)) = machine_status {
             self.list(&mut status.unmet);

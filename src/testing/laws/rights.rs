@@ -85,6 +85,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
             snapshot.external_etcd.iter_mut().flatten().for_each(|endpoint| refuse(&mut endpoint.alarms));
         }
         Fact::EtcdSpecs => nodes(snapshot, |node| refuse(&mut node.etcd_spec)),
+        Fact::Installation => nodes(snapshot, |node| refuse(&mut node.installation)),
         Fact::EtcdData => nodes(snapshot, |node| refuse(&mut node.etcd_data_absent)),
         Fact::EndpointReadyz => kube(snapshot, |kube| refuse_readyz(&mut kube.endpoint)),
         Fact::ServerReadyz => kube(snapshot, |kube| kube.servers.values_mut().for_each(refuse_readyz)),

@@ -331,6 +331,7 @@ fn talos_node() -> Table<TalosNode> {
         ],
         etcd_spec: [bad(|it| it.etcd_spec = Ok(None))],
         etcd_data_absent: [harmless("etcd runs", |it| it.etcd_data_absent = Ok(true))],
+        installation: [harmless("no check reads it", |it| it.installation = Err(crate::snapshot::Gap::not_asked()))],
     })
 }
 

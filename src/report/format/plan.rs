@@ -1,0 +1,284 @@
+//! The plan of an upgrade, for people, as a document, and as lines for scripts. Formats of `upgrade-plan` alone.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::{Format, json, text};
+use crate::model::{Exit, Role};
+use crate::report::Report;
+use crate::report::view::style::{Paint, TextStyle, paint};
+use crate::report::view::wording::count;
+use crate::rollout::{Machine, Rollout, State};
+use crate::snapshot::First;
+use crate::text::sanitize::{ascii, clean};
+
+/// As shipped.
+pub(crate) const SCHEMA: &str = include_str!("../../../schema/upgrade-plan.v1.json");
+
+pub(crate) static TEXT: Format = Format {
+    name: "text",
+    about: "A table for people",
+    media_type: "text/plain",
+    extension: "txt",
+    grow: None,
+    write: write_text,
+};
+
+pub(crate) static JSON: Format = Format {
+    name: "json",
+    about: "One document, described by a schema",
+    media_type: "application/json",
+    extension: "json",
+    grow: None,
+    write: |report, _, out| {
+        serde_json::to_writer_pretty(&mut *out, &document(report))?;
+        writeln!(out)?;
+        out.flush()
+    },
+};
+
+pub(crate) static TSV: Format = Format {
+    name: "tsv",
+    about: "A line for each machine, for scripts",
+    media_type: "text/tab-separated-values",
+    extension: "tsv",
+    grow: None,
+    write: |report, _, out| write_tsv(report, out),
+};
+
+fn machines(report: &Report) -> &[Machine] {
+    report.rollout.as_ref().map_or(&[], |rollout| &rollout.machines)
+}
+
+fn versioned(version: Option<&String>) -> Option<String> {
+    version.map(|version| format!("v{version}"))
+}
+
+/// A cell is never empty: shells take several tabs for one.
+fn cell(text: Option<String>) -> String {
+    let text = text.map(|text| clean(&text).replace('\t', " "));
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned())
+}
+
+fn yes(is: bool) -> String {
+    if is { "yes" } else { "no" }.to_owned()
+}
+
+/// Its heading, and what it has of a machine.
+type Column = (&'static str, fn(&Machine) -> Option<String>);
+
+/// Later versions may add columns at the end.
+const COLUMNS: [Column; 12] = [
+    ("node", |it| Some(it.name.clone())),
+    ("address", |it| Some(it.address.clone())),
+    ("role", |it| Some(it.role.name().to_owned())),
+    ("leader", |it| Some(yes(it.is_leader))),
+    ("version", |it| versioned(it.version.as_ref())),
+    ("kubelet", |it| versioned(it.kubelet.as_ref())),
+    ("state", |it| Some(it.state.name().to_owned())),
+    ("cordoned", |it| it.cordoned.map(yes)),
+    ("boot-id", |it| it.boot_id.clone()),
+    ("schematic", |it| it.schematic.clone()),
+    ("installed", |it| it.installed.clone()),
+    ("evidence", |it| Some(it.evidence.clone())),
+];
+
+fn write_tsv(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    writeln!(out, "{}", COLUMNS.map(|(name, _)| name).join("\t"))?;
+    for machine in machines(report) {
+        writeln!(out, "{}", COLUMNS.map(|(_, of)| cell(of(machine))).join("\t"))?;
+    }
+    out.flush()
+}
+
+fn write_text(report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
+    if let Some(rollout) = &report.rollout {
+        for line in table(rollout, style) {
+            writeln!(out, "{}", if style.ascii { ascii(&line) } else { line }.trim_end())?;
+        }
+    }
+    // A plan that rests on less than all of the cluster says why.
+    if report.exit != Exit::Healthy {
+        writeln!(out)?;
+        text::write(report, style, &mut *out)?;
+    }
+    out.flush()
+}
+
+fn table(rollout: &Rollout, style: &TextStyle) -> Vec<String> {
+    let role = |machine: &Machine| match (machine.role, machine.is_leader) {
+        (Role::ControlPlane, true) => "control plane, etcd leader",
+        (Role::ControlPlane, false) => "control plane",
+        (Role::Worker, _) => "worker",
+        (Role::Unknown, _) => "role unknown",
+    };
+    let evidence = |machine: &Machine| match machine.cordoned {
+        Some(true) => format!("cordoned; {}", machine.evidence),
+        _ => machine.evidence.clone(),
+    };
+    let row = |machine: &Machine| {
+        let name = format!("{} ({})", machine.name, machine.address);
+        [name, role(machine).to_owned(), machine.state.words().to_owned(), evidence(machine)]
+    };
+    let rows: Vec<_> = rollout.machines.iter().map(row).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2)];
+    let mut lines: Vec<_> = rows
+        .iter()
+        .zip(&rollout.machines)
+        .map(|([name, role, state, evidence], machine)| {
+            let color = match machine.state {
+                State::Done => Paint::Good,
+                State::ToDo => Paint::Heading,
+                State::Installed => Paint::Caution,
+                State::FellBack | State::Unknown => Paint::Bad,
+            };
+            let state = paint(style.color, color, &format!("{state:0$}", widths[2]));
+            format!("{name:0$}  {role:1$}  {state}  {evidence}", widths[0], widths[1])
+        })
+        .collect();
+    lines.push(String::new());
+    let done = rollout.machines.iter().filter(|it| it.state == State::Done).count();
+    let next = rollout.machines.iter().find(|it| it.state != State::Done);
+    let next = next.map(|it| format!("; next: {} ({})", it.name, it.address)).unwrap_or_default();
+    let all = count(rollout.machines.len(), "machine");
+    lines.push(format!("Talos v{}: {done} of {all} done{next}", rollout.talos));
+    if let (Some(version), Some(state)) = (&rollout.kubernetes, rollout.kubernetes_state()) {
+        let rest = match state {
+            State::Done => "every kubelet runs it",
+            State::Unknown => "not every kubelet's version is known",
+            _ => "to do, once for the whole cluster (talosctl upgrade-k8s)",
+        };
+        lines.push(format!("Kubernetes v{version}: {rest}"));
+    }
+    lines
+}
+
+// The published schema is made from these structs, their comments included: `tests/schema.rs`.
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "plan"))]
+pub(crate) struct Document<'a> {
+    /// Version of this document. Within major version 1, only additions are made.
+    #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
+    schema_version: &'static str,
+    /// What it is.
+    #[cfg_attr(test, schemars(extend("const" = KIND)))]
+    kind: &'static str,
+    /// What made it.
+    tool: json::Tool,
+    /// Every machine was seen, and none fell back. If false, exitReason and stderr say why, and the plan is not to be acted on.
+    complete: bool,
+    /// Exit code of the process.
+    exit_code: u8,
+    /// Why the process ends with this code, in words.
+    exit_reason: &'static str,
+    /// Version of Talos to upgrade to, with its v.
+    talos: Option<String>,
+    /// Version of Kubernetes to upgrade to; null: none was given.
+    kubernetes: Option<Kubernetes>,
+    /// Which machines come first: workers or control-planes.
+    first: Option<&'static str>,
+    /// In the order of the upgrade, the etcd leader last among the control planes. Empty if no round was completed.
+    machines: Vec<Planned<'a>>,
+}
+
+const KIND: &str = "ClusterHealthUpgradePlan";
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Kubernetes {
+    /// With its v.
+    version: String,
+    /// One of done, to-do, unknown, by the versions of the kubelets.
+    state: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "plannedMachine"))]
+struct Planned<'a> {
+    /// Node name.
+    name: &'a str,
+    /// What talosctl reaches it by.
+    address: &'a str,
+    /// One of control-plane, worker, unknown: the machine's own word.
+    role: &'static str,
+    /// Its etcd member is the leader.
+    leader: bool,
+    /// Version of Talos that it runs, with its v; null: not seen.
+    version: Option<String>,
+    /// Version of its kubelet; null: not seen.
+    kubelet: Option<String>,
+    /// One of done, to-do, installed-not-rebooted, fell-back, unknown. fell-back is said of machines of --upgraded only. Treat an
+    /// unknown value as unknown.
+    state: &'static str,
+    /// What the state was seen by, in words.
+    evidence: &'a str,
+    /// Kubernetes does not schedule pods there; null: not seen.
+    cordoned: Option<bool>,
+    /// Another one after each boot; null: not seen.
+    boot_id: Option<&'a str>,
+    /// Id of the Image Factory's schematic; null: none was seen.
+    schematic: Option<&'a str>,
+    /// System extensions; null: not seen.
+    extensions: Option<Vec<Extension<'a>>>,
+    /// Installer that has ended well since the machine booted, by the end of its log; null: none was seen.
+    installed: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Extension<'a> {
+    /// As it calls itself.
+    name: &'a str,
+    /// As it calls itself.
+    version: &'a str,
+}
+
+fn document(report: &Report) -> Document<'_> {
+    let rollout = report.rollout.as_deref();
+    let first = rollout.map(|rollout| match rollout.first {
+        First::Workers => "workers",
+        First::ControlPlanes => "control-planes",
+    });
+    let kubernetes = rollout.and_then(|rollout| {
+        let state = rollout.kubernetes_state()?.name();
+        Some(Kubernetes { version: versioned(rollout.kubernetes.as_ref())?, state })
+    });
+    Document {
+        schema_version: json::SCHEMA_VERSION,
+        kind: KIND,
+        tool: json::TOOL,
+        complete: report.exit == Exit::Healthy,
+        exit_code: report.exit.code(),
+        exit_reason: report.exit.meaning(),
+        talos: rollout.and_then(|rollout| versioned(Some(&rollout.talos))),
+        kubernetes,
+        first,
+        machines: machines(report).iter().map(planned).collect(),
+    }
+}
+
+fn planned(machine: &Machine) -> Planned<'_> {
+    Planned {
+        name: &machine.name,
+        address: &machine.address,
+        role: machine.role.name(),
+        leader: machine.is_leader,
+        version: versioned(machine.version.as_ref()),
+        kubelet: versioned(machine.kubelet.as_ref()),
+        state: machine.state.name(),
+        evidence: &machine.evidence,
+        cordoned: machine.cordoned,
+        boot_id: machine.boot_id.as_deref(),
+        schematic: machine.schematic.as_deref(),
+        extensions: machine
+            .extensions
+            .as_ref()
+            .map(|all| all.iter().map(|(name, version)| Extension { name, version }).collect()),
+        installed: machine.installed.as_deref(),
+    }
+}

@@ -1,0 +1,341 @@
+//! `upgrade-plan`: the machines in the order in which they are upgraded, what each runs, and what is left to do.
+//!
+//! All of it is what the cluster shows in one round. What no round can show is not claimed: a machine that did not answer is never
+//! done, and one that runs the old version again fell back only for who says that its upgrade was carried out.
+
+use crate::assess::{Assessment, Excluded, contact};
+use crate::model::Role;
+use crate::snapshot::{First, Installation, Node, Order};
+use crate::text::sanitize::clean;
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rollout {
+    /// Version of Talos, without the `v`.
+    pub(crate) talos: String,
+    /// Version of Kubernetes, without `v`.
+    pub(crate) kubernetes: Option<String>,
+    pub(crate) first: First,
+    /// In order.
+    pub(crate) machines: Vec<Machine>,
+}
+
+/// One machine. What is `None` was not seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Machine {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    /// As the machine itself says.
+    pub(crate) role: Role,
+    /// Its etcd member leads.
+    pub(crate) is_leader: bool,
+    /// Of Talos, without the `v`.
+    pub(crate) version: Option<String>,
+    /// Of its kubelet, without the `v`.
+    pub(crate) kubelet: Option<String>,
+    pub(crate) state: State,
+    /// What the state was seen by.
+    pub(crate) evidence: String,
+    pub(crate) boot_id: Option<String>,
+    pub(crate) cordoned: Option<bool>,
+    /// Id of the Image Factory's schematic.
+    pub(crate) schematic: Option<String>,
+    /// Name and version of each.
+    pub(crate) extensions: Option<Vec<(String, String)>>,
+    /// The installer that the next boot brings.
+    pub(crate) installed: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Done,
+    ToDo,
+    /// Another version is on the disk, and the next boot brings it.
+    Installed,
+    /// The upgrade was carried out, the machine has booted since, and it runs another version than that of the upgrade.
+    FellBack,
+    Unknown,
+}
+
+impl State {
+    /// For programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::ToDo => "to-do",
+            Self::Installed => "installed-not-rebooted",
+            Self::FellBack => "fell-back",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// For people.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::ToDo => "to do",
+            Self::Installed => "installed, not rebooted",
+            Self::FellBack => "fell back",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Rollout {
+    /// `None`: no `upgrade-plan` was asked for.
+    pub(crate) fn of(cluster: &Assessment<'_>) -> Option<Self> {
+        let order = cluster.asked.order.as_ref()?;
+        let target = cluster.asked.upgrade.talos.clone()?;
+        let leader = leader(cluster);
+        let is_judged = |node: &&Node| {
+            let machine = cluster.machine(node);
+            !machine.is_foreign && !matches!(machine.excluded, Some(Excluded::Leaving | Excluded::StaleDiscoveryMember))
+        };
+        let judged = cluster.nodes.iter().filter(is_judged);
+        let mut machines: Vec<_> = judged.map(|node| machine(cluster, node, &target, order, leader)).collect();
+        machines.sort_by(|a, b| place(order.first, a).cmp(&place(order.first, b)));
+        Some(Self { talos: target, kubernetes: cluster.asked.upgrade.kubernetes.clone(), first: order.first, machines })
+    }
+
+    /// The first that waits for the others to go on.
+    pub(crate) fn worst(&self) -> Option<State> {
+        [State::FellBack, State::Unknown].into_iter().find(|state| self.machines.iter().any(|it| it.state == *state))
+    }
+
+    /// Of the kubelets: `None` without a target.
+    pub(crate) fn kubernetes_state(&self) -> Option<State> {
+        let target = self.kubernetes.as_ref()?;
+        let of = |machine: &Machine| machine.kubelet.as_ref().map(|version| version == target);
+        Some(if self.machines.iter().any(|it| of(it) == Some(false)) {
+            State::ToDo
+        } else if self.machines.iter().any(|it| of(it).is_none()) {
+            State::Unknown
+        } else {
+            State::Done
+        })
+    }
+}
+
+/// Id of the member that leads: the members that answer agree on it.
+fn leader(cluster: &Assessment<'_>) -> Option<u64> {
+    let views = &cluster.etcd.overview.as_ref().ok()?.views;
+    let mut leaders = views.iter().filter_map(|view| Some(view.status.ok()?.leader)).filter(|leader| *leader != 0);
+    let first = leaders.next()?;
+    leaders.all(|other| other == first).then_some(first)
+}
+
+/// The leader last among the control planes: etcd elects once instead of every time. A machine of unknown role is no worker.
+fn place(first: First, machine: &Machine) -> (bool, bool, &str) {
+    let is_worker = machine.role == Role::Worker;
+    (is_worker == (first == First::ControlPlanes), machine.is_leader, &machine.name)
+}
+
+fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, leader: Option<u64>) -> Machine {
+    let own = contact(node);
+    let object = cluster.list(|kubernetes| &kubernetes.nodes).and_then(|_| cluster.object(node));
+    let known = |text: &String| (!text.is_empty()).then(|| clean(text));
+    let bare = |version: &str| clean(version.strip_prefix('v').unwrap_or(version));
+    let version = own.map(|contact| bare(&contact.version.tag));
+    let boot_id = object.and_then(|object| known(&object.boot_id));
+    let installation = own.and_then(|_| node.talos.installation.as_ref().ok());
+    let extensions = installation.and_then(|it| it.extensions.as_ref().ok()).cloned();
+    let schematic = extensions.iter().flatten().find(|(name, _)| name == "schematic").map(|(_, id)| id.clone());
+    let role = own.and_then(|_| node.talos.machine_type.clone().ok().flatten()).unwrap_or(Role::Unknown);
+    let upgraded = order.upgraded.iter().find(|(named, _)| is_named(node, named)).map(|(_, boot)| boot.as_str());
+    let (state, evidence) = match version.as_deref() {
+        None => (State::Unknown, unanswered(node)),
+        Some(version) if version == target => (State::Done, format!("runs v{version}")),
+        Some(version) => behind(version, installation, upgraded, boot_id.as_deref()),
+    };
+    Machine {
+        name: clean(&node.name),
+        address: clean(&node.address),
+        role,
+        is_leader: leader.is_some() && node.talos.etcd_status.as_ref().ok().map(|status| status.member_id) == leader,
+        kubelet: object.and_then(|object| known(&object.kubelet_version)).map(|version| bare(&version)),
+        cordoned: object.map(|object| object.unschedulable),
+        installed: installation.and_then(|it| it.since_boot.clone().ok().flatten()),
+        version,
+        state,
+        evidence,
+        boot_id,
+        schematic,
+        extensions,
+    }
+}
+
+fn is_named(node: &Node, named: &str) -> bool {
+    node.name == named || node.address == named || node.addresses.iter().any(|address| address == named)
+}
+
+fn unanswered(node: &Node) -> String {
+    match &node.talos.contact {
+        Ok(contact) => {
+            let other = contact.answered_by_other.as_deref().unwrap_or("another machine");
+            format!("{} answers in its place", clean(other))
+        }
+        Err(gap) => format!("no answer from the Talos API: {}", clean(&gap.text)),
+    }
+}
+
+/// It runs another version than that of the upgrade.
+fn behind(
+    version: &str,
+    installation: Option<&Installation>,
+    upgraded: Option<&str>,
+    boot_id: Option<&str>,
+) -> (State, String) {
+    let runs = format!("runs v{version}");
+    match (upgraded, boot_id) {
+        (Some(before), Some(now)) if before != now => {
+            return (State::FellBack, format!("{runs} after the upgrade and a reboot (its boot ID has changed)"));
+        }
+        (Some(_), None) => {
+            return (State::Unknown, format!("{runs} after the upgrade; whether it has rebooted is not known"));
+        }
+        _ => {}
+    }
+    match installation.map(|it| &it.since_boot) {
+        Some(Ok(Some(image))) => (State::Installed, format!("{runs}; {image} was installed after it booted")),
+        Some(Ok(None)) => (State::ToDo, runs),
+        Some(Err(gap)) => (State::ToDo, format!("{runs}; its log could not be read: {}", clean(&gap.text))),
+        None => (State::ToDo, format!("{runs}; whether another version is installed was not read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{Gap, GapKind, Snapshot, Upgrade};
+    use crate::testing::fixture;
+
+    fn asked(mut snapshot: Snapshot, order: Order) -> Rollout {
+        snapshot.asked.upgrade = Upgrade { talos: Some("1.14.1".to_owned()), ..Upgrade::default() };
+        snapshot.asked.order = Some(order);
+        Rollout::of(&Assessment::of(&snapshot)).unwrap()
+    }
+
+    fn plan(snapshot: Snapshot) -> Rollout {
+        asked(snapshot, Order::default())
+    }
+
+    fn states(rollout: &Rollout) -> Vec<(&str, State)> {
+        rollout.machines.iter().map(|it| (it.name.as_str(), it.state)).collect()
+    }
+
+    fn runs(snapshot: &mut Snapshot, node: &str, version: &str) {
+        version.clone_into(&mut snapshot.talos_of(node).contact.as_mut().unwrap().version.tag);
+    }
+
+    fn installed(image: Option<&str>) -> Installation {
+        Installation { extensions: Ok(Vec::new()), since_boot: Ok(image.map(str::to_owned)) }
+    }
+
+    #[test]
+    fn nothing_is_planned_that_nobody_wants() {
+        assert_eq!(Rollout::of(&Assessment::of(&fixture::healthy())), None);
+    }
+
+    #[test]
+    fn the_leader_is_the_last_control_plane_and_workers_come_as_wanted() {
+        let names = |rollout: &Rollout| rollout.machines.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let mut snapshot = fixture::healthy();
+        let lead = snapshot.talos_of("cp-1").etcd_status.as_ref().unwrap().member_id;
+        for node in ["cp-1", "cp-2", "cp-3"] {
+            snapshot.talos_of(node).etcd_status.as_mut().unwrap().leader = lead;
+        }
+        let rollout = plan(snapshot.clone());
+        assert_eq!(names(&rollout), ["cp-2", "cp-3", "cp-1", "w-1"]);
+        assert!(rollout.machines[2].is_leader);
+        let workers = Order { first: First::Workers, ..Order::default() };
+        assert_eq!(names(&asked(snapshot.clone(), workers)), ["w-1", "cp-2", "cp-3", "cp-1"]);
+        // Two that name different leaders name none.
+        snapshot.talos_of("cp-3").etcd_status.as_mut().unwrap().leader = lead + 1;
+        assert!(plan(snapshot).machines.iter().all(|it| !it.is_leader));
+    }
+
+    #[test]
+    fn the_role_is_the_machines_own_word() {
+        let mut snapshot = fixture::healthy();
+        snapshot.talos_of("w-1").machine_type = Err(Gap::new(GapKind::TimedOut, "late"));
+        let rollout = plan(snapshot);
+        let role = |name: &str| rollout.machines.iter().find(|it| it.name == name).unwrap().role;
+        assert_eq!((role("cp-1"), role("w-1")), (Role::ControlPlane, Role::Unknown));
+    }
+
+    #[test]
+    fn only_the_exact_version_of_a_machine_that_answers_is_done() {
+        let mut snapshot = fixture::healthy();
+        runs(&mut snapshot, "cp-1", "v1.14.1");
+        runs(&mut snapshot, "cp-2", "v1.14.1-rc.0");
+        runs(&mut snapshot, "cp-3", "v1.14.1");
+        snapshot.talos_of("cp-3").contact.as_mut().unwrap().answered_by_other = Some("cp-9".to_owned());
+        runs(&mut snapshot, "w-1", "v1.14.1");
+        snapshot.power_off("w-1");
+        let rollout = plan(snapshot);
+        let expected =
+            [("cp-1", State::Done), ("cp-2", State::ToDo), ("cp-3", State::Unknown), ("w-1", State::Unknown)];
+        let mut states = states(&rollout);
+        states.sort_by_key(|(name, _)| *name);
+        assert_eq!(states, expected);
+        assert_eq!(rollout.worst(), Some(State::Unknown));
+    }
+
+    #[test]
+    fn installed_and_fell_back_are_told_apart() {
+        let image = "factory.example/installer/abc:v1.14.1";
+        let upgraded = |boot: &str| Order { upgraded: vec![("w-1".to_owned(), boot.to_owned())], ..Order::default() };
+        let of = |image: Option<&str>, order: Order| {
+            let mut snapshot = fixture::healthy();
+            snapshot.talos_of("w-1").installation = Ok(installed(image));
+            let rollout = asked(snapshot, order);
+            let machine = rollout.machines.iter().find(|it| it.name == "w-1").unwrap().clone();
+            (machine.state, machine.evidence)
+        };
+        let now = "boot-3";
+        assert_eq!(of(None, Order::default()).0, State::ToDo);
+        assert_eq!(of(Some(image), Order::default()).0, State::Installed);
+        assert!(of(Some(image), Order::default()).1.contains(image));
+        assert_eq!(of(Some(image), upgraded(now)).0, State::Installed, "it has not booted since");
+        assert_eq!(of(None, upgraded(now)).0, State::ToDo);
+        assert_eq!(of(None, upgraded("before")).0, State::FellBack);
+        assert_eq!(of(Some(image), upgraded("before")).0, State::FellBack);
+        // Of another machine.
+        let other = Order { upgraded: vec![("cp-1".to_owned(), "before".to_owned())], ..Order::default() };
+        assert_eq!(of(None, other).0, State::ToDo);
+    }
+
+    #[test]
+    fn without_kubernetes_it_is_not_known_what_became_of_an_upgrade() {
+        let mut snapshot = fixture::healthy();
+        let order = Order { upgraded: vec![("w-1".to_owned(), "before".to_owned())], ..Order::default() };
+        snapshot.kubernetes.as_mut().unwrap().nodes = Err(Gap::new(GapKind::TimedOut, "late"));
+        let rollout = asked(snapshot, order);
+        let machine = rollout.machines.iter().find(|it| it.name == "w-1").unwrap();
+        assert_eq!((machine.state, machine.cordoned, machine.boot_id.as_deref()), (State::Unknown, None, None));
+    }
+
+    #[test]
+    fn the_schematic_is_an_extension() {
+        let mut snapshot = fixture::healthy();
+        let extensions = [("iscsi-tools", "v0.2.0"), ("schematic", "376567988ad3")];
+        let extensions = extensions.map(|(name, version)| (name.to_owned(), version.to_owned())).to_vec();
+        snapshot.talos_of("w-1").installation = Ok(Installation { extensions: Ok(extensions), ..installed(None) });
+        let rollout = plan(snapshot);
+        let machine = |name: &str| rollout.machines.iter().find(|it| it.name == name).unwrap();
+        assert_eq!(machine("w-1").schematic.as_deref(), Some("376567988ad3"));
+        assert_eq!((&machine("cp-1").schematic, &machine("cp-1").extensions), (&None, &None));
+    }
+
+    #[test]
+    fn kubernetes_is_done_with_the_last_kubelet() {
+        let of = |target: &str, edit: &dyn Fn(&mut Snapshot)| {
+            let mut snapshot = fixture::healthy();
+            edit(&mut snapshot);
+            Rollout { kubernetes: Some(target.to_owned()), ..plan(snapshot) }.kubernetes_state().unwrap()
+        };
+        assert_eq!(of("1.35.4", &|_| ()), State::Done);
+        assert_eq!(of("1.36.0", &|_| ()), State::ToDo);
+        assert_eq!(of("1.35.4", &|it| it.kube_node_mut("w-1").kubelet_version.clear()), State::Unknown);
+    }
+}

@@ -1,0 +1,235 @@
+//! `upgrade-plan`: what each machine runs, as the simulated cluster shows it; and the message that a pod leaves behind.
+
+use serde_json::{Value, json};
+use simulator::world::Shape;
+
+use crate::cluster::{Cluster, cluster};
+use crate::harness::{Outcome, program};
+
+const TALOS: [&str; 3] = ["upgrade-plan", "--upgrade-talos", "v1.13.1"];
+
+fn run(cluster: &Cluster, options: &[&str]) -> Outcome {
+    cluster.program().args(TALOS).args(["--attempt-timeout", "60s"]).args(options).run()
+}
+
+/// The document, and of each machine its name and state.
+fn plan(cluster: &Cluster, code: i32, options: &[&str]) -> (Value, Vec<(String, String)>) {
+    let outcome = run(cluster, &[&["-o", "json"], options].concat());
+    assert_eq!(outcome.code, code, "{outcome}");
+    let document = outcome.json();
+    assert_eq!((&document["exitCode"], &document["complete"]), (&code.into(), &(code == 0).into()), "{document:#}");
+    let text = |machine: &Value, key: &str| machine[key].as_str().unwrap().to_owned();
+    let states = document["machines"].as_array().unwrap().iter();
+    let states = states.map(|it| (text(it, "name"), text(it, "state"))).collect();
+    (document, states)
+}
+
+fn machine<'a>(document: &'a Value, name: &str) -> &'a Value {
+    document["machines"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap()
+}
+
+fn state(document: &Value, name: &str) -> String {
+    machine(document, name)["state"].as_str().unwrap().to_owned()
+}
+
+fn runs(cluster: &Cluster, name: &str, version: &str) {
+    cluster.change(|world| world.machine_mut(name).talos = Some(version.parse().unwrap()));
+}
+
+fn boot_id(document: &Value, name: &str) -> String {
+    machine(document, name)["bootId"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn machines_come_in_order_with_what_they_run() {
+    let cluster = cluster();
+    runs(&cluster, "cp-2", "1.13.1");
+    cluster.change(|world| {
+        world.machine_mut("worker-1").resources.put(
+            "ExtensionStatuses.runtime.talos.dev",
+            "0",
+            json!({"image": "", "metadata": {"name": "schematic", "version": "376567988ad3"}}),
+        );
+        world.cordon("worker-1");
+    });
+    let (document, states) = plan(&cluster, 0, &["--upgrade-kubernetes", "1.36.4"]);
+    // cp-1 leads.
+    let expected = [("cp-2", "done"), ("cp-3", "to-do"), ("cp-1", "to-do"), ("worker-1", "to-do")];
+    assert_eq!(states, expected.map(|(name, state)| (name.to_owned(), state.to_owned())));
+    assert_eq!(machine(&document, "cp-1")["leader"], true);
+    let worker = machine(&document, "worker-1");
+    for (key, expected) in [
+        ("role", json!("worker")),
+        ("version", json!("v1.13.0")),
+        ("kubelet", json!("v1.35.4")),
+        ("cordoned", json!(true)),
+        ("schematic", json!("376567988ad3")),
+        ("installed", Value::Null),
+        ("address", json!(cluster.address("worker-1").to_string())),
+    ] {
+        assert_eq!(worker[key], expected, "{key}: {document:#}");
+    }
+    assert_eq!(document["kubernetes"], json!({"version": "v1.36.4", "state": "to-do"}));
+    let (_, states) = plan(&cluster, 0, &["--first", "workers"]);
+    assert_eq!((states[0].0.as_str(), states[3].0.as_str()), ("worker-1", "cp-1"));
+    run(&cluster, &[]).is(
+        0,
+        &["Talos v1.13.1: 1 of 4 machines done; next: cp-3", "control plane, etcd leader", "cordoned; runs v1.13.0"],
+    );
+    let tsv = run(&cluster, &["-o", "tsv", "-q"]);
+    tsv.is(0, &["node\taddress\trole\tleader\tversion"]);
+    assert_eq!((tsv.stdout.lines().count(), tsv.stderr.as_str()), (5, ""));
+    assert!(tsv.stdout.lines().all(|line| line.split('\t').count() == 12), "{tsv}");
+}
+
+#[test]
+fn a_machine_that_does_not_answer_is_never_done() {
+    let cluster = cluster();
+    for name in ["cp-1", "cp-2", "cp-3", "worker-1"] {
+        runs(&cluster, name, "1.13.1");
+    }
+    plan(&cluster, 0, &[]);
+    cluster.change(|world| world.power_off("worker-1"));
+    let (document, _) = plan(&cluster, 1, &[]);
+    assert_eq!((state(&document, "worker-1"), state(&document, "cp-1")), ("unknown".to_owned(), "done".to_owned()));
+    assert_eq!(machine(&document, "worker-1")["version"], Value::Null);
+    run(&cluster, &[]).is(1, &["talos.nodes.reachable", "no answer from the Talos API"]);
+}
+
+/// By the log of machined, which os:reader may read, in the words of Talos 1.13 and 1.14.
+#[test]
+fn an_installation_that_waits_for_a_reboot_is_seen() {
+    let cluster = cluster();
+    let image = "factory.example/metal-installer/376567988ad3:v1.13.1";
+    let begun = [
+        format!("[talos] 2026/11/23 18:00:00 starting upgrade: installer_image={image}, disk=/dev/sda"),
+        format!(
+            r#"2026-11-23T18:00:00Z INFO starting upgrade {{"component": "machined", "installer_image": "{image}", "disk": "/dev/sda"}}"#
+        ),
+    ];
+    for begun in begun {
+        let log = |lines: &[&str]| {
+            let lines = lines.iter().map(|line| (*line).to_owned()).collect();
+            cluster.change(|world| world.machine_mut("cp-2").logs.insert("machined".to_owned(), lines));
+            plan(&cluster, 0, &[]).0
+        };
+        let document = log(&[&begun]);
+        assert_eq!(state(&document, "cp-2"), "to-do");
+        let document = log(&[&begun, "upgrade completed: exit_code=0", "more"]);
+        assert_eq!(state(&document, "cp-2"), "installed-not-rebooted");
+        assert_eq!(machine(&document, "cp-2")["installed"], image);
+    }
+}
+
+#[test]
+fn who_has_upgraded_sees_what_fell_back() {
+    let cluster = cluster();
+    let (document, _) = plan(&cluster, 0, &[]);
+    let upgraded = format!("worker-1={}", boot_id(&document, "worker-1"));
+    let (document, _) = plan(&cluster, 0, &["--upgraded", &upgraded]);
+    assert_eq!(state(&document, "worker-1"), "to-do", "it has not booted since");
+    let booted = json!({"status": {"nodeInfo": {"bootID": "another"}}});
+    cluster.change(|world| world.kubernetes.merge("nodes", None, "worker-1", &booted));
+    let (document, _) = plan(&cluster, 1, &["--upgraded", &upgraded]);
+    assert_eq!(state(&document, "worker-1"), "fell-back");
+    assert_eq!(state(&plan(&cluster, 0, &[]).0, "worker-1"), "to-do", "of a boot alone nothing follows");
+    runs(&cluster, "worker-1", "1.13.1");
+    assert_eq!(state(&plan(&cluster, 0, &["--upgraded", &upgraded]).0, "worker-1"), "done");
+}
+
+/// What `os:reader` and the ClusterRole without `--upgrade` see is enough.
+#[test]
+fn without_kubernetes_or_etcd_the_plan_is_not_complete() {
+    let cluster = cluster();
+    let nothing =
+        program().talosconfig(&cluster.talosconfig).args(TALOS).args(["-o", "json", "--attempt-timeout", "60s"]).run();
+    assert!([69, 77, 78].contains(&nothing.code), "{nothing}");
+    assert_eq!(nothing.json()["complete"], false);
+    cluster.change(|world| {
+        for name in ["cp-2", "cp-3"] {
+            world.etcd_stop(name);
+        }
+    });
+    let outcome = run(&cluster, &["-o", "json"]);
+    assert_ne!(outcome.code, 0, "{outcome}");
+    assert!(outcome.json()["machines"].as_array().unwrap().iter().all(|it| it["leader"] == false), "{outcome}");
+}
+
+#[test]
+fn what_is_typed_wrong_is_a_usage_error() {
+    for arguments in [
+        &["upgrade-plan"][..],
+        &["upgrade-plan", "--upgrade-talos", "1.14"],
+        &["upgrade-plan", "--upgrade-talos", "v1.14.1", "--upgraded", "cp-1"],
+        &["upgrade-plan", "--upgrade-talos", "v1.14.1", "--first", "leader"],
+        &["upgrade-plan", "--upgrade-talos", "v1.14.1", "--no-talos"],
+        &["upgrade-plan", "--upgrade-talos", "v1.14.1", "--no-kubernetes"],
+        &["upgrade-plan", "--upgrade-talos", "v1.14.1", "-o", "junit"],
+    ] {
+        let outcome = program().args(arguments).run();
+        assert_eq!(outcome.code, 2, "{arguments:?}: {outcome}");
+    }
+    let missing = program().args(TALOS).args(["--talosconfig", "/nowhere"]).run();
+    assert_eq!(missing.code, 78, "{missing}");
+    // In CI, a variable that nobody has filled is there and empty.
+    let empty = program().env("CLUSTER_HEALTH_CONTEXT", "").env("CLUSTER_HEALTH_TALOSCONFIG", "").args(TALOS).run();
+    assert_eq!(empty.code, 78, "{empty}");
+}
+
+/// As a roll-out has them for its gates.
+#[test]
+fn variables_of_gates_do_not_disturb_a_plan() {
+    let cluster = cluster();
+    let run = cluster.program().args(TALOS).env("CLUSTER_HEALTH_ATTEMPT_TIMEOUT", "60s");
+    let variables = [("STABLE_FOR", "1m"), ("SKIP", "etcd"), ("OUTPUT", "junit"), ("NODES", "cp-1"), ("DRAIN", "cp-1")];
+    let run = variables.into_iter().fold(run, |run, (name, value)| run.env(&format!("CLUSTER_HEALTH_{name}"), value));
+    run.run().is(0, &["0 of 4 machines done"]);
+}
+
+#[test]
+fn a_cluster_of_one_has_an_order_too() {
+    let cluster = Cluster::of(&Shape { control_planes: 1, ..Shape::default() });
+    let (_, states) = plan(&cluster, 0, &[]);
+    assert_eq!(states[0].0, "cp-1");
+}
+
+const MESSAGE: &str = "termination-log";
+
+#[test]
+fn a_run_leaves_its_cause_where_kubernetes_looks() {
+    let cluster = cluster();
+    let message = |before: Option<&str>| {
+        let mut run = cluster.program().env("CLUSTER_HEALTH_ATTEMPT_TIMEOUT", "60s");
+        if let Some(before) = before {
+            run = run.file(MESSAGE, before);
+        }
+        let path = run.path(MESSAGE);
+        let (outcome, home) = run.env("CLUSTER_HEALTH_TERMINATION_LOG", path).run_and_keep();
+        let text = std::fs::read_to_string(home.path().join(MESSAGE)).unwrap();
+        assert!(text.len() <= 4096 && text.lines().next().unwrap().len() <= 256, "{text}");
+        (outcome.code, text)
+    };
+    let (code, text) = message(None);
+    assert!(code == 0 && text.starts_with("healthy: "), "{text}");
+    cluster.change(|world| world.power_off("cp-2"));
+    let (code, text) = message(Some(&"x".repeat(9000)));
+    let first = text.lines().next().unwrap();
+    assert!(code == 1 && first.starts_with("unhealthy: ") && first.contains("cp-2"), "{text}");
+    assert!(text.contains("first step") && !text.contains("xxx"), "{text}");
+}
+
+#[test]
+fn a_message_that_cannot_be_written_changes_nothing() {
+    let cluster = cluster();
+    for place in ["/nowhere/at/all", "/", "/dev/full"] {
+        let run = cluster.program().args(["--attempt-timeout", "60s", "--termination-log", place]).run();
+        assert_eq!(run.code, 0, "{place}: {run}");
+    }
+    // Configuration errors say so, too.
+    let broken = program().talosconfig("a: [").file(MESSAGE, "");
+    let path = broken.path(MESSAGE);
+    let (outcome, home) = broken.env("CLUSTER_HEALTH_TERMINATION_LOG", path).run_and_keep();
+    assert_eq!(outcome.code, 78, "{outcome}");
+    let text = std::fs::read_to_string(home.path().join(MESSAGE)).unwrap();
+    assert!(text.starts_with("error: "), "{text}");
+}
