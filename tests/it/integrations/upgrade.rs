@@ -1,5 +1,9 @@
 //! `upgrade/upgrade-gate`: what it calls in which order, where it stops, and how it goes on.
 
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
 use simulator::world::{AlarmKind, Shape};
 use tempfile::TempDir;
 
@@ -7,182 +11,469 @@ use super::{path, script, with_program, without_cluster};
 use crate::cluster::{Cluster, cluster};
 use crate::harness::{Outcome, Program, side_by_side};
 
-/// Notes how it was called, and fails as the file `NAME-fails` says: `COUNT CODE` for the how manieth call.
-const FAKE: &str = r#"#!/bin/sh
-name=${0##*/}
-echo "$name $*" >> "$HOME/calls"
-[ -e "$HOME/$name-fails" ] || exit 0
-read -r at code < "$HOME/$name-fails"
-[ "$(grep -c "^$name " "$HOME/calls")" != "$at" ] || exit "$code"
+/// Stands for the program: plans from the file `machines`, and fails in the gate that `gate-fails` names (`COUNT CODE`).
+const HEALTH: &str = r#"#!/bin/sh
+echo "cluster-health $*" >> "$HOME/calls"
+if [ "$1" != upgrade-plan ]; then
+  [ -e "$HOME/gate-fails" ] || exit 0
+  read -r at code < "$HOME/gate-fails"
+  [ "$(grep '^cluster-health' "$HOME/calls" | grep -vc upgrade-plan)" != "$at" ] || exit "$code"
+  exit 0
+fi
+printf 'node\taddress\trole\tleader\tversion\tkubelet\tstate\tcordoned\tboot-id\tschematic\tinstalled\tevidence\n'
+awk -v target="$3" -v words="$*" '
+  { state = "to-do"
+    if ($4 == "-") { state = "unknown"; code = 69 }
+    else if ($4 == target) state = "done"
+    else if (match(words, $1 "=[a-z0-9-]+") && substr(words, RSTART, RLENGTH) != $1 "=" $6) { state = "fell-back"; code = 1 }
+    else if ($8 != "-") state = "installed-not-rebooted"
+    print $1 "\t" $2 "\t" $3 "\tno\t" $4 "\tv1.35.4\t" state "\t" $5 "\t" $6 "\t" $7 "\t" $8 "\truns " $4 }
+  END { exit code }' "$HOME/machines"
+"#;
+
+/// Stands for talosctl: does to `machines` what `upgrade-does` says of an address, or an upgrade.
+const TALOSCTL: &str = r#"#!/bin/sh
+case $* in
+  *--help)
+    case $* in image*) [ ! -e "$HOME/is-old" ] && echo 'talosctl image pull <image>'; exit ;; esac
+    [ -e "$HOME/is-old" ] || echo '--drain-timeout duration'
+    exit 0 ;;
+esac
+echo "talosctl $*" >> "$HOME/calls"
+# The last word after an option, by its name.
+value() { echo "$words" | sed -n "s/.*$1 \([^ ]*\).*/\1/p"; }
+words="$* "
+address=$(value --nodes)
+edit() { awk -v address="$address" -v image="$image" '{ tag = image; sub(/.*:/, "", tag) } $2 == address {'"$1"'} { print }' "$HOME/machines" > "$HOME/new" && mv "$HOME/new" "$HOME/machines"; }
+case $1 in
+  etcd) [ -e "$HOME/snapshot-fails" ] || echo state > "$3" ;;
+  image) [ ! -e "$HOME/pull-fails" ] ;;
+  reboot) image=$(awk -v address="$address" '$2 == address { print $8 }' "$HOME/machines"); edit '$4 = tag; $5 = "no"; $6 = $6 "b"; $8 = "-"' ;;
+  upgrade)
+    image=$(value --image)
+    does=$(sed -n "s/^$address //p" "$HOME/upgrade-does" 2> /dev/null)
+    case $does in
+      falls-back) edit '$6 = $6 "b"' ;;
+      is-held-up) edit '$5 = "yes"; $8 = image'; exit 3 ;;
+      is-not-rebooted) edit '$8 = image' ;;
+      stays-cordoned) edit '$4 = tag; $5 = "yes"; $6 = $6 "b"' ;;
+      is-lost) edit '$4 = "-"' ;;
+      does-nothing) ;;
+      is-killed-before) kill -9 $PPID ;;
+      is-killed-after) edit '$4 = tag; $6 = $6 "b"'; kill -9 $PPID ;;
+      *) edit '$4 = tag; $5 = "no"; $6 = $6 "b"; $8 = "-"' ;;
+    esac ;;
+esac
+"#;
+
+/// Time passes at once. `uncordons`: and somebody uncordons what is cordoned.
+const SLEEP: &str = r#"#!/bin/sh
+[ ! -e "$HOME/uncordons" ] || sed -i 's/ yes / no /' "$HOME/machines"
 "#;
 
 const IMAGE: [&str; 2] = ["--image", "registry.example/installer:v1.13.1"];
-const NODES: [&str; 4] = ["--control-planes", "127.0.0.2,127.0.0.3", "--workers", "127.0.0.4"];
+/// Node, address, role, version, cordoned, boot, schematic, installer.
+const MACHINES: &str = "cp-1 127.0.0.2 control-plane v1.13.0 no b1 5c1 -
+cp-2 127.0.0.3 control-plane v1.13.0 no b2 5c1 -
+w-1 127.0.0.4 worker v1.13.0 no b3 5c2 -
+";
 
-/// The calls of an upgrade that nothing stops.
+/// All programs are stand-ins.
+fn faked() -> Program {
+    let script = without_cluster(path("upgrade/upgrade-gate")).file("machines", MACHINES);
+    let script = with_program(script, "talosctl", TALOSCTL);
+    with_program(with_program(script, "sleep", SLEEP), "cluster-health", HEALTH)
+}
+
+fn read(home: &Path, name: &str) -> String {
+    std::fs::read_to_string(home.join(name)).unwrap_or_default()
+}
+
+/// What was called, without the plans, and with a name for what is named by the time.
+fn calls(home: &TempDir) -> Vec<String> {
+    let time = regex::Regex::new(r"\d{8}T\d{6}Z").unwrap();
+    let text = read(home.path(), "calls");
+    let text = text.lines().filter(|line| !line.contains("upgrade-plan"));
+    text.map(|line| time.replace(line, "TIME").into_owned()).collect()
+}
+
+fn upgrades(home: &TempDir) -> usize {
+    calls(home).iter().filter(|call| call.starts_with("talosctl upgrade")).count()
+}
+
+const SNAPSHOT: &str = "talosctl etcd snapshot ./etcd-before-v1.13.1-TIME.snapshot --nodes 127.0.0.2";
+
+/// The calls of a roll-out that nothing stops.
 fn all_calls() -> Vec<String> {
-    let gate = "cluster-health --wait-timeout 15m";
     let mut calls = Vec::new();
-    for (node, options) in
-        [("127.0.0.2", " --require-quorum-margin 1"), ("127.0.0.3", " --require-quorum-margin 1"), ("127.0.0.4", "")]
-    {
-        calls.push(format!("{gate}{options}"));
+    for (node, address, margin) in [
+        ("cp-1", "127.0.0.2", " --require-quorum-margin 1"),
+        ("cp-2", "127.0.0.3", " --require-quorum-margin 1"),
+        ("w-1", "127.0.0.4", ""),
+    ] {
+        calls.push(format!("cluster-health --wait-timeout 15m --upgrade-talos v1.13.1 --drain {node}{margin}"));
+        calls.extend((node == "cp-1").then(|| SNAPSHOT.to_owned()));
+        let image = IMAGE[1];
+        calls.push(format!("talosctl image pull {image} --namespace system --nodes {address}"));
         calls.push(format!(
-            "talosctl upgrade --nodes {node} --image registry.example/installer:v1.13.1 --wait --timeout 30m"
+            "talosctl upgrade --nodes {address} --image {image} --drain-timeout 5m --wait --timeout 30m"
         ));
-        calls.push(format!("{gate} --stable-for 1m"));
+        calls.push("cluster-health --wait-timeout 15m --stable-for 1m".to_owned());
     }
-    calls.push(format!("{gate} --expect-talos v1.13.1"));
+    calls.push("cluster-health --wait-timeout 15m --expect-talos v1.13.1".to_owned());
     calls
 }
 
-/// Both programs are fakes.
-fn faked() -> Program {
-    let script = without_cluster(path("upgrade/upgrade-gate"));
-    with_program(with_program(script, "talosctl", FAKE), "cluster-health", FAKE)
-}
-
-fn calls(home: &TempDir) -> Vec<String> {
-    let text = std::fs::read_to_string(home.path().join("calls")).unwrap_or_default();
-    text.lines().map(str::to_owned).collect()
-}
-
-/// What is remembered of an upgrade that is not over.
-fn state(home: &TempDir) -> Option<String> {
-    std::fs::read_to_string(home.path().join("upgrade-gate.state")).ok()
+#[test]
+fn machine_by_machine_with_a_gate_before_and_after_each() {
+    let (outcome, home) = faked().args(IMAGE).run_and_keep();
+    outcome.is(0, &["0 of 3 machines done", "all 3 machines run v1.13.1", "6 bytes, sha256 "]);
+    assert_eq!(calls(&home), all_calls());
+    let machines = read(home.path(), "machines");
+    assert!(machines.lines().all(|line| line.contains("v1.13.1")), "{machines}");
 }
 
 #[test]
-fn a_gate_before_and_after_each_node_and_one_in_the_end() {
-    let (outcome, home) = faked().args(IMAGE).args(NODES).run_and_keep();
-    outcome.is(0, &["all 3 nodes run v1.13.1"]);
-    assert_eq!(calls(&home), all_calls());
-    assert_eq!(state(&home), None, "what is over is forgotten");
+fn what_is_done_already_is_left_alone() {
+    let done = MACHINES.replace("127.0.0.2 control-plane v1.13.0", "127.0.0.2 control-plane v1.13.1");
+    let (outcome, home) = faked().file("machines", done).args(IMAGE).run_and_keep();
+    outcome.is(0, &["1 of 3 machines done"]);
+    assert!(calls(&home).iter().all(|call| !call.contains("127.0.0.2")), "{:?}", calls(&home));
+    assert_eq!(upgrades(&home), 2);
+    let (outcome, home) = faked().file("machines", MACHINES.replace("v1.13.0", "v1.13.1")).args(IMAGE).run_and_keep();
+    outcome.is(0, &["3 of 3 machines done"]);
+    assert_eq!(calls(&home), all_calls()[all_calls().len() - 1..], "the last gate is there all the same");
+}
+
+/// As seen with the gate before this one: each machine fell back, and each was called upgraded and healthy.
+#[test]
+fn a_machine_that_falls_back_ends_the_roll_out_every_time() {
+    let failing = || faked().file("upgrade-does", "127.0.0.2 falls-back\n127.0.0.3 falls-back\n").args(IMAGE);
+    let (outcome, home) = failing().run_and_keep();
+    outcome.is(1, &["cp-1 (127.0.0.2) fell back to its old version: runs v1.13.0", "No other machine was changed"]);
+    assert_eq!(upgrades(&home), 1);
+    let (outcome, home) = failing().file("machines", read(home.path(), "machines")).run_and_keep();
+    outcome.is(1, &["cp-1 (127.0.0.2) fell back"]);
+    assert!(!outcome.stderr.contains("healthy"), "{outcome}");
+    assert_eq!(upgrades(&home), 1);
+}
+
+#[test]
+fn a_drain_that_is_held_up_is_told_and_the_same_command_only_reboots() {
+    let (outcome, home) = faked().file("upgrade-does", "127.0.0.3 is-held-up\n").args(IMAGE).run_and_keep();
+    let state = "talosctl failed for cp-2 (127.0.0.3) (exit code 3), which is now `installed-not-rebooted`";
+    outcome.is(3, &[state, "cordoned: yes"]);
+    assert_eq!(upgrades(&home), 2);
+    let (outcome, home) = faked().file("machines", read(home.path(), "machines")).args(IMAGE).run_and_keep();
+    outcome.is(0, &["rebooting cp-2 (127.0.0.3)", "all 3 machines run v1.13.1"]);
+    let calls = calls(&home);
+    let reboot = "talosctl reboot --nodes 127.0.0.3 --drain --drain-timeout 5m --wait --timeout 30m";
+    assert!(calls.contains(&reboot.to_owned()), "{calls:?}");
+    assert_eq!(upgrades(&home), 1, "the worker");
+}
+
+#[test]
+fn another_image_that_waits_for_a_reboot_is_replaced() {
+    let machines = MACHINES.replace("b1 5c1 -", "b1 5c1 registry.example/other:v1.13.1");
+    let (outcome, home) = faked().file("machines", machines).args(IMAGE).run_and_keep();
+    outcome.is(0, &[]);
+    assert_eq!(upgrades(&home), 3);
+}
+
+#[test]
+fn success_of_talosctl_is_no_evidence() {
+    for (does, code, words) in [
+        ("does-nothing", 1, "was not upgraded: runs v1.13.0"),
+        ("is-not-rebooted", 1, "was not rebooted after the installation"),
+        ("is-lost", 69, "it is not known what became of cp-1"),
+        ("stays-cordoned", 1, "is still cordoned (kubectl uncordon cp-1)"),
+    ] {
+        let (outcome, home) = faked().file("upgrade-does", format!("127.0.0.2 {does}\n")).args(IMAGE).run_and_keep();
+        outcome.is(code, &[words]);
+        assert_eq!(upgrades(&home), 1, "{does}");
+        assert_eq!(calls(&home), all_calls()[..4], "{does}: no gate makes up for it");
+    }
+    let later = faked().file("upgrade-does", "127.0.0.2 stays-cordoned\n").file("uncordons", "");
+    later.args(IMAGE).run().is(0, &[]);
+}
+
+#[test]
+fn a_machine_that_was_not_seen_stops_it_before_anything() {
+    let machines = MACHINES.replace("127.0.0.4 worker v1.13.0", "127.0.0.4 worker -");
+    let (outcome, home) = faked().file("machines", machines).args(IMAGE).run_and_keep();
+    outcome.is(69, &["could not be seen (cluster-health upgrade-plan: exit code 69)"]);
+    assert_eq!(calls(&home), [""; 0]);
+}
+
+/// The machine's own word counts, and one that says nothing may be a control plane.
+#[test]
+fn every_machine_that_may_be_a_control_plane_needs_the_margin_and_a_snapshot() {
+    for (role, is_guarded) in [("control-plane", true), ("unknown", true), ("worker", false)] {
+        let machines = format!("w-1 127.0.0.2 {role} v1.13.0 no b1 5c1 -\n");
+        let (outcome, home) = faked().file("machines", machines).args(IMAGE).run_and_keep();
+        outcome.is(0, &[]);
+        let calls = calls(&home);
+        assert_eq!(calls[0].ends_with("--require-quorum-margin 1"), is_guarded, "{calls:?}");
+        assert_eq!(calls.contains(&SNAPSHOT.to_owned()), is_guarded, "{calls:?}");
+    }
+}
+
+#[test]
+fn no_control_plane_goes_without_a_snapshot() {
+    let (outcome, home) = faked().file("snapshot-fails", "").args(IMAGE).run_and_keep();
+    outcome.is(74, &["etcd snapshot of cp-1 (127.0.0.2)", "is not there, or empty"]);
+    assert_eq!(upgrades(&home), 0);
+    let (outcome, home) = faked().args(IMAGE).args(["--no-snapshot"]).run_and_keep();
+    outcome.is(0, &[]);
+    assert!(calls(&home).iter().all(|call| !call.contains("snapshot")));
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_stops_before_the_drain() {
+    let (outcome, home) = faked().file("pull-fails", "").args(IMAGE).run_and_keep();
+    outcome.is(1, &["cp-1 (127.0.0.2) cannot pull registry.example/installer:v1.13.1; it was not touched"]);
+    assert_eq!(upgrades(&home), 0);
+}
+
+#[test]
+fn an_old_talosctl_is_not_asked_for_what_it_does_not_have() {
+    let (outcome, home) = faked().file("is-old", "").args(IMAGE).run_and_keep();
+    outcome.is(0, &[]);
+    assert!(calls(&home).iter().all(|call| !call.contains("drain-timeout") && !call.contains("image pull")));
+    assert_eq!(upgrades(&home), 3);
+}
+
+#[test]
+fn each_machine_has_its_own_image() {
+    let images = |home: &TempDir| -> Vec<String> {
+        let calls = calls(home).into_iter().filter(|call| call.starts_with("talosctl upgrade"));
+        calls.map(|call| call.split(' ').nth(5).unwrap().to_owned()).collect()
+    };
+    let (outcome, home) = faked().args(["--image", "f.example/metal/{schematic}:v1.13.1"]).run_and_keep();
+    outcome.is(0, &[]);
+    assert_eq!(
+        images(&home),
+        ["f.example/metal/5c1:v1.13.1", "f.example/metal/5c1:v1.13.1", "f.example/metal/5c2:v1.13.1"]
+    );
+
+    let file = "# by name or address\n\ncp-1 a.example/i:v1.13.1\n127.0.0.3   b.example/i:v1.13.1\nw-1 c.example/{schematic}:v1.13.1\n";
+    let (outcome, home) = faked().file("images", file).args(["--images", "images"]).run_and_keep();
+    outcome.is(0, &[]);
+    assert_eq!(images(&home), ["a.example/i:v1.13.1", "b.example/i:v1.13.1", "c.example/5c2:v1.13.1"]);
+
+    // What is missing is missing before anything is touched.
+    let (outcome, home) =
+        faked().file("images", "cp-1 a.example/i:v1.13.1\n").args(["--images", "images"]).run_and_keep();
+    outcome.is(2, &["`images` names no image for cp-2 (127.0.0.3)"]);
+    assert_eq!(calls(&home), [""; 0]);
+    let machines = MACHINES.replace("5c2", "-");
+    let unknown = faked().file("machines", machines).args(["--image", "f.example/metal/{schematic}:v1.13.1"]);
+    let (outcome, home) = unknown.run_and_keep();
+    outcome.is(69, &["the schematic of w-1 (127.0.0.4) is not known"]);
+    assert_eq!(calls(&home), [""; 0]);
 }
 
 #[test]
 fn the_first_failure_stops_it_and_the_same_command_goes_on_there() {
-    // The how manieth call of which program fails, and how many calls of the whole are repeated.
-    let mut cases = Vec::new();
-    for gate in 1..=7 {
-        for code in [1, 69, 77, 78, 124, 143] {
-            cases.push(("cluster-health", gate, code));
-        }
-    }
-    cases.extend([1, 2, 3].map(|upgrade| ("talosctl", upgrade, 1)));
-    side_by_side(cases, 8, |(program, at, code)| {
-        let failing = faked().file(&format!("{program}-fails"), format!("{at} {code}\n"));
-        let (outcome, home) = failing.args(IMAGE).args(NODES).run_and_keep();
-        outcome
-            .is(code, &["upgrade-gate: stopped: ", "go on where it stopped", "--control-planes 127.0.0.2\\,127.0.0.3"]);
-        let (made, all) = (calls(&home), all_calls());
-        let last = all.iter().enumerate().filter(|(_, call)| call.starts_with(program)).nth(at - 1).unwrap().0;
-        assert_eq!(made, all[..=last], "nothing comes after the failure");
+    let cases = (1..=7).flat_map(|gate| [1, 69, 77, 78, 124, 143].map(|code| (gate, code)));
+    side_by_side(cases, 8, |(at, code)| {
+        let failing = faked().file("gate-fails", format!("{at} {code}\n"));
+        let (outcome, home) = failing.args(IMAGE).run_and_keep();
+        let words = ["upgrade-gate: stopped: ", "the same command goes on where it stopped", "upgrade-gate --image"];
+        outcome.is(code, &words);
+        let all = all_calls();
+        let gates = all.iter().enumerate().filter(|(_, call)| call.starts_with("cluster-health"));
+        let last = gates.map(|(at, _)| at).nth(at - 1).unwrap();
+        assert_eq!(calls(&home), all[..=last], "nothing comes after the failure");
 
-        let again = faked().file("upgrade-gate.state", state(&home).unwrap());
-        let (outcome, home) = again.args(IMAGE).args(NODES).run_and_keep();
-        outcome.is(0, &[]);
-        // Where talosctl failed, the gate before it is asked once more.
-        let first = if program == "talosctl" { last - 1 } else { last };
-        assert_eq!(calls(&home), all[first..], "{program} {at}: nothing is left out, nothing else repeated");
+        let before = upgrades(&home);
+        let (outcome, home) = faked().file("machines", read(home.path(), "machines")).args(IMAGE).run_and_keep();
+        outcome.is(0, &["all 3 machines run v1.13.1"]);
+        assert_eq!(before + upgrades(&home), 3, "each is upgraded once");
     });
 }
 
+/// As by a runner that takes the job away: nothing is left of the script but what the cluster shows.
 #[test]
-fn a_dry_run_calls_nothing_and_remembers_nothing() {
-    let (outcome, home) = faked().args(IMAGE).args(NODES).args(["--dry-run"]).run_and_keep();
-    outcome.is(0, &[]);
+fn killed_anywhere_the_same_command_goes_on() {
+    for address in ["127.0.0.2", "127.0.0.3", "127.0.0.4"] {
+        for (does, again) in [("is-killed-before", 1), ("is-killed-after", 0)] {
+            let killed = faked().file("upgrade-does", format!("{address} {does}\n")).args(IMAGE);
+            let (outcome, home) = killed.run_and_keep();
+            outcome.is(137, &[]);
+            let before = upgrades(&home);
+            let (outcome, home) = faked().file("machines", read(home.path(), "machines")).args(IMAGE).run_and_keep();
+            outcome.is(0, &["all 3 machines run v1.13.1"]);
+            assert_eq!(before + upgrades(&home), 3 + again, "{address} {does}");
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let (outcome, home) = faked().args(IMAGE).args(["--dry-run"]).run_and_keep();
+    outcome.is(0, &["cp-1 (127.0.0.2)  control-plane  runs v1.13.0  registry.example/installer:v1.13.1"]);
     let shown: Vec<_> = outcome.stdout.lines().map(str::trim_end).collect();
+    let time = regex::Regex::new(r"\d{8}T\d{6}Z").unwrap();
+    let shown: Vec<_> = shown.into_iter().map(|line| time.replace(line, "TIME").into_owned()).collect();
     assert_eq!(shown, all_calls());
     assert!(!outcome.stderr.contains("is healthy"), "nothing is claimed: {outcome}");
-    assert_eq!((calls(&home), state(&home)), (Vec::new(), None));
+    assert_eq!(calls(&home), [""; 0]);
+    assert_eq!(read(home.path(), "machines"), MACHINES);
 }
 
 #[test]
 fn options_reach_the_programs() {
-    let options = ["--quorum-margin", "0", "--wait-timeout", "9m", "--stable-for", "7s", "--upgrade-timeout", "3m"];
-    let more = ["--image", "i:latest", "--expect-talos", "v1.13.2", "--control-planes", "127.0.0.2", "--state", "s"];
-    let (outcome, home) = faked().args(options).args(more).run_and_keep();
-    outcome.is(0, &[]);
-    let expected = [
-        "cluster-health --wait-timeout 9m --require-quorum-margin 0",
-        "talosctl upgrade --nodes 127.0.0.2 --image i:latest --wait --timeout 3m",
+    let options = [
+        "--quorum-margin",
+        "0",
+        "--wait-timeout",
+        "9m",
+        "--stable-for",
+        "7s",
+        "--upgrade-timeout",
+        "3m",
+        "--drain-timeout",
+        "2m",
+        "--first",
+        "workers",
+        "--snapshots",
+        "/tmp",
+        "--dry-run",
+    ];
+    let more = ["--image", "i:latest", "--upgrade-talos", "v1.13.2"];
+    let machines = "cp-1 127.0.0.2 control-plane v1.13.0 no b1 5c1 -\n";
+    let (outcome, home) = faked().file("machines", machines).args(options).args(more).run_and_keep();
+    for expected in [
+        "cluster-health --wait-timeout 9m --upgrade-talos v1.13.2 --drain cp-1 --require-quorum-margin 0",
+        "talosctl etcd snapshot /tmp/etcd-before-v1.13.2-",
+        "talosctl image pull i:latest --namespace system --nodes 127.0.0.2",
+        "talosctl upgrade --nodes 127.0.0.2 --image i:latest --drain-timeout 2m --wait --timeout 3m",
         "cluster-health --wait-timeout 9m --stable-for 7s",
         "cluster-health --wait-timeout 9m --expect-talos v1.13.2",
-    ];
-    assert_eq!(calls(&home), expected);
+    ] {
+        outcome.is(0, &[expected]);
+    }
+    let plan = "cluster-health upgrade-plan --upgrade-talos v1.13.2 --first workers --output tsv";
+    assert!(read(home.path(), "calls").starts_with(plan));
 }
 
 #[test]
 fn what_is_typed_wrong_calls_nothing() {
     let typed = |arguments: &str| arguments.split(' ').map(str::to_owned).collect::<Vec<_>>();
     for (arguments, word) in [
-        ("--control-planes 127.0.0.2", "`--image` is missing"),
-        ("--image i:v1.13.1", "no node is named"),
-        ("--image i:latest --workers 127.0.0.2", "is no version of Talos"),
-        ("--image i:v1.13.1 --workers 127.0.0.2 --quorum-margin one", "is a number"),
-        ("--image i:v1.13.1 --workers 127.0.0.2,", "an address is empty"),
-        ("--image i:v1.13.1 --workers 127.0.0.2;", "is no address"),
-        ("--image i:v1.13.1 --workers -n", "is no address"),
-        ("--image i:v1.13.1 --control-planes 127.0.0.2 --workers 127.0.0.2", "is named twice"),
-        ("--image i:v1.13.1 --workers", "needs a value"),
-        ("--image i:v1.13.1 --worker 127.0.0.2", "is not known"),
+        ("--first workers", "`--image` or `--images` is missing"),
+        ("--image i:latest", "is no version of Talos"),
+        ("--image i:v1.13.1 --images f", "exclude each other"),
+        ("--images there-is-none", "cannot be read"),
+        ("--images several", "the images are of several versions: v1.13.1 and v1.13.2"),
+        ("--images twice", "or a node twice: cp-1 b"),
+        ("--images short", "not `NODE IMAGE`, or a node twice: cp-1"),
+        ("--image i:v1.13.1 --quorum-margin one", "is a number"),
+        ("--image i:v1.13.1 --first leader", "is `workers` or `control-planes`"),
+        ("--image i:v1.13.1 --first", "needs a value"),
+        ("--image i:v1.13.1 --workers 127.0.0.2", "is not known"),
     ] {
-        let (outcome, home) = faked().args(typed(arguments)).run_and_keep();
+        let script = faked().file("several", "cp-1 i:v1.13.1\ncp-2 i:v1.13.2\n");
+        let script = script.file("twice", "cp-1 a:v1.13.1\ncp-1 b:v1.13.1\n").file("short", "cp-1\n");
+        let (outcome, home) = script.args(typed(arguments)).run_and_keep();
         outcome.is(2, &[word]);
-        assert_eq!((calls(&home), state(&home)), (Vec::new(), None), "{arguments}");
+        assert_eq!(calls(&home), [""; 0], "{arguments}");
     }
-    let other = faked().file("upgrade-gate.state", "image i:v1.12.0\n").args(IMAGE).args(NODES);
-    let (outcome, home) = other.run_and_keep();
-    outcome.is(2, &["is of another upgrade: image i:v1.12.0"]);
-    assert_eq!(calls(&home), [""; 0]);
+    // A plan of another version of the program.
+    let other = with_program(faked(), "cluster-health", "#!/bin/sh\necho node state\n");
+    other.args(IMAGE).run().is(70, &["its plan has other columns"]);
 }
 
-/// The real program, which judges the simulated cluster once instead of waiting, and a talosctl that only notes its calls: their
-/// number.
-fn real(cluster: &Cluster, options: &[&str]) -> (Outcome, usize) {
-    let once = format!("#!/bin/sh\nshift 2\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_cluster-health"));
-    let script = with_program(script(path("upgrade/upgrade-gate"), cluster), "talosctl", FAKE);
+/// Waits until the test has done to the simulated machine what the call does to a real one.
+const FOLLOWED: &str = r#"#!/bin/sh
+case $* in
+  *--help) exit 0 ;;
+  etcd*) echo state > "$3" ;;
+  upgrade*)
+    echo "$3" > "$HOME/asked.new" && mv "$HOME/asked.new" "$HOME/asked"
+    while [ -e "$HOME/asked" ]; do sleep 0.05; done ;;
+esac
+echo "talosctl $*" >> "$HOME/calls"
+"#;
+
+/// The real program, which judges the simulated cluster once instead of waiting, and a talosctl that has `upgrade` done to the
+/// machine of an address: how many it was.
+fn real(cluster: &Cluster, options: &[&str], upgrade: impl Fn(&Cluster, &str) + Sync) -> (Outcome, usize) {
+    let once = format!(
+        "#!/bin/sh\nif [ \"$1\" = upgrade-plan ]; then exec {0} \"$@\"; fi\nshift 2\nexec {0} \"$@\"\n",
+        env!("CARGO_BIN_EXE_cluster-health")
+    );
+    let script = with_program(script(path("upgrade/upgrade-gate"), cluster), "talosctl", FOLLOWED);
     let script = with_program(script, "cluster-health", &once);
-    let (first, second) = (cluster.address("cp-1").to_string(), cluster.address("worker-1").to_string());
-    let nodes = ["--control-planes", &first, "--workers", &second, "--stable-for", "0s"];
-    let image = ["--image", "registry.example/installer:v1.13.0"];
-    let (outcome, home) = script.args(image).args(nodes).args(options).run_and_keep();
-    let upgrades = calls(&home).len();
-    (outcome, upgrades)
+    let home = script.home().to_owned();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let run = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let asked = read(&home, "asked");
+                if !asked.is_empty() {
+                    upgrade(cluster, asked.trim());
+                    std::fs::remove_file(home.join("asked")).unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let image = ["--image", "registry.example/installer:v1.13.1", "--stable-for", "0s"];
+        let run = script.args(image).args(options).run_and_keep();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        run
+    });
+    (run.0, upgrades(&run.1))
+}
+
+/// It boots, with this version.
+fn boots(cluster: &Cluster, address: &str, version: &str) {
+    cluster.change(|world| {
+        let machine = world.machines.get_mut(&address.parse().unwrap()).unwrap();
+        machine.talos = Some(version.parse().unwrap());
+        let name = machine.name.clone();
+        let booted = json!({"status": {"nodeInfo": {"bootID": format!("{name}-again"), "osImage": format!("Talos (v{version})")}}});
+        world.kubernetes.merge("nodes", None, &name, &booted);
+    });
 }
 
 #[test]
 fn a_healthy_cluster_is_upgraded() {
-    let (outcome, upgrades) = real(&cluster(), &[]);
-    outcome.is(0, &["all 2 nodes run v1.13.0"]);
-    assert_eq!(upgrades, 2);
+    let order = std::sync::Mutex::new(Vec::new());
+    let cluster = cluster();
+    let (outcome, count) = real(&cluster, &["--first", "workers"], |cluster, address| {
+        order.lock().unwrap().push(cluster.named(address).to_owned());
+        boots(cluster, address, "1.13.1");
+    });
+    outcome.is(0, &["0 of 4 machines done", "all 4 machines run v1.13.1"]);
+    assert_eq!(count, 4);
+    let order = order.into_inner().unwrap();
+    let leader = cluster.change(|world| world.etcd[0].leader().unwrap().name.clone());
+    assert_eq!((order[0].as_str(), &order[3]), ("worker-1", &leader), "{order:?}");
+}
+
+#[test]
+fn a_machine_that_fell_back_is_seen_by_its_boot() {
+    let (outcome, count) = real(&cluster(), &[], |cluster, address| boots(cluster, address, "1.13.0"));
+    outcome.is(1, &["fell back to its old version", "its boot ID has changed"]);
+    assert_eq!(count, 1);
 }
 
 #[test]
 fn no_control_plane_is_taken_down_without_a_margin() {
     let alone = || Cluster::of(&Shape { control_planes: 1, ..Shape::default() });
-    let (outcome, upgrades) = real(&alone(), &[]);
-    outcome.is(1, &["tolerates 0, 1 required", "stopped: the cluster is not healthy before control plane"]);
-    assert_eq!(upgrades, 0);
-    let (outcome, upgrades) = real(&alone(), &["--quorum-margin", "0"]);
-    outcome.is(0, &[]);
-    assert_eq!(upgrades, 2);
+    let nothing = |_: &Cluster, _: &str| unreachable!();
+    let (outcome, count) = real(&alone(), &[], nothing);
+    outcome.is(1, &["tolerates 0, 1 required", "stopped: the cluster is not healthy before cp-1"]);
+    assert_eq!(count, 0);
 }
 
 #[test]
 fn a_sick_cluster_is_not_upgraded() {
     let cluster = cluster();
     cluster.change(|world| world.etcd_alarm("cp-2", AlarmKind::NoSpace));
-    let (outcome, upgrades) = real(&cluster, &[]);
-    outcome.is(1, &["etcd.alarms", "stopped: the cluster is not healthy before control plane"]);
-    assert_eq!(upgrades, 0);
-}
-
-/// As after a machine that fell back to its old version.
-#[test]
-fn an_upgrade_that_changed_nothing_is_no_success() {
-    let (outcome, upgrades) = real(&cluster(), &["--expect-talos", "v1.13.1"]);
-    outcome.is(1, &["talos.versions", "stopped: the cluster is not healthy in the end"]);
-    assert_eq!(upgrades, 2);
+    let (outcome, count) = real(&cluster, &[], |_, _| unreachable!());
+    outcome.is(1, &["etcd.alarms", "stopped: the cluster is not healthy before "]);
+    assert_eq!(count, 0);
 }
