@@ -6,6 +6,7 @@ mod gitlab;
 mod kubernetes;
 mod systemd;
 mod upgrade;
+mod upgraders;
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
