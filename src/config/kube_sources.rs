@@ -7,6 +7,7 @@ use super::talosconfig::exists;
 use super::yaml::Document;
 use super::{ConfigError, Environment, file, path_text, shown_path};
 use crate::model::Reason;
+use crate::snapshot::MINTED;
 
 /// What the command line says of Kubernetes credentials.
 #[derive(Clone, Debug, Default)]
@@ -126,7 +127,7 @@ pub(crate) fn contexts(flag: Option<PathBuf>, environment: &Environment) -> Vec<
 
 /// Understands the kubeconfig that the Talos API hands out. It may name neither files nor programs of this machine.
 pub(crate) fn from_talos(text: &[u8], options: &Options, environment: &Environment) -> Result<KubeAccess, ConfigError> {
-    const SOURCE: &str = "Talos API (os:admin)";
+    const SOURCE: &str = MINTED;
     let name = "kubeconfig of the Talos API".to_owned();
     if text.len() as u64 > file::LARGEST {
         return Err(ConfigError::unreadable(format!("{name}: is larger than {} MiB", file::LARGEST >> 20)));

@@ -13,7 +13,7 @@ use super::population::{self, Candidate};
 use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::Role;
-use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Pod, Readyz, TalosNode};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Part, Pod, Readyz, TalosNode};
 use crate::text::host;
 
 /// Addresses of one control plane at which its API server is looked for.
@@ -41,7 +41,11 @@ impl Observer<'_> {
                 let seen = first.clone().await;
                 self.probe_servers(client, &seen.population, until).await
             };
-            let (mut kubernetes, servers) = tokio::join!(client.observe(&self.facts, &self.known_leases), servers);
+            let name = self.kubernetes_host.clone().unwrap_or_else(|| "its endpoint".to_owned());
+            let asked = client.observe(&self.facts, &self.known_leases);
+            let has_answered = |seen: &Kubernetes| seen.endpoint.is_ok() || seen.nodes.is_ok();
+            let asked = self.awaited.one(Part::Api, name, has_answered, asked);
+            let (mut kubernetes, servers) = tokio::join!(asked, servers);
             kubernetes.servers = servers;
             // A file that nobody named may be another cluster's; then the next source is asked.
             if let Some(why) = side.is_stranger(&kubernetes, &first.clone().await.population) {
@@ -75,7 +79,10 @@ impl Observer<'_> {
         let control_planes = candidates.iter().filter(|candidate| candidate.role == Some(Role::ControlPlane));
         let probes = control_planes.map(|candidate| async move {
             let port = candidate.api_port.unwrap_or(API_PORT);
-            (population::label(candidate), probe(client, &candidate.addresses, port, until).await)
+            let asked = probe(client, &candidate.addresses, port, until);
+            let shown = population::shown(candidate);
+            let answer = self.awaited.one(Part::Servers, shown, Result::is_ok, asked).await;
+            (population::label(candidate), answer)
         });
         join_all(probes).await.into_iter().collect()
     }

@@ -13,7 +13,7 @@ use super::population::{self, Candidate};
 use super::talos::{EndpointAnswer, TalosClient};
 use super::{Observer, credentials};
 use crate::model::Role;
-use crate::snapshot::{Endpoint, Gap, GapKind, Observed, ServerCheck, Talos, TalosCredentials};
+use crate::snapshot::{Endpoint, Gap, GapKind, Observed, Part, ServerCheck, Talos, TalosCredentials};
 
 /// Once one endpoint has answered, the others get this long before the nodes are asked through those that have.
 const LATE_ENDPOINTS: Duration = Duration::from_millis(500);
@@ -67,7 +67,12 @@ impl Observer<'_> {
         if super::record::blind::hides(crate::model::Fact::TalosNodes) {
             return Vec::new();
         }
-        (0..hosts.len()).map(|index| client.endpoint(index, until).boxed_local().shared()).collect()
+        let ask = |(index, host): (usize, &String)| {
+            let has_answered = |answer: &EndpointAnswer| answer.endpoint.version.is_ok();
+            let asked = client.endpoint(index, until);
+            self.awaited.one(Part::Endpoints, host.clone(), has_answered, asked).boxed_local().shared()
+        };
+        hosts.iter().enumerate().map(ask).collect()
     }
 
     pub(super) fn talos_facts(

@@ -43,7 +43,8 @@ use self::population::Candidate;
 use crate::model::Fact;
 use crate::snapshot::logs::{Log, Tail};
 use crate::snapshot::{
-    Asked, EtcdEndpoint, Gap, Kubernetes, Memory, Node, Observe, Observed, ServerProgress, Snapshot, Talos,
+    Asked, Awaited, EtcdEndpoint, Gap, Kubernetes, Memory, Node, Observe, Observed, Part, ServerProgress, Snapshot,
+    Talos,
 };
 use crate::text::clock;
 
@@ -88,13 +89,19 @@ pub(crate) struct Observer<'a> {
     slow: BTreeSet<String>,
     budget: Arc<Budget>,
     tell: &'a dyn Fn(&ServerProgress),
+    awaited: Rc<Awaited>,
     #[cfg(feature = "record")]
     recording: record::Recording,
 }
 
 impl<'a> Observer<'a> {
-    /// What the cluster's own health check says is told as it comes.
-    pub(crate) fn new(inquiry: &Inquiry, credentials: Credentials, tell: &'a dyn Fn(&ServerProgress)) -> Self {
+    /// What the cluster's own health check says is told as it comes, and `awaited` shows how far a round is.
+    pub(crate) fn new(
+        inquiry: &Inquiry,
+        credentials: Credentials,
+        tell: &'a dyn Fn(&ServerProgress),
+        awaited: Rc<Awaited>,
+    ) -> Self {
         let call_timeout = inquiry.attempt_timeout / 2;
         let Credentials { talos, kubernetes, etcd, .. } = credentials;
         let budget = Arc::<Budget>::default();
@@ -122,6 +129,7 @@ impl<'a> Observer<'a> {
             slow: BTreeSet::new(),
             budget,
             tell,
+            awaited,
             #[cfg(feature = "record")]
             recording: record::Recording::begin(),
         }
@@ -170,7 +178,11 @@ impl Observer<'_> {
         let external_etcd = async {
             match &self.external_etcd {
                 None => None,
-                Some(clients) => Some(clients.observe().await),
+                Some(clients) => {
+                    let has_answered = |seen: &Vec<EtcdEndpoint>| seen.iter().any(|endpoint| endpoint.status.is_ok());
+                    let asked = clients.observe();
+                    Some(self.awaited.one(Part::Etcd, "its endpoints".to_owned(), has_answered, asked).await)
+                }
             }
         };
         let ((known, mut nodes), mut kubernetes, external_etcd) = tokio::join!(talos, kubernetes, external_etcd);
@@ -225,6 +237,7 @@ impl Observe for Observer<'_> {
         #[cfg(feature = "record")]
         self.recording.round();
         self.budget.renew();
+        self.awaited.begin();
         let asked = Instant::now();
         let until = asked + self.attempt_timeout;
         let taken = clock::now();

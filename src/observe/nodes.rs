@@ -13,7 +13,9 @@ use super::talos::{Lane, Member, NodeAsk};
 use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::{Role, Shared};
-use crate::snapshot::{EtcdMember, Gap, GapKind, KubeNode, Node, Observed, ServingCertificate, Snapshot, TalosNode};
+use crate::snapshot::{
+    EtcdMember, Gap, GapKind, KubeNode, Node, Observed, Part, ServingCertificate, Snapshot, TalosNode,
+};
 
 /// A node and what it says.
 pub(super) struct Answered {
@@ -161,7 +163,9 @@ impl Observer<'_> {
         let lane = if self.slow.contains(&name) { Lane::Slow } else { Lane::Normal };
         let role = candidate.role.unwrap_or(Role::Unknown);
         let ask = NodeAsk { name: &name, addresses: &candidate.addresses, expected: &expected, role, lane };
-        Box::pin(client.node(&ask, &self.facts, working, until)).await
+        let asked = Box::pin(client.node(&ask, &self.facts, working, until));
+        let shown = population::shown(candidate);
+        self.awaited.one(Part::Nodes, shown, |node: &TalosNode| node.contact.is_ok(), asked).await
     }
 
     async fn kubelet_certificate(&self, candidate: &Candidate, until: Instant) -> Observed<ServingCertificate> {

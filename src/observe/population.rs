@@ -335,6 +335,14 @@ pub(crate) fn label(candidate: &Candidate) -> String {
     candidate.name.clone().or_else(|| candidate.addresses.first().cloned()).unwrap_or_default()
 }
 
+/// `cp-3 (10.0.0.3)`, as far as both are known.
+pub(crate) fn shown(candidate: &Candidate) -> String {
+    match (&candidate.name, candidate.addresses.first()) {
+        (Some(name), Some(address)) if name != address => format!("{name} ({address})"),
+        _ => label(candidate),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ mod told;
 mod watch;
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout_at};
 use self::output::Document;
 use self::show::Show;
 pub(crate) use self::streams::complain;
-use self::streams::{apart_from_inputs, apart_from_streams, is_at, is_file};
+use self::streams::{apart_from_inputs, apart_from_streams, is_at, is_elsewhere, is_file};
 use self::told::Told;
 use self::watch::Signaled;
 use crate::config::access::Access;
@@ -32,12 +32,15 @@ use crate::plan::Plan;
 use crate::report::ledger::Ending;
 use crate::report::sink::ci::Ci;
 use crate::report::sink::files::{self, Wanted};
+use crate::report::sink::terminal;
 use crate::report::{Report, format};
 use crate::signals::Resizes;
 use crate::snapshot::ServerProgress;
 
 /// Checkpoints and the heartbeat are looked after this often.
 const TICK: Duration = Duration::from_secs(1);
+/// A spinner turns this often.
+const FRAME: Duration = Duration::from_millis(100);
 
 /// Runs and reports. Never fails: whatever happens is an exit code.
 pub(crate) fn run(plan: &Plan) -> Exit {
@@ -56,7 +59,9 @@ pub(crate) fn run(plan: &Plan) -> Exit {
         _ => exit,
     };
     let environment = Environment::of_process();
-    let ci = Ci::decide(plan.output.ci, |name| environment.get(name));
+    let variable = |name: &str| environment.get(name);
+    let ci = Ci::decide(plan.output.ci, variable);
+    console::set_colors_enabled_stderr(terminal::color(options.color, io::stderr().is_terminal(), ci, variable));
     let told = Told::new(plan, &wanted, Document::new(&plan.output, ci, &environment));
     let run = |signaled| {
         let runtime = match machine::runtime() {
@@ -112,6 +117,8 @@ impl Run<'_> {
             let mut work = std::pin::pin!(AssertUnwindSafe(self.work(&show, &unbegun)).catch_unwind());
             let mut ticks = interval(TICK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+            let mut frames = interval(FRAME);
+            frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
             loop {
                 tokio::select! {
                     end = &mut work => break end.unwrap_or_else(|panic| Ending::Internal(panic_message(&*panic))),
@@ -119,6 +126,9 @@ impl Run<'_> {
                         break Ending::Signal(signal.unwrap_or(Exit::Terminated));
                     }
                     _ = ticks.tick() => show.borrow_mut().tick(start.instant.elapsed()),
+                    _ = frames.tick(), if show.borrow().live.spins() => {
+                        show.borrow_mut().live.tick(start.instant.elapsed());
+                    }
                     () = resizes.next() => show.borrow_mut().live.resized(start.instant.elapsed()),
                 }
             }
@@ -140,7 +150,7 @@ impl Run<'_> {
 
     /// Files come before streams: those may be pipes that nobody reads.
     fn conclude(&self, ending: &Ending, config_error: Option<ConfigError>, show: Show<'_>) -> Exit {
-        let told = self.told;
+        let Self { plan, told, .. } = *self;
         let mut report = told.conclude(ending);
         if let Some(ConfigError { message, hint, .. }) = &config_error
             && report.exit == Exit::Configuration
@@ -166,6 +176,11 @@ impl Run<'_> {
         // The region goes before the report comes, and what is folded away ends.
         drop(show);
         match config_error {
+            // The text report says it on the same screen, or in the same log.
+            Some(_)
+                if report.exit == Exit::Configuration
+                    && *plan.output.format == format::TEXT
+                    && !is_elsewhere(&io::stdout()) => {}
             Some(ConfigError { message, hint, .. }) => complain(&message, hint.as_deref()),
             None => said.iter().for_each(|error| complain(error, None)),
         }
@@ -218,7 +233,9 @@ impl Run<'_> {
             }
             Ok(credentials) => credentials,
         };
-        {
+        // A file that cannot be used ends the run: its error and its hint are all that is said.
+        let is_usable = credentials.error.is_none();
+        if is_usable {
             let mut show = show.borrow_mut();
             show.live.start(credentials.context());
             for note in &credentials.notes {
@@ -228,10 +245,14 @@ impl Run<'_> {
         unbegun.replace(credentials.error.clone().map(Unbegun::Configuration));
         let said = |said: &ServerProgress| {
             let at = plan.pace.started.elapsed();
-            show.borrow_mut().event(&Event::ServerSaid { at, said });
+            show.borrow_mut().event(&Event::ServerSaid { at, said }, true);
         };
-        let mut observer = Observer::new(&plan.inquiry, credentials, &said);
-        let run = engine::run(&plan.pace, &mut observer, |event| show.borrow_mut().event(&event));
+        let awaited = show.borrow().live.awaited();
+        let mut observer = Observer::new(&plan.inquiry, credentials, &said, awaited);
+        let run = engine::run(&plan.pace, &mut observer, |event| {
+            let is_told = is_usable || !matches!(&event, Event::Round(round) if round.number == 0);
+            show.borrow_mut().event(&event, is_told);
+        });
         // It holds everything that is under way; on the stack of `block_on` it would be moved around.
         let end = Box::pin(run).await;
         Ending::Engine(end)

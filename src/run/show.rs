@@ -26,9 +26,11 @@ impl<'a> Show<'a> {
         Self { told, live: live(plan, ci, environment), stale: false, heartbeat: plan.output.heartbeat }
     }
 
-    pub(super) fn event(&mut self, event: &Event<'_>) {
+    pub(super) fn event(&mut self, event: &Event<'_>, is_shown: bool) {
         self.told.record(event);
-        self.live.event(event);
+        if is_shown {
+            self.live.event(event);
+        }
         if let Event::Round(round) = event {
             // The first round is what a killed run is most likely to leave behind.
             self.stale = true;

@@ -1,7 +1,7 @@
 //! What stdout and stderr are, and what is said on stderr beside the progress.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -48,6 +48,12 @@ pub(super) fn is_file(stream: &impl AsFd) -> bool {
     metadata(stream).is_ok_and(|found| found.is_file())
 }
 
+/// What is written there is on no screen and in no log: a file, or `/dev/null`.
+pub(super) fn is_elsewhere(stream: &(impl AsFd + IsTerminal)) -> bool {
+    let is_device = metadata(stream).is_ok_and(|found| found.file_type().is_char_device());
+    is_file(stream) || (is_device && !stream.is_terminal())
+}
+
 /// Redirected into this one.
 pub(super) fn is_at(stream: &impl AsFd, path: impl AsRef<Path>) -> bool {
     match (metadata(stream), fs::metadata(path)) {
@@ -64,11 +70,12 @@ fn metadata(stream: &impl AsFd) -> io::Result<Metadata> {
     File::from(stream.as_fd().try_clone_to_owned()?).metadata()
 }
 
-/// `error: …`, and what to do about it.
+/// `error: …`, and what to do about it; in color if [`console`] has been told so, or finds that stderr shows it.
 pub(crate) fn complain(message: &str, hint: Option<&str>) {
+    let style = console::Style::new().for_stderr();
     let mut stderr = io::stderr().lock();
-    let _ = writeln!(stderr, "error: {message}");
+    let _ = writeln!(stderr, "{}: {message}", style.clone().red().bold().apply_to("error"));
     if let Some(hint) = hint {
-        let _ = writeln!(stderr, "\nhint: {hint}");
+        let _ = writeln!(stderr, "{}: {hint}", style.cyan().apply_to("hint"));
     }
 }

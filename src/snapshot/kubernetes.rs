@@ -109,6 +109,15 @@ pub(crate) struct KubernetesCredentials {
     pub(crate) certificate: Option<Certificate>,
 }
 
+/// The source of a kubeconfig that Talos has handed out for this run.
+pub(crate) const MINTED: &str = "Talos API (os:admin)";
+
+impl KubernetesCredentials {
+    pub(crate) fn is_minted(&self) -> bool {
+        self.source == MINTED
+    }
+}
+
 /// An API server's answer to `/readyz?verbose`. Any status is an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Readyz {

@@ -3,6 +3,7 @@
 //! Bytes become facts in `observe`, facts become verdicts in `checks`. Nothing here knows a client, a protobuf type or a
 //! rule, so a judge can be tested with a literal and a snapshot can be kept, compared and thrown away.
 
+mod awaited;
 mod etcd;
 mod kubernetes;
 pub(crate) mod logs;
@@ -18,10 +19,12 @@ use jiff::Timestamp;
 
 use crate::model::{CheckId, Kind, Role, Target};
 
+pub(crate) use awaited::{Awaited, Part, Progress};
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
 pub(crate) use kubernetes::{
-    ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases, Pod,
-    PodEvent, Readyz, Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Webhook, WebhookRule, Workload,
+    ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases,
+    MINTED, Pod, PodEvent, Readyz, Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Webhook,
+    WebhookRule, Workload,
 };
 pub(crate) use memory::Memory;
 pub(crate) use observe::Observe;

@@ -1,6 +1,7 @@
 //! Bad files and options: one exit code each, a helpful message, nothing dialed.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use simulator::pki::{Flaw, Leaf};
 
@@ -45,7 +46,7 @@ fn files_that_are_no_talosconfig() {
     ];
     for (name, content) in cases {
         let outcome = program().talosconfig(content).run();
-        assert!(outcome.stderr.contains(".talos/config"), "{name}: {outcome}");
+        assert!(outcome.stdout.contains(".talos/config"), "{name}: {outcome}");
         assert_eq!(outcome.code, 78, "{name}: {outcome}");
     }
 }
@@ -211,14 +212,28 @@ fn a_configuration_error_is_the_same_with_and_without_kubernetes() {
             let program = program().talosconfig(good()).args(["--context", "prud", "-o", format]).args(arguments);
             program.run()
         };
-        let document = run("json").json();
+        let outcome = run("json");
+        assert_eq!(outcome.stderr.lines().count(), 2, "its error, and its hint: {outcome}");
+        let document = outcome.json();
         assert_eq!((&document["result"], &document["rounds"]), (&"error".into(), &0.into()));
         assert!(document["hint"].as_str().unwrap().contains("prod"), "{document}");
         let outcome = run("text");
         assert!(outcome.stdout.starts_with("error: "), "{outcome}");
         assert!(outcome.stdout.contains("\nhint: did you mean `prod`?"), "{outcome}");
-        assert!(!outcome.stdout.contains("Checking "), "{outcome}");
-        assert!(!outcome.stdout.contains(" round"), "{outcome}");
+        let both = outcome.stdout.clone() + &outcome.stderr;
+        assert_eq!(both.lines().count(), 2, "once: {outcome}");
+    }
+}
+
+#[test]
+fn a_configuration_error_is_seen_where_the_report_is_not() {
+    let (script, home) = program().talosconfig(good()).args(["--context", "prud"]).into_script();
+    for (redirections, said) in [(">out", true), (">/dev/null", true), ("| cat >out", false)] {
+        let script = format!("{} {redirections}", script.trim_end());
+        let output = Command::new("sh").args(["-c", &script]).current_dir(home.path()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(stderr.lines().count(), if said { 2 } else { 0 }, "{redirections}: {stderr}");
+        assert_eq!(stderr.starts_with("error: "), said, "{redirections}: {stderr}");
     }
 }
 

@@ -75,12 +75,14 @@ pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
         match name {
             // Sentences, each on a line of its own.
             UNSEEN => lines.extend(items.iter().map(|item| format!("{lead}{item}"))),
+            HINT => lines.extend(items.iter().map(|item| paint(style.color, Paint::Hint, &format!("{lead}{item}")))),
             _ => lines.extend(wrap(&lead, items, style.columns())),
         }
     }
 }
 
 const UNSEEN: &str = "not checked";
+const HINT: &str = "hint";
 
 /// What the verdict does not say, and what makes it weaker: a name, and one or more items.
 pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
@@ -91,9 +93,11 @@ pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     } else if judged && matches!(report.exit, Exit::Deadline | Exit::NothingChecked | Exit::Internal) {
         remarks.push(("because", vec![report.exit.meaning().to_owned()]));
     }
-    remarks.extend(report.hint.as_deref().map(|hint| ("hint", vec![clean(hint)])));
+    remarks.extend(report.hint.as_deref().map(|hint| (HINT, vec![clean(hint)])));
     let weakened = report.weakened.iter().map(|weak| format!("{} ({})", clean(&weak.option), clean(&weak.origin)));
-    remarks.push(("weakened by", weakened.collect()));
+    if judged || report.result != RunResult::Error {
+        remarks.push(("weakened by", weakened.collect()));
+    }
     if judged {
         let needed = report.checks.iter().filter(|check| check.selection == Selection::Prerequisite);
         remarks.push(("also run, because needed", needed.map(|check| check.check.id.to_string()).collect()));

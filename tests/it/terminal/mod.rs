@@ -14,7 +14,8 @@ use crate::harness::Program;
 
 /// A row of the region that says how far the run is, or what it waits for.
 fn is_of_region(line: &str) -> bool {
-    let counts = Regex::new(r"^[0-9]+ of [0-9]+ passed, |^first check in progress|^  [a-z0-9.-]+  for [0-9]").unwrap();
+    let counts = r"^[0-9]+ of [0-9]+ passed, |first check in progress|^  [a-z0-9.-]+  for [0-9]|^. [A-Za-z ]+  .*(answered|waiting for)";
+    let counts = Regex::new(counts).unwrap();
     counts.is_match(line)
 }
 
@@ -81,7 +82,9 @@ fn is_interrupted_before_a_round_has_ended() {
     cluster.transport("cp-1", simulator::world::Transport::Silent);
     let terminal = Terminal::open(waiting(&cluster), 80, 24);
     terminal.run("");
-    terminal.shows("first check in progress, waiting ");
+    let screen = terminal.shows(" endpoints       waiting for 127.");
+    assert!(screen.iter().any(|line| line.contains(" first check in progress, ")), "{}", screen.join("\n"));
+    assert!(screen.iter().any(|line| line.contains(" Kubernetes API  ")), "{}", screen.join("\n"));
     terminal.press("C-c");
     let left = terminal.ends(130);
     assert!(left.iter().any(|line| line.contains("no round was completed")), "{}", left.join("\n"));

@@ -79,7 +79,8 @@ fn each_stream_gets_what_it_can_show() {
             assert!(!text.is_empty(), "{shown}");
             assert_eq!(is_colored(text), has_color.1, "{shown}: {text:?}");
             let moves = text.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "").replace("\u{1b}[1;31m", "");
-            let moves = moves.replace("\u{1b}[32m", "").replace("\u{1b}[33m", "");
+            let moves = moves.replace("\u{1b}[32m", "").replace("\u{1b}[33m", "").replace("\u{1b}[36m", "");
+            let moves = moves.replace("\u{1b}[2m", "");
             assert!(!moves.contains('\u{1b}') && !moves.contains('\r'), "{shown}: {text:?}");
         }
         let all = texts.concat() + &written;

@@ -1,7 +1,7 @@
 //! Progress on stderr while the run goes on.
 //!
 //! Outside a terminal only whole lines are appended, and only when something changes or a heartbeat is due. On a terminal
-//! one region below the lines shows what is pending and for how long; it is cleared at the end, also when a panic unwinds.
+//! one region below the lines, drawn by indicatif, shows what is pending and for how long; it is cleared at the end, also when a panic unwinds.
 //! Nothing here can fail: a closed stderr changes no verdict.
 
 mod region;
@@ -10,9 +10,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::rc::Rc;
 use std::time::Duration;
 
-use self::region::Region;
+use self::region::{Region, Row};
 use super::ci::Section;
 use super::terminal::Size;
 use super::why;
@@ -21,7 +22,7 @@ use crate::engine::event::Event;
 use crate::model::{CheckId, Outcome, Reason, Severity, Stage, Status, Verdict};
 use crate::report::view::style::{Paint, mark, paint};
 use crate::report::view::wording::{count, plural_kind};
-use crate::snapshot::ServerProgress;
+use crate::snapshot::{Awaited, Part, Progress, ServerProgress};
 use crate::text::clock;
 use crate::text::duration::human;
 use crate::text::sanitize::{ascii, brief};
@@ -52,6 +53,11 @@ const ROWS: usize = 8;
 const SERVER: CheckId = CheckId::TalosServer;
 /// Things of which the cluster's own health check may say something. Talos has some sixteen.
 const SAID: usize = 200;
+/// Outside a terminal: when the first round is first said to be under way, and how often it is said how far it has come.
+const FIRST: Duration = Duration::from_millis(900);
+const NEXT: Duration = Duration::from_secs(5);
+/// Machines that are named while a part waits for them.
+const NAMED: usize = 3;
 
 /// The view, and where it goes.
 #[derive(Debug)]
@@ -76,6 +82,10 @@ pub(crate) struct Live<W: Write> {
     said: BTreeMap<String, String>,
     /// The last of it, while its round goes on.
     saying: Option<String>,
+    /// What the round that is under way has asked.
+    awaited: Rc<Awaited>,
+    /// What was last said of it.
+    said_awaited: String,
 }
 
 #[derive(Debug)]
@@ -145,6 +155,8 @@ impl<W: Write> Live<W> {
             stable: None,
             said: BTreeMap::new(),
             saying: None,
+            awaited: Rc::default(),
+            said_awaited: String::new(),
         }
     }
 
@@ -159,6 +171,16 @@ impl<W: Write> Live<W> {
     pub(crate) fn within(mut self, section: Section) -> Self {
         self.section = Some(section);
         self
+    }
+
+    /// For who asks: the view shows it.
+    pub(crate) fn awaited(&self) -> Rc<Awaited> {
+        self.awaited.clone()
+    }
+
+    /// There is a spinner, which wants more frames than once a second.
+    pub(crate) fn spins(&self) -> bool {
+        self.region.is_some() && self.rounds == 0
     }
 
     /// The first line: what is about to be looked at.
@@ -224,10 +246,29 @@ impl<W: Write> Live<W> {
         self.now = elapsed;
         if self.region.is_some() {
             self.redraw();
-        } else if elapsed.saturating_sub(self.last_line) >= self.style.heartbeat && !self.style.heartbeat.is_zero() {
+        } else if self.style.heartbeat.is_zero() {
+            // Only what changes is said.
+        } else if self.rounds == 0 && self.is_news(elapsed) {
+            self.said_awaited = self.awaiting();
+            let state = self.state(elapsed);
+            self.stamped(elapsed, "....", None, &state);
+        } else if elapsed.saturating_sub(self.last_line) >= self.style.heartbeat {
             let state = self.state(elapsed);
             self.stamped(elapsed, "....", None, &state);
         }
+    }
+
+    /// The first round has come further than was last said, which is not long ago.
+    fn is_news(&self, elapsed: Duration) -> bool {
+        let pause = if self.said_awaited.is_empty() { FIRST } else { NEXT };
+        elapsed.saturating_sub(self.last_line) >= pause && self.awaiting() != self.said_awaited
+    }
+
+    /// `endpoints: 3 of 3 answered; nodes: 2 of 4 answered, waiting for cp-2 (10.0.0.2)`
+    fn awaiting(&self) -> String {
+        let parts = self.awaited.parts();
+        let parts = parts.iter().map(|(part, progress)| format!("{}: {}", title(*part), how_far(progress)));
+        parts.collect::<Vec<_>>().join("; ")
     }
 
     /// A line if it says something new of a thing; that it begins to look is new once.
@@ -321,7 +362,7 @@ impl<W: Write> Live<W> {
         let mut parts = Vec::new();
         if let (Some(first), true) = (verdict.findings.first(), total > 1) {
             let alike = verdict.findings.iter().all(|finding| finding.target.kind == first.target.kind);
-            let all = count(total, if alike { plural_kind(first.target.kind) } else { "object" });
+            let all = count(total, if alike { plural_kind(first.target.kind) } else { "result" });
             parts.push(if fine == total { all } else { format!("{fine} of {all}") });
         }
         if bad > told.len() {
@@ -374,7 +415,9 @@ impl<W: Write> Live<W> {
             None => format!("after {}", human(elapsed)),
         };
         if self.rounds == 0 {
-            return format!("first check in progress, {waiting}");
+            let awaiting = self.awaiting();
+            let awaiting = if awaiting.is_empty() { awaiting } else { format!(": {awaiting}") };
+            return format!("first check in progress, {waiting}{awaiting}");
         }
         if let Some(stability) = self.stability(elapsed) {
             return stability;
@@ -417,7 +460,7 @@ impl<W: Write> Live<W> {
     }
 
     fn emit(&mut self, line: &str) {
-        let line = if self.style.ascii { ascii(line) } else { line.to_owned() };
+        let line = self.ascii(line);
         if let Some(section) = self.section.as_ref().filter(|_| !self.is_open) {
             let open = section.open(clock::now());
             self.is_open = true;
@@ -436,27 +479,29 @@ impl<W: Write> Live<W> {
     /// After all that may have changed what the region shows, and after lines.
     fn redraw(&mut self) {
         let Some(room) = self.region.as_ref().map(Region::room) else { return };
-        let mut rows = self.rows(self.now, room);
-        if self.style.ascii {
-            rows = rows.iter().map(|row| ascii(row)).collect();
-        }
-        if let Some(frame) = self.region.as_mut().map(|region| region.frame(&rows)) {
+        let rows = self.rows(self.now, room);
+        if let Some(frame) = self.region.as_mut().map(|region| region.frame(rows)) {
             self.write(&frame);
         }
     }
 
     /// How far it is, stage by stage, and what is pending for how long.
-    fn rows(&self, elapsed: Duration, room: usize) -> Vec<String> {
+    fn rows(&self, elapsed: Duration, room: usize) -> Vec<Row> {
+        let saying = self.saying.iter().map(|said| self.plain(format!("  {SERVER}  {said}")));
         if self.rounds == 0 {
-            let said = self.saying.iter().map(|said| format!("  {SERVER}  {said}"));
-            return [String::new(), self.state(elapsed)].into_iter().chain(said).collect();
+            return self.first_rows(elapsed).into_iter().chain(saying).collect();
         }
-        let fine = self.shown.values().filter(|shown| !shown.word.is_pending()).count();
+        let (fine, all) = (self.shown.values().filter(|shown| !shown.word.is_pending()).count(), self.shown.len());
         let limit = self.style.wait_timeout.map(|limit| format!(" of {}", human(limit))).unwrap_or_default();
-        let counts = format!("{fine} of {} passed, {}{limit}", self.shown.len(), human(elapsed));
-        // Whoever types while it runs moves the terminal on by a line: then the first row stays, so it is empty.
-        let mut rows = vec![String::new(), self.stability(elapsed).unwrap_or(counts), self.stages()];
-        rows.extend(self.saying.iter().map(|said| format!("  {SERVER}  {said}")));
+        let counts = format!("{fine} of {all} passed, {}{limit}", human(elapsed));
+        let mut rows = vec![match (self.stable, self.stability(elapsed)) {
+            (Some((since, wanted)), Some(text)) => {
+                Row::Bar(text, elapsed.saturating_sub(since).as_secs(), wanted.as_secs())
+            }
+            _ => Row::Bar(counts, fine as u64, all as u64),
+        }];
+        rows.push(self.plain(self.stages()));
+        rows.extend(saying);
         let pending: Vec<_> = self.pending().collect();
         let named = match room.saturating_sub(rows.len()).min(ROWS) {
             some if some < pending.len() => some.saturating_sub(1),
@@ -464,12 +509,32 @@ impl<W: Write> Live<W> {
         };
         rows.extend(pending.iter().take(named).map(|Shown { id, since, because, .. }| {
             let since = elapsed.saturating_sub(since.unwrap_or(elapsed));
-            format!("  {id}  for {}  {because}", human(since))
+            self.plain(format!("  {id}  for {}  {because}", human(since)))
         }));
         if pending.len() > named {
-            rows.push(format!("  and {} more", pending.len() - named));
+            rows.push(self.plain(format!("  and {} more", pending.len() - named)));
         }
         rows
+    }
+
+    /// What the first round waits for.
+    fn first_rows(&self, elapsed: Duration) -> Vec<Row> {
+        let limit = self.style.wait_timeout.map(|limit| format!(" of {}", human(limit))).unwrap_or_default();
+        let head = Row::Spinner(format!("first check in progress, {}{limit}", human(elapsed)));
+        let parts = self.awaited.parts();
+        let parts = parts.iter().map(|(part, progress)| {
+            let text = self.ascii(&format!("{:<14}  {}", title(*part), how_far(progress)));
+            if progress.pending.is_empty() { Row::Done(text) } else { Row::Spinner(text) }
+        });
+        [head].into_iter().chain(parts).collect()
+    }
+
+    fn plain(&self, text: String) -> Row {
+        Row::Plain(self.ascii(&text))
+    }
+
+    fn ascii(&self, text: &str) -> String {
+        if self.style.ascii { ascii(text) } else { text.to_owned() }
     }
 
     /// `connect ✓  ready ✓  etcd ✗`: of each stage the worst.
@@ -486,10 +551,40 @@ impl<W: Write> Live<W> {
     }
 }
 
+fn title(part: Part) -> &'static str {
+    match part {
+        Part::Endpoints => "endpoints",
+        Part::Nodes => "nodes",
+        Part::Etcd => "external etcd",
+        Part::Api => "Kubernetes API",
+        Part::Servers => "API servers",
+    }
+}
+
+/// `2 of 4 answered, 1 failed, waiting for cp-2 (10.0.0.2)`; of one alone, whether it has.
+fn how_far(progress: &Progress) -> String {
+    let Progress { answered, failed, pending } = progress;
+    let of = answered + failed + pending.len();
+    let mut parts = match (of, *answered, *failed) {
+        (1, 1, _) => vec!["answered".to_owned()],
+        (1, _, 1) => vec!["failed".to_owned()],
+        (1, ..) => Vec::new(),
+        (_, _, 0) => vec![format!("{answered} of {of} answered")],
+        _ => vec![format!("{answered} of {of} answered, {failed} failed")],
+    };
+    let named: Vec<_> = pending.iter().take(NAMED).map(|name| brief(name, 60)).collect();
+    if !named.is_empty() {
+        let more = pending.len() - named.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        parts.push(format!("waiting for {}{more}", named.join(", ")));
+    }
+    parts.join(", ")
+}
+
 /// However the run ends, nothing of the region stays and no section is left open.
 impl<W: Write> Drop for Live<W> {
     fn drop(&mut self) {
-        if let Some(frame) = self.region.as_mut().map(|region| region.frame(&[])) {
+        if let Some(frame) = self.region.as_mut().map(Region::end) {
             self.write(&frame);
         }
         if let Some(section) = self.section.take().filter(|_| self.is_open) {

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use futures::FutureExt as _;
+
 use super::*;
 use crate::model::{CheckId, Finding, Problem, Target};
 use crate::report::fixture;
@@ -76,6 +78,67 @@ fn appends_a_line_when_something_changes() {
     [ 1m10s] pass  k8s.nodes.ready               2 nodes; 3 rounds
     [ 1m10s] pass  k8s.staticpods.running        3 rounds
     ");
+}
+
+/// What a part of the first round waits for, and how long a test wants it to.
+fn asks(awaited: &Awaited, part: Part, name: &str, answer: Option<bool>) {
+    let work = async {
+        match answer {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    };
+    let _ = awaited.one(part, name.to_owned(), |answer| *answer, work).now_or_never();
+}
+
+fn asks_all(awaited: &Awaited) {
+    asks(awaited, Part::Endpoints, "10.0.0.1", Some(true));
+    asks(awaited, Part::Nodes, "cp-1 (10.0.0.1)", Some(true));
+    asks(awaited, Part::Nodes, "cp-2 (10.0.0.2)", Some(false));
+    asks(awaited, Part::Nodes, "\u{1b}[31mcp-3 (10.0.0.3)", None);
+    asks(awaited, Part::Api, "10.0.0.100", None);
+}
+
+#[test]
+fn the_first_round_says_within_a_second_what_it_waits_for() {
+    let mut out = Vec::new();
+    let mut live = Live::lines(STYLE, &mut out);
+    live.start(None);
+    live.tick(s(0));
+    asks_all(&live.awaited());
+    live.tick(s(1));
+    live.tick(s(7));
+    asks(&live.awaited(), Part::Servers, "cp-1 (10.0.0.1)", None);
+    live.tick(s(8));
+    live.tick(s(9));
+    live.tick(s(38));
+    drop(live);
+    insta::assert_snapshot!(String::from_utf8(out).unwrap().replace(env!("CARGO_PKG_VERSION"), "VERSION"), @r"
+    cluster-health VERSION  deadline 5m00s
+    [    1s] ....  first check in progress, waiting 1s of 5m00s: endpoints: answered; nodes: 1 of 3 answered, 1 failed, waiting for cp-3 (10.0.0.3); Kubernetes API: waiting for 10.0.0.100
+    [    8s] ....  first check in progress, waiting 8s of 5m00s: endpoints: answered; nodes: 1 of 3 answered, 1 failed, waiting for cp-3 (10.0.0.3); Kubernetes API: waiting for 10.0.0.100; API servers: waiting for cp-1 (10.0.0.1)
+    [   38s] ....  first check in progress, waiting 38s of 5m00s: endpoints: answered; nodes: 1 of 3 answered, 1 failed, waiting for cp-3 (10.0.0.3); Kubernetes API: waiting for 10.0.0.100; API servers: waiting for cp-1 (10.0.0.1)
+    ");
+}
+
+#[test]
+fn the_first_round_shows_what_it_waits_for() {
+    let screen = Screen::default();
+    let mut live = Live::region(LiveStyle { ascii: true, ..STYLE }, screen.clone(), || SIZE.get());
+    live.start(None);
+    asks_all(&live.awaited());
+    live.tick(s(1));
+    live.tick(s(2));
+    let frame = frames(&screen).pop().unwrap();
+    insta::assert_snapshot!(frame.strip_prefix(&(erased(5) + "\u{1b}[?7l\n")).unwrap().trim_end_matches("\u{1b}[?7h"), @r"
+    \ first check in progress, 2s of 5m00s
+    + endpoints       answered
+    - nodes           1 of 3 answered, 1 failed, waiting for ...
+    - Kubernetes API  waiting for 10.0.0.100
+    ");
+    assert!(live.spins());
+    live.judged(1, s(3), s(3), &round(true, ""));
+    assert!(!live.spins());
 }
 
 #[test]
@@ -216,7 +279,7 @@ fn the_region_is_gone_when_a_panic_unwinds() {
     assert_eq!(*last, erased(4) + "said while it unwinds\n");
     let rows = drawn.strip_prefix(&(erased(4) + "\u{1b}[?7l\n")).unwrap().strip_suffix("\u{1b}[?7h").unwrap();
     insta::assert_snapshot!(rows, @r"
-    1 of 3 passed, 3s of 5m00s
+    1 of 3 passed, 3s of 5m00s  ━━━━━━╸─────────────
     connect ✓  nodes ✗  pods ?
       k8s.nodes.ready  for 2s  2 of 3 nodes; cp-3: long long lo…
     ");
@@ -228,7 +291,7 @@ fn a_resized_terminal_has_wrapped_the_rows() {
     let mut live = Live::region(LiveStyle { ascii: true, ..STYLE }, screen.clone(), || SIZE.get());
     live.judged(1, s(1), s(1), &round(false, &"long ".repeat(40)));
     live.tick(s(1));
-    for (columns, lines, up, rows) in [(20, 24, 4 + 1 + 1 + 2, 4), (60, 3, 4, 2), (60, 24, 2, 4), (60, 24, 4, 4)] {
+    for (columns, lines, up, rows) in [(20, 24, 4 + 1 + 2 + 2, 4), (60, 3, 4, 2), (60, 24, 2, 4), (60, 24, 4, 4)] {
         SIZE.set(Size { columns, lines });
         live.resized(s(2));
         let frame = frames(&screen).pop().unwrap();
