@@ -46,7 +46,7 @@ endpoint is back.",
 pub(super) const SERVER: Cause = Cause {
     id: "api-server-down",
     title: "the API server of one control plane does not work",
-    explain: "The machine is there, and its API server does not answer, is frozen, or says that it is not ready. A balancer may \
+    explain: "The machine is there, and its API server does not answer, is frozen, or reports that it is not ready. A balancer may \
 hide that for as long as another server works; an upgrade of that one is then an outage.\n\n\
 A frozen server accepts connections and answers nothing, so that TCP checks call it well. One that is not ready names the parts \
 that fail: `etcd` means that it cannot reach its etcd.",
@@ -83,7 +83,7 @@ pub(super) const CRASHES: Cause = Cause {
     id: "component-crash-looping",
     title: "a component crashes as soon as it is started",
     explain: "A container exits with an error, is started again, and exits again. Kubernetes shows its pod as Running most of the \
-time. The exit code and the last words tell more: 137 is a kill, by a failed probe or for lack of memory; 1 and 2 are mostly \
+time. The exit code and the last log lines show why: 137 is a kill, by a failed probe or for lack of memory; 1 and 2 are mostly \
 arguments or files that the program does not accept.\n\n\
 For a control plane component on one node alone, compare its `extraArgs` in the machine configuration with those of the others.",
     source: KUBERNETES_PODS,
@@ -97,20 +97,24 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
         let signs = symptoms.of(&[Reason::CrashLooping]).filter(Sign::is_root);
         signs
             .map(|sign| {
-                let what = match sign.check {
-                    CheckId::K8sControlplaneApiserver => format!("kube-apiserver on {}", sign.target),
-                    CheckId::K8sControlplaneControllerManager => format!("kube-controller-manager on {}", sign.target),
-                    CheckId::K8sControlplaneScheduler => format!("kube-scheduler on {}", sign.target),
-                    _ => sign.target.to_string(),
+                let component = match sign.check {
+                    CheckId::K8sControlplaneApiserver => Some("kube-apiserver"),
+                    CheckId::K8sControlplaneControllerManager => Some("kube-controller-manager"),
+                    CheckId::K8sControlplaneScheduler => Some("kube-scheduler"),
+                    _ => None,
                 };
+                let on_node = |component| format!("{component} on {}", sign.target);
+                let what = component.map_or_else(|| sign.target.to_string(), on_node);
+                let logs = |pod: &str| Hint::run("{kubectl} -n kube-system logs {} --previous", [pod]);
                 let headline = format!("{what} crashes again and again: {}", excerpt::of(&sign.problem.observed));
                 let diagnosis = Recognized::new(CRASHES.id, headline).rests_on(&sign);
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
-                        diagnosis.then(Hint::run("{talosctl} -n {} containers -k", [node.address.as_str()]))
+                        let pods = component.map(|component| format!("{component}-{}", sign.target.name));
+                        let containers = Hint::run("{talosctl} -n {} containers -k", [node.address.as_str()]);
+                        pods.iter().fold(diagnosis.then(containers), |diagnosis, pod| diagnosis.then(logs(pod)))
                     }
-                    _ if sign.target.kind == Kind::Pod => diagnosis
-                        .then(Hint::run("{kubectl} -n kube-system logs {} --previous", [sign.target.name.as_str()])),
+                    _ if sign.target.kind == Kind::Pod => diagnosis.then(logs(&sign.target.name)),
                     _ => diagnosis,
                 }
             })
@@ -147,7 +151,7 @@ pub(super) const DNS_CRASHES: Cause = Cause {
     title: "cluster DNS crashes as soon as it is started",
     explain: "No pod of cluster DNS is ready, and those that are there exit with an error soon after each start. Until one of them \
 stays up, no pod of the cluster resolves a name.\n\n\
-The last lines of its log say why: a Corefile (ConfigMap `coredns`) that it cannot read, a loop through the resolver of the machine, \
+The last lines of its log show why: a Corefile (ConfigMap `coredns`) that it cannot read, a loop through the resolver of the machine, \
 or an API server that it does not reach. Exit code 137 is a kill, by a failed probe or for lack of memory.",
     source: KUBERNETES_DNS,
     remedy: &[

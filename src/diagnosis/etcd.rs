@@ -13,8 +13,7 @@ use Step::{Change, Do, Look};
 pub(super) const QUORUM: Cause = Cause {
     id: "etcd-quorum-lost",
     title: "etcd has lost its quorum: Kubernetes accepts no changes",
-    explain: "More than half of etcd's voters have to be up and see each other. They are not: a member that answers says that it \
-has no leader, and no other answer contradicts it. Kubernetes can change nothing, and soon answers nothing; what runs keeps running.\n\n\
+    explain: "More than half of etcd's voters have to be up and see each other. They are not: a member that answers reports no leader, and no other answer contradicts it. Kubernetes cannot change anything and soon stops answering; running pods keep running.\n\n\
 It comes back by itself as soon as enough members do. So switch on or repair the missing control planes; that is all, as \
 long as their disks are well. Do not reset, upgrade or reboot the survivors. Only if the majority's data is lost for good does \
 one restore a snapshot.",
@@ -139,7 +138,9 @@ the data itself is that large, find out what writes so much, or raise `quota-bac
 fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, reasons).collect();
     let Some(first) = signs.first() else { return Vec::new() };
-    let seen: Vec<String> = signs.iter().map(|sign| format!("{}: {}", sign.target, sign.problem.observed)).collect();
+    let whom = |target| symptoms.machine(target).map_or_else(|| target.to_string(), |node| node.target().to_string());
+    let seen: Vec<String> =
+        signs.iter().map(|sign| format!("{}: {}", whom(sign.target), sign.problem.observed)).collect();
     let headline = format!("etcd is {what} ({})", seen.join("; "));
     let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]);
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
@@ -155,7 +156,7 @@ pub(super) const CORRUPT: Cause = Cause {
     explain: "etcd has compared its members and found that one does not hold the same data: a disk or memory fault, or a copy of a \
 data directory. What it answers may be wrong.\n\n\
 Never disarm this alarm to get on with the work. Take a snapshot from an intact member, remove the corrupt one, wipe its \
-data and let it rejoin. If you cannot tell which one is right, restore a backup.",
+data and let it rejoin. If it is not clear which one is right, restore a backup.",
     source: ETCD_CORRUPTION,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
@@ -297,7 +298,7 @@ or nothing to spare: the next loss may stop it. The API server of that machine h
 out.\n\n\
 One that hangs takes connections and answers nothing; one that is cut off from its peers on port 2380 answers, and sees no leader. \
 Talos asks it every 20 seconds only, so that its service is called healthy for a while.\n\n\
-The log of the service says why: a disk that is full or too slow, an argument that etcd does not know, data that is damaged, or no \
+The log of the service shows why: a disk that is full or too slow, an argument that etcd does not know, data that is damaged, or no \
 way to the others on port 2380. Fix this before any upgrade or reboot of another control plane.",
     source: TALOS_ETCD,
     remedy: &[

@@ -37,13 +37,14 @@ pub(super) fn access(args: &ConnectionOptions) -> Access {
 pub(super) fn sources(args: &ConnectionOptions) -> Sources {
     Sources {
         talosctl_options: talosctl_options(args),
+        typed_endpoints: args.endpoints.clone(),
         kubectl_options: kubectl_options(args),
         etcdctl_options: etcdctl_options(args),
         ..Sources::default()
     }
 }
 
-/// What talosctl has to be told to see what we see: what we were told.
+/// What talosctl needs to see the same. Endpoints follow once it is known which of them answer.
 fn talosctl_options(args: &ConnectionOptions) -> Vec<String> {
     let mut options = Vec::new();
     if let Some(path) = &args.talosconfig {
@@ -51,9 +52,6 @@ fn talosctl_options(args: &ConnectionOptions) -> Vec<String> {
     }
     if let Some(context) = &args.context {
         options.extend(["--context".to_owned(), context.clone()]);
-    }
-    if !args.endpoints.is_empty() {
-        options.extend(["-e".to_owned(), args.endpoints.join(",")]);
     }
     options
 }

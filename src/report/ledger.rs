@@ -11,9 +11,9 @@ use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources};
 use crate::assess::Assessment;
 use crate::engine::End;
 use crate::engine::event::{Event, Round};
-use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Severity, Shared, Status, Verdict};
+use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Role, Severity, Shared, Status, Verdict};
 use crate::rollout::{Rollout, State};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Endpoint, KubernetesCredentials, Snapshot, Talos};
 
 /// How a run came to its end.
 #[derive(Clone, Debug)]
@@ -273,7 +273,43 @@ fn sources(before: &Sources, snapshot: &Snapshot) -> Sources {
     let versions: BTreeSet<String> =
         snapshot.nodes.iter().filter_map(|node| Some(node.talos.contact.as_ref().ok()?.version.tag.clone())).collect();
     sources.talos_versions = versions.into_iter().collect();
+    reach(&mut sources, snapshot);
     sources
+}
+
+/// What commands need to reach this cluster as this user, by this round alone: an endpoint may have died since the last one.
+fn reach(sources: &mut Sources, snapshot: &Snapshot) {
+    let talos = snapshot.talos.as_ref().filter(|talos| talos.credentials.is_ok());
+    let kubernetes = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.credentials.as_ref().ok());
+    let tools = [("talosctl", talos.is_some()), ("kubectl", kubernetes.is_some())];
+    sources.unusable = tools.into_iter().filter(|(_, is_usable)| !is_usable).map(|(tool, _)| tool).collect();
+    let context = |typed: &[String], name: Option<&String>| match name {
+        Some(name) if !name.is_empty() && !typed.iter().any(|word| word == "--context") => {
+            vec!["--context".to_owned(), name.clone()]
+        }
+        _ => Vec::new(),
+    };
+    sources.talosctl_found = context(&sources.talosctl_options, sources.context.as_ref());
+    sources.talosctl_found.extend(endpoints(&sources.typed_endpoints, talos));
+    sources.kubectl_found = context(&sources.kubectl_options, kubernetes.map(|credentials| &credentials.context));
+    sources.is_kubeconfig_minted = kubernetes.is_some_and(KubernetesCredentials::is_minted);
+}
+
+/// `-e`, if one was typed, or if an endpoint of the context would be tried in vain: those that answer, or all that were typed.
+fn endpoints(typed: &[String], talos: Option<&Talos>) -> Vec<String> {
+    let all = talos.map_or(&[][..], |talos| &talos.endpoints);
+    let forwards = |endpoint: &&Endpoint| endpoint.version.is_ok() && !matches!(endpoint.role, Ok(Some(Role::Worker)));
+    let working: Vec<_> = all.iter().filter(forwards).map(|it| shorter(&it.address).to_owned()).collect();
+    if typed.is_empty() && (working.is_empty() || working.len() == all.len()) {
+        return Vec::new();
+    }
+    let named = if working.is_empty() { typed.to_vec() } else { working };
+    vec!["-e".to_owned(), named.join(",")]
+}
+
+/// Without the port that everybody takes.
+fn shorter(address: &str) -> &str {
+    address.strip_suffix(":50000").unwrap_or(address)
 }
 
 #[cfg(test)]

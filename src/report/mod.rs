@@ -113,11 +113,19 @@ pub(crate) struct Sources {
     pub(crate) kubeconfig: Option<String>,
     pub(crate) kube_context: Option<String>,
     pub(crate) server: Option<String>,
-    /// Options that talosctl needs to reach the same cluster in the same way, unquoted: what was given on the command line,
-    /// and what talosctl would not find out by itself (`["--context", "prod", "-e", "10.0.0.1"]`).
+    /// Options that talosctl needs to reach the same cluster in the same way, unquoted, as given on the command line.
     pub(crate) talosctl_options: Vec<String>,
+    /// `-e` of the command line.
+    pub(crate) typed_endpoints: Vec<String>,
     /// The same for kubectl.
     pub(crate) kubectl_options: Vec<String>,
+    /// What the last round adds to them: `["--context", "prod", "-e", "10.0.0.1"]`.
+    pub(crate) talosctl_found: Vec<String>,
+    pub(crate) kubectl_found: Vec<String>,
+    /// Tools without credentials for this cluster: their commands are left out.
+    pub(crate) unusable: Vec<&'static str>,
+    /// The kubeconfig is in memory alone, so whoever types a command gets one first.
+    pub(crate) is_kubeconfig_minted: bool,
     /// And for etcdctl, if etcd is asked by its own API.
     pub(crate) etcdctl_options: Vec<String>,
     /// Which sources named the nodes: `discovery`, `kubernetes`, `etcd`, `flags`, `talosconfig`.

@@ -225,6 +225,29 @@ fn markdown_at_every_size() {
     }
 }
 
+/// Two of three members are down, and the third one sees no leader.
+#[test]
+fn text_quorum_lost() {
+    let mut world = Shape { control_planes: 3, workers: 1, waits: true, ..Shape::default() }.settled().world();
+    for name in ["cp-2", "cp-3"] {
+        let service = world.service_mut(name, "etcd");
+        "Failed".clone_into(&mut service.state);
+        (service.healthy, service.running_since) = (Some(false), None);
+        let refused = || Gap::new(GapKind::ConnectionRefused, "connection refused");
+        let talos = world.talos_of(name);
+        talos.etcd_status = Err(refused());
+        talos.etcd_members = Err(refused());
+        talos.etcd_alarms = Err(refused());
+    }
+    world.etcd_status_mut("cp-1").leader = 0;
+    let late = || Gap::new(GapKind::TimedOut, "no answer within 5s");
+    world.talos_of("cp-1").etcd_members = Err(late());
+    world.talos_of("cp-1").etcd_alarms = Err(late());
+    let text = shown(&format::TEXT, &report_of(world, false));
+    assert!(text.lines().count() <= LINES_OF_FEW, "{text}");
+    insta::assert_snapshot!(text);
+}
+
 /// A terminal of eighty columns without any other character than ASCII.
 #[test]
 fn text_narrow() {
@@ -254,7 +277,7 @@ type Trouble = fn(&mut Snapshot, &str);
 /// One story, whatever it is that ails them.
 #[test]
 fn forty_of_sixty_machines_in_one_trouble_are_one_cause() {
-    let troubles: [(&str, Trouble); 9] = [
+    let troubles: [(&str, Trouble); 11] = [
         ("power", loses_power),
         ("kubelet", kubelet_waits),
         ("service", |world, name| service_fails(world, name, 0)),
@@ -267,6 +290,19 @@ fn forty_of_sixty_machines_in_one_trouble_are_one_cause() {
             let status = world.machine_status_mut(name);
             "rebooting".clone_into(&mut status.stage);
             status.ready = false;
+        }),
+        ("held up", |world, name| {
+            "Waiting".clone_into(&mut world.service_mut(name, "cri").state);
+            let status = world.machine_status_mut(name);
+            "booting".clone_into(&mut status.stage);
+            status.ready = false;
+        }),
+        ("cut off", |world, name| {
+            let gap = Gap::new(GapKind::NodeUnreachable, "no route to host");
+            world.talos_of(name).clone_from(&TalosNode::unasked(&gap));
+            world.memory.rounds = 1;
+            let leases = &mut world.kube().node_leases.as_mut().unwrap().by_name;
+            leases.get_mut(name).unwrap().moved_within = Some(Duration::from_secs(12));
         }),
         ("maintenance", |world, name| {
             let gap = Gap::new(GapKind::Maintenance, "in maintenance mode");

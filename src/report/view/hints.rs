@@ -43,7 +43,8 @@ pub(crate) struct Rendered {
     pub(crate) template: Option<&'static str>,
 }
 
-/// `None` when nothing is left to show: a command with a value that must not be pasted is left out.
+/// `None` when nothing is left to show: a command with a value that must not be pasted is left out, and one of a tool that has no
+/// credentials for this cluster.
 pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
     match hint {
         Hint::Likely(text) => {
@@ -65,11 +66,13 @@ fn command(
     arguments: &[String],
     sources: &Sources,
 ) -> Option<Rendered> {
+    let Sources { talosctl_options, talosctl_found, kubectl_options, kubectl_found, etcdctl_options, .. } = sources;
     let tools = [
-        ("{talosctl}", "talosctl", &sources.talosctl_options),
-        ("{kubectl}", "kubectl", &sources.kubectl_options),
-        ("{etcdctl}", "etcdctl", &sources.etcdctl_options),
+        ("{talosctl}", "talosctl", talosctl_options, &talosctl_found[..]),
+        ("{kubectl}", "kubectl", kubectl_options, &kubectl_found[..]),
+        ("{etcdctl}", "etcdctl", etcdctl_options, &[]),
     ];
+    let mut text = text;
     let mut out = String::new();
     let mut rest = template;
     let mut arguments = arguments.iter();
@@ -77,8 +80,15 @@ fn command(
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let tool = tools.iter().find(|(place, ..)| rest.starts_with(place));
-        if let Some((place, name, options)) = tool {
-            out.push_str(&with_options(name, options)?);
+        if let Some((place, name, options, found)) = tool {
+            if sources.unusable.contains(name) {
+                return None;
+            }
+            if *name == "kubectl" && sources.is_kubeconfig_minted {
+                let needs = text.map(|text| format!("{text}; ")).unwrap_or_default();
+                text = Some(format!("{needs}needs a kubeconfig: `talosctl kubeconfig`"));
+            }
+            out.push_str(&with_options(name, options.iter().chain(*found))?);
             rest = &rest[place.len()..];
         } else if let Some(after) = rest.strip_prefix("{*}") {
             let all: Option<Vec<String>> = arguments.by_ref().map(|argument| shell_quote(argument)).collect();
@@ -97,8 +107,8 @@ fn command(
     arguments.next().is_none().then_some(Rendered { kind, text, command: Some(out), template: Some(template) })
 }
 
-fn with_options(tool: &str, options: &[String]) -> Option<String> {
-    options.iter().try_fold(tool.to_owned(), |mut line, word| {
+fn with_options<'a>(tool: &str, mut options: impl Iterator<Item = &'a String>) -> Option<String> {
+    options.try_fold(tool.to_owned(), |mut line, word| {
         line.push(' ');
         line.push_str(&option(word)?);
         Some(line)
@@ -181,6 +191,20 @@ mod tests {
             shown(Hint::run("{kubectl} get pods -o jsonpath='{.items}'", [])).as_deref(),
             Some("kubectl get pods -o jsonpath='{.items}'")
         );
+    }
+
+    #[test]
+    fn leaves_out_the_commands_of_a_tool_without_credentials() {
+        let nodes = Hint::run("{kubectl} get nodes", []);
+        let found = ["--context", "admin@prod"].map(str::to_owned).to_vec();
+        let sources = Sources { kubectl_found: found, ..Sources::default() };
+        assert_eq!(command_of(&nodes, &sources).as_deref(), Some("kubectl --context admin@prod get nodes"));
+        let none = Sources { unusable: vec!["kubectl"], ..sources.clone() };
+        assert_eq!(render(&nodes, &none), None);
+        assert!(render(&Hint::run("{talosctl} -n {} version", ["10.0.0.3"]), &none).is_some());
+        let minted = Sources { is_kubeconfig_minted: true, ..sources };
+        let text = render(&Hint::remedy("{kubectl} uncordon {}", ["w-1"]), &minted).unwrap().text.unwrap();
+        assert_eq!(text, "changes the cluster; needs a kubeconfig: `talosctl kubeconfig`");
     }
 
     #[test]
