@@ -1,4 +1,6 @@
-//! Lines that are not too long.
+//! Lines that are not too long, in columns of a terminal.
+
+use console::measure_text_width;
 
 /// `lead` and the words, on lines of at most `columns` characters unless a word is longer. All but the first begin with `indent`.
 pub(crate) fn wrapped<W: AsRef<str>>(
@@ -12,7 +14,7 @@ pub(crate) fn wrapped<W: AsRef<str>>(
     let mut empty = true;
     for word in words {
         let word = word.as_ref();
-        if !empty && line.chars().count() + 1 + word.chars().count() > columns {
+        if !empty && measure_text_width(&line) + 1 + measure_text_width(word) > columns {
             lines.push(std::mem::replace(&mut line, indent.to_owned()));
             empty = true;
         }
@@ -24,4 +26,16 @@ pub(crate) fn wrapped<W: AsRef<str>>(
     }
     lines.push(line);
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_those_of_the_terminal() {
+        assert_eq!(wrapped("", "  ", ["ab", "cd", "ef"], 5), ["ab cd", "  ef"]);
+        assert_eq!(wrapped("", "  ", ["日本", "語"], 6), ["日本", "  語"]);
+        assert_eq!(wrapped("", "  ", ["\u{1b}[36mab\u{1b}[0m", "cd"], 5), ["\u{1b}[36mab\u{1b}[0m cd"]);
+    }
 }

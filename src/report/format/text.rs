@@ -44,7 +44,9 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
                 lines.push(paint(style.color, Paint::Heading, stage.heading()));
                 stage_lines(&index, &checks, style, &mut lines);
             } else if checks.iter().all(|check| check.problems().next().is_none()) {
-                lines.extend(stage_in_brief(stage, &checks, style));
+                let brief = stage_in_brief(stage, &checks, style);
+                let is_dim = style.color && !causes.is_empty();
+                lines.extend(brief.iter().map(|line| paint(is_dim, Paint::Dim, line)));
             }
         }
         lines.push(String::new());
@@ -233,7 +235,7 @@ fn skipped_lines(checks: &[&CheckReport], lines: &mut Vec<String>) {
         }
     }
     for (reason, targets) in some {
-        lines.push(format!("{}: {reason}", few(&targets, "object")));
+        lines.push(format!("{}: {reason}", few(&targets, "result")));
     }
     for ((reason, has_run), ids) in whole {
         if ids.len() == checks.len() {
@@ -276,7 +278,7 @@ fn blocked_lines(checks: &[&CheckReport], style: &TextStyle, lines: &mut Vec<Str
             [one] => shown(one),
             many => {
                 let kinds: BTreeSet<_> = many.iter().map(|target| target.kind).collect();
-                count(many.len(), if kinds.len() == 1 { plural_kind(many[0].kind) } else { "object" })
+                count(many.len(), if kinds.len() == 1 { plural_kind(many[0].kind) } else { "result" })
             }
         };
         lines.push(format!("{subject}: not checked, blocked by {cause}"));

@@ -160,7 +160,7 @@ impl Cause {
         let mut likely = Vec::new();
         hints::lines(HintKind::Likely, &self.hints, &mut likely);
         lines.extend(likely.into_iter().take(if style.verbose { usize::MAX } else { 1 }));
-        self.steps(if style.verbose { usize::MAX } else { steps }, &mut lines);
+        self.steps(if style.verbose { usize::MAX } else { steps }, style, &mut lines);
         if self.is_permanent {
             lines.push(field("note", PERMANENT));
         }
@@ -169,12 +169,14 @@ impl Cause {
             let blocked = groups::blocked(self.blocked.iter().copied(), style);
             lines.extend(wrap(&field("blocks", ""), blocked, style.columns()));
         }
-        lines.push(field("more", &format!("{impact}cluster-health explain {}", self.explained_as)));
+        let explain = format!("cluster-health explain {}", self.explained_as);
+        let explain = paint(style.color, Paint::Hint, &explain);
+        lines.push(field("more", &format!("{impact}{explain}")));
         lines
     }
 
     /// Looking before changing, each command once, the first of each kind before others like it.
-    fn steps(&self, most: usize, lines: &mut Vec<String>) {
+    fn steps(&self, most: usize, style: &TextStyle, lines: &mut Vec<String>) {
         let mut commands: Vec<&Rendered> = Vec::new();
         let mut templates = BTreeSet::new();
         let of_kinds = || HintKind::COMMANDS.into_iter().flat_map(|kind| hints::selected(kind, &self.hints).0);
@@ -192,7 +194,7 @@ impl Cause {
         let shown = commands.len().min(most);
         for (n, hint) in commands[..shown].iter().enumerate() {
             let label = if n == 0 { "next" } else { "" };
-            lines.push(field(label, &format!("{}. {}", n + 1, step(hint))));
+            lines.push(field(label, &format!("{}. {}", n + 1, step(hint, style))));
         }
         if all > shown {
             lines.push(field("", &format!("({} more with -v or -o json)", count(all - shown, "command"))));
@@ -216,9 +218,9 @@ fn labeled(label: &'static str, lines: impl Iterator<Item = String>) -> Vec<(&'s
     lines.enumerate().map(|(n, line)| (if n == 0 { label } else { "" }, line)).collect()
 }
 
-fn step(hint: &Rendered) -> String {
-    let command = hint.command.as_deref().unwrap_or_default();
-    hint.text.as_ref().map_or_else(|| command.to_owned(), |text| format!("{command}   ({text})"))
+fn step(hint: &Rendered, style: &TextStyle) -> String {
+    let command = paint(style.color, Paint::Hint, hint.command.as_deref().unwrap_or_default());
+    hint.text.as_ref().map_or_else(|| command.clone(), |text| format!("{command}   ({text})"))
 }
 
 /// All of them, numbered; what is far down the list by its headline alone.
@@ -247,6 +249,7 @@ pub(crate) fn conclude(causes: &[Cause], style: &TextStyle, lines: &mut Vec<Stri
     lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), brief(&cause.headline, excerpt::MOST)));
     let commands = HintKind::COMMANDS.map(|kind| cause.hints.iter().find(|it| it.kind == kind && it.command.is_some()));
     let look = commands.into_iter().flatten().next();
-    let step = look.map_or_else(|| format!("cluster-health explain {}", cause.explained_as), step);
+    let explain = || paint(style.color, Paint::Hint, &format!("cluster-health explain {}", cause.explained_as));
+    let step = look.map_or_else(explain, |hint| step(hint, style));
     lines.push(format!("{}   {step}", paint(style.color, Paint::Heading, "first step")));
 }

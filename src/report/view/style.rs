@@ -26,6 +26,10 @@ pub(crate) enum Paint {
     Caution,
     Bad,
     Heading,
+    /// What to do next.
+    Hint,
+    /// What is well, beside what is not.
+    Dim,
 }
 
 /// `text`, painted if `on`. Words carry the meaning; the color only repeats it.
@@ -38,6 +42,8 @@ pub(crate) fn paint(on: bool, paint: Paint, text: &str) -> String {
         Paint::Caution => "33",
         Paint::Bad => "1;31",
         Paint::Heading => "1",
+        Paint::Hint => "36",
+        Paint::Dim => "2",
     };
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
