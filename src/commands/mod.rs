@@ -6,6 +6,7 @@ mod list;
 mod manual;
 mod rbac;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -72,17 +73,18 @@ pub(crate) fn command() -> clap::Command {
     let ids = || checks::ALL.iter().map(|check| check.id.name());
     let reasons = || Reason::ALL.iter().map(|reason| reason.code());
     let topics: Vec<_> = ids().chain(reasons()).chain(diagnosis::ALL.iter().map(|cause| cause.id)).collect();
-    let weights: Vec<_> = ids().chain(reasons()).collect();
-    // The first parts of ids, each a whole protocol, stand for all that begin with them.
-    let mut prefixes: Vec<_> = ids().filter_map(|id| id.split('.').next()).collect();
-    prefixes.dedup();
+    // The first parts of ids, each a whole protocol, stand for all that begin with them; a stage stands for all of its checks.
+    let prefixes = ids().filter_map(|id| id.split('.').next());
+    let groups: BTreeSet<_> = prefixes.chain(checks::ALL.iter().map(|check| check.stage.name())).collect();
+    let selections: Vec<_> = ids().chain(groups).collect();
+    let weights: Vec<_> = selections.iter().copied().chain(reasons()).collect();
     let completing = |command: clap::Command, option: &'static str, words: &[&'static str]| {
         let parser = Suggesting { words: words.to_vec() };
         command.mut_arg(option, |arg| arg.value_parser(parser).hide_possible_values(true))
     };
     let mut command = complete::with_contexts(Cli::command()).after_long_help(text).after_help(brief_end());
     for option in ["check", "skip"] {
-        command = completing(command, option, &ids().chain(prefixes.iter().copied()).collect::<Vec<_>>());
+        command = completing(command, option, &selections);
     }
     for option in ["fail_on", "warn_only"] {
         command = completing(command, option, &weights);
@@ -208,7 +210,7 @@ fn needs(check: &Check) -> Vec<String> {
     if let Some(role) = check.facts.iter().filter_map(|fact| fact.role()).min() {
         needs.push(format!("Talos role {role}"));
     }
-    let rights: std::collections::BTreeSet<_> = check.facts.iter().filter_map(|fact| fact.right()).collect();
+    let rights: BTreeSet<_> = check.facts.iter().filter_map(|fact| fact.right()).collect();
     needs.extend(rights.into_iter().map(|right| match right {
         Right::Resource("", plural) => format!("get, list {plural}"),
         Right::Resource(group, plural) => format!("get, list {plural}.{group}"),

@@ -1,4 +1,5 @@
-//! Completions in the real shells: each reads the script that the program prints, and is asked what it would offer.
+//! Completions in the real shells: each reads the script that the program prints, and is asked what it would offer. PowerShell is
+//! not among them: Debian does not package it. Its script is clap's own, too.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ struct Shell {
     ask: &'static str,
 }
 
-const SHELLS: [Shell; 3] = [
+const SHELLS: [Shell; 4] = [
     Shell {
         name: "bash",
         arguments: &["--norc", "-c"],
@@ -36,6 +37,14 @@ _clap_dynamic_completer_cluster_health"#,
         name: "fish",
         arguments: &["--no-config", "-c"],
         ask: "cluster-health completions fish | source; complete -C 'cluster-health @LINE@'",
+    },
+    Shell {
+        name: "elvish",
+        arguments: &["-norc", "-c"],
+        // `edit:` is there in a line editor only.
+        ask: r#"var edit: = (ns [&completion:=(ns [&arg-completer=[&]])])
+eval (cluster-health completions elvish | slurp) &ns=(ns [&edit:=$edit:])
+$edit:completion:arg-completer[cluster-health] @WORDS@"#,
     },
 ];
 
@@ -92,6 +101,8 @@ fn contexts_come_from_the_files_of_the_line() {
 #[test]
 fn ids_reasons_and_formats_are_offered() {
     offers(&["--check", "etcd.q"], &["etcd.quorum"]);
+    offers(&["--skip", "node-r"], &["node-readiness"]);
+    offers(&["--warn-only", "quorum-l"], &["quorum-lost"]);
     offers(&["explain", "quorum-l"], &["quorum-lost"]);
     offers(&["--output", "js"], &["json"]);
     offers(&["--level", "et"], &["etcd"]);
