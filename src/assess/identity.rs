@@ -41,7 +41,7 @@ pub(crate) enum Undecided {
     EmptyList,
     /// The machines that both sides name do not answer.
     CommonAreSilent,
-    /// These have the same names, and Kubernetes tells no address yet.
+    /// These have the same names, and Kubernetes lists no address yet.
     NoAddress(Vec<String>),
     /// These have the same names at other addresses, and etcd, which may know them, tells none.
     NoMembers(Vec<String>),

@@ -87,8 +87,7 @@ fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 pub(super) const OTHER_KUBECONFIG: Cause = Cause {
     id: "kubeconfig-of-another-cluster",
     title: "the kubeconfig belongs to another cluster than the talosconfig",
-    explain: "The machines that answer the Talos API are not among the nodes that Kubernetes lists, so the two files speak of two \
-clusters. Whatever Kubernetes says here is about the other one and was not counted.\n\n\
+    explain: "The machines that answer the Talos API are not among the nodes that Kubernetes lists, so the two files belong to two clusters. What Kubernetes reported is about the other one and was not counted.\n\n\
 It happens when several clusters share a kubeconfig and its current context is another's, and when a node is recycled between \
 clusters.",
     source: KUBERNETES_KUBECONFIG,

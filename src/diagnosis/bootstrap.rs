@@ -107,7 +107,7 @@ pub(super) const HELD_UP: Cause = Cause {
     explain: "The machine is in stage booting and waits for a service that does not come up. Everything that comes later in the \
 boot sequence waits with it, and Talos reboots a machine that has not finished after 70 minutes.\n\n\
 An extension service (`ext-…`) waits for a device or a file that this machine does not have; another one cannot pull its image, or \
-crashes. The service's last event says what it waits for.",
+crashes. The service's last event names what it waits for.",
     source: TALOS_EXTENSIONS,
     remedy: &[
         Look("talosctl -n NODE services"),

@@ -78,7 +78,7 @@ the member by its id. Add the next one as a learner: it has no vote until it has
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("etcdctl --endpoints=ENDPOINTS member list"),
-        Do("On the machine of its peer address, look whether etcd runs, and what its log says:"),
+        Do("On the machine of its peer address, check whether etcd runs, and read its log:"),
         Look("systemctl status etcd"),
         Look("crictl ps -a --name etcd"),
         Do(

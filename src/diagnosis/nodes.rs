@@ -197,7 +197,7 @@ pub(super) const CUT_OFF: Cause = Cause {
     explain: "Its API server answers at the machine's own address, or its kubelet has renewed its lease while Talos was silent, so it \
 runs and has a network. Only the Talos API cannot be reached: a \
 firewall filters port 50000 between the endpoint and it, or its apid does not run.\n\n\
-Workloads are not affected. Everything that only Talos can tell of the machine is undetermined, and it cannot be upgraded.",
+Workloads are not affected. Everything that only Talos knows about the machine is undetermined, and it cannot be upgraded.",
     source: TALOS_CONNECTIVITY,
     remedy: &[
         Look("talosctl -n NODE version"),
@@ -249,7 +249,7 @@ It does not heal by itself as a rule. Look at the console before you reset it: w
 pub(super) const GOING_DOWN: Cause = Cause {
     id: "machine-going-down",
     title: "a machine is rebooting, upgrading, shutting down or being reset",
-    explain: "Talos says that the machine is in a stage in which it stops its services on purpose: its kubelet, its etcd and its API \
+    explain: "The machine is in a stage in which Talos stops its services on purpose: its kubelet, its etcd and its API \
 server are not broken, and restarting them does not help. It was requested by an administrator or an upgrade.\n\n\
 A reboot or an upgrade takes a few minutes, then everything comes back by itself. Until then, etcd has one member less: leave the other \
 control planes alone. If the stage does not change, something keeps the machine from stopping, such as a pod that does not end or a \
@@ -354,7 +354,7 @@ With an autoscaler the number of workers is not constant: expect the least numbe
 pub(super) const KUBELET: Cause = Cause {
     id: "kubelet-not-running",
     title: "the kubelet of a machine is not running",
-    explain: "Talos reaches the machine and says that its kubelet is not running or not healthy. No pod there is started or \
+    explain: "Talos answers on the machine and reports its kubelet as not running or not healthy. No pod there is started or \
 reported any more; Kubernetes notices after some 50 seconds and calls the node NotReady. On a control plane the API server is \
 not restarted either.\n\n\
 It crashes because of a wrong `extraArgs` or `extraConfig` in the machine configuration, cannot pull its image, or waits for \
@@ -398,7 +398,7 @@ something that its service names.",
 pub(super) const NO_NETWORK: Cause = Cause {
     id: "network-plugin-missing",
     title: "no network plugin works, so nodes stay NotReady",
-    explain: "The kubelets say that no network plugin (CNI) is initialized. With `cni: none` Talos installs none, and nodes stay \
+    explain: "The kubelets report that no network plugin (CNI) is initialized. With `cni: none` Talos installs none, and nodes stay \
 NotReady until one is installed; with flannel, its pods do not start. Pods that need a network, DNS among them, wait for it.\n\n\
 The machines themselves are well.",
     source: KUBERNETES_NETWORK,

@@ -37,7 +37,7 @@ pub(in crate::checks) const LEADER: Check = Check {
     explain: "Compares the leader and the raft term that the members report, and looks for the leader among the voters. \
 Members are queried at slightly different moments, so a difference is looked at again a second later before it counts.\n\n\
 Members that keep disagreeing belong to different clusters or cannot reach each other on port 2380. A term that grows during \
-the run means that leaders are elected again and again: usually a slow disk or a lossy network. etcd's log tells: look for \
+the run means that leaders are elected again and again: usually a slow disk or a lossy network. In etcd's log, look for \
 `apply request took too long`, `slow fdatasync` and `leader failed to send out heartbeat on time`.\n\n\
 Of `--etcd-endpoints`, one that refuses the connection, takes it and does not answer, or shows a wrong certificate fails here if \
 the other members list its address: then it is the member's own fault. One that cannot be connected to may be up behind a \

@@ -14,7 +14,7 @@ pub(in crate::checks) const SERVICE: Check = Check {
     stage: Stage::Etcd,
     summary: "etcd is running and healthy on every control plane",
     explain: "Reads the service `etcd` of every control plane. Its health is a read that needs a quorum, repeated every 20 \
-seconds and remembered in between: after the loss of a quorum it still says healthy for about 25 seconds, and it never sees \
+seconds and remembered in between: after the loss of a quorum it still reports healthy for about 25 seconds, and it never sees \
 an alarm. So this check is necessary and not sufficient; the others of this stage ask etcd itself.\n\n\
 Before `talosctl bootstrap` every control plane waits in state Preparing. That is called `never-bootstrapped` only if all of \
 them do, no data directory holds a member and no Kubernetes API answers; bootstrapping a cluster that has data would make a \

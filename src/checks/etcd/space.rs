@@ -15,7 +15,7 @@ pub(in crate::checks) const SPACE: Check = Check {
     explain: "Compares the size of each member's database with its quota. At 80 % this warns, at 95 % it fails: at 100 % etcd \
 raises the alarm NOSPACE and refuses every write, and Kubernetes accepts no changes.\n\n\
 The quota is the argument `quota-backend-bytes` of the machine configuration, 2 GiB unless it is set; read from EtcdSpecs, \
-or, through `--etcd-endpoints`, from the member's status, where etcd tells it from 3.6 on. What counts is the size of the \
+or, through `--etcd-endpoints`, from the member's status, which reports it from etcd 3.6 on. What counts is the size of the \
 file, whatever part of it is in use.\n\n\
 A file of more than 100 MB of which less than half is in use is fragmented, and `talosctl etcd defrag` gives the rest back. \
 It blocks the member while it works: defragment one member after the other, the leader last.",

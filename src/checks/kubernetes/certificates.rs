@@ -18,8 +18,7 @@ or less than a tenth of its life where that is shorter, is a warning.\n\n\
 Talos issues the API servers' certificates for a year and renews them at half of it, so one that is about to end was not \
 renewed: a machine with a wrong clock, or a controller that fails. A load balancer that ends TLS has a certificate of its own, \
 which has to be renewed there.\n\n\
-What could not be connected to shows no certificate, and is not judged. `talosctl -n NODE logs controller-runtime` tells what \
-became of a renewal.",
+What could not be connected to shows no certificate, and is not judged. `talosctl -n NODE logs controller-runtime` shows what became of a renewal.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiServers],
     after: &[],

@@ -14,11 +14,8 @@ pub(in crate::checks) const APISERVER: Check = Check {
     id: CheckId::K8sControlplaneApiserver,
     stage: Stage::ControlPlane,
     summary: "kube-apiserver runs on every control plane",
-    explain: "Every control plane (by machine type, not by label) runs kube-apiserver as a static pod, and its kubelet says \
-that the pod is ready. Talos passes the kubelet's word on, so this is known even while no API server answers; where Talos does \
-not tell, the mirror pod in kube-system is read instead.\n\n\
-Ready is a weak word here: this pod has had no readiness probe for most of its history. Whether the server works is judged by \
-k8s.api.servers; here one sees why it does not: a missing pod, an image that cannot be pulled, a crash with its exit code.\n\n\
+    explain: "Every control plane (by machine type, not by label) runs kube-apiserver as a static pod, and its kubelet reports the pod ready. Talos passes the kubelet's report on, so this is known even while no API server answers; where Talos has no report, the mirror pod in kube-system is read instead.\n\n\
+Ready proves little here: most versions of this pod have no readiness probe. Whether the server works is judged by k8s.api.servers; this check shows why it does not: a missing pod, an image that cannot be pulled, a crash with its exit code.\n\n\
 `talosctl -n NODE containers -k` lists the containers, exited ones too; `talosctl -n NODE logs -k ID` shows the log of one.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -39,10 +36,9 @@ pub(in crate::checks) const CONTROLLER_MANAGER: Check = Check {
     stage: Stage::ControlPlane,
     summary: "kube-controller-manager runs on every control plane where it is enabled",
     explain: "Every control plane runs kube-controller-manager, except where its machine configuration disables it \
-(`ControllerManagerConfigs.enabled`); there the check is skipped. With --no-talos nothing tells what is disabled: if it is \
-missing on some control planes while it leads from another one, that is a warning; if it runs on no \
-control plane, it passes only while another instance holds its lease, and `--skip` says that it is not wanted. One that crashes on one node goes unnoticed as long as another \
-leads, and is missed on the day that the other one is upgraded.\n\n\
+(`ControllerManagerConfigs.enabled`); there the check is skipped. With --no-talos it is unknown what is disabled: if it is missing on some control planes while it leads from another one, that is a warning; if it runs on no \
+control plane, it passes only while another instance holds its lease, and `--skip` declares that it is not wanted. One that crashes on one node goes unnoticed as long as another \
+leads, and causes an outage on the day that the other one is upgraded.\n\n\
 It exits when it loses its lease, which it does whenever its API server or etcd is slow. A few restarts right after a bootstrap \
 are normal; one that goes on restarting usually repeats the trouble of the API server on the same node.\n\n\
 `talosctl -n NODE containers -k` lists the containers, `talosctl -n NODE logs -k ID` shows the log of one.",
@@ -66,8 +62,8 @@ pub(in crate::checks) const SCHEDULER: Check = Check {
     id: CheckId::K8sControlplaneScheduler,
     summary: "kube-scheduler runs on every control plane where it is enabled",
     explain: "Every control plane runs kube-scheduler, except where its machine configuration disables it \
-(`SchedulerConfigs.enabled`); there the check is skipped. With --no-talos nothing tells what is disabled: if it runs on no \
-control plane, it passes only while another instance holds its lease, and `--skip` says that it is not wanted.\n\n\
+(`SchedulerConfigs.enabled`); there the check is skipped. With --no-talos it is unknown what is disabled: if it runs on no \
+control plane, it passes only while another instance holds its lease, and `--skip` declares that it is not wanted.\n\n\
 A scheduler that crashes shows as phase Running in Kubernetes, so the phase is not what is judged: the Ready condition and the \
 states of the containers are, with exit code and restarts.\n\n\
 A wrong `extraArgs` entry in the machine configuration is the usual reason why it crashes on one node and not on the others. \

@@ -15,8 +15,7 @@ pub(in crate::checks) const CREDENTIALS: Check = Check {
 (with --in-cluster), and last the Talos API, which hands one out to os:admin. The first that can be used counts; those that \
 were passed over are named with the reason. A client certificate has to be valid now, made for clients, fit its key, and \
 outlive the run.\n\n\
-A kubeconfig that switches off verification of the server or speaks plain http is refused: whoever answers there could \
-declare any cluster healthy. An expired certificate does not heal by waiting, so the run ends at once.\n\n\
+A kubeconfig that switches off verification of the server or speaks plain http is refused: anything that answers there could declare any cluster healthy. An expired certificate does not heal by waiting, so the run ends at once.\n\n\
 Give --kubeconfig a file with at least the rights that `cluster-health rbac` prints, or leave Kubernetes out with \
 --no-kubernetes. A certificate from `talosctl kubeconfig` is renewed by calling it again.",
     severity: Severity::Fail,
@@ -34,8 +33,7 @@ pub(in crate::checks) const ENDPOINT: Check = Check {
 status 200 passes. It is what kubelets and people use, usually a load balancer, a virtual IP or a DNS name in front of the \
 API servers, so it can be broken while every API server is well; that case is reported as such.\n\n\
 A 5xx lists the failing parts (`[-]` lines). `etcd` among them usually means that etcd has no quorum. An endpoint that \
-accepts connections and never answers is a frozen API server or a balancer without backends. 401 and 403 say nothing about \
-the health of the cluster, only about the credentials; an API server that has just started may say 403 to anybody.\n\n\
+accepts connections and never answers is a frozen API server or a balancer without backends. 401 and 403 are about the credentials, not about the health of the cluster; an API server that has just started may say 403 to anybody.\n\n\
 Look at the API servers first (k8s.api.servers). If they are well, look at what stands before them: who holds the virtual \
 IP, which backends the balancer sees, what the name resolves to.",
     severity: Severity::Fail,

@@ -11,7 +11,7 @@ pub(in crate::checks) const IDENTITY: Check = Check {
     stage: Stage::ApiServer,
     summary: "kubeconfig and talosconfig belong to the same cluster",
     explain: "At least one machine that answers the Talos API has to be among the Kubernetes nodes, by its machine id, or, where \
-no machine ids are known, by its name and an address that Talos itself tells. Names alone do not prove it: staging and production like to \
+no machine ids are known, by its name and an address that Talos itself reports. Names alone do not prove it: staging and production like to \
 call their nodes alike. Nor do names and addresses if the machine ids contradict: two sites may have the same address plan.\n\n\
 Without this, a healthy staging cluster could vouch for a broken production one. Everything that the API server lists is \
 therefore `blocked` until the clusters are known to be the same.\n\n\
@@ -69,10 +69,10 @@ fn undecided(why: &Undecided) -> String {
         Undecided::EmptyList => "Kubernetes lists no node".to_owned(),
         Undecided::CommonAreSilent => "the nodes that both name do not answer the Talos API".to_owned(),
         Undecided::NoAddress(names) => {
-            format!("the names are the same ({}), and Kubernetes tells no address", joined(names))
+            format!("the names are the same ({}), and Kubernetes lists no address", joined(names))
         }
         Undecided::NoMembers(names) => {
-            format!("the names are the same ({}), the addresses differ, and etcd tells none", joined(names))
+            format!("the names are the same ({}), the addresses differ, and etcd lists none", joined(names))
         }
     }
 }

@@ -21,7 +21,7 @@ There is no leader when no instance reaches an API server, when etcd is too slow
 missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
 `--leader-elect=false`, its lease is not checked. Several instances of which one does not take part in the election fail: two \
 act at once.\n\n\
-`kubectl -n kube-system get lease` shows holders and ages; the log of an instance says why it cannot acquire the lease.",
+`kubectl -n kube-system get lease` shows holders and ages; the log of an instance shows why it cannot acquire the lease.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],

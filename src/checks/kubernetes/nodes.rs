@@ -24,8 +24,8 @@ A machine is missing when its kubelet cannot register: the endpoint is not reach
 not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete node`. \
 A machine that was renamed since may still be registered under the old one; its machine id tells that it is the same.\n\n\
 The InternalIP of a Node has to be the machine's and no other Node's, for that is where the API server looks for its kubelet and \
-the network plugin for its pods. One that none of the machine's addresses is, as Talos tells them, and at which the machine does \
-not answer, is a failure; where Talos tells none, nothing is said of it.\n\n\
+the network plugin for its pods. One that none of the machine's addresses is, as Talos lists them, and at which the machine does \
+not answer, is a failure; where Talos lists none, nothing is reported of it.\n\n\
 For a missing one look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only when \
 you are sure that the machine is gone.",
     severity: Severity::Fail,
@@ -40,7 +40,7 @@ pub(in crate::checks) const READY: Check = Check {
     stage: Stage::Nodes,
     summary: "every node is Ready, and its kubelet renews its lease",
     explain: "The Ready condition exists and is True, and the kubelet renews the node's lease. Kubernetes notices a dead kubelet \
-only after some 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, tells sooner. A lease that \
+only after some 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, shows it sooner. A lease that \
 looks stale is looked at again before it counts.\n\n\
 `cni plugin not initialized` means that no network plugin is installed or that it does not start: with CNI `none` nodes stay \
 NotReady until you install one. `NodeStatusUnknown` means that the kubelet has fallen silent; then the machine or its kubelet is \
@@ -78,10 +78,9 @@ pub(in crate::checks) const PRESSURE: Check = Check {
     id: CheckId::K8sNodesPressure,
     stage: Stage::Nodes,
     summary: "no node is short of memory, disk or process ids, and each has its network",
-    explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, in which the kubelet says that a resource runs \
-out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
+    explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, in which the kubelet reports that a resource runs out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
 ones, and stays Ready all the while.\n\n\
-A condition is as old as the kubelet's last word: a node with a silent kubelet is reported by k8s.nodes.ready \
+A condition is as old as the kubelet's last report: a node with a silent kubelet is reported by k8s.nodes.ready \
 instead. NetworkUnavailable is there only where something sets it; Unknown on a node that is Ready, it is a warning.\n\n\
 `kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what is \
 left.",

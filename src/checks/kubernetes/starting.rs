@@ -18,8 +18,7 @@ pub(in crate::checks) const STARTING: Check = Check {
     stage: Stage::Nodes,
     summary: "every ready node starts its pods",
     explain: "Reads the pods that are bound to a node and still Pending. Without a sandbox, which is the pod's own network, no \
-container can start. A pod that has waited for its sandbox for 60 seconds on a node that is ready is looked at more closely: its \
-newest event tells whether the node cannot create the sandbox (`FailedCreatePodSandBox`), as with a broken network plugin or \
+container can start. A pod that has waited for its sandbox for 60 seconds on a node that is ready is looked at more closely: its newest event shows whether the node cannot create the sandbox (`FailedCreatePodSandBox`), as with a broken network plugin or \
 container runtime, or whether the pod waits for something of its own, such as a volume, a Secret that does not exist, or an image. \
 The latter is not judged here.\n\n\
 A node may be Ready and still be unable to start pods: running pods go on, and no new pod starts there. A common \
@@ -137,7 +136,7 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
                 Severity::Fail if pod.has_own_volumes => Severity::Error,
                 severity => severity,
             };
-            Some((of(severity.min(fails), &format!("{}; no event tells why", pod.says)), pod))
+            Some((of(severity.min(fails), &format!("{}; no event explains why", pod.says)), pod))
         }
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::checks) const RENDERED: Check = Check {
     summary: "Talos has rendered the configured static pods",
     explain: "On each control plane Talos writes the manifests of kube-apiserver and, unless disabled, of kube-controller-manager \
 and kube-scheduler, once their configuration files and secrets are there (`ConfigStatuses`, id `static-pods`).\n\n\
-Nothing is rendered before etcd runs, so on a cluster that was not bootstrapped this repeats what etcd.service says. Otherwise a \
+Nothing is rendered before etcd runs, so on a cluster that was not bootstrapped this repeats what etcd.service reports. Otherwise a \
 mistake in the machine configuration, e.g. an invalid admission plugin configuration, keeps Talos from rendering.\n\n\
 `talosctl -n NODE logs controller-runtime` names the controller that failed and why.",
     severity: Severity::Fail,
@@ -30,12 +30,9 @@ pub(in crate::checks) const RUNNING: Check = Check {
     id: CheckId::K8sStaticpodsRunning,
     stage: Stage::StaticPods,
     summary: "every static pod runs and is ready",
-    explain: "Every static pod that Talos has rendered, on workers and of your own too, has a status from the node's kubelet, and \
-that says ready. On workers Talos tells no status of them; there the pods that Kubernetes shows in their place are judged. Those \
-of namespaces that the credentials may not read are named as not observed. etcd is a Talos service and no pod; it is shown here beside the others as etcd-NODE.\n\n\
+    explain: "Every static pod that Talos has rendered, on workers and of your own too, has a status from the node's kubelet, and the status is ready. On workers Talos reports no status of them; there the mirror pods in Kubernetes are judged. Those in namespaces that the credentials may not read are listed as not checked. etcd is a Talos service and no pod; it is shown here beside the others as etcd-NODE.\n\n\
 Talos refreshes the statuses through the kubelet's API. If that fails, typically because the kubelet's serving certificate was \
-never approved, all statuses of the node are missing while the pods run: then nothing can be said, which is an error, not a \
-failure.\n\n\
+never approved, all statuses of the node are missing while the pods run: then their state is unknown, which is an error, not a failure.\n\n\
 Components of the control plane that stage 5 has already failed are shown again, explained by it. `talosctl -n NODE containers -k` \
 lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending certificates.",
     severity: Severity::Fail,

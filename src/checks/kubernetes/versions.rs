@@ -35,7 +35,7 @@ at most one minor version apart; the other two no newer than any API server and 
 three older (two before 1.25). Outside of that it fails.\n\n\
 Different versions within the policy are a warning: an upgrade is under way, or was interrupted. With --expect-kubernetes V every \
 part has to be of version V (`1.35.4`, or `1.35` for any patch).\n\n\
-An image without a version in its tag (pinned by a digest alone) tells nothing and is left out, unless --expect-kubernetes demands a \
+An image without a version in its tag (pinned by a digest alone) has no version to compare and is left out, unless --expect-kubernetes demands a \
 version; the others are compared all the same. `talosctl -n CP upgrade-k8s --to VERSION` brings all to \
 one version.",
     severity: Severity::Fail,

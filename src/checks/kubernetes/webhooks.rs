@@ -21,7 +21,7 @@ any more.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, concern other resources, have matchConditions, or \
 have selectors that leave out kube-system. Selectors are evaluated with the label that every namespace has \
 (kubernetes.io/metadata.name); other labels count as absent.\n\n\
-Webhooks that are called by URL are not judged, because nothing in the cluster tells whether the URL is served.\n\n\
+Webhooks that are called by URL are not judged, because nothing in the cluster shows whether the URL is served.\n\n\
 Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration, which the \
 controller behind it creates again.",
     severity: Severity::Fail,

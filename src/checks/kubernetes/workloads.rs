@@ -57,8 +57,7 @@ because of a forwarding loop, or the deployment was scaled to zero.\n\n\
 With fewer endpoints than the Deployment `coredns` wants replicas, the check warns. It fails if a missing pod has not become ready \
 for 5 minutes, or if Kubernetes has given up on the rollout: DNS then has no redundancy, and the node of that pod often has no \
 working pod network.\n\n\
-Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos nothing tells that: where no part \
-of it is there, whether it was deleted cannot be determined, and `--skip k8s.dns` says that it is not wanted. Otherwise look at `kubectl -n kube-system describe \
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown: where no part of it is there, whether it was deleted cannot be determined, and `--skip k8s.dns` declares that it is not wanted. Otherwise look at `kubectl -n kube-system describe \
 pods -l k8s-app=kube-dns`.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],

@@ -23,8 +23,7 @@ How far the clock is off is the kernel's estimate, as good as its time server. S
 lease is compared, too, with the time at which the API server sent that lease: more than a second ahead can be shown at once; \
 being behind only when it exceeds the age that the lease may have, for which an old one is looked at again. The worse of both \
 decides. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
-A machine with synchronization switched off is skipped, unless its clock is seen to be wrong; so is one where nothing \
-tells the difference (container mode without Kubernetes).",
+A machine with synchronization switched off is skipped, unless its clock is seen to be wrong; so is one with nothing to compare its clock with (container mode without Kubernetes).",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],

@@ -15,7 +15,7 @@ pub(in crate::checks) const ENDPOINTS: Check = Check {
     explain: "Asks every endpoint of the talosconfig for its own version, each on a connection of its own and without a node \
 to forward to. Clients pick endpoints in turn, so that one bad entry shows only now and then; here each is named.\n\n\
 When none answers, nothing is known of the cluster: this machine's network is as likely to be the reason as the cluster, so \
-the result is an error and not a failure. Each endpoint tells its own cause: a refused connection, silence, a name that does \
+the result is an error and not a failure. Each endpoint is reported with its own cause: a refused connection, silence, a name that does \
 not resolve, a certificate of another authority (another cluster, or a machine in maintenance mode), a certificate that is \
 not valid for the address, a refused client certificate.\n\n\
 A warning `endpoint-cut-off` means that an endpoint does not get through to a node that answers through another one: part of the \
@@ -35,7 +35,7 @@ pub(in crate::checks) const REACHABLE: Check = Check {
     stage: Stage::Connectivity,
     summary: "every node answers on the Talos API, and answers for itself",
     explain: "Asks every known node for its version through a working endpoint, each by a call with its own deadline. Since \
-the endpoint itself is known to work, a failure tells about the node, or about the way from the endpoint to it.\n\n\
+the endpoint itself is known to work, a failure is a problem of the node, or of the network between the endpoint and the node.\n\n\
 `node-unreachable`: the machine is down, or port 50000 is filtered between endpoint and node. `node-frozen`: no answer came \
 at all; machined hangs, or packets vanish on the way. `maintenance-mode`: the machine runs without a configuration. \
 `answered-by-other-node`: the address leads to another machine, often because it is a virtual IP or was given away by DHCP.\n\n\

@@ -16,9 +16,8 @@ pub(in crate::checks) const DISK: Check = Check {
 among them. Is the disk large enough? Talos asks for 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, mounted at \
 `/var`. And is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd keeps its data \
 there, too.\n\n\
-Talos before 1.8 does not tell its volumes; the size of `/var` is judged in their place. In container mode the disks are the \
-host's. A machine that does not tell the size or the mounts is passed over in that respect: one file system that hangs, for \
-example on a network share that is gone, keeps Talos from telling any.",
+Talos before 1.8 does not report its volumes; the size of `/var` is judged instead. In container mode the disks are the \
+host's. A machine that does not report sizes or mounts is not judged by them: one file system that hangs, for example on a network share that is gone, keeps Talos from reporting any.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],

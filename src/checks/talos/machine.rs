@@ -12,11 +12,11 @@ pub(in crate::checks) const NETWORK: Check = Check {
     id: CheckId::TalosNodesNetwork,
     stage: Stage::Readiness,
     summary: "every machine has an address, outbound connectivity, a hostname and its network files",
-    explain: "Reads what each machine says of its network: whether it has an address; whether there is outbound \
+    explain: "Reads the network status of each machine: whether it has an address; whether there is outbound \
 connectivity (a default route or, if probes are configured, their success); whether it has a host name; whether `/etc/hosts` and `/etc/resolv.conf` \
 are written. Services wait for these, so that a machine without one of them does not finish booting, and one that loses them \
 later goes on for a while as if nothing had happened.\n\n\
-Where KubeSpan is on, each control plane says which of its peers it reaches. One that is down is a warning: the two machines, and \
+Where KubeSpan is on, each control plane reports which of its peers it reaches. One that is down is a warning: the two machines, and \
 the pods on them, reach each other in other ways or not at all. Pairs of workers are not looked at.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
@@ -152,7 +152,7 @@ fn memory_of(cluster: &Assessment<'_>, node: &Node) -> Outcome {
             Role::Worker => 874,
             Role::Unknown => {
                 let expected = "a role, because the memory that is needed depends on it";
-                return says_nothing(expected, "no source tells the node's role");
+                return says_nothing(expected, "the node's role is unknown to every source");
             }
         };
     if size >= least {

@@ -29,4 +29,4 @@ pub(super) use versions::VERSIONS;
 const MIB: u64 = 1 << 20;
 
 /// Why nothing that belongs to the host is judged.
-const CONTAINER: &str = "container mode: memory is the host's";
+const CONTAINER: &str = "container mode: memory and disks are the host's";

@@ -19,7 +19,7 @@ A machine that stays in booting is held up by a service: one that is neither run
 Those are named with their last event. Extension services are a common cause: they wait for a device or a file that this \
 machine does not have. A machine that has not finished booting after 70 minutes reboots itself and starts over.\n\n\
 A machine that is seen to reboot twice while one run waits is a warning: an upgrade needs one reboot.\n\n\
-`talosctl -n NODE services` and `talosctl -n NODE dmesg` tell more.",
+`talosctl -n NODE services` and `talosctl -n NODE dmesg` show more.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -30,9 +30,9 @@ A machine that is seen to reboot twice while one run waits is a warning: an upgr
 pub(in crate::checks) const READY: Check = Check {
     id: CheckId::TalosNodesReady,
     stage: Stage::Readiness,
-    summary: "every machine says of itself that it is ready",
+    summary: "every machine reports that it is ready",
     explain: "Reads the readiness that each machine in stage running reports, and the conditions that it finds unmet: time, \
-network, services, staticPods, nodeReady. In other stages a machine says `ready` without looking at any condition, so those \
+network, services, staticPods, nodeReady. In other stages a machine reports `ready` without checking any condition, so those \
 are left to `talos.nodes.booted`.\n\n\
 An unmet condition often repeats what another check has found in more detail; then that check is named as the cause.",
     severity: Severity::Fail,
@@ -220,7 +220,7 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
         };
         if node.role == Role::Unknown {
             let expected = "a role, because the services that are needed depend on it";
-            return verdict.push(target, says_nothing(expected, "no source tells the node's role"));
+            return verdict.push(target, says_nothing(expected, "the node's role is unknown to every source"));
         }
         let required = required(node.role);
         let mut problems: Vec<Problem> = required

@@ -11,8 +11,7 @@ pub(in crate::checks) const SERVER: Check = Check {
     stage: Stage::Server,
     summary: "the cluster's own health check finds nothing wrong",
     explain: "Runs with `--server` only. Asks a control plane for Talos's own health check, the one behind `talosctl health`, \
-and shows what it tells of each thing that it looks at, as it comes. An endpoint that says nothing is given up for the next. It \
-checks the nodes that discovery tells, or those of \
+and shows the result of each of its conditions as it comes. If an endpoint does not respond, the next one is used. It checks the nodes that discovery lists, or those of \
 `--control-plane-nodes` and `--worker-nodes`, and asks the Kubernetes endpoint of `--k8s-endpoint` if that is given.\n\n\
 It is a second opinion. That it fails is a failure; that it finds nothing proves nothing by itself, since it looks at less \
 than the checks before: not at the kubelets of workers, nor at etcd's alarms, leader or space. A check that was cut off, \

@@ -16,8 +16,7 @@ pub(in crate::checks) const DRAIN: Check = Check {
     explain: "Runs with `--upgrade-talos`, for every machine as the next one to go, and with `--drain NODE`, for that one. Reads the \
 pods and PodDisruptionBudgets of all namespaces and answers as the eviction API of Kubernetes would: a budget that allows 0 \
 disruptions and selects a pod of the machine refuses it, and so do two budgets of one pod, whatever they allow. A budget with a status older than its specification is an error, because what it allows is not known.\n\n\
-Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may go if its \
-budget says `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending or being deleted, always.\n\n\
+Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending or being deleted, always.\n\n\
 Warnings: pods that no controller starts again, workloads of which all ready pods are on the machine, and data in emptyDir \
 volumes, which are deleted.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \

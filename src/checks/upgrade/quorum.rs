@@ -143,7 +143,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return None;
     }
     if ready().any(|endpoint| endpoint.node.is_none()) {
-        let observed = "an endpoint that does not say where it is";
+        let observed = "an endpoint without a node name";
         return Some(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed)));
     }
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns -o wide", []);

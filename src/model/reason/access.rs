@@ -9,7 +9,7 @@ use super::sources::{
 use super::steps::{NEW_TALOSCONFIG, NODE_VERSION};
 
 pub(super) const CERTIFICATE_EXPIRED: Text = Text {
-    explanation: "The validity of a certificate has ended, by the clock of this machine. Client certificates of Talos and Kubernetes are usually valid for a year, and nothing renews the copy in a file. Until it is replaced, nothing can be said of the cluster itself.",
+    explanation: "The validity of a certificate has ended, by the clock of this machine. Client certificates of Talos and Kubernetes are usually valid for a year, and nothing renews the copy in a file. Until it is replaced, the cluster's own health is unknown.",
     source: TALOS_PKI,
     remedy: &[
         Do("Check the date of this machine first: a wrong clock looks the same."),
@@ -79,7 +79,7 @@ pub(super) const ROLE_TOO_LOW: Text = Text {
 };
 
 pub(super) const ROLE_TOO_LOW_FOR_THIS_VERSION: Text = Text {
-    explanation: "This call needs os:operator on the version of Talos that the node runs; from 1.9.6 and 1.10.1 on os:reader is enough. So the check could not be done, which says nothing of the cluster's health.",
+    explanation: "This call needs os:operator on the version of Talos that the node runs; from 1.9.6 and 1.10.1 on os:reader is enough. So the check could not run; the cluster itself may be healthy.",
     source: TALOS_RBAC,
     remedy: &[
         NODE_VERSION,
@@ -112,12 +112,12 @@ pub(super) const NO_KUBECONFIG: Text = Text {
     source: KUBERNETES_KUBECONFIG,
     remedy: &[
         Do("Name a kubeconfig with `--kubeconfig`. `cluster-health rbac` prints the least rights that it needs."),
-        Do("Or say that Kubernetes shall not be judged: `--no-kubernetes`."),
+        Do("Or check without Kubernetes: `--no-kubernetes`."),
     ],
 };
 
 pub(super) const KUBECONFIG_INSECURE: Text = Text {
-    explanation: "The kubeconfig says `insecure-skip-tls-verify`, or its server is `http://`. Whoever sits in between could then answer in the cluster's place, and would be handed the credentials; a gate must not trust that.",
+    explanation: "The kubeconfig sets `insecure-skip-tls-verify`, or its server is `http://`. A machine in between could then answer in the cluster's place and would receive the credentials; a gate must not trust that.",
     source: KUBERNETES_KUBECONFIG,
     remedy: &[
         Do("Put the cluster's CA into the kubeconfig instead. This one has it:"),

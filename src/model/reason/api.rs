@@ -20,7 +20,7 @@ pub(super) const API_UNREACHABLE: Text = Text {
 };
 
 pub(super) const API_NOT_READY: Text = Text {
-    explanation: "The API server answers and says itself that it is not ready; the checks that failed are in the message. For a minute after its start that is normal. Later, a failing `etcd` check means that it cannot reach its etcd member.",
+    explanation: "The API server answers and reports that it is not ready; the checks that failed are in the message. For a minute after its start that is normal. Later, a failing `etcd` check means that it cannot reach its etcd member.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[Look("kubectl get --raw '/readyz?verbose'"), API_LOGS, ETCD_STATUS],
 };
@@ -59,7 +59,7 @@ pub(super) const UNAUTHORIZED: Text = Text {
 };
 
 pub(super) const FORBIDDEN: Text = Text {
-    explanation: "The API server knows who is asking, and RBAC does not allow it. The check could not be done, which says nothing of the cluster's health.",
+    explanation: "The API server knows who is asking, and RBAC does not allow it. The check could not run; the cluster itself may be healthy.",
     source: KUBERNETES_RBAC,
     remedy: &[
         Look("kubectl auth can-i --list"),
@@ -69,7 +69,7 @@ pub(super) const FORBIDDEN: Text = Text {
 };
 
 pub(super) const FORBIDDEN_OR_STARTING: Text = Text {
-    explanation: "The API server refuses the request. An API server that has just started, or lost etcd for a while, refuses everybody for about a minute, because it has not read the roles yet. One look cannot tell that from missing rights.",
+    explanation: "The API server refuses the request. An API server that has just started, or lost etcd for a while, refuses every request for about a minute, because it has not read the roles yet. A single pass cannot distinguish that from missing rights.",
     source: KUBERNETES_RBAC,
     remedy: &[
         Do("Ask again in a minute or two, or with `--wait-timeout 3m`."),

@@ -116,7 +116,7 @@ pub(super) const SPLIT_CLUSTER: Text = Text {
 };
 
 pub(super) const FOREIGN_ETCD: Text = Text {
-    explanation: "The control planes run an etcd of their own, and no member of it is behind `--etcd-endpoints`. The health of another etcd says nothing about this cluster, so both are judged.",
+    explanation: "The control planes run an etcd of their own, and no member of it is behind `--etcd-endpoints`. The health of another etcd is no evidence for this cluster, so both are judged.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("talosctl -n CP etcd members"),
@@ -153,7 +153,7 @@ pub(super) const NOT_A_MEMBER: Text = Text {
         ETCD_LOGS,
         ETCD_MEMBERS,
         Do(
-            "If the log says that the member was permanently removed, wipe this machine (all of `/var` is lost); it then rejoins.",
+            "If the log reports that the member was permanently removed, wipe this machine (all of `/var` is lost); it then rejoins.",
         ),
         ONLY_WITH_QUORUM,
         ETCD_SNAPSHOT,

@@ -15,7 +15,7 @@ const VOLUMES: Step = Look("talosctl -n NODE get volumestatus");
 const MOUNTS: Step = Look("talosctl -n NODE mounts");
 
 pub(super) const NETWORK_NOT_READY: Text = Text {
-    explanation: "Talos itself says that a part of its network is not there: an address, outbound connectivity (a default route, or the configured probes), a hostname, or the files `/etc/hosts` and `/etc/resolv.conf`. Services that need it wait, so such a machine often does not finish booting.",
+    explanation: "Talos reports that a part of the machine's network is missing: an address, outbound connectivity (a default route, or the configured probes), a hostname, or the files `/etc/hosts` and `/etc/resolv.conf`. Services that need it wait, so such a machine often does not finish booting.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get networkstatus -o yaml"),
@@ -88,7 +88,7 @@ pub(super) const VOLUME_FAILED: Text = Text {
         VOLUMES,
         Look("talosctl -n NODE get discoveredvolumes"),
         NODE_DMESG,
-        Do("Correct what the message of the volume says: the disk, the key, or the volume's configuration."),
+        Do("Correct what the volume's message names: the disk, the key, or the volume's configuration."),
     ],
 };
 
@@ -142,7 +142,7 @@ pub(super) const VERSION_UNEXPECTED: Text = Text {
 };
 
 pub(super) const NOT_MEASURABLE: Text = Text {
-    explanation: "The check needs something that this machine does not tell, and that it is not expected to tell: in container mode a machine has neither a clock nor disks of its own, and a clock is compared with Kubernetes' only where a lease of the node is fresh. So the check is left out there.",
+    explanation: "The check needs something that this machine does not report, and is not expected to report: in container mode a machine has neither a clock nor disks of its own, and a clock is compared with Kubernetes' only where a lease of the node is fresh. So the check is left out there.",
     source: TALOS_TIME,
     remedy: &[TIME_STATUS, KUBELET_LOGS, Do("Nothing to do, unless the lease of the node is stale.")],
 };

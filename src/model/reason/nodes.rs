@@ -8,7 +8,7 @@ use super::sources::{
 use super::steps::{KUBELET_LOGS, KUBELET_SERVICE, NODE_DMESG, NODE_SERVICES};
 
 pub(super) const NODE_FROZEN: Text = Text {
-    explanation: "The node accepts connections and then says nothing. The kernel still works, the programs above it do not: usually the disk does not answer any more, memory is exhausted, or a virtual machine is paused.",
+    explanation: "The node accepts connections and then sends nothing. The kernel still works, the programs above it do not: usually the disk no longer responds, memory is exhausted, or a virtual machine is paused.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Do("Look at the console and at the hypervisor; check disk and memory there."),
@@ -54,7 +54,7 @@ pub(super) const STALE_NODE_OBJECT: Text = Text {
 };
 
 pub(super) const SINGLE_SOURCE: Text = Text {
-    explanation: "Only one source tells which nodes exist, so a node that this source has forgotten would not be missed. Usually discovery is switched off, or Kubernetes could not be read.",
+    explanation: "Only one source lists the nodes, so a node that this source has forgotten would not be missed. Usually discovery is switched off, or Kubernetes could not be read.",
     source: TALOS_DISCOVERY,
     remedy: &[
         Do(
@@ -89,13 +89,13 @@ pub(super) const REBOOT_LOOP: Text = Text {
 };
 
 pub(super) const CONDITION_UNMET: Text = Text {
-    explanation: "Talos runs, and says itself what keeps the node from being ready; the conditions are in the message. Common ones are time that is not synchronized, services that are not healthy, static pods that do not run, and a Kubernetes node that is not Ready.",
+    explanation: "Talos runs, and reports what keeps the node from being ready; the conditions are in the message. Common ones are time that is not synchronized, services that are not healthy, static pods that do not run, and a Kubernetes node that is not Ready.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[Look("talosctl -n NODE get machinestatus -o yaml"), NODE_SERVICES, NODE_DMESG],
 };
 
 pub(super) const SERVICE_FAILED: Text = Text {
-    explanation: "A service that Talos manages on this node is not running, or runs and fails its health check. Its last event and health message say why: an image that cannot be pulled, a file it waits for, a crash.",
+    explanation: "A service that Talos manages on this node is not running, or runs and fails its health check. Its last event and health message show why: an image that cannot be pulled, a file it waits for, a crash.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE service SERVICE"),

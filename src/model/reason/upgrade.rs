@@ -9,7 +9,7 @@ use super::sources::{
 use super::steps::NODE_VERSION;
 
 pub(super) const TARGET_UNKNOWN: Text = Text {
-    explanation: "The tables of this program do not have this version, so it cannot say whether the cluster may go to it. They end with the newest versions that were released when it was built. Nothing follows for the cluster.",
+    explanation: "The tables of this program do not have this version, so whether the cluster can be upgraded to it is unknown. They end with the newest versions released when the program was built. The cluster itself is not at fault.",
     source: TALOS_SUPPORT,
     remedy: &[
         Do("Is the version spelled correctly?"),

@@ -22,13 +22,13 @@ pub(super) const COMPONENT_MISSING: Text = Text {
 };
 
 pub(super) const COMPONENT_NOT_READY: Text = Text {
-    explanation: "A control plane component exists and is not ready. After a start it takes a while. If it stays, its log says why: a wrong argument, a certificate, an API server or etcd that it cannot reach.",
+    explanation: "A control plane component exists and is not ready. For a short time after a start that is normal. If it lasts, its log shows why: a wrong argument, a certificate, an API server or etcd that it cannot reach.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[CONTAINERS, Look("talosctl -n NODE logs -k kube-system/POD:CONTAINER"), KUBELET_LOGS],
 };
 
 pub(super) const CRASH_LOOPING: Text = Text {
-    explanation: "A container ends soon after each start, and the kubelet waits longer and longer before it tries again. The exit code and the last log lines say why. Exit code 137 is the kernel's or the kubelet's kill, mostly for memory.",
+    explanation: "A container ends soon after each start, and the kubelet waits longer and longer before it tries again. The exit code and the last log lines show why. Exit code 137 is the kernel's or the kubelet's kill, mostly for memory.",
     source: KUBERNETES_PODS,
     remedy: &[
         CONTAINERS,
@@ -348,7 +348,7 @@ pub(super) const PODS_CANNOT_START: Text = Text {
         Look("talosctl -n NODE service cri"),
         Look("talosctl -n NODE get addresses"),
         Do(
-            "If the events say that `cni0` already has another address, the podCIDR of the Node has changed. A reboot recreates the bridge. Drain the node first, because its running pods lose their network:",
+            "If the events report that `cni0` already has another address, the podCIDR of the Node has changed. A reboot recreates the bridge. Drain the node first, because its running pods lose their network:",
         ),
         Change("kubectl drain NODENAME --ignore-daemonsets --delete-emptydir-data"),
         Change("talosctl -n NODE reboot"),
@@ -371,7 +371,7 @@ pub(super) const WEBHOOK_UNAVAILABLE: Text = Text {
 };
 
 pub(super) const APISERVICE_UNAVAILABLE: Text = Text {
-    explanation: "The API server forwards an API group to a Service and gets no usable answer, so requests to that group fail, discovery is incomplete, and namespaces may stay in Terminating. The reason of the condition Available says whether the Service, its endpoints, or the connection is missing.",
+    explanation: "The API server forwards an API group to a Service and gets no usable answer, so requests to that group fail, discovery is incomplete, and namespaces may stay in Terminating. The reason of the condition Available shows whether the Service, its endpoints, or the connection is missing.",
     source: KUBERNETES_AGGREGATION,
     remedy: &[
         Look("kubectl get apiservices"),
@@ -405,7 +405,7 @@ pub(super) const STATIC_POD_FAILED: Text = Text {
 };
 
 pub(super) const STATUS_STALE: Text = Text {
-    explanation: "The statuses of the static pods on this node have not been refreshed, so they say nothing of the present. Talos asks the kubelet for them; that fails when the kubelet is down, or when its serving certificate was never approved.",
+    explanation: "The statuses of the static pods on this node have not been refreshed, so they are out of date. Talos asks the kubelet for them; that fails when the kubelet is down, or when its serving certificate was never approved.",
     source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         KUBELET_SERVICE,
@@ -421,7 +421,7 @@ pub(super) const SERVER_CHECK_FAILED: Text = Text {
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n CP health --server=true"),
-        Do("Look first at what the other checks say of the same node or component; they say more."),
+        Do("Look first at the other checks of the same node or component; they are more specific."),
     ],
 };
 

@@ -31,7 +31,8 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
 /// For [`count`].
 pub(crate) fn plural_kind(kind: Kind) -> &'static str {
     match kind {
-        Kind::Cluster | Kind::Credentials => "object",
+        Kind::Cluster => "result",
+        Kind::Credentials => "source",
         Kind::Endpoint => "endpoint",
         Kind::Node => "node",
         Kind::EtcdMember => "etcd member",

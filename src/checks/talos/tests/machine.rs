@@ -130,7 +130,7 @@ fn what_is_the_hosts_is_not_judged() {
     });
     for id in ["talos.nodes.memory", "talos.nodes.disk"] {
         assert_eq!((status(id, &snapshot), wrong(id, &snapshot)), (Status::Pass, Vec::new()), "{id}");
-        assert_eq!(skips(id, &snapshot), ["container mode: memory is the host's"]);
+        assert_eq!(skips(id, &snapshot), ["container mode: memory and disks are the host's"]);
     }
     // Its volumes are its own.
     "failed".clone_into(&mut snapshot.talos_of("w-1").volumes.as_mut().unwrap()[0].phase);
