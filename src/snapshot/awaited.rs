@@ -21,13 +21,28 @@ pub(crate) struct Progress {
     pub(crate) answered: usize,
     /// Those that have failed, or do not answer in time.
     pub(crate) failed: usize,
-    /// Those that neither has happened to, in the order in which they were asked.
-    pub(crate) pending: Vec<String>,
+    /// Those that neither has happened to.
+    pub(crate) pending: usize,
+    /// The first of them, in the order in which they were asked.
+    pub(crate) first: Vec<String>,
 }
+
+/// What is counted of a part. There may be thousands of machines.
+#[derive(Debug, Default)]
+struct Counted {
+    asked: usize,
+    answered: usize,
+    failed: usize,
+    /// By when it was asked.
+    pending: BTreeMap<usize, String>,
+}
+
+/// So many of those that are awaited are named.
+const NAMED: usize = 3;
 
 /// Shared between the round and who shows it; both belong to one task.
 #[derive(Debug, Default)]
-pub(crate) struct Awaited(RefCell<BTreeMap<Part, Progress>>);
+pub(crate) struct Awaited(RefCell<BTreeMap<Part, Counted>>);
 
 impl Awaited {
     pub(crate) fn begin(&self) {
@@ -42,24 +57,30 @@ impl Awaited {
         has_answered: impl FnOnce(&T) -> bool,
         work: impl Future<Output = T>,
     ) -> T {
-        self.0.borrow_mut().entry(part).or_default().pending.push(name.clone());
+        let place = self.ask(part, name);
         let answer = work.await;
-        let mut parts = self.0.borrow_mut();
-        let progress = parts.entry(part).or_default();
-        if let Some(place) = progress.pending.iter().position(|it| *it == name) {
-            progress.pending.remove(place);
+        if let Some(counted) = self.0.borrow_mut().get_mut(&part) {
+            counted.pending.remove(&place);
+            *(if has_answered(&answer) { &mut counted.answered } else { &mut counted.failed }) += 1;
         }
-        if has_answered(&answer) {
-            progress.answered += 1;
-        } else {
-            progress.failed += 1;
-        }
-        drop(parts);
         answer
     }
 
+    fn ask(&self, part: Part, name: String) -> usize {
+        let mut parts = self.0.borrow_mut();
+        let counted = parts.entry(part).or_default();
+        counted.asked += 1;
+        counted.pending.insert(counted.asked, name);
+        counted.asked
+    }
+
     pub(crate) fn parts(&self) -> BTreeMap<Part, Progress> {
-        self.0.borrow().clone()
+        let progress = |counted: &Counted| {
+            let Counted { answered, failed, ref pending, .. } = *counted;
+            let first = pending.values().take(NAMED).cloned().collect();
+            Progress { answered, failed, pending: pending.len(), first }
+        };
+        self.0.borrow().iter().map(|(part, counted)| (*part, progress(counted))).collect()
     }
 }
 
@@ -78,7 +99,7 @@ mod tests {
         node("cp-2", false).now_or_never().unwrap();
         let hangs = awaited.one(Part::Nodes, "cp-3".to_owned(), |()| true, pending());
         assert!(hangs.now_or_never().is_none());
-        let expected = Progress { answered: 1, failed: 1, pending: vec!["cp-3".to_owned()] };
+        let expected = Progress { answered: 1, failed: 1, pending: 1, first: vec!["cp-3".to_owned()] };
         assert_eq!(awaited.parts(), BTreeMap::from([(Part::Nodes, expected)]));
         awaited.begin();
         assert_eq!(awaited.parts(), BTreeMap::new());

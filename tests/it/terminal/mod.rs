@@ -14,7 +14,7 @@ use crate::harness::Program;
 
 /// A row of the region that says how far the run is, or what it waits for.
 fn is_of_region(line: &str) -> bool {
-    let counts = r"^[0-9]+ of [0-9]+ passed, |first check in progress|^  [a-z0-9.-]+  for [0-9]|^. [A-Za-z ]+  .*(answered|waiting for)";
+    let counts = r"^[0-9]+ of [0-9]+ passed, |^[^\[] first check in progress|^  [a-z0-9.-]+  for [0-9]|^[^\[] [A-Za-z ]+  .*(answered|waiting for)";
     let counts = Regex::new(counts).unwrap();
     counts.is_match(line)
 }

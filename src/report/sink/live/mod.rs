@@ -56,8 +56,6 @@ const SAID: usize = 200;
 /// Outside a terminal: when the first round is first said to be under way, and how often it is said how far it has come.
 const FIRST: Duration = Duration::from_millis(900);
 const NEXT: Duration = Duration::from_secs(5);
-/// Machines that are named while a part waits for them.
-const NAMED: usize = 3;
 
 /// The view, and where it goes.
 #[derive(Debug)]
@@ -524,7 +522,7 @@ impl<W: Write> Live<W> {
         let parts = self.awaited.parts();
         let parts = parts.iter().map(|(part, progress)| {
             let text = self.ascii(&format!("{:<14}  {}", title(*part), how_far(progress)));
-            if progress.pending.is_empty() { Row::Done(text) } else { Row::Spinner(text) }
+            if progress.pending == 0 { Row::Done(text) } else { Row::Spinner(text) }
         });
         [head].into_iter().chain(parts).collect()
     }
@@ -563,8 +561,8 @@ fn title(part: Part) -> &'static str {
 
 /// `2 of 4 answered, 1 failed, waiting for cp-2 (10.0.0.2)`; of one alone, whether it has.
 fn how_far(progress: &Progress) -> String {
-    let Progress { answered, failed, pending } = progress;
-    let of = answered + failed + pending.len();
+    let Progress { answered, failed, pending, first } = progress;
+    let of = answered + failed + pending;
     let mut parts = match (of, *answered, *failed) {
         (1, 1, _) => vec!["answered".to_owned()],
         (1, _, 1) => vec!["failed".to_owned()],
@@ -572,9 +570,9 @@ fn how_far(progress: &Progress) -> String {
         (_, _, 0) => vec![format!("{answered} of {of} answered")],
         _ => vec![format!("{answered} of {of} answered, {failed} failed")],
     };
-    let named: Vec<_> = pending.iter().take(NAMED).map(|name| brief(name, 60)).collect();
+    let named: Vec<_> = first.iter().map(|name| brief(name, 60)).collect();
     if !named.is_empty() {
-        let more = pending.len() - named.len();
+        let more = pending - named.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         parts.push(format!("waiting for {}{more}", named.join(", ")));
     }
