@@ -79,7 +79,7 @@ reasons! {
     RoleTooLowForThisVersion "role-too-low-for-this-version" "this version of Talos asks for a higher role than later ones do" access::ROLE_TOO_LOW_FOR_THIS_VERSION;
     ConfigUnreadable "config-unreadable" "a configuration file cannot be used" access::CONFIG_UNREADABLE;
     ContextUnknown "context-unknown" "the configuration has no such context" access::CONTEXT_UNKNOWN;
-    NoKubeconfig "no-kubeconfig" "no the Kubernetes credentials are usable" access::NO_KUBECONFIG;
+    NoKubeconfig "no-kubeconfig" "no usable Kubernetes credentials" access::NO_KUBECONFIG;
     KubeconfigInsecure "kubeconfig-insecure" "the kubeconfig switches off verification of the server" access::KUBECONFIG_INSECURE;
     ConnectionRefused "connection-refused" "the connection was refused" access::CONNECTION_REFUSED;
     NoRoute "no-route" "there is no route to the host" access::NO_ROUTE;

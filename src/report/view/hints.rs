@@ -88,7 +88,9 @@ fn command(
                 let needs = text.map(|text| format!("{text}; ")).unwrap_or_default();
                 text = Some(format!("{needs}needs a kubeconfig: `talosctl kubeconfig`"));
             }
-            out.push_str(&with_options(name, options.iter().chain(*found))?);
+            // A command that has an endpoint of its own is about that one, and talosctl would take both.
+            let others = found.iter().take_while(|word| *word != "-e" || !template.contains(" -e {}"));
+            out.push_str(&with_options(name, options.iter().chain(others))?);
             rest = &rest[place.len()..];
         } else if let Some(after) = rest.strip_prefix("{*}") {
             let all: Option<Vec<String>> = arguments.by_ref().map(|argument| shell_quote(argument)).collect();
@@ -202,6 +204,11 @@ mod tests {
         let none = Sources { unusable: vec!["kubectl"], ..sources.clone() };
         assert_eq!(render(&nodes, &none), None);
         assert!(render(&Hint::run("{talosctl} -n {} version", ["10.0.0.3"]), &none).is_some());
+        let found = ["--context", "prod", "-e", "10.0.0.1"].map(str::to_owned).to_vec();
+        let dead = Sources { talosctl_found: found, ..Sources::default() };
+        let endpoint = Hint::run("{talosctl} -e {} -n {} version", ["10.0.0.2", "10.0.0.2"]);
+        let shown = command_of(&endpoint, &dead);
+        assert_eq!(shown.as_deref(), Some("talosctl --context prod -e 10.0.0.2 -n 10.0.0.2 version"));
         let minted = Sources { is_kubeconfig_minted: true, ..sources };
         let text = render(&Hint::remedy("{kubectl} uncordon {}", ["w-1"]), &minted).unwrap().text.unwrap();
         assert_eq!(text, "changes the cluster; needs a kubeconfig: `talosctl kubeconfig`");
