@@ -13,7 +13,9 @@ use crate::assess::{
     Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, faults, has_kubernetes, is_going_down,
 };
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason};
-use crate::snapshot::{Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode};
+use crate::snapshot::{
+    Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode, Upgrade,
+};
 
 pub(super) const NO_TALOS: &str = "Talos is not queried (`--no-talos`)";
 
@@ -102,7 +104,7 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
 
 /// 403 in these words, which a restarting API server also says to those who are allowed.
 pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str, words: &str) -> Problem {
-    let command = if cluster.asked.upgrade.takes_down_machines() { "rbac --upgrade" } else { "rbac" };
+    let command = if cluster.asked.upgrade != Upgrade::default() { "rbac --upgrade" } else { "rbac" };
     let hint = format!("a ClusterRole with these rights is missing; `cluster-health {command}` prints it");
     let hint = Hint::likely(hint);
     if has_lasted(cluster, words) || cluster.etcd.standing == Standing::Proven {

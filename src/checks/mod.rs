@@ -116,7 +116,11 @@ pub(crate) const ALL: &[&Check] = &[
     &upgrade::TALOS_PATH,
     &upgrade::KUBERNETES_PATH,
     &upgrade::MATRIX,
+    &upgrade::FLAGS,
+    &upgrade::APIS,
     &upgrade::DRAIN,
+    &upgrade::ROOM,
+    &upgrade::VOLUMES,
     &upgrade::QUORUM,
     &talos::SERVER,
 ];

@@ -197,6 +197,10 @@ pub(crate) const ALL: &[&Cause] = &[
     &nodes::NO_NETWORK,
     &api::DNS_OFF,
     &api::DNS_CRASHES,
+    &upgrade::UNSUPPORTED_JUMP,
+    &upgrade::API_REMOVED,
+    &upgrade::DRAIN_BLOCKED,
+    &upgrade::NO_ROOM,
     &upgrade::HALF_DONE,
 ];
 

@@ -22,9 +22,9 @@ use crate::report::ledger::Ledger;
 use crate::report::{self, CheckReport, RunResult, Selection, TextStyle};
 use crate::snapshot::{
     AlarmKind, ContainerState, Diagnostic, EtcdAlarm, EtcdEndpoint, EtcdMember, Gap, GapKind, Readyz, TalosNode,
-    UnmetCondition,
+    UnmetCondition, Upgrade,
 };
-use crate::testing::fixture::{CONTROL_PLANES, ago, condition, gap, healthy};
+use crate::testing::fixture::{CONTROL_PLANES, ago, amounts, condition, gap, healthy};
 
 type Break = fn(&mut Snapshot);
 

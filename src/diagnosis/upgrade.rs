@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::symptoms::first_names;
+use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms};
-use crate::model::reason::sources::{TALOS_PKI, TALOS_TIME, TALOS_UPGRADE};
-use crate::model::{About, CheckId, Hint, Reason, Severity, Step};
+use crate::model::reason::sources::{
+    KUBERNETES_DEPRECATIONS, KUBERNETES_DISRUPTIONS, KUBERNETES_RESOURCES, TALOS_PKI, TALOS_TIME, TALOS_UPGRADE,
+};
+use crate::model::{About, CheckId, Hint, Reason, Severity, Step, Target};
 use crate::snapshot::{GapKind, Node, Service};
 use crate::text::host;
 
@@ -72,6 +74,124 @@ fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         Ok(contact) => it.sees(node.target(), format!("Talos {}", contact.version.tag)),
         Err(_) => it,
     })]
+}
+
+pub(super) const UNSUPPORTED_JUMP: Cause = Cause {
+    id: "unsupported-jump",
+    title: "the planned upgrade goes further than one step may",
+    explain: "The versions that run and the version of the upgrade do not belong together: the installer or `talosctl upgrade-k8s` would \
+refuse, or Talos and Kubernetes would run in versions that do not support each other. Nothing is wrong with the cluster as it is.\n\n\
+Go by the versions in between, each with its newest patch, and Talos and Kubernetes in the order that the problem names.",
+    source: TALOS_UPGRADE,
+    remedy: &[
+        Look("talosctl -n NODE version"),
+        Look("kubectl get nodes -o wide"),
+        Do(
+            "Upgrade to the newest patch of the next minor version first, and check again with `--upgrade-talos` and that version.",
+        ),
+    ],
+    recognize: |symptoms| {
+        const SIGNS: &[Reason] = &[Reason::UpgradePathUnsupported, Reason::VersionsIncompatible];
+        let signs = failed(symptoms, SIGNS);
+        let Some(first) = signs.first() else { return Vec::new() };
+        let who = first_names(&targets(&signs), 3);
+        let headline = format!("this upgrade is not supported in one step: {who}: {}", first.problem.observed);
+        let recognized = Recognized::new(UNSUPPORTED_JUMP.id, headline).rests_on_all(&signs);
+        let addresses = signs.iter().filter_map(|sign| sign.target.address.as_deref());
+        let recognized = addresses
+            .take(MACHINES)
+            .fold(recognized, |it, address| it.then(Hint::run("{talosctl} -n {} version", [address])));
+        vec![recognized.then(Hint::run("{kubectl} get nodes -o wide", []))]
+    },
+};
+
+pub(super) const API_REMOVED: Cause = Cause {
+    id: "api-removed",
+    title: "clients use an API that the planned Kubernetes no longer has",
+    explain: "An API server has counted requests of an API that the version of the upgrade removes. The clients that send them, often \
+controllers, charts or jobs of an old release, get 404 afterwards: the upgrade itself succeeds, and they stop working.\n\n\
+The counts are those since each API server was started. Once the clients are upgraded, restart the API servers or wait for the \
+next restart, and check again.",
+    source: KUBERNETES_DEPRECATIONS,
+    remedy: &[
+        Look("kubectl get --raw /metrics"),
+        Do("Find the client in the audit log: its requests are annotated with `k8s.io/deprecated`."),
+        Do("Upgrade it to a release that uses the newer API."),
+    ],
+    recognize: |symptoms| {
+        let signs = failed(symptoms, &[Reason::RemovedApiRequested]);
+        let Some(first) = signs.first() else { return Vec::new() };
+        let who = first_names(&targets(&signs), 3);
+        let headline =
+            format!("clients use APIs that are gone after the upgrade, seen on {who}: {}", first.problem.observed);
+        vec![Recognized::new(API_REMOVED.id, headline).rests_on_all(&signs)]
+    },
+};
+
+pub(super) const DRAIN_BLOCKED: Cause = Cause {
+    id: "drain-blocked",
+    title: "PodDisruptionBudgets do not let a machine be drained",
+    explain: "The API server would refuse to evict pods of the machine, so a drain waits until it gives up. `talosctl upgrade` \
+gives up after 5 minutes, when the new version is already installed and the machine cordoned.\n\n\
+A budget that allows 0 opens by itself once all replicas are ready; one that demands all replicas never does. Two budgets of one \
+pod refuse it whatever they allow.",
+    source: KUBERNETES_DISRUPTIONS,
+    remedy: &[
+        Look("kubectl get poddisruptionbudgets -A"),
+        Look("kubectl describe poddisruptionbudget NAME -n NAMESPACE"),
+        Do(
+            "Bring back the pods that are not ready; if all are, add a replica or relax the budget for the time of the upgrade.",
+        ),
+    ],
+    recognize: |symptoms| {
+        let signs = failed(symptoms, &[Reason::EvictionBlocked, Reason::SeveralBudgets]);
+        let Some(first) = signs.first() else { return Vec::new() };
+        let who = first_names(&targets(&signs), 3);
+        let headline = format!("{who} cannot be drained: {}", first.problem.observed);
+        let recognized = Recognized::new(DRAIN_BLOCKED.id, headline).rests_on_all(&signs);
+        vec![recognized.then(Hint::run("{kubectl} get poddisruptionbudgets -A", []))]
+    },
+};
+
+pub(super) const NO_ROOM: Cause = Cause {
+    id: "no-room",
+    title: "the other machines have no room for the pods of one that goes",
+    explain: "By what they request, the pods of the machine do not fit on those that stay. They would be Pending until it is back, and \
+budgets that wait for them would block the drain of the next machine.\n\n\
+Requests count, not what is used: workloads that request far more than they use fill a cluster that has nothing to do.",
+    source: KUBERNETES_RESOURCES,
+    remedy: &[
+        Look("kubectl describe nodes"),
+        Do(
+            "Add a machine for the time of the upgrade, scale down what can be spared, or lower requests that are too high.",
+        ),
+    ],
+    recognize: |symptoms| {
+        let signs = failed(symptoms, &[Reason::PodsDoNotFit]);
+        let Some(first) = signs.first() else { return Vec::new() };
+        let who = first_names(&targets(&signs), 3);
+        let headline = format!("the others have no room for the pods of {who}: {}", first.problem.observed);
+        let all = targets(&signs);
+        let names = all.iter().take(MACHINES).map(|target| target.name.as_str());
+        let recognized = Recognized::new(NO_ROOM.id, headline).rests_on_all(&signs);
+        vec![names.fold(recognized, |it, name| {
+            it.then(Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={name}")]))
+        })]
+    },
+};
+
+/// Of more machines, no command is proposed for each.
+const MACHINES: usize = 3;
+
+/// Failures of these reasons that no judge knows a cause of.
+fn failed<'a>(symptoms: &Symptoms<'a>, reasons: &'static [Reason]) -> Vec<Sign<'a>> {
+    symptoms.of(reasons).filter(|sign| sign.is_root() && sign.problem.severity == Severity::Fail).collect()
+}
+
+fn targets<'a>(signs: &[Sign<'a>]) -> Vec<&'a Target> {
+    let mut targets: Vec<&Target> = signs.iter().map(|sign| sign.target).collect();
+    targets.dedup();
+    targets
 }
 
 pub(super) const CLOCK: Cause = Cause {

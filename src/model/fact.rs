@@ -53,6 +53,12 @@ pub(crate) enum Fact {
     /// Pods of all namespaces that are bound to a node and have not finished.
     BoundPods,
     DisruptionBudgets,
+    /// Nodes once more, as the scheduler looks at them.
+    NodeRoom,
+    VolumeAttachments,
+    PersistentVolumes,
+    /// `/metrics` of each control plane, of which one family is kept.
+    RequestedApis,
     DnsEndpoints,
     ApiEndpoints,
     SigningRequests,
@@ -114,6 +120,10 @@ impl Fact {
             Self::PodEvents => "events (of pending pods)",
             Self::BoundPods => "pods (all namespaces)",
             Self::DisruptionBudgets => "poddisruptionbudgets",
+            Self::NodeRoom => "nodes (allocatable)",
+            Self::VolumeAttachments => "volumeattachments",
+            Self::PersistentVolumes => "persistentvolumes",
+            Self::RequestedApis => "GET /metrics (each control plane)",
             Self::DnsEndpoints => "endpointslices (kube-system)",
             Self::ApiEndpoints => "endpointslices (default)",
             Self::SigningRequests => "certificatesigningrequests",
@@ -129,7 +139,10 @@ impl Fact {
     pub(crate) fn right(self) -> Option<Right> {
         match self {
             Self::EndpointReadyz | Self::ServerReadyz => Some(Right::Url("/readyz")),
-            Self::KubeNodes => Some(Right::Resource("", "nodes")),
+            Self::RequestedApis => Some(Right::Url("/metrics")),
+            Self::KubeNodes | Self::NodeRoom => Some(Right::Resource("", "nodes")),
+            Self::PersistentVolumes => Some(Right::Resource("", "persistentvolumes")),
+            Self::VolumeAttachments => Some(Right::Resource("storage.k8s.io", "volumeattachments")),
             Self::Pods | Self::StartingPods | Self::BoundPods => Some(Right::Resource("", "pods")),
             Self::PodEvents => Some(Right::Resource("", "events")),
             Self::DisruptionBudgets => Some(Right::Resource("policy", "poddisruptionbudgets")),

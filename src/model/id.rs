@@ -80,7 +80,11 @@ ids! {
     UpgradeTalosPath "upgrade.talos.path";
     UpgradeKubernetesPath "upgrade.kubernetes.path";
     UpgradeMatrix "upgrade.matrix";
+    UpgradeFlags "upgrade.flags";
+    UpgradeApis "upgrade.apis";
     UpgradeDrain "upgrade.drain";
+    UpgradeRoom "upgrade.room";
+    UpgradeVolumes "upgrade.volumes";
     UpgradeQuorum "upgrade.quorum";
     TalosServer "talos.server";
 }

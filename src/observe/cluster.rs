@@ -13,7 +13,7 @@ use super::population::{self, Candidate};
 use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::Role;
-use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Part, Pod, Readyz, TalosNode};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Part, Pod, Readyz, RequestedApis, TalosNode};
 use crate::text::host;
 
 /// Addresses of one control plane at which its API server is looked for.
@@ -105,7 +105,6 @@ impl Observer<'_> {
         });
         let asked = pods.take(USER_PODS).map(|key| async move {
             let answer = timeout_at(until, client.pod(&key.0, &key.1)).await;
-            let late = || Err(Gap::new(GapKind::NotAsked, "no time was left to ask"));
             (key, answer.unwrap_or_else(|_| late()))
         });
         join_all(asked).await.into_iter().collect()
@@ -139,6 +138,32 @@ impl Observer<'_> {
     }
 }
 
+impl Observer<'_> {
+    /// Each API server that has answered at an address of its own, once more there: a balancer would hide all but one.
+    pub(super) async fn ask_requested_apis(
+        &self,
+        side: &KubernetesSide,
+        servers: &BTreeMap<String, Observed<Readyz>>,
+        until: Instant,
+    ) -> BTreeMap<String, Observed<RequestedApis>> {
+        let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::RequestedApis)) else {
+            return BTreeMap::new();
+        };
+        let asked = servers.iter().map(|(name, server)| async move {
+            let answer = match server {
+                Ok(readyz) => timeout_at(until, client.requested_apis(&readyz.server)).await.unwrap_or_else(|_| late()),
+                Err(gap) => Err(gap.clone()),
+            };
+            (name.clone(), answer)
+        });
+        join_all(asked).await.into_iter().collect()
+    }
+}
+
+fn late<T>() -> Observed<T> {
+    Err(Gap::new(GapKind::NotAsked, "no time was left to ask"))
+}
+
 /// Nobody else can have given this answer, whoever holds the doubtful addresses.
 fn is_own(answer: &Observed<Readyz>, doubtful: &[String]) -> bool {
     let is_from = |readyz: &Readyz| doubtful.iter().any(|address| address == host(&readyz.server));
@@ -166,7 +191,7 @@ async fn probe(client: &KubeClient, addresses: &[String], port: u16, until: Inst
         let Ok(answer) = timeout_at(until, client.server(address, port)).await else {
             // It says nothing about the server that we have run out of time: neither that it is frozen, nor that the way to it
             // is closed.
-            return last.unwrap_or_else(|| Err(Gap::new(GapKind::NotAsked, "no time was left to ask")));
+            return last.unwrap_or_else(late);
         };
         if !answer.as_ref().is_err_and(|gap| leads_nowhere(gap.kind)) {
             return answer;

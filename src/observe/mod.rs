@@ -210,6 +210,8 @@ impl Observer<'_> {
             let user_pods = Box::pin(self.ask_user_pods(side, &nodes, until));
             let servers = self.probe_missing_servers(side, kubernetes, &nodes, &doubtful, until);
             kubernetes.user_pods = tokio::join!(user_pods, servers).0;
+            let requested = Box::pin(self.ask_requested_apis(side, &kubernetes.servers, until));
+            kubernetes.requested_apis = requested.await;
         }
         Seen { known, all, nodes, kubernetes, external_etcd }
     }

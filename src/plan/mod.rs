@@ -236,11 +236,18 @@ fn unknown_reason(unknown: &UnknownCheck) -> Usage {
 fn upgrade_checks(checks: &CheckOptions) -> Vec<CheckId> {
     let of_talos = checks.upgrade_talos.is_some().then_some(CheckId::UpgradeTalosPath);
     let of_kubernetes = checks.upgrade_kubernetes.is_some().then_some(CheckId::UpgradeKubernetesPath);
+    let of_removed: &[CheckId] =
+        if of_kubernetes.is_some() { &[CheckId::UpgradeFlags, CheckId::UpgradeApis] } else { &[] };
     let of_both = of_talos.or(of_kubernetes).map(|_| CheckId::UpgradeMatrix);
     // `talosctl upgrade-k8s` takes no machine down.
     let takes_down = checks.upgrade_talos.is_some() || checks.drain.is_some();
-    let of_machines: &[CheckId] = if takes_down { &[CheckId::UpgradeDrain, CheckId::UpgradeQuorum] } else { &[] };
-    [of_talos, of_kubernetes, of_both].into_iter().flatten().chain(of_machines.iter().copied()).collect()
+    let of_machines: &[CheckId] = if takes_down {
+        &[CheckId::UpgradeDrain, CheckId::UpgradeRoom, CheckId::UpgradeVolumes, CheckId::UpgradeQuorum]
+    } else {
+        &[]
+    };
+    let of_versions = [of_talos, of_kubernetes, of_both].into_iter().flatten();
+    of_versions.chain(of_removed.iter().chain(of_machines).copied()).collect()
 }
 
 fn contradictions(

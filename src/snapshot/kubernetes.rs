@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Certificate, GapKind, Observed, PodState, Validity};
+use crate::model::Shared;
 
 /// The Kubernetes side of a round.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,12 @@ pub(crate) struct Kubernetes {
     /// Pods of all namespaces that are bound to a node and have not finished.
     pub(crate) bound_pods: Observed<Vec<BoundPod>>,
     pub(crate) disruption_budgets: Observed<Vec<DisruptionBudget>>,
+    /// What each node has room for.
+    pub(crate) node_room: Observed<Vec<NodeRoom>>,
+    pub(crate) volume_attachments: Observed<Vec<VolumeAttachment>>,
+    pub(crate) persistent_volumes: Observed<Vec<PersistentVolume>>,
+    /// What was requested of each control plane's own API server, by node name; of one that was not seen, why.
+    pub(crate) requested_apis: BTreeMap<String, Observed<RequestedApis>>,
     /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices.
     pub(crate) dns_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// Endpoints of the Service `default/kubernetes`.
@@ -68,6 +75,9 @@ impl Kubernetes {
                 Some((what, &*refusal.text))
             });
         let lists = [
+            ("allocatable of nodes", self.node_room.as_ref().err()),
+            ("volumeattachments", self.volume_attachments.as_ref().err()),
+            ("persistentvolumes", self.persistent_volumes.as_ref().err()),
             ("nodes", self.nodes.as_ref().err()),
             ("leases of kube-node-lease", self.node_leases.as_ref().err()),
             ("leases of kube-system", self.system_leases.as_ref().err()),
@@ -88,9 +98,11 @@ impl Kubernetes {
             ("endpointslices of webhooks", self.webhook_endpoints.values().find_map(|it| it.as_ref().err())),
             ("apiservices", self.api_services.as_ref().err()),
         ];
-        let lists = lists.into_iter().filter_map(|(what, gap)| {
+        let lists = lists.into_iter().map(|(what, gap)| (what.to_owned(), gap));
+        let metrics = self.requested_apis.iter().map(|(node, it)| (format!("/metrics of {node}"), it.as_ref().err()));
+        let lists = lists.chain(metrics).filter_map(|(what, gap)| {
             let refusal = gap.filter(|gap| gap.kind == GapKind::Forbidden)?;
-            Some((what.to_owned(), &*refusal.text))
+            Some((what, &*refusal.text))
         });
         readyz.chain(lists).collect()
     }
@@ -198,6 +210,7 @@ impl KubeNode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Taint {
     pub(crate) key: String,
+    pub(crate) value: String,
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
     pub(crate) effect: String,
 }
@@ -308,7 +321,10 @@ pub(crate) struct BoundPod {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) node: String,
-    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) labels: Shared<BTreeMap<String, String>>,
+    pub(crate) needs: Shared<Needs>,
+    /// Names of its `PersistentVolumeClaim`s.
+    pub(crate) claims: Vec<String>,
     /// Carries `kubernetes.io/config.mirror`.
     pub(crate) mirror: bool,
     /// Kind and name of the owner that controls it.
@@ -320,6 +336,96 @@ pub(crate) struct BoundPod {
     pub(crate) deleting: bool,
     /// It has a volume of kind `emptyDir`.
     pub(crate) has_empty_dir: bool,
+}
+
+/// Amounts by resource: `cpu` in thousandths, all others in whole units, and `pods`.
+pub(crate) type Amounts = BTreeMap<String, u64>;
+
+/// What a pod asks of a node, which is the same of all pods of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Needs {
+    /// As the scheduler counts them; `None`: a quantity cannot be read.
+    pub(crate) requests: Option<Amounts>,
+    pub(crate) placement: Placement,
+}
+
+/// Where a pod may be, as far as that is not a matter of other pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Placement {
+    /// `nodeSelector`
+    pub(crate) labels: BTreeMap<String, String>,
+    /// What its node affinity requires: all of one of these. `None`: nothing.
+    pub(crate) terms: Option<Vec<Term>>,
+    /// Without those of Kubernetes' own taints: a node that is not ready takes no pod in.
+    pub(crate) tolerations: Vec<Toleration>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Term {
+    /// `matchExpressions`
+    pub(crate) labels: Vec<Requirement>,
+    /// `matchFields`
+    pub(crate) fields: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Toleration {
+    /// Empty: any.
+    pub(crate) key: String,
+    /// `Equal`, `Exists`; empty is `Equal`.
+    pub(crate) operator: String,
+    pub(crate) value: String,
+    /// Empty: any.
+    pub(crate) effect: String,
+}
+
+/// A node as the scheduler looks at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeRoom {
+    pub(crate) name: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) unschedulable: bool,
+    /// `None`: a quantity cannot be read.
+    pub(crate) allocatable: Option<Amounts>,
+}
+
+/// A volume that is attached to a node, or should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VolumeAttachment {
+    pub(crate) name: String,
+    pub(crate) node: String,
+    /// Name of the PersistentVolume; empty: another kind of volume.
+    pub(crate) volume: String,
+    /// Why it could not be detached.
+    pub(crate) detach_error: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PersistentVolume {
+    /// Namespace and name of the claim that it is bound to.
+    pub(crate) claim: Option<(String, String)>,
+    /// It is a directory or disk of one machine, and says of which.
+    pub(crate) is_local: bool,
+}
+
+/// What an API server has counted since its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestedApis {
+    pub(crate) started: Timestamp,
+    pub(crate) apis: Vec<RequestedApi>,
+}
+
+/// An API that is deprecated and was requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestedApi {
+    /// Empty: the core group.
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    /// `1.32`; empty: not announced.
+    pub(crate) removed: String,
 }
 
 /// A `PodDisruptionBudget`.
@@ -408,10 +514,10 @@ pub(crate) struct WebhookRule {
 }
 
 /// Of a label selector.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Requirement {
     pub(crate) key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`; of a node also `Gt`, `Lt`
     pub(crate) operator: String,
     pub(crate) values: Vec<String>,
 }
@@ -425,6 +531,11 @@ impl Requirement {
             "NotIn" => !is_among,
             "Exists" => value.is_some(),
             "DoesNotExist" => value.is_none(),
+            "Gt" | "Lt" => {
+                let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+                let (is, than) = (number(value), number(self.values.first().map(String::as_str)));
+                is.zip(than).is_some_and(|(is, than)| if self.operator == "Gt" { is > than } else { is < than })
+            }
             _ => return None,
         })
     }

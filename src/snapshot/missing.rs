@@ -86,6 +86,10 @@ impl Snapshot {
             Fact::PodEvents => self.of_kubernetes(|it| answer("events", &it.pod_events)),
             Fact::BoundPods => self.of_kubernetes(|it| answer("pods (all namespaces)", &it.bound_pods)),
             Fact::DisruptionBudgets => self.of_kubernetes(|it| answer("poddisruptionbudgets", &it.disruption_budgets)),
+            Fact::NodeRoom => self.of_kubernetes(|it| answer("nodes (allocatable)", &it.node_room)),
+            Fact::VolumeAttachments => self.of_kubernetes(|it| answer("volumeattachments", &it.volume_attachments)),
+            Fact::PersistentVolumes => self.of_kubernetes(|it| answer("persistentvolumes", &it.persistent_volumes)),
+            Fact::RequestedApis => self.of_metrics(),
             Fact::DnsEndpoints => self.of_kubernetes(|it| answer("endpointslices (kube-system)", &it.dns_endpoints)),
             Fact::ApiEndpoints => self.of_kubernetes(|it| answer("endpointslices (default)", &it.api_endpoints)),
             Fact::SigningRequests => {
@@ -148,6 +152,11 @@ impl Snapshot {
     fn of_api_servers(&self) -> Vec<Missing<'_>> {
         let servers = self.usable_kubernetes().flat_map(|it| &it.servers);
         servers.flat_map(|(node, readyz)| of(node, vec![answer("/readyz", readyz)])).collect()
+    }
+
+    fn of_metrics(&self) -> Vec<Missing<'_>> {
+        let servers = self.usable_kubernetes().flat_map(|it| &it.requested_apis);
+        servers.flat_map(|(node, metrics)| of(node, vec![answer("/metrics", metrics)])).collect()
     }
 
     fn of_webhooks(&self) -> Vec<Missing<'_>> {

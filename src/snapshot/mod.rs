@@ -22,15 +22,16 @@ use crate::model::{CheckId, Kind, Role, Target};
 pub(crate) use awaited::{Awaited, Part, Progress};
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
 pub(crate) use kubernetes::{
-    ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes, KubernetesCredentials, Lease, Leases,
-    MINTED, Pod, PodEvent, Readyz, Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Webhook,
+    Amounts, ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes, KubernetesCredentials, Lease,
+    Leases, MINTED, Needs, NodeRoom, PersistentVolume, Placement, Pod, PodEvent, Readyz, RequestedApi, RequestedApis,
+    Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Term, Toleration, VolumeAttachment, Webhook,
     WebhookRule, Workload,
 };
 pub(crate) use memory::Memory;
 pub(crate) use observe::Observe;
 pub(crate) use talos::{
-    Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Installation, MachineStatus, Mount,
-    NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent,
+    Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Flags, Installation, MachineStatus,
+    Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent,
     ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition,
     UserPod, Version, Volume,
 };

@@ -161,6 +161,8 @@ pub(crate) struct TalosNode {
     pub(crate) static_pods: Observed<Vec<String>>,
     /// Those of them that are outside of `kube-system`.
     pub(crate) user_pods: Vec<UserPod>,
+    /// What those of the control plane are started with.
+    pub(crate) component_flags: Vec<Flags>,
     pub(crate) static_pod_statuses: Observed<Vec<StaticPodStatus>>,
     /// What the static pods are rendered from: id (`static-pods`) and `ready`.
     pub(crate) config_statuses: Observed<Vec<ReadyResource>>,
@@ -200,6 +202,19 @@ pub(crate) struct UserPod {
     pub(crate) name: String,
 }
 
+/// What a component of the control plane is started with, without values: they may be secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flags {
+    /// Id of its static pod.
+    pub(crate) pod: String,
+    /// Without `--`.
+    pub(crate) names: Vec<String>,
+    /// Feature gates, and whether they are switched on.
+    pub(crate) gates: Vec<(String, bool)>,
+    /// Admission plugins, whether they are switched on or off.
+    pub(crate) plugins: Vec<String>,
+}
+
 impl TalosNode {
     /// A node of which nothing was asked.
     pub(crate) fn unasked(why: &Gap) -> Self {
@@ -225,6 +240,7 @@ impl TalosNode {
             kubelet_certificate: gap(),
             static_pods: gap(),
             user_pods: Vec::new(),
+            component_flags: Vec::new(),
             static_pod_statuses: gap(),
             config_statuses: gap(),
             scheduler_enabled: gap(),

@@ -1,7 +1,7 @@
 //! Before an upgrade: may it begin, and may a machine go now?
 
 use serde_json::{Value, json};
-use simulator::world::World;
+use simulator::world::{Process, RequestedApi, World, kind};
 
 use crate::cluster::{Cluster, cluster};
 use crate::harness::program;
@@ -69,7 +69,10 @@ fn a_budget_that_allows_none_holds_a_machine_until_it_opens() {
 fn each_machine_is_judged_as_the_next_to_be_upgraded() {
     let judged = with_web(0).run(&["--upgrade-talos", "v1.13.9"]);
     judged.is(1, &[("upgrade.drain", "eviction-blocked", "cp-1"), ("upgrade.drain", "eviction-blocked", "worker-1")]);
-    assert_eq!(ids(&judged.report), ["upgrade.talos.path", "upgrade.matrix", "upgrade.drain", "upgrade.quorum"]);
+    assert_eq!(
+        ids(&judged.report),
+        ["upgrade.talos.path", "upgrade.matrix", "upgrade.drain", "upgrade.room", "upgrade.volumes", "upgrade.quorum"]
+    );
 }
 
 /// As before each machine of a roll-out: the path of all, the drain of one.
@@ -105,7 +108,8 @@ fn versions_are_held_against_the_tables() {
     ] {
         let judged = cluster.run(&arguments);
         assert_eq!(judged.outcome.code, code, "{arguments:?}: {judged}");
-        let reasons: Vec<_> = judged.problems.iter().map(|said| said.reason.as_str()).collect();
+        let reasons = judged.problems.iter().map(|said| said.reason.as_str());
+        let reasons: Vec<_> = reasons.filter(|reason| *reason != "kubelet-flags-unseen").collect();
         assert_eq!(problem.is_none(), reasons.is_empty(), "{arguments:?}: {judged}");
         assert!(problem.is_none_or(|reason| reasons.contains(&reason)), "{arguments:?}: {judged}");
     }
@@ -204,4 +208,105 @@ fn the_readme_shows_a_machine_that_is_held_and_one_that_may_go() {
         std::fs::write(&path, &made).unwrap();
     }
     assert!(std::env::var_os("UPDATE").is_some() || committed == made, "README.md is old: run the tests with UPDATE=1");
+}
+
+const UNSEEN: (&str, &str, &str) = ("upgrade.flags", "kubelet-flags-unseen", "cluster");
+
+fn request(cluster: &Cluster, node: &str, removed: &str) {
+    let api = RequestedApi {
+        group: "flowcontrol.apiserver.k8s.io".to_owned(),
+        version: "v1beta3".to_owned(),
+        resource: "flowschemas".to_owned(),
+        removed: removed.to_owned(),
+        ..RequestedApi::default()
+    };
+    cluster.change(|world| world.machine_mut(node).api_server.as_mut().unwrap().requested.push(api));
+}
+
+#[test]
+fn each_api_server_tells_what_was_requested_of_it() {
+    let cluster = cluster();
+    request(&cluster, "cp-1", "1.37");
+    let free = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
+    free.is(0, &[UNSEEN]);
+    request(&cluster, "cp-2", "1.32");
+    let judged = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
+    judged.is(1, &[("upgrade.apis", "removed-api-requested", "cp-2"), UNSEEN]);
+    let observed = judged.check("upgrade.apis")["problems"][0]["observed"].as_str().unwrap();
+    assert!(observed.ends_with("flowcontrol.apiserver.k8s.io/v1beta3 flowschemas (removed in 1.32)"), "{observed}");
+    let diagnosis = &judged.report["diagnoses"][0];
+    assert_eq!(diagnosis["id"], "api-removed", "{judged}");
+    // The right to it alone is missing.
+    cluster.change(|world| {
+        for rule in &mut world.kubernetes.reader {
+            rule.non_resource_urls.retain(|it| it != "/metrics");
+        }
+    });
+    let refused = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
+    assert_eq!(refused.outcome.code, 77, "{refused}");
+    assert!(refused.check("upgrade.apis").to_string().contains("cluster-health rbac --upgrade"), "{refused}");
+    // Who upgrades Talos alone reads none.
+    cluster.run(&["--upgrade-talos", "v1.13.9"]).is(0, &[]);
+}
+
+#[test]
+fn an_api_server_that_is_not_seen_is_no_pass() {
+    let cluster = cluster();
+    cluster.change(|world| world.machine_mut("cp-2").api_server.as_mut().unwrap().process = Process::Frozen);
+    let judged = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
+    assert_ne!(judged.check("upgrade.apis")["status"], "pass", "{judged}");
+}
+
+#[test]
+fn a_flag_that_the_target_refuses_is_found_in_the_static_pod() {
+    let cluster = cluster();
+    cluster.change(|world| {
+        world.machine_mut("cp-3").resources.edit(kind::STATIC_PODS, "kube-apiserver", |pod| {
+            pod["spec"]["containers"][0]["command"]
+                .as_array_mut()
+                .unwrap()
+                .push("--feature-gates=AppArmor=true".into());
+        });
+    });
+    let judged = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
+    judged.is(1, &[("upgrade.flags", "removed-flag", "cp-3"), UNSEEN]);
+}
+
+#[test]
+fn the_pods_of_a_machine_need_room_on_the_others() {
+    let cluster = with_web(1);
+    cluster.run(&["--drain", "worker-1"]).is(0, &[]);
+    cluster.change(|world| {
+        let resources = json!({"requests": {"cpu": "3900m"}});
+        let tolerations = json!([{"operator": "Exists"}]);
+        let spec = json!({
+            "containers": [{"name": "web", "image": "registry.example/web:v1", "resources": resources}], "tolerations": tolerations,
+        });
+        world.kubernetes.merge("pods", Some("default"), "web-a", &json!({"spec": spec}));
+    });
+    let judged = cluster.run(&["--drain", "worker-1"]);
+    judged.is(1, &[("upgrade.room", "pods-do-not-fit", "worker-1")]);
+    assert_eq!(judged.report["diagnoses"][0]["id"], "no-room", "{judged}");
+}
+
+#[test]
+fn a_machine_that_was_drained_has_let_go_of_its_volumes() {
+    let cluster = cluster();
+    cluster.change(|world| {
+        world.kubernetes.put(
+            "volumeattachments.storage.k8s.io",
+            json!({
+                "metadata": {"name": "csi-1"},
+                "spec": {"attacher": "csi.example", "nodeName": "worker-1", "source": {"persistentVolumeName": "pv-1"}},
+                "status": {"attached": true, "detachError": {"message": "the volume is busy"}},
+            }),
+        );
+    });
+    cluster.run(&["--drain", "cp-2"]).is(0, &[]);
+    cluster.change(|world| {
+        world.kubernetes.merge("nodes", None, "worker-1", &json!({"spec": {"unschedulable": true}}));
+    });
+    let judged = cluster.run(&["--drain", "cp-2"]);
+    assert_eq!(judged.of("upgrade.volumes"), [("volume-attached", "worker-1")], "{judged}");
+    assert_eq!(judged.outcome.code, 1, "{judged}");
 }

@@ -1,11 +1,11 @@
 //! Can each machine be drained now?
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{each_to_go, not_asked, some_of};
+use super::{bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
-use crate::checks::gaps::{listed, says_nothing, unregistered};
+use crate::checks::gaps::{listed, unregistered};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 
@@ -17,8 +17,8 @@ pub(in crate::checks) const DRAIN: Check = Check {
 pods and PodDisruptionBudgets of all namespaces and answers as the eviction API of Kubernetes would: a budget that allows 0 \
 disruptions and selects a pod of the machine refuses it, and so do two budgets of one pod, whatever they allow. A budget with a status older than its specification is an error, because what it allows is not known.\n\n\
 Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending or being deleted, always.\n\n\
-Warnings: pods that no controller starts again, workloads of which all ready pods are on the machine, and data in emptyDir \
-volumes, which are deleted.\n\n\
+Warnings: pods that no controller starts again, workloads of which all ready pods are on the machine, data in emptyDir \
+volumes, which are deleted, and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
 `--wait-timeout`, this check waits before anything is touched: budgets of operators open within minutes.",
     severity: Severity::Fail,
@@ -30,7 +30,7 @@ volumes, which are deleted.\n\n\
         CheckId::K8sNodesRegistered,
     ],
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::DisruptionBudgets],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::DisruptionBudgets, Fact::PersistentVolumes],
     judge: drain,
 };
 
@@ -53,20 +53,18 @@ struct Board<'a> {
     budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
     /// Nodes of the ready pods of each workload: namespace, kind and name.
     ready: HashMap<Workload<'a>, Vec<&'a str>>,
+    /// Claims to volumes that are on one machine.
+    local: HashSet<(&'a str, &'a str)>,
 }
 
 type Workload<'a> = (&'a str, &'a str, &'a str);
 
 impl<'a> Board<'a> {
     fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
-        let expected = "the pods of all namespaces";
-        let pods = listed(cluster, |kubernetes| &kubernetes.bound_pods, expected)?;
-        // The static pods of the control plane alone are some.
-        if pods.is_empty() {
-            return Err(says_nothing(expected, "an empty list"));
-        }
+        let pods = bound_pods(cluster)?;
         let listed = listed(cluster, |kubernetes| &kubernetes.disruption_budgets, "the PodDisruptionBudgets")?;
-        let mut board = Self { by_node: HashMap::new(), budgets: HashMap::new(), ready: HashMap::new() };
+        let local = local_claims(cluster)?;
+        let mut board = Self { by_node: HashMap::new(), budgets: HashMap::new(), ready: HashMap::new(), local };
         for budget in listed {
             is_understood(budget)?;
             board.budgets.entry(&budget.namespace).or_default().push(budget);
@@ -107,12 +105,6 @@ fn selects(budget: &DisruptionBudget, pod: &BoundPod) -> bool {
         })
     };
     budget.selector.as_ref().is_some_and(is_met)
-}
-
-/// A drain leaves the pods of DaemonSets, which come back at once, and static pods, which no API takes away.
-fn is_evicted(pod: &BoundPod) -> bool {
-    let is_daemon = pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet");
-    !pod.mirror && !is_daemon && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
 }
 
 /// The API server asks no budget for a pod that does not run, or that is on its way out.
@@ -260,11 +252,11 @@ fn warnings(evicted: &[&BoundPod], node: &str, board: &Board<'_>) -> Vec<Problem
         "no data in emptyDir volumes",
         "has emptyDir volumes, which are deleted",
     );
+    warn(
+        named(&|pod| has_local_volume(pod, &board.local)),
+        Reason::LocalVolume,
+        "volumes that another machine can have",
+        "has volumes on the machine itself and cannot run elsewhere",
+    );
     problems
-}
-
-/// `pod a`, `pods a, b, c and 2 more`
-fn pods_named(pods: &[String]) -> String {
-    let plural = if pods.len() == 1 { "pod" } else { "pods" };
-    format!("{plural} {}", some_of(pods))
 }

@@ -1,26 +1,35 @@
 //! Stage 8: may the upgrade that an option names begin? It is there only if one is.
 
+mod apis;
 mod data;
 mod drain;
+mod flags;
 mod matrix;
 mod path;
 mod quorum;
+mod removed;
+mod room;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
+pub(super) use apis::APIS;
 pub(super) use drain::DRAIN;
+pub(super) use flags::FLAGS;
 pub(super) use matrix::MATRIX;
 pub(super) use path::{KUBERNETES_PATH, TALOS_PATH};
 pub(super) use quorum::QUORUM;
+pub(super) use room::ROOM;
+pub(super) use volumes::VOLUMES;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use self::data::Numbers;
-use super::gaps::talos_contact;
+use super::gaps::{listed, says_nothing, talos_contact};
 use super::scope::{each_node, passed_over};
 use crate::assess::Assessment;
 use crate::model::{Hint, Outcome, Problem, Reason, Target, Verdict};
-use crate::snapshot::Node;
+use crate::snapshot::{BoundPod, Node};
 use crate::text::version;
 
 /// No option asks for it: only tests, which run all checks, come here.
@@ -74,6 +83,47 @@ fn talos_of(cluster: &Assessment<'_>, node: &Node) -> Result<Numbers, Outcome> {
         let observed = format!("version `{tag}`");
         Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a version such as `v1.13.0`", observed))
     })
+}
+
+/// The version of Kubernetes to go to, or what is said instead.
+fn kubernetes_target(cluster: &Assessment<'_>) -> Result<Numbers, Verdict> {
+    let Some(target) = &cluster.asked.upgrade.kubernetes else { return Err(not_asked("--upgrade-kubernetes")) };
+    let to = data::target(target).filter(|to| data::is_known_kubernetes(*to));
+    to.ok_or_else(|| {
+        let version = format!("v{target}");
+        Verdict::whole(Outcome::Problem(unknown("Kubernetes", &version, data::KNOWN_KUBERNETES)))
+    })
+}
+
+/// The pods that a drain may have to do with. The static pods of the control plane alone are some.
+fn bound_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<BoundPod>, Outcome> {
+    let expected = "the pods of all namespaces";
+    let pods = listed(cluster, |kubernetes| &kubernetes.bound_pods, expected)?;
+    if pods.is_empty() { Err(says_nothing(expected, "an empty list")) } else { Ok(pods) }
+}
+
+/// Claims, by namespace and name, to volumes that are on one machine.
+fn local_claims<'a>(cluster: &'a Assessment<'_>) -> Result<HashSet<(&'a str, &'a str)>, Outcome> {
+    let volumes = listed(cluster, |kubernetes| &kubernetes.persistent_volumes, "the PersistentVolumes")?;
+    let local = volumes.iter().filter(|volume| volume.is_local).filter_map(|volume| volume.claim.as_ref());
+    Ok(local.map(|(namespace, name)| (namespace.as_str(), name.as_str())).collect())
+}
+
+/// It has a volume that is on one machine.
+fn has_local_volume(pod: &BoundPod, local: &HashSet<(&str, &str)>) -> bool {
+    pod.claims.iter().any(|claim| local.contains(&(pod.namespace.as_str(), claim.as_str())))
+}
+
+/// A drain leaves the pods of DaemonSets, which come back at once, and static pods, which no API takes away.
+fn is_evicted(pod: &BoundPod) -> bool {
+    let is_daemon = pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet");
+    !pod.mirror && !is_daemon && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+}
+
+/// `pod a`, `pods a, b, c and 2 more`
+fn pods_named(pods: &[String]) -> String {
+    let plural = if pods.len() == 1 { "pod" } else { "pods" };
+    format!("{plural} {}", some_of(pods))
 }
 
 /// Of a version that no table has. Which of two versions came first says nothing of whether one may go to the other.

@@ -1,7 +1,7 @@
 //! May each machine go from the version that it runs to that of the upgrade?
 
-use super::data::{self, KNOWN_KUBERNETES, KNOWN_TALOS, Numbers, kubelet_skew};
-use super::{not_asked, talos_of, unknown};
+use super::data::{self, KNOWN_TALOS, Numbers, kubelet_skew};
+use super::{kubernetes_target, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Running, Seen};
@@ -80,12 +80,11 @@ fn talos_step(from: Numbers, to: Numbers, target: &str) -> Outcome {
 }
 
 fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
-    let Some(target) = &cluster.asked.upgrade.kubernetes else { return not_asked("--upgrade-kubernetes") };
-    let to = data::target(target).filter(|to| data::is_known_kubernetes(*to));
-    let Some(to) = to else {
-        let version = format!("v{target}");
-        return Verdict::whole(Outcome::Problem(unknown("Kubernetes", &version, KNOWN_KUBERNETES)));
+    let to = match kubernetes_target(cluster) {
+        Ok(to) => to,
+        Err(verdict) => return verdict,
     };
+    let target = cluster.asked.upgrade.kubernetes.as_deref().unwrap_or_default();
     let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to upgrade from"));
     if !running.iter().any(Running::is_api_server) && verdict.problems().next().is_none() {
         let problem = Problem::error(Reason::NoAnswer, "the version of an API server", "none was seen");

@@ -494,3 +494,443 @@ fn the_last_api_server_and_the_last_dns_endpoint_stay() {
     snapshot.kube().dns_endpoints.as_mut().unwrap().clear();
     assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers"]);
 }
+
+mod apis {
+    use super::*;
+    use crate::snapshot::RequestedApi;
+
+    const APIS: &str = "upgrade.apis";
+
+    fn with(node: &str, change: impl FnOnce(&mut RequestedApi)) -> Snapshot {
+        let mut snapshot = before(None, Some("1.36.0"));
+        let requested = snapshot.kube().requested_apis.get_mut(node).unwrap().as_mut().unwrap();
+        change(&mut requested.apis[0]);
+        snapshot
+    }
+
+    #[test]
+    fn what_the_target_lacks_was_not_requested() {
+        let snapshot = before(None, Some("1.36.0"));
+        assert_eq!(
+            lines(APIS, &snapshot),
+            ["no API that Kubernetes 1.36 lacks was requested since 2026-01-14 12:00 UTC"]
+        );
+        assert_eq!(status(APIS, &before(Some("1.14.1"), None)), Status::Skip);
+    }
+
+    #[test]
+    fn one_server_that_was_asked_for_a_removed_one_is_enough() {
+        for (removed, is_gone) in [("1.36", true), ("1.9", true), ("1.37", false), ("", false), ("2.0", false)] {
+            let snapshot = with("cp-2", |api| removed.clone_into(&mut api.removed));
+            let expected: &[&str] = match removed {
+                "2.0" => &["cp-2: error unreadable-answer"],
+                _ if is_gone => &["cp-2: fail removed-api-requested, for ever"],
+                _ => &[],
+            };
+            assert_eq!(wrong(APIS, &snapshot), expected, "{removed}");
+        }
+        let snapshot = with("cp-3", |api| {
+            *api = RequestedApi {
+                group: "flowcontrol.apiserver.k8s.io".to_owned(),
+                version: "v1beta3".to_owned(),
+                resource: "flowschemas".to_owned(),
+                subresource: "status".to_owned(),
+                removed: "1.32".to_owned(),
+            };
+        });
+        let seen = observed(APIS, &snapshot);
+        let name = "flowcontrol.apiserver.k8s.io/v1beta3 flowschemas/status (removed in 1.32)";
+        assert!(seen[0].starts_with("requested since its start at 2026-01-14") && seen[0].ends_with(name), "{seen:?}");
+    }
+
+    #[test]
+    fn a_server_that_was_not_seen_is_no_pass() {
+        let mut refused = before(None, Some("1.36.0"));
+        refused.kube().requested_apis.insert("cp-2".to_owned(), gap(GapKind::Forbidden));
+        assert_eq!(wrong(APIS, &refused), ["cp-2: error forbidden, for ever"]);
+        assert!(likely(APIS, &refused)[0].contains("`cluster-health rbac --upgrade`"));
+        for kind in [GapKind::ConnectTimedOut, GapKind::TooLarge, GapKind::Malformed, GapKind::NotAsked] {
+            let mut snapshot = before(None, Some("1.36.0"));
+            snapshot.kube().requested_apis.insert("cp-2".to_owned(), gap(kind));
+            assert_eq!(status(APIS, &snapshot), Status::Error, "{kind:?}");
+        }
+        let mut none = before(None, Some("1.36.0"));
+        none.kube().requested_apis.clear();
+        assert_eq!(status(APIS, &none), Status::Error);
+        assert_eq!(wrong(APIS, &before(None, Some("1.99.0"))), ["cluster: error target-unknown, for ever"]);
+    }
+}
+
+mod flags {
+    use super::*;
+    use crate::snapshot::Flags;
+
+    const FLAGS: &str = "upgrade.flags";
+    const UNSEEN: &str = "cluster: warn kubelet-flags-unseen, for ever";
+
+    fn with(pod: &str, change: impl FnOnce(&mut Flags)) -> Snapshot {
+        let mut snapshot = before(None, Some("1.36.0"));
+        let flags = &mut snapshot.talos_of("cp-2").component_flags;
+        change(flags.iter_mut().find(|it| it.pod.starts_with(pod)).unwrap());
+        snapshot
+    }
+
+    #[test]
+    fn kubelets_are_all_that_was_not_checked() {
+        let snapshot = before(None, Some("1.36.0"));
+        assert_eq!(wrong(FLAGS, &snapshot), [UNSEEN]);
+        assert_eq!(lines(FLAGS, &snapshot), ["the control plane has no flag that Kubernetes 1.36 refuses"]);
+        assert_eq!(status(FLAGS, &before(Some("1.14.1"), None)), Status::Skip);
+    }
+
+    #[test]
+    fn what_is_gone_is_named_with_its_version() {
+        let gate = |gate: &str, is_on| {
+            let gate = (gate.to_owned(), is_on);
+            with("kube-scheduler", |it| it.gates.push(gate))
+        };
+        for (snapshot, expected) in [
+            (with("kube-apiserver", |it| it.names.push("cloud-config".to_owned())), "--cloud-config (gone since 1.33)"),
+            (
+                with("kube-apiserver", |it| it.plugins.push("SecurityContextDeny".to_owned())),
+                "admission plugin SecurityContextDeny (gone since 1.30)",
+            ),
+            (gate("AppArmor", true), "feature gate AppArmor (gone since 1.33)"),
+            (gate("AppArmor", false), "feature gate AppArmor (gone since 1.33)"),
+            (gate("NodeSwap", false), "feature gate NodeSwap=false (locked since 1.34)"),
+            (gate("SeparateCacheWatchRPC", true), "feature gate SeparateCacheWatchRPC=true (locked since 1.36)"),
+        ] {
+            assert_eq!(wrong(FLAGS, &snapshot), ["cp-2: fail removed-flag, for ever", UNSEEN], "{expected}");
+            assert!(
+                observed(FLAGS, &snapshot)[0].ends_with(&format!(" has {expected}")),
+                "{:?}",
+                observed(FLAGS, &snapshot)
+            );
+        }
+        for snapshot in [
+            gate("NodeSwap", true),
+            gate("SidecarContainers", true),
+            gate("MyOwn", false),
+            with("kube-scheduler", |it| it.names.push("cloud-config".to_owned())),
+            with("kube-controller-manager", |it| it.names.push("concurrent-service-syncs".to_owned())),
+        ] {
+            assert_eq!(wrong(FLAGS, &snapshot), [UNSEEN]);
+        }
+        let mut later = with("kube-controller-manager", |it| it.names.push("concurrent-service-syncs".to_owned()));
+        later.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
+        assert_eq!(wrong(FLAGS, &later), ["cp-2: fail removed-flag, for ever", UNSEEN]);
+    }
+
+    #[test]
+    fn what_was_not_read_is_no_pass() {
+        let mut unread = before(None, Some("1.36.0"));
+        unread.talos_of("cp-2").static_pods = gap(GapKind::TimedOut);
+        assert_eq!(wrong(FLAGS, &unread), ["cp-2: error timed-out", UNSEEN]);
+        let mut empty = before(None, Some("1.36.0"));
+        empty.talos_of("cp-2").component_flags.clear();
+        assert_eq!(wrong(FLAGS, &empty), ["cp-2: error no-answer", UNSEEN]);
+        assert_eq!(wrong(FLAGS, &with("kube-scheduler", |it| it.names.clear())), ["cp-2: error no-answer", UNSEEN]);
+        for target in ["1.29.0", "1.38.0"] {
+            assert_eq!(
+                wrong(FLAGS, &before(None, Some(target))),
+                ["cluster: error target-unknown, for ever"],
+                "{target}"
+            );
+        }
+        // Switched off on this machine.
+        let mut without = before(None, Some("1.36.0"));
+        let talos = without.talos_of("cp-2");
+        talos.static_pods.as_mut().unwrap().retain(|id| !id.starts_with("kube-scheduler"));
+        talos.component_flags.retain(|it| !it.pod.starts_with("kube-scheduler"));
+        assert_eq!(wrong(FLAGS, &without), [UNSEEN]);
+    }
+}
+
+mod room {
+    use super::*;
+    use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
+    use crate::testing::fixture::{amounts, bound_pod, taint};
+
+    const ROOM: &str = "upgrade.room";
+    const NO_ROOM: [&str; 1] = ["w-1: fail pods-do-not-fit"];
+    const LITTLE: [&str; 1] = ["w-1: warn little-room"];
+    const PINNED: [&str; 1] = ["w-1: warn pinned-pod, for ever"];
+
+    /// w-1 is to go, and on each machine is a pod of 100m CPU and 64 MiB of 4 CPU and 8 GiB.
+    fn world() -> Snapshot {
+        let mut snapshot = before(None, None);
+        snapshot.asked.upgrade.drain = Some("w-1".to_owned());
+        snapshot
+    }
+
+    fn pods(snapshot: &mut Snapshot) -> &mut Vec<BoundPod> {
+        snapshot.kube().bound_pods.as_mut().unwrap()
+    }
+
+    fn rooms(snapshot: &mut Snapshot) -> &mut Vec<NodeRoom> {
+        snapshot.kube().node_room.as_mut().unwrap()
+    }
+
+    fn web(snapshot: &mut Snapshot) -> &mut BoundPod {
+        pods(snapshot).iter_mut().find(|pod| pod.name == "web-w-1").unwrap()
+    }
+
+    fn requests(snapshot: &mut Snapshot, requests: &[(&str, u64)]) {
+        web(snapshot).needs.requests = Some(amounts(requests));
+    }
+
+    fn placed(change: impl FnOnce(&mut Placement)) -> Snapshot {
+        let mut snapshot = world();
+        change(&mut web(&mut snapshot).needs.placement);
+        snapshot
+    }
+
+    fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+        let mut snapshot = world();
+        change(&mut snapshot);
+        snapshot
+    }
+
+    #[test]
+    fn the_pods_of_a_machine_fit_on_the_others() {
+        assert_eq!(lines(ROOM, &world()), ["the pods of w-1 fit on the other machines"]);
+        assert_eq!(lines(ROOM, &before(Some("1.13.1"), None)), ["the pods of every machine fit on the other machines"]);
+        assert_eq!(status(ROOM, &before(None, Some("1.36.0"))), Status::Skip);
+    }
+
+    #[test]
+    fn a_pod_that_is_larger_than_what_any_has_left_does_not() {
+        // 100m for the pod of kube-proxy and the API server, each, and for the other pod of the workload.
+        let fits = with(|it| requests(it, &[("cpu", 3700), ("pods", 1)]));
+        assert_eq!(status(ROOM, &fits), Status::Pass, "{:?}", wrong(ROOM, &fits));
+        let does_not = with(|it| requests(it, &[("cpu", 3701), ("pods", 1)]));
+        assert_eq!(wrong(ROOM, &does_not), NO_ROOM);
+        assert_eq!(
+            observed(ROOM, &does_not),
+            ["pod default/web-w-1 requests 3.7 CPU, more than any of the 3 machines that take it has left"]
+        );
+        for resource in ["memory", "nvidia.com/gpu"] {
+            assert_eq!(wrong(ROOM, &with(|it| requests(it, &[(resource, 9 << 30)]))), NO_ROOM, "{resource}");
+        }
+        let full = with(|it| {
+            rooms(it).iter_mut().for_each(|room| {
+                room.allocatable = Some(amounts(&[("cpu", 4000), ("memory", 8 << 30), ("pods", 3)]));
+            })
+        });
+        assert_eq!(wrong(ROOM, &full), NO_ROOM, "there is no place for one more pod");
+    }
+
+    #[test]
+    fn the_sum_of_them_counts() {
+        let with_more = |many: usize, cpu: u64| {
+            with(|it| {
+                requests(it, &[("cpu", cpu), ("pods", 1)]);
+                let pod = web(it).clone();
+                let more = (1..many).map(|at| BoundPod { name: format!("web-{at}"), ..pod.clone() });
+                pods(it).extend(more);
+            })
+        };
+        let much = with_more(6, 2000);
+        assert_eq!(wrong(ROOM, &much), NO_ROOM);
+        assert_eq!(observed(ROOM, &much), ["6 pods request 12 CPU, and 11.1 CPU is left on 3 machines for them"]);
+        let scattered = with_more(5, 2000);
+        assert_eq!(wrong(ROOM, &scattered), LITTLE);
+        assert_eq!(
+            observed(ROOM, &scattered),
+            ["no place was found for pods default/web-3, default/web-4, though all would fit in total"]
+        );
+        let low = with_more(3, 3000);
+        assert_eq!(wrong(ROOM, &low), LITTLE);
+        assert_eq!(observed(ROOM, &low), ["17 % would be left: 2.1 CPU of 12 CPU"]);
+        assert_eq!(wrong(ROOM, &with_more(3, 2700)), [""; 0]);
+    }
+
+    #[test]
+    fn who_does_not_come_back_elsewhere_needs_no_room() {
+        for change in [
+            |pod: &mut BoundPod| pod.controller = None,
+            |pod: &mut BoundPod| pod.controller = Some(("DaemonSet".to_owned(), "web".to_owned())),
+            |pod: &mut BoundPod| pod.mirror = true,
+            |pod: &mut BoundPod| pod.deleting = true,
+            |pod: &mut BoundPod| pod.phase = "Succeeded".to_owned(),
+        ] {
+            let snapshot = with(|it| {
+                requests(it, &[("cpu", 9000)]);
+                change(web(it));
+            });
+            assert_eq!(wrong(ROOM, &snapshot), [""; 0]);
+        }
+        let local = with(|it| {
+            requests(it, &[("cpu", 9000)]);
+            it.kube().persistent_volumes.as_mut().unwrap()[0].is_local = true;
+        });
+        assert_eq!(wrong(ROOM, &local), [""; 0]);
+        let drain = wrong("upgrade.drain", &local);
+        assert_eq!(drain, ["w-1: warn local-volume, for ever"]);
+    }
+
+    #[test]
+    fn only_nodes_that_take_the_pod_count() {
+        let require = |key: &str, operator: &str, values: &[&str]| Requirement {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: values.iter().map(|&value| value.to_owned()).collect(),
+        };
+        let host = "kubernetes.io/hostname";
+        assert_eq!(wrong(ROOM, &placed(|it| drop(it.labels.insert(host.to_owned(), "w-1".to_owned())))), PINNED);
+        assert_eq!(wrong(ROOM, &placed(|it| drop(it.labels.insert(host.to_owned(), "cp-1".to_owned())))), [""; 0]);
+        assert_eq!(wrong(ROOM, &placed(|it| it.tolerations.clear())), PINNED, "the others are control planes");
+        let term = |labels: Vec<Requirement>, fields: Vec<Requirement>| Term { labels, fields };
+        for (terms, expected) in [
+            (vec![], &PINNED[..]),
+            (vec![Term::default()], &PINNED),
+            (vec![term(vec![require(host, "In", &["cp-2"])], vec![])], &[]),
+            (vec![term(vec![require(host, "NotIn", &["cp-1", "cp-2", "cp-3"])], vec![])], &PINNED),
+            (
+                vec![term(vec![require("x", "Exists", &[])], vec![]), term(vec![require(host, "Exists", &[])], vec![])],
+                &[],
+            ),
+            (vec![term(vec![], vec![require("metadata.name", "In", &["w-1"])])], &PINNED),
+            (vec![term(vec![], vec![require("metadata.name", "In", &["cp-1"])])], &[]),
+            (vec![term(vec![require("generation", "Gt", &["3"])], vec![])], &PINNED),
+            (vec![term(vec![require(host, "Like", &["x"])], vec![])], &["cluster: error unreadable-answer"]),
+        ] {
+            let snapshot = placed(|it| it.terms = Some(terms.clone()));
+            assert_eq!(wrong(ROOM, &snapshot), expected, "{terms:?}");
+        }
+    }
+
+    #[test]
+    fn taints_and_cordons_keep_pods_away() {
+        let all = |change: fn(&mut NodeRoom)| with(|it| rooms(it).iter_mut().for_each(change));
+        assert_eq!(wrong(ROOM, &all(|room| room.unschedulable = true)), PINNED);
+        assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("gpu")))), PINNED);
+        assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("node.kubernetes.io/not-ready")))), PINNED);
+        let soft =
+            |room: &mut NodeRoom| room.taints.push(Taint { effect: "PreferNoSchedule".to_owned(), ..taint("gpu") });
+        assert_eq!(wrong(ROOM, &all(soft)), [""; 0]);
+        for (key, operator, value, effect, tolerates) in [
+            ("gpu", "Exists", "", "", true),
+            ("gpu", "Exists", "", "NoSchedule", true),
+            ("gpu", "Exists", "", "NoExecute", false),
+            ("gpu", "Equal", "", "NoSchedule", true),
+            ("gpu", "", "", "", true),
+            ("gpu", "Equal", "yes", "", false),
+            ("gpu", "Like", "", "", false),
+            ("", "Exists", "", "", true),
+            ("", "Equal", "", "", false),
+            ("other", "Exists", "", "", false),
+        ] {
+            let mut snapshot = all(|room| room.taints.push(taint("gpu")));
+            let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
+            let toleration = Toleration { key, operator, value, effect };
+            web(&mut snapshot).needs.placement.tolerations.push(toleration.clone());
+            let expected: &[&str] = if tolerates { &[] } else { &PINNED };
+            assert_eq!(wrong(ROOM, &snapshot), expected, "{toleration:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_read_is_no_pass() {
+        for kind in [GapKind::Forbidden, GapKind::TimedOut, GapKind::TooLarge, GapKind::NotAsked] {
+            let changes: [fn(&mut Snapshot, GapKind); 3] = [
+                |it, kind| it.kube().bound_pods = gap(kind),
+                |it, kind| it.kube().node_room = gap(kind),
+                |it, kind| it.kube().persistent_volumes = gap(kind),
+            ];
+            for change in changes {
+                assert_eq!(status(ROOM, &with(|it| change(it, kind))), Status::Error, "{kind:?}");
+            }
+        }
+        assert_eq!(wrong(ROOM, &with(|it| rooms(it).retain(|room| room.name != "w-1"))), ["w-1: error no-answer"]);
+        let unreadable = ["cluster: error unreadable-answer"];
+        assert_eq!(wrong(ROOM, &with(|it| rooms(it)[0].allocatable = None)), unreadable);
+        assert_eq!(wrong(ROOM, &with(|it| web(it).needs.requests = None)), unreadable);
+    }
+
+    #[test]
+    fn a_thousand_machines_of_a_hundred_pods_are_judged_at_once() {
+        let mut snapshot = world();
+        snapshot.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
+        let model = rooms(&mut snapshot)[3].clone();
+        let names: Vec<String> = (0..1000).map(|at| format!("n-{at}")).collect();
+        rooms(&mut snapshot).extend(names.iter().map(|name| NodeRoom { name: name.clone(), ..model.clone() }));
+        let kinds = (0..110).map(|kind| format!("app-{kind}"));
+        let kinds: Vec<_> = kinds.map(|app| bound_pod("default", &app, "", Some(("ReplicaSet", &app)))).collect();
+        for name in &names {
+            let here = kinds.iter().map(|pod| BoundPod { node: name.clone(), ..pod.clone() });
+            pods(&mut snapshot).extend(here.map(|mut pod| {
+                pod.needs.requests = Some(amounts(&[("cpu", 30), ("memory", 1 << 20), ("pods", 1)]));
+                pod
+            }));
+        }
+        let plain =
+            crate::engine::judge(&[crate::checks::find(ROOM).unwrap()], &crate::assess::Assessment::of(&snapshot));
+        assert!(plain[0].1.status().is_fine(), "{:?}", plain[0].1.status());
+    }
+}
+
+mod volumes {
+    use super::*;
+
+    const VOLUMES: &str = "upgrade.volumes";
+
+    /// cp-1 has a volume, and is drained; w-1 is to go.
+    fn drained() -> Snapshot {
+        let mut snapshot = before(None, None);
+        snapshot.asked.upgrade.drain = Some("w-1".to_owned());
+        snapshot.kube_node_mut("cp-1").unschedulable = true;
+        snapshot.kube().bound_pods.as_mut().unwrap().retain(|pod| pod.name != "web-cp-1");
+        snapshot
+    }
+
+    fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+        let mut snapshot = drained();
+        change(&mut snapshot);
+        snapshot
+    }
+
+    #[test]
+    fn a_machine_that_was_drained_keeps_no_volume() {
+        assert_eq!(wrong(VOLUMES, &drained()), ["cp-1: warn volume-attached"]);
+        assert_eq!(observed(VOLUMES, &drained()), ["still attached: volume pv-1"]);
+        let stuck = with(|it| {
+            it.kube().volume_attachments.as_mut().unwrap()[0].detach_error = Some("the volume is busy".to_owned());
+        });
+        assert_eq!(wrong(VOLUMES, &stuck), ["cp-1: fail volume-attached"]);
+        assert_eq!(
+            observed(VOLUMES, &stuck),
+            ["still attached: volume pv-1; pv-1 cannot be detached: the volume is busy"]
+        );
+        let none = with(|it| it.kube().volume_attachments.as_mut().unwrap().clear());
+        assert_eq!(lines(VOLUMES, &none), ["no volume is attached to a machine that was drained"]);
+        assert_eq!(status(VOLUMES, &before(None, Some("1.36.0"))), Status::Skip);
+    }
+
+    #[test]
+    fn volumes_in_use_are_where_they_belong() {
+        let schedulable = with(|it| it.kube_node_mut("cp-1").unschedulable = false);
+        let running = with(|it| {
+            let pod = crate::testing::fixture::bound_pod("default", "web", "cp-1", Some(("ReplicaSet", "web-6f7")));
+            it.kube().bound_pods.as_mut().unwrap().push(pod);
+        });
+        let elsewhere = with(|it| it.kube().volume_attachments.as_mut().unwrap()[0].node = "gone".to_owned());
+        for snapshot in [schedulable, running, elsewhere] {
+            assert_eq!(wrong(VOLUMES, &snapshot), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn no_list_is_no_pass() {
+        for kind in [GapKind::Forbidden, GapKind::TimedOut, GapKind::NotAsked] {
+            assert_eq!(
+                status(VOLUMES, &with(|it| it.kube().volume_attachments = gap(kind))),
+                Status::Error,
+                "{kind:?}"
+            );
+            assert_eq!(status(VOLUMES, &with(|it| it.kube().bound_pods = gap(kind))), Status::Error, "{kind:?}");
+        }
+        let unregistered = with(|it| it.kube().nodes.as_mut().unwrap().retain(|node| node.name != "cp-1"));
+        assert!(!status(VOLUMES, &unregistered).is_fine());
+    }
+}

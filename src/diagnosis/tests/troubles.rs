@@ -537,6 +537,49 @@ pub(super) const CASES: &[Case] = &[
         ],
     },
     Case {
+        cause: "unsupported-jump",
+        trouble: |snapshot| {
+            snapshot.asked.upgrade = Upgrade { talos: Some("1.14.1".to_owned()), ..Upgrade::default() };
+            "v1.11.2".clone_into(&mut snapshot.talos_of("w-1").contact.as_mut().unwrap().version.tag);
+        },
+        needs: &[
+            |snapshot| snapshot.talos_of("w-1").contact = gap(GapKind::TimedOut),
+            |snapshot| snapshot.asked.upgrade = Upgrade::default(),
+        ],
+    },
+    Case {
+        cause: "api-removed",
+        trouble: |snapshot| {
+            snapshot.kube().requested_apis.get_mut("cp-2").unwrap().as_mut().unwrap().apis[0].removed =
+                "1.32".to_owned();
+        },
+        needs: &[
+            |snapshot| *snapshot.kube().requested_apis.get_mut("cp-2").unwrap() = gap(GapKind::Forbidden),
+            |snapshot| snapshot.asked.upgrade = Upgrade::default(),
+        ],
+    },
+    Case {
+        cause: "drain-blocked",
+        trouble: |snapshot| snapshot.kube().disruption_budgets.as_mut().unwrap()[0].disruptions_allowed = 0,
+        needs: &[
+            |snapshot| snapshot.kube().disruption_budgets = gap(GapKind::Forbidden),
+            |snapshot| snapshot.kube().bound_pods = gap(GapKind::Forbidden),
+        ],
+    },
+    Case {
+        cause: "no-room",
+        trouble: |snapshot| {
+            for pod in snapshot.kube().bound_pods.as_mut().unwrap().iter_mut().filter(|pod| pod.namespace == "default")
+            {
+                pod.needs.requests = Some(amounts(&[("cpu", 3000), ("pods", 1)]));
+            }
+        },
+        needs: &[
+            |snapshot| snapshot.kube().node_room = gap(GapKind::Forbidden),
+            |snapshot| snapshot.kube().bound_pods = gap(GapKind::Forbidden),
+        ],
+    },
+    Case {
         cause: "upgrade-half-done",
         trouble: half_upgraded,
         needs: &[

@@ -202,6 +202,9 @@ reasons! {
     MinorSkipped "minor-skipped" "the upgrade skips a minor version" upgrade::MINOR_SKIPPED;
     Downgrade "downgrade" "the target is older than what runs" upgrade::DOWNGRADE;
     VersionsIncompatible "versions-incompatible" "these versions of Talos and Kubernetes do not support each other" upgrade::VERSIONS_INCOMPATIBLE;
+    RemovedFlag "removed-flag" "a component has a flag that the target refuses" upgrade::REMOVED_FLAG;
+    KubeletFlagsUnseen "kubelet-flags-unseen" "the flags of the kubelets were not checked" upgrade::KUBELET_FLAGS_UNSEEN;
+    RemovedApiRequested "removed-api-requested" "an API was requested that the target has removed" upgrade::REMOVED_API_REQUESTED;
     EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
     SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;
     BudgetStale "budget-stale" "the status of a PodDisruptionBudget is older than its specification" upgrade::BUDGET_STALE;
@@ -211,6 +214,11 @@ reasons! {
     UnmanagedPod "unmanaged-pod" "a pod has no controller that would start it elsewhere" upgrade::UNMANAGED_POD;
     LastReplica "last-replica" "all ready pods of a workload are on the machine" upgrade::LAST_REPLICA;
     LocalData "local-data" "pods keep data in an emptyDir volume" upgrade::LOCAL_DATA;
+    LocalVolume "local-volume" "pods have a volume that is on the machine" upgrade::LOCAL_VOLUME;
+    PodsDoNotFit "pods-do-not-fit" "the pods of the machine do not fit on the others" upgrade::PODS_DO_NOT_FIT;
+    LittleRoom "little-room" "the other machines have little room left" upgrade::LITTLE_ROOM;
+    PinnedPod "pinned-pod" "no other machine takes a pod of this one" upgrade::PINNED_POD;
+    VolumeAttached "volume-attached" "volumes are still attached to a machine that was drained" upgrade::VOLUME_ATTACHED;
     ServerCheckFailed "server-check-failed" "the cluster's own health check reports a problem" workloads::SERVER_CHECK_FAILED;
     ServerCheckUnfinished "server-check-unfinished" "the cluster's own health check did not finish" workloads::SERVER_CHECK_UNFINISHED;
     TooManyUnready "too-many-unready" "more workers are not ready than allowed" workloads::TOO_MANY_UNREADY;

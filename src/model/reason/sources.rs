@@ -55,3 +55,8 @@ pub(crate) const KUBERNETES_AUTHENTICATION: &str = "Kubernetes documentation, `A
 pub(crate) const KUBERNETES_FAIRNESS: &str = "Kubernetes documentation, `API Priority and Fairness`";
 pub(crate) const KUBERNETES_KUBECONFIG: &str =
     "Kubernetes documentation, `Organizing Cluster Access Using kubeconfig Files`";
+pub(crate) const KUBERNETES_DEPRECATIONS: &str = "Kubernetes documentation, `Deprecated API Migration Guide`";
+pub(crate) const KUBERNETES_GATES_REMOVED: &str = "Kubernetes documentation, `Feature Gates (removed)`";
+pub(crate) const KUBERNETES_RESOURCES: &str = "Kubernetes documentation, `Resource Management for Pods and Containers`";
+pub(crate) const KUBERNETES_ASSIGN: &str = "Kubernetes documentation, `Assigning Pods to Nodes`";
+pub(crate) const KUBERNETES_VOLUMES: &str = "Kubernetes documentation, `Persistent Volumes`";

@@ -3,7 +3,8 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    ETCD_FAILURES, KUBERNETES_DISRUPTIONS, KUBERNETES_DNS, KUBERNETES_DRAIN, TALOS_SUPPORT,
+    ETCD_FAILURES, KUBERNETES_ASSIGN, KUBERNETES_DEPRECATIONS, KUBERNETES_DISRUPTIONS, KUBERNETES_DNS,
+    KUBERNETES_DRAIN, KUBERNETES_GATES_REMOVED, KUBERNETES_RESOURCES, KUBERNETES_VOLUMES, TALOS_RBAC, TALOS_SUPPORT,
     TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES,
 };
 use super::steps::NODE_VERSION;
@@ -138,5 +139,85 @@ pub(super) const LOCAL_DATA: Text = Text {
     remedy: &[
         Look("kubectl get pod NAME -n NAMESPACE -o yaml"),
         Do("Is it more than a cache? Then keep it in a PersistentVolumeClaim."),
+    ],
+};
+
+pub(super) const REMOVED_FLAG: Text = Text {
+    explanation: "A static pod of the control plane has a flag, a feature gate or an admission plugin in its command line that the Kubernetes of the upgrade does not have, or a feature gate with a value that is no longer possible. The component prints an error and exits at once, so the upgrade loses it on the first control plane. The lines come from `extraArgs` in the machine configuration.",
+    source: KUBERNETES_GATES_REMOVED,
+    remedy: &[
+        Look("talosctl -n NODE get staticpods kube-apiserver -o yaml"),
+        Do(
+            "Remove it from `cluster.apiServer`, `cluster.controllerManager` or `cluster.scheduler` in the configuration of every control plane:",
+        ),
+        Change("talosctl -n NODE edit machineconfig"),
+    ],
+};
+
+pub(super) const KUBELET_FLAGS_UNSEEN: Text = Text {
+    explanation: "Kubelets are started with flags and a configuration of their own, which only the Talos role os:admin may read, so this program does not. A flag or feature gate that the target has removed keeps the kubelet of every machine from starting.",
+    source: TALOS_RBAC,
+    remedy: &[
+        Look("talosctl -n NODE get kubeletspecs -o yaml"),
+        Do(
+            "Compare `machine.kubelet.extraArgs` and `machine.kubelet.extraConfig` with the removals in the changelog of the target.",
+        ),
+    ],
+};
+
+pub(super) const REMOVED_API_REQUESTED: Text = Text {
+    explanation: "Since the API server was started, some client has requested an API that the Kubernetes of the upgrade no longer has. After the upgrade this client gets 404. Often it is an old release of a controller, a Helm chart or a CI job. Only a restart of the API server forgets the request.",
+    source: KUBERNETES_DEPRECATIONS,
+    remedy: &[
+        Look("kubectl get --raw /metrics"),
+        Do("Find the client in the audit log: its requests are annotated with `k8s.io/deprecated`."),
+        Do("Upgrade it to a release that uses the newer API, and apply its manifests again."),
+    ],
+};
+
+pub(super) const LOCAL_VOLUME: Text = Text {
+    explanation: "The pod uses a PersistentVolume that is a directory or a disk of this machine, so it can run nowhere else. It is down from the drain until the machine is back and uncordoned, and if the machine loses its disk, the data is lost.",
+    source: KUBERNETES_VOLUMES,
+    remedy: &[
+        Look("kubectl get persistentvolumes -o wide"),
+        Do("Be sure that the application has a replica elsewhere, or that it may be down for the time of a reboot."),
+    ],
+};
+
+pub(super) const PODS_DO_NOT_FIT: Text = Text {
+    explanation: "The requests of the pods that leave the machine are more than what the others have left, counted as the scheduler does: allocatable minus requests, where node selectors, required node affinity and taints let the pods run. They stay Pending until the machine is back, and PodDisruptionBudgets that wait for them keep the next machine from being drained.",
+    source: KUBERNETES_RESOURCES,
+    remedy: &[
+        Look("kubectl describe nodes"),
+        Look("kubectl get pods -A -o wide --field-selector spec.nodeName=NODENAME"),
+        Do("Add a machine for the time of the upgrade, or scale down what can be spared."),
+    ],
+};
+
+pub(super) const LITTLE_ROOM: Text = Text {
+    explanation: "The pods of the machine fit on the others by what they request, but hardly: less than 20 % would be left, or no arrangement was found for all of them. Rules between pods, such as anti-affinity and topology spread, are not counted and may need more.",
+    source: KUBERNETES_RESOURCES,
+    remedy: &[
+        Look("kubectl describe nodes"),
+        Do("Add a machine for the time of the upgrade, or upgrade when there is less load."),
+    ],
+};
+
+pub(super) const PINNED_POD: Text = Text {
+    explanation: "By its node selector, its required node affinity or the taints of the others, the pod may run on this machine only. It is down from the drain until the machine is back and uncordoned. In a cluster of one machine that is so by design.",
+    source: KUBERNETES_ASSIGN,
+    remedy: &[
+        Look("kubectl get pods -A -o wide --field-selector spec.nodeName=NODENAME"),
+        Do("Label another machine for it as well, where the interruption matters."),
+    ],
+};
+
+pub(super) const VOLUME_ATTACHED: Text = Text {
+    explanation: "The machine is cordoned and its pods are gone, but VolumeAttachments still name it. Pods elsewhere that need these volumes wait. Detaching takes seconds; after a machine went down without it, up to 6 minutes. It fails if the storage driver reports an error while detaching.",
+    source: KUBERNETES_VOLUMES,
+    remedy: &[
+        Look("kubectl get volumeattachments"),
+        Look("kubectl describe volumeattachment NAME"),
+        Do("Look at the logs of the storage driver's controller before the next machine is taken down."),
     ],
 };

@@ -24,6 +24,7 @@ use tower::{Layer as _, ServiceExt as _};
 use super::auth::Auth;
 use super::dial::{self, Answered, Dialer, Shown};
 use super::gaps;
+use super::intake::{Intake, Keep};
 use super::peer::{ApiServerVerifier, Peer};
 use super::raw::Raw;
 use crate::config::certificate;
@@ -48,11 +49,9 @@ pub(super) struct Answer {
     pub(super) leave: Option<OwnedSemaphorePermit>,
 }
 
-/// Bytes of an answer that any may have, and how many may have more at once.
+/// Bytes of an answer that any may hold, and how many may hold more at once.
 const SHORT: usize = 1 << 20;
 const LONG_AT_ONCE: usize = 2;
-/// Bytes of an answer that is no success: its words, of which one line is shown.
-const REFUSAL: usize = 64 << 10;
 
 /// What all requests with one kubeconfig share.
 pub(super) struct Transport {
@@ -119,7 +118,7 @@ impl Transport {
     ///
     /// reqwest takes what to resolve, what to ask of a proxy and what to verify from one URL, and refuses IPv6 addresses
     /// behind proxies. So what is verified under `name` instead, or lies behind a proxy, goes through the dialer of the lists.
-    pub(super) async fn probe(&self, server: &Uri, peer: Peer, path: &'static str, limit: usize) -> Observed<Answer> {
+    pub(super) async fn probe(&self, server: &Uri, peer: Peer, path: &'static str, keep: Keep) -> Observed<Answer> {
         let target = dial::endpoint(server);
         let mut tls = (*self.dialer.tls).clone();
         tls.resumption = Resumption::disabled();
@@ -136,7 +135,7 @@ impl Transport {
             builder.pool_max_idle_per_host(0);
             let mut request = Request::new(Vec::new());
             *request.uri_mut() = Uri::from_static(path);
-            return self.ask(&client(dialer, &builder, server.clone()), request, limit).await;
+            return self.ask(&client(dialer, &builder, server.clone()), request, keep).await;
         }
         #[cfg(feature = "record")]
         let mut tape = record::Tape::of(server, path);
@@ -144,7 +143,7 @@ impl Transport {
             let headers = self.headers().await?;
             let authorization = headers.get(AUTHORIZATION).cloned();
             let raw = Raw { tls, headers, connect_timeout: self.dialer.timeout, timeout: self.timeout };
-            raw.get(server, &target, path, limit).await.map(|answer| concealed(answer, authorization.as_ref()))
+            raw.get(server, &target, path, keep).await.map(|answer| concealed(answer, authorization.as_ref()))
         };
         let outcome = outcome.await;
         #[cfg(feature = "record")]
@@ -153,23 +152,23 @@ impl Transport {
     }
 
     /// Asks for one answer, whatever it is. No answer is asked for again, no redirect is followed.
-    pub(super) async fn ask(&self, client: &Client, request: Request<Vec<u8>>, limit: usize) -> Observed<Answer> {
+    pub(super) async fn ask(&self, client: &Client, request: Request<Vec<u8>>, keep: Keep) -> Observed<Answer> {
         let (parts, body) = request.into_parts();
         #[cfg(feature = "record")]
         let (mut tape, parts) = record::Tape::new(parts);
-        let outcome = self.answer(client, parts, body, limit).await;
+        let outcome = self.answer(client, parts, body, keep).await;
         #[cfg(feature = "record")]
         tape.end(outcome.as_ref().map(|answer| (answer.status.as_u16(), answer.date, answer.body.as_slice())));
         outcome
     }
 
-    async fn answer(&self, client: &Client, mut parts: Parts, body: Vec<u8>, limit: usize) -> Observed<Answer> {
+    async fn answer(&self, client: &Client, mut parts: Parts, body: Vec<u8>, keep: Keep) -> Observed<Answer> {
         let headers = self.headers().await?;
         let authorization = headers.get(AUTHORIZATION).cloned();
         parts.headers.extend(headers);
         let call = async {
             let response = send(client, || Request::from_parts(parts.clone(), Body::from(body.clone()))).await?;
-            read(response, limit, &self.long).await
+            read(response, keep, &self.long).await
         };
         let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))?;
         Ok(concealed(answer, authorization.as_ref()))
@@ -222,26 +221,22 @@ fn lost_after_answers(error: &kube::Error) -> bool {
     extras.get::<Answered>().is_some_and(Answered::ever)
 }
 
-async fn read(response: Response<Body>, limit: usize, long: &Arc<Semaphore>) -> Observed<Answer> {
+async fn read(response: Response<Body>, keep: Keep, long: &Arc<Semaphore>) -> Observed<Answer> {
     let status = response.status();
     let date = date(response.headers());
     let certificate = response.extensions().get::<Shown>().and_then(|shown| certificate::validity(&shown.0));
-    let limit = if status == StatusCode::OK { limit } else { limit.min(REFUSAL) };
     let mut stream = response.into_body();
-    let (mut body, mut leave) = (Vec::new(), None);
+    let (mut intake, mut leave) = (Intake::new(keep, status), None);
     while let Some(frame) = stream.frame().await {
         let frame = frame.map_err(|error| cause::of_chain(&error))?;
         let Some(part) = frame.data_ref() else { continue };
-        if body.len() + part.len() > limit {
-            return Err(Gap::new(GapKind::TooLarge, format!("the answer is longer than {limit} bytes")));
-        }
-        if leave.is_none() && body.len() + part.len() > SHORT {
+        intake.take(part)?;
+        if leave.is_none() && intake.kept() > SHORT {
             // The semaphore is never closed.
             leave = Arc::clone(long).acquire_owned().await.ok();
         }
-        body.extend_from_slice(part);
     }
-    Ok(Answer { status, date, certificate, body, leave })
+    Ok(Answer { status, date, certificate, body: intake.into_body()?, leave })
 }
 
 /// What a server says in a refusal is shown to people, and some server may repeat what it was given.

@@ -1,9 +1,33 @@
 //! What stands in the way of a drain: pods, and the budgets that hold them.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::thread::LocalKey;
+
 use super::extensions::requirements;
 use super::lists::Kept;
+use super::room;
 use super::wire::{eviction, policy};
-use crate::snapshot::{BoundPod, DisruptionBudget};
+use crate::model::Shared;
+use crate::snapshot::{BoundPod, DisruptionBudget, Needs};
+
+/// The last of its kind that was read by this thread.
+type Last<T> = LocalKey<RefCell<Shared<T>>>;
+
+thread_local! {
+    static LABELS: RefCell<Shared<BTreeMap<String, String>>> = RefCell::default();
+    static NEEDS: RefCell<Shared<Needs>> = RefCell::default();
+}
+
+/// Pods of one workload follow each other in a list, and what they have in common is kept once.
+fn shared<T: Clone + PartialEq>(last: &'static Last<T>, value: T) -> Shared<T> {
+    last.with_borrow_mut(|last| {
+        if **last != value {
+            *last = value.into();
+        }
+        last.clone()
+    })
+}
 
 impl Kept for BoundPod {
     type Object = eviction::Pod;
@@ -16,17 +40,21 @@ impl Kept for BoundPod {
         let owners = metadata.owner_references.unwrap_or_default();
         let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
         let mut conditions = status.conditions.iter().flatten();
+        let volumes = spec.volumes.iter().flatten();
+        let claims = volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
         Self {
+            claims: claims.collect(),
+            has_empty_dir: spec.volumes.iter().flatten().any(|volume| volume.empty_dir.is_some()),
+            node: spec.node_name.clone().unwrap_or_default(),
+            needs: shared(&NEEDS, room::needs(spec)),
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
-            node: spec.node_name.unwrap_or_default(),
-            labels: metadata.labels.unwrap_or_default(),
+            labels: shared(&LABELS, metadata.labels.unwrap_or_default()),
             mirror: metadata.annotations.is_some_and(|it| it.contains_key("kubernetes.io/config.mirror")),
             controller: controller.map(|owner| (owner.kind, owner.name)),
             phase: status.phase.unwrap_or_default(),
             ready: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
             deleting: metadata.deletion_timestamp.is_some(),
-            has_empty_dir: spec.volumes.iter().flatten().any(|volume| volume.empty_dir.is_some()),
         }
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::client::{Answer, Transport};
 use super::gaps;
+use super::intake::Keep;
 use super::wire::{self, Object};
 use crate::snapshot::{Gap, GapKind, Observed};
 
@@ -101,7 +102,8 @@ async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selectio
         let request = kube::core::Request::new(<Kind<T> as kube::Resource>::url_path(&(), select.namespace))
             .list(&parameters)
             .map_err(|error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string())))?;
-        let answer = transport.ask(client, request, PAGE_BYTES.min(T::MOST * OBJECT_BYTES - bytes)).await?;
+        let limit = Keep::All(PAGE_BYTES.min(T::MOST * OBJECT_BYTES - bytes));
+        let answer = transport.ask(client, request, limit).await?;
         if answer.status == StatusCode::GONE && next.is_some() {
             return Ok(None);
         }

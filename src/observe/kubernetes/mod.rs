@@ -6,12 +6,15 @@ mod dial;
 mod drain;
 mod extensions;
 mod gaps;
+mod intake;
 mod lists;
+mod metrics;
 mod objects;
 mod peer;
 mod plugin;
 mod probe;
 mod raw;
+mod room;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -36,7 +39,7 @@ use crate::observe::dial::cause;
 use crate::observe::fill;
 use crate::snapshot::{
     BoundPod, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed, Pod, PodEvent, Readyz,
-    ServiceEndpoint, StartingPod, Webhook, Workload,
+    RequestedApis, ServiceEndpoint, StartingPod, Webhook, Workload,
 };
 use client::Transport;
 use extensions::{Mutating, Validating, is_label};
@@ -169,6 +172,9 @@ impl KubeClient {
             fill(&mut seen.pods, wants(Fact::Pods), self.aged::<_, core::Pod>(SYSTEM)),
             fill(&mut seen.bound_pods, wants(Fact::BoundPods), self.bound_pods()),
             fill(&mut seen.disruption_budgets, wants(Fact::DisruptionBudgets), self.everywhere()),
+            fill(&mut seen.node_room, wants(Fact::NodeRoom), self.everywhere()),
+            fill(&mut seen.volume_attachments, wants(Fact::VolumeAttachments), self.everywhere()),
+            fill(&mut seen.persistent_volumes, wants(Fact::PersistentVolumes), self.everywhere()),
             fill(&mut seen.dns_endpoints, wants(Fact::DnsEndpoints), dns),
             fill(&mut seen.api_endpoints, wants(Fact::ApiEndpoints), api),
             fill(&mut seen.signing_requests, wants(Fact::SigningRequests), self.everywhere()),
@@ -184,6 +190,12 @@ impl KubeClient {
         let authority = endpoint::with_port(host, port);
         let server: Uri = format!("https://{authority}/").parse().map_err(|_| cause::no_name(host))?;
         self.limited(probe::readyz(&self.transport, &server, Peer::Machine, format!("https://{authority}"))).await
+    }
+
+    /// What was requested of the API server that has answered as `server`, verified as that one again.
+    pub(crate) async fn requested_apis(&self, server: &str) -> Observed<RequestedApis> {
+        let server: Uri = server.parse().map_err(|_| cause::no_name(server))?;
+        self.limited(metrics::requested_apis(&self.transport, &server)).await
     }
 
     /// Node leases and system leases alone, as far as `facts` names them: for a second sample within a round.
@@ -434,6 +446,10 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         starting_pods: gap(),
         bound_pods: gap(),
         disruption_budgets: gap(),
+        node_room: gap(),
+        volume_attachments: gap(),
+        persistent_volumes: gap(),
+        requested_apis: BTreeMap::new(),
         pod_events: gap(),
         dns_endpoints: gap(),
         api_endpoints: gap(),

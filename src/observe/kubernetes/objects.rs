@@ -72,12 +72,7 @@ impl Kept for KubeNode {
             kubelet_version: info.kubelet_version,
             unschedulable: spec.unschedulable.unwrap_or_default(),
             cordoned_by_talos: annotation(&metadata, "talos.dev/cordoned") == Some("true"),
-            taints: spec
-                .taints
-                .unwrap_or_default()
-                .into_iter()
-                .map(|taint| Taint { key: taint.key, effect: taint.effect })
-                .collect(),
+            taints: taints(spec.taints),
             conditions: status
                 .conditions
                 .unwrap_or_default()
@@ -96,6 +91,11 @@ impl Kept for KubeNode {
             created: metadata.creation_timestamp.map(|time| time.0),
         }
     }
+}
+
+pub(super) fn taints(taints: Option<Vec<core::Taint>>) -> Vec<Taint> {
+    let taint = |it: core::Taint| Taint { key: it.key, value: it.value.unwrap_or_default(), effect: it.effect };
+    taints.unwrap_or_default().into_iter().map(taint).collect()
 }
 
 impl Kept for Pod {

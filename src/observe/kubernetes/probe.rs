@@ -4,6 +4,7 @@ use http::{StatusCode, Uri};
 
 use super::client::{Answer, Transport};
 use super::gaps;
+use super::intake::Keep;
 use super::peer::Peer;
 use crate::snapshot::{Gap, GapKind, Observed, Readyz};
 
@@ -13,7 +14,7 @@ const LIMIT: usize = 64 << 10;
 /// Asks `server`, once it has proved to be such a peer.
 pub(super) async fn readyz(transport: &Transport, server: &Uri, peer: Peer, shown: String) -> Observed<Readyz> {
     // Boxed: a request is a large future, and a round has many.
-    let answer = Box::pin(transport.probe(server, peer, "/readyz?verbose", LIMIT)).await?;
+    let answer = Box::pin(transport.probe(server, peer, "/readyz?verbose", Keep::All(LIMIT))).await?;
     parse(shown, &answer)
 }
 

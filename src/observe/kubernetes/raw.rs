@@ -10,6 +10,7 @@ use rustls::ClientConfig;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::client::{Answer, date};
+use super::intake::{Intake, Keep};
 use crate::config::certificate;
 use crate::config::endpoint::Endpoint;
 use crate::config::proxy::Proxy;
@@ -32,7 +33,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    pub(super) async fn get(self, server: &Uri, target: &Endpoint, path: &str, limit: usize) -> Observed<Answer> {
+    pub(super) async fn get(self, server: &Uri, target: &Endpoint, path: &str, keep: Keep) -> Observed<Answer> {
         dial::server_name(&target.host)?;
         let url = format!("https://{target}{}{path}", server.path().trim_end_matches('/'));
         let url = Url::parse(&url).map_err(|_| cause::no_name(&target.host))?;
@@ -55,11 +56,10 @@ impl Raw {
         let deadline = Instant::now() + self.timeout;
         let answer = async {
             let response = client.execute(request).await?;
-            read(response, limit).await
+            read(response, keep).await
         };
         match timeout_at(deadline, answer).await {
-            Ok(Ok(Some(answer))) => Ok(answer),
-            Ok(Ok(None)) => Err(Gap::new(GapKind::TooLarge, format!("the answer is longer than {limit} bytes"))),
+            Ok(Ok(answer)) => answer,
             Ok(Err(error)) if error.is_connect() => Err(why_unconnected(&error, target, self.connect_timeout).await),
             Ok(Err(error)) => Err(cause::of_chain(&error)),
             Err(_) => Err(cause::no_answer(self.timeout)),
@@ -67,19 +67,18 @@ impl Raw {
     }
 }
 
-/// `None`: longer than `limit` bytes.
-async fn read(mut response: reqwest::Response, limit: usize) -> reqwest::Result<Option<Answer>> {
+/// The inner gap: more than is taken in.
+async fn read(mut response: reqwest::Response, keep: Keep) -> reqwest::Result<Observed<Answer>> {
     let (status, date) = (response.status(), date(response.headers()));
     let shown = response.extensions().get::<TlsInfo>().and_then(TlsInfo::peer_certificate);
     let certificate = shown.and_then(certificate::validity);
-    let mut body = Vec::new();
+    let mut intake = Intake::new(keep, status);
     while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > limit {
-            return Ok(None);
+        if let Err(gap) = intake.take(&chunk) {
+            return Ok(Err(gap));
         }
-        body.extend_from_slice(&chunk);
     }
-    Ok(Some(Answer { status, date, certificate, body, leave: None }))
+    Ok(intake.into_body().map(|body| Answer { status, date, certificate, body, leave: None }))
 }
 
 /// reqwest has one clock for name, TCP and TLS, and a layer around its connector sees no more than the end of all three

@@ -209,9 +209,11 @@ pub(super) mod core {
         Volume {
             projected: Option<ProjectedVolumeSource>,
             empty_dir: Option<Present>,
+            persistent_volume_claim: Option<PersistentVolumeClaimSource>,
             #[serde(rename = "downwardAPI")]
             downward_api: Option<Present>,
         }
+        PersistentVolumeClaimSource { claim_name: String, }
         ProjectedVolumeSource { ; few { sources: Vec<VolumeProjection>, } }
         VolumeProjection {
             config_map: Option<ConfigMapProjection>,
@@ -274,15 +276,92 @@ pub(super) mod core {
 /// What a drain has to do with. Of a pod, less than elsewhere: these are all that there are.
 pub(super) mod eviction {
     use super::core::{PodCondition, Volume};
-    use super::meta::ObjectMeta;
-    use super::{Deserialize, few, or_default};
+    use super::meta::{LabelSelectorRequirement, ObjectMeta};
+    use super::{BTreeMap, Deserialize, few, or_default};
 
     objects!(k8s_openapi::api::core::v1: Pod);
 
+    type Quantities = BTreeMap<String, String>;
+
     structs! {
         Pod { metadata: ObjectMeta, spec: Option<PodSpec>, status: Option<PodStatus>, }
-        PodSpec { node_name: Option<String>, ; few { volumes: Vec<Volume>, } }
+        PodSpec {
+            node_name: Option<String>,
+            resources: Option<Resources>,
+            affinity: Option<Affinity>,
+            ; few {
+                volumes: Vec<Volume>,
+                containers: Vec<Container>,
+                init_containers: Vec<Container>,
+                overhead: Quantities,
+                node_selector: BTreeMap<String, String>,
+                tolerations: Vec<Toleration>,
+            }
+        }
+        Container { resources: Option<Resources>, restart_policy: Option<String>, }
+        Resources { ; few { requests: Quantities, } }
+        Affinity { node_affinity: Option<NodeAffinity>, }
+        NodeAffinity {
+            #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+            required: Option<NodeSelector>,
+        }
+        NodeSelector { ; few { node_selector_terms: Vec<NodeSelectorTerm>, } }
+        NodeSelectorTerm {
+            ; few { match_expressions: Vec<LabelSelectorRequirement>, match_fields: Vec<LabelSelectorRequirement>, }
+        }
+        Toleration { key: String, operator: String, value: String, effect: String, }
         PodStatus { phase: Option<String>, ; few { conditions: Vec<PodCondition>, } }
+    }
+}
+
+/// What the scheduler looks at.
+pub(super) mod room {
+    use super::core::NodeSpec;
+    use super::meta::ObjectMeta;
+    use super::{BTreeMap, Deserialize, few, or_default};
+
+    objects!(k8s_openapi::api::core::v1: Node);
+
+    structs! {
+        Node { metadata: ObjectMeta, spec: Option<NodeSpec>, status: Option<NodeStatus>, }
+        NodeStatus { ; few { allocatable: BTreeMap<String, String>, } }
+    }
+}
+
+pub(super) mod volumes {
+    use super::core::Present;
+    use super::meta::ObjectMeta;
+    use super::{Deserialize, or_default};
+
+    objects!(k8s_openapi::api::core::v1: PersistentVolume);
+
+    structs! {
+        PersistentVolume { metadata: ObjectMeta, spec: Option<PersistentVolumeSpec>, }
+        PersistentVolumeSpec {
+            claim_ref: Option<super::core::ObjectReference>,
+            node_affinity: Option<Present>,
+            local: Option<Present>,
+            host_path: Option<Present>,
+        }
+    }
+}
+
+pub(super) mod storage {
+    use super::meta::ObjectMeta;
+    use super::{Deserialize, or_default};
+
+    objects!(k8s_openapi::api::storage::v1: VolumeAttachment);
+
+    structs! {
+        VolumeAttachment {
+            metadata: ObjectMeta,
+            spec: Option<VolumeAttachmentSpec>,
+            status: Option<VolumeAttachmentStatus>,
+        }
+        VolumeAttachmentSpec { node_name: String, source: Option<VolumeAttachmentSource>, }
+        VolumeAttachmentSource { persistent_volume_name: Option<String>, }
+        VolumeAttachmentStatus { detach_error: Option<VolumeError>, }
+        VolumeError { message: Option<String>, }
     }
 }
 

@@ -119,8 +119,10 @@ impl TalosClient {
                 async {
                     if wants(Fact::StaticPods) {
                         let found = caller.static_pods(&to).await;
-                        node.user_pods = found.iter().flat_map(|(_, of_users)| of_users).cloned().collect();
-                        node.static_pods = found.map(|(ids, _)| ids);
+                        node.static_pods = found.map(|(ids, of_users, flags)| {
+                            (node.user_pods, node.component_flags) = (of_users, flags);
+                            ids
+                        });
                     }
                 },
                 fill(&mut node.static_pod_statuses, wants(Fact::StaticPodStatuses), caller.static_pod_statuses(&to)),

@@ -12,7 +12,7 @@ use super::{Member, machine_id};
 use crate::model::Role;
 use crate::observe::dial::cause::clean;
 use crate::snapshot::{
-    BootstrapManifests, ContainerState, Gap, GapKind, MachineStatus, Observed, PodState, ReadyResource,
+    BootstrapManifests, ContainerState, Flags, Gap, GapKind, MachineStatus, Observed, PodState, ReadyResource,
     StaticPodStatus, UnmetCondition, UserPod,
 };
 use crate::text::sanitize::without_secrets;
@@ -78,11 +78,12 @@ impl Caller {
         Ok(self.one(to, MACHINE_STATUSES, "machine").await?.map(machine_status))
     }
 
-    /// All by their ids, and those of the users' own by what they are in Kubernetes.
-    pub(super) async fn static_pods(&self, to: &Route<'_>) -> Observed<(Vec<String>, Vec<UserPod>)> {
+    /// All by their ids, those of the users' own by what they are in Kubernetes, and of its components what they are started with.
+    pub(super) async fn static_pods(&self, to: &Route<'_>) -> Observed<(Vec<String>, Vec<UserPod>, Vec<Flags>)> {
         let found = self.list(to, STATIC_PODS).await?;
         let of_users = found.iter().filter_map(user_pod).collect();
-        Ok((found.into_iter().map(|resource| resource.id).collect(), of_users))
+        let flags = found.iter().filter_map(component_flags).collect();
+        Ok((found.into_iter().map(|resource| resource.id).collect(), of_users, flags))
     }
 
     pub(super) async fn static_pod_statuses(&self, to: &Route<'_>) -> Observed<Vec<StaticPodStatus>> {
@@ -258,7 +259,7 @@ fn etcd_member_id(LocalMember { member_id }: LocalMember) -> Observed<u64> {
 }
 
 /// A Kubernetes `PodStatus`. All of it is optional there, so what is absent is absent here.
-/// The whole resource is a manifest, of which nothing else is read: the rest may hold secrets.
+/// The whole resource is a manifest, of which no more is read than a name and the names of flags: the rest may hold secrets.
 #[derive(Deserialize)]
 struct Manifest {
     metadata: ManifestName,
@@ -276,6 +277,56 @@ fn user_pod(resource: &Resource) -> Option<UserPod> {
     let Manifest { metadata: ManifestName { name, namespace } } = resource.spec().ok()?;
     let namespace = if namespace.is_empty() { "default".to_owned() } else { namespace };
     (namespace != "kube-system").then(|| UserPod { id: resource.id.clone(), namespace, name })
+}
+
+/// `None`: it is none of Kubernetes' own, or its command line cannot be read.
+fn component_flags(resource: &Resource) -> Option<Flags> {
+    #[derive(Deserialize)]
+    struct Pod {
+        spec: Spec,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        containers: Vec<Container>,
+    }
+    #[derive(Deserialize)]
+    struct Container {
+        #[serde(default)]
+        command: Vec<String>,
+        #[serde(default)]
+        args: Vec<String>,
+    }
+    if !resource.id.starts_with("kube-") {
+        return None;
+    }
+    let pod: Pod = resource.spec().ok()?;
+    let Container { command, args } = pod.spec.containers.into_iter().next()?;
+    Some(flags(resource.id.clone(), command.into_iter().chain(args)))
+}
+
+fn flags(pod: String, command: impl Iterator<Item = String>) -> Flags {
+    let mut flags = Flags { pod, names: Vec::new(), gates: Vec::new(), plugins: Vec::new() };
+    let mut words = command.peekable();
+    while let Some(word) = words.next() {
+        let Some(flag) = word.strip_prefix("--") else { continue };
+        let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
+        // Kubernetes takes the one for the other.
+        let name = name.replace('_', "-");
+        let value = value.or_else(|| words.next_if(|next| !next.starts_with("--"))).unwrap_or_default();
+        let parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
+        match name.as_str() {
+            "feature-gates" => flags.gates.extend(parts.map(|part| {
+                let (gate, value) = part.split_once('=').unwrap_or((part, "true"));
+                (clean(gate), !matches!(value.to_ascii_lowercase().as_str(), "false" | "f" | "0"))
+            })),
+            "enable-admission-plugins" | "disable-admission-plugins" | "admission-control" => {
+                flags.plugins.extend(parts.map(clean));
+            }
+            _ => {}
+        }
+        flags.names.push(clean(&name));
+    }
+    flags
 }
 
 fn static_pod_status(resource: &Resource) -> Observed<StaticPodStatus> {

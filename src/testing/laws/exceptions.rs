@@ -308,9 +308,19 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "its status tells that a member is up, another API server is enough, and no endpoint is `k8s.dns`'s trouble",
     ),
     (
-        &["upgrade.drain"],
+        &["upgrade.drain", "upgrade.room", "upgrade.volumes"],
         &["contact of a control plane", "contact of a worker"],
         "Kubernetes tells which pods are on the machine, and would evict them",
+    ),
+    (
+        &["upgrade.flags"],
+        &["contact of a worker", "static_pods of a worker"],
+        "a worker runs no component of the control plane",
+    ),
+    (
+        &["upgrade.apis"],
+        &["contact of a control plane", "contact of a worker", "the server of a control plane"],
+        "Kubernetes itself tells what was requested of the server",
     ),
     (&["k8s.controlplane."], &["static_pods of a control plane"], "the pod runs, so it was rendered"),
     (&["k8s.controlplane.leases"], &["contact of a control plane"], "Kubernetes tells who leads; the rest explains"),

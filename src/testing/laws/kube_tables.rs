@@ -7,11 +7,12 @@ use jiff::SignedDuration;
 
 use crate::model::Fact;
 use crate::snapshot::{
-    ApiService, BoundPod, Condition, ContainerState, DisruptionBudget, GapKind, KubeNode, Kubernetes,
-    KubernetesCredentials, Lease, Leases, Pod, PodState, Readyz, Requirement, ServiceEndpoint, SigningRequest,
-    Snapshot, StartingPod, StaticPodStatus, Validity, Webhook, WebhookRule, Workload,
+    ApiService, BoundPod, Condition, ContainerState, DisruptionBudget, Flags, GapKind, KubeNode, Kubernetes,
+    KubernetesCredentials, Lease, Leases, NodeRoom, PersistentVolume, Pod, PodState, Readyz, RequestedApi, Requirement,
+    ServiceEndpoint, SigningRequest, Snapshot, StartingPod, StaticPodStatus, Term, Validity, VolumeAttachment, Webhook,
+    WebhookRule, Workload,
 };
-use crate::testing::fixture::{ago, bound_pod, budget, condition, gap, now, taint};
+use crate::testing::fixture::{ago, amounts, bound_pod, budget, condition, gap, now, taint};
 use crate::testing::laws::corruption::{Change, Corruption, Table, at, bad, differs, harmless, table, warns};
 use crate::testing::laws::tables::certificate;
 
@@ -170,6 +171,11 @@ fn of_workloads(to: &mut Vec<Corruption>) {
 fn of_drain(to: &mut Vec<Corruption>) {
     at(to, "kubernetes", &[Fact::BoundPods], evicted_pods, bound_pod_of_workload());
     at(to, "kubernetes", &[Fact::DisruptionBudgets], holding_budgets, disruption_budget());
+    at(to, "kubernetes", &[Fact::NodeRoom], rooms, node_room());
+    at(to, "kubernetes", &[Fact::PersistentVolumes], claimed_volumes, persistent_volume());
+    at(to, "kubernetes", &[Fact::VolumeAttachments], attachments, volume_attachment());
+    at(to, "component", &[Fact::StaticPods], component_flags, flags());
+    at(to, "kubernetes", &[Fact::RequestedApis], requested_apis, requested_api());
 }
 
 /// Where mirror pods are all that tells of static pods.
@@ -252,6 +258,18 @@ fn of_side() -> Table<Kubernetes> {
                 .as_mut()
                 .unwrap()
                 .push(DisruptionBudget { disruptions_allowed: 0, ..budget("other") });
+        })],
+        node_room: [harmless("its place is taken only if one goes", |it| {
+            it.node_room.as_mut().unwrap().iter_mut().for_each(|node| node.labels.clear());
+        })],
+        volume_attachments: [harmless("its machine is not drained", |it| {
+            it.volume_attachments.as_mut().unwrap()[0].detach_error = Some(String::new());
+        })],
+        persistent_volumes: [harmless("nobody claims it", |it| {
+            it.persistent_volumes.as_mut().unwrap().push(PersistentVolume { claim: None, is_local: true });
+        })],
+        requested_apis: [harmless("it stays", |it| {
+            it.requested_apis.values_mut().flatten().for_each(|requested| requested.apis.clear());
         })],
         dns_endpoints: [
             bad(|it| it.dns_endpoints.as_mut().unwrap().clear()),
@@ -548,6 +566,17 @@ fn bound_pod_of_workload() -> Table<BoundPod> {
         name: [harmless(SHOWN, |it| it.name.clear())],
         node: [harmless("on no machine of ours", |it| it.node.clear())],
         labels: [harmless(FREE, |it| it.labels.clear())],
+        needs: [
+            bad(|it| it.needs.requests = None),
+            bad(|it| it.needs.requests = Some(amounts(&[("cpu", 1 << 40)]))),
+            warns(|it| it.needs.placement.labels = BTreeMap::from([("disk".to_owned(), "ssd".to_owned())])),
+            warns(|it| it.needs.placement.terms = Some(Vec::new())),
+            bad(|it| {
+                let labels = vec![Requirement { operator: "Like".to_owned(), ..requirement() }];
+                it.needs.placement.terms = Some(vec![Term { labels, fields: Vec::new() }]);
+            }),
+        ],
+        claims: [harmless("it has no volume then", |it| it.claims.clear())],
         mirror: [harmless("static pods are not evicted", |it| it.mirror = true)],
         controller: [warns(|it| it.controller = None)],
         phase: [
@@ -557,6 +586,90 @@ fn bound_pod_of_workload() -> Table<BoundPod> {
         ready: [harmless(ALLOWED, |it| it.ready = false)],
         deleting: [harmless("it is on its way", |it| it.deleting = true)],
         has_empty_dir: [warns(|it| it.has_empty_dir = true)],
+    })
+}
+
+/// Of machines, if one is about to be taken down and others are left.
+fn rooms(snapshot: &mut Snapshot) -> Vec<&mut NodeRoom> {
+    let is_asked = snapshot.asked.upgrade.talos.is_some() && evicted_pods(snapshot).len() > 2;
+    kube(snapshot).node_room.iter_mut().flatten().filter(|_| is_asked).collect()
+}
+
+fn node_room() -> Table<NodeRoom> {
+    const OTHERS: &str = "others take the pods";
+    table!(NodeRoom {
+        name: [harmless("a machine of which nothing is known takes none", |it| it.labels.clear())],
+        labels: [harmless("no pod selects by them", |it| it.labels.clear())],
+        taints: [harmless(OTHERS, |it| it.taints.push(taint("gpu")))],
+        unschedulable: [harmless(OTHERS, |it| it.unschedulable = true)],
+        allocatable: [bad(|it| it.allocatable = None)],
+    })
+}
+
+fn claimed_volumes(snapshot: &mut Snapshot) -> Vec<&mut PersistentVolume> {
+    let is_asked = !evicted_pods(snapshot).is_empty();
+    kube(snapshot).persistent_volumes.iter_mut().flatten().filter(|_| is_asked).collect()
+}
+
+fn persistent_volume() -> Table<PersistentVolume> {
+    table!(PersistentVolume {
+        claim: [harmless("it is not local", |it| it.claim = None)],
+        is_local: [warns(|it| it.is_local = true)],
+    })
+}
+
+fn attachments(snapshot: &mut Snapshot) -> Vec<&mut VolumeAttachment> {
+    kube(snapshot).volume_attachments.iter_mut().flatten().collect()
+}
+
+fn volume_attachment() -> Table<VolumeAttachment> {
+    const IN_USE: &str = "its machine is not drained";
+    table!(VolumeAttachment {
+        name: [harmless(SHOWN, |it| it.name.clear())],
+        node: [harmless(IN_USE, |it| it.node.clear())],
+        volume: [harmless(SHOWN, |it| it.volume.clear())],
+        detach_error: [harmless(IN_USE, |it| it.detach_error = Some(String::new()))],
+    })
+}
+
+/// Of API servers, if Kubernetes is about to be upgraded.
+fn component_flags(snapshot: &mut Snapshot) -> Vec<&mut Flags> {
+    let is_asked = snapshot.asked.upgrade.kubernetes.is_some();
+    let flags = snapshot.nodes.iter_mut().flat_map(|node| &mut node.talos.component_flags);
+    flags.filter(|it| is_asked && it.pod.starts_with("kube-apiserver")).collect()
+}
+
+fn flags() -> Table<Flags> {
+    table!(Flags {
+        pod: [bad(|it| it.pod.clear())],
+        names: [bad(|it| it.names.clear()), bad(|it| it.names.push("cloud-config".to_owned()))],
+        gates: [
+            bad(|it| it.gates.push(("AppArmor".to_owned(), true))),
+            bad(|it| it.gates.push(("NodeSwap".to_owned(), false))),
+            bad(|it| it.gates.push(("AllowOverwriteTerminationGracePeriodSeconds".to_owned(), true))),
+        ],
+        plugins: [bad(|it| it.plugins.push("SecurityContextDeny".to_owned()))],
+    })
+}
+
+/// If Kubernetes is about to be upgraded.
+fn requested_apis(snapshot: &mut Snapshot) -> Vec<&mut RequestedApi> {
+    let is_asked = snapshot.asked.upgrade.kubernetes.is_some();
+    let requested = kube(snapshot).requested_apis.values_mut().flatten().filter(|_| is_asked);
+    requested.flat_map(|it| &mut it.apis).collect()
+}
+
+fn requested_api() -> Table<RequestedApi> {
+    table!(RequestedApi {
+        group: [harmless(SHOWN, |it| it.group.clear())],
+        version: [harmless(SHOWN, |it| it.version.clear())],
+        resource: [harmless(SHOWN, |it| it.resource.clear())],
+        subresource: [harmless(SHOWN, |it| it.subresource = "status".to_owned())],
+        removed: [
+            bad(|it| it.removed = "1.32".to_owned()),
+            bad(|it| it.removed = "soon".to_owned()),
+            harmless("nobody has said when", |it| it.removed.clear()),
+        ],
     })
 }
 

@@ -8,8 +8,8 @@ use crate::checks::Check;
 use crate::diagnosis::diagnose;
 use crate::model::Verdict;
 use crate::snapshot::{
-    Asked, ContainerState, EtcdEndpoint, EtcdMember, EtcdStatus, KubeNode, Kubernetes, Node, Observed, Pod, PodState,
-    Readyz, ServiceEndpoint, Snapshot, Talos, TalosNode,
+    Asked, ContainerState, EtcdEndpoint, EtcdMember, EtcdStatus, Flags, KubeNode, Kubernetes, Node, NodeRoom, Observed,
+    Pod, PodState, Readyz, RequestedApis, ServiceEndpoint, Snapshot, Talos, TalosNode,
 };
 use crate::testing::laws::monotony::{fail, failure};
 use crate::testing::laws::worlds::any_world;
@@ -117,6 +117,7 @@ impl Shuffle {
             kubelet_certificate: _,
             static_pods,
             user_pods,
+            component_flags,
             static_pod_statuses,
             config_statuses,
             scheduler_enabled: _,
@@ -140,6 +141,12 @@ impl Shuffle {
         self.answer(diagnostics);
         self.answer(static_pods);
         self.list(user_pods);
+        self.list(component_flags);
+        for Flags { names, gates, plugins, .. } in component_flags {
+            self.list(names);
+            self.list(gates);
+            self.list(plugins);
+        }
         self.answer(static_pod_statuses);
         static_pod_statuses.iter_mut().flatten().for_each(|status| self.pod(&mut status.state));
         self.answer(config_statuses);
@@ -183,6 +190,10 @@ impl Shuffle {
             pod_events,
             bound_pods,
             disruption_budgets,
+            node_room,
+            volume_attachments,
+            persistent_volumes,
+            requested_apis,
             dns_endpoints,
             api_endpoints,
             signing_requests,
@@ -214,6 +225,15 @@ impl Shuffle {
         self.answer(pod_events);
         self.answer(bound_pods);
         self.answer(disruption_budgets);
+        self.answer(node_room);
+        for NodeRoom { taints, .. } in node_room.iter_mut().flatten() {
+            self.list(taints);
+        }
+        self.answer(volume_attachments);
+        self.answer(persistent_volumes);
+        for RequestedApis { apis, .. } in requested_apis.values_mut().flatten() {
+            self.list(apis);
+        }
         for endpoints in [dns_endpoints, api_endpoints] {
             self.answer(endpoints);
             for ServiceEndpoint { addresses, .. } in endpoints.iter_mut().flatten() {

@@ -184,7 +184,23 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
         removals, Pods pods, DaemonSets daemon_sets, Deployments deployments,
         StatefulSets stateful_sets, DaemonSets plugin_namespaces, StartingPods starting_pods,
         DnsEndpoints dns_endpoints, ApiEndpoints api_endpoints, BoundPods bound_pods,
+        NodeRoom node_room,
     );
+    // Neither is what a healthy cluster needs.
+    removals.push(Removal::new(Fact::VolumeAttachments, "volume_attachments", |snapshot, kind| {
+        snapshot.kube().volume_attachments = gap(kind.unwrap_or(GapKind::NotAsked));
+    }));
+    removals.push(Removal::new(Fact::PersistentVolumes, "persistent_volumes", |snapshot, kind| {
+        snapshot.kube().persistent_volumes = gap(kind.unwrap_or(GapKind::NotAsked));
+    }));
+    for node in world.control_planes().map(|node| node.name.clone()) {
+        removals.push(Removal::new(Fact::RequestedApis, "the metrics of a control plane", move |snapshot, kind| {
+            match kind {
+                Some(kind) => snapshot.kube().requested_apis.insert(node.clone(), gap(kind)),
+                None => snapshot.kube().requested_apis.remove(&node),
+            };
+        }));
+    }
     // No budget is what a healthy cluster may have.
     removals.push(Removal::new(Fact::DisruptionBudgets, "disruption_budgets", |snapshot, kind| {
         snapshot.kube().disruption_budgets = gap(kind.unwrap_or(GapKind::NotAsked));

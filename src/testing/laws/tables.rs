@@ -309,6 +309,7 @@ fn talos_node() -> Table<TalosNode> {
             let pod = UserPod { id: "mine".to_owned(), namespace: "default".to_owned(), name: "mine".to_owned() };
             it.user_pods.push(pod);
         })],
+        component_flags: [harmless("in any order", |it| it.component_flags.reverse())],
         static_pod_statuses: [
             bad(|it| it.static_pod_statuses.as_mut().unwrap().truncate(2)),
             bad(|it| it.static_pod_statuses.as_mut().unwrap().clear()),

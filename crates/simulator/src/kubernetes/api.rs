@@ -23,7 +23,7 @@ use super::query::Query;
 use super::reply::{self, Form, Reply};
 use super::target::{Resource, Target};
 use super::watch::Watch;
-use super::{access, discovery, lease, review, table};
+use super::{access, discovery, lease, metrics, review, table};
 use crate::address::API_SERVER;
 use crate::net::{Mangle, Peer};
 use crate::state::ClusterState;
@@ -263,6 +263,10 @@ fn path_reply(world: &World, machine: Option<IpAddr>, call: &Call, path: &str) -
     let health = Health { etcd: has_etcd(world, machine), failing };
     if let Some((after, reply)) = health.answer(path, &call.query) {
         return Ok(if after.is_zero() { reply.into() } else { Decision::Later(after, reply) });
+    }
+    if path == "/metrics" {
+        let requested = server.map_or(&[][..], |server| &server.requested);
+        return Ok(metrics::answer(world.now(), requested).into());
     }
     let form = reply::form(&call.headers).unwrap_or(Form::Plain);
     let address = machine.map(|machine| format!("{machine}:{API_SERVER}")).unwrap_or_default();

@@ -8,6 +8,7 @@ mod health;
 mod kinds;
 mod lease;
 mod list;
+mod metrics;
 mod pod_table;
 mod query;
 mod reply;

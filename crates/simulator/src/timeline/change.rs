@@ -11,7 +11,9 @@ use super::check::has_service;
 use super::states::State;
 use super::{Kind, Span};
 use crate::version::TalosVersion;
-use crate::world::{CallFault, Machine, Member, Misbehavior, Process, Transport, UNKNOWN, World, add_event, merge};
+use crate::world::{
+    CallFault, Machine, Member, Misbehavior, Process, RequestedApi, Transport, UNKNOWN, World, add_event, merge,
+};
 
 /// One change of a world.
 #[derive(Clone, Debug)]
@@ -98,6 +100,11 @@ pub enum Edit {
     ApiServerFailing {
         node: String,
         checks: Vec<String>,
+    },
+    /// A deprecated API was requested of an API server.
+    ApiServerRequested {
+        node: String,
+        api: RequestedApi,
     },
     /// Nobody has renewed a lease for so long.
     LeaseStalls {
@@ -259,6 +266,11 @@ impl Edit {
             Self::ApiServerFailing { node, checks } => {
                 if let Some(server) = &mut world.machine_mut(&node).api_server {
                     server.failing = checks;
+                }
+            }
+            Self::ApiServerRequested { node, api } => {
+                if let Some(server) = &mut world.machine_mut(&node).api_server {
+                    server.requested.push(api);
                 }
             }
             Self::LeaseStalls { namespace, name, since } => {

@@ -38,7 +38,9 @@ impl Edit {
                 ensure!(!world.etcd.is_empty(), "there is no etcd yet");
                 ensure!(members.all(|member| member.id != *id), "`id`: there is such a member already");
             }
-            Self::ApiServerFailing { node, .. } => check_server(world, Kind::ApiServer, Some(node))?,
+            Self::ApiServerFailing { node, .. } | Self::ApiServerRequested { node, .. } => {
+                check_server(world, Kind::ApiServer, Some(node))?
+            }
             Self::NodeMarked { node, .. } => {
                 ensure!(world.kubernetes.object("nodes", None, node).is_some(), "Kubernetes has no node `{node}`");
             }

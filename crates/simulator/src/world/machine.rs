@@ -74,6 +74,22 @@ pub struct ApiServer {
     pub process: Process,
     /// Checks of `/readyz` that fail beside those that the state of etcd makes fail.
     pub failing: Vec<String>,
+    /// Deprecated APIs that were requested of it.
+    pub requested: Vec<RequestedApi>,
+}
+
+/// An API that is deprecated, as API servers count requests of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct RequestedApi {
+    #[serde(default)]
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+    #[serde(default)]
+    pub subresource: String,
+    /// The version that removes it: `1.32`.
+    #[serde(default)]
+    pub removed: String,
 }
 
 impl Machine {

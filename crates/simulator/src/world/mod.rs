@@ -26,7 +26,7 @@ pub(crate) use self::faults::fits;
 pub use self::faults::{CallFault, Misbehavior, Transport};
 pub use self::kubernetes::{Kubernetes, Rule, User};
 pub(crate) use self::kubernetes::{hash, letters, merge, revision, seconds, static_uid, suffix, uid};
-pub use self::machine::{ApiServer, Machine, Power, Process, Role};
+pub use self::machine::{ApiServer, Machine, Power, Process, RequestedApi, Role};
 pub(crate) use self::services::{UNKNOWN, add_event};
 use crate::cosi::OfKind;
 pub use crate::cosi::{Resource, Resources, kind};

@@ -44,7 +44,7 @@ fn reader() -> Vec<Rule> {
         ..Rule::default()
     };
     vec![
-        resources("", &["events", "nodes", "pods"]),
+        resources("", &["events", "nodes", "persistentvolumes", "pods"]),
         resources(
             "admissionregistration.k8s.io",
             &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
@@ -55,7 +55,8 @@ fn reader() -> Vec<Rule> {
         resources("coordination.k8s.io", &["leases"]),
         resources("discovery.k8s.io", &["endpointslices"]),
         resources("policy", &["poddisruptionbudgets"]),
-        Rule { non_resource_urls: owned(&["/readyz"]), verbs: owned(&["get"]), ..Rule::default() },
+        resources("storage.k8s.io", &["volumeattachments"]),
+        Rule { non_resource_urls: owned(&["/metrics", "/readyz"]), verbs: owned(&["get"]), ..Rule::default() },
     ]
 }
 

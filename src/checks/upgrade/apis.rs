@@ -1,0 +1,109 @@
+//! Was an API requested that the target no longer has?
+
+use jiff::Timestamp;
+
+use super::data::Numbers;
+use super::{kubernetes_target, some_of};
+use crate::assess::Assessment;
+use crate::assess::servers::Server;
+use crate::checks::Check;
+use crate::checks::gaps::{self, kubernetes_side};
+use crate::checks::scope::control_planes;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::snapshot::{Node, RequestedApi, RequestedApis};
+use crate::text::version;
+
+pub(in crate::checks) const APIS: Check = Check {
+    id: CheckId::UpgradeApis,
+    stage: Stage::Upgrade,
+    summary: "no API was requested that the Kubernetes of the upgrade has removed",
+    explain: "Runs with `--upgrade-kubernetes VERSION`. Each API server counts which deprecated APIs were requested of it \
+(`apiserver_requested_deprecated_apis` in its metrics) and knows the version that removes each. One that is gone in the target fails: \
+whoever uses it gets 404 after the upgrade. An API that is deprecated and still there is no problem.\n\n\
+Every control plane is queried at its own address, because each counts only its own requests and a load balancer hides the others. \
+An API server that was not seen, or metrics that may not be read, are an error. The counts begin with the start of the API \
+server: what runs once a month may not be among them, and what was fixed is among them until it is restarted.",
+    severity: Severity::Fail,
+    requires: &[
+        CheckId::TalosNodesReachable,
+        CheckId::K8sCredentials,
+        CheckId::K8sApiEndpoint,
+        CheckId::K8sApiIdentity,
+        CheckId::K8sApiServers,
+    ],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::ServerReadyz, Fact::RequestedApis],
+    judge: apis,
+};
+
+fn apis(cluster: &Assessment<'_>) -> Verdict {
+    let to = match kubernetes_target(cluster) {
+        Ok(to) => to,
+        Err(verdict) => return verdict,
+    };
+    let nodes = match control_planes(cluster) {
+        Ok(nodes) => nodes,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    let mut started: Option<Timestamp> = None;
+    for node in nodes {
+        match requested(cluster, node) {
+            Ok(requested) => {
+                started = started.max(Some(requested.started));
+                verdict.push(node.target(), of_server(requested, to));
+            }
+            Err(outcome) => verdict.push(node.target(), outcome),
+        }
+    }
+    let since = started.map(|it| format!(" since {}", shown(it))).unwrap_or_default();
+    verdict.sum_up(&format!("no API that Kubernetes 1.{} lacks was requested{since}", to.1));
+    verdict
+}
+
+fn shown(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+fn requested<'a>(cluster: &Assessment<'a>, node: &Node) -> Result<&'a RequestedApis, Outcome> {
+    let expected = "the metrics of its API server";
+    let gap = match kubernetes_side(cluster)?.requested_apis.get(&node.name) {
+        Some(Ok(requested)) => return Ok(requested),
+        Some(Err(gap)) => gap,
+        None => return Err(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, "not queried").unseen())),
+    };
+    let problem = gaps::kubernetes(cluster, gap, expected);
+    // A server that does not even say whether it is ready is another check's to judge.
+    let was_seen = matches!(cluster.server(node), Server::Ready | Server::NotReady(_));
+    Err(Outcome::Problem(if was_seen { problem } else { problem.unseen() }))
+}
+
+fn of_server(requested: &RequestedApis, (_, target, _): Numbers) -> Outcome {
+    let mut gone = Vec::new();
+    for api in requested.apis.iter().filter(|api| !api.removed.is_empty()) {
+        match version::numbers(&format!("{}.0", api.removed)) {
+            Some((1, minor, _)) if minor > target => {}
+            Some((1, _, _)) => gone.push(format!("{} (removed in {})", name(api), api.removed)),
+            _ => {
+                let observed = format!("{} is removed in `{}`", name(api), api.removed);
+                let expected = "a version such as `1.32`";
+                return Outcome::Problem(Problem::error(Reason::UnreadableAnswer, expected, observed));
+            }
+        }
+    }
+    if gone.is_empty() {
+        return Outcome::Pass(None);
+    }
+    gone.sort();
+    let observed = format!("requested since its start at {}: {}", shown(requested.started), some_of(&gone));
+    let problem = Problem::fail(Reason::RemovedApiRequested, format!("only APIs that 1.{target} has"), observed);
+    let hint = Hint::run("{kubectl} get --raw /metrics", []);
+    Outcome::Problem(problem.permanent().hint(hint))
+}
+
+/// `policy/v1beta1 podsecuritypolicies/status`
+fn name(api: &RequestedApi) -> String {
+    let RequestedApi { group, version, resource, subresource, .. } = api;
+    let slash = |part: &str| if part.is_empty() { "" } else { "/" };
+    format!("{group}{}{version} {resource}{}{subresource}", slash(group), slash(subresource))
+}

@@ -1,0 +1,377 @@
+//! Do the pods of each machine fit on the others while it is away?
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named};
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::checks::gaps::{listed, says_nothing, unregistered};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::snapshot::{Amounts, BoundPod, Node, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
+
+pub(in crate::checks) const ROOM: Check = Check {
+    id: CheckId::UpgradeRoom,
+    stage: Stage::Upgrade,
+    summary: "the pods of each machine that is to go fit on the others",
+    explain: "Runs with `--upgrade-talos`, for every machine as the next one to go, and with `--drain NODE`, for that one. Counts as the \
+scheduler does: what the other nodes have allocatable, less the requests of the pods that stay, against the requests of the pods \
+that are evicted and started elsewhere by a controller. Cordoned nodes and those with one of Kubernetes' own taints take none; \
+node selectors, required node affinity and tolerations are honored.\n\n\
+It fails if a pod requests more than any node that takes it has left, or if all of them together request more than those nodes have \
+left together. It warns if no arrangement was found that places all of them, if less than 20 % of the CPU or memory would be left, and for \
+pods that no other node takes at all, which wait until the machine is back.\n\n\
+Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
+    severity: Severity::Fail,
+    requires: &[
+        CheckId::TalosNodesReachable,
+        CheckId::K8sCredentials,
+        CheckId::K8sApiEndpoint,
+        CheckId::K8sApiIdentity,
+        CheckId::K8sNodesRegistered,
+    ],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::NodeRoom, Fact::PersistentVolumes],
+    judge: room,
+};
+
+/// Pairs of a placement and a node that are compared: real clusters have some dozens of the former.
+const COMPARED: usize = 20_000_000;
+
+fn room(cluster: &Assessment<'_>) -> Verdict {
+    if !cluster.asked.upgrade.takes_down_machines() {
+        return not_asked("--drain");
+    }
+    match Plan::of(cluster) {
+        Ok(mut plan) => {
+            let fine = |which: &str| format!("the pods of {which} fit on the other machines");
+            each_to_go(cluster, fine, |node, verdict| of_machine(cluster, node, &mut plan, verdict))
+        }
+        Err(outcome) => Verdict::whole(outcome),
+    }
+}
+
+fn of_machine(cluster: &Assessment<'_>, node: &Node, plan: &mut Plan<'_>, verdict: &mut Verdict) {
+    let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
+    let Some(place) = plan.places.get(object.name.as_str()).copied() else {
+        return verdict.push(node.target(), says_nothing("what the node has allocatable", "it is not in the list"));
+    };
+    let problems = plan.without(place);
+    if problems.is_empty() {
+        verdict.ok(node.target());
+    }
+    for problem in problems {
+        let hint = Hint::run("{kubectl} describe node {}", [object.name.as_str()]);
+        verdict.problem(node.target(), problem.hint(hint));
+    }
+}
+
+/// Amounts that may run out.
+type Left<'a> = BTreeMap<&'a str, i128>;
+
+/// A pod that has to go elsewhere, and by its number the way in which nodes are chosen for it.
+type Moving<'a> = (&'a BoundPod, usize);
+
+/// What is where, and what is left.
+struct Plan<'a> {
+    /// By place in the list of nodes.
+    left: Vec<Left<'a>>,
+    allocatable: Vec<&'a Amounts>,
+    moving: Vec<Vec<Moving<'a>>>,
+    places: HashMap<&'a str, usize>,
+    /// Nodes that take pods of each placement.
+    takers: Vec<Vec<usize>>,
+    /// Of nodes that take any of these placements, what is left and what is allocatable.
+    sums: HashMap<BTreeSet<usize>, Sums<'a>>,
+}
+
+#[derive(Clone, Default)]
+struct Sums<'a> {
+    takers: BTreeSet<usize>,
+    left: Left<'a>,
+    allocatable: Left<'a>,
+}
+
+fn unreadable(what: &str) -> Outcome {
+    Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a quantity or selector of Kubernetes", what.to_owned()))
+}
+
+impl<'a> Plan<'a> {
+    fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
+        let pods = bound_pods(cluster)?;
+        let nodes = listed(cluster, |kubernetes| &kubernetes.node_room, "what the nodes have allocatable")?;
+        let local = local_claims(cluster)?;
+        let places: HashMap<&str, usize> = nodes.iter().zip(0..).map(|(node, at)| (node.name.as_str(), at)).collect();
+        let allocatable: Option<Vec<&Amounts>> = nodes.iter().map(|node| node.allocatable.as_ref()).collect();
+        let allocatable = allocatable.ok_or_else(|| unreadable("what a node has allocatable"))?;
+        let mut left: Vec<Left<'_>> = allocatable.iter().map(|it| signed(it).collect()).collect();
+        let mut moving = vec![Vec::new(); nodes.len()];
+        let mut kinds: BTreeMap<&Placement, usize> = BTreeMap::new();
+        for pod in pods {
+            let Some(&at) = places.get(pod.node.as_str()) else { continue };
+            let requests = pod.needs.requests.as_ref().ok_or_else(|| unreadable("what a pod requests"))?;
+            subtract(&mut left[at], requests);
+            let is_moved = is_evicted(pod) && !pod.deleting && pod.controller.is_some();
+            if is_moved && !has_local_volume(pod, &local) {
+                let next = kinds.len();
+                moving[at].push((pod, *kinds.entry(&pod.needs.placement).or_insert(next)));
+            }
+        }
+        if kinds.len() * nodes.len() > COMPARED {
+            let observed = format!("{} different placements", kinds.len());
+            return Err(Outcome::Problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
+        }
+        let mut takers = vec![Vec::new(); kinds.len()];
+        for (placement, kind) in kinds {
+            for (node, at) in nodes.iter().zip(0..) {
+                if takes(node, placement).ok_or_else(|| unreadable("where a pod may run"))? {
+                    takers[kind].push(at);
+                }
+            }
+            // The emptiest first, where the next pod most likely fits.
+            takers[kind].sort_by_key(|&at| std::cmp::Reverse(left[at].get("cpu").copied()));
+        }
+        Ok(Self { left, allocatable, moving, places, takers, sums: HashMap::new() })
+    }
+
+    /// What is in the way of the pods of this node.
+    fn without(&mut self, gone: usize) -> Vec<Problem> {
+        let takers = &self.takers;
+        let is_taken = |(_, kind): &Moving<'a>| takers[*kind].iter().any(|&at| at != gone);
+        let (mut moving, pinned): (Vec<Moving<'a>>, Vec<_>) = self.moving[gone].iter().copied().partition(is_taken);
+        let mut problems: Vec<Problem> = (!pinned.is_empty()).then(|| pinned_here(&pinned)).into_iter().collect();
+        if moving.is_empty() {
+            return problems;
+        }
+        moving.sort_by_key(|(pod, _)| std::cmp::Reverse(["cpu", "memory"].map(|it| amount(pod, it))));
+        let stranded = self.stranded(gone, &moving);
+        let kinds: BTreeSet<usize> = moving.iter().map(|(_, kind)| *kind).collect();
+        let all = self.sums(gone, &kinds);
+        let too_much = if stranded.is_empty() { None } else { self.too_much(gone, &moving, &stranded, kinds, &all) };
+        problems.extend(too_much.or_else(|| little_room(&moving, &stranded, &all)));
+        problems
+    }
+
+    /// The pods for which no node is left, if one after the other goes where it fits.
+    fn stranded(&self, gone: usize, moving: &[Moving<'a>]) -> Vec<&'a BoundPod> {
+        let mut used: HashMap<usize, Left<'a>> = HashMap::new();
+        let mut next: HashMap<usize, usize> = HashMap::new();
+        let mut stranded = Vec::new();
+        for (pod, kind) in moving {
+            let takers = &self.takers[*kind];
+            let requests = requests(pod);
+            // Each begins where the one before it ended, so that not all of them look at the same full nodes.
+            let begin = next.get(kind).copied().unwrap_or_default();
+            let places = takers[begin..].iter().chain(&takers[..begin]).zip(begin..);
+            let found = places.filter(|(at, _)| **at != gone).find(|(at, _)| {
+                let left = used.get(at).unwrap_or(&self.left[**at]);
+                fits(left, requests)
+            });
+            match found {
+                Some((at, place)) => {
+                    next.insert(*kind, (place + 1) % takers.len());
+                    subtract(used.entry(*at).or_insert_with(|| self.left[*at].clone()), requests);
+                }
+                None => stranded.push(*pod),
+            }
+        }
+        stranded
+    }
+
+    /// Of the nodes that take any of these, but for the one that goes.
+    fn sums(&mut self, gone: usize, kinds: &BTreeSet<usize>) -> Sums<'a> {
+        let known = self.sums.get(kinds).cloned();
+        let mut sums = known.unwrap_or_else(|| {
+            let mut sums = Sums::default();
+            sums.takers = kinds.iter().flat_map(|&kind| &self.takers[kind]).copied().collect();
+            for &at in &sums.takers {
+                add(&mut sums.left, self.left[at].iter().map(|(resource, left)| (*resource, (*left).max(0))));
+                add(&mut sums.allocatable, signed(self.allocatable[at]));
+            }
+            self.sums.insert(kinds.clone(), sums.clone());
+            sums
+        });
+        if sums.takers.remove(&gone) {
+            add(&mut sums.left, self.left[gone].iter().map(|(resource, left)| (*resource, -(*left).max(0))));
+            add(&mut sums.allocatable, signed(self.allocatable[gone]).map(|(resource, amount)| (resource, -amount)));
+        }
+        sums
+    }
+
+    /// Proof that they do not fit, however they are arranged.
+    fn too_much(
+        &mut self,
+        gone: usize,
+        moving: &[Moving<'a>],
+        stranded: &[&'a BoundPod],
+        kinds: BTreeSet<usize>,
+        all: &Sums<'a>,
+    ) -> Option<Problem> {
+        let is_stranded = |pod: &BoundPod| stranded.iter().any(|it| std::ptr::eq(*it, pod));
+        for (pod, kind) in moving.iter().filter(|(pod, _)| is_stranded(pod)) {
+            let mut takers = self.takers[*kind].iter().filter(|at| **at != gone);
+            if !takers.any(|at| fits(&self.left[*at], requests(pod))) {
+                return Some(too_large(
+                    pod,
+                    self.takers[*kind].len() - usize::from(self.takers[*kind].contains(&gone)),
+                ));
+            }
+        }
+        for kind in &kinds {
+            let of_kind: Vec<Moving<'a>> = moving.iter().filter(|(_, it)| it == kind).copied().collect();
+            if let Some(problem) = in_total(&of_kind, &self.sums(gone, &BTreeSet::from([*kind]))) {
+                return Some(problem);
+            }
+        }
+        in_total(moving, all)
+    }
+}
+
+fn requests(pod: &BoundPod) -> &Amounts {
+    const NONE: &Amounts = &Amounts::new();
+    pod.needs.requests.as_ref().unwrap_or(NONE)
+}
+
+fn amount(pod: &BoundPod, resource: &str) -> u64 {
+    requests(pod).get(resource).copied().unwrap_or_default()
+}
+
+fn signed(amounts: &Amounts) -> impl Iterator<Item = (&str, i128)> {
+    amounts.iter().map(|(resource, amount)| (resource.as_str(), i128::from(*amount)))
+}
+
+fn add<'a>(sum: &mut Left<'a>, more: impl Iterator<Item = (&'a str, i128)>) {
+    for (resource, amount) in more {
+        *sum.entry(resource).or_default() += amount;
+    }
+}
+
+fn subtract<'a>(left: &mut Left<'a>, requests: &'a Amounts) {
+    add(left, signed(requests).map(|(resource, amount)| (resource, -amount)));
+}
+
+fn fits(left: &Left<'_>, requests: &Amounts) -> bool {
+    let is_left = |(resource, amount): (&str, i128)| amount <= left.get(resource).copied().unwrap_or_default();
+    signed(requests).filter(|(_, amount)| *amount > 0).all(is_left)
+}
+
+/// Whether a node takes pods that are placed so, were there room. `None`: an operator of no known meaning.
+fn takes(node: &NodeRoom, placement: &Placement) -> Option<bool> {
+    let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+    let is_tolerated = |taint: &Taint| placement.tolerations.iter().any(|it| tolerates(it, taint));
+    let is_closed = |taint: &Taint| taint.key.starts_with("node.kubernetes.io/") || !is_tolerated(taint);
+    let is_selected = placement.labels.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+    if node.unschedulable || !is_selected || node.taints.iter().filter(repels).any(is_closed) {
+        return Some(false);
+    }
+    let Some(terms) = &placement.terms else { return Some(true) };
+    let mut any = false;
+    for term in terms {
+        any |= meets(node, term)?;
+    }
+    Some(any)
+}
+
+/// An empty term is met by no node.
+fn meets(node: &NodeRoom, Term { labels, fields }: &Term) -> Option<bool> {
+    let mut all = !labels.is_empty() || !fields.is_empty();
+    for it in labels {
+        all &= it.is_met_by(node.labels.get(&it.key).map(String::as_str))?;
+    }
+    for it in fields {
+        let value = |it: &Requirement| (it.key == "metadata.name").then_some(node.name.as_str());
+        all &= it.is_met_by(value(it))?;
+    }
+    Some(all)
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let Toleration { key, operator, value, effect } = toleration;
+    let is_equal = || matches!(operator.as_str(), "" | "Equal") && *value == taint.value;
+    (effect.is_empty() || *effect == taint.effect)
+        && (*key == taint.key || (key.is_empty() && operator == "Exists"))
+        && (operator == "Exists" || is_equal())
+}
+
+fn pinned_here(pinned: &[Moving<'_>]) -> Problem {
+    let names: Vec<String> = pinned.iter().map(|(pod, _)| name_of(pod)).collect();
+    let observed = format!("{} may not run on any other, and waits until it is back", pods_named(&names));
+    Problem::warn(Reason::PinnedPod, "another machine that takes each of its pods", observed).permanent()
+}
+
+fn name_of(pod: &BoundPod) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+const EXPECTED: &str = "room for its pods on the others";
+
+fn machines(count: usize) -> String {
+    if count == 1 { "the 1 machine that takes it".to_owned() } else { format!("the {count} machines that take it") }
+}
+
+fn too_large(pod: &BoundPod, takers: usize) -> Problem {
+    let requests: Vec<String> = signed(requests(pod))
+        .filter(|(resource, amount)| *resource != "pods" && *amount > 0)
+        .map(|(resource, amount)| quantity(resource, amount))
+        .collect();
+    let requests = if requests.is_empty() { "a place".to_owned() } else { requests.join(" and ") };
+    let observed = format!("pod {} requests {requests}, more than any of {} has left", name_of(pod), machines(takers));
+    Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed)
+}
+
+/// Together they request more than is left together.
+fn in_total(moving: &[Moving<'_>], sums: &Sums<'_>) -> Option<Problem> {
+    let requested = requested(moving);
+    let short = |(resource, amount): &(&&str, &i128)| **amount > sums.left.get(**resource).copied().unwrap_or_default();
+    let (resource, amount) = requested.iter().find(short)?;
+    let left = sums.left.get(*resource).copied().unwrap_or_default();
+    let (pods, machines) = (moving.len(), sums.takers.len());
+    let (s, m) = (if pods == 1 { "" } else { "s" }, if machines == 1 { "" } else { "s" });
+    let observed = format!(
+        "{pods} pod{s} request {}, and {} is left on {machines} machine{m} for them",
+        quantity(resource, *amount),
+        quantity(resource, left)
+    );
+    Some(Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed))
+}
+
+fn requested<'a>(moving: &[Moving<'a>]) -> Left<'a> {
+    let mut sum = Left::new();
+    for (pod, _) in moving {
+        add(&mut sum, signed(requests(pod)));
+    }
+    sum
+}
+
+fn little_room(moving: &[Moving<'_>], stranded: &[&BoundPod], all: &Sums<'_>) -> Option<Problem> {
+    const EXPECTED: &str = "20 % left on the others, and a place for each pod";
+    if !stranded.is_empty() {
+        let names: Vec<String> = stranded.iter().map(|pod| name_of(pod)).collect();
+        let observed = format!("no place was found for {}, though all would fit in total", pods_named(&names));
+        return Some(Problem::warn(Reason::LittleRoom, EXPECTED, observed));
+    }
+    let requested = requested(moving);
+    let of = |amounts: &Left<'_>, resource: &str| amounts.get(resource).copied().unwrap_or_default();
+    let low = |resource: &&str| {
+        let (left, all) = (of(&all.left, resource) - of(&requested, resource), of(&all.allocatable, resource));
+        // Who requests nothing of it takes nothing away.
+        of(&requested, resource) > 0 && left * 5 < all
+    };
+    let resource = ["cpu", "memory"].into_iter().find(low)?;
+    let (left, all) = (of(&all.left, resource) - of(&requested, resource), of(&all.allocatable, resource));
+    let percent = left * 100 / all.max(1);
+    let observed = format!("{percent} % would be left: {} of {}", quantity(resource, left), quantity(resource, all));
+    Some(Problem::warn(Reason::LittleRoom, EXPECTED, observed))
+}
+
+/// `1.5 CPU`, `3.2 GiB memory`, `2 nvidia.com/gpu`
+fn quantity(resource: &str, amount: i128) -> String {
+    let tenths =
+        |unit: i128| format!("{}.{}", amount / unit, amount % unit * 10 / unit).trim_end_matches(".0").to_owned();
+    match resource {
+        "cpu" => format!("{} CPU", tenths(1000)),
+        "memory" if amount < 1 << 30 => format!("{} MiB of memory", tenths(1 << 20)),
+        "memory" => format!("{} GiB of memory", tenths(1 << 30)),
+        "pods" => format!("{amount} places for pods"),
+        _ => format!("{amount} {resource}"),
+    }
+}

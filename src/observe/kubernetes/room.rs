@@ -1,0 +1,290 @@
+//! What pods ask of nodes and what nodes have, as the scheduler counts it; and the volumes that bind the one to the other.
+
+use std::collections::BTreeMap;
+
+use super::gaps;
+use super::lists::Kept;
+use super::objects::taints;
+use super::wire::eviction::{Container, NodeSelectorTerm, PodSpec, Resources};
+use super::wire::meta::LabelSelectorRequirement;
+use super::wire::{room, storage, volumes};
+use crate::snapshot::{
+    Amounts, Needs, NodeRoom, PersistentVolume, Placement, Requirement, Term, Toleration, VolumeAttachment,
+};
+
+/// Kubernetes' own taints: of nodes that are not ready, under pressure, or cordoned.
+const OWN_TAINTS: &str = "node.kubernetes.io/";
+
+pub(super) fn needs(mut spec: PodSpec) -> Needs {
+    let requests = requests(&spec);
+    let tolerations = spec.tolerations.take().unwrap_or_default().into_iter();
+    let tolerations = tolerations.filter(|it| !it.key.starts_with(OWN_TAINTS)).map(|it| Toleration {
+        key: it.key,
+        operator: it.operator,
+        value: it.value,
+        effect: it.effect,
+    });
+    let required = spec.affinity.and_then(|it| it.node_affinity).and_then(|it| it.required);
+    let term = |it: NodeSelectorTerm| Term { labels: all(it.match_expressions), fields: all(it.match_fields) };
+    let placement = Placement {
+        labels: spec.node_selector.unwrap_or_default(),
+        terms: required.map(|it| it.node_selector_terms.unwrap_or_default().into_iter().map(term).collect()),
+        tolerations: tolerations.collect(),
+    };
+    Needs { requests, placement }
+}
+
+fn all(requirements: Option<Vec<LabelSelectorRequirement>>) -> Vec<Requirement> {
+    let requirement = |it: LabelSelectorRequirement| Requirement {
+        key: it.key,
+        operator: it.operator,
+        values: it.values.unwrap_or_default(),
+    };
+    requirements.unwrap_or_default().into_iter().map(requirement).collect()
+}
+
+/// Those of the containers together, or of the most demanding of those that run before them; what is said of the pod as a whole
+/// takes their place; and what the sandbox itself takes.
+fn requests(spec: &PodSpec) -> Option<Amounts> {
+    let mut running = Amounts::new();
+    let mut most = Amounts::new();
+    for container in spec.init_containers.iter().flatten() {
+        let own = of(container)?;
+        // A sidecar goes on.
+        if container.restart_policy.as_deref() == Some("Always") {
+            add(&mut running, &own);
+        }
+        let mut at_once = running.clone();
+        if container.restart_policy.as_deref() != Some("Always") {
+            add(&mut at_once, &own);
+        }
+        raise(&mut most, at_once);
+    }
+    for container in spec.containers.iter().flatten() {
+        add(&mut running, &of(container)?);
+    }
+    raise(&mut most, running);
+    most.extend(amounts(spec.resources.as_ref().and_then(|it| it.requests.as_ref()))?);
+    add(&mut most, &amounts(spec.overhead.as_ref())?);
+    most.insert("pods".to_owned(), 1);
+    Some(most)
+}
+
+fn of(container: &Container) -> Option<Amounts> {
+    amounts(container.resources.as_ref().and_then(|it: &Resources| it.requests.as_ref()))
+}
+
+fn add(sum: &mut Amounts, more: &Amounts) {
+    for (resource, amount) in more {
+        let sum = sum.entry(resource.clone()).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+}
+
+fn raise(most: &mut Amounts, other: Amounts) {
+    for (resource, amount) in other {
+        let most = most.entry(resource).or_default();
+        *most = amount.max(*most);
+    }
+}
+
+/// `None`: one of them cannot be read.
+fn amounts(quantities: Option<&BTreeMap<String, String>>) -> Option<Amounts> {
+    let quantities = quantities.into_iter().flatten();
+    quantities.map(|(resource, quantity)| Some((resource.clone(), amount(resource, quantity)?))).collect()
+}
+
+/// As Kubernetes' scheduler reads it: of `cpu` in thousandths, else in whole units, and rounded up.
+fn amount(resource: &str, quantity: &str) -> Option<u64> {
+    let end = quantity.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(quantity.len());
+    let (number, suffix) = quantity.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let decimals = u32::try_from(fraction.len()).ok()?;
+    let binary = |exponent: u32| Some((1024_u128.checked_pow(exponent)?, 0));
+    let (factor, exponent) = match suffix {
+        "n" => (1, -9),
+        "u" => (1, -6),
+        "m" => (1, -3),
+        "" => (1, 0),
+        "k" => (1, 3),
+        "M" => (1, 6),
+        "G" => (1, 9),
+        "T" => (1, 12),
+        "P" => (1, 15),
+        "E" => (1, 18),
+        "Ki" => binary(1)?,
+        "Mi" => binary(2)?,
+        "Gi" => binary(3)?,
+        "Ti" => binary(4)?,
+        "Pi" => binary(5)?,
+        "Ei" => binary(6)?,
+        _ => (1, suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()?),
+    };
+    let exponent = if resource == "cpu" { exponent.checked_add(3)? } else { exponent };
+    let up = 10_u128.checked_pow(u32::try_from(exponent.max(0)).ok()?)?;
+    let down = 10_u128.checked_pow(exponent.min(0).unsigned_abs().checked_add(decimals)?)?;
+    u64::try_from(digits.checked_mul(factor)?.checked_mul(up)?.div_ceil(down)).ok()
+}
+
+impl Kept for NodeRoom {
+    type Object = room::Node;
+
+    fn of(node: room::Node) -> Self {
+        let spec = node.spec.unwrap_or_default();
+        Self {
+            name: node.metadata.name.unwrap_or_default(),
+            labels: node.metadata.labels.unwrap_or_default(),
+            taints: taints(spec.taints),
+            unschedulable: spec.unschedulable.unwrap_or_default(),
+            allocatable: amounts(node.status.unwrap_or_default().allocatable.as_ref()),
+        }
+    }
+}
+
+impl Kept for VolumeAttachment {
+    type Object = storage::VolumeAttachment;
+
+    fn of(attachment: storage::VolumeAttachment) -> Self {
+        let (spec, status) = (attachment.spec.unwrap_or_default(), attachment.status.unwrap_or_default());
+        let error = status.detach_error.map(|error| error.message.unwrap_or_default());
+        Self {
+            name: attachment.metadata.name.unwrap_or_default(),
+            node: spec.node_name,
+            volume: spec.source.and_then(|source| source.persistent_volume_name).unwrap_or_default(),
+            detach_error: error.map(|message| gaps::short(&message)),
+        }
+    }
+}
+
+impl Kept for PersistentVolume {
+    type Object = volumes::PersistentVolume;
+
+    const MOST: usize = 150_000;
+
+    fn of(volume: volumes::PersistentVolume) -> Self {
+        let spec = volume.spec.unwrap_or_default();
+        let claim = spec.claim_ref.map(|it| (it.namespace.unwrap_or_default(), it.name.unwrap_or_default()));
+        Self { claim, is_local: spec.node_affinity.is_some() && (spec.local.is_some() || spec.host_path.is_some()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn quantities_are_those_of_kubernetes() {
+        for (resource, quantity, expected) in [
+            ("cpu", "100m", 100),
+            ("cpu", "2", 2000),
+            ("cpu", "0.5", 500),
+            ("cpu", "1500u", 2),
+            ("cpu", "0", 0),
+            ("memory", "128Mi", 128 << 20),
+            ("memory", "1.5Gi", 3 << 29),
+            ("memory", "1e3", 1000),
+            ("memory", "12E2", 1200),
+            ("memory", "1E", 1_000_000_000_000_000_000),
+            ("memory", "100m", 1),
+            ("memory", ".5k", 500),
+            ("pods", "110", 110),
+            ("nvidia.com/gpu", "4", 4),
+        ] {
+            assert_eq!(amount(resource, quantity), Some(expected), "{resource} {quantity}");
+        }
+        for quantity in
+            ["", "x", "Mi", ".", "1.2.3", "-1", "1e", "1Mib", "99999999999999999999E", "1e99", "1e-999999999999"]
+        {
+            assert_eq!(amount("memory", quantity), None, "{quantity}");
+        }
+    }
+
+    fn asked(spec: Value) -> Needs {
+        needs(serde_json::from_value(spec).unwrap())
+    }
+
+    fn container(cpu: &str) -> Value {
+        json!({"resources": {"requests": {"cpu": cpu}}})
+    }
+
+    fn sidecar(cpu: &str) -> Value {
+        json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}})
+    }
+
+    #[test]
+    fn a_pod_requests_what_the_scheduler_counts() {
+        let cpu = |spec: Value| asked(spec).requests.unwrap().get("cpu").copied();
+        assert_eq!(cpu(json!({"containers": [{}]})), None);
+        assert_eq!(cpu(json!({"containers": [container("1"), container("500m"), {}]})), Some(1500));
+        let init = |init: Value| json!({"containers": [container("1")], "initContainers": init});
+        assert_eq!(cpu(init(json!([container("3"), container("2")]))), Some(3000));
+        assert_eq!(cpu(init(json!([sidecar("1"), container("3")]))), Some(4000), "it runs beside what comes later");
+        assert_eq!(cpu(init(json!([container("3"), sidecar("1")]))), Some(3000));
+        assert_eq!(cpu(init(json!([sidecar("1")]))), Some(2000));
+        let whole = json!({"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}, "overhead": {"cpu": "250m"}});
+        assert_eq!(cpu(whole), Some(4250));
+        assert_eq!(asked(json!({})).requests, Some(Amounts::from([("pods".to_owned(), 1)])));
+        assert_eq!(asked(json!({"containers": [container("much")]})).requests, None);
+    }
+
+    #[test]
+    fn where_it_may_be_is_read_as_far_as_nodes_decide() {
+        let asked = asked(json!({
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+                {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"},
+                {"operator": "Exists"},
+            ],
+            "affinity": {"nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [],
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["w-1"]}]},
+                ]},
+            }},
+        }));
+        let Placement { labels, terms, tolerations } = asked.placement;
+        assert_eq!(labels["disk"], "ssd");
+        let [first, second] = &terms.unwrap()[..] else { panic!() };
+        assert_eq!((first.labels.len(), first.fields.len(), second.labels.len(), second.fields.len()), (1, 0, 0, 1));
+        assert_eq!(tolerations.iter().map(|it| it.key.as_str()).collect::<Vec<_>>(), ["gpu", ""]);
+        assert_eq!(needs(PodSpec::default()).placement.terms, None);
+    }
+
+    #[test]
+    fn nodes_and_volumes_keep_what_counts() {
+        let node: room::Node = serde_json::from_value(json!({
+            "metadata": {"name": "w-1", "labels": {"zone": "a"}},
+            "spec": {"unschedulable": true, "taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]},
+            "status": {"allocatable": {"cpu": "3950m", "memory": "1Gi", "pods": "110"}},
+        }))
+        .unwrap();
+        let node = NodeRoom::of(node);
+        assert!(node.unschedulable && node.taints[0].value == "yes" && node.labels["zone"] == "a");
+        assert_eq!(node.allocatable.unwrap()["cpu"], 3950);
+        let attachment: storage::VolumeAttachment = serde_json::from_value(json!({
+            "metadata": {"name": "csi-1"},
+            "spec": {"attacher": "csi.example", "nodeName": "w-1", "source": {"persistentVolumeName": "pv-1"}},
+            "status": {"attached": true, "detachError": {"message": "the volume is busy\nvery", "time": null}},
+        }))
+        .unwrap();
+        let attachment = VolumeAttachment::of(attachment);
+        assert_eq!((attachment.node.as_str(), attachment.volume.as_str()), ("w-1", "pv-1"));
+        assert_eq!(attachment.detach_error.as_deref(), Some("the volume is busy"));
+        let volume = |spec: Value| {
+            PersistentVolume::of(serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap())
+        };
+        let claim = json!({"namespace": "data", "name": "db-0"});
+        let local = volume(json!({"claimRef": claim, "local": {"path": "/x"}, "nodeAffinity": {}}));
+        assert!(local.is_local && local.claim == Some(("data".to_owned(), "db-0".to_owned())));
+        assert!(volume(json!({"hostPath": {"path": "/x"}, "nodeAffinity": {}})).is_local);
+        assert!(!volume(json!({"csi": {}, "nodeAffinity": {}})).is_local && !volume(json!({"hostPath": {}})).is_local);
+    }
+}
