@@ -339,10 +339,17 @@ pub(super) fn listed<'a, T>(
     expected: &str,
 ) -> Result<&'a T, Outcome> {
     let list = answer(cluster, fact, expected);
-    if cluster.identity.is_trusted(cluster) {
-        return list;
+    match of_our_cluster(cluster, expected) {
+        Ok(()) => list,
+        Err(other) => list.map_err(as_unseen).and(Err(other)),
     }
-    list.map_err(as_unseen)?;
+}
+
+/// What Kubernetes answers is known to be about our cluster.
+pub(super) fn of_our_cluster(cluster: &Assessment<'_>, expected: &str) -> Result<(), Outcome> {
+    if cluster.identity.is_trusted(cluster) {
+        return Ok(());
+    }
     let (reason, observed) = match cluster.identity {
         Identity::Different { .. } => (Reason::WrongCluster, "the list is about another cluster"),
         _ => (Reason::NoAnswer, "it is not known whether the list is about this cluster"),

@@ -8,7 +8,7 @@ use crate::model::reason::sources::{
     TALOS_TROUBLESHOOTING_API,
 };
 use crate::model::{CheckId, Hint, Kind, Reason, Step};
-use crate::snapshot::{GapKind, Node};
+use crate::snapshot::{GapKind, Node, Upgrade};
 
 use Step::{Change, Do, Look};
 
@@ -218,7 +218,7 @@ unhealthy. An API server that has just started may also refuse everybody for a m
         let headline = format!("Kubernetes' rules refuse this user what {} asks for", checks_of(&signs));
         let look = Hint::run("{kubectl} auth can-i --list", []);
         // The role without what only an upgrade asks for would be refused again.
-        let grant = if signs.iter().any(|sign| sign.check == CheckId::UpgradeDrain) {
+        let grant = if symptoms.snapshot.asked.upgrade != Upgrade::default() {
             "cluster-health rbac --upgrade | {kubectl} apply -f -"
         } else {
             "cluster-health rbac | {kubectl} apply -f -"

@@ -96,7 +96,7 @@ Go by the versions in between, each with its newest patch, and Talos and Kuberne
         let Some(first) = signs.first() else { return Vec::new() };
         let who = first_names(&targets(&signs), 3);
         let headline = format!("this upgrade is not supported in one step: {who}: {}", first.problem.observed);
-        let recognized = Recognized::new(UNSUPPORTED_JUMP.id, headline).rests_on_all(&signs);
+        let recognized = rests_on_each(Recognized::new(UNSUPPORTED_JUMP.id, headline), &signs);
         let addresses = signs.iter().filter_map(|sign| sign.target.address.as_deref());
         let recognized = addresses
             .take(MACHINES)
@@ -124,7 +124,7 @@ next restart, and check again.",
         let who = first_names(&targets(&signs), 3);
         let headline =
             format!("clients use APIs that are gone after the upgrade, seen on {who}: {}", first.problem.observed);
-        vec![Recognized::new(API_REMOVED.id, headline).rests_on_all(&signs)]
+        vec![rests_on_each(Recognized::new(API_REMOVED.id, headline), &signs)]
     },
 };
 
@@ -148,7 +148,7 @@ pod refuse it whatever they allow.",
         let Some(first) = signs.first() else { return Vec::new() };
         let who = first_names(&targets(&signs), 3);
         let headline = format!("{who} cannot be drained: {}", first.problem.observed);
-        let recognized = Recognized::new(DRAIN_BLOCKED.id, headline).rests_on_all(&signs);
+        let recognized = rests_on_each(Recognized::new(DRAIN_BLOCKED.id, headline), &signs);
         vec![recognized.then(Hint::run("{kubectl} get poddisruptionbudgets -A", []))]
     },
 };
@@ -173,19 +173,24 @@ Requests count, not what is used: workloads that request far more than they use 
         let headline = format!("the others have no room for the pods of {who}: {}", first.problem.observed);
         let all = targets(&signs);
         let names = all.iter().take(MACHINES).map(|target| target.name.as_str());
-        let recognized = Recognized::new(NO_ROOM.id, headline).rests_on_all(&signs);
+        let recognized = rests_on_each(Recognized::new(NO_ROOM.id, headline), &signs);
         vec![names.fold(recognized, |it, name| {
             it.then(Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={name}")]))
         })]
     },
 };
 
-/// Of more machines, no command is proposed for each.
+/// Of more machines, neither is all shown that was seen nor a command proposed for each.
 const MACHINES: usize = 3;
 
 /// Failures of these reasons that no judge knows a cause of.
 fn failed<'a>(symptoms: &Symptoms<'a>, reasons: &'static [Reason]) -> Vec<Sign<'a>> {
     symptoms.of(reasons).filter(|sign| sign.is_root() && sign.problem.severity == Severity::Fail).collect()
+}
+
+/// The first ones show it, and all of them follow.
+fn rests_on_each(recognized: Recognized, signs: &[Sign<'_>]) -> Recognized {
+    recognized.rests_on_all(signs.iter().take(MACHINES)).explains(signs.iter().copied())
 }
 
 fn targets<'a>(signs: &[Sign<'a>]) -> Vec<&'a Target> {

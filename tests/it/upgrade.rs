@@ -1,7 +1,10 @@
 //! Before an upgrade: may it begin, and may a machine go now?
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
-use simulator::world::{Process, RequestedApi, World, kind};
+use simulator::world::{Process, RequestedApi, Shape, World, kind};
 
 use crate::cluster::{Cluster, cluster};
 use crate::harness::program;
@@ -309,4 +312,69 @@ fn a_machine_that_was_drained_has_let_go_of_its_volumes() {
     let judged = cluster.run(&["--drain", "cp-2"]);
     assert_eq!(judged.of("upgrade.volumes"), [("volume-attached", "worker-1")], "{judged}");
     assert_eq!(judged.outcome.code, 1, "{judged}");
+}
+
+/// Pods as a real API server lists them.
+fn pods(nodes: &[String], of_each: usize) -> impl Iterator<Item = Value> {
+    let toleration = |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+    let tolerations = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"].map(toleration);
+    (0..of_each).flat_map(move |app| {
+        let tolerations = tolerations.clone();
+        nodes.iter().enumerate().map(move |(at, node)| {
+            json!({
+                "metadata": {
+                    "name": format!("app-{app}-6f7b8c9d-{at:05}"), "namespace": format!("team-{}", app % 20),
+                    "uid": format!("{app:08}-0000-4000-8000-{at:012}"), "resourceVersion": "1000",
+                    "creationTimestamp": "2026-01-01T00:00:00Z",
+                    "labels": {"app": format!("app-{app}"), "pod-template-hash": "6f7b8c9d", "team": "some"},
+                    "ownerReferences": [{
+                        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("app-{app}-6f7b8c9d"), "uid": "1",
+                        "controller": true, "blockOwnerDeletion": true,
+                    }],
+                },
+                "spec": {
+                    "nodeName": node, "tolerations": tolerations, "serviceAccountName": "default",
+                    "containers": [{
+                        "name": "main", "image": "registry.example/app:v1",
+                        "resources": {"requests": {"cpu": "20m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
+                    }],
+                    "volumes": [{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+                },
+                "status": {
+                    "phase": "Running", "podIP": "10.244.0.1",
+                    "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}],
+                    "containerStatuses": [{"name": "main", "image": "registry.example/app:v1", "ready": true, "restartCount": 0}],
+                },
+            })
+        })
+    })
+}
+
+/// Prints what it takes: `cargo test --test it -- --ignored --nocapture a_thousand_machines`.
+#[test]
+#[ignore = "a minute and more, and gigabytes for the simulator"]
+fn a_thousand_machines_of_110_pods() {
+    let cluster = Cluster::of(&Shape { workers: 997, ..Shape::default() });
+    let workers: Vec<String> = (1..=997).map(|at| format!("worker-{at}")).collect();
+    cluster.change(|world| {
+        for name in &workers {
+            world.kubernetes.merge("nodes", None, name, &json!({"status": {"allocatable": {"pods": "250"}}}));
+        }
+        world.kubernetes.objects.get_mut("pods").unwrap().extend(pods(&workers, 110));
+    });
+    for arguments in [&[][..], &["--upgrade-talos", "v1.13.9"]] {
+        let program = cluster.program().args(["-o", "json", "--attempt-timeout", "590s"]).args(arguments);
+        let began = Instant::now();
+        let (mut child, _home) = program.spawn_into(Stdio::null());
+        let status = format!("/proc/{}/status", child.id());
+        let mut peak = String::new();
+        while child.try_wait().unwrap().is_none() {
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            if let Some(line) = text.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
+                line.trim().clone_into(&mut peak);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        println!("{arguments:?}: exit {:?} in {:?}, {peak} at the peak", child.wait().unwrap().code(), began.elapsed());
+    }
 }

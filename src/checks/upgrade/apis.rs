@@ -7,7 +7,7 @@ use super::{kubernetes_target, some_of};
 use crate::assess::Assessment;
 use crate::assess::servers::Server;
 use crate::checks::Check;
-use crate::checks::gaps::{self, kubernetes_side};
+use crate::checks::gaps::{self, kubernetes_side, of_our_cluster, talos_way};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{Node, RequestedApi, RequestedApis};
@@ -36,12 +36,16 @@ server: what runs once a month may not be among them, and what was fixed is amon
     judge: apis,
 };
 
+const EXPECTED: &str = "the metrics of its API server";
+
 fn apis(cluster: &Assessment<'_>) -> Verdict {
     let to = match kubernetes_target(cluster) {
         Ok(to) => to,
         Err(verdict) => return verdict,
     };
-    let nodes = match control_planes(cluster) {
+    // Kubernetes alone does not tell which control planes there are.
+    let is_ours = talos_way(cluster).and_then(|()| of_our_cluster(cluster, EXPECTED));
+    let nodes = match is_ours.and_then(|()| control_planes(cluster)) {
         Ok(nodes) => nodes,
         Err(outcome) => return Verdict::whole(outcome),
     };
@@ -66,13 +70,12 @@ fn shown(time: Timestamp) -> String {
 }
 
 fn requested<'a>(cluster: &Assessment<'a>, node: &Node) -> Result<&'a RequestedApis, Outcome> {
-    let expected = "the metrics of its API server";
     let gap = match kubernetes_side(cluster)?.requested_apis.get(&node.name) {
         Some(Ok(requested)) => return Ok(requested),
         Some(Err(gap)) => gap,
-        None => return Err(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, "not queried").unseen())),
+        None => return Err(Outcome::Problem(Problem::error(Reason::NoAnswer, EXPECTED, "not queried").unseen())),
     };
-    let problem = gaps::kubernetes(cluster, gap, expected);
+    let problem = gaps::kubernetes(cluster, gap, EXPECTED);
     // A server that does not even say whether it is ready is another check's to judge.
     let was_seen = matches!(cluster.server(node), Server::Ready | Server::NotReady(_));
     Err(Outcome::Problem(if was_seen { problem } else { problem.unseen() }))

@@ -80,13 +80,16 @@ struct Plan<'a> {
     places: HashMap<&'a str, usize>,
     /// Nodes that take pods of each placement.
     takers: Vec<Vec<usize>>,
+    /// The same by node.
+    takes: Vec<Vec<bool>>,
     /// Of nodes that take any of these placements, what is left and what is allocatable.
     sums: HashMap<BTreeSet<usize>, Sums<'a>>,
 }
 
 #[derive(Clone, Default)]
 struct Sums<'a> {
-    takers: BTreeSet<usize>,
+    /// How many nodes they are.
+    takers: usize,
     left: Left<'a>,
     allocatable: Left<'a>,
 }
@@ -120,17 +123,17 @@ impl<'a> Plan<'a> {
             let observed = format!("{} different placements", kinds.len());
             return Err(Outcome::Problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
         }
-        let mut takers = vec![Vec::new(); kinds.len()];
+        let (mut takers, mut takes) = (vec![Vec::new(); kinds.len()], vec![Vec::new(); kinds.len()]);
         for (placement, kind) in kinds {
             for (node, at) in nodes.iter().zip(0..) {
-                if takes(node, placement).ok_or_else(|| unreadable("where a pod may run"))? {
-                    takers[kind].push(at);
-                }
+                let is_taken = is_open(node, placement).ok_or_else(|| unreadable("where a pod may run"))?;
+                takes[kind].push(is_taken);
+                takers[kind].extend(is_taken.then_some(at));
             }
             // The emptiest first, where the next pod most likely fits.
             takers[kind].sort_by_key(|&at| std::cmp::Reverse(left[at].get("cpu").copied()));
         }
-        Ok(Self { left, allocatable, moving, places, takers, sums: HashMap::new() })
+        Ok(Self { left, allocatable, moving, places, takers, takes, sums: HashMap::new() })
     }
 
     /// What is in the way of the pods of this node.
@@ -179,18 +182,18 @@ impl<'a> Plan<'a> {
 
     /// Of the nodes that take any of these, but for the one that goes.
     fn sums(&mut self, gone: usize, kinds: &BTreeSet<usize>) -> Sums<'a> {
-        let known = self.sums.get(kinds).cloned();
-        let mut sums = known.unwrap_or_else(|| {
-            let mut sums = Sums::default();
-            sums.takers = kinds.iter().flat_map(|&kind| &self.takers[kind]).copied().collect();
-            for &at in &sums.takers {
+        let mut sums = self.sums.get(kinds).cloned().unwrap_or_else(|| {
+            let takers: BTreeSet<usize> = kinds.iter().flat_map(|&kind| &self.takers[kind]).copied().collect();
+            let mut sums = Sums { takers: takers.len(), ..Sums::default() };
+            for at in takers {
                 add(&mut sums.left, self.left[at].iter().map(|(resource, left)| (*resource, (*left).max(0))));
                 add(&mut sums.allocatable, signed(self.allocatable[at]));
             }
             self.sums.insert(kinds.clone(), sums.clone());
             sums
         });
-        if sums.takers.remove(&gone) {
+        if kinds.iter().any(|&kind| self.takes[kind][gone]) {
+            sums.takers -= 1;
             add(&mut sums.left, self.left[gone].iter().map(|(resource, left)| (*resource, -(*left).max(0))));
             add(&mut sums.allocatable, signed(self.allocatable[gone]).map(|(resource, amount)| (resource, -amount)));
         }
@@ -212,7 +215,7 @@ impl<'a> Plan<'a> {
             if !takers.any(|at| fits(&self.left[*at], requests(pod))) {
                 return Some(too_large(
                     pod,
-                    self.takers[*kind].len() - usize::from(self.takers[*kind].contains(&gone)),
+                    self.takers[*kind].len() - usize::from(self.takes[*kind][gone]),
                 ));
             }
         }
@@ -255,7 +258,7 @@ fn fits(left: &Left<'_>, requests: &Amounts) -> bool {
 }
 
 /// Whether a node takes pods that are placed so, were there room. `None`: an operator of no known meaning.
-fn takes(node: &NodeRoom, placement: &Placement) -> Option<bool> {
+fn is_open(node: &NodeRoom, placement: &Placement) -> Option<bool> {
     let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
     let is_tolerated = |taint: &Taint| placement.tolerations.iter().any(|it| tolerates(it, taint));
     let is_closed = |taint: &Taint| taint.key.starts_with("node.kubernetes.io/") || !is_tolerated(taint);
@@ -324,7 +327,7 @@ fn in_total(moving: &[Moving<'_>], sums: &Sums<'_>) -> Option<Problem> {
     let short = |(resource, amount): &(&&str, &i128)| **amount > sums.left.get(**resource).copied().unwrap_or_default();
     let (resource, amount) = requested.iter().find(short)?;
     let left = sums.left.get(*resource).copied().unwrap_or_default();
-    let (pods, machines) = (moving.len(), sums.takers.len());
+    let (pods, machines) = (moving.len(), sums.takers);
     let (s, m) = (if pods == 1 { "" } else { "s" }, if machines == 1 { "" } else { "s" });
     let observed = format!(
         "{pods} pod{s} request {}, and {} is left on {machines} machine{m} for them",

@@ -571,4 +571,18 @@ mod tests {
         let status = static_pod_status(&Resource::literal("StaticPodStatuses", "kube-system/a-cp-1", yaml)).unwrap();
         assert_eq!((status.state.ready, status.state.containers[0].running), (None, true));
     }
+
+    #[test]
+    fn of_a_command_line_only_names_are_kept() {
+        let yaml = "metadata:\n    name: kube-apiserver\nspec:\n    containers:\n        - command:\n            - /usr/local/bin/kube-apiserver\n            - --etcd-servers=https://user:hunter2@127.0.0.1:2379\n            - --feature-gates=AppArmor=true, NodeSwap=False,Alone\n            - --feature_gates\n            - Other=0\n            - --enable-admission-plugins=NodeRestriction,PodNodeSelector\n          args:\n            - --disable-admission-plugins\n            - --profiling\n            - -v=2\n";
+        let found = component_flags(&Resource::literal("StaticPods", "kube-apiserver", yaml)).unwrap();
+        assert_eq!(found.pod, "kube-apiserver");
+        let gates: Vec<_> = found.gates.iter().map(|(gate, is_on)| (gate.as_str(), *is_on)).collect();
+        assert_eq!(gates, [("AppArmor", true), ("NodeSwap", false), ("Alone", true), ("Other", false)]);
+        assert_eq!(found.plugins, ["NodeRestriction", "PodNodeSelector"]);
+        assert_eq!(found.names.len(), 6);
+        assert!(found.names.contains(&"etcd-servers".to_owned()) && !format!("{found:?}").contains("hunter2"));
+        assert_eq!(component_flags(&Resource::literal("StaticPods", "mine", yaml)), None);
+        assert_eq!(component_flags(&Resource::literal("StaticPods", "kube-scheduler", "metadata: {}\n")), None);
+    }
 }

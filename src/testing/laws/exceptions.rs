@@ -313,11 +313,6 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "Kubernetes tells which pods are on the machine, and would evict them",
     ),
     (
-        &["upgrade.flags"],
-        &["contact of a worker", "static_pods of a worker"],
-        "a worker runs no component of the control plane",
-    ),
-    (
         &["upgrade.apis"],
         &["contact of a control plane", "contact of a worker", "the server of a control plane"],
         "Kubernetes itself tells what was requested of the server",

@@ -164,17 +164,19 @@ const RIGHTS: &[(&str, &str, &str)] = &[
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure \
          k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks \
-         k8s.apiservices k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix upgrade.drain upgrade.quorum",
+         k8s.apiservices k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix upgrade.apis upgrade.drain upgrade.room \
+         upgrade.volumes upgrade.quorum",
         "error etcd.quorum k8s.api.servers k8s.api.certificates k8s.controlplane.apiserver \
          k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases \
          k8s.controlplane.versions k8s.nodes.ready k8s.nodes.pressure k8s.nodes.conditions k8s.nodes.schedulable \
          k8s.pods.starting k8s.staticpods.running",
     ),
+    ("persistentvolumes", "error upgrade.drain upgrade.room", ""),
     // Talos tells what runs on the nodes, and of two words the worse counts.
     (
         "pods",
         "error k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
-         k8s.controlplane.leases k8s.pods.starting k8s.staticpods.running upgrade.drain",
+         k8s.controlplane.leases k8s.pods.starting k8s.staticpods.running upgrade.drain upgrade.room upgrade.volumes",
         "error k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.pods.starting k8s.staticpods.running",
     ),
@@ -195,6 +197,8 @@ const RIGHTS: &[(&str, &str, &str)] = &[
     ),
     ("endpointslices", "error k8s.dns k8s.webhooks upgrade.quorum", "error k8s.dns k8s.webhooks"),
     ("poddisruptionbudgets", "error upgrade.drain", ""),
+    ("volumeattachments", "error upgrade.volumes", ""),
+    ("/metrics", "error upgrade.apis", ""),
     (
         "/readyz",
         "error k8s.api.endpoint k8s.api.servers; blocked upgrade.quorum",
@@ -234,7 +238,7 @@ const CALLS: &[(&str, &str)] = &[
     ("Memory", "error talos.nodes.memory"),
     ("VolumeStatuses, Mounts", "error talos.nodes.disk"),
     ("Diagnostics", "skip talos.nodes.diagnostics"),
-    ("StaticPods", "error k8s.staticpods.rendered k8s.staticpods.running"),
+    ("StaticPods", "error k8s.staticpods.rendered k8s.staticpods.running upgrade.flags"),
     // The mirror pods tell of the components.
     ("StaticPodStatuses", "error k8s.staticpods.running"),
     ("ConfigStatuses", "error k8s.staticpods.rendered"),
