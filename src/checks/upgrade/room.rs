@@ -213,10 +213,7 @@ impl<'a> Plan<'a> {
         for (pod, kind) in moving.iter().filter(|(pod, _)| is_stranded(pod)) {
             let mut takers = self.takers[*kind].iter().filter(|at| **at != gone);
             if !takers.any(|at| fits(&self.left[*at], requests(pod))) {
-                return Some(too_large(
-                    pod,
-                    self.takers[*kind].len() - usize::from(self.takes[*kind][gone]),
-                ));
+                return Some(too_large(pod, self.takers[*kind].len() - usize::from(self.takes[*kind][gone])));
             }
         }
         for kind in &kinds {
