@@ -96,14 +96,15 @@ fn indirectly<'a>(cluster: &Assessment<'a>, node: &Node, gap: &'a Gap) -> Server
         let has = |endpoint: &ServiceEndpoint| endpoint.addresses.iter().any(|it| node.addresses.contains(it));
         endpoints.iter().any(|endpoint| endpoint.ready && has(endpoint))
     };
+    let has_lease = leases.is_some_and(|leases| leases_of(leases, node).next().is_some());
     if leases.is_some_and(renews) {
         Server::AliveBy(Sign::Lease, gap)
     } else if refused {
         Server::Refused(gap)
-    } else if cluster.list(|kubernetes| &kubernetes.api_endpoints).is_some_and(serves) {
+    // A server that has died may stay in the Service; that it no longer renews its lease is the fresher word.
+    } else if !has_lease && cluster.list(|kubernetes| &kubernetes.api_endpoints).is_some_and(serves) {
         Server::AliveBy(Sign::Endpoints, gap)
     } else {
-        let has_lease = leases.is_some_and(|leases| leases_of(leases, node).next().is_some());
         Server::OutOfReach { gap, has_lease }
     }
 }

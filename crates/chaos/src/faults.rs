@@ -337,6 +337,21 @@ fn machines() -> Vec<Fault> {
             )
         },
         Fault {
+            // Kubernetes has the lease that the kubelet dates.
+            shown: &[],
+            touches: Touches::Clock,
+            ..fault("clock-of-node-ahead", On::Machine, |plan, node| {
+                plan.change(json!({"do": "machine", "node": node, "ahead": "60s"}));
+            })
+        },
+        Fault {
+            shown: &[],
+            touches: Touches::Clock,
+            ..fault("clock-of-node-behind", On::Machine, |plan, node| {
+                plan.change(json!({"do": "machine", "node": node, "ahead": "-60s"}));
+            })
+        },
+        Fault {
             shown: &[Source::Talos],
             said: &["versions-mixed"],
             fits: |case| case.control_planes + case.workers > 1,

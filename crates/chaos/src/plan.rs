@@ -97,6 +97,11 @@ impl Plan {
         found.into_iter().map(|(_, name)| name.clone()).collect()
     }
 
+    /// Of the cluster as a whole.
+    pub(crate) fn cluster(&mut self, key: &str, value: Value) {
+        self.cluster.insert(key.to_owned(), value);
+    }
+
     pub(crate) fn change(&mut self, change: Value) {
         self.changes.push(change);
     }

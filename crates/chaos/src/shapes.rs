@@ -23,6 +23,9 @@ pub(crate) struct Shape {
 const USUAL: Shape =
     Shape { name: "", make: |_, _| {}, fits: |_| true, warns: false, blinds: false, excludes: &[], spoils: &[] };
 
+/// Of network plugins there is one.
+const PLUGINS: &[&str] = &["cilium", "calico", "calico-of-its-operator", "cilium-of-its-own-namespace", "kube-proxy-off"];
+
 const MEMBERS: &str = "Members.cluster.talos.dev";
 const MANIFESTS: (&str, &str) = ("BootstrapManifestsConfigs.kubernetes.talos.dev", "manifests");
 
@@ -182,6 +185,150 @@ static ALL: &[Shape] = &[
             plan.remove_object("daemonsets.apps", "kube-system", "kube-proxy");
         },
         spoils: &["kube-proxy-missing", "kube-proxy-incomplete"],
+        ..USUAL
+    },
+    Shape {
+        name: "cilium",
+        make: |_, plan| {
+            without_flannel(plan);
+            each_control_plane(plan, MANIFESTS, &json!({"proxyEnabled": false}));
+            plan.remove_object("daemonsets.apps", "kube-system", "kube-proxy");
+            daemon_set(plan, "kube-system", "cilium", 0);
+            daemon_set(plan, "kube-system", "cilium-envoy", 0);
+            deployment(plan, "kube-system", "cilium-operator", 2, 2);
+        },
+        excludes: PLUGINS,
+        spoils: &["kube-proxy-missing", "kube-proxy-incomplete", "cni-missing"],
+        ..USUAL
+    },
+    Shape {
+        name: "calico",
+        make: |_, plan| {
+            without_flannel(plan);
+            daemon_set(plan, "kube-system", "calico-node", 0);
+            deployment(plan, "kube-system", "calico-kube-controllers", 1, 1);
+        },
+        excludes: PLUGINS,
+        spoils: &["cni-missing"],
+        ..USUAL
+    },
+    Shape {
+        name: "calico-of-its-operator",
+        make: |_, plan| {
+            without_flannel(plan);
+            daemon_set(plan, "calico-system", "calico-node", 0);
+            deployment(plan, "calico-system", "calico-typha", 3, 3);
+            deployment(plan, "tigera-operator", "tigera-operator", 1, 1);
+            deployment(plan, "calico-apiserver", "calico-apiserver", 2, 2);
+        },
+        excludes: PLUGINS,
+        spoils: &["cni-missing"],
+        ..USUAL
+    },
+    Shape {
+        name: "cilium-of-its-own-namespace",
+        make: |_, plan| {
+            without_flannel(plan);
+            daemon_set(plan, "cilium", "cilium", 0);
+            deployment(plan, "cilium", "cilium-operator", 1, 1);
+        },
+        excludes: PLUGINS,
+        spoils: &["cni-missing"],
+        ..USUAL
+    },
+    Shape {
+        name: "clock-of-a-node-differs",
+        make: |_, plan| {
+            let Some(node) = plan.last() else { return };
+            plan.change(json!({"do": "machine", "node": node, "ahead": "6s"}));
+        },
+        warns: true,
+        spoils: &["clock-of-node-ahead", "clock-of-node-behind", "node-deleted", "node-lease-stalls", "long-node-leases"],
+        ..USUAL
+    },
+    Shape {
+        name: "cluster-is-ahead-of-the-runner",
+        make: |_, plan| plan.change(json!({"do": "clock", "ahead": "5m"})),
+        excludes: &["cluster-is-behind-the-runner"],
+        // They are dated by the runner's clock.
+        spoils: &["pods-cannot-start", "system-deployment-down"],
+        ..USUAL
+    },
+    Shape {
+        name: "cluster-is-behind-the-runner",
+        make: |_, plan| plan.change(json!({"do": "clock", "ahead": "-5m"})),
+        excludes: &["cluster-is-ahead-of-the-runner"],
+        spoils: &["pods-cannot-start", "system-deployment-down"],
+        ..USUAL
+    },
+    Shape {
+        name: "api-servers-on-another-port",
+        make: |_, plan| plan.cluster("api-port", json!(7443)),
+        ..USUAL
+    },
+    Shape {
+        name: "control-planes-take-workloads",
+        make: |_, plan| {
+            for node in plan.control_planes() {
+                plan.change(json!({"do": "object", "resource": "nodes", "name": node, "merge": {}, "remove": ["/spec/taints"]}));
+            }
+        },
+        fits: |case| case.workers > 0,
+        spoils: &["node-deleted", "cordon"],
+        ..USUAL
+    },
+    Shape {
+        name: "cloud-addresses",
+        make: |_, plan| {
+            for (number, node) in plan.names.clone().into_iter().enumerate() {
+                plan.object("nodes", "", &node, &json!({"status": {"addresses": [
+                    {"type": "ExternalIP", "address": format!("203.0.113.{}", number + 1)},
+                    {"type": "ExternalDNS", "address": format!("e{number}.example.org")},
+                    {"type": "InternalIP", "address": format!("{{{node}}}")},
+                    {"type": "Hostname", "address": node}]}}));
+            }
+        },
+        excludes: &["dual-stack", "translated-address"],
+        spoils: &["node-deleted"],
+        ..USUAL
+    },
+    Shape {
+        name: "leases-of-others",
+        make: |_, plan| {
+            for (namespace, name) in [("kube-node-lease", "old-worker"), ("kube-system", "some-controller")] {
+                let spec = json!({"spec": {"holderIdentity": name, "leaseDurationSeconds": 15}});
+                plan.object("leases.coordination.k8s.io", namespace, name, &spec);
+                plan.change(json!({"do": "lease-stalls", "namespace": namespace, "name": name, "since": "24h"}));
+            }
+        },
+        ..USUAL
+    },
+    Shape {
+        name: "pods-of-users-in-trouble",
+        make: |_, plan| {
+            let Some(node) = plan.last() else { return };
+            let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}});
+            plan.object("pods", "default", "shop", &json!({
+                "metadata": {"creationTimestamp": LONG_AGO}, "spec": {"nodeName": node, "containers": [{"name": "shop", "image": "shop:1"}]},
+                "status": {"phase": "Pending", "conditions": [{"type": "PodReadyToStartContainers", "status": "True"}],
+                    "containerStatuses": [{"name": "shop", "image": "shop:1", "imageID": "", "ready": false, "restartCount": 0, "state": waiting}]}}));
+            plan.object("pods", "default", "large", &json!({
+                "metadata": {"creationTimestamp": LONG_AGO}, "spec": {"containers": [{"name": "large", "image": "large:1"}]},
+                "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}));
+        },
+        ..USUAL
+    },
+    Shape {
+        name: "kubelet-a-release-behind",
+        make: |_, plan| {
+            let Some(worker) = plan.workers().into_iter().next() else { return };
+            let older = json!({"status": {"nodeInfo": {"kubeletVersion": "v1.27.0"}}});
+            plan.object("nodes", "", &worker, &older);
+        },
+        // Others are too far apart.
+        fits: |case| case.workers > 0 && case.release.kubernetes == "1.28.3",
+        warns: true,
+        spoils: &["node-deleted"],
         ..USUAL
     },
     Shape {
@@ -367,6 +514,41 @@ static ALL: &[Shape] = &[
         ..USUAL
     },
 ];
+
+/// A `DaemonSet` that has run for long on all machines of the plan but `missing`.
+pub(crate) fn daemon_set(plan: &mut Plan, namespace: &str, name: &str, missing: usize) {
+    let (of, up) = (plan.machines.len(), plan.machines.len() - missing);
+    plan.object("daemonsets.apps", namespace, name, &json!({
+        "metadata": {"generation": 1, "creationTimestamp": LONG_AGO, "labels": {"k8s-app": name},
+            "managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "time": LONG_AGO}]},
+        "spec": {"selector": {"matchLabels": {"k8s-app": name}}, "template": {}},
+        "status": {"observedGeneration": 1, "desiredNumberScheduled": of, "currentNumberScheduled": of, "updatedNumberScheduled": of,
+            "numberMisscheduled": 0, "numberReady": up, "numberAvailable": up, "numberUnavailable": missing}}));
+}
+
+/// A Deployment of which so many pods have long been available.
+pub(crate) fn deployment(plan: &mut Plan, namespace: &str, name: &str, replicas: usize, available: usize) {
+    let is_up = |up: bool| if up { "True" } else { "False" };
+    let condition = |kind: &str, status: &str, reason: &str| {
+        json!({"type": kind, "status": status, "reason": reason,
+        "lastUpdateTime": LONG_AGO, "lastTransitionTime": LONG_AGO})
+    };
+    let is_available = is_up(available == replicas);
+    plan.object("deployments.apps", namespace, name, &json!({
+        "metadata": {"generation": 1, "creationTimestamp": LONG_AGO, "labels": {"k8s-app": name}},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"k8s-app": name}}},
+        "status": {"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": available,
+            "availableReplicas": available, "unavailableReplicas": replicas - available,
+            "conditions": [condition("Available", is_available, "MinimumReplicas"), condition("Progressing", "True", "NewReplicaSetAvailable")]}}));
+}
+
+const LONG_AGO: &str = "2026-01-01T00:00:00Z";
+
+/// Another network plugin in place of flannel, which says of each node that its network is there.
+fn without_flannel(plan: &mut Plan) {
+    each_control_plane(plan, MANIFESTS, &json!({"flannelEnabled": false}));
+    plan.remove_object("daemonsets.apps", "kube-system", "kube-flannel");
+}
 
 fn each_control_plane(plan: &mut Plan, (kind, id): (&str, &str), merge: &serde_json::Value) {
     for node in plan.control_planes() {

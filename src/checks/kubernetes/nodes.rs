@@ -59,7 +59,8 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     stage: Stage::Nodes,
     summary: "no node is cordoned or waits for a cloud provider",
     explain: "Warns of nodes that take no new pods: being removed (deleted, or marked by the cluster autoscaler), cordoned by Talos (during an upgrade, a reboot or a shutdown), cordoned by \
-anyone else, or tainted as uninitialized because no cloud controller manager has taken care of them.\n\n\
+anyone else, tainted as uninitialized because no cloud controller manager has taken care of them, or still tainted as out of service \
+though they are ready.\n\n\
 It is a warning, for a cordon is usually meant. One that Talos left behind is not: an upgrade or a drain was interrupted.\n\n\
 It fails when no node that takes workloads is left: each one is cordoned, has a taint of effect NoSchedule or NoExecute, or is not \
 ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready are no failure of \
@@ -96,8 +97,9 @@ const NAMES: usize = 5;
 /// What `pressed` reads.
 pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// That a node has until something on it has started.
-const STARTUP_TAINTS: [&str; 2] = [UNINITIALIZED, "node.cilium.io/agent-not-ready"];
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// That a node has until something on it has started, or until whoever has given it up takes it back.
+const PASSING_TAINTS: [&str; 3] = [UNINITIALIZED, "node.cilium.io/agent-not-ready", OUT_OF_SERVICE];
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() && cluster.kubernetes.is_some() && !cluster.is_stated() {
@@ -424,7 +426,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
 fn is_reserved(object: &KubeNode) -> bool {
     let mut closing = object.taints.iter().filter(|taint| keeps_away(taint)).peekable();
     let is_closed = object.unschedulable || closing.peek().is_none();
-    says_ready(object) && !is_closed && closing.all(|taint| !STARTUP_TAINTS.contains(&&*taint.key))
+    says_ready(object) && !is_closed && closing.all(|taint| !PASSING_TAINTS.contains(&&*taint.key))
 }
 
 /// What keeps ordinary pods away from a node, whatever its state.
@@ -432,13 +434,15 @@ fn obstacle(object: &KubeNode) -> Option<String> {
     if object.unschedulable {
         return Some("is cordoned".to_owned());
     }
-    let taint = object.taints.iter().find(|taint| keeps_away(taint))?;
+    // While the machine is lost it is as it should be.
+    let is_meant = |taint: &&Taint| taint.key == OUT_OF_SERVICE && !says_ready(object);
+    let taint = object.taints.iter().find(|taint| keeps_away(taint) && !is_meant(taint))?;
     Some(format!("has taint {}:{}", taint.key, taint.effect))
 }
 
 fn keeps_away(taint: &Taint) -> bool {
-    // Those of this prefix repeat conditions, which are judged as such.
-    let is_condition = taint.key.starts_with("node.kubernetes.io/");
+    // The others of this prefix repeat conditions, which are judged as such.
+    let is_condition = taint.key.starts_with("node.kubernetes.io/") && taint.key != OUT_OF_SERVICE;
     matches!(&*taint.effect, "NoSchedule" | "NoExecute") && !is_condition && !is_of_control_planes(taint)
 }
 
@@ -471,6 +475,11 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
         let problem = Problem::warn(Reason::Uninitialized, expected, format!("taint {UNINITIALIZED}"))
             .hint(Hint::likely("the cloud controller manager is missing or not working"));
         return Outcome::Problem(problem);
+    }
+    if says_ready(object) && object.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE) {
+        let problem = Problem::warn(Reason::OutOfService, expected, format!("ready, with taint {OUT_OF_SERVICE}"))
+            .hint(Hint::likely("the machine was lost once, and nothing has removed the taint since"));
+        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     if node.role == Role::ControlPlane && object.is_leaving() {
         let observed = "being removed, but still checked: it is, or may be, a member of etcd";

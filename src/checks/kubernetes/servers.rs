@@ -18,8 +18,8 @@ pub(in crate::checks) const SERVERS: Check = Check {
     explain: "Asks `/readyz?verbose` of every control plane at its own address, past the load balancer. A balancer hides a \
 dead API server as long as another one works; an upgrade that then takes the living one down takes the cluster down.\n\n\
 A server that accepts the connection and does not answer is frozen: TCP checks call it up. Where the nodes cannot be reached \
-from here, a server counts as alive if its lease in kube-system is renewed or if it is among the endpoints of the Service \
-default/kubernetes; the report says so. If other API servers are reached directly, this is a warning: something keeps packets from \
+from here, a server counts as alive if its lease in kube-system is renewed or, where it has no lease, if it is among the endpoints of \
+the Service default/kubernetes; the report says so. If other API servers are reached directly, this is a warning: something keeps packets from \
 this one, or its machine is not well. After a refused connection only a lease that moves counts, for a fresh one may \
 belong to a server that has just died.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs -k kube-system/kube-apiserver-…`, ids from `talosctl containers \

@@ -138,21 +138,24 @@ fn missing(hook: &Webhook) -> String {
     format!("{}: Service {namespace}/{service} has no ready endpoint (failurePolicy {policy})", hook.name)
 }
 
-/// Namespaces whose pods and leases the cluster itself needs.
-const SYSTEM: [&str; 2] = ["kube-system", "kube-node-lease"];
+/// What the cluster itself has to write in namespaces: pods there, and leases of leaders there and of nodes.
+const SYSTEM: [(&str, &str, &[&str]); 2] =
+    [("", "pods", &["kube-system"]), ("coordination.k8s.io", "leases", &["kube-system", "kube-node-lease"])];
 
 /// Without an answer to it, something is refused that the cluster itself has to write.
 fn is_vital(hook: &Webhook) -> bool {
     // What a condition leaves out cannot be told from here.
     let is_closed = hook.fails_closed && !hook.is_conditional;
     // Of what has no namespace, the labels of namespaces say nothing.
-    let in_system = SYSTEM.iter().any(|name| selects(&hook.namespaces, &[("kubernetes.io/metadata.name", name)]));
+    let in_any = |names: &[&str]| {
+        names.iter().any(|name| selects(&hook.namespaces, &[("kubernetes.io/metadata.name", name)]))
+    };
+    let in_system =
+        |rule: &WebhookRule| SYSTEM.iter().any(|(group, plural, names)| is_in(rule, group, plural) && in_any(names));
     let covers = |rule: &WebhookRule| {
         has(&rule.operations, &["CREATE", "UPDATE"])
             && ((is_in(rule, "", "nodes") && rule.scope != "Namespaced")
-                || (in_system
-                    && rule.scope != "Cluster"
-                    && (is_in(rule, "", "pods") || is_in(rule, "coordination.k8s.io", "leases"))))
+                || (rule.scope != "Cluster" && in_system(rule)))
     };
     is_closed && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
 }

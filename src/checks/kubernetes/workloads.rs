@@ -1,6 +1,7 @@
 //! kube-proxy, flannel and cluster DNS, which Talos installs unless its configuration says otherwise.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::{restarted, severity_of};
 use crate::assess::Assessment;
@@ -50,8 +51,8 @@ pub(in crate::checks) const DNS: Check = Check {
     id: CheckId::K8sDns,
     stage: Stage::Nodes,
     summary: "the DNS Service has as many ready endpoints as its Deployment has replicas",
-    explain: "Counts the ready endpoints of the Service kube-system/kube-dns, except those on nodes that are not ready: Kubernetes \
-takes them away only after a while. What serves DNS does not matter: a replaced CoreDNS passes like Talos's own.\n\n\
+    explain: "Counts the ready endpoints of the Service kube-system/kube-dns, except those on nodes that are not ready, because Kubernetes \
+takes them away only after a while, and those whose pod has not been ready for 30 seconds. What serves DNS does not matter: a replaced CoreDNS passes like Talos's own.\n\n\
 Without an endpoint no pod resolves a name. The usual reasons: no node is ready yet, the pods cannot be scheduled, they crash \
 because of a forwarding loop, or the deployment was scaled to zero.\n\n\
 With fewer endpoints than the Deployment `coredns` wants replicas, the check warns. It fails if a missing pod has not become ready \
@@ -73,6 +74,9 @@ pods -l k8s-app=kube-dns`.",
     ],
     judge: dns,
 };
+
+/// Time in which the endpoints of a Service follow its pods, however busy their controller is.
+const UNNOTICED: Duration = Duration::from_secs(30);
 
 /// What the cluster's configuration wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,7 +284,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let (lost, ready): (Vec<_>, Vec<_>) = endpoints
         .iter()
-        .filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty())
+        .filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty() && !is_unready_pod(cluster, endpoint))
         .partition(|endpoint| endpoint.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
     if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| is_silent(cluster, node)) {
         // The lease may have been read just before it was renewed.
@@ -300,6 +304,13 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     }
     verdict.problem(target, without_dns(cluster, endpoints, wanted));
     verdict
+}
+
+/// Its pod says itself that it is not ready: nobody has taken the endpoint away, or the Service publishes those that are not.
+fn is_unready_pod(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
+    let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter().flatten();
+    let mut its = pods.filter(|pod| endpoint.pod.as_ref() == Some(&pod.name));
+    its.any(|pod| pod.state.ready == Some(false) && pod.unready_for.is_none_or(|since| since >= UNNOTICED))
 }
 
 /// A pod has an endpoint for each address family.
@@ -338,7 +349,7 @@ fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
 fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let deployments = listed(cluster, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
     let deployment = match deployments.map(|deployments| coredns(deployments)) {
-        Ok(deployment) => deployment.filter(|deployment| deployment.desired > ready),
+        Ok(deployment) => deployment.filter(|it| it.desired > ready || it.given_up.is_some()),
         Err(outcome) => return outcome,
     };
     let Some(deployment) = deployment else {
@@ -368,7 +379,8 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let words = troubles(cluster, &missing).or(deployment.given_up.clone()).map(|words| format!(": {words}"));
     let observed = format!("{ready} of {} replicas are ready{}", deployment.desired, words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
-    Outcome::Problem(if missing.is_empty() && ready.saturating_add(gone) >= deployment.desired {
+    let are_gone = deployment.desired > ready && missing.is_empty() && ready.saturating_add(gone) >= deployment.desired;
+    Outcome::Problem(if are_gone {
         problem(Severity::Warn).explained_by(CheckId::K8sNodesReady)
     } else {
         let severity = severity_of(deployment.given_up.is_some(), &ages);

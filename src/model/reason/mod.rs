@@ -179,6 +179,7 @@ reasons! {
     CordonedByTalos "cordoned-by-talos" "Talos has cordoned the node" workloads::CORDONED_BY_TALOS;
     Cordoned "cordoned" "the node is cordoned" workloads::CORDONED;
     Uninitialized "uninitialized" "a cloud provider has not initialized the node" workloads::UNINITIALIZED;
+    OutOfService "out-of-service" "the node is marked as out of service" workloads::OUT_OF_SERVICE;
     NothingSchedulable "nothing-schedulable" "no node takes new pods" workloads::NOTHING_SCHEDULABLE;
     NodeLeaving "node-leaving" "the node is being removed" workloads::NODE_LEAVING;
     NotTalosNotReady "not-talos-not-ready" "a node that is not a Talos machine is not ready" workloads::NOT_TALOS_NOT_READY;

@@ -224,6 +224,16 @@ pub(super) const UNINITIALIZED: Text = Text {
     ],
 };
 
+pub(super) const OUT_OF_SERVICE: Text = Text {
+    explanation: "The node is ready and has the taint node.kubernetes.io/out-of-service. An administrator or a controller sets it when the machine is lost, so that its pods and volumes move elsewhere; it stays until it is removed. Until then all pods that do not tolerate it are evicted.",
+    source: KUBERNETES_NODES,
+    remedy: &[
+        DESCRIBE_NODE,
+        Do("Make sure that nothing is about to replace the machine. Then:"),
+        Change("kubectl taint node NODENAME node.kubernetes.io/out-of-service-"),
+    ],
+};
+
 pub(super) const NOTHING_SCHEDULABLE: Text = Text {
     explanation: "Every node that takes workloads is cordoned, tainted, or not ready. Pods that run go on running; new ones stay Pending, and so does every pod that is evicted or restarted elsewhere.",
     source: KUBERNETES_DRAIN,

@@ -294,14 +294,17 @@ fn servers_out_of_reach_live_by_what_others_saw() {
     one.kube().servers.insert("cp-1".to_owned(), Ok(answered(500, &["log"])));
     assert_eq!(said(&one, id).len(), 3, "an answer, whatever it says, shows that the way is open");
     assert!(!all(&one));
-    // The endpoints of default/kubernetes do instead of a lease.
-    for lease in snapshot.kube().system_leases.as_mut().unwrap().by_name.values_mut() {
+    // The endpoints of default/kubernetes do instead of a lease, and not against one.
+    let mut stale = snapshot.clone();
+    for lease in stale.kube().system_leases.as_mut().unwrap().by_name.values_mut() {
         lease.renewed = Some(ago(41));
     }
+    assert_eq!(status(&stale, id), Status::Fail);
+    assert_eq!(judge(&stale, id).resample_after, Some(Duration::from_secs(11)));
+    snapshot.kube().system_leases.as_mut().unwrap().by_name.retain(|_, lease| lease.hostname.is_none());
     assert_eq!(status(&snapshot, id), Status::Pass);
     snapshot.kube().api_endpoints.as_mut().unwrap()[2].ready = false;
     assert_eq!(said(&snapshot, id), ["fail server-not-directly-reachable cp-3"]);
-    assert_eq!(judge(&snapshot, id).resample_after, Some(Duration::from_secs(11)));
     // Nothing to be read is no verdict.
     snapshot.kube().system_leases = no(GapKind::Malformed);
     assert_eq!(said(&snapshot, id), ["error unreadable-answer cp-3"]);

@@ -2,7 +2,7 @@
 
 use crate::checks::kubernetes::tests::{judge, no, said, status};
 use crate::model::Status;
-use crate::snapshot::{GapKind, Requirement, Snapshot, Webhook};
+use crate::snapshot::{GapKind, Requirement, Snapshot, Webhook, WebhookRule};
 use crate::testing::fixture::{condition, healthy};
 
 const WEBHOOKS: &str = "k8s.webhooks";
@@ -73,6 +73,8 @@ fn a_selector_that_leaves_out_the_system_makes_it_a_warning() {
     let name = "kubernetes.io/metadata.name";
     for (requirement, expected) in [
         (requirement(name, "NotIn", &["kube-system", "kube-node-lease"]), Status::Warn),
+        // No pods are in the namespace of the nodes' leases.
+        (requirement(name, "NotIn", &["kube-system"]), Status::Warn),
         (requirement(name, "In", &["shop"]), Status::Warn),
         (requirement("istio-injection", "In", &["enabled"]), Status::Warn),
         (requirement("policy", "Exists", &[]), Status::Warn),
@@ -86,6 +88,15 @@ fn a_selector_that_leaves_out_the_system_makes_it_a_warning() {
     }
     let objects = dead(|hook| hook.objects = vec![requirement("policy", "Exists", &[])]);
     assert_eq!(status(&objects, WEBHOOKS), Status::Warn);
+    let leases = dead(|hook| {
+        hook.rules[0] = WebhookRule {
+            groups: vec!["coordination.k8s.io".to_owned()],
+            resources: vec!["leases".to_owned()],
+            ..hook.rules[0].clone()
+        };
+        hook.namespaces = vec![requirement(name, "NotIn", &["kube-system"])];
+    });
+    assert_eq!(status(&leases, WEBHOOKS), Status::Fail, "those of the nodes");
     // A Node is in no namespace.
     let nodes = dead(|hook| {
         hook.rules[0].resources = vec!["nodes".to_owned()];

@@ -160,6 +160,8 @@ fn some_node_has_to_take_workloads() {
     for (taint, severity) in [
         ("node.cloudprovider.kubernetes.io/uninitialized", "fail"),
         ("node.cilium.io/agent-not-ready", "fail"),
+        // Nobody has taken it away since the node is back.
+        ("node.kubernetes.io/out-of-service", "fail"),
         // Whose pods tolerate it is not known.
         ("example.com/gpu", "warn"),
     ] {
@@ -174,6 +176,16 @@ fn some_node_has_to_take_workloads() {
     let open = Shape { control_planes: 1, workers: 0, schedulable: true, ..Shape::default() };
     assert_eq!(closed(&open, &["cp-1"], cordon), Status::Fail);
     assert_eq!(closed(&Shape { workers: 1, ..open }, &["w-1"], cordon), Status::Warn);
+}
+
+/// The taint outlives the failure for which somebody has set it.
+#[test]
+fn a_node_that_is_back_may_still_be_out_of_service() {
+    let mut snapshot = Shape { workers: 2, ..Shape::default() }.world();
+    snapshot.kube_node_mut("w-2").taints = vec![taint("node.kubernetes.io/out-of-service")];
+    assert_eq!(said(&snapshot, "k8s.nodes.schedulable"), ["warn out-of-service w-2"]);
+    snapshot.power_off("w-2");
+    assert_eq!(said(&snapshot, "k8s.nodes.schedulable"), [""; 0], "as it should be");
 }
 
 /// No worker has ever been there, and what has to run tolerates the taint of control planes.

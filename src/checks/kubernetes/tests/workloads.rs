@@ -236,6 +236,23 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
     assert_eq!(said(&told, DNS), explained);
 }
 
+/// As where the controller of endpoints hangs, or the Service publishes pods that are not ready.
+#[test]
+fn endpoints_of_dns_whose_pods_are_not_ready_do_not_count() {
+    let lagging = |seconds: u64| {
+        degraded(seconds, |snapshot| snapshot.kube().dns_endpoints.as_mut().unwrap()[1].ready = true)
+    };
+    assert_eq!(said(&lagging(29), DNS), [""; 0], "it is told in a moment");
+    assert_eq!(said(&lagging(30), DNS), ["warn dns-degraded kube-system/kube-dns"]);
+    assert_eq!(said(&lagging(300), DNS), ["fail dns-degraded kube-system/kube-dns"]);
+}
+
+#[test]
+fn a_rollout_of_dns_that_was_given_up_fails_though_the_former_pods_serve() {
+    let stuck = with(|snapshot| coredns(snapshot).given_up = Some("it timed out".to_owned()));
+    assert_eq!(said(&stuck, DNS), ["fail dns-degraded kube-system/kube-dns"]);
+}
+
 #[test]
 fn whether_dns_is_complete_takes_lists_to_know() {
     let without = |change: fn(&mut Snapshot)| said(&degraded(0, change), DNS);
