@@ -1,6 +1,6 @@
 //! The Kubernetes side of a round: whose credentials, what the API says, and each API server by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use futures::future::{Shared, join_all};
@@ -110,20 +110,21 @@ impl Observer<'_> {
         join_all(asked).await.into_iter().collect()
     }
 
-    /// Control planes that only Kubernetes, or only the nodes themselves, made known, and those for which another may have answered.
+    /// Control planes that only Kubernetes, or only the nodes themselves, made known, those for which another may have answered,
+    /// and those that were asked `elsewhere`, at a port that is not theirs.
     pub(super) async fn probe_missing_servers(
         &self,
         side: &KubernetesSide,
         kubernetes: &mut Kubernetes,
         nodes: &[Node],
-        doubtful: &BTreeMap<String, Vec<String>>,
+        (doubtful, elsewhere): (&BTreeMap<String, Vec<String>>, &BTreeSet<String>),
         until: Instant,
     ) {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::ServerReadyz)) else { return };
         let servers = &kubernetes.servers;
         let asked = nodes.iter().filter(|node| node.role == Role::ControlPlane).filter_map(|node| {
             let doubtful = doubtful.get(&node.name).map_or(&[][..], Vec::as_slice);
-            let before = servers.get(&node.name);
+            let before = servers.get(&node.name).filter(|_| !elsewhere.contains(&node.name));
             if before.is_some_and(|before| is_own(before, doubtful)) {
                 return None;
             }
@@ -162,6 +163,21 @@ impl Observer<'_> {
 
 fn late<T>() -> Observed<T> {
     Err(Gap::new(GapKind::NotAsked, "no time was left to ask"))
+}
+
+/// Discovery tells the ports of API servers. Where it is off or not queried, the servers themselves do, as endpoints of
+/// default/kubernetes. Names of those that did not answer at the port that was assumed.
+pub(super) fn correct_ports(nodes: &mut [Node], kubernetes: &Kubernetes) -> BTreeSet<String> {
+    let ports: BTreeSet<u16> = kubernetes.api_endpoints.iter().flatten().filter_map(|endpoint| endpoint.port).collect();
+    let mut corrected = BTreeSet::new();
+    let Some(port) = ports.first().filter(|_| ports.len() == 1) else { return corrected };
+    let is_silent = |node: &&mut Node| !kubernetes.servers.get(&node.name).is_some_and(Result::is_ok);
+    let control_planes = nodes.iter_mut().filter(|node| node.role == Role::ControlPlane && node.api_port != *port);
+    for node in control_planes.filter(is_silent) {
+        node.api_port = *port;
+        corrected.insert(node.name.clone());
+    }
+    corrected
 }
 
 /// Nobody else can have given this answer, whoever holds the doubtful addresses.

@@ -207,8 +207,9 @@ impl Observer<'_> {
         if let (Some(side), Some(kubernetes)) = (&*side, &mut kubernetes)
             && kubernetes.credentials.is_ok()
         {
+            let elsewhere = cluster::correct_ports(&mut nodes, kubernetes);
             let user_pods = Box::pin(self.ask_user_pods(side, &nodes, until));
-            let servers = self.probe_missing_servers(side, kubernetes, &nodes, &doubtful, until);
+            let servers = self.probe_missing_servers(side, kubernetes, &nodes, (&doubtful, &elsewhere), until);
             kubernetes.user_pods = tokio::join!(user_pods, servers).0;
             let requested = Box::pin(self.ask_requested_apis(side, &kubernetes.servers, until));
             kubernetes.requested_apis = requested.await;

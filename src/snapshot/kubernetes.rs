@@ -469,6 +469,8 @@ pub(crate) struct ServiceEndpoint {
     pub(crate) node: Option<String>,
     /// The pod behind it, which has an endpoint for each of its address families; `None` if there is no such pod.
     pub(crate) pod: Option<String>,
+    /// The first port of its slice.
+    pub(crate) port: Option<u16>,
 }
 
 /// A request for a certificate.

@@ -47,6 +47,8 @@ struct Cluster {
     talos: Option<String>,
     kubernetes: Option<String>,
     etcd: Option<String>,
+    /// Of each API server.
+    api_port: Option<u16>,
     /// Relative to the scenario. The recording says everything else.
     recording: Option<PathBuf>,
 }
@@ -128,6 +130,7 @@ impl Cluster {
         if let Some(etcd) = self.etcd {
             versions.etcd = plain_version(&etcd).context("`etcd`")?;
         }
+        shape.api_port = self.api_port.unwrap_or(shape.api_port);
         if let Some(name) = self.name {
             ensure!(
                 is_name(&name),

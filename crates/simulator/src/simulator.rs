@@ -155,9 +155,11 @@ fn nothing() -> Handler {
 fn services(state: &Arc<ClusterState>, network: &Network) -> Vec<Service> {
     let mut services = Vec::new();
     let (talos, kubernetes) = (Talos::new(state), Kubernetes::new(state));
+    let own_port = state.world().api_port;
     let api_server = |server: Server, host: &str, at| {
         let handler = kubernetes.handler(server.clone());
-        Service::new(server, host, SocketAddr::new(at, API_SERVER), handler)
+        let port = if server == Server::Balancer { API_SERVER } else { own_port };
+        Service::new(server, host, SocketAddr::new(at, port), handler)
     };
     for (&at, machine) in &state.world().machines {
         let host = &machine.name;

@@ -502,6 +502,7 @@ impl Kept for Vec<ServiceEndpoint> {
     type Object = discovery::EndpointSlice;
 
     fn of(slice: discovery::EndpointSlice) -> Self {
+        let port = slice.ports.iter().find_map(|port| u16::try_from(port.port?).ok());
         let endpoint = |endpoint: discovery::Endpoint| {
             let conditions = endpoint.conditions.unwrap_or_default();
             if conditions.terminating == Some(true) || endpoint.addresses.is_empty() {
@@ -516,6 +517,7 @@ impl Kept for Vec<ServiceEndpoint> {
                     .target_ref
                     .filter(|target| target.kind.as_deref() == Some("Pod"))
                     .and_then(|pod| pod.name),
+                port,
             })
         };
         slice.endpoints.into_iter().filter_map(endpoint).collect()
@@ -919,11 +921,12 @@ mod tests {
                 {"addresses": ["10.244.0.6"], "conditions": {"ready": false}},
                 {"addresses": []},
             ],
+            "ports": [{"name": "any"}, {"name": "https", "port": 7443, "protocol": "TCP"}],
         }));
         let endpoints = Vec::<ServiceEndpoint>::of(slice);
         let ready: Vec<_> = endpoints.iter().map(|endpoint| (endpoint.addresses[0].as_str(), endpoint.ready)).collect();
         assert_eq!(ready, [("10.244.0.2", true), ("10.244.0.3", true), ("10.244.0.4", true), ("10.244.0.6", false)]);
-        assert_eq!(endpoints[0].node.as_deref(), Some("cp-1"));
+        assert_eq!((endpoints[0].node.as_deref(), endpoints[0].port), (Some("cp-1"), Some(7443)));
         let empty: discovery::EndpointSlice =
             read(json!({"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": null}));
         assert!(Vec::<ServiceEndpoint>::of(empty).is_empty());

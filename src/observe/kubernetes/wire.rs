@@ -463,6 +463,8 @@ pub(super) mod discovery {
         pub(in super::super) metadata: ObjectMeta,
         #[serde(deserialize_with = "list_or_empty")]
         pub(in super::super) endpoints: Vec<Endpoint>,
+        #[serde(deserialize_with = "list_or_empty")]
+        pub(in super::super) ports: Vec<EndpointPort>,
     }
 
     #[derive(Clone, Debug, Default, Deserialize)]
@@ -477,6 +479,7 @@ pub(super) mod discovery {
 
     structs! {
         EndpointConditions { ready: Option<bool>, terminating: Option<bool>, }
+        EndpointPort { port: Option<i32>, }
     }
 }
 

@@ -512,7 +512,7 @@ fn deployment() -> Table<Workload> {
         observed_generation: [harmless(SERVED, |it| it.observed_generation = None)],
         desired: [bad(|it| it.desired += 1), bad(|it| it.desired = i32::MAX), harmless(SERVED, |it| it.desired = 0),],
         available: [harmless(SERVED, |it| it.available = 0)],
-        given_up: [harmless(SERVED, |it| it.given_up = Some(String::new()))],
+        given_up: [bad(|it| it.given_up = Some(String::new()))],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -703,6 +703,7 @@ fn dns_endpoint() -> Table<ServiceEndpoint> {
         ready: [bad(|it| it.ready = false)],
         node: [harmless("no such node is lost", |it| it.node = Some("cp-9".to_owned()))],
         pod: [harmless("its address tells it apart", |it| it.pod = None)],
+        port: [harmless("of API servers alone it is looked at", |it| it.port = None)],
     })
 }
 

@@ -24,7 +24,6 @@ use super::reply::{self, Form, Reply};
 use super::target::{Resource, Target};
 use super::watch::Watch;
 use super::{access, discovery, lease, metrics, review, table};
-use crate::address::API_SERVER;
 use crate::net::{Mangle, Peer};
 use crate::state::ClusterState;
 use crate::world::{Misbehavior, Power, Process, Server, User, World, revision, uid};
@@ -269,7 +268,7 @@ fn path_reply(world: &World, machine: Option<IpAddr>, call: &Call, path: &str) -
         return Ok(metrics::answer(world.now(), requested).into());
     }
     let form = reply::form(&call.headers).unwrap_or(Form::Plain);
-    let address = machine.map(|machine| format!("{machine}:{API_SERVER}")).unwrap_or_default();
+    let address = machine.map(|machine| format!("{machine}:{}", world.api_port)).unwrap_or_default();
     let document = match path {
         "/version" | "/version/" => Some(discovery::version(&world.versions.kubernetes)),
         "/" => Some(discovery::paths()),

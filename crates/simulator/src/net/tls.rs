@@ -19,6 +19,7 @@ use crate::pki::{Authority, Pki, provider};
 use crate::world::Server;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const YEAR: Duration = Duration::from_secs(365 * DAY.as_secs());
 /// Nobody's.
@@ -66,8 +67,8 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
     };
     let clock = Clock { ahead: SignedDuration::from_secs(tls.clock_ahead) };
     let issued = match service.server {
-        // Again whenever the clock is turned.
-        Server::Apid(_) => now + clock.ahead,
+        // Again whenever the clock is turned, and not just now: nobody notices a clock that is a little ahead.
+        Server::Apid(_) => now + clock.ahead - HALF_AN_HOUR,
         // When the cluster was made.
         Server::Etcd(_) | Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => now - DAY,
     };

@@ -49,7 +49,10 @@ impl ClusterState {
 
     /// Where a kubeconfig says that Kubernetes is asked.
     pub(crate) fn endpoint(&self, world: &World) -> SocketAddr {
-        SocketAddr::new(world.kubeconfig_server.unwrap_or(self.balancer), API_SERVER)
+        match world.kubeconfig_server {
+            Some(machine) => SocketAddr::new(machine, world.api_port),
+            None => SocketAddr::new(self.balancer, API_SERVER),
+        }
     }
 
     /// A kubeconfig: `admin` is in the group `system:masters`.

@@ -28,6 +28,7 @@ pub use self::kubernetes::{Kubernetes, Rule, User};
 pub(crate) use self::kubernetes::{hash, letters, merge, revision, seconds, static_uid, suffix, uid};
 pub use self::machine::{ApiServer, Machine, Power, Process, RequestedApi, Role};
 pub(crate) use self::services::{UNKNOWN, add_event};
+use crate::address::API_SERVER;
 use crate::cosi::OfKind;
 pub use crate::cosi::{Resource, Resources, kind};
 pub use crate::version::{TalosVersion, plain_version};
@@ -43,6 +44,8 @@ pub struct World {
     /// One, unless the cluster was bootstrapped twice; none before bootstrap.
     pub etcd: Vec<EtcdCluster>,
     pub kubernetes: Kubernetes,
+    /// Port of each API server, at its own machine.
+    pub api_port: u16,
     /// Servers whose connections misbehave.
     pub transport: BTreeMap<Server, Transport>,
     /// How apid of one machine fares that calls that of another, by their addresses, wherever that is not as for everybody.
@@ -84,12 +87,21 @@ pub struct Shape {
     /// Called so and at addresses in this order, instead of `cp-1` … and `worker-1` …: then these are all machines.
     pub machines: Vec<(Role, String)>,
     pub versions: Versions,
+    /// Port of each API server; the endpoint of all has the usual one.
+    pub api_port: u16,
 }
 
 impl Default for Shape {
     fn default() -> Self {
         let versions = Versions { talos: TalosVersion::new(13, 0), kubernetes: "1.35.4".into(), etcd: "3.6.9".into() };
-        Self { cluster: "simulated".into(), control_planes: 3, workers: 1, machines: Vec::new(), versions }
+        Self {
+            cluster: "simulated".into(),
+            control_planes: 3,
+            workers: 1,
+            machines: Vec::new(),
+            versions,
+            api_port: API_SERVER,
+        }
     }
 }
 

@@ -96,7 +96,7 @@ fn named(component: &str) -> &'static Component {
 }
 
 /// The manifest of a component's static pod. `endpoint` is that of the cluster.
-pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddr) -> Value {
+pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddr, api_port: u16) -> Value {
     let Component { name, user, mounts, .. } = named(component);
     let volume = |(volume, path, _): &(&str, &str, bool)| json!({"hostPath": {"path": path}, "name": volume});
     let mut annotations = json!({"talos.dev/config-version": "1", "talos.dev/secrets-version": "1"});
@@ -121,7 +121,7 @@ pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddr) 
             "namespace": "kube-system",
         },
         "spec": {
-            "containers": [container(named(component), kubernetes, endpoint)],
+            "containers": [container(named(component), kubernetes, endpoint, api_port)],
             "hostNetwork": true,
             "priority": 2e9,
             "priorityClassName": "system-cluster-critical",
@@ -132,10 +132,13 @@ pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddr) 
     })
 }
 
-fn container(component: &Component, kubernetes: &str, endpoint: SocketAddr) -> Value {
+fn container(component: &Component, kubernetes: &str, endpoint: SocketAddr, api_port: u16) -> Value {
     let Component { name, cpu, memory, mounts, probes, arguments, .. } = component;
     let mut command = vec![format!("/usr/local/bin/{name}")];
-    command.extend(arguments.iter().map(|&argument| argument.to_owned()));
+    command.extend(arguments.iter().map(|&argument| match argument {
+        "--secure-port=6443" => format!("--secure-port={api_port}"),
+        other => other.to_owned(),
+    }));
     let mut capabilities = json!({"drop": ["ALL"]});
     if *name == API_SERVER {
         command.extend(["api-audiences", "service-account-issuer"].map(|of| format!("--{of}=https://{endpoint}")));

@@ -16,7 +16,7 @@ impl World {
     /// A healthy cluster.
     #[must_use]
     pub fn healthy(network: &Network, shape: &Shape) -> Self {
-        Self::of_machines(network, &shape.cluster, &shape.versions, shape.all_machines())
+        Self::of_machines(network, &shape.cluster, &shape.versions, shape.all_machines(), shape.api_port)
     }
 
     /// A healthy cluster of machines that are called so.
@@ -25,6 +25,7 @@ impl World {
         cluster: &str,
         versions: &Versions,
         machines: Vec<(Role, String)>,
+        api_port: u16,
     ) -> Self {
         let machines = machines.into_iter().enumerate();
         let machines: BTreeMap<_, _> =
@@ -35,6 +36,7 @@ impl World {
             machines,
             etcd: Vec::new(),
             kubernetes: Kubernetes::default(),
+            api_port,
             transport: BTreeMap::new(),
             ways: BTreeMap::new(),
             virtual_ip: None,

@@ -47,7 +47,7 @@ impl World {
         let shape = Shape::default();
         let versions = machines::versions(&recording, shape.versions);
         let named = machines.into_iter().map(|machine| (machine.role, machine.name)).collect();
-        let mut world = Self::of_machines(network, &shape.cluster, &versions, named);
+        let mut world = Self::of_machines(network, &shape.cluster, &versions, named, shape.api_port);
         talos::tell(&mut world, &recording, &translation);
         etcd::tell(&mut world, &recording);
         kubernetes::tell(&mut world, &recording);

@@ -68,6 +68,7 @@ struct Cluster {
     talos: String,
     /// Without `v`.
     kubernetes: String,
+    api_port: u16,
     created: Timestamp,
     objects: std::collections::BTreeMap<String, Vec<Value>>,
 }
@@ -114,6 +115,7 @@ impl Cluster {
             balancer,
             talos: world.versions.talos.to_string(),
             kubernetes: world.versions.kubernetes.clone(),
+            api_port: world.api_port,
             created: world.now() - AGE,
             objects: std::collections::BTreeMap::new(),
         }

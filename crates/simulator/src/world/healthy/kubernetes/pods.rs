@@ -70,7 +70,7 @@ fn of_daemon_set(cluster: &mut Cluster, machine: &Machine, set: &str, app: &str,
 fn static_pod(cluster: &mut Cluster, machine: &Machine, component: &str) {
     let name = format!("{component}-{}", machine.name);
     let endpoint = SocketAddr::new(cluster.balancer, API_SERVER);
-    let mut manifest = static_pods::manifest(component, &cluster.kubernetes, endpoint);
+    let mut manifest = static_pods::manifest(component, &cluster.kubernetes, endpoint, cluster.api_port);
     let hash = static_uid(&name);
     let mut annotations = manifest["metadata"]["annotations"].take();
     annotations["kubernetes.io/config.hash"] = json!(hash);

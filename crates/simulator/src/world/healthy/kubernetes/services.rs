@@ -10,7 +10,7 @@ const SLICES: &str = "endpointslices.discovery.k8s.io";
 
 pub(super) fn fill(cluster: &mut Cluster) {
     let labels = json!({"component": "apiserver", "provider": "kubernetes"});
-    let ports = json!([{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}]);
+    let ports = json!([{"name": "https", "protocol": "TCP", "port": 443, "targetPort": cluster.api_port}]);
     let rest = service("10.96.0.1", &ports, &Value::Null);
     cluster.add("services", Some("default"), "kubernetes", Metadata { labels, ..Metadata::default() }, rest);
 
@@ -45,7 +45,7 @@ fn api_servers(cluster: &mut Cluster) {
     let endpoint =
         |machine: &super::Machine| json!({"addresses": [machine.address.to_string()], "conditions": {"ready": true}});
     let endpoints: Vec<Value> = cluster.control_planes().map(endpoint).collect();
-    let ports = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);
+    let ports = json!([{"name": "https", "port": cluster.api_port, "protocol": "TCP"}]);
     let rest = json!({"addressType": "IPv4", "endpoints": endpoints, "ports": ports});
     let metadata = Metadata { labels, generation: Some(1), ..Metadata::default() };
     cluster.add(SLICES, Some("default"), "kubernetes", metadata, rest);

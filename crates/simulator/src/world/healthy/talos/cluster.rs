@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Facts, Subject, entry, identity, node_id};
-use crate::address::API_SERVER;
 use crate::cosi::{Resource, kind};
 use crate::world::{Machine, Role, World};
 
@@ -45,7 +44,7 @@ fn member(world: &World, address: IpAddr, machine: &Machine) -> Value {
         "operatingSystem": format!("Talos (v{})", world.versions.talos),
     });
     if machine.role == Role::ControlPlane {
-        member["controlPlane"] = json!({"port": API_SERVER});
+        member["controlPlane"] = json!({"port": world.api_port});
     }
     member
 }

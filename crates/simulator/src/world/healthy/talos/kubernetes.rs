@@ -103,8 +103,9 @@ fn endpoints(subject: &Subject<'_>, facts: &mut Facts) {
     put("discovery", "cluster.EndpointController", 2, &control_planes);
     put("kube-apiserver", "k8s.EndpointController", 2, &control_planes);
     facts.put_version(kind::KUBE_PRISM_STATUSES, "k8s-loadbalancer", 2, json!({"host": KUBE_PRISM, "healthy": true}));
-    let at = |host: &IpAddr| json!({"host": host, "port": API_SERVER});
-    let hosts: Vec<Value> = std::iter::once(&subject.balancer).chain(&control_planes).map(at).collect();
+    let at = |host: &IpAddr, port: u16| json!({"host": host, "port": port});
+    let own = control_planes.iter().map(|host| at(host, subject.world.api_port));
+    let hosts: Vec<Value> = std::iter::once(at(&subject.balancer, API_SERVER)).chain(own).collect();
     facts.put_version(kind::KUBE_PRISM_ENDPOINTS, "k8s-cluster", 2, json!({"endpoints": hosts}));
 }
 
@@ -116,7 +117,7 @@ fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
         "cloudProvider": "",
         "controlPlaneEndpoint": format!("https://{}:{API_SERVER}", subject.balancer),
         "etcdServers": ["https://127.0.0.1:2379"],
-        "localPort": API_SERVER,
+        "localPort": subject.world.api_port,
         "serviceCIDR": ["10.96.0.0/12"],
         "extraArgs": {},
         "extraVolumes": [],
@@ -159,7 +160,8 @@ fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
     facts.put(kind::SECRET_STATUSES, "static-pods", rendered);
     for component in static_pods::components() {
         let endpoint = SocketAddr::new(subject.balancer, API_SERVER);
-        let manifest = static_pods::manifest(component, &subject.world.versions.kubernetes, endpoint);
+        let manifest =
+            static_pods::manifest(component, &subject.world.versions.kubernetes, endpoint, subject.world.api_port);
         facts.put(kind::STATIC_PODS, component, manifest);
     }
 }
