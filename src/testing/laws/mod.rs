@@ -3,6 +3,7 @@
 
 mod aging;
 mod blinding;
+mod broken;
 mod corruption;
 mod etcd_tables;
 mod exceptions;

@@ -1,0 +1,73 @@
+//! Clusters in troubles: whatever else they are, they are not healthy.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::model::Status;
+use crate::snapshot::Allowance;
+use crate::testing::fixture::{Dns, Shape};
+use crate::testing::laws::monotony::{FAILURES, failure};
+use crate::testing::laws::worlds::{any_world, full_world};
+use crate::testing::laws::{config, verdicts, worst};
+
+/// Failures, by their place in `FAILURES`, that are none in a world of this shape.
+fn is_none(shape: &Shape, number: usize) -> bool {
+    const TIME: usize = 5;
+    const MEMORY: usize = 7;
+    const VOLUMES: usize = 8;
+    const DNS: usize = 19;
+    match number {
+        // They are the host's.
+        TIME | MEMORY | VOLUMES => shape.container,
+        // What replaces Talos's own may be gone on purpose.
+        DNS => shape.dns != Dns::Own,
+        _ => false,
+    }
+}
+
+/// Worlds in which nobody lets a machine be missing.
+fn strictly(shape: Shape) -> Shape {
+    Shape { allowance: Allowance::None, ..shape }.settled()
+}
+
+/// What is said of a world with these failures, each on a machine of Talos's; `None`: none of them shows in it.
+fn said_of(shape: &Shape, broken: &[(usize, Index)]) -> Option<(Status, String)> {
+    let mut snapshot = shape.world();
+    let machines = snapshot.nodes.iter().filter(|node| node.is_talos).map(|node| node.name.clone());
+    let machines: Vec<String> = machines.collect();
+    let mut shows = false;
+    for (number, machine) in broken.iter().filter(|(number, _)| !is_none(shape, *number)) {
+        let before = snapshot.clone();
+        FAILURES[*number](&mut snapshot, machine.get::<String>(&machines));
+        shows |= snapshot != before;
+    }
+    let verdicts = verdicts(&snapshot);
+    let said: Vec<_> =
+        verdicts.iter().filter(|(_, verdict)| !verdict.status().is_fine()).map(|(check, _)| check.id).collect();
+    shows.then(|| (worst(&verdicts), format!("{said:?}")))
+}
+
+proptest! {
+    #![proptest_config(config(256))]
+
+    /// All of this one is seen, and nothing in it is switched off.
+    #[test]
+    fn a_broken_world_fails(
+        shape in full_world().prop_map(strictly),
+        broken in prop::collection::vec(failure(), 1..5),
+    ) {
+        if let Some((status, said)) = said_of(&shape, &broken) {
+            prop_assert_eq!(status, Status::Fail, "{}", said);
+        }
+    }
+
+    #[test]
+    fn a_broken_world_is_never_healthy(
+        shape in any_world().prop_map(strictly),
+        broken in prop::collection::vec(failure(), 1..5),
+    ) {
+        if let Some((status, said)) = said_of(&shape, &broken) {
+            prop_assert!(!status.is_fine(), "{:?}: {}", status, said);
+        }
+    }
+}
