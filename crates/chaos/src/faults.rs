@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::case::{Case, Machine};
 use crate::plan::Plan;
+use crate::shapes::{daemon_set, deployment};
 
 /// What a fault is planted on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub(crate) enum Source {
     Node,
     /// What is the cluster's in Kubernetes.
     Object,
+    /// When its kubelet says that it renews its lease; Talos has the machine, and Kubernetes the lease.
+    Clock,
 }
 
 /// What a fault replaces: of two that replace the same, one would undo the other.
@@ -161,6 +164,23 @@ fn state(name: &'static str, end: &'static str, on: On) -> Fault {
         plan.change(if node.is_empty() { json!({"do": name}) } else { json!({"do": name, "node": node}) });
     };
     Fault { end: Some(end), ..fault(name, on, plant) }
+}
+
+/// The API server of a control plane does not serve.
+fn server_fault(name: &'static str, plant: impl Fn(&mut Plan, &str) + Send + Sync + 'static) -> Fault {
+    Fault {
+        shown: &[Source::Server],
+        said: &[
+            "server-not-directly-reachable",
+            "connection-refused",
+            "component-not-ready",
+            "crash-looping",
+            "api-server-down",
+        ],
+        touches: Touches::Server,
+        spoils_endpoint: true,
+        ..fault(name, On::ControlPlane, plant)
+    }
 }
 
 fn resource(name: &'static str, on: On, (kind, id): (&'static str, &'static str), merge: Value) -> Fault {
@@ -337,15 +357,16 @@ fn machines() -> Vec<Fault> {
             )
         },
         Fault {
-            // Kubernetes has the lease that the kubelet dates.
-            shown: &[],
+            shown: &[Source::Clock],
+            said: &["clock-skew"],
             touches: Touches::Clock,
             ..fault("clock-of-node-ahead", On::Machine, |plan, node| {
                 plan.change(json!({"do": "machine", "node": node, "ahead": "60s"}));
             })
         },
         Fault {
-            shown: &[],
+            shown: &[Source::Clock],
+            said: &["clock-skew"],
             touches: Touches::Clock,
             ..fault("clock-of-node-behind", On::Machine, |plan, node| {
                 plan.change(json!({"do": "machine", "node": node, "ahead": "-60s"}));
@@ -378,6 +399,8 @@ fn etcd() -> Vec<Fault> {
             "etcd-member-removed",
             "etcd-member-stuck-joining",
             "never-bootstrapped",
+            // As far as Talos alone is queried.
+            "condition-unmet",
         ],
         silences: &[Source::Member],
         stops_member: true,
@@ -541,10 +564,93 @@ fn kubernetes() -> Vec<Fault> {
         },
         transport("api-server-expired", "expired", &["server-certificate-expired", "certificate-expired"]),
         Fault {
+            fits: |case| case.control_planes > 1,
+            ..server_fault("api-server-gone-and-listed", |plan, node| {
+                // It stays in default/kubernetes, and packets to it vanish.
+                plan.change(json!({"do": "api-server-stop", "node": node}));
+                plan.change(json!({"do": "transport", "server": "api-server", "node": node, "fault": "blackhole"}));
+            })
+        },
+        Fault {
+            fits: |case| case.control_planes > 1,
+            ..server_fault("api-server-gone", |plan, node| {
+                plan.change(json!({"do": "api-server-stop", "node": node}));
+                let others = plan.control_planes().into_iter().filter(|other| other != node);
+                let others: Vec<_> = others
+                    .map(|other| json!({"addresses": [format!("{{{other}}}")], "conditions": {"ready": true}}))
+                    .collect();
+                plan.object("endpointslices.discovery.k8s.io", "default", "kubernetes", &json!({"endpoints": others}));
+            })
+        },
+        Fault {
+            shown: &[Source::Object],
+            said: &["workload-degraded", "workload-unavailable"],
+            fits: |case| case.has_shape("cilium"),
+            ..fault("plugin-missing-on-a-node", On::Cluster, |plan, _| daemon_set(plan, "kube-system", "cilium", 1))
+        },
+        Fault {
+            shown: &[Source::Object],
+            said: &["workload-degraded", "workload-unavailable"],
+            fits: |case| case.has_shape("calico-of-its-operator"),
+            ..fault("plugin-of-operator-missing", On::Cluster, |plan, _| {
+                daemon_set(plan, "calico-system", "calico-node", 1)
+            })
+        },
+        Fault {
+            shown: &[Source::Object],
+            said: &["workload-degraded", "workload-unavailable"],
+            fits: |case| case.has_shape("cilium-of-its-own-namespace"),
+            ..fault("plugin-operator-down", On::Cluster, |plan, _| deployment(plan, "cilium", "cilium-operator", 1, 0))
+        },
+        Fault {
+            shown: &[Source::Object],
+            said: &["webhook-unavailable"],
+            ..fault("webhook-without-backend", On::Cluster, |plan, _| {
+                plan.object("validatingwebhookconfigurations.admissionregistration.k8s.io", "", "policy", &json!({"webhooks": [{
+                    "name": "all.policy.example.com", "clientConfig": {"service": {"namespace": "policy", "name": "webhook"}},
+                    "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]}]}));
+            })
+        },
+        Fault {
             does: Does::Warns,
-            shown: &[Source::Server],
+            shown: &[Source::Object],
+            said: &["apiservice-unavailable"],
+            ..fault("metrics-api-down", On::Cluster, |plan, _| {
+                plan.object("apiservices.apiregistration.k8s.io", "", "v1beta1.metrics.k8s.io", &json!({
+                    "spec": {"group": "metrics.k8s.io", "version": "v1beta1", "service": {"namespace": "kube-system", "name": "metrics-server"}},
+                    "status": {"conditions": [{"type": "Available", "status": "False", "reason": "MissingEndpoints"}]}}));
+            })
+        },
+        Fault {
+            does: Does::Warns,
+            shown: &[Source::Node],
+            said: &["out-of-service"],
+            touches: Touches::Node,
+            ..fault("out-of-service", On::Machine, |plan, node| {
+                let taint =
+                    json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
+                plan.object("nodes", "", node, &json!({"spec": {"taints": [taint]}}));
+            })
+        },
+        Fault {
+            shown: &[Source::Object],
+            said: &["dns-degraded"],
+            touches: Touches::Dns,
+            ..fault("dns-rollout-given-up", On::Cluster, |plan, _| {
+                let condition = json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"});
+                plan.object(
+                    "deployments.apps",
+                    "kube-system",
+                    "coredns",
+                    &json!({"status": {"conditions": [condition]}}),
+                );
+            })
+        },
+        Fault {
+            does: Does::Warns,
+            // Others vouch for it; the balancer goes around it.
+            shown: &[Source::Component],
             said: &["api-unreachable-from-here"],
-            spoils_endpoint: true,
             touches: Touches::Server,
             fits: |case| case.control_planes > 1,
             ..fault("api-server-out-of-reach", On::ControlPlane, |plan, node| {
@@ -759,6 +865,11 @@ fn blindness() -> Vec<Fault> {
         ("/apis/apps/v1/namespaces/kube-system/deployments", Does::Hides),
         ("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", Does::Blinds),
         ("/apis/certificates.k8s.io/v1/certificatesigningrequests", Does::Hides),
+        ("/apis/apps/v1/namespaces/kube-system/statefulsets", Does::Blinds),
+        ("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", Does::Hides),
+        ("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Does::Blinds),
+        ("/apis/apiregistration.k8s.io/v1/apiservices", Does::Hides),
+        ("/api/v1/events", Does::Hides),
     ];
     let ways = [
         ("forbidden", json!({"fail": {"code": 403, "text": "forbidden"}})),

@@ -54,6 +54,9 @@ struct Cli {
     /// The program that is judged
     #[arg(long, value_name = "PATH")]
     program: PathBuf,
+    /// All addresses are of IPv6, of which loopback has to have enough: `unshare --net`, and one cluster at a time
+    #[arg(long)]
+    ipv6: bool,
     /// Clusters at a time
     #[arg(long, default_value_t = 12)]
     jobs: usize,
@@ -78,7 +81,7 @@ fn main() -> ExitCode {
 
 fn chaos(cli: &Cli) -> anyhow::Result<bool> {
     allow_many_sockets();
-    let program = Program { path: std::path::absolute(&cli.program)? };
+    let program = Program { path: std::path::absolute(&cli.program)?, ipv6: cli.ipv6 };
     if let Some(line) = &cli.case {
         return one(&program, &line.parse()?);
     }

@@ -41,7 +41,8 @@ const USUAL: Choice = Choice {
     waits: None,
 };
 
-const KUBERNETES: &[Source] = &[Source::Server, Source::Endpoint, Source::Component, Source::Node, Source::Object];
+const KUBERNETES: &[Source] =
+    &[Source::Server, Source::Endpoint, Source::Component, Source::Node, Source::Object, Source::Clock];
 
 pub(crate) fn all() -> &'static [Choice] {
     ALL
@@ -63,6 +64,8 @@ static ALL: &[Choice] = &[
             Source::Node,
             Source::Object,
         ],
+        // Leases may be read for it, or not.
+        narrows: &[Source::Clock],
         ..USUAL
     },
     Choice {
@@ -77,6 +80,8 @@ static ALL: &[Choice] = &[
             Source::Node,
             Source::Object,
         ],
+        // Leases may be read for it, or not.
+        narrows: &[Source::Clock],
         ..USUAL
     },
     Choice {
@@ -84,6 +89,8 @@ static ALL: &[Choice] = &[
         make: |_, plan| plan.argue(&["--level", "api"]),
         group: "level",
         leaves_out: &[Source::Node, Source::Object],
+        // Leases may be read for it, or not.
+        narrows: &[Source::Clock],
         ..USUAL
     },
     Choice { name: "level-full", make: |_, plan| plan.argue(&["--level", "full"]), group: "level", ..USUAL },
@@ -99,7 +106,15 @@ static ALL: &[Choice] = &[
         name: "no-talos",
         make: |_, plan| plan.argue(&["--no-talos"]),
         group: "level",
-        leaves_out: &[Source::Reach, Source::Talos, Source::Ready, Source::Member, Source::Members, Source::StaticPod],
+        leaves_out: &[
+            Source::Reach,
+            Source::Talos,
+            Source::Ready,
+            Source::Member,
+            Source::Members,
+            Source::StaticPod,
+            Source::Clock,
+        ],
         // What Talos alone knows is not known.
         narrows: &[Source::Node, Source::Object],
         ..USUAL
@@ -118,6 +133,7 @@ static ALL: &[Choice] = &[
             Source::Component,
             Source::StaticPod,
             Source::Node,
+            Source::Clock,
             Source::Object,
         ],
         ..USUAL

@@ -20,6 +20,8 @@ const HUNG: Duration = Duration::from_secs(90);
 #[derive(Default)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
+    /// Clusters have addresses of IPv6 alone.
+    pub(crate) ipv6: bool,
 }
 
 /// What a run has said.
@@ -37,14 +39,14 @@ pub(crate) struct Said {
 
 impl Program {
     pub(crate) fn run(&self, case: &Case) -> anyhow::Result<Said> {
-        let network = Network::claim()?;
+        let network = if self.ipv6 { Network::ipv6() } else { Network::claim() }?;
         let plan = Plan::of(case);
         let addresses: Vec<_> = (0..plan.names.len()).map(|index| network.machine(index).to_string()).collect();
         let text = plan
             .names
             .iter()
             .zip(&addresses)
-            .fold(plan.scenario("chaos"), |text, (name, address)| text.replace(&format!("{{{name}}}"), address));
+            .fold(plan.scenario("chaos"), |text, (name, address)| filled(&text, name, address));
         let (world, later) = Scenario::parse(&text).and_then(|scenario| scenario.begin(&network)).context(text)?;
         let balancer = network.balancer().to_string();
         let simulator = Simulator::start(network, world)?;
@@ -79,6 +81,12 @@ impl Program {
         let machines = machines.map(|((machine, name), address)| (name, address, *machine)).collect();
         Ok(Said { exit, report, stderr, after, machines, balancer })
     }
+}
+
+/// With the address of a machine in place of its name, as URLs have it where it is part of one.
+fn filled(text: &str, name: &str, address: &str) -> String {
+    let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+    text.replace(&format!("://{{{name}}}"), &format!("://{host}")).replace(&format!("{{{name}}}"), address)
 }
 
 /// Seconds of a clock that never goes back.

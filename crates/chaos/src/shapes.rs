@@ -24,7 +24,8 @@ const USUAL: Shape =
     Shape { name: "", make: |_, _| {}, fits: |_| true, warns: false, blinds: false, excludes: &[], spoils: &[] };
 
 /// Of network plugins there is one.
-const PLUGINS: &[&str] = &["cilium", "calico", "calico-of-its-operator", "cilium-of-its-own-namespace", "kube-proxy-off"];
+const PLUGINS: &[&str] =
+    &["cilium", "calico", "calico-of-its-operator", "cilium-of-its-own-namespace", "kube-proxy-off"];
 
 const MEMBERS: &str = "Members.cluster.talos.dev";
 const MANIFESTS: (&str, &str) = ("BootstrapManifestsConfigs.kubernetes.talos.dev", "manifests");
@@ -114,6 +115,11 @@ static ALL: &[Shape] = &[
         excludes: &["discovery-off"],
         // It may be the machine of that name; and whom Kubernetes is not seen not to know is one that is down.
         spoils: &[
+            "refused:EtcdMemberList",
+            "unavailable:EtcdMemberList",
+            "garbage:EtcdMemberList",
+            "empty:EtcdMemberList",
+            "silent:EtcdMemberList",
             "etcd-stale-member",
             "etcd-unstarted-member",
             "not-bootstrapped",
@@ -240,10 +246,16 @@ static ALL: &[Shape] = &[
         name: "clock-of-a-node-differs",
         make: |_, plan| {
             let Some(node) = plan.last() else { return };
-            plan.change(json!({"do": "machine", "node": node, "ahead": "6s"}));
+            plan.change(json!({"do": "machine", "node": node, "ahead": "16s"}));
         },
         warns: true,
-        spoils: &["clock-of-node-ahead", "clock-of-node-behind", "node-deleted", "node-lease-stalls", "long-node-leases"],
+        spoils: &[
+            "clock-of-node-ahead",
+            "clock-of-node-behind",
+            "node-deleted",
+            "node-lease-stalls",
+            "long-node-leases",
+        ],
         ..USUAL
     },
     Shape {
@@ -261,16 +273,14 @@ static ALL: &[Shape] = &[
         spoils: &["pods-cannot-start", "system-deployment-down"],
         ..USUAL
     },
-    Shape {
-        name: "api-servers-on-another-port",
-        make: |_, plan| plan.cluster("api-port", json!(7443)),
-        ..USUAL
-    },
+    Shape { name: "api-servers-on-another-port", make: |_, plan| plan.cluster("api-port", json!(7443)), ..USUAL },
     Shape {
         name: "control-planes-take-workloads",
         make: |_, plan| {
             for node in plan.control_planes() {
-                plan.change(json!({"do": "object", "resource": "nodes", "name": node, "merge": {}, "remove": ["/spec/taints"]}));
+                plan.change(
+                    json!({"do": "object", "resource": "nodes", "name": node, "merge": {}, "remove": ["/spec/taints"]}),
+                );
             }
         },
         fits: |case| case.workers > 0,
@@ -281,11 +291,16 @@ static ALL: &[Shape] = &[
         name: "cloud-addresses",
         make: |_, plan| {
             for (number, node) in plan.names.clone().into_iter().enumerate() {
-                plan.object("nodes", "", &node, &json!({"status": {"addresses": [
+                plan.object(
+                    "nodes",
+                    "",
+                    &node,
+                    &json!({"status": {"addresses": [
                     {"type": "ExternalIP", "address": format!("203.0.113.{}", number + 1)},
                     {"type": "ExternalDNS", "address": format!("e{number}.example.org")},
                     {"type": "InternalIP", "address": format!("{{{node}}}")},
-                    {"type": "Hostname", "address": node}]}}));
+                    {"type": "Hostname", "address": node}]}}),
+                );
             }
         },
         excludes: &["dual-stack", "translated-address"],

@@ -169,7 +169,8 @@ impl<'a> Now<'a> {
     fn nothing_is_schedulable(&self) -> bool {
         let takes = |machine: &Machine| self.case.workers == 0 || !machine.controls;
         let cordoned = |machine: &Machine| {
-            self.faults.iter().any(|planted| planted.fault.name == "cordon" && planted.machine == Some(*machine))
+            let closes = |planted: &&Planted| ["cordon", "out-of-service"].contains(&planted.fault.name);
+            self.faults.iter().filter(|planted| closes(planted)).any(|planted| planted.machine == Some(*machine))
         };
         self.case.machines().iter().filter(|machine| takes(machine)).all(cordoned)
     }
@@ -224,6 +225,12 @@ impl<'a> Now<'a> {
             Source::Members => self.talos_answers() && self.has_quorum() && self.members_are_up(),
             Source::Server => self.kubernetes_is_found() && self.is_bootstrapped(),
             Source::Endpoint => true,
+            Source::Clock => {
+                let others = self.faults.iter().filter(|other| !std::ptr::eq(**other, planted));
+                self.talos_answers()
+                    && self.kubernetes_is_steady()
+                    && others.filter(|other| other.machine == planted.machine).count() == 0
+            }
             Source::Component | Source::Node | Source::Object => self.kubernetes_is_steady(),
         }
     }

@@ -147,9 +147,8 @@ fn is_vital(hook: &Webhook) -> bool {
     // What a condition leaves out cannot be told from here.
     let is_closed = hook.fails_closed && !hook.is_conditional;
     // Of what has no namespace, the labels of namespaces say nothing.
-    let in_any = |names: &[&str]| {
-        names.iter().any(|name| selects(&hook.namespaces, &[("kubernetes.io/metadata.name", name)]))
-    };
+    let in_any =
+        |names: &[&str]| names.iter().any(|name| selects(&hook.namespaces, &[("kubernetes.io/metadata.name", name)]));
     let in_system =
         |rule: &WebhookRule| SYSTEM.iter().any(|(group, plural, names)| is_in(rule, group, plural) && in_any(names));
     let covers = |rule: &WebhookRule| {

@@ -93,7 +93,11 @@ fn a_server_that_nobody_sees_needs_its_own_lease_or_its_place_in_the_service() {
     hidden.kube().api_endpoints = healthy().kube().api_endpoints.clone();
     assert_eq!(said(&hidden, ID), ["fail server-not-directly-reachable cp-3"], "it may stay there though it is dead");
     lease(&mut hidden, "cp-3").hostname = None;
-    assert_eq!(said(&hidden, ID), ["warn api-unreachable-from-here cp-3"], "it has no lease, as where they are switched off");
+    assert_eq!(
+        said(&hidden, ID),
+        ["warn api-unreachable-from-here cp-3"],
+        "it has no lease, as where they are switched off"
+    );
     hidden.kube().api_endpoints = no(GapKind::TimedOut);
     assert_eq!(said(&hidden, ID), ["error timed-out cp-3"], "nothing is known of it");
     hidden.kube().api_endpoints = Ok(Vec::new());

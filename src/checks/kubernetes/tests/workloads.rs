@@ -239,9 +239,8 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
 /// As where the controller of endpoints hangs, or the Service publishes pods that are not ready.
 #[test]
 fn endpoints_of_dns_whose_pods_are_not_ready_do_not_count() {
-    let lagging = |seconds: u64| {
-        degraded(seconds, |snapshot| snapshot.kube().dns_endpoints.as_mut().unwrap()[1].ready = true)
-    };
+    let lagging =
+        |seconds: u64| degraded(seconds, |snapshot| snapshot.kube().dns_endpoints.as_mut().unwrap()[1].ready = true);
     assert_eq!(said(&lagging(29), DNS), [""; 0], "it is told in a moment");
     assert_eq!(said(&lagging(30), DNS), ["warn dns-degraded kube-system/kube-dns"]);
     assert_eq!(said(&lagging(300), DNS), ["fail dns-degraded kube-system/kube-dns"]);
