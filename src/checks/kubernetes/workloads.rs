@@ -52,7 +52,7 @@ pub(in crate::checks) const DNS: Check = Check {
     stage: Stage::Nodes,
     summary: "the DNS Service has as many ready endpoints as its Deployment has replicas",
     explain: "Counts the ready endpoints of the Service kube-system/kube-dns, except those on nodes that are not ready, because Kubernetes \
-takes them away only after a while, and those whose pod has not been ready for 30 seconds. What serves DNS does not matter: a replaced CoreDNS passes like Talos's own.\n\n\
+takes them away only after a while, and those of pods that have not been ready for 30 seconds. What serves DNS does not matter: a replaced CoreDNS passes like Talos's own.\n\n\
 Without an endpoint no pod resolves a name. The usual reasons: no node is ready yet, the pods cannot be scheduled, they crash \
 because of a forwarding loop, or the deployment was scaled to zero.\n\n\
 With fewer endpoints than the Deployment `coredns` wants replicas, the check warns. It fails if a missing pod has not become ready \
@@ -139,7 +139,9 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     let target = Target::new(Kind::Workload, format!("kube-system/{}", its.name));
     let missing = format!("DaemonSet {}", its.name);
     let mut verdict = Verdict::default();
-    match (wanted(cluster, its.enabled), installed(sets, its.name, its.app)) {
+    // One of another name that wants no pod, as for nodes of Windows, is not what is missing here.
+    let installed = installed(sets, its.name, its.app).filter(|set| set.name == its.name || set.desired > 0);
+    match (wanted(cluster, its.enabled), installed) {
         (Wanted::No, _) => verdict.skip(target, its.disabled),
         (Wanted::NoTalos, None) => verdict.skip(target, "not found; another component may do its work"),
         (_, Some(set)) => coverage(cluster, its, set, &target, &mut verdict),

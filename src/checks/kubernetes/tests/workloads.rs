@@ -50,11 +50,18 @@ fn what_only_carries_the_label_hides_nothing() {
         other.labels.insert("k8s-app".to_owned(), app.to_owned());
         list.insert(0, other);
     };
-    let proxy = with(|snapshot| {
+    let incomplete = with(|snapshot| {
         proxy(snapshot).available = 0;
         beside(snapshot.kube().daemon_sets.as_mut().unwrap(), "kube-proxy");
     });
-    assert_eq!(said(&proxy, PROXY), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+    assert_eq!(said(&incomplete, PROXY), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+    let windows = with(|snapshot| {
+        let set = proxy(snapshot);
+        "kube-proxy-windows".clone_into(&mut set.name);
+        set.labels.insert("k8s-app".to_owned(), "kube-proxy".to_owned());
+        (set.desired, set.available) = (0, 0);
+    });
+    assert_eq!(said(&windows, PROXY), ["fail daemonset-missing kube-system/kube-proxy"]);
     let dns = without_dns(|snapshot| {
         coredns(snapshot).desired = 0;
         beside(snapshot.kube().deployments.as_mut().unwrap(), "kube-dns");
