@@ -57,14 +57,15 @@ impl Kept for KubeNode {
         let leaving_since = leaving_since(&metadata, spec.taints.as_deref().unwrap_or_default());
         let label = |key: &str| metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
         let addresses = status.addresses.unwrap_or_default();
-        let of = |types: &[&str]| {
-            let told = addresses.iter().filter(|address| types.contains(&address.type_.as_str()));
+        let of = |kind: &str| -> Vec<String> {
+            let told = addresses.iter().filter(|address| address.type_ == kind);
             told.map(|address| address.address.clone()).collect()
         };
         Self {
             name: name(&metadata),
-            addresses: of(&["InternalIP", "ExternalIP"]),
-            internal: of(&["InternalIP"]),
+            // Some clouds list the external one first, at which nobody may be reached.
+            addresses: [of("InternalIP"), of("ExternalIP")].concat(),
+            internal: of("InternalIP"),
             machine_id: info.machine_id,
             boot_id: info.boot_id,
             control_plane_label: label("node-role.kubernetes.io/control-plane"),
@@ -548,9 +549,9 @@ mod tests {
             ]},
             "status": {
                 "addresses": [
+                    {"type": "ExternalIP", "address": "192.0.2.1"},
                     {"type": "InternalIP", "address": "10.0.0.1"},
                     {"type": "Hostname", "address": "cp-1"},
-                    {"type": "ExternalIP", "address": "192.0.2.1"},
                 ],
                 "conditions": [{
                     "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
