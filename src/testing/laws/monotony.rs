@@ -174,7 +174,7 @@ pub(super) fn fail(snapshot: &mut Snapshot, (failure, node): (usize, Index)) {
 }
 
 /// Somebody still tells of the cluster what can be seen of it: an endpoint of Talos that forwards, or else Kubernetes.
-fn is_in_sight(snapshot: &Snapshot) -> bool {
+pub(super) fn is_in_sight(snapshot: &Snapshot) -> bool {
     let talos = || snapshot.talos.iter().flat_map(|talos| &talos.endpoints);
     if snapshot.talos.is_some() {
         return talos().any(|endpoint| endpoint.version.is_ok() && !is_dead(snapshot, host(&endpoint.address)));
