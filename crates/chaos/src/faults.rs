@@ -593,7 +593,7 @@ fn kubernetes() -> Vec<Fault> {
             said: &["workload-degraded", "workload-unavailable"],
             fits: |case| case.has_shape("calico-of-its-operator"),
             ..fault("plugin-of-operator-missing", On::Cluster, |plan, _| {
-                daemon_set(plan, "calico-system", "calico-node", 1)
+                daemon_set(plan, "calico-system", "calico-node", 1);
             })
         },
         Fault {

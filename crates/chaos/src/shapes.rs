@@ -353,7 +353,7 @@ static ALL: &[Shape] = &[
             each_control_plane(plan, MANIFESTS, &json!({"coreDNSEnabled": false}));
             plan.remove_object("deployments.apps", "kube-system", "coredns");
         },
-        spoils: &["dns-scaled-to-zero"],
+        spoils: &["dns-scaled-to-zero", "dns-rollout-given-up"],
         ..USUAL
     },
     Shape {
