@@ -95,7 +95,8 @@ fn alone(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<Broken> {
 
 /// Nothing is wrong but what heals, and what has no verdict of its own.
 fn heals(case: &Case) -> bool {
-    let matters = |planted: &&Planted| planted.fault.does != Does::Warns;
+    // On the only worker it is more than a word.
+    let matters = |planted: &&Planted| planted.fault.does != Does::Warns || planted.fault.name == "out-of-service";
     let strict = case.choices.iter().any(|choice| choice.strict || (choice.demands)(case));
     let sees = case.shapes.iter().all(|shape| !shape.blinds);
     !strict && sees && case.faults.iter().filter(matters).all(|planted| planted.until.is_some() || planted.fault.passes)
