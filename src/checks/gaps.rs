@@ -104,7 +104,7 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
 
 /// 403 in these words, which a restarting API server also says to those who are allowed.
 pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str, words: &str) -> Problem {
-    let command = if cluster.asked.upgrade != Upgrade::default() { "rbac --upgrade" } else { "rbac" };
+    let command = if cluster.asked.upgrade == Upgrade::default() { "rbac" } else { "rbac --upgrade" };
     let hint = format!("a ClusterRole with these rights is missing; `cluster-health {command}` prints it");
     let hint = Hint::likely(hint);
     if has_lasted(cluster, words) || cluster.etcd.standing == Standing::Proven {

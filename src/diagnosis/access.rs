@@ -218,10 +218,10 @@ unhealthy. An API server that has just started may also refuse everybody for a m
         let headline = format!("Kubernetes' rules refuse this user what {} asks for", checks_of(&signs));
         let look = Hint::run("{kubectl} auth can-i --list", []);
         // The role without what only an upgrade asks for would be refused again.
-        let grant = if symptoms.snapshot.asked.upgrade != Upgrade::default() {
-            "cluster-health rbac --upgrade | {kubectl} apply -f -"
-        } else {
+        let grant = if symptoms.snapshot.asked.upgrade == Upgrade::default() {
             "cluster-health rbac | {kubectl} apply -f -"
+        } else {
+            "cluster-health rbac --upgrade | {kubectl} apply -f -"
         };
         vec![
             Recognized::new(KUBERNETES_RIGHTS.id, headline)

@@ -395,7 +395,7 @@ pub(crate) struct NodeRoom {
 pub(crate) struct VolumeAttachment {
     pub(crate) name: String,
     pub(crate) node: String,
-    /// Name of the PersistentVolume; empty: another kind of volume.
+    /// Name of the `PersistentVolume`; empty: another kind of volume.
     pub(crate) volume: String,
     /// Why it could not be detached.
     pub(crate) detach_error: Option<String>,

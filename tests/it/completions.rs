@@ -42,9 +42,9 @@ _clap_dynamic_completer_cluster_health"#,
         name: "elvish",
         arguments: &["-norc", "-c"],
         // `edit:` is there in a line editor only.
-        ask: r#"var edit: = (ns [&completion:=(ns [&arg-completer=[&]])])
+        ask: r"var edit: = (ns [&completion:=(ns [&arg-completer=[&]])])
 eval (cluster-health completions elvish | slurp) &ns=(ns [&edit:=$edit:])
-$edit:completion:arg-completer[cluster-health] @WORDS@"#,
+$edit:completion:arg-completer[cluster-health] @WORDS@",
     },
 ];
 

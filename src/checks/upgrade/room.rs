@@ -123,17 +123,17 @@ impl<'a> Plan<'a> {
             let observed = format!("{} different placements", kinds.len());
             return Err(Outcome::Problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
         }
-        let (mut takers, mut takes) = (vec![Vec::new(); kinds.len()], vec![Vec::new(); kinds.len()]);
+        let (mut hosts, mut takes) = (vec![Vec::new(); kinds.len()], vec![Vec::new(); kinds.len()]);
         for (placement, kind) in kinds {
             for (node, at) in nodes.iter().zip(0..) {
                 let is_taken = is_open(node, placement).ok_or_else(|| unreadable("where a pod may run"))?;
                 takes[kind].push(is_taken);
-                takers[kind].extend(is_taken.then_some(at));
+                hosts[kind].extend(is_taken.then_some(at));
             }
             // The emptiest first, where the next pod most likely fits.
-            takers[kind].sort_by_key(|&at| std::cmp::Reverse(left[at].get("cpu").copied()));
+            hosts[kind].sort_by_key(|&at| std::cmp::Reverse(left[at].get("cpu").copied()));
         }
-        Ok(Self { left, allocatable, moving, places, takers, takes, sums: HashMap::new() })
+        Ok(Self { left, allocatable, moving, places, takers: hosts, takes, sums: HashMap::new() })
     }
 
     /// What is in the way of the pods of this node.
@@ -149,7 +149,7 @@ impl<'a> Plan<'a> {
         let stranded = self.stranded(gone, &moving);
         let kinds: BTreeSet<usize> = moving.iter().map(|(_, kind)| *kind).collect();
         let all = self.sums(gone, &kinds);
-        let too_much = if stranded.is_empty() { None } else { self.too_much(gone, &moving, &stranded, kinds, &all) };
+        let too_much = if stranded.is_empty() { None } else { self.too_much(gone, &moving, &stranded, &kinds, &all) };
         problems.extend(too_much.or_else(|| little_room(&moving, &stranded, &all)));
         problems
     }
@@ -206,7 +206,7 @@ impl<'a> Plan<'a> {
         gone: usize,
         moving: &[Moving<'a>],
         stranded: &[&'a BoundPod],
-        kinds: BTreeSet<usize>,
+        kinds: &BTreeSet<usize>,
         all: &Sums<'a>,
     ) -> Option<Problem> {
         let is_stranded = |pod: &BoundPod| stranded.iter().any(|it| std::ptr::eq(*it, pod));
@@ -216,7 +216,7 @@ impl<'a> Plan<'a> {
                 return Some(too_large(pod, self.takers[*kind].len() - usize::from(self.takes[*kind][gone])));
             }
         }
-        for kind in &kinds {
+        for kind in kinds {
             let of_kind: Vec<Moving<'a>> = moving.iter().filter(|(_, it)| it == kind).copied().collect();
             if let Some(problem) = in_total(&of_kind, &self.sums(gone, &BTreeSet::from([*kind]))) {
                 return Some(problem);

@@ -713,9 +713,9 @@ mod room {
             assert_eq!(wrong(ROOM, &with(|it| requests(it, &[(resource, 9 << 30)]))), NO_ROOM, "{resource}");
         }
         let full = with(|it| {
-            rooms(it).iter_mut().for_each(|room| {
+            for room in rooms(it) {
                 room.allocatable = Some(amounts(&[("cpu", 4000), ("memory", 8 << 30), ("pods", 3)]));
-            })
+            }
         });
         assert_eq!(wrong(ROOM, &full), NO_ROOM, "there is no place for one more pod");
     }

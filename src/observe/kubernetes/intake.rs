@@ -110,7 +110,7 @@ mod tests {
     fn an_answer_is_taken_in_up_to_its_limit() {
         assert_eq!(kept(Keep::All(4), 200, &[b"ab", b"cd"]).unwrap(), b"abcd");
         assert_eq!(kept(Keep::All(4), 200, &[b"ab", b"cde"]).unwrap_err().kind, GapKind::TooLarge);
-        assert!(kept(Keep::All(usize::MAX), 403, &[&[b'x'; REFUSAL + 1]]).is_err());
+        assert!(kept(Keep::All(usize::MAX), 403, &[&vec![b'x'; REFUSAL + 1]]).is_err());
     }
 
     #[test]

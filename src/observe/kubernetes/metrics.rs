@@ -35,7 +35,8 @@ fn parse(answer: &Answer) -> Observed<RequestedApis> {
         if let Some(value) = line.strip_prefix(STARTED) {
             started = Some(timestamp(value).ok_or_else(|| malformed(line))?);
         } else if let Some(series) = line.strip_prefix(REQUESTED) {
-            apis.extend(requested(series).ok_or_else(|| malformed(line))?);
+            let (api, is_requested) = requested(series).ok_or_else(|| malformed(line))?;
+            apis.extend(is_requested.then_some(api));
         }
     }
     let started = started.ok_or_else(|| Gap::new(GapKind::Malformed, "no metrics of an API server"))?;
@@ -48,8 +49,8 @@ fn timestamp(value: &str) -> Option<Timestamp> {
     Timestamp::from_second(seconds as i64).ok()
 }
 
-/// The rest of a line. The inner `None`: the series is there, and counts nothing.
-fn requested(series: &str) -> Option<Option<RequestedApi>> {
+/// The rest of a line, and whether it counts anything.
+fn requested(series: &str) -> Option<(RequestedApi, bool)> {
     let (mut labels, value) = labels(series)?;
     let value: f64 = value.split_whitespace().next()?.parse().ok()?;
     let mut label = |name: &str| labels.remove(name).map(|value| gaps::short(&value));
@@ -60,7 +61,7 @@ fn requested(series: &str) -> Option<Option<RequestedApi>> {
         subresource: label("subresource").unwrap_or_default(),
         removed: label("removed_release").unwrap_or_default(),
     };
-    Some((value != 0.0).then_some(api))
+    Some((api, value != 0.0))
 }
 
 /// `name="value",…}`, as Prometheus' text format writes them, and what follows.

@@ -53,12 +53,14 @@ async fn good(pki: &Pki, script: impl Fn(&str) -> Reply + Send + Sync + 'static)
 
 async fn readyz(config: Config, call_timeout: Duration) -> Observed<Readyz> {
     let facts = BTreeSet::from([Fact::EndpointReadyz]);
-    client(config, call_timeout).await.observe(&facts, &KnownLeases::default()).await.endpoint
+    let client = client(config, call_timeout).await;
+    Box::pin(client.observe(&facts, &KnownLeases::default())).await.endpoint
 }
 
 async fn nodes(config: Config, call_timeout: Duration) -> Observed<Vec<KubeNode>> {
     let facts = BTreeSet::from([Fact::KubeNodes]);
-    client(config, call_timeout).await.observe(&facts, &KnownLeases::default()).await.nodes
+    let client = client(config, call_timeout).await;
+    Box::pin(client.observe(&facts, &KnownLeases::default())).await.nodes
 }
 
 /// Both paths have to see the same fault.

@@ -39,7 +39,7 @@ impl Edit {
                 ensure!(members.all(|member| member.id != *id), "`id`: there is such a member already");
             }
             Self::ApiServerFailing { node, .. } | Self::ApiServerRequested { node, .. } => {
-                check_server(world, Kind::ApiServer, Some(node))?
+                check_server(world, Kind::ApiServer, Some(node))?;
             }
             Self::NodeMarked { node, .. } => {
                 ensure!(world.kubernetes.object("nodes", None, node).is_some(), "Kubernetes has no node `{node}`");

@@ -485,7 +485,7 @@ impl<W: Write> Live<W> {
 
     /// How far it is, stage by stage, and what is pending for how long.
     fn rows(&self, elapsed: Duration, room: usize) -> Vec<Row> {
-        let saying = self.saying.iter().map(|said| self.plain(format!("  {SERVER}  {said}")));
+        let saying = self.saying.iter().map(|said| self.plain(&format!("  {SERVER}  {said}")));
         if self.rounds == 0 {
             return self.first_rows(elapsed).into_iter().chain(saying).collect();
         }
@@ -498,7 +498,7 @@ impl<W: Write> Live<W> {
             }
             _ => Row::Bar(counts, fine as u64, all as u64),
         }];
-        rows.push(self.plain(self.stages()));
+        rows.push(self.plain(&self.stages()));
         rows.extend(saying);
         let pending: Vec<_> = self.pending().collect();
         let named = match room.saturating_sub(rows.len()).min(ROWS) {
@@ -507,10 +507,10 @@ impl<W: Write> Live<W> {
         };
         rows.extend(pending.iter().take(named).map(|Shown { id, since, because, .. }| {
             let since = elapsed.saturating_sub(since.unwrap_or(elapsed));
-            self.plain(format!("  {id}  for {}  {because}", human(since)))
+            self.plain(&format!("  {id}  for {}  {because}", human(since)))
         }));
         if pending.len() > named {
-            rows.push(self.plain(format!("  and {} more", pending.len() - named)));
+            rows.push(self.plain(&format!("  and {} more", pending.len() - named)));
         }
         rows
     }
@@ -527,8 +527,8 @@ impl<W: Write> Live<W> {
         [head].into_iter().chain(parts).collect()
     }
 
-    fn plain(&self, text: String) -> Row {
-        Row::Plain(self.ascii(&text))
+    fn plain(&self, text: &str) -> Row {
+        Row::Plain(self.ascii(text))
     }
 
     fn ascii(&self, text: &str) -> String {
