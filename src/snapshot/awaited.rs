@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn counts_who_answered_and_names_who_is_awaited() {
         let awaited = Awaited::default();
-        let node = |name: &str, is_up: bool| awaited.one(Part::Nodes, name.to_owned(), move |_| is_up, ready(()));
+        let node = |name: &str, is_up: bool| awaited.one(Part::Nodes, name.to_owned(), move |()| is_up, ready(()));
         node("cp-1", true).now_or_never().unwrap();
         node("cp-2", false).now_or_never().unwrap();
         let hangs = awaited.one(Part::Nodes, "cp-3".to_owned(), |()| true, pending());

@@ -186,7 +186,10 @@ fn the_readme_shows_a_machine_that_is_held_and_one_that_may_go() {
                     "metadata": {
                         "name": name, "namespace": "default", "labels": {"app": "db"}, "ownerReferences": [owner],
                     },
-                    "spec": {"nodeName": node, "containers": [{"name": "db", "image": "registry.example/db:v1"}]},
+                    "spec": {
+                        "nodeName": node, "tolerations": [{"operator": "Exists"}],
+                        "containers": [{"name": "db", "image": "registry.example/db:v1"}],
+                    },
                     "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
                 }));
             }

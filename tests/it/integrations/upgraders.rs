@@ -191,5 +191,5 @@ fn terraform_fails_before_anything_is_touched() {
             "status": {"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
         }));
     });
-    before_upgrade(&cluster).is(1, &["eviction-blocked", "db-0"]);
+    before_upgrade(&cluster).is(1, &["drain-blocked", "db-0"]);
 }
