@@ -77,7 +77,7 @@ async fn what_is_not_there_is_told_as_by_a_real_one() {
         let seen = http.get(path).await;
         assert_eq!((seen.status, seen.json()["message"].as_str()), (404, Some(unknown)), "{path}");
     }
-    for path in ["/nope", "/readyz/nope", "/readyz/", "/apis/nope.io", "/metrics"] {
+    for path in ["/nope", "/readyz/nope", "/readyz/", "/apis/nope.io"] {
         let seen = http.get(path).await;
         assert_eq!((seen.status, seen.body.as_str()), (404, "404 page not found\n"), "{path}");
     }
