@@ -126,6 +126,7 @@ static ALL: &[Shape] = &[
             "no-kubernetes",
             "level-talos",
             "forbidden:/api/v1/nodes",
+            "forbidden-once:/api/v1/nodes",
             "throttled:/api/v1/nodes",
             "failing:/api/v1/nodes",
             "garbage:/api/v1/nodes",
