@@ -141,7 +141,7 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
     let extensions = installation.and_then(|it| it.extensions.as_ref().ok()).cloned();
     let schematic = extensions.iter().flatten().find(|(name, _)| name == "schematic").map(|(_, id)| id.clone());
     let role = own.and_then(|_| node.talos.machine_type.clone().ok().flatten()).unwrap_or(Role::Unknown);
-    let upgraded = order.upgraded.iter().find(|(named, _)| is_named(node, named)).map(|(_, boot)| boot.as_str());
+    let upgraded = order.upgraded.iter().find(|(named, _)| node.is_called(named)).map(|(_, boot)| boot.as_str());
     let (state, evidence) = match version.as_deref() {
         None => (State::Unknown, unanswered(node)),
         Some(version) if version == target => (State::Done, format!("runs v{version}")),
@@ -162,10 +162,6 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
         schematic,
         extensions,
     }
-}
-
-fn is_named(node: &Node, named: &str) -> bool {
-    node.name == named || node.address == named || node.addresses.iter().any(|address| address == named)
 }
 
 fn unanswered(node: &Node) -> String {

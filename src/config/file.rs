@@ -69,8 +69,9 @@ fn read_now(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     // Before opening too: to open some devices already does something.
     refuse(&std::fs::metadata(path).map_err(|error| plain(&error))?)?;
     let file = File::open(path).map_err(|error| plain(&error))?;
-    refuse(&file.metadata().map_err(|error| plain(&error))?)?;
-    let size = file.metadata().map_or(0, |metadata| metadata.len()).min(LARGEST) as usize + 1;
+    let metadata = file.metadata().map_err(|error| plain(&error))?;
+    refuse(&metadata)?;
+    let size = metadata.len().min(LARGEST) as usize + 1;
     // As large as it will be: what has grown has left itself behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size));
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;

@@ -128,6 +128,11 @@ impl Node {
     pub(crate) fn machine_ids(&self) -> impl Iterator<Item = &String> {
         self.machine_id.iter().chain(&self.own_machine_id)
     }
+
+    /// Whether an option that names a machine, by name or address, means this one.
+    pub(crate) fn is_called(&self, named: &str) -> bool {
+        self.name == named || self.address == named || self.addresses.iter().any(|address| address == named)
+    }
 }
 
 /// What one node says of itself. COSI resources: `Ok(None)` and empty lists mean "asked, and not there".

@@ -27,6 +27,9 @@ const USUAL: Shape =
 const PLUGINS: &[&str] =
     &["cilium", "calico", "calico-of-its-operator", "cilium-of-its-own-namespace", "kube-proxy-off"];
 
+/// Another one than flannel.
+const PLUGIN: Shape = Shape { excludes: PLUGINS, spoils: &["cni-missing"], ..USUAL };
+
 const MEMBERS: &str = "Members.cluster.talos.dev";
 const MANIFESTS: (&str, &str) = ("BootstrapManifestsConfigs.kubernetes.talos.dev", "manifests");
 
@@ -204,9 +207,8 @@ static ALL: &[Shape] = &[
             daemon_set(plan, "kube-system", "cilium-envoy", 0);
             deployment(plan, "kube-system", "cilium-operator", 2, 2);
         },
-        excludes: PLUGINS,
         spoils: &["kube-proxy-missing", "kube-proxy-incomplete", "cni-missing"],
-        ..USUAL
+        ..PLUGIN
     },
     Shape {
         name: "calico",
@@ -215,9 +217,7 @@ static ALL: &[Shape] = &[
             daemon_set(plan, "kube-system", "calico-node", 0);
             deployment(plan, "kube-system", "calico-kube-controllers", 1, 1);
         },
-        excludes: PLUGINS,
-        spoils: &["cni-missing"],
-        ..USUAL
+        ..PLUGIN
     },
     Shape {
         name: "calico-of-its-operator",
@@ -228,9 +228,7 @@ static ALL: &[Shape] = &[
             deployment(plan, "tigera-operator", "tigera-operator", 1, 1);
             deployment(plan, "calico-apiserver", "calico-apiserver", 2, 2);
         },
-        excludes: PLUGINS,
-        spoils: &["cni-missing"],
-        ..USUAL
+        ..PLUGIN
     },
     Shape {
         name: "cilium-of-its-own-namespace",
@@ -239,9 +237,7 @@ static ALL: &[Shape] = &[
             daemon_set(plan, "cilium", "cilium", 0);
             deployment(plan, "cilium", "cilium-operator", 1, 1);
         },
-        excludes: PLUGINS,
-        spoils: &["cni-missing"],
-        ..USUAL
+        ..PLUGIN
     },
     Shape {
         name: "clock-of-a-node-differs",

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named, some_of};
+use super::{
+    BEFORE_DRAINS, bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named, some_of,
+};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
@@ -22,13 +24,7 @@ volumes, which are deleted, and pods that cannot run elsewhere because of a loca
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
 `--wait-timeout`, this check waits before anything is touched: budgets of operators open within minutes.",
     severity: Severity::Fail,
-    requires: &[
-        CheckId::TalosNodesReachable,
-        CheckId::K8sCredentials,
-        CheckId::K8sApiEndpoint,
-        CheckId::K8sApiIdentity,
-        CheckId::K8sNodesRegistered,
-    ],
+    requires: BEFORE_DRAINS,
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::DisruptionBudgets, Fact::PersistentVolumes],
     judge: drain,

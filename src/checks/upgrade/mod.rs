@@ -28,7 +28,7 @@ use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
 use super::scope::{each_node, passed_over};
 use crate::assess::Assessment;
-use crate::model::{Hint, Outcome, Problem, Reason, Target, Verdict};
+use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BoundPod, Node};
 use crate::text::version;
 
@@ -36,6 +36,15 @@ use crate::text::version;
 fn not_asked(option: &str) -> Verdict {
     Verdict::skipped(format!("`{option}` is not given"))
 }
+
+/// What is on the way to the pods of each machine, and to what they need.
+const BEFORE_DRAINS: &[CheckId] = &[
+    CheckId::TalosNodesReachable,
+    CheckId::K8sCredentials,
+    CheckId::K8sApiEndpoint,
+    CheckId::K8sApiIdentity,
+    CheckId::K8sNodesRegistered,
+];
 
 /// Each machine that may be the next one to go: all of them, or the one of `--drain`.
 ///
@@ -47,7 +56,7 @@ fn each_to_go<'a>(
 ) -> Verdict {
     let upgrade = &cluster.asked.upgrade;
     let mut verdict = each_node(cluster, |node, verdict| {
-        let goes = upgrade.drain.as_deref().map_or(upgrade.talos.is_some(), |named| is_named(node, named));
+        let goes = upgrade.drain.as_deref().map_or(upgrade.talos.is_some(), |named| node.is_called(named));
         if goes {
             judge(node, verdict);
         }
@@ -60,14 +69,10 @@ fn each_to_go<'a>(
     verdict
 }
 
-fn is_named(node: &Node, named: &str) -> bool {
-    node.name == named || node.address == named || node.addresses.iter().any(|address| address == named)
-}
-
 /// The machine of `--drain` is none of those that are judged.
 fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     let expected = format!("a machine called {named}");
-    let Some(node) = cluster.nodes.iter().find(|node| is_named(node, named)) else {
+    let Some(node) = cluster.nodes.iter().find(|node| node.is_called(named)) else {
         let problem = Problem::error(Reason::NodeMissing, expected, "no source names one");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named};
+use super::{BEFORE_DRAINS, bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, says_nothing, unregistered};
@@ -22,13 +22,7 @@ left together. It warns if no arrangement was found that places all of them, if 
 pods that no other node takes at all, which wait until the machine is back.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
-    requires: &[
-        CheckId::TalosNodesReachable,
-        CheckId::K8sCredentials,
-        CheckId::K8sApiEndpoint,
-        CheckId::K8sApiIdentity,
-        CheckId::K8sNodesRegistered,
-    ],
+    requires: BEFORE_DRAINS,
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::NodeRoom, Fact::PersistentVolumes],
     judge: room,

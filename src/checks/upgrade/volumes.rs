@@ -1,8 +1,8 @@
 //! Has every machine that was drained let go of its volumes?
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 
-use super::{bound_pods, is_evicted, not_asked, some_of};
+use super::{BEFORE_DRAINS, bound_pods, is_evicted, not_asked, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
@@ -20,13 +20,7 @@ makes it worse.\n\n\
 An attachment with an error while detaching fails; any other is a warning, because detaching takes a moment, and up to 6 minutes after \
 a machine went down with volumes attached. Volumes of machines that are not drained do not count.",
     severity: Severity::Fail,
-    requires: &[
-        CheckId::TalosNodesReachable,
-        CheckId::K8sCredentials,
-        CheckId::K8sApiEndpoint,
-        CheckId::K8sApiIdentity,
-        CheckId::K8sNodesRegistered,
-    ],
+    requires: BEFORE_DRAINS,
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::VolumeAttachments],
     judge: volumes,
@@ -36,13 +30,13 @@ fn volumes(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asked.upgrade.takes_down_machines() {
         return not_asked("--drain");
     }
-    let (pods, attachments) = match seen(cluster) {
+    let (undrained, attachments) = match seen(cluster) {
         Ok(seen) => seen,
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = each_node(cluster, |node, verdict| {
         let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
-        let is_drained = object.unschedulable && !pods.contains_key(object.name.as_str());
+        let is_drained = object.unschedulable && !undrained.contains(object.name.as_str());
         let attached = attachments.get(object.name.as_str()).filter(|_| is_drained);
         let outcome = attached.map_or(Outcome::Pass(None), |attached| Outcome::Problem(still_attached(attached)));
         verdict.push(node.target(), outcome);
@@ -51,19 +45,17 @@ fn volumes(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// How many pods a drain would evict from each node that has any, and what is attached to it.
-type Seen<'a> = (HashMap<&'a str, usize>, BTreeMap<&'a str, Vec<&'a VolumeAttachment>>);
+/// Nodes with pods that a drain would evict, and what is attached to each node.
+type Seen<'a> = (HashSet<&'a str>, BTreeMap<&'a str, Vec<&'a VolumeAttachment>>);
 
 fn seen<'a>(cluster: &'a Assessment<'_>) -> Result<Seen<'a>, Outcome> {
-    let mut pods = HashMap::new();
-    for pod in bound_pods(cluster)?.iter().filter(|pod| is_evicted(pod)) {
-        *pods.entry(pod.node.as_str()).or_default() += 1;
-    }
+    let evicted = bound_pods(cluster)?.iter().filter(|pod| is_evicted(pod));
+    let undrained = evicted.map(|pod| pod.node.as_str()).collect();
     let mut attachments: BTreeMap<&str, Vec<_>> = BTreeMap::new();
     for attachment in listed(cluster, |kubernetes| &kubernetes.volume_attachments, "the VolumeAttachments")? {
         attachments.entry(&attachment.node).or_default().push(attachment);
     }
-    Ok((pods, attachments))
+    Ok((undrained, attachments))
 }
 
 fn still_attached(attached: &[&VolumeAttachment]) -> Problem {
