@@ -40,7 +40,7 @@ test: setup ## Set up what is missing and run all tests
 	$(CARGO) test --locked --workspace
 
 .PHONY: matrix
-matrix: setup ## Hold every failure of the matrix before the program and the real talosctl; rewrites docs/matrix.md (Go)
+matrix: setup ## Run the program and the real talosctl against every failure of the matrix; rewrites docs/matrix.md (Go)
 	@tools/setup talosctl
 	e2e/rig/build.sh talosctl
 	$(CARGO) test --locked --test matrix -- --talosctl "$(E2E_CACHE)/bin/talosctl" --write docs/matrix.md
@@ -56,29 +56,29 @@ lint: setup ## Formatting and lints, as CI asks for them
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 .PHONY: integrations
-integrations: setup ## Hold integrations/ and the reports for machines before those who read them (Java, Maven, Node, kubectl)
+integrations: setup ## Check integrations/ and the machine-readable reports with the tools that read them (Java, Maven, Node, kubectl)
 	@TOOLS=$(INTEGRATIONS_TOOLS) tools/setup integrations
 	tools/lint-integrations $(INTEGRATIONS_TOOLS)
 	tests/readers/run $(INTEGRATIONS_TOOLS)
 
 .PHONY: chaos
-chaos: setup ## Hold random clusters in random troubles before the program: SEED=1 N=200
+chaos: setup ## Run the program against random clusters with random faults: SEED=1 N=200
 	$(CARGO) build --locked --package cluster-health --package chaos
 	$(BUILT)/debug/chaos --program $(BUILT)/debug/cluster-health --out $(BUILT)/chaos --seed $(SEED) --worlds $(N) $(CHAOS)
 
 .PHONY: attack
-attack: release ## Hold servers and files that mean harm before the program: memory and time that each costs (five minutes)
+attack: release ## Run the program against malicious servers and files, and measure memory and time (five minutes)
 	$(CARGO) build --locked --package attack
 	$(BUILT)/debug/attack --program $(BINARY) $(ATTACK)
 
 # The targets are tests: what was found and kept is tried again by `make test`.
 .PHONY: fuzz
-fuzz: setup ## Feed the parsers of foreign text what they have not seen, FUZZ=60 seconds each
+fuzz: setup ## Fuzz the parsers of foreign text, FUZZ=60 seconds each
 	@command -v cargo-bolero >/dev/null || $(CARGO) install --quiet --locked cargo-bolero --no-default-features --features libfuzzer
 	tools/fuzz $(FUZZ)
 
 .PHONY: mutants
-mutants: setup ## Run the tests of the judges once for each mutant of cargo-mutants; name what nobody notices (half an hour)
+mutants: setup ## Run the tests of the checks once for each mutant of cargo-mutants, and list those that survive (half an hour)
 	@command -v cargo-mutants >/dev/null || $(CARGO) install --quiet --locked cargo-mutants
 	nice $(CARGO) run --quiet --locked --package mutants -- $(MUTANTS)
 
@@ -88,12 +88,12 @@ deny: setup ## Licenses, sources and banned crates of all dependencies
 	$(CARGO) deny check bans licenses sources
 
 .PHONY: generate
-generate: setup ## Write anew what is made from code: completions, manual page, JSON schema, protobuf
+generate: setup ## Regenerate what is made from code: completions, manual page, JSON schema, protobuf
 	UPDATE=1 $(CARGO) test --locked --bin cluster-health committed_files
 	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --package simulator --test codegen --quiet
 
 .PHONY: release
-release: setup ## Build the static binary and show that it is one
+release: setup ## Build the static binary and verify that it is static
 	@tools/setup musl
 	$(CARGO) build --locked --release --target $(TARGET)
 	@tools/static $(BINARY)
@@ -118,11 +118,11 @@ e2e-full: release ## All real states, talosctl health beside each; resumes, and 
 	e2e/run --table docs/e2e.md
 
 .PHONY: coverage-real
-coverage-real: build ## For each check a real state in which it passed and one in which it failed, from what e2e-full has kept
+coverage-real: build ## Show for each check a real state in which it passed and one in which it failed, from the results of e2e-full
 	e2e/run --coverage $(BUILT)/debug/cluster-health
 
 .PHONY: e2e-record
-e2e-record: setup ## Store the real cluster's raw answers to every call of ours, per state, in e2e/recordings
+e2e-record: setup ## Store the real cluster's raw answers to every call, per state, in e2e/recordings
 	@tools/setup e2e
 	$(CARGO) build --locked --features record --target-dir target/record
 	e2e/rig/rig.sh setup

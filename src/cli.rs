@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the checks (the default command)
     Check,
-    /// List every check: id, stage, severity, prerequisites, what it reads
+    /// List every check: ID, stage, severity, prerequisites, what it reads
     List {
         /// List the reason codes instead
         #[arg(long, conflicts_with = "causes")]
@@ -37,9 +37,9 @@ pub(crate) enum Command {
         #[arg(short, long, value_enum, default_value_t = ListOutput::Text)]
         output: ListOutput,
     },
-    /// Explain a check, reason code or diagnosis, and what to do; works offline
+    /// Explain a check, reason code, diagnosis or exit code, and what to do; works offline
     Explain {
-        /// Check id, reason code or diagnosis
+        /// Check ID, reason code, diagnosis or exit code
         #[arg(value_name = "ID|REASON|DIAGNOSIS")]
         topic: String,
     },
@@ -77,16 +77,16 @@ pub(crate) enum ListOutput {
 // The options of `upgrade-plan`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PlanArgs {
-    /// Version of Talos that the machines are upgraded to, such as v1.14.1
+    /// Target version of Talos, such as v1.14.1
     #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_TALOS", value_parser = version)]
     pub(crate) upgrade_talos: String,
     /// Version of Kubernetes to compare the kubelets with, such as 1.36.4
     #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_KUBERNETES", value_parser = version)]
     pub(crate) upgrade_kubernetes: Option<String>,
-    /// Machines that come before the others; the etcd leader is always the last control plane
+    /// Machines to upgrade first; the etcd leader is always the last control plane
     #[arg(long, value_enum, default_value_t = First::ControlPlanes)]
     pub(crate) first: First,
-    /// Machine that was upgraded, with the boot ID from before: it fell back if it has booted since and runs another version
+    /// Upgraded machine and its previous boot ID: it fell back if it has booted since and runs another version
     #[arg(long, value_name = "NODE=BOOT_ID", value_parser = upgraded, value_delimiter = ',')]
     pub(crate) upgraded: Vec<(String, String)>,
     /// Format of the plan
@@ -95,13 +95,13 @@ pub(crate) struct PlanArgs {
     /// No progress on stderr
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Maximum time to wait until every machine is seen [default: one pass]
+    /// Maximum time to wait until every machine answers [default: one pass]
     #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_WAIT_TIMEOUT", allow_hyphen_values = true)]
     pub(crate) wait_timeout: Option<GoDuration>,
     /// Time between the starts of rounds
     #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_INTERVAL", default_value = "5s")]
     pub(crate) interval: GoDuration,
-    /// Bounds a round; each call gets at most half of it
+    /// Maximum time for one round; each request gets at most half of it
     #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_ATTEMPT_TIMEOUT", default_value = "10s")]
     pub(crate) attempt_timeout: GoDuration,
     #[command(flatten)]
@@ -120,7 +120,7 @@ pub(crate) enum PlanOutput {
     Text,
     /// One document, described by `schema --upgrade-plan`
     Json,
-    /// A line for each machine, for scripts; `-` is what was not seen
+    /// A line for each machine, for scripts; `-` where unknown
     Tsv,
 }
 
@@ -195,7 +195,7 @@ pub(crate) struct ConnectionOptions {
     /// Client key for etcd (PEM)
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_ETCD_KEY", value_hint = ValueHint::FilePath, requires = "etcd_cert")]
     pub(crate) etcd_key: Option<PathBuf>,
-    /// Also ask the cluster's own health check, as a second opinion (needs os:admin)
+    /// Also run the cluster's own health check, as a second opinion (needs os:admin)
     #[arg(long, env = "CLUSTER_HEALTH_SERVER", value_parser = switch(), action = ArgAction::SetTrue)]
     pub(crate) server: bool,
 }
@@ -236,7 +236,7 @@ pub(crate) struct NodeOptions {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Checks")]
 pub(crate) struct CheckOptions {
-    /// Run only these checks (id, prefix, stage number or glob) and what they need
+    /// Run only these checks (ID, prefix, stage number or glob) and what they need
     #[arg(long, value_name = "ID", env = "CLUSTER_HEALTH_CHECK", value_parser = item, value_delimiter = ',')]
     pub(crate) check: Vec<String>,
     /// Leave these checks out; applied after --check
@@ -268,7 +268,7 @@ pub(crate) struct TimingOptions {
     /// Time between the starts of rounds
     #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_INTERVAL", default_value = "5s")]
     pub(crate) interval: GoDuration,
-    /// Bounds a round; each call gets at most half of it
+    /// Maximum time for one round; each request gets at most half of it
     #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_ATTEMPT_TIMEOUT", default_value = "10s")]
     pub(crate) attempt_timeout: GoDuration,
     /// Succeed only after all checks have passed for this long
@@ -300,13 +300,13 @@ pub(crate) struct VerdictOptions {
     /// Fail unless etcd can lose N members and keep quorum
     #[arg(long, value_name = "N", env = "CLUSTER_HEALTH_REQUIRE_QUORUM_MARGIN")]
     pub(crate) require_quorum_margin: Option<usize>,
-    /// Fail if a node condition of this type is True, as node-problem-detector sets them; repeatable
+    /// Fail if a node condition of this type is True, such as those of node-problem-detector; repeatable
     #[arg(long, value_name = "TYPE", env = "CLUSTER_HEALTH_FAIL_ON_NODE_CONDITION", value_parser = item, value_delimiter = ',')]
     pub(crate) fail_on_node_condition: Vec<String>,
     /// Succeed even if the selection matches no applicable check
     #[arg(long, env = "CLUSTER_HEALTH_ALLOW_EMPTY", value_parser = switch(), action = ArgAction::SetTrue)]
     pub(crate) allow_empty: bool,
-    /// Exit with 0 or 1 only
+    /// Exit only with 0 or 1
     #[arg(long, env = "CLUSTER_HEALTH_SIMPLE_EXIT_CODES", value_parser = switch(), action = ArgAction::SetTrue)]
     pub(crate) simple_exit_codes: bool,
 }
@@ -342,7 +342,7 @@ pub(crate) struct OutputOptions {
     /// Color of text
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_COLOR", default_value_t = Color::Auto)]
     pub(crate) color: Color,
-    /// Also speak to a CI system: GitHub annotations and step summary, GitLab sections
+    /// Also use features of the CI system: GitHub annotations and step summary, GitLab sections
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_CI", default_value_t = CiChoice::Auto)]
     pub(crate) ci: CiChoice,
     /// Only ASCII in progress and text (the default unless the locale is UTF-8)
@@ -356,7 +356,7 @@ pub(crate) struct OutputOptions {
 /// What is gathered beside the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Evidence {
-    /// Files with it are readable by their owner alone
+    /// Files with logs are readable only by their owner
     Logs,
 }
 
@@ -371,7 +371,7 @@ pub(crate) enum Level {
 /// A format of the table, by its name.
 fn format() -> impl TypedValueParser<Value = &'static Format> {
     let values = format::ALL.map(|format| PossibleValue::new(format.name).help(format.about));
-    PossibleValuesParser::new(values).try_map(|name| format::find(&name).ok_or("no format is called so"))
+    PossibleValuesParser::new(values).try_map(|name| format::find(&name).ok_or("there is no such format"))
 }
 
 /// A switch; its variable may be empty, `0`, `false`, `no` or `off` for "not set".

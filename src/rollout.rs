@@ -187,7 +187,7 @@ fn behind(
             return (State::FellBack, format!("{runs} after the upgrade and a reboot (its boot ID has changed)"));
         }
         (Some(_), None) => {
-            return (State::Unknown, format!("{runs} after the upgrade; whether it has rebooted is not known"));
+            return (State::Unknown, format!("{runs} after the upgrade; whether it has rebooted is unknown"));
         }
         _ => {}
     }
@@ -195,7 +195,7 @@ fn behind(
         Some(Ok(Some(image))) => (State::Installed, format!("{runs}; {image} was installed after it booted")),
         Some(Ok(None)) => (State::ToDo, runs),
         Some(Err(gap)) => (State::ToDo, format!("{runs}; its log could not be read: {}", clean(&gap.text))),
-        None => (State::ToDo, format!("{runs}; whether another version is installed was not read")),
+        None => (State::ToDo, format!("{runs}; whether another version is installed is unknown")),
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn talos(snapshot: &Snapshot) -> TalosAccess<'_> {
         return if answering.any(|endpoint| forwards(&endpoint.role)) {
             TalosAccess::Open
         } else {
-            closed(GapKind::NoForwarding, "the endpoints are workers, which forward to no other node")
+            closed(GapKind::NoForwarding, "the endpoints are workers, which cannot forward requests")
         };
     }
     match talos.endpoints.first().map(|endpoint| &endpoint.version) {

@@ -64,7 +64,7 @@ fn too_many(
     let place = verdicts.iter().position(|(check, _)| check.id == CheckId::K8sNodesReady);
     let Some(place) = place.or_else(|| verdicts.iter().position(|(_, verdict)| misses(verdict))) else { return };
     let names = missing.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let expected = format!("at most {allowed} workers missing");
+    let expected = format!("at most {allowed} workers not ready");
     let problem = Problem::fail(Reason::TooManyUnready, expected, format!("{}: {names}", missing.len()));
     verdicts[place].1.problem(Target::cluster(), problem);
 }
@@ -76,7 +76,7 @@ fn relax(finding: &mut Finding) {
         }
         // Nothing was seen of it, because it is missing, and that is allowed.
         outcome if matches!(outcome, Outcome::Blocked(_)) || outcome.is_unseen() => {
-            *outcome = Outcome::Skip("missing within --max-unready-workers".to_owned());
+            *outcome = Outcome::Skip("tolerated by --max-unready-workers".to_owned());
         }
         _ => {}
     }

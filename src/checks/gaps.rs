@@ -89,13 +89,12 @@ pub(super) fn kubernetes(cluster: &Assessment<'_>, gap: &Gap, expected: &str) ->
 pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
     let problem = problem(Protocol::Etcd, gap, expected);
     let hint = match gap.kind {
-        GapKind::UnknownCa => "etcd has a CA of its own: give it with `--etcd-cacert`",
+        GapKind::UnknownCa => "etcd has its own CA: pass it with `--etcd-cacert`",
         GapKind::Forbidden | GapKind::Unauthenticated => {
-            "etcd's own authentication is switched on: give a certificate of a user with this permission with `--etcd-cert` and \
-             `--etcd-key`"
+            "etcd's own authentication is enabled: pass a certificate of a user with this permission with `--etcd-cert` and `--etcd-key`"
         }
         GapKind::ClientCertificateRefused => {
-            "etcd wants a client certificate of its own CA: give `--etcd-cert` and `--etcd-key`"
+            "etcd requires a client certificate from its own CA: pass `--etcd-cert` and `--etcd-key`"
         }
         _ => return problem,
     };
@@ -268,13 +267,13 @@ fn client_certificate(fault: Fault) -> (Reason, &'static str, &'static str) {
         ),
         Fault::OtherKey => (
             Reason::KeyMismatch,
-            "certificate and key belong together",
+            "a key that matches the certificate",
             "the private key belongs to another certificate",
         ),
         Fault::NotYetValid => (Reason::CertificateNotYetValid, now, "it is not valid yet"),
         Fault::Expired => (Reason::CertificateExpired, now, "it has expired"),
         Fault::EndsWithinTheRun => {
-            (Reason::CertificateExpiresSoon, "a certificate that outlives the run", "it expires before")
+            (Reason::CertificateExpiresSoon, "a certificate that outlives the run", "it expires before that")
         }
         Fault::EndsSoon => (Reason::CertificateExpiresSoon, ENOUGH, "it expires soon"),
     }
@@ -294,7 +293,7 @@ pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certi
         };
         match fault {
             Fault::NotYetValid => {
-                Problem::fail(reason, expected, observed).hint(Hint::likely("the clock of this machine is behind"))
+                Problem::fail(reason, expected, observed).hint(Hint::likely("the clock of this runner is behind"))
             }
             Fault::EndsSoon => Problem::warn(reason, expected, observed).permanent(),
             _ => Problem::fail(reason, expected, observed).permanent(),
@@ -351,8 +350,8 @@ pub(super) fn of_our_cluster(cluster: &Assessment<'_>, expected: &str) -> Result
         return Ok(());
     }
     let (reason, observed) = match cluster.identity {
-        Identity::Different { .. } => (Reason::WrongCluster, "the list is about another cluster"),
-        _ => (Reason::NoAnswer, "it is not known whether the list is about this cluster"),
+        Identity::Different { .. } => (Reason::WrongCluster, "the list is from another cluster"),
+        _ => (Reason::NoAnswer, "unknown whether the list is about this cluster"),
     };
     Err(unseen(reason, expected, observed))
 }
@@ -380,7 +379,7 @@ pub(super) fn readyz(cluster: &Assessment<'_>, readyz: &Readyz) -> Problem {
         // A 200 with failing lines contradicts itself.
         200 | 500..=599 => Problem::fail(Reason::ApiNotReady, READY, observed),
         _ => Problem::error(Reason::UnreadableAnswer, READY, observed)
-            .hint(Hint::likely("something other than a Kubernetes API server answers there")),
+            .hint(Hint::likely("something other than a Kubernetes API server answers at this address")),
     }
 }
 

@@ -6,8 +6,7 @@ use crate::model::{Hint, Outcome, Problem, Reason, Verdict};
 use crate::snapshot::{GapKind, Kubernetes, Node, Pod};
 
 /// Of a Node whose machine is silent and forgotten. From here it cannot be told which, so nothing is to be deleted.
-pub(super) const OFF_OR_GONE: &str = "the machine was removed, or has been off for half an hour or more; delete its Node only if it is \
-     gone for good (`kubectl delete node`)";
+pub(super) const OFF_OR_GONE: &str = "the machine was removed, or has been off for half an hour or more; delete its Node only if it is permanently gone (`kubectl delete node`)";
 
 /// Why a per-node check does not judge this node; `None` if it does. Whether other systems than Talos count is for each check
 /// to say.
@@ -16,7 +15,7 @@ pub(super) fn passed_over(cluster: &Assessment<'_>, node: &Node) -> Option<&'sta
         Excluded::Leaving => "the node is being removed",
         Excluded::OutOfScope => "outside of `--nodes`",
         Excluded::OutsideFlags => "not among the selected nodes",
-        Excluded::StaleDiscoveryMember => "known only to discovery, and gone; see `talos.nodes.expected`",
+        Excluded::StaleDiscoveryMember => "known only to discovery, and no longer there; see `talos.nodes.expected`",
     })
 }
 
@@ -41,13 +40,13 @@ pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&
 
 fn no_node() -> Problem {
     Problem::error(Reason::NodeMissing, "at least one node", "no source names any node")
-        .hint(Hint::likely("discovery is off; name the nodes with `--control-plane-nodes` and `--worker-nodes`"))
+        .hint(Hint::likely("discovery is disabled; pass the nodes with `--control-plane-nodes` and `--worker-nodes`"))
 }
 
 /// Where no control plane is known, nothing can be said of what control planes run.
 pub(super) fn no_control_plane() -> Problem {
     Problem::error(Reason::NodeMissing, "at least one control plane", "no source names a control plane")
-        .hint(Hint::likely("discovery is off; name the control planes with `--control-plane-nodes`"))
+        .hint(Hint::likely("discovery is disabled; pass the control planes with `--control-plane-nodes`"))
 }
 
 /// Control planes, or why there is nothing to say about them.
@@ -73,11 +72,11 @@ fn elsewhere(cluster: &Assessment<'_>) -> Outcome {
     let asked = |kubernetes: &Kubernetes| !kubernetes.pods.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);
     match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
         Ok(pods) if pods.iter().any(is_server) => {
-            let observed = "no Node has the role of one, and kube-apiserver is among the static pods";
+            let observed = "no Node has the control plane role, but kube-apiserver is among the static pods";
             Outcome::Problem(Problem::error(Reason::NoAnswer, "control planes", observed))
         }
         Ok(pods) if pods.is_empty() => says_nothing("the pods of kube-system", "an empty list"),
         Err(outcome) if cluster.kubernetes.as_ref().is_some_and(asked) => outcome,
-        _ => Outcome::Skip("the control plane runs elsewhere: no Node is one".into()),
+        _ => Outcome::Skip("the control plane runs elsewhere: no Node is a control plane".into()),
     }
 }

@@ -43,7 +43,7 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
             let problem = if by_silence { problem.explained_by(CheckId::TalosNodesReachable) } else { problem };
             verdict.problem(node.target(), problem);
         } else if node.role == Role::Unknown {
-            let problem = Problem::error(Reason::NoAnswer, expected, "its role is not known");
+            let problem = Problem::error(Reason::NoAnswer, expected, "its role is unknown");
             verdict.problem(node.target(), problem);
         } else if node.role != role {
             let problem = Problem::fail(Reason::NodeMissing, expected, format!("it is a {}", role_name(node.role)));

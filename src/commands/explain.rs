@@ -5,7 +5,7 @@ use std::io::Write;
 use super::{CommandError, needs};
 use crate::checks::Check;
 use crate::diagnosis::{self, Cause};
-use crate::model::{Reason, Step};
+use crate::model::{Exit, Reason, Step};
 use crate::text::sanitize::brief;
 use crate::text::{nearest, wrapped};
 
@@ -20,13 +20,23 @@ pub(super) fn write(topic: &str, checks: &[&'static Check], out: &mut impl Write
         explain_reason(reason, &mut lines);
     } else if let Some(cause) = diagnosis::find(topic) {
         explain_cause(cause, &mut lines);
+    } else if let Some(exit) = Exit::find(topic) {
+        lines.push(format!("exit code {}: {}", exit.code(), exit.meaning()));
+        explain_paragraphs(exit.explanation(), &mut lines);
+    } else if topic.parse::<u32>().is_ok() {
+        let codes: Vec<_> = Exit::ALL.iter().map(|exit| exit.code().to_string()).collect();
+        return Err(CommandError::Usage(format!(
+            "`{}` is not an exit code; they are {}",
+            brief(topic, 80),
+            codes.join(", ")
+        )));
     } else {
         let reasons = Reason::ALL.iter().map(|reason| reason.code());
         let causes = diagnosis::ALL.iter().map(|cause| cause.id);
         let known = checks.iter().map(|check| check.id.name()).chain(reasons).chain(causes);
         let hint = nearest(topic, known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
         return Err(CommandError::Usage(format!(
-            "`{}` is no check id, reason code or diagnosis{hint}",
+            "`{}` is not a check ID, reason code, diagnosis or exit code{hint}",
             brief(topic, 80)
         )));
     }
@@ -76,21 +86,31 @@ fn explain_paragraphs(text: &str, lines: &mut Vec<String>) {
 fn explain_remedy(remedy: &[Step], source: &str, lines: &mut Vec<String>) {
     lines.push(String::new());
     lines.push("What to do:".to_owned());
+    let mut number = 0;
+    let mut is_announced = false;
     for step in remedy {
+        let lead = if is_announced {
+            " ".repeat(5)
+        } else {
+            number += 1;
+            format!("  {number}. ")
+        };
+        // A sentence that ends in a colon and the command below it are one step.
+        is_announced = matches!(step, Step::Do(words) if words.ends_with(':'));
         match step {
-            Step::Do(words) => lines.extend(filled(words, "  - ", "    ")),
-            Step::Look(command) => lines.push(format!("      {command}")),
+            Step::Do(words) => lines.extend(filled(words, &lead, "     ")),
+            Step::Look(command) => lines.push(format!("{lead}{command}")),
             Step::Change(command) => {
-                lines.push(format!("      {command}   (changes the cluster or its configuration)"));
+                lines.push(format!("{lead}{command}   (changes the cluster or its configuration)"))
             }
         }
     }
     if remedy.iter().any(|step| !matches!(step, Step::Do(_))) {
         lines.push(String::new());
         lines.push(
-            "Words in capitals stand for your own values: NODE for the address of the node concerned,".to_owned(),
+            "Replace words in capitals: NODE is the address of the node concerned, CP that of a healthy".to_owned(),
         );
-        lines.push("CP for that of a healthy control plane.".to_owned());
+        lines.push("control plane.".to_owned());
     }
     lines.push(String::new());
     lines.extend(filled(source, "See also: ", "          "));
@@ -130,9 +150,32 @@ mod tests {
     }
 
     #[test]
+    fn explains_exit_codes() {
+        assert!(
+            explain("69").unwrap().starts_with("exit code 69: could not be determined; nothing was seen to fail\n\n")
+        );
+        for exit in Exit::ALL {
+            let text = explain(&exit.code().to_string()).unwrap();
+            assert!(text.contains(exit.meaning()), "{text}");
+        }
+    }
+
+    #[test]
+    fn steps_are_numbered_and_a_command_belongs_to_the_sentence_above_it() {
+        let text = explain("etcd-quorum-lost").unwrap();
+        assert!(text.contains("\n  1. talosctl "), "{text}");
+        assert!(text.contains("one of them:\n     talosctl -n CP bootstrap "), "{text}");
+    }
+
+    #[test]
     fn an_unknown_topic_names_the_nearest() {
+        const ALL: &str = "0, 1, 2, 4, 69, 70, 74, 77, 78, 124, 129, 130, 143";
         assert!(explain("etcd.quorom").unwrap_err().contains("`etcd.quorum`"));
         assert!(explain("quorum-losst").unwrap_err().contains("`quorum-lost`"));
-        assert_eq!(explain("\u{1b}[2Jxyzzy").unwrap_err(), "`xyzzy` is no check id, reason code or diagnosis");
+        assert_eq!(explain("3").unwrap_err(), format!("`3` is not an exit code; they are {ALL}"));
+        assert_eq!(
+            explain("\u{1b}[2Jxyzzy").unwrap_err(),
+            "`xyzzy` is not a check ID, reason code, diagnosis or exit code"
+        );
     }
 }

@@ -169,15 +169,15 @@ const BRIEF_EXAMPLES: [(&str, &str); 3] = [
 const EXAMPLES: [(&str, &str); 6] = [
     (
         "cluster-health --wait-timeout 5m || exit 1",
-        "go on only if the cluster is healthy, or becomes so within five minutes",
+        "continue only if the cluster is healthy, or becomes healthy within 5 minutes",
     ),
     ("cluster-health --wait-timeout 15m --stable-for 2m", "after an upgrade: healthy, and for two minutes in a row"),
     (
         "cluster-health --wait-timeout 5m --report junit=health.xml --report json=health.json",
-        "in CI, with reports that are there even if the job is killed",
+        "in CI, with reports that survive a killed job",
     ),
     ("cluster-health --level etcd --require-quorum-margin 1", "before a control plane is taken down"),
-    ("cluster-health -o json | jq -r '.checks[].problems[].reason'", "the reason codes of what is wrong"),
+    ("cluster-health -o json | jq -r '.checks[].problems[].reason'", "the reason codes of all problems"),
     ("cluster-health explain quorum-lost", "what a reason code means, and what to do"),
 ];
 

@@ -78,8 +78,8 @@ pub(super) fn pair(
 ) -> Result<Option<Identity>, ConfigError> {
     match (certificate, key) {
         (None, None) => Ok(None),
-        (Some((there, _)), None) => Err(there.error(format_args!("is there, and `{}` is missing", names[1]))),
-        (None, Some((there, _))) => Err(there.error(format_args!("is there, and `{}` is missing", names[0]))),
+        (Some((there, _)), None) => Err(there.error(format_args!("is set, but `{}` is missing", names[1]))),
+        (None, Some((there, _))) => Err(there.error(format_args!("is set, but `{}` is missing", names[0]))),
         (Some((of_chain, chain)), Some((of_key, key))) => {
             identity(&chain, &key, peer).map(Some).map_err(|fault| match fault {
                 Fault::Certificate(problem) => of_chain.error(problem),
@@ -174,7 +174,7 @@ fn public_key(key: &PrivateKeyDer<'static>) -> Result<Vec<u8>, String> {
             if contains(key.secret_der(), SECP521R1) {
                 "is a P-521 key, which is not supported (Ed25519, P-256, P-384 and RSA are)".to_owned()
             } else {
-                "is no private key that can be used (Ed25519, P-256, P-384 and RSA of 2048 to 8192 bits can)".to_owned()
+                "is not a supported private key (Ed25519, P-256, P-384, and RSA with 2048 to 8192 bits are)".to_owned()
             }
         })?;
     signer.public_key().map(|spki| spki.as_ref().to_vec()).ok_or_else(|| "does not contain its public key".to_owned())

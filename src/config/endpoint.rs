@@ -77,14 +77,14 @@ pub(super) fn split(text: &str, default_port: u16) -> Result<Endpoint, &'static 
         return Err("is empty");
     }
     if let Some(rest) = text.strip_prefix('[') {
-        let (host, port) = rest.split_once(']').ok_or("has an opening bracket and no closing one")?;
+        let (host, port) = rest.split_once(']').ok_or("has an opening bracket but no closing one")?;
         if !is_v6(host) {
             return Err("has brackets around something that is not an IPv6 address");
         }
         let port = match port.strip_prefix(':') {
             Some(port) => number(port)?,
             None if port.is_empty() => default_port,
-            None => return Err("has something behind the closing bracket that is not a port"),
+            None => return Err("has something after the closing bracket that is not a port"),
         };
         return Ok(Endpoint::new(host, port));
     }
@@ -111,7 +111,7 @@ pub(super) fn split(text: &str, default_port: u16) -> Result<Endpoint, &'static 
     let numeric =
         host.trim_end_matches('.').rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
     if !is_name {
-        Err("is neither an address nor a host name")
+        Err("is neither an address nor a hostname")
     } else if numeric && host.parse::<IpAddr>().is_err() {
         Err("looks like an IPv4 address but is not valid")
     } else {

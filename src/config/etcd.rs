@@ -72,10 +72,10 @@ mod tests {
         assert_eq!((files.ca.len(), files.client.is_some()), (2, true));
         assert!(load(certificate, &other.certificate, &other.sec1()).is_ok());
         for (ca, crt, pem, said) in [
-            ("", certificate, key, "`--etcd-cacert` `ca`: holds no PEM block"),
-            (key, certificate, key, "`--etcd-cacert` `ca`: holds a private key, and no certificate"),
-            (certificate, key, key, "`--etcd-cert` `crt`: holds a private key, and no certificate"),
-            (certificate, certificate, certificate, "`--etcd-key` `key`: holds a certificate, and no private key"),
+            ("", certificate, key, "`--etcd-cacert` `ca`: contains no PEM block"),
+            (key, certificate, key, "`--etcd-cacert` `ca`: contains a private key but no certificate"),
+            (certificate, key, key, "`--etcd-cert` `crt`: contains a private key but no certificate"),
+            (certificate, certificate, certificate, "`--etcd-key` `key`: contains a certificate but no private key"),
             (certificate, certificate, &other.key, "`--etcd-key` `key`: is not the key of the certificate"),
         ] {
             assert_eq!(load(ca, crt, pem).err().unwrap(), said);
@@ -90,7 +90,7 @@ mod tests {
             for (crt, pem) in [(&pair.certificate, &key), (&key, &pair.key)] {
                 let said = load(&pair.certificate, crt, pem).err().unwrap();
                 assert!(
-                    [": holds no PEM block", ": PEM block 1 has no end"].iter().any(|it| said.ends_with(it)),
+                    [": contains no PEM block", ": PEM block 1 has no end"].iter().any(|it| said.ends_with(it)),
                     "{said}"
                 );
             }

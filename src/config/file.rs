@@ -104,7 +104,7 @@ pub(crate) fn open_to_all(path: &Path, environment: &Environment) -> Option<Stri
     let mode = metadata.mode() & 0o777;
     let command = format!("chmod go= {}", shell_quote(&path.to_string_lossy())?);
     (is_own && mode & 0o006 != 0).then(|| {
-        format!("every user of this machine may read or write {} (mode {mode:04o}): `{command}`", shown_path(path))
+        format!("every user on this host may read or write {} (mode {mode:04o}): `{command}`", shown_path(path))
     })
 }
 
@@ -128,7 +128,7 @@ pub(super) fn read_text(path: &Path, what: &str) -> Result<String, ConfigError> 
 /// Refuses what cannot be a configuration, in words that say what it is instead.
 pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err("is UTF-16, and has to be UTF-8".to_owned());
+        return Err("is UTF-16 instead of UTF-8".to_owned());
     }
     if bytes.contains(&0) {
         return Err("is a binary file, not YAML".to_owned());
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(problem(b"\xef\xbb\xbf"), "is empty");
         assert_eq!(problem(b"a\0b"), "is a binary file, not YAML");
         assert_eq!(problem(b"a: 1\nb: \xff\n"), "is not UTF-8 (line 2)");
-        assert_eq!(problem(b"\xff\xfea\0"), "is UTF-16, and has to be UTF-8");
+        assert_eq!(problem(b"\xff\xfea\0"), "is UTF-16 instead of UTF-8");
         assert_eq!(text(b"\xef\xbb\xbfa: 1".to_vec()).unwrap(), "a: 1");
     }
 

@@ -100,11 +100,8 @@ impl Candidate {
             Self::InCluster { explicit } => return in_cluster(*explicit, options, environment),
         };
         if documents.is_empty() {
-            return Err(ConfigError::new(
-                Reason::ConfigUnreadable,
-                "`KUBECONFIG` names no file that exists and is not empty",
-            )
-            .hint("correct the path, pass `--kubeconfig`, or `--no-kubernetes` to judge Talos and etcd alone"));
+            return Err(ConfigError::new(Reason::ConfigUnreadable, "`KUBECONFIG` names no existing, non-empty file")
+                .hint("correct the path, pass `--kubeconfig`, or use `--no-kubernetes` to check only Talos and etcd"));
         }
         access(&documents, self.name(), self.explicit(), options, environment)
     }
@@ -229,7 +226,7 @@ mod tests {
         assert!(access.credentials.certificate.unwrap().matches_key);
         assert!(!access.credentials.explicit);
         let error = Candidate::Variable(vec![missing]).load(&Options::default(), &environment).unwrap_err();
-        assert!(error.message.contains("no file that exists"));
+        assert!(error.message.contains("no existing, non-empty file"));
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Value<'_> {
         let Some(written) = self.text()? else { return Ok(None) };
         match &self.document.folder {
             Some(folder) => Ok(Some(NamedFile { path: folder.join(&written), written })),
-            None => Err(self.error("names a file of this machine, which is not opened for others")),
+            None => Err(self.error("names a local file, which is not opened for a kubeconfig from elsewhere")),
         }
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn access(
         let named = context.key(key);
         let Some(wanted) = named.text()? else { return Ok(None) };
         let found = entries(documents, list, inner)?.into_iter().find(|(name, _)| *name == wanted);
-        let missing = || named.error(format_args!("names {}, and there is no such entry in `{list}`", shown(&wanted)));
+        let missing = || named.error(format_args!("names {}, but there is no such entry in `{list}`", shown(&wanted)));
         found.map(|(_, entry)| Some(entry)).ok_or_else(missing)
     };
     let cluster = reference("cluster", "clusters", "cluster")?.ok_or_else(|| context.error("has no `cluster`"))?;
@@ -190,7 +190,7 @@ fn select<'a>(documents: &'a [Document], options: &Options) -> Result<(String, V
         }
     };
     let Some(at) = contexts.iter().position(|(name, _)| *name == wanted) else {
-        let message = format!("{first}: {by} {}, and there is no such context", shown(&wanted));
+        let message = format!("{first}: {by} {}, but there is no such context", shown(&wanted));
         return Err(ConfigError::new(Reason::ContextUnknown, message).hint(choose_context(&wanted, names)));
     };
     Ok(contexts.swap_remove(at))
@@ -209,7 +209,7 @@ fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri
     let unverified = cluster.key("insecure-skip-tls-verify");
     if unverified.bool()? {
         return Err(insecure(&unverified, "is `true`: any server would be trusted")
-            .hint("remove it and give the cluster's `certificate-authority-data`"));
+            .hint("remove it and set the cluster's `certificate-authority-data`"));
     }
     if let Some(endpoint) = forced(options)? {
         let url = format!("https://{endpoint}/").parse();
@@ -221,9 +221,9 @@ fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri
     let Some(text) = server.text()? else { return Err(cluster.error("has no `server`")) };
     let Some(rest) = text.strip_prefix("https://") else {
         return Err(if text.contains("://") && !text.starts_with("http://") {
-            server.error("does not begin with `https://`")
+            server.error("does not start with `https://`")
         } else {
-            insecure(&server, "is not `https://`: credentials would go in the clear")
+            insecure(&server, "is not `https://`: credentials would be sent in plain text")
         });
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -256,12 +256,12 @@ fn log_in(user: &Value<'_>, explicit: bool, auth: &mut AuthInfo) -> Result<Optio
     let (provider, exec) = (user.key("auth-provider"), user.key("exec"));
     if provider.is_there() {
         return Err(provider
-            .error("is not supported: Kubernetes has removed such providers")
+            .error("is not supported: Kubernetes has removed auth providers")
             .hint("use a client certificate, a token, or an `exec` plugin"));
     }
     if exec.is_there() && !explicit {
         return Err(exec
-            .error("is a program, and is run only from a kubeconfig that was named on the command line")
+            .error("is a program, which is run only from a kubeconfig passed on the command line")
             .hint("pass the file with `--kubeconfig`"));
     }
     let (chain, key) = (user.bytes("client-certificate")?, user.bytes("client-key")?);
@@ -292,7 +292,7 @@ pub(super) fn token_text(text: &str) -> Result<String, &'static str> {
     if token.is_empty() {
         Err("is empty")
     } else if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Err("is not a token: it holds characters that are not allowed in a header")
+        Err("is not a token: it contains characters that are not allowed in a header")
     } else {
         Ok(token.to_owned())
     }
@@ -324,11 +324,11 @@ fn plugin(
 ) -> Result<ExecConfig, ConfigError> {
     let (command, mode) = (exec.key("command"), exec.key("interactiveMode"));
     let Some(folder) = exec.document.folder.as_deref().filter(|_| explicit) else {
-        return Err(command.error("is a program of this machine, which is not run for others"));
+        return Err(command.error("is a local program, which is not run for a kubeconfig from elsewhere"));
     };
     let Some(command) = command.text()? else { return Err(command.error("is missing")) };
     if mode.text()?.as_deref() == Some("Always") {
-        return Err(mode.error("is `Always`, and no prompt is possible"));
+        return Err(mode.error("is `Always`, but no prompt is possible"));
     }
     let mut environment = Vec::new();
     for item in exec.key("env").items("a list")? {

@@ -123,7 +123,7 @@ fn every_flaw_is_named_with_its_key_and_line() {
             "`contexts[0].context.user` (line 11) names `other`",
         ),
         (good.replace("    server: https://10.0.0.10:6443\n", ""), "`clusters[0].cluster` (line 5) has no `server`"),
-        (good.replace("https://10.0.0.10:6443", "tcp://x"), "does not begin with `https://`"),
+        (good.replace("https://10.0.0.10:6443", "tcp://x"), "does not start with `https://`"),
         (good.replace("https://10.0.0.10:6443", "https://u:hunter22@x"), "carries credentials in the URL"),
         (good.replace("https://10.0.0.10:6443", "'https://x y'"), "`clusters[0].cluster.server` (line 6) is neither"),
         (good.replace("https://10.0.0.10:6443", "https://"), "`clusters[0].cluster.server` (line 6) is empty"),
@@ -133,7 +133,7 @@ fn every_flaw_is_named_with_its_key_and_line() {
         ),
         (
             good.replace(&format!("client-key-data: {key}"), &format!("client-key-data: {certificate}")),
-            "`users[0].user.client-key-data` (line 18) holds a certificate",
+            "`users[0].user.client-key-data` (line 18) contains a certificate",
         ),
         (
             good.replace(&format!("client-key-data: {key}"), "client-key-data: '%'"),
@@ -153,7 +153,7 @@ fn every_flaw_is_named_with_its_key_and_line() {
         ),
         (
             good.replace(&format!("authority-data: {certificate}"), &format!("authority-data: {key}")),
-            "`clusters[0].cluster.certificate-authority-data` (line 7) holds a private key",
+            "`clusters[0].cluster.certificate-authority-data` (line 7) contains a private key",
         ),
         (
             good.replace("    client-key-data:", "    auth-provider: {name: gcp}\n    x:"),
@@ -200,7 +200,7 @@ fn an_unknown_context_is_named_with_its_neighbors() {
     setup.options.context = Some("mian".to_owned());
     let error = setup.load(&kubeconfig(&pair)).unwrap_err();
     assert_eq!(error.reason, Reason::ContextUnknown);
-    assert!(error.message.ends_with("`--kube-context` names `mian`, and there is no such context"));
+    assert!(error.message.ends_with("`--kube-context` names `mian`, but there is no such context"));
     assert_eq!(error.hint.as_deref(), Some("did you mean `main`? there are `main`"));
 }
 

@@ -17,9 +17,9 @@ const ENCRYPTED: &str = "Proc-Type: 4,ENCRYPTED";
 pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let blocks = blocks(text)?;
     let problem = match blocks.first() {
-        None => "holds no PEM block",
-        Some(block) if block.tag().ends_with("PRIVATE KEY") => "holds a private key, and no certificate",
-        Some(_) => "holds no PEM certificate",
+        None => "contains no PEM block",
+        Some(block) if block.tag().ends_with("PRIVATE KEY") => "contains a private key but no certificate",
+        Some(_) => "contains no PEM certificate",
     };
     let found: Vec<_> = blocks.into_iter().filter(is_certificate).map(|block| block.into_contents().into()).collect();
     if found.is_empty() { Err(problem.to_owned()) } else { Ok(found) }
@@ -33,9 +33,9 @@ fn is_certificate(block: &Pem) -> bool {
 pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     let blocks = blocks(text)?;
     let problem = match blocks.first() {
-        None => "holds no PEM block",
-        Some(_) if blocks.iter().any(is_certificate) => "holds a certificate, and no private key",
-        Some(_) => "holds no private key of a known kind",
+        None => "contains no PEM block",
+        Some(_) if blocks.iter().any(is_certificate) => "contains a certificate but no private key",
+        Some(_) => "contains no private key of a known kind",
     };
     let mut keys = blocks.into_iter().filter_map(|block| {
         Some(Ok(match block.tag() {
@@ -51,7 +51,7 @@ pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String>
     });
     match (keys.next(), keys.next()) {
         (Some(key), None) => key,
-        (Some(_), Some(_)) => Err("holds more than one private key".to_owned()),
+        (Some(_), Some(_)) => Err("contains more than one private key".to_owned()),
         (None, _) => Err(problem.to_owned()),
     }
 }
@@ -86,10 +86,10 @@ fn blocks(text: &[u8]) -> Result<Vec<Pem>, String> {
     for (number, rest) in (1..).zip(text.split("\n-----BEGIN ").skip(1)) {
         let broken = |problem: &str| format!("PEM block {number} {problem}");
         if number > MOST_BLOCKS {
-            return Err(format!("holds more than {MOST_BLOCKS} PEM blocks"));
+            return Err(format!("contains more than {MOST_BLOCKS} PEM blocks"));
         }
         if !rest.contains("\n-----END ") {
-            return Err(broken("has no end"));
+            return Err(broken("has no end marker"));
         }
         if rest.contains(ENCRYPTED) {
             blocks.push(Pem::new("ENCRYPTED PRIVATE KEY", []));
@@ -97,8 +97,8 @@ fn blocks(text: &[u8]) -> Result<Vec<Pem>, String> {
         }
         // The errors hold what was read.
         blocks.push(pem::parse(&*Zeroizing::new(format!("-----BEGIN {rest}"))).map_err(|error| match error {
-            PemError::MalformedFraming => broken("has no end"),
-            PemError::MismatchedTags(..) => broken("ends with another label than it begins with"),
+            PemError::MalformedFraming => broken("has no end marker"),
+            PemError::MismatchedTags(..) => broken("has different labels at its beginning and end"),
             PemError::InvalidData(_) => broken("is not valid base64"),
             _ => broken("has no label"),
         })?);
@@ -143,18 +143,18 @@ mod tests {
         let pair = Pair::talos("a");
         let of_certificate = |text: &str| certificates(text.as_bytes()).unwrap_err();
         let of_key = |text: &str| private_key(text.as_bytes()).unwrap_err();
-        assert_eq!(of_certificate(""), "holds no PEM block");
-        assert_eq!(of_certificate("hello"), "holds no PEM block");
-        assert_eq!(of_certificate(&pair.key), "holds a private key, and no certificate");
-        assert_eq!(of_key(&pair.certificate), "holds a certificate, and no private key");
-        assert_eq!(of_key(&pair.key.repeat(2)), "holds more than one private key");
+        assert_eq!(of_certificate(""), "contains no PEM block");
+        assert_eq!(of_certificate("hello"), "contains no PEM block");
+        assert_eq!(of_certificate(&pair.key), "contains a private key but no certificate");
+        assert_eq!(of_key(&pair.certificate), "contains a certificate but no private key");
+        assert_eq!(of_key(&pair.key.repeat(2)), "contains more than one private key");
         assert_eq!(
             of_certificate(&pair.certificate.replace("-----END CERTIFICATE-----", "")),
-            "PEM block 1 has no end"
+            "PEM block 1 has no end marker"
         );
         assert_eq!(
             of_certificate(&pair.certificate.replace("-----END CERT", "-----END XERT")),
-            "PEM block 1 ends with another label than it begins with"
+            "PEM block 1 has different labels at its beginning and end"
         );
         assert_eq!(
             of_certificate("-----BEGIN CERTIFICATE-----\n***\n-----END CERTIFICATE-----\n"),

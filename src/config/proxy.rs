@@ -150,7 +150,7 @@ fn parse(url: &str) -> Result<Proxy, &'static str> {
     let basic = |login: Option<(String, String)>| {
         login.map(|(user, password)| format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
     };
-    let at = |port| endpoint::split(address, port).map_err(|_| "does not name the proxy as HOST[:PORT]");
+    let at = |port| endpoint::split(address, port).map_err(|_| "does not have the form HOST[:PORT]");
     match scheme.to_ascii_lowercase().as_str() {
         "http" => at(80).map(|at| Proxy::Http { host: at.host, port: at.port, authorization: basic(login) }),
         "https" => at(443).map(|at| Proxy::Https { host: at.host, port: at.port, authorization: basic(login) }),

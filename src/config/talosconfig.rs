@@ -92,7 +92,7 @@ pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Fou
         }
         if !exists(&path) {
             return Err(ConfigError::unreadable(format!("`{name}` names {}, which does not exist", shown_path(&path)))
-                .hint("correct the path, or pass `--no-talos` to judge Kubernetes alone"));
+                .hint("correct the path, or pass `--no-talos` to check only Kubernetes"));
         }
         return Ok(Found { path, origin });
     }
@@ -105,8 +105,8 @@ pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Fou
         return Ok(Found { path: path.clone(), origin: *origin });
     }
     let looked = looked.iter().map(|(path, _)| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ");
-    Err(ConfigError::unreadable(format!("no talosconfig: `TALOSCONFIG` is not set, and there is no {looked}"))
-        .hint("name one with `--talosconfig`, or pass `--no-talos` to judge Kubernetes alone"))
+    Err(ConfigError::unreadable(format!("no talosconfig: `TALOSCONFIG` is not set, and there is no file {looked}"))
+        .hint("pass one with `--talosconfig`, or use `--no-talos` to check only Kubernetes"))
 }
 
 /// Anything but a certain "no" counts as existing: reading it then tells what is wrong.
@@ -150,7 +150,7 @@ pub(super) fn from_text(
     let proxy = Setting::of(&context.key("proxy-url"))?;
     let nodes = context.key("nodes").texts()?;
     if nodes.len() > MOST_ADDRESSES {
-        return Err(context.key("nodes").error(format_args!("holds more than {MOST_ADDRESSES}")));
+        return Err(context.key("nodes").error(format_args!("contains more than {MOST_ADDRESSES}")));
     }
     Ok(TalosConfig {
         source: found.path.clone(),
@@ -191,13 +191,13 @@ fn select<'a>(top: &Value<'a>, overrides: &Overrides) -> Result<(String, Value<'
         (None, context) => match context.text()? {
             Some(name) => (name, "its `context` names"),
             None => {
-                return Err(unknown(format!("{} does not say which `context` is meant", top.name()))
+                return Err(unknown(format!("{} has no current `context`", top.name()))
                     .hint(format!("pass `--context`; there are {}", super::listed(names))));
             }
         },
     };
     if !names.clone().any(|name| name == wanted) {
-        let message = format!("{}: {by} {}, and there is no such context", top.name(), shown(&wanted));
+        let message = format!("{}: {by} {}, but there is no such context", top.name(), shown(&wanted));
         return Err(unknown(message).hint(choose_context(&wanted, names)));
     }
     let context = all.key(&wanted);
@@ -211,12 +211,12 @@ fn refuse_other_auth(auth: &Value<'_>) -> Result<(), ConfigError> {
     }
     let (omni, basic) = (auth.key("siderov1"), auth.key("basic"));
     if omni.is_there() {
-        return Err(omni.error("logs in through Omni, which is not supported yet")
+        return Err(omni.error("authenticates through Omni, which is not supported yet")
             .hint("use a talosconfig with a client certificate, as `talosctl config new` or Omni's break-glass access write it"));
     }
     if basic.is_there() {
         return Err(basic
-            .error("logs in with a password, which is not supported")
+            .error("authenticates with a password, which is not supported")
             .hint("use a talosconfig with a client certificate, as `talosctl config new` writes it"));
     }
     Ok(())
@@ -242,7 +242,7 @@ fn endpoints(context: &Value<'_>, flags: &[String]) -> Result<Vec<Endpoint>, Con
     if unique.is_empty() {
         return Err(context
             .error("has no endpoints")
-            .hint("name the control planes with `--endpoints`, or set them with `talosctl config endpoint`"));
+            .hint("pass the control planes with `--endpoints`, or set them with `talosctl config endpoint`"));
     }
     Ok(unique)
 }
@@ -316,11 +316,11 @@ mod tests {
         let overrides = Overrides { context: Some("prdo".to_owned()), ..Overrides::default() };
         let error = read(&complete(&pair), &overrides).unwrap_err();
         assert_eq!(error.reason, Reason::ContextUnknown);
-        assert_eq!(error.message, "talosconfig `/t/config`: `--context` names `prdo`, and there is no such context");
+        assert_eq!(error.message, "talosconfig `/t/config`: `--context` names `prdo`, but there is no such context");
         assert_eq!(error.hint.unwrap(), "did you mean `prod`? there are `prod`, `lab@prod2`");
         let error = self::error("contexts: {a: {}}");
         assert_eq!(error.reason, Reason::ContextUnknown);
-        assert!(error.message.contains("does not say which `context` is meant"));
+        assert!(error.message.contains("has no current `context`"));
     }
 
     #[test]
@@ -343,9 +343,9 @@ mod tests {
             (good.replace(&format!("        key: {key}\n"), ""), "`contexts.prod.crt` (line 11) is there, and `key` is missing"),
             (good.replace(&format!("crt: {crt}"), "crt: \"\""), "`contexts.prod.key` (line 12) is there, and `crt` is missing"),
             (good.replace(&format!("ca: {crt}"), "ca:"), "`contexts.prod` (line 3) has no `ca`"),
-            (good.replace(&format!("ca: {crt}"), &format!("ca: {}", other("hello"))), "`contexts.prod.ca` (line 10) holds no PEM block"),
-            (good.replace(&format!("ca: {crt}"), &format!("ca: {key}")), "`contexts.prod.ca` (line 10) holds a private key, and no certificate"),
-            (good.replace(&format!("key: {key}"), &format!("key: {crt}")), "`contexts.prod.key` (line 12) holds a certificate, and no private key"),
+            (good.replace(&format!("ca: {crt}"), &format!("ca: {}", other("hello"))), "`contexts.prod.ca` (line 10) contains no PEM block"),
+            (good.replace(&format!("ca: {crt}"), &format!("ca: {key}")), "`contexts.prod.ca` (line 10) contains a private key but no certificate"),
+            (good.replace(&format!("key: {key}"), &format!("key: {crt}")), "`contexts.prod.key` (line 12) contains a certificate but no private key"),
             (good.replace("            - 2001:db8::1\n", "            - tcp://x\n"), "`contexts.prod.endpoints[1]` (line 6): the endpoint `tcp://x` has a scheme"),
             (good.replace("nodes: [10.0.0.1]", "nodes: 10.0.0.1"), "`contexts.prod.nodes` (line 8) is a string, a list of strings was expected"),
             (good.replace("nodes: [10.0.0.1]", "endpoints: []").replace("        endpoints:\n            - 10.0.0.1\n            - 2001:db8::1\n            - 10.0.0.1:50000\n", ""), "`contexts.prod` (line 3) has no endpoints"),

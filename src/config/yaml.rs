@@ -81,7 +81,7 @@ fn is_bounded(text: &str) -> bool {
 /// Parses the one document of `text`. The error names the line and, where libyaml tells, the column.
 fn parse(text: &str) -> Result<Node, String> {
     if !is_bounded(text) {
-        return Err("is nested too deeply, or holds too many values".to_owned());
+        return Err("is nested too deeply, or contains too many values".to_owned());
     }
     let mut documents = serde_yaml::Deserializer::from_str(text);
     let Some(first) = documents.next() else { return Err("is empty".to_owned()) };
@@ -91,7 +91,7 @@ fn parse(text: &str) -> Result<Node, String> {
     for more in documents {
         let more = Seed(&mut budget).deserialize(more).map_err(|error| describe(&error))?;
         if more != Node::Null {
-            return Err("holds more than one YAML document".to_owned());
+            return Err("contains more than one YAML document".to_owned());
         }
     }
     Ok(node)
@@ -126,8 +126,7 @@ fn describe(error: &serde_yaml::Error) -> String {
         ("did not find expected <document start>", "unexpected content where the document should end"),
     ];
     let text = error.to_string();
-    let words =
-        KNOWN.iter().find(|(theirs, _)| text.contains(theirs)).map_or("does not follow YAML's syntax", |known| known.1);
+    let words = KNOWN.iter().find(|(theirs, _)| text.contains(theirs)).map_or("is not valid YAML", |known| known.1);
     match error.location() {
         Some(place) => format!("line {}, column {}: {words}", place.line(), place.column()),
         None => words.to_owned(),
@@ -326,7 +325,7 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn wrong(&self, expected: &str) -> ConfigError {
-        self.error(format_args!("is {}, {expected} was expected", self.node.kind()))
+        self.error(format_args!("is {}; expected {expected}", self.node.kind()))
     }
 
     pub(super) fn map(self) -> Result<Self, ConfigError> {
@@ -376,7 +375,7 @@ impl<'a> Value<'a> {
         STANDARD.decode(&*compact).map(|bytes| Some(Zeroizing::new(bytes))).map_err(|_| {
             let error = self.error("is not valid base64");
             if text.contains("-----BEGIN ") {
-                error.hint("the value is PEM; it has to be base64 of PEM")
+                error.hint("the value is PEM; it has to be PEM encoded as base64")
             } else {
                 error
             }

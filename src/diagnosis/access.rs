@@ -15,10 +15,10 @@ use Step::{Change, Do, Look};
 pub(super) const CREDENTIALS_EXPIRED: Cause = Cause {
     id: "credentials-expired",
     title: "the client certificate of this run has expired",
-    explain: "Client certificates of Talos and of `talosctl kubeconfig` are valid for a year by default, and nothing \
-renews the copy that a pipeline keeps. Servers refuse an expired one, so no request was sent to the cluster: it may be in the best \
-of health.\n\n\
-This is a matter of the file, not of the cluster, and waiting does not change it.",
+    explain: "Client certificates of Talos and of `talosctl kubeconfig` are valid for a year by default, and nothing renews \
+the copy that a pipeline keeps. Servers reject an expired certificate, so no request was sent to the cluster. The cluster \
+itself may be healthy.\n\n\
+The problem is the file, not the cluster, and waiting does not help.",
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl config info"),
@@ -39,7 +39,7 @@ fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
             let talos = sign.check == CheckId::TalosCredentials;
             let unseen = if talos { "the cluster" } else { "Kubernetes" };
             let headline = format!(
-                "the client certificate in {} {}, so {unseen} was not queried",
+                "the client certificate in {} {}; {unseen} was not queried",
                 sign.target.name, sign.problem.observed
             );
             let look = if talos { "{talosctl} config info" } else { "{kubectl} config view --minify" };
@@ -50,17 +50,18 @@ fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 
 pub(super) const OTHER_TALOSCONFIG: Cause = Cause {
     id: "talosconfig-of-another-cluster",
-    title: "the talosconfig belongs to another cluster than its endpoints",
-    explain: "Every endpoint of the talosconfig answers with a certificate that another authority has signed. Each cluster has \
-an authority of its own, so these machines belong to another cluster than the file, or this cluster was rebuilt with new \
-secrets while the file is still the old one.\n\n\
-Machines without a configuration show a certificate of their own as well; those are recognized by a request without credentials.",
+    title: "the talosconfig and its endpoints belong to different clusters",
+    explain: "Every endpoint of the talosconfig answers with a certificate that is signed by another CA. Each cluster has its \
+own CA, so these machines belong to another cluster than the file. Or the cluster was rebuilt with new secrets, and the file \
+is still the old one.\n\n\
+Machines without a configuration also present a certificate of their own; they are recognized by a request without \
+credentials.",
     source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("talosctl config contexts"),
         Look("talosctl config info"),
-        Do("Name the context that belongs to these endpoints with `--context`, or the file with `--talosconfig`."),
-        Do("If the secrets were regenerated, have an administrator of the present cluster make a new talosconfig:"),
+        Do("Select the context that belongs to these endpoints with `--context`, or the file with `--talosconfig`."),
+        Do("If the secrets were regenerated, have an administrator of the current cluster make a new talosconfig:"),
         Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
     ],
     recognize: other_talosconfig,
@@ -77,8 +78,7 @@ fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     }
     let context = talos.credentials.as_ref().map_or("", |credentials| credentials.context.as_str());
     let headline = format!(
-        "context `{context}` belongs to another cluster: all {endpoints} endpoints show certificates of an authority that it \
-         does not know"
+        "context `{context}` belongs to another cluster: the certificates of all {endpoints} endpoints are signed by another CA"
     );
     let diagnosis = Recognized::new(OTHER_TALOSCONFIG.id, headline).then(Hint::run("{talosctl} config contexts", []));
     vec![diagnosis.rests_on_all(&signs)]
@@ -87,14 +87,15 @@ fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 pub(super) const OTHER_KUBECONFIG: Cause = Cause {
     id: "kubeconfig-of-another-cluster",
     title: "the kubeconfig belongs to another cluster than the talosconfig",
-    explain: "The machines that answer the Talos API are not among the nodes that Kubernetes lists, so the two files belong to two clusters. What Kubernetes reported is about the other one and was not counted.\n\n\
-It happens when several clusters share a kubeconfig and its current context is another's, and when a node is recycled between \
+    explain: "The machines that answer the Talos API are not among the nodes that Kubernetes lists, so the two files belong to \
+different clusters. What Kubernetes reported is about the other cluster and was ignored.\n\n\
+This happens when a kubeconfig has several clusters and the current context is another one, or when a node was moved between \
 clusters.",
     source: KUBERNETES_KUBECONFIG,
     remedy: &[
         Look("kubectl config get-contexts"),
         Look("talosctl config info"),
-        Do("Name the contexts that belong together with `--context` and `--kube-context`."),
+        Do("Select matching contexts with `--context` and `--kube-context`."),
         Do("An administrator can fetch the kubeconfig of the Talos cluster:"),
         Change("talosctl -n CP kubeconfig"),
     ],
@@ -116,13 +117,13 @@ clusters.",
 pub(super) const WORKER_ENDPOINT: Cause = Cause {
     id: "worker-as-endpoint",
     title: "the talosconfig names workers as endpoints",
-    explain: "Clients send every call to an endpoint, which forwards it to the node that is meant. Only control planes forward. \
-With a worker among the endpoints, calls fail whenever a client happens to pick it; with workers alone, always.\n\n\
-The worker itself is well: the list of endpoints is what has to change.",
+    explain: "Clients send every request to an endpoint, which forwards it to the target node. Only control planes forward \
+requests. With a worker among the endpoints, requests fail whenever a client happens to pick it; with only workers, always.\n\n\
+The worker itself is healthy: change the list of endpoints.",
     source: TALOS_ENDPOINTS,
     remedy: &[
         Look("talosctl config info"),
-        Do("Set the endpoints to the addresses of control planes, or to a balancer before them:"),
+        Do("Set the endpoints to the addresses of control planes, or to a load balancer in front of them:"),
         Change("talosctl config endpoint CP1 CP2 CP3"),
     ],
     recognize: worker_endpoint,
@@ -159,14 +160,14 @@ fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 
 pub(super) const ROLE_INSUFFICIENT: Cause = Cause {
     id: "talos-role-insufficient",
-    title: "the role in the talosconfig does not permit these calls",
-    explain: "Talos has refused calls because of the role in the client certificate. os:reader is enough for everything this \
-program asks of Talos 1.9.6, 1.10.1 and later, `--server` aside; before, etcd's status and alarms need os:operator.\n\n\
-What was refused is undetermined, not unhealthy.",
+    title: "the role in the talosconfig does not allow these requests",
+    explain: "Talos has refused requests because of the role in the client certificate. With Talos 1.9.6, 1.10.1 and later, \
+the role os:reader is enough for everything except `--server`. Before that, the status and alarms of etcd need os:operator.\n\n\
+What was refused could not be determined; it is not a failure.",
     source: TALOS_RBAC,
     remedy: &[
         Look("talosctl config info"),
-        Do("Have an administrator make a talosconfig with the role that is needed:"),
+        Do("Have an administrator make a talosconfig with the required role:"),
         Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
         Do("For Talos before 1.9.6, and for 1.10.0, with os:operator:"),
         Change("talosctl -n CP config new --roles os:operator --crt-ttl 8760h new-talosconfig"),
@@ -200,10 +201,11 @@ fn role_insufficient(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 
 pub(super) const KUBERNETES_RIGHTS: Cause = Cause {
     id: "kubernetes-rights-missing",
-    title: "the user of the kubeconfig may not make these requests",
-    explain: "The API server knows who asks and refuses because of its rules (403). What was refused is undetermined, not \
-unhealthy. An API server that has just started may also refuse everybody for a minute; that is reported as such.\n\n\
-`cluster-health rbac` prints the ClusterRole that is enough for every check.",
+    title: "Kubernetes RBAC does not allow the kubeconfig's user these requests",
+    explain: "The API server has authenticated the user, but RBAC does not allow the request (403). What was refused could not \
+be determined; it is not a failure. An API server that has just started may refuse every request for a minute; that is \
+reported as such.\n\n\
+`cluster-health rbac` prints a ClusterRole that is sufficient for every check.",
     source: KUBERNETES_RBAC,
     remedy: &[
         Look("kubectl auth can-i --list"),
@@ -215,7 +217,7 @@ unhealthy. An API server that has just started may also refuse everybody for a m
         if signs.is_empty() {
             return Vec::new();
         }
-        let headline = format!("Kubernetes' rules refuse this user what {} asks for", checks_of(&signs));
+        let headline = format!("Kubernetes RBAC does not allow this user what {} needs", checks_of(&signs));
         let look = Hint::run("{kubectl} auth can-i --list", []);
         // The role without what only an upgrade asks for would be refused again.
         let grant = if symptoms.snapshot.asked.upgrade == Upgrade::default() {
@@ -234,25 +236,25 @@ unhealthy. An API server that has just started may also refuse everybody for a m
 
 pub(super) const ETCD_RIGHTS: Cause = Cause {
     id: "etcd-rights-missing",
-    title: "etcd's own access control refuses the certificate of `--etcd-cert`",
-    explain: "The etcd of `--etcd-endpoints` was reached through TLS, and then refused the question: its authentication is switched \
-on, and the user that the common name of the client certificate stands for is unknown to it or may not ask. This has nothing to do \
-with the roles of a talosconfig or with Kubernetes' rules.\n\n\
-What was refused is undetermined, not unhealthy. Rights to read keys do not suffice for what concerns the cluster itself; the role \
-`root` may ask everything.",
+    title: "etcd's own access control rejects the certificate of `--etcd-cert`",
+    explain: "The etcd of `--etcd-endpoints` was reached through TLS and then refused the request. Its authentication is \
+enabled. The common name of the client certificate is the user, and that user does not exist in etcd or lacks the permission. \
+Talos roles and Kubernetes RBAC are not involved.\n\n\
+What was refused could not be determined; it is not a failure. Permission to read keys is not enough for requests about the \
+cluster itself; the role `root` allows all of them.",
     source: ETCD_ACCESS,
     remedy: &[
         Look("openssl x509 -noout -subject -in CLIENT.crt"),
         Do("As an administrator of that etcd:"),
         Look("etcdctl user list"),
         Look("etcdctl user get USER"),
-        Do("Give `--etcd-cert` and `--etcd-key` of a user that may ask this, such as one with the role `root`."),
+        Do("Pass `--etcd-cert` and `--etcd-key` of a user with this permission, such as one with the role `root`."),
     ],
     recognize: |symptoms| {
         let signs: Vec<_> = symptoms.of(&[Reason::EtcdAccessDenied]).collect();
         let Some(first) = signs.first() else { return Vec::new() };
         let observed = &first.problem.observed;
-        let headline = format!("etcd's own access control refuses what {} asks for: {observed}", checks_of(&signs));
+        let headline = format!("etcd's own access control does not allow what {} needs: {observed}", checks_of(&signs));
         vec![Recognized::new(ETCD_RIGHTS.id, headline).rests_on_all(&signs).then(Hint::run("{etcdctl} user list", []))]
     },
 };
@@ -267,16 +269,16 @@ fn checks_of(signs: &[Sign<'_>]) -> String {
 pub(super) const UNCONFIGURED: Cause = Cause {
     id: "machine-unconfigured",
     title: "a machine waits for its configuration (maintenance mode)",
-    explain: "The machine has booted Talos and has no machine configuration: it was never applied, or the machine was reset or \
-reinstalled. It takes part in nothing until it gets one.\n\n\
-If it used to be a control plane, its old etcd member is still counted as a voter: remove that member before the machine \
-joins again.",
+    explain: "The machine has booted Talos but has no machine configuration: it was never applied, or the machine was reset or \
+reinstalled. It cannot join the cluster until it gets one.\n\n\
+If it used to be a control plane, its old etcd member is still counted as a voter: remove that member before the machine joins \
+again.",
     source: TALOS_GETTING_STARTED,
     remedy: &[
         Look("talosctl -n NODE get machinestatus --insecure"),
         Look("talosctl -n CP etcd members"),
-        Do("If it was a control plane, and the list still has its member, take that out first, by its id."),
-        Do("Apply the configuration of its role, made from the secrets of this cluster:"),
+        Do("If it was a control plane, and the list still has its member, remove that member first, by its ID."),
+        Do("Apply the machine configuration for its role, generated from the secrets of this cluster:"),
         Change("talosctl apply-config --insecure -n NODE -f machine-config.yaml"),
     ],
     recognize: |symptoms| {

@@ -14,9 +14,9 @@ use Step::{Change, Do, Look};
 
 pub(super) const BALANCER: Cause = Cause {
     id: "load-balancer-down",
-    title: "the API servers are well, and what stands before them is not",
-    explain: "Every API server, queried at its own address, is ready. The common endpoint that kubelets and people use does not \
-answer: a load balancer is down or has no backends, no node holds the virtual IP, or a DNS name leads elsewhere.\n\n\
+    title: "the API servers are healthy, but the endpoint in front of them is not",
+    explain: "Every API server is ready at its own address. The common endpoint that kubelets and users connect to does not \
+answer. A load balancer is down or has no backends, no node holds the virtual IP, or a DNS name resolves to another address.\n\n\
 Kubernetes itself needs no repair, and nothing should be restarted. New nodes cannot join and clients see an outage until the \
 endpoint is back.",
     source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
@@ -24,7 +24,7 @@ endpoint is back.",
         Look("kubectl get --raw '/readyz?verbose'"),
         Look("talosctl -n CP1,CP2,CP3 get addresses"),
         Do(
-            "Look at the balancer's backends and health checks, at who holds the virtual IP, and at what the name resolves to.",
+            "Check the backends and health checks of the load balancer, which node holds the virtual IP, and what the name resolves to.",
         ),
     ],
     recognize: |symptoms| {
@@ -45,11 +45,11 @@ endpoint is back.",
 
 pub(super) const SERVER: Cause = Cause {
     id: "api-server-down",
-    title: "the API server of one control plane does not work",
-    explain: "The machine is there, and its API server does not answer, is frozen, or reports that it is not ready. A balancer may \
-hide that for as long as another server works; an upgrade of that one is then an outage.\n\n\
-A frozen server accepts connections and answers nothing, so that TCP checks call it well. One that is not ready names the parts \
-that fail: `etcd` means that it cannot reach its etcd.",
+    title: "the API server of a control plane does not work",
+    explain: "The machine is up, but its API server does not answer, is frozen, or reports that it is not ready. A load \
+balancer hides this as long as another server works; upgrading that one then causes an outage.\n\n\
+A frozen server accepts connections but never answers, so TCP health checks report it as up. A server that is not ready lists \
+the checks that fail: `etcd` means that it cannot reach its etcd.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("talosctl -n NODE containers -k"),
@@ -81,11 +81,12 @@ that fail: `etcd` means that it cannot reach its etcd.",
 
 pub(super) const CRASHES: Cause = Cause {
     id: "component-crash-looping",
-    title: "a component crashes as soon as it is started",
-    explain: "A container exits with an error, is started again, and exits again. Kubernetes shows its pod as Running most of the \
-time. The exit code and the last log lines show why: 137 is a kill, by a failed probe or for lack of memory; 1 and 2 are mostly \
-arguments or files that the program does not accept.\n\n\
-For a control plane component on one node alone, compare its `extraArgs` in the machine configuration with those of the others.",
+    title: "a component is crash-looping",
+    explain: "A container exits with an error, is restarted, and exits again. Kubernetes shows its pod as Running most of the \
+time. The exit code and the last log lines show why. 137 means that it was killed, by a failed probe or for lack of memory. 1 \
+and 2 usually mean invalid arguments or files.\n\n\
+For a control plane component on one node alone, compare its `extraArgs` in the machine configuration with those of the \
+others.",
     source: KUBERNETES_PODS,
     remedy: &[
         Look("talosctl -n NODE containers -k"),
@@ -106,13 +107,13 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
                 let on_node = |component| format!("{component} on {}", sign.target);
                 let what = component.map_or_else(|| sign.target.to_string(), on_node);
                 let logs = |pod: &str| Hint::run("{kubectl} -n kube-system logs {} --previous", [pod]);
-                let headline = format!("{what} crashes again and again: {}", excerpt::of(&sign.problem.observed));
+                let headline = format!("{what} is crash-looping: {}", excerpt::of(&sign.problem.observed));
                 let diagnosis = Recognized::new(CRASHES.id, headline).rests_on(&sign);
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
                         let pods = component.map(|component| format!("{component}-{}", sign.target.name));
                         let containers = Hint::run("{talosctl} -n {} containers -k", [node.address.as_str()]);
-                        pods.iter().fold(diagnosis.then(containers), |diagnosis, pod| diagnosis.then(logs(pod)))
+                        pods.iter().fold(diagnosis, |diagnosis, pod| diagnosis.then(logs(pod))).then(containers)
                     }
                     _ if sign.target.kind == Kind::Pod => diagnosis.then(logs(&sign.target.name)),
                     _ => diagnosis,
@@ -125,9 +126,9 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
 pub(super) const DNS_OFF: Cause = Cause {
     id: "dns-switched-off",
     title: "cluster DNS is scaled to zero",
-    explain: "The configuration of the cluster asks for DNS, its Deployment is there, and it wants no pods: it was scaled down, \
-for maintenance or by a script, and not up again. No pod resolves a name until that is undone.\n\n\
-If another DNS is to take its place, disable CoreDNS in the machine configuration instead, and this passes.",
+    explain: "DNS is enabled in the machine configuration, but its Deployment has 0 replicas. It was scaled down, for \
+maintenance or by a script, and not scaled up again. Until then, no pod can resolve names.\n\n\
+If another DNS server replaces it, disable CoreDNS in the machine configuration; then this passes.",
     source: KUBERNETES_DNS,
     remedy: &[
         Look("kubectl -n kube-system get deployments -l k8s-app=kube-dns"),
@@ -137,7 +138,7 @@ If another DNS is to take its place, disable CoreDNS in the machine configuratio
         let signs = symptoms.of(&[Reason::DnsScaledToZero]);
         signs
             .map(|sign| {
-                let headline = format!("cluster DNS is switched off: {}", sign.problem.observed);
+                let headline = format!("cluster DNS is scaled to zero: {}", sign.problem.observed);
                 Recognized::new(DNS_OFF.id, headline)
                     .rests_on(&sign)
                     .then(Hint::run("{kubectl} -n kube-system get deployments -l k8s-app=kube-dns", []))
@@ -148,11 +149,11 @@ If another DNS is to take its place, disable CoreDNS in the machine configuratio
 
 pub(super) const DNS_CRASHES: Cause = Cause {
     id: "dns-crash-looping",
-    title: "cluster DNS crashes as soon as it is started",
-    explain: "No pod of cluster DNS is ready, and those that are there exit with an error soon after each start. Until one of them \
-stays up, no pod of the cluster resolves a name.\n\n\
-The last lines of its log show why: a Corefile (ConfigMap `coredns`) that it cannot read, a loop through the resolver of the machine, \
-or an API server that it does not reach. Exit code 137 is a kill, by a failed probe or for lack of memory.",
+    title: "cluster DNS is crash-looping",
+    explain: "No pod of cluster DNS is ready, and the existing ones exit with an error soon after each start. Until one of \
+them stays up, no pod in the cluster can resolve names.\n\n\
+The last log lines show why: an invalid Corefile (ConfigMap `coredns`), a forwarding loop through the node's resolver, or an \
+API server that it cannot reach. Exit code 137 means that it was killed, by a failed probe or for lack of memory.",
     source: KUBERNETES_DNS,
     remedy: &[
         Look("kubectl -n kube-system logs -l k8s-app=kube-dns --previous"),
@@ -171,8 +172,7 @@ or an API server that it does not reach. Exit code 137 is a kill, by a failed pr
         signs
             .filter(|sign| sign.is_root() && symptoms.is_open(sign))
             .map(|sign| {
-                let headline =
-                    format!("cluster DNS crashes again and again: {}: {}{more}", first.name, excerpt::of(words));
+                let headline = format!("cluster DNS is crash-looping: {}: {}{more}", first.name, excerpt::of(words));
                 Recognized::new(DNS_CRASHES.id, headline)
                     .then(Hint::run("{kubectl} -n kube-system logs {} --previous", [first.name.as_str()]))
                     .rests_on(&sign)

@@ -12,18 +12,18 @@ use Step::{Change, Do, Look};
 pub(super) const NOT_BOOTSTRAPPED: Cause = Cause {
     id: "cluster-not-bootstrapped",
     title: "the cluster was never bootstrapped",
-    explain: "etcd waits on every control plane, none of them holds any data, and no Kubernetes API answers: this is how a cluster \
-looks before its first and only bootstrap. Until one control plane is bootstrapped, the others wait forever, and so do all \
-kubelets.\n\n\
-Bootstrap exactly one control plane, once. A second bootstrap makes a second cluster. If it was just run, etcd's image may still \
-be on its way: wait a minute or two before anything else.",
+    explain: "etcd waits on every control plane, none of them has any data, and no Kubernetes API answers. This is the state \
+of a cluster before its first and only bootstrap. Until one control plane is bootstrapped, the others and all kubelets wait \
+forever.\n\n\
+Bootstrap exactly one control plane, once. A second bootstrap creates a second cluster. If the command was just run, etcd's \
+image may still be downloading: wait a minute or two first.",
     source: TALOS_CONTROL_PLANE,
     remedy: &[
         Look("talosctl -n NODE service etcd"),
         Look("talosctl -n NODE list /var/lib/etcd"),
         Do("If this is a new cluster, and only then, bootstrap one control plane, once:"),
         Change("talosctl -n CP bootstrap"),
-        Do("If it held data before, on whatever control plane, never do that: restore a snapshot instead:"),
+        Do("If any control plane ever had data, never do that. Restore a snapshot instead:"),
         Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
     ],
     recognize: not_bootstrapped,
@@ -38,9 +38,11 @@ fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     );
     // Everything that Kubernetes is made of waits for etcd; how the machines are otherwise is their own affair.
     let waits = symptoms.all().filter(|sign| {
-        use Reason::{ConditionUnmet, KubeletUnhealthy, ServiceBlocksBoot, StageNotRunning};
-        let waits =
-            matches!(sign.problem.reason, ConditionUnmet | KubeletUnhealthy | ServiceBlocksBoot | StageNotRunning);
+        use Reason::{ConditionUnmet, KubeletUnhealthy, ServiceBlocksBoot, SingleSource, StageNotRunning};
+        let waits = matches!(
+            sign.problem.reason,
+            ConditionUnmet | KubeletUnhealthy | ServiceBlocksBoot | SingleSource | StageNotRunning
+        );
         waits || is_of_kubernetes(sign)
     });
     let diagnosis = Recognized::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
@@ -63,16 +65,17 @@ fn is_of_kubernetes(sign: &Sign<'_>) -> bool {
 pub(super) const TWICE: Cause = Cause {
     id: "bootstrapped-twice",
     title: "the cluster was bootstrapped more than once",
-    explain: "The control planes report lists of etcd members that have nothing in common: there are two databases, each with a \
-leader of its own, and neither knows of the other. It happens when `talosctl bootstrap` is run on more than one control plane. \
-Which of them a client sees depends on the API server that it reaches.\n\n\
-Decide which one holds the data that you want to keep, take a snapshot of both, and let the control planes of the other one rejoin it with empty data.",
+    explain: "The control planes report etcd member lists that have no member in common: there are two databases, each with \
+its own leader, and neither knows of the other. This happens when `talosctl bootstrap` is run on more than one control plane. \
+Which one a client sees depends on the API server that it reaches.\n\n\
+Decide which one has the data that you want to keep, take a snapshot of both, and let the control planes of the other one join \
+it with empty data.",
     source: TALOS_DISASTER,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd members"),
         Look("talosctl -n CP etcd snapshot db.snapshot"),
         Do(
-            "Only when both snapshots are safe, and only where the control planes that stay have a quorum of their own: wipe those of the cluster that you give up, one after the other.",
+            "Only when both snapshots are safe, and only if the control planes that stay have a quorum: wipe the control planes of the other cluster, one at a time.",
         ),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
@@ -104,16 +107,16 @@ Decide which one holds the data that you want to keep, take a snapshot of both, 
 pub(super) const HELD_UP: Cause = Cause {
     id: "boot-held-up",
     title: "a service holds up the boot of a machine",
-    explain: "The machine is in stage booting and waits for a service that does not come up. Everything that comes later in the \
-boot sequence waits with it, and Talos reboots a machine that has not finished after 70 minutes.\n\n\
-An extension service (`ext-…`) waits for a device or a file that this machine does not have; another one cannot pull its image, or \
-crashes. The service's last event names what it waits for.",
+    explain: "The machine is in stage booting and waits for a service that does not come up. Everything later in the boot \
+sequence waits for it, and Talos reboots a machine that has not finished after 70 minutes.\n\n\
+Usually an extension service (`ext-…`) waits for a device or a file that the machine does not have, or a service cannot pull \
+its image or crashes. The service's last event shows what it waits for.",
     source: TALOS_EXTENSIONS,
     remedy: &[
         Look("talosctl -n NODE services"),
         Look("talosctl -n NODE service SERVICE"),
         Look("talosctl -n NODE logs SERVICE"),
-        Do("Give the service what it waits for, or remove the extension from the image and upgrade the machine to it."),
+        Do("Provide what the service waits for, or upgrade the machine to an image without the extension."),
     ],
     recognize: |symptoms| {
         // A service that has failed explains a boot that waits for it; that the boot does is what matters here.

@@ -13,17 +13,19 @@ use Step::{Change, Do, Look};
 pub(super) const QUORUM: Cause = Cause {
     id: "etcd-quorum-lost",
     title: "etcd has lost its quorum: Kubernetes accepts no changes",
-    explain: "More than half of etcd's voters have to be up and see each other. They are not: a member that answers reports no leader, and no other answer contradicts it. Kubernetes cannot change anything and soon stops answering; running pods keep running.\n\n\
-It comes back by itself as soon as enough members do. So switch on or repair the missing control planes; that is all, as \
-long as their disks are well. Do not reset, upgrade or reboot the survivors. Only if the majority's data is lost for good does \
-one restore a snapshot.",
+    explain: "More than half of etcd's voters have to be up and connected. They are not: a member that answers reports no \
+leader, and no other answer contradicts it. Kubernetes cannot change anything and soon stops answering; running pods keep \
+running.\n\n\
+It recovers by itself as soon as enough members are back. So power on or repair the missing control planes; if their disks are \
+intact, nothing else is needed. Do not reset, upgrade or reboot the others. Restore a snapshot only if the data of a majority \
+is permanently lost.",
     source: TALOS_DISASTER,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
         Look("talosctl -n CP1,CP2,CP3 service etcd"),
-        Do("Bring back as many of the missing control planes as it takes, with their data."),
+        Do("Bring back enough of the missing control planes, with their data."),
         Do(
-            "Only if that cannot be done, with the newest snapshot, and by the letter of the disaster recovery guide: wipe etcd on all control planes that are left, and recover on one of them:",
+            "Only if that is impossible, follow the disaster recovery guide exactly, with the latest snapshot: wipe etcd on all remaining control planes, and recover on one of them:",
         ),
         Change("talosctl -n CP bootstrap --recover-from=./db.snapshot"),
     ],
@@ -37,7 +39,7 @@ one restore a snapshot.",
                 let down = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy, Reason::EtcdStarting]);
                 let down: Vec<_> = down.filter(|sign| !survives(sign)).collect();
                 let who = names(down.iter().map(|sign| sign.target));
-                let who = if down.is_empty() { who } else { format!("; it does not work on {who}") };
+                let who = if down.is_empty() { who } else { format!("etcd is down on {who}; ") };
                 let voices: Vec<_> = views(symptoms).collect();
                 let answer = names(voices.iter().map(|(target, _)| target));
                 let silent: Vec<_> = silent(symptoms).collect();
@@ -48,11 +50,12 @@ one restore a snapshot.",
                     .collect();
                 let nothing = match others.as_slice() {
                     [] => String::new(),
-                    others => format!("; no answer from {}", names(others.iter().copied())),
+                    others => format!("no answer from {}; ", names(others.iter().copied())),
                 };
+                // Which machines to bring back comes first: the end may be cut off.
                 let observed = &sign.problem.observed;
                 let headline =
-                    format!("etcd has lost its quorum: {observed}{who}{nothing}; answers came from {answer}");
+                    format!("etcd has lost its quorum: {who}{nothing}{observed}; answers came from {answer}");
                 let diagnosis = Recognized::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
                 let diagnosis = voices.into_iter().fold(diagnosis, |it, (node, status)| {
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
@@ -66,12 +69,12 @@ one restore a snapshot.",
                         None => it.then(Hint::run("{etcdctl} endpoint status", [])),
                     }
                 });
-                // The API servers answer from etcd, and what they cannot write nobody can renew.
+                // The API servers answer from etcd, and what they cannot write nobody can renew. Neither lists the nodes.
                 diagnosis.explains(symptoms.all().filter(|sign| {
-                    use Reason::{ApiFrozen, ApiNotReady, EtcdUnhealthy, NodeLeaseStale, QuorumUnproven};
+                    use Reason::{ApiFrozen, ApiNotReady, EtcdUnhealthy, NodeLeaseStale, QuorumUnproven, SingleSource};
                     matches!(
                         sign.problem.reason,
-                        ApiFrozen | ApiNotReady | EtcdUnhealthy | NodeLeaseStale | QuorumUnproven
+                        ApiFrozen | ApiNotReady | EtcdUnhealthy | NodeLeaseStale | QuorumUnproven | SingleSource
                     )
                 }))
             })
@@ -111,21 +114,22 @@ fn views<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, &'a EtcdS
 pub(super) const OUT_OF_SPACE: Cause = Cause {
     id: "etcd-out-of-space",
     title: "etcd's database is full, so Kubernetes cannot write",
-    explain: "A member's database has reached its quota (2 GiB unless configured), and etcd refuses every write until the alarm is cleared by hand. \
-Talos and `/readyz` keep saying that all is well, while leases expire, nodes turn NotReady and nothing can be deployed.\n\n\
-Mostly the space is free and only not returned: then defragment each member, one after the other, and disarm the alarm last. If \
-the data itself is that large, find out what writes so much, or raise `quota-backend-bytes` (8 GiB at most).",
+    explain: "A member's database has reached its quota (2 GiB unless configured), and etcd refuses every write until the \
+alarm is cleared manually. Talos and `/readyz` still report healthy, while leases expire, nodes turn NotReady and nothing can \
+be deployed.\n\n\
+Often most of the file is free space: then defragment the members one at a time, and disarm the alarm last. If the data itself \
+is that large, find out what writes so much, or raise `quota-backend-bytes` (8 GiB at most).",
     source: TALOS_ETCD,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
         Look("talosctl -n CP etcd alarm list"),
         Look("talosctl -n CP etcd snapshot db.snapshot"),
         Do(
-            "Then defragment one member at a time, the leader last, and only while all voters are up: a member does not answer while it is defragmented. With one or two voters etcd is unavailable for those seconds.",
+            "Then defragment one member at a time, the leader last, and only while all voters are up: a member does not respond while it is defragmented. With one or two voters etcd is unavailable for those seconds.",
         ),
         Change("talosctl -n NODE etcd defrag"),
         Do(
-            "Only when every database is smaller than its quota, and never while there is an alarm CORRUPT, which this clears as well:",
+            "Only when every database is smaller than its quota, and never while there is a CORRUPT alarm, which this also clears:",
         ),
         Change("talosctl -n CP etcd alarm disarm"),
     ],
@@ -141,7 +145,7 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
     let whom = |target| symptoms.machine(target).map_or_else(|| target.to_string(), |node| node.target().to_string());
     let seen: Vec<String> =
         signs.iter().map(|sign| format!("{}: {}", whom(sign.target), sign.problem.observed)).collect();
-    let headline = format!("etcd is {what} ({})", seen.join("; "));
+    let headline = format!("etcd is {what}: {}", seen.join("; "));
     let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]);
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
     vec![match first.target.address.as_deref() {
@@ -153,16 +157,16 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
 pub(super) const CORRUPT: Cause = Cause {
     id: "etcd-data-corrupt",
     title: "the data of an etcd member differs from that of the others",
-    explain: "etcd has compared its members and found that one does not hold the same data: a disk or memory fault, or a copy of a \
-data directory. What it answers may be wrong.\n\n\
-Never disarm this alarm to get on with the work. Take a snapshot from an intact member, remove the corrupt one, wipe its \
-data and let it rejoin. If it is not clear which one is right, restore a backup.",
+    explain: "etcd has compared its members and found that one has different data: a disk or memory fault, or a copied data \
+directory. Reads from this member may be wrong.\n\n\
+Never disarm this alarm to continue working. Take a snapshot from an intact member, remove the corrupt one, wipe its data and \
+let it rejoin. If it is not clear which member is intact, restore a backup.",
     source: ETCD_CORRUPTION,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
         Look("talosctl -n CP etcd snapshot db.snapshot"),
         Do(
-            "Never with a single control plane, and only while the others have a quorum without it: remove the corrupt member by its id, then wipe the data of its machine.",
+            "Never with a single control plane, and only while the others have a quorum without it: remove the corrupt member by its ID, then wipe the data of its machine.",
         ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
@@ -176,9 +180,9 @@ const JOINING: &[Reason] = &[Reason::Learner, Reason::MemberJoining];
 pub(super) const LEARNER: Cause = Cause {
     id: "etcd-member-stuck-joining",
     title: "an etcd member is stuck joining",
-    explain: "A new member begins as a learner, copies the database and then becomes a voter, within two or three minutes as a rule. \
-This one does not: it cannot reach the others on port 2380, or they cannot reach it, or its disk is too slow to catch up. The \
-next control plane waits behind it, for there is room for one learner only.\n\n\
+    explain: "A new member starts as a learner, copies the database and then becomes a voter, usually within two or three \
+minutes. This one does not: it cannot reach the others on port 2380, or they cannot reach it, or its disk is too slow to catch \
+up. The next control plane has to wait, because etcd allows only one learner.\n\n\
 Repair the network in both directions. If that does not help, remove the member, wipe its data and let it rejoin.",
     source: ETCD_LEARNER,
     remedy: &[
@@ -186,7 +190,7 @@ Repair the network in both directions. If that does not help, remove the member,
         Look("talosctl -n NODE logs etcd"),
         Do("Check port 2380 between all control planes."),
         Do(
-            "If that does not help, remove the member that the list calls a learner, and no other, and wipe its machine, which then starts over:",
+            "If that does not help, remove the member that is listed as a learner, and no other, and wipe its machine, which then joins again:",
         ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
@@ -214,14 +218,15 @@ Repair the network in both directions. If that does not help, remove the member,
 pub(super) const STALE: Cause = Cause {
     id: "etcd-member-without-machine",
     title: "a stale etcd member counts toward quorum",
-    explain: "etcd's list has a member that no control plane calls its own: a machine was destroyed, reset by force or reinstalled \
-without leaving etcd. It still counts as a voter, so the cluster tolerates fewer losses than it seems to.\n\n\
-Make sure that its machine is gone for good, then remove the member by its id. Remove the old one before you add a replacement.",
+    explain: "etcd's list has a member that belongs to no control plane: a machine was destroyed, forcibly reset or \
+reinstalled without leaving etcd. It still counts as a voter, so the cluster survives fewer failures than it seems.\n\n\
+Make sure that its machine is permanently gone, then remove the member by its ID. Remove the old member before you add a \
+replacement.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("talosctl -n CP etcd members"),
         Do(
-            "Only if its machine is gone for good, and no control plane that answers has this id. One that is merely off is to be switched on: once removed, it cannot come back without being wiped.",
+            "Only if its machine is permanently gone, and no control plane that answers has this ID. If the machine is only powered off, power it on instead: once removed, it cannot rejoin without being wiped.",
         ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
     ],
@@ -237,7 +242,7 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
     let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
     let answering = views(symptoms).count();
     let learner = symptoms.about(sign.target).any(|it| it.problem.reason == Reason::Learner);
-    let counts = if learner { "and takes the place of the next learner" } else { "but counts toward quorum" };
+    let counts = if learner { "and blocks the next learner" } else { "but counts toward quorum" };
     let headline = format!(
         "stale etcd member {}{id}: matches none of the {answering} control planes that answer, {counts}",
         sign.target
@@ -257,17 +262,17 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
 
 pub(super) const REMOVED: Cause = Cause {
     id: "etcd-member-removed",
-    title: "a control plane is no member of etcd any more",
-    explain: "The machine is configured as a control plane and answers, and etcd's list has no member of its own: it was removed, by \
-hand or by an upgrade or reset that did not come to its end. Its etcd cannot start with the data of its former membership, so its \
-API server, if it still runs, has no database, and etcd tolerates one loss less than you planned for.\n\n\
-It does not come back by itself. Wipe its data and let it rejoin; that needs a quorum of the others.",
+    title: "a control plane is not an etcd member",
+    explain: "The machine is configured as a control plane and answers, but etcd's list does not have its member. It was \
+removed manually, or by an upgrade or reset that did not finish. Its etcd cannot start with its old data, so its API server, \
+if it still runs, has no database. etcd survives one failure less than planned.\n\n\
+It does not recover by itself. Wipe its data and let it rejoin; that needs a quorum of the others.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("talosctl -n CP etcd members"),
         Look("talosctl -n NODE logs etcd"),
         Do(
-            "Only while the others have a quorum without it. What only this machine holds on its disk is lost, its etcd's data among it:",
+            "Only while the others have a quorum without it. Everything that exists only on this machine's disk is lost, including its etcd data:",
         ),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
@@ -281,7 +286,7 @@ It does not come back by itself. Wipe its data and let it rejoin; that needs a q
         });
         removed
             .map(|sign| {
-                let headline = format!("control plane {} is no member of etcd", sign.target);
+                let headline = format!("control plane {} is not an etcd member", sign.target);
                 let own = symptoms.about(sign.target).filter(|it| it.check == CheckId::EtcdService);
                 let margin = symptoms.of_check(CheckId::EtcdTolerance, &[Reason::TwoMembers, Reason::MarginUnmet]);
                 Recognized::new(REMOVED.id, headline).rests_on(&sign).explains(own).explains(margin)
@@ -292,20 +297,19 @@ It does not come back by itself. Wipe its data and let it rejoin; that needs a q
 
 pub(super) const DOWN: Cause = Cause {
     id: "etcd-member-down",
-    title: "etcd does not work on one control plane, and the others go on without it",
-    explain: "The machine answers, its etcd does not, and the other members have a quorum without it. The cluster works, with less \
-or nothing to spare: the next loss may stop it. The API server of that machine has no database, so a load balancer has to leave it \
-out.\n\n\
-One that hangs takes connections and answers nothing; one that is cut off from its peers on port 2380 answers, and sees no leader. \
-Talos asks it every 20 seconds only, so that its service is called healthy for a while.\n\n\
-The log of the service shows why: a disk that is full or too slow, an argument that etcd does not know, data that is damaged, or no \
-way to the others on port 2380. Fix this before any upgrade or reboot of another control plane.",
+    title: "etcd does not work on one control plane; the others keep a quorum",
+    explain: "The machine answers, but its etcd does not work, and the other members have a quorum without it. The cluster \
+works, but the next failure may stop it. The API server of that machine has no database, so a load balancer has to exclude it.\n\n\
+A member that hangs accepts connections but never answers. One that is cut off from its peers on port 2380 answers but sees no \
+leader. Talos checks it only every 20 seconds, so its service is reported as healthy for a while.\n\n\
+The log of the service shows why: a full or slow disk, an unknown argument, damaged data, or no connection to the others on \
+port 2380. Fix this before any upgrade or reboot of another control plane.",
     source: TALOS_ETCD,
     remedy: &[
         Look("talosctl -n NODE service etcd"),
         Look("talosctl -n NODE logs etcd"),
         Look("talosctl -n CP etcd status"),
-        Do("Leave the other control planes alone until it is back."),
+        Do("Do not reboot or upgrade other control planes until it is back."),
     ],
     recognize: |symptoms| {
         if !symptoms.passed_on_the_whole(CheckId::EtcdQuorum) {
@@ -333,13 +337,13 @@ fn down(symptoms: &Symptoms<'_>, node: &Node) -> Option<Recognized> {
     let observed = &signs.first()?.problem.observed;
     let headline = match trouble {
         Some(MemberTrouble::NoLeader) => {
-            format!("etcd on {target} is cut off from its peers: it sees no leader, and the others go on without it")
+            format!("etcd on {target} is cut off from its peers and sees no leader; the others keep a quorum")
         }
         Some(MemberTrouble::NoAnswer) => {
-            format!("etcd on {target} is not responding, and the others go on without it: {observed}")
+            format!("etcd on {target} is not responding; the others keep a quorum: {observed}")
         }
         None => format!(
-            "etcd does not work on {target}, and the others go on without it: {}",
+            "etcd on {target} does not work; the others keep a quorum: {}",
             service::of_problem(observed, symptoms.service(&target, "etcd"))
         ),
     };

@@ -13,17 +13,17 @@ use Step::{Change, Do, Look};
 
 pub(super) const MUTE: Cause = Cause {
     id: "etcd-endpoint-mute",
-    title: "one member of etcd does not serve its clients, and the others do",
-    explain: "The other members answer and list the address of this one as a member's, so address and credentials are right, and \
-what is wrong is the member's own. If it refuses the connection, no etcd runs there. If it takes the connection and does not \
-answer, its process or its machine is frozen. Either way etcd has less or nothing to spare.\n\n\
-If its certificate has expired or is of another CA, it may well vote: members talk to each other on port 2380 with other \
-certificates. But API servers that are to use it cannot, and its state cannot be queried.",
+    title: "one etcd member does not serve clients; the others do",
+    explain: "The other members answer and list this address as a member's. So address and credentials are correct, and the \
+problem is the member's own. If it refuses the connection, no etcd runs there. If it accepts the connection and does not \
+answer, its process or its machine is frozen. Either way etcd survives fewer failures.\n\n\
+If its certificate has expired or is signed by another CA, it may still vote: members connect to each other on port 2380 with \
+other certificates. But API servers cannot use it, and its state cannot be queried.",
     source: ETCD_FAILURES,
     remedy: &[
         Look("etcdctl --endpoints=ENDPOINTS endpoint status"),
         Look("etcdctl --endpoints=ENDPOINTS member list"),
-        Do("On its machine, find out how etcd runs there, as a unit of systemd or as a container, and read its log:"),
+        Do("On its machine, find out how etcd runs, as a systemd unit or as a container, and read its log:"),
         Look("systemctl status etcd"),
         Look("journalctl -u etcd"),
         Look("crictl ps -a --name etcd"),
@@ -46,7 +46,7 @@ certificates. But API servers that are to use it cannot, and its state cannot be
 
 fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recognized {
     let observed = &sign.problem.observed;
-    let without = "the others go on without it";
+    let without = "the others keep a quorum";
     let how = match sign.problem.reason {
         Reason::ConnectionRefused => format!("is down: {observed}; {without}"),
         Reason::TimedOut => format!("accepts connections and does not answer: {observed}; {without}"),
@@ -69,12 +69,12 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
 
 pub(super) const UNSTARTED: Cause = Cause {
     id: "etcd-member-never-started",
-    title: "a member was added to etcd and has never started",
-    explain: "etcd's list has a member with neither a name nor an address for clients: it was added (`etcdctl member add`), and its \
-etcd has not come up since. It counts as a voter from the moment it was added, so that the others need one more of them, and \
-survive no more failures than before, or fewer.\n\n\
-Start etcd on its machine, with `--initial-cluster-state existing` and an empty data directory. If that is not planned, remove \
-the member by its id. Add the next one as a learner: it has no vote until it has caught up.",
+    title: "an etcd member was added but never started",
+    explain: "etcd's list has a member without a name and without a client URL: it was added (`etcdctl member add`), but its \
+etcd has never started. It counts as a voter from the moment it was added, so the quorum is larger and the cluster survives no \
+more failures than before, or fewer.\n\n\
+Start etcd on its machine, with `--initial-cluster-state existing` and an empty data directory. If it is not wanted, remove \
+the member by its ID. Add the next one as a learner: it has no vote until it has caught up.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("etcdctl --endpoints=ENDPOINTS member list"),
@@ -82,7 +82,7 @@ the member by its id. Add the next one as a learner: it has no vote until it has
         Look("systemctl status etcd"),
         Look("crictl ps -a --name etcd"),
         Do(
-            "Start it. Only if it is not to be a member after all, remove the one that the list calls unstarted, and no other:",
+            "Start it. Only if it should not be a member after all, remove the member that is listed as unstarted, and no other:",
         ),
         Change("etcdctl --endpoints=ENDPOINTS member remove MEMBER-ID"),
     ],
@@ -103,10 +103,10 @@ the member by its id. Add the next one as a learner: it has no vote until it has
         }
         let named: Vec<String> = unstarted.iter().map(|member| peer(member)).collect();
         let (was, counts) = if named.len() == 1 { ("was", "counts as a voter") } else { ("were", "count as voters") };
-        let headline = format!("etcd member {} {was} added and never started, and {counts}", named.join(" and "));
+        let headline = format!("etcd member {} {was} added but never started, and {counts}", named.join(" and "));
         let recognized = Recognized::new(UNSTARTED.id, headline).rests_on_all(&margin);
         let recognized = unstarted.iter().fold(recognized, |it, member| {
-            it.sees(Target::new(Kind::EtcdMember, hex(member.id)), "has neither a name nor an address for clients")
+            it.sees(Target::new(Kind::EtcdMember, hex(member.id)), "has no name and no client URL")
         });
         let recognized = recognized.then(Hint::run("{etcdctl} member list", []));
         let urls = unstarted.iter().flat_map(|member| &member.peer_urls);

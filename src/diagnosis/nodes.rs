@@ -105,27 +105,27 @@ fn with_lost(symptoms: &Symptoms<'_>, recognized: Recognized, lost: &Lost<'_>) -
 
 pub(super) const UNTRUSTED: Cause = Cause {
     id: "node-certificate-refused",
-    title: "a machine runs, and the endpoint does not accept its Talos certificate",
-    explain: "The endpoint has reached the machine's Talos API, which showed a certificate that it refuses. So the machine has power \
-and a network: it was set up with the secrets of another cluster, its address belongs to a machine of another cluster by now, or \
-its certificate is not renewed or not for this address.\n\n\
-Talos cannot be queried about it until that is settled, and whatever answers there may not be the machine that is meant.",
+    title: "a machine runs, but the endpoint does not accept its Talos certificate",
+    explain: "The endpoint has reached the machine's Talos API, which presented a certificate that the endpoint rejects. So \
+the machine has power and a network. It was set up with the secrets of another cluster, or its address now belongs to a \
+machine of another cluster. Or its certificate was not renewed, or is not valid for this address.\n\n\
+Until this is resolved, Talos cannot query the machine, and it may not even be the expected machine that answers.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("kubectl describe node NODENAME"),
-        Do("Find out which machine has this address, and with the secrets of which cluster it was set up."),
+        Do("Find out which machine has this address, and which cluster's secrets it was set up with."),
         Do(
             "If it is the right machine, check its clock and trustd on the control planes (port 50001), which renews its certificate.",
         ),
     ],
     recognize: |symptoms| {
-        let what = "show certificates that the endpoint does not accept";
+        let what = "present certificates that the endpoint does not accept";
         lost(UNTRUSTED.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
             let refused = |node: &&Node| node.talos.contact.as_ref().is_err_and(Gap::is_refused_certificate);
             symptoms.node(sign.target).filter(refused)?;
             let (role, observed) = (role(symptoms, sign.target), excerpt::of(&sign.problem.observed));
-            Some(format!("{role}{} runs, and the endpoint does not accept its certificate: {observed}", sign.target))
+            Some(format!("{role}{} runs, but the endpoint does not accept its certificate: {observed}", sign.target))
         })
     },
 };
@@ -133,19 +133,19 @@ Talos cannot be queried about it until that is settled, and whatever answers the
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
     title: "a machine is down or cut off",
-    explain: "A working endpoint cannot reach the machine, and nothing shows that it is alive. It is switched off, has crashed, \
-hangs, lost its network, or has another address now. Kubernetes takes some 50 seconds to miss it; if it never does, only the \
-Talos API is filtered. What ran there is gone with it, and so are its vote in etcd and its API \
-server if it is a control plane.\n\n\
-Nothing can be seen of it from here: look at its console, its hypervisor, or the switch that it is connected to. If it will not come \
-back, remove it properly, etcd first.",
+    explain: "A working endpoint cannot reach the machine, and nothing shows that it is alive. It is powered off, has crashed, \
+hangs, lost its network, or has a new address. Kubernetes takes about 50 seconds to notice; if it keeps reporting the node as \
+Ready, only the Talos API is filtered. The pods on it are down and, if it is a control plane, so are its etcd member and its \
+API server.\n\n\
+Look at its console, its hypervisor, or the switch that it is connected to. If it will not come back, remove it properly, its \
+etcd member first.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("kubectl describe node NODENAME"),
-        Do("Look at the machine's console and power. Switch it on, or repair its network; it rejoins by itself."),
+        Do("Look at the machine's console and power. Power it on, or repair its network; it rejoins by itself."),
         Do(
-            "Only if the machine is lost for good. If it was a control plane, remove its etcd member first, by its id; then its Node:",
+            "Only if the machine is permanently lost. If it was a control plane, remove its etcd member first, by its ID; then its Node:",
         ),
         Look("talosctl -n CP etcd members"),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
@@ -194,10 +194,11 @@ fn role(symptoms: &Symptoms<'_>, target: &Target) -> &'static str {
 pub(super) const CUT_OFF: Cause = Cause {
     id: "talos-api-cut-off",
     title: "a machine is alive, but its Talos API cannot be reached",
-    explain: "Its API server answers at the machine's own address, or its kubelet has renewed its lease while Talos was silent, so it \
-runs and has a network. Only the Talos API cannot be reached: a \
-firewall filters port 50000 between the endpoint and it, or its apid does not run.\n\n\
-Workloads are not affected. Everything that only Talos knows about the machine is undetermined, and it cannot be upgraded.",
+    explain: "Its API server answers at the machine's own address, or its kubelet has renewed its lease while Talos did not \
+answer. So it runs and has a network. Only the Talos API cannot be reached: a firewall filters port 50000 between the endpoint \
+and the machine, or its apid does not run.\n\n\
+Workloads are not affected. Everything that only Talos knows about the machine could not be determined, and the machine cannot \
+be upgraded.",
     source: TALOS_CONNECTIVITY,
     remedy: &[
         Look("talosctl -n NODE version"),
@@ -221,23 +222,23 @@ Workloads are not affected. Everything that only Talos knows about the machine i
 pub(super) const HANGS: Cause = Cause {
     id: "node-hangs",
     title: "a machine accepts connections and does not answer",
-    explain: "The kernel of the machine still accepts connections, and no program behind them answers: it is frozen, paused by its \
-hypervisor, out of memory, or its disk has stopped. With machined alone, its containers keep running, and Talos cannot be controlled. \
-Others may still count the machine as present.\n\n\
-It does not heal by itself as a rule. Look at the console before you reset it: what is shown there is lost afterwards.",
+    explain: "The kernel of the machine still accepts connections, but no program answers. The machine is frozen, paused by \
+its hypervisor, out of memory, or its disk has stopped responding. If only machined hangs, the containers keep running, but \
+the machine cannot be managed. Kubernetes may still report it as Ready.\n\n\
+It usually does not recover by itself. Look at the console before you reset the machine: its output is lost afterwards.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("kubectl describe node NODENAME"),
         Do("Look at the console and at the hypervisor (is it paused, is its disk full?)."),
-        Do("Then reset it by its power button, its hypervisor or its management controller."),
+        Do("Then reset it with its power button, its hypervisor or its management controller (BMC)."),
     ],
     recognize: |symptoms| {
         let what = "accept connections and do not answer";
         lost(HANGS.id, what, symptoms, &[Reason::NodeFrozen], |symptoms, sign| {
             let role = role(symptoms, sign.target);
             let what = if lives(symptoms, sign.target) {
-                "its machined hangs, while its containers go on"
+                "its machined hangs, its containers keep running"
             } else {
                 "it hangs"
             };
@@ -249,16 +250,16 @@ It does not heal by itself as a rule. Look at the console before you reset it: w
 pub(super) const GOING_DOWN: Cause = Cause {
     id: "machine-going-down",
     title: "a machine is rebooting, upgrading, shutting down or being reset",
-    explain: "The machine is in a stage in which Talos stops its services on purpose: its kubelet, its etcd and its API \
-server are not broken, and restarting them does not help. It was requested by an administrator or an upgrade.\n\n\
-A reboot or an upgrade takes a few minutes, then everything comes back by itself. Until then, etcd has one member less: leave the other \
-control planes alone. If the stage does not change, something keeps the machine from stopping, such as a pod that does not end or a \
-volume that cannot be unmounted.",
+    explain: "The machine is in a stage in which Talos stops its services on purpose. Its kubelet, etcd and API server are not \
+broken, and restarting them does not help. An administrator or an upgrade requested it.\n\n\
+A reboot or an upgrade takes a few minutes, then everything recovers by itself. Until then, etcd has one member less: do not \
+reboot other control planes. If the stage does not change, something keeps the machine from stopping, such as a pod that does \
+not terminate or a volume that cannot be unmounted.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get machinestatus"),
         Look("talosctl -n NODE dmesg"),
-        Do("Wait until it is back. If it stays in this stage for more than ten minutes, look at its console."),
+        Do("Wait until it is back. If it stays in this stage for more than 10 minutes, look at its console."),
     ],
     recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::TalosNodesBooted, &[Reason::StageNotRunning]);
@@ -283,18 +284,20 @@ fn doing(stage: &str) -> &str {
 
 pub(super) const REMOVED: Cause = Cause {
     id: "node-removed-but-listed",
-    title: "a machine was removed or has long been off, and a list still names it",
-    explain: "A source still names a machine that the others have forgotten and that does not answer. Talos' discovery forgets a \
-machine after half an hour of silence, whether it was removed or is merely switched off; from here the two look the same. A Node \
-object stays until it is deleted, and keeps pods and volumes bound to the machine.\n\n\
-Find out which of the two it is before you delete anything: a machine that is switched on again is back by itself, and its pods find \
-their volumes.",
+    title: "a machine was removed or has long been off, but is still listed",
+    explain: "A source still lists a machine that the others have forgotten and that does not answer. Talos discovery forgets \
+a machine after half an hour without contact, whether it was removed or is only powered off; from here the two look the same. \
+A Node object stays until it is deleted, and keeps pods and volumes bound to the machine.\n\n\
+Find out which of the two it is before you delete anything: a machine that is powered on again recovers by itself, and its \
+pods keep their volumes.",
     source: TALOS_SCALE_DOWN,
     remedy: &[
         Look("kubectl describe node NODENAME"),
         Look("talosctl -n CP get members"),
-        Do("Look at its console, its hypervisor or your inventory: is it gone, or off? If it is off, switch it on."),
-        Do("Delete the Node only if the machine is gone for good. Discovery needs nothing but time."),
+        Do(
+            "Look at its console, its hypervisor or your inventory: was it removed, or is it off? If it is off, power it on.",
+        ),
+        Do("Delete the Node only if the machine is permanently gone. The discovery entry expires by itself."),
         Change("kubectl delete node NODENAME"),
     ],
     recognize: |symptoms| {
@@ -308,7 +311,7 @@ their volumes.",
                 };
                 let target = signs[0].target;
                 let headline = format!(
-                    "{target} was removed or has long been off, and {lister} still lists it: {}",
+                    "{target} was removed or has long been off, but {lister} still lists it: {}",
                     signs[0].problem.observed
                 );
                 let own = symptoms.about(target).filter(|sign| sign.check != CheckId::K8sNodesSchedulable);
@@ -320,15 +323,15 @@ their volumes.",
 
 pub(super) const SCALED_DOWN: Cause = Cause {
     id: "autoscaler-removes-nodes",
-    title: "workers are being removed, so fewer are there than expected",
-    explain: "Nodes that an autoscaler has marked for deletion, or that are being deleted, are not counted. Together with them the \
-expected number would be met: the cluster is shrinking, nothing has broken.\n\n\
-With an autoscaler the number of workers is not constant: expect the least number, or allow some to be missing.",
+    title: "fewer workers than expected, because some are being removed",
+    explain: "Nodes that an autoscaler has marked for deletion, or that are being deleted, are not counted. With them, the \
+number would be as expected: the cluster is being scaled down, nothing is broken.\n\n\
+With an autoscaler the number of workers is not constant: pass the minimum, or tolerate some that are missing.",
     source: KUBERNETES_NODES,
     remedy: &[
         Look("kubectl get nodes -o wide"),
-        Do("Ask again once it has finished, or give `--expect-workers` the number that the autoscaler keeps at least."),
-        Do("`--max-unready-workers N` allows for workers that come and go."),
+        Do("Run again when scaling has finished, or pass the autoscaler's minimum with `--expect-workers`."),
+        Do("`--max-unready-workers N` tolerates workers that come and go."),
     ],
     recognize: |symptoms| {
         let workers = || symptoms.snapshot.nodes.iter().filter(|node| node.role == Role::Worker && node.is_talos);
@@ -354,11 +357,11 @@ With an autoscaler the number of workers is not constant: expect the least numbe
 pub(super) const KUBELET: Cause = Cause {
     id: "kubelet-not-running",
     title: "the kubelet of a machine is not running",
-    explain: "Talos answers on the machine and reports its kubelet as not running or not healthy. No pod there is started or \
-reported any more; Kubernetes notices after some 50 seconds and calls the node NotReady. On a control plane the API server is \
-not restarted either.\n\n\
+    explain: "Talos on the machine reports that its kubelet is not running or not healthy. No pod is started or reported there \
+any more; after about 50 seconds Kubernetes marks the node NotReady. On a control plane, a crashed API server is not restarted \
+either.\n\n\
 It crashes because of a wrong `extraArgs` or `extraConfig` in the machine configuration, cannot pull its image, or waits for \
-something that its service names.",
+something that its service status shows.",
     source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         Look("talosctl -n NODE service kubelet"),
@@ -398,14 +401,15 @@ something that its service names.",
 pub(super) const NO_NETWORK: Cause = Cause {
     id: "network-plugin-missing",
     title: "no network plugin works, so nodes stay NotReady",
-    explain: "The kubelets report that no network plugin (CNI) is initialized. With `cni: none` Talos installs none, and nodes stay \
-NotReady until one is installed; with flannel, its pods do not start. Pods that need a network, DNS among them, wait for it.\n\n\
-The machines themselves are well.",
+    explain: "The kubelets report that no network plugin (CNI) is initialized. With `cni: none` Talos installs none, and nodes \
+stay NotReady until one is installed; with flannel, its pods do not start. Pods that need a network, including DNS, wait for \
+it.\n\n\
+The machines themselves are healthy.",
     source: KUBERNETES_NETWORK,
     remedy: &[
         Look("kubectl -n kube-system get pods -o wide"),
         Look("talosctl -n CP get manifests"),
-        Do("Install the network plugin of your choice, or look at the logs of the one that is installed."),
+        Do("Install a network plugin, or look at the logs of the one that is installed."),
     ],
     recognize: |symptoms| {
         let signs: Vec<_> = symptoms.of(&[Reason::CniMissing]).collect();
@@ -430,17 +434,17 @@ The machines themselves are well.",
 
 pub(super) const UNAPPROVED: Cause = Cause {
     id: "kubelet-certificate-unapproved",
-    title: "a kubelet waits for its serving certificate, and nothing can be read from it",
-    explain: "With `rotate-server-certificates` a kubelet asks Kubernetes for the certificate of its own API, and the request has \
-to be approved: Kubernetes does not by itself. Until then Talos cannot read the static pods from the kubelet, \
-logs and metrics of the node's pods cannot be had, and everything else runs on.\n\n\
-Approve the request if the kubelet is one that you know, and install an approver so that the next renewal is not missed.",
+    title: "a kubelet waits for its serving certificate, so it accepts no connections",
+    explain: "With `rotate-server-certificates` a kubelet requests the certificate of its own API from Kubernetes, which does \
+not approve the request by itself. Until it is approved, Talos cannot read the static pods from the kubelet, and logs and \
+metrics of the node's pods are not available. Everything else keeps running.\n\n\
+Approve the request if you know this kubelet, and install an approver so that the next renewal is not missed.",
     source: KUBERNETES_TLS,
     remedy: &[
         Look("kubectl get csr"),
         Look("kubectl describe csr NAME"),
         Change("kubectl certificate approve NAME"),
-        Do("Install an approver of kubelet serving certificates, or switch `rotate-server-certificates` off."),
+        Do("Install an approver for kubelet serving certificates, or disable `rotate-server-certificates`."),
     ],
     recognize: |symptoms| {
         let pending = symptoms.of_check(CheckId::K8sNodesCsrs, &[Reason::CsrPending]);

@@ -15,19 +15,19 @@ use Step::{Change, Do, Look};
 
 pub(super) const HALF_DONE: Cause = Cause {
     id: "upgrade-half-done",
-    title: "an upgrade of Talos stopped half way",
-    explain: "The machines run different versions of Talos, and one that has long finished booting is still cordoned by Talos itself, \
-which it does while it is being upgraded. So an upgrade was interrupted: the rest of the machines was never reached, or the one \
-that is cordoned fell back to its old version.\n\n\
-Look at that machine first. If it is well, lift the cordon and go on with the upgrade; mixed versions within one minor are fine \
-for a while.",
+    title: "an upgrade of Talos stopped halfway",
+    explain: "The machines run different versions of Talos, and one that finished booting long ago is still cordoned by Talos, \
+which does that during an upgrade. So an upgrade was interrupted: it never reached the other machines, or the cordoned one \
+fell back to its old version.\n\n\
+Look at that machine first. If it is healthy, uncordon it and continue the upgrade; mixed versions that are at most one minor \
+version apart work for a while.",
     source: TALOS_UPGRADE,
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("talosctl -n NODE dmesg"),
         Do("If it runs and no upgrade is in progress:"),
         Change("kubectl uncordon NODENAME"),
-        Do("Then go on with the upgrade, one machine after the other."),
+        Do("Then continue the upgrade, one machine at a time."),
     ],
     recognize: half_done,
 };
@@ -64,7 +64,7 @@ fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         }
         _ => format!("{} are", first_names(&targets, 3)),
     };
-    let headline = format!("an upgrade stopped half way: {}, and {who} still cordoned by Talos", mixed.join(", "));
+    let headline = format!("an upgrade stopped halfway: {}, and {who} still cordoned by Talos", mixed.join(", "));
     let recognized = Recognized::new(HALF_DONE.id, headline).rests_on_all(&left);
     let addresses = targets.iter().filter_map(|target| target.address.as_deref());
     let recognized =
@@ -78,16 +78,18 @@ fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 
 pub(super) const UNSUPPORTED_JUMP: Cause = Cause {
     id: "unsupported-jump",
-    title: "the planned upgrade goes further than one step may",
-    explain: "The versions that run and the version of the upgrade do not belong together: the installer or `talosctl upgrade-k8s` would \
-refuse, or Talos and Kubernetes would run in versions that do not support each other. Nothing is wrong with the cluster as it is.\n\n\
-Go by the versions in between, each with its newest patch, and Talos and Kubernetes in the order that the problem names.",
+    title: "the planned upgrade is too large for one step",
+    explain: "There is no supported upgrade from the current versions to the target. The installer or `talosctl upgrade-k8s` \
+would refuse it, or Talos and Kubernetes would run in versions that do not support each other. Nothing is wrong with the \
+cluster as it is.\n\n\
+Upgrade through the versions in between, each with its latest patch, and Talos and Kubernetes in the order that the problem \
+shows.",
     source: TALOS_UPGRADE,
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("kubectl get nodes -o wide"),
         Do(
-            "Upgrade to the newest patch of the next minor version first, and check again with `--upgrade-talos` and that version.",
+            "Upgrade to the latest patch of the next minor version first, and check again with `--upgrade-talos` and that version.",
         ),
     ],
     recognize: |symptoms| {
@@ -107,11 +109,12 @@ Go by the versions in between, each with its newest patch, and Talos and Kuberne
 
 pub(super) const API_REMOVED: Cause = Cause {
     id: "api-removed",
-    title: "clients use an API that the planned Kubernetes no longer has",
-    explain: "An API server has counted requests of an API that the version of the upgrade removes. The clients that send them, often \
-controllers, charts or jobs of an old release, get 404 afterwards: the upgrade itself succeeds, and they stop working.\n\n\
-The counts are those since each API server was started. Once the clients are upgraded, restart the API servers or wait for the \
-next restart, and check again.",
+    title: "clients use an API that the target version of Kubernetes has removed",
+    explain: "An API server has recorded requests for an API that the target version removes. After the upgrade the clients \
+that send them get 404: often an old release of a controller, a Helm chart or a job. The upgrade itself succeeds, but they \
+stop working.\n\n\
+The records cover the time since each API server was started. Once the clients are upgraded, restart the API servers or wait \
+for the next restart, and check again.",
     source: KUBERNETES_DEPRECATIONS,
     remedy: &[
         Look("kubectl get --raw /metrics"),
@@ -122,25 +125,24 @@ next restart, and check again.",
         let signs = failed(symptoms, &[Reason::RemovedApiRequested]);
         let Some(first) = signs.first() else { return Vec::new() };
         let who = first_names(&targets(&signs), 3);
-        let headline =
-            format!("clients use APIs that are gone after the upgrade, seen on {who}: {}", first.problem.observed);
+        let headline = format!("clients use APIs that the upgrade removes, seen on {who}: {}", first.problem.observed);
         vec![rests_on_each(Recognized::new(API_REMOVED.id, headline), &signs)]
     },
 };
 
 pub(super) const DRAIN_BLOCKED: Cause = Cause {
     id: "drain-blocked",
-    title: "PodDisruptionBudgets do not let a machine be drained",
+    title: "PodDisruptionBudgets block the drain of a machine",
     explain: "The API server would refuse to evict pods of the machine, so a drain waits until it gives up. `talosctl upgrade` \
 gives up after 5 minutes, when the new version is already installed and the machine cordoned.\n\n\
-A budget that allows 0 opens by itself once all replicas are ready; one that demands all replicas never does. Two budgets of one \
-pod refuse it whatever they allow.",
+A budget that allows 0 disruptions usually allows one again when all replicas are ready; a budget that requires all replicas \
+never does. Two budgets that select the same pod always block its eviction.",
     source: KUBERNETES_DISRUPTIONS,
     remedy: &[
         Look("kubectl get poddisruptionbudgets -A"),
         Look("kubectl describe poddisruptionbudget NAME -n NAMESPACE"),
         Do(
-            "Bring back the pods that are not ready; if all are, add a replica or relax the budget for the time of the upgrade.",
+            "Repair the pods that are not ready. If all are ready, add a replica or relax the budget during the upgrade.",
         ),
     ],
     recognize: |symptoms| {
@@ -155,22 +157,20 @@ pod refuse it whatever they allow.",
 
 pub(super) const NO_ROOM: Cause = Cause {
     id: "no-room",
-    title: "the other machines have no room for the pods of one that goes",
-    explain: "By what they request, the pods of the machine do not fit on those that stay. They would be Pending until it is back, and \
-budgets that wait for them would block the drain of the next machine.\n\n\
-Requests count, not what is used: workloads that request far more than they use fill a cluster that has nothing to do.",
+    title: "the other machines have no room for the pods of a drained machine",
+    explain: "By their resource requests, the pods of the machine do not fit on the other machines. They would stay Pending \
+until it is back, and budgets that wait for them would block the drain of the next machine.\n\n\
+What counts is requests, not usage: workloads that request far more than they use can fill an idle cluster.",
     source: KUBERNETES_RESOURCES,
     remedy: &[
         Look("kubectl describe nodes"),
-        Do(
-            "Add a machine for the time of the upgrade, scale down what can be spared, or lower requests that are too high.",
-        ),
+        Do("Add a machine during the upgrade, scale down what is not needed, or lower requests that are too high."),
     ],
     recognize: |symptoms| {
         let signs = failed(symptoms, &[Reason::PodsDoNotFit]);
         let Some(first) = signs.first() else { return Vec::new() };
         let who = first_names(&targets(&signs), 3);
-        let headline = format!("the others have no room for the pods of {who}: {}", first.problem.observed);
+        let headline = format!("the other machines have no room for the pods of {who}: {}", first.problem.observed);
         let all = targets(&signs);
         let names = all.iter().take(MACHINES).map(|target| target.name.as_str());
         let recognized = rests_on_each(Recognized::new(NO_ROOM.id, headline), &signs);
@@ -202,16 +202,18 @@ fn targets<'a>(signs: &[Sign<'a>]) -> Vec<&'a Target> {
 pub(super) const CLOCK: Cause = Cause {
     id: "clock-not-synchronized",
     title: "a machine cannot synchronize its clock",
-    explain: "Talos starts neither etcd nor the kubelet before its clock is right, because certificates and leases depend on it. This \
-machine reaches none of its time servers, or they are too far off to be believed.\n\n\
-Time goes over UDP port 123; since Talos 1.14 the default servers are queried with authentication, over TCP port 4460 first. A firewall \
-that lets only the old way through stops exactly the machines that were upgraded.",
+    explain: "Talos starts neither etcd nor the kubelet before the clock is synchronized, because certificates and leases \
+depend on it. This machine cannot reach any of its time servers, or their time is implausible.\n\n\
+NTP uses UDP port 123. Since Talos 1.14 the default servers are queried with authentication (NTS), which also needs TCP port \
+4460. A firewall that allows only UDP port 123 breaks exactly the machines that were upgraded.",
     source: TALOS_TIME,
     remedy: &[
         Look("talosctl -n NODE get timestatus"),
         Look("talosctl -n NODE get timeservers"),
         Look("talosctl -n NODE logs controller-runtime"),
-        Do("Name time servers that the machine can reach in `machine.time.servers`, or open the way to those it has."),
+        Do(
+            "Set time servers that the machine can reach in `machine.time.servers`, or open the firewall for the current ones.",
+        ),
     ],
     recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::TalosTime, &[Reason::TimeNotSynced]);
@@ -220,7 +222,7 @@ that lets only the old way through stops exactly the machines that were upgraded
             .map(|sign| {
                 let stage = symptoms.node(sign.target).map(|node| &node.talos.machine_status);
                 let booting = matches!(stage, Some(Ok(Some(status))) if status.stage == "booting");
-                let so = if booting { ", so it does not get any further" } else { "" };
+                let so = if booting { ", so it does not finish booting" } else { "" };
                 let headline = format!("{} cannot synchronize its clock{so}", sign.target);
                 let waiting: Vec<&str> = symptoms.node(sign.target).map(waiting_for_time).unwrap_or_default();
                 let others = symptoms.about(sign.target).filter(|it| match &it.problem.about {
@@ -247,11 +249,11 @@ const TIME_SYNC: &str = "time sync";
 pub(super) const RENEWAL_BROKEN: Cause = Cause {
     id: "certificate-renewal-broken",
     title: "a machine no longer renews its Talos certificate",
-    explain: "Machines renew the certificate of their Talos API by themselves, long before it ends. This one shows a certificate that \
-is not valid now, while others, judged by the same clock, show valid ones. So this machine's renewal does not work, or its clock \
-was far off when it was made.\n\n\
-A worker asks trustd on a control plane (port 50001) for its certificate; a firewall between them, or an address that the \
-certificate of the control plane does not name, breaks that silently until the last certificate ends.",
+    explain: "Machines renew the certificate of their Talos API by themselves, long before it expires. This one presents a \
+certificate that is not valid now, while others are valid by the same clock. So the renewal on this machine fails, or its \
+clock was far off when the certificate was issued.\n\n\
+A worker gets its certificate from trustd on a control plane (port 50001). A firewall between them, or an address that is \
+missing from the control plane's certificate, breaks the renewal silently until the last certificate expires.",
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl -n CP get timestatus"),

@@ -63,7 +63,7 @@ impl Stage {
             Self::Nodes => ("kubernetes-nodes", "nodes", "Checking Kubernetes node health...", "Kubernetes nodes"),
             Self::StaticPods => ("static-pods", "pods", "Checking static pods...", "Static pods"),
             Self::Upgrade => ("upgrade", "upgrade", "Checking upgrade readiness...", "Upgrade readiness"),
-            Self::Server => ("server", "server", "Asking the cluster's own health check...", "Server check"),
+            Self::Server => ("server", "server", "Running the cluster's own health check...", "Server check"),
         }
     }
 }

@@ -162,7 +162,7 @@ impl Observer<'_> {
 }
 
 fn late<T>() -> Observed<T> {
-    Err(Gap::new(GapKind::NotAsked, "no time was left to ask"))
+    Err(Gap::new(GapKind::NotAsked, "no time left in this round"))
 }
 
 /// Discovery tells the ports of API servers. Where it is off or not queried, the servers themselves do, as endpoints of

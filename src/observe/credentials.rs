@@ -75,8 +75,7 @@ impl Credentials {
             }
             if access.queue.is_empty() && access.from_talos {
                 notes.push(
-                    "no kubeconfig is at hand: one is fetched through the Talos API (os:admin), which mints a \
-                     cluster-admin certificate; `--no-kubeconfig-from-talos` forbids it"
+                    "no kubeconfig found: fetching one through the Talos API (os:admin), which mints a cluster-admin certificate; `--no-kubeconfig-from-talos` prevents this"
                         .to_owned(),
                 );
             }
@@ -320,7 +319,7 @@ impl KubernetesSide {
         }
         let names: Vec<&str> = nodes.iter().take(3).map(|node| node.name.as_str()).collect();
         Some(format!(
-            "another cluster's: its nodes are {} …, and none of them is a Talos node of this cluster",
+            "belongs to another cluster: its nodes are {} …, none of them a Talos node of this cluster",
             names.join(", ")
         ))
     }

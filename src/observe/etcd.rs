@@ -85,7 +85,7 @@ impl EtcdClients {
 /// Where an endpoint is, and what is spoken there: TLS, unless it begins with `http://`.
 fn parse(text: &str) -> Observed<(EndpointAddress, Scheme)> {
     let malformed = || {
-        let expected = "an endpoint is `https://HOST:PORT`, `http://HOST:PORT`, or `HOST:PORT` for the first of them";
+        let expected = "an endpoint is `https://HOST:PORT`, `http://HOST:PORT`, or `HOST:PORT` (https)";
         Gap::new(GapKind::Malformed, expected)
     };
     let url = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };

@@ -48,7 +48,7 @@ fn addresses(nodes: &[String], population: &[Candidate]) -> Observed<Vec<String>
             |candidate: &&Candidate| candidate.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(node));
         let known = population.iter().find(named).and_then(|candidate| candidate.addresses.iter().find(is_address));
         let unknown =
-            || Gap::new(GapKind::NotAsked, format!("no address of `{node}` is known, and Talos takes no names"));
+            || Gap::new(GapKind::NotAsked, format!("no address of `{node}` is known, and Talos accepts no names"));
         known.cloned().ok_or_else(unknown)
     };
     nodes.iter().map(address).collect()

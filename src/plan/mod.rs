@@ -101,7 +101,7 @@ impl Plan {
         contradictions(connection, checks, &selection)?;
         stated::all_judged(args, &selection)?;
         if let Some(both) = fail_on.common(&warn_only) {
-            return Err(Usage::new(format!("`{both}` cannot be both in `--fail-on` and in `--warn-only`")));
+            return Err(Usage::new(format!("`{both}` cannot be in both `--fail-on` and `--warn-only`")));
         }
         Ok(Self {
             start,
@@ -265,7 +265,7 @@ fn contradictions(
             Some(_) => "`--upgrade-talos`, `--upgrade-kubernetes` or `--drain`",
             None => continue,
         };
-        return Err(Usage::new(format!("`{pattern}` runs with {with} only")));
+        return Err(Usage::new(format!("`{pattern}` runs only with {with}")));
     }
     if no_talos && no_kubernetes && connection.etcd_endpoints.is_empty() {
         return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to check"));
@@ -276,14 +276,14 @@ fn contradictions(
 /// What Kubernetes itself reports is not turned around.
 fn fail_on_node_condition(kinds: &[String]) -> Result<Vec<String>, Usage> {
     if kinds.iter().any(|kind| kind == "Ready") {
-        return Err(Usage::new("condition `Ready` is True on a healthy node; `k8s.nodes.ready` judges it"));
+        return Err(Usage::new("condition `Ready` is True on a healthy node; `k8s.nodes.ready` checks it"));
     }
     Ok(kinds.to_vec())
 }
 
 fn allowance(text: Option<&str>) -> Result<Allowance, Usage> {
     let Some(text) = text else { return Ok(Allowance::None) };
-    let refused = || Usage::new(format!("`--max-unready-workers` is a number or a percentage, not `{text}`"));
+    let refused = || Usage::new(format!("`--max-unready-workers` must be a number or a percentage, not `{text}`"));
     match text.strip_suffix('%') {
         Some(percent) => match percent.parse() {
             Ok(percent @ 0..=100) => Ok(Allowance::Percent(percent)),

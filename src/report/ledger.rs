@@ -102,7 +102,7 @@ impl Ledger {
         if let (Exit::Healthy, Some(worst)) = (report.exit, worst) {
             let (exit, error) = match worst {
                 State::FellBack => (Exit::Unhealthy, "a machine fell back to its old version"),
-                _ => (Exit::Undetermined, "what became of a machine is not known"),
+                _ => (Exit::Undetermined, "the outcome for a machine is unknown"),
             };
             (report.exit, report.error) = (exit, Some(error.to_owned()));
         }

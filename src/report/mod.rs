@@ -191,11 +191,11 @@ pub(crate) enum NotSelected {
 impl NotSelected {
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Skip => "left out with --skip",
-            Self::NoTalos => "left out with --no-talos",
-            Self::NoKubernetes => "left out with --no-kubernetes",
-            Self::Level => "outside of --level",
-            Self::Check => "not among --check",
+            Self::Skip => "excluded by --skip",
+            Self::NoTalos => "excluded by --no-talos",
+            Self::NoKubernetes => "excluded by --no-kubernetes",
+            Self::Level => "excluded by --level",
+            Self::Check => "not in --check",
         }
     }
 

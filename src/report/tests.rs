@@ -113,7 +113,7 @@ fn every_offender_is_named_and_hints_are_not_repeated() {
     assert_eq!(end.matches("the machine is down").count(), 1);
     assert_eq!(end.matches(" version").count(), 2);
     assert!(end.contains("(38 commands more with -v or -o json)"), "{end}");
-    assert!(end.contains("waiting will not change it"), "{end}");
+    assert!(end.contains("waiting does not help"), "{end}");
     assert!(end.lines().all(|line| line.len() <= 110), "{end}");
     let all = of_it(&styled(&report, TextStyle { verbose: true, ..TextStyle::default() }));
     for n in 1..=40 {
@@ -158,7 +158,7 @@ fn prerequisites_are_noted() {
     report.checks[0].selection = Selection::Prerequisite;
     report.checks[5].selection = Selection::Prerequisite;
     let text = shown(&format::TEXT, &report);
-    assert!(text.contains("\nalso run, because needed: talos.nodes.reachable, k8s.api.endpoint\n"), "{text}");
+    assert!(text.contains("\nalso run, as prerequisites: talos.nodes.reachable, k8s.api.endpoint\n"), "{text}");
 }
 
 #[test]
@@ -168,7 +168,10 @@ fn checks_that_only_files_have_judged_are_one_block() {
     report.result = RunResult::Error;
     report.exit = Exit::Configuration;
     let text = shown(&format::TEXT, &report);
-    assert!(text.starts_with("error: talosconfig, kubeconfig or a certificate in them cannot be used\n"), "{text}");
+    assert!(
+        text.starts_with("error: talosconfig, kubeconfig or a certificate in them is missing, invalid or expired\n"),
+        "{text}"
+    );
     assert!(!text.contains("Checking") && !text.contains("not checked: "), "{text}");
     assert!(text.contains("\n  check     talos.nodes.reachable failed"), "{text}");
 }

@@ -15,7 +15,7 @@ pub(super) fn apart_from_streams(wanted: Vec<Wanted>) -> Result<Vec<Wanted>, Str
     let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
     for Wanted { path, .. } in &wanted {
         if let Some((name, _)) = streams.iter().find(|(_, stream)| is_file(stream) && is_at(stream, path)) {
-            return Err(format!("{name} goes to the file of a report: `{}`", path.display()));
+            return Err(format!("{name} is redirected to the file of a report: `{}`", path.display()));
         }
     }
     Ok(wanted)
@@ -30,14 +30,14 @@ pub(super) fn apart_from_inputs(wanted: &[Wanted]) -> Result<(), String> {
     };
     for Wanted { format, path } in wanted {
         if fs::metadata(path).is_ok_and(|found| is_input(&found)) {
-            return Err(format!("the {} report would replace a file that is read: `{}`", format.name, path.display()));
+            return Err(format!("the {} report would overwrite an input file: `{}`", format.name, path.display()));
         }
     }
     let (stdout, stderr) = (io::stdout(), io::stderr());
     let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
     for (name, stream) in streams {
         if metadata(&stream).is_ok_and(|found| found.is_file() && is_input(&found)) {
-            return Err(format!("{name} goes to a file that is read"));
+            return Err(format!("{name} is redirected to an input file"));
         }
     }
     Ok(())

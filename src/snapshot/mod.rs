@@ -77,7 +77,7 @@ pub(crate) enum GapKind {
     /// Connected, and no answer came within the call's deadline, be it to the TLS handshake or to the question: what a frozen
     /// process looks like.
     TimedOut,
-    /// The host name does not resolve.
+    /// The hostname does not resolve.
     NameNotFound,
     /// The peer's certificate is not signed by the CA in our configuration.
     UnknownCa,

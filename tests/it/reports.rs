@@ -78,7 +78,7 @@ fn a_file_that_a_stream_goes_to_is_no_file_of_a_report() {
             let said = outcome.stderr.clone() + &std::fs::read_to_string(home.path().join("log")).unwrap();
             assert_eq!(outcome.code, 2, "{stream}: {outcome}");
             assert!(said.contains(earlier), "{stream}: {said}");
-            assert!(said.contains(&format!("{stream} goes to the file of a report: `{path}`")), "{said}");
+            assert!(said.contains(&format!("{stream} is redirected to the file of a report: `{path}`")), "{said}");
         }
     }
 }
@@ -145,7 +145,7 @@ fn what_is_read_is_no_file_of_a_report() {
     }
     let arguments = [r#"exec "$@" >> .talos/config"#, "sh", env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes"];
     let outcome = tool("sh").talosconfig(unreachable()).args(["-c"]).args(arguments).run();
-    outcome.is(2, &["stdout goes to a file that is read"]);
+    outcome.is(2, &["stdout is redirected to an input file"]);
     let null = program().talosconfig(unreachable()).env("KUBECONFIG", "/dev/null");
     null.args(["--report=json=/dev/null", "--no-kubernetes"]).run().is(69, &[]);
 }

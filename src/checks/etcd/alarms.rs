@@ -14,14 +14,14 @@ pub(in crate::checks) const ALARMS: Check = Check {
     id: CheckId::EtcdAlarms,
     stage: Stage::Etcd,
     summary: "etcd has raised no alarm",
-    explain: "Asks every member for the alarms of the cluster, and reads those that a member's status carries, which also works \
+    explain: "Queries every member for the alarms of the cluster, and reads those in each member's status, which also works \
 without a quorum. An alarm is shown once, with the member that raised it.\n\n\
-NOSPACE: a member's database has reached its quota. etcd refuses every write from then on, so that Kubernetes accepts no changes, \
-while Talos and the API server's `/readyz` keep saying that all is well. Where less is in use than the file is large, \
-defragment one member after the other with `talosctl etcd defrag`; if the data itself is that large, delete what fills it or \
-raise `quota-backend-bytes`. Only then disarm the alarm.\n\n\
-CORRUPT: a member's data differs from that of the others. Do not disarm it: remove that member, wipe its data and let it \
-rejoin.",
+NOSPACE: a member's database has reached its quota. etcd then refuses every write and Kubernetes accepts no changes, while \
+Talos and the API server's `/readyz` still report healthy. If less is in use than the size of the file, defragment the members \
+one at a time with `talosctl etcd defrag`. If the data itself is that large, delete what fills it or raise \
+`quota-backend-bytes`. Only then disarm the alarm.\n\n\
+CORRUPT: a member's data differs from that of the others. Do not disarm this alarm: remove that member, wipe its data and let \
+it rejoin.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
     after: &[CheckId::EtcdLeader],
@@ -67,8 +67,7 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         let problem = match of(alarm).filter(|_| alarm.kind == AlarmKind::NoSpace) {
             Some(view) if frees_space(view) => defrag::proposed(problem, view, &full, quorum),
             Some(_) => problem.hint(Hint::likely(
-                "all of it is in use, so defragmentation frees nothing: delete data, or raise \
-                 `quota-backend-bytes`",
+                "all of the database is in use, so defragmentation frees nothing: delete data, or raise `quota-backend-bytes`",
             )),
             None => problem,
         };

@@ -12,13 +12,13 @@ pub(in crate::checks) const LAG: Check = Check {
     id: CheckId::EtcdLag,
     stage: Stage::Etcd,
     summary: "every etcd member keeps up with the raft log",
-    explain: "Compares, for each member by itself, the newest entry of its log with the newest one that its database holds. A \
-member that is 1000 entries or more behind is looked at again a second later: it passes if it keeps pace, and fails if it \
+    explain: "Compares, for each member, the newest entry of its raft log with the newest entry applied to its database. A \
+member that is 1000 entries or more behind is sampled again one second later. It passes if it keeps pace, and fails if it \
 makes no progress or falls further behind.\n\n\
-Members are queried at slightly different moments, so that their positions differ on a busy cluster; that alone is never a \
-failure. A learner is behind by nature until it has caught up, and is judged by `etcd.learners`.\n\n\
-Reads through a member that makes no progress are stale or hang. The usual causes are a disk that does not keep up, and a member \
-that is short of processor time.",
+Members are queried at slightly different moments, so their positions differ on a busy cluster; that alone is never a failure. \
+A learner is always behind until it has caught up, and is checked by `etcd.learners`.\n\n\
+Reads through a member that makes no progress are stale or hang. The usual causes are a disk that is too slow, and a member \
+that is short of CPU.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdLeader],
     after: &[],
@@ -78,13 +78,13 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
         Some(before) if keeps_pace(before, now) => return Outcome::Pass(None),
         Some(before) => {
             let observed = match now.applied.saturating_sub(before.applied) {
-                0 => format!("{} entries behind, and it does not move", behind(now)),
+                0 => format!("{} entries behind, and not catching up", behind(now)),
                 moved => format!("{} entries behind, {} before {moved} were applied", behind(now), behind(before)),
             };
             Problem::fail(Reason::Lagging, expected, observed)
         }
     };
-    let problem = problem.hint(Hint::likely("its disk does not keep up, or it is short of processor time"));
+    let problem = problem.hint(Hint::likely("its disk is too slow, or it is short of CPU"));
     Outcome::Problem(match view.node {
         Some(node) => problem.hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()])),
         None => problem,

@@ -17,12 +17,12 @@ pub(in crate::checks) const MEMBERS_CONSISTENT: Check = Check {
     id: CheckId::EtcdMembersConsistent,
     stage: Stage::Etcd,
     summary: "all control planes report the same etcd members",
-    explain: "Asks each control plane's own etcd for the list of members, and compares ids and votes. Names are ignored: etcd \
-may report an empty one for a while after a restart.\n\n\
-`split-cluster` means that two lists have no member in common: two independent clusters, usually because \
-`talosctl bootstrap` was run on more than one control plane. Both take writes, and neither knows of the other. Keep the one \
-with the data, and reset the control planes of the other so that they join it. `members-differ` usually is a change on its \
-way, so it is looked at again a second later before it counts.",
+    explain: "Queries the etcd of each control plane for its member list, and compares IDs and votes. Names are ignored: etcd \
+may report an empty name for a while after a restart.\n\n\
+`split-cluster` means that two lists have no member in common: two independent clusters, usually because `talosctl bootstrap` \
+was run on more than one control plane. Both take writes, and neither knows of the other. Keep the one with the data, and \
+reset the control planes of the other so that they join it. `members-differ` is usually a change in progress, so the members \
+are sampled again one second later before it counts.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
     after: &[CheckId::EtcdLeader],
@@ -34,12 +34,12 @@ pub(in crate::checks) const MEMBERS_NODES: Check = Check {
     id: CheckId::EtcdMembersNodes,
     stage: Stage::Etcd,
     summary: "etcd members and control planes match one to one",
-    explain: "Matches each etcd member with the control plane that reports the member's id as its own. Names and addresses only \
-serve where a control plane cannot be queried.\n\n\
+    explain: "Matches each etcd member with the control plane that reports the member's ID as its own. Names and addresses are \
+used only where a control plane cannot be queried.\n\n\
 `stale-member`: a member that no control plane owns, left behind by a machine that was removed or reinstalled. It counts as a \
-voter that is down for ever, so it eats the cluster's tolerance: `talosctl etcd remove-member ID`. `not-a-member`: a control \
-plane with no member in the list, because it was removed or could not join. Wipe its EPHEMERAL partition to let it \
-rejoin, while the others have a quorum.\n\n\
+voter that is permanently down, so the cluster survives fewer failures. Remove it with `talosctl etcd remove-member ID`. \
+`not-a-member`: a control plane with no member in the list, because it was removed or could not join. While the others have a \
+quorum, wipe its EPHEMERAL partition to let it rejoin.\n\n\
 A member without a name was added and has not started yet. That is normal for a few minutes while a control plane joins.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
@@ -52,11 +52,11 @@ pub(in crate::checks) const LEARNERS: Check = Check {
     id: CheckId::EtcdLearners,
     stage: Stage::Etcd,
     summary: "every etcd member votes",
-    explain: "A new member joins as a learner: it receives data and has no vote until it has caught up. That takes seconds to a \
-few minutes. One that stays a learner adds nothing to the cluster's tolerance, and keeps the next control plane from joining, \
-since etcd allows one learner at a time.\n\n\
+    explain: "A new member joins as a learner: it receives data and has no vote until it has caught up. That takes seconds to \
+a few minutes. One that stays a learner adds nothing to the cluster's tolerance, and keeps the next control plane from \
+joining, since etcd allows one learner at a time.\n\n\
 It warns while the member's etcd started less than five minutes ago, and fails later. Usually the members cannot reach each \
-other on port 2380 in both directions. If it does not heal: `talosctl etcd remove-member ID`, then wipe that machine's \
+other on port 2380 in both directions. If it does not recover: `talosctl etcd remove-member ID`, then wipe that machine's \
 EPHEMERAL partition.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
@@ -174,7 +174,7 @@ fn nodes(cluster: &Assessment<'_>) -> Verdict {
 /// The endpoints may be of another etcd, of which nobody knows.
 fn nameless(node: &Node) -> Verdict {
     let mut verdict = Verdict::default();
-    let observed = "Talos runs etcd but does not report its cluster id";
+    let observed = "Talos runs etcd but does not report its cluster ID";
     verdict.push(node.target(), says_nothing("a member that is behind `--etcd-endpoints`", observed));
     verdict
 }
@@ -186,7 +186,7 @@ fn foreign(view: &View<'_>) -> Problem {
     };
     Problem::fail(Reason::ForeignEtcd, "the etcd that the control planes run", observed)
         .permanent()
-        .hint(Hint::likely("leave out `--etcd-endpoints`: Talos reports the cluster's own members"))
+        .hint(Hint::likely("omit `--etcd-endpoints`: Talos reports the cluster's own members"))
 }
 
 /// Nobody gave a list: each member says why, or that it waits for the quorum.
@@ -218,7 +218,7 @@ fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdM
         }
         Some(id) => not_a_member(format!("its member {} is not in the list", hex(id))),
         None if !listed.iter().any(|member| could_be(member, node)) => {
-            not_a_member("no member of the list has its id, name or address".to_owned())
+            not_a_member("no member in the list has its ID, name or address".to_owned())
         }
         None => status(cluster, view).map_or_else(|outcome| outcome, |_| not_running(node)),
     }
@@ -245,8 +245,8 @@ fn joining(cluster: &Assessment<'_>, node: &Node, member: &EtcdMember) -> Proble
 }
 
 fn stale(cluster: &Assessment<'_>, member: &EtcdMember) -> Problem {
-    let observed = "no control plane reports its id";
-    let problem = Problem::fail(Reason::StaleMember, "a member that is a control plane's", observed)
+    let observed = "no control plane reports its ID";
+    let problem = Problem::fail(Reason::StaleMember, "a member that belongs to a control plane", observed)
         .hint(Hint::likely("its machine was removed or reinstalled without leaving etcd"));
     let healthy = cluster
         .control_planes()

@@ -106,7 +106,7 @@ fn awaits_quorum() -> Verdict {
 }
 
 fn no_quorum() -> Outcome {
-    unseen(Reason::QuorumUnproven, "a quorum", "none is proven")
+    unseen(Reason::QuorumUnproven, "a quorum", "no quorum is proven")
 }
 
 /// A call that needs a quorum and has no answer while there is none only repeats that.

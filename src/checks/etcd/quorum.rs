@@ -15,14 +15,14 @@ pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::EtcdQuorum,
     stage: Stage::Etcd,
     summary: "etcd has a leader, and a read that needs a quorum succeeded",
-    explain: "Asks every member for its status, which it answers by itself, and for the member list, which it can answer only \
-with the consent of a majority. There is a quorum if a voter sees a leader and such a list came back in the same round.\n\n\
-`quorum-lost` means that a member answered, that it has no leader, and that no other member proves the contrary. Kubernetes \
-then cannot write, and soon cannot read. Bring back as many members as are missing; only if their data is lost is it a matter \
-for disaster recovery from a cluster. `quorum-unproven` means that there was no answer either way.\n\n\
+    explain: "Queries every member for its status, which it answers from its own state, and for the member list, which it can \
+answer only with a majority. There is a quorum if a voter sees a leader and such a list was returned in the same round.\n\n\
+`quorum-lost` means that a member answered that it has no leader, and no other member shows otherwise. Kubernetes then cannot \
+write, and soon cannot read. Bring the missing members back; disaster recovery is needed only if the data of a majority is \
+lost. `quorum-unproven` means that there was no answer either way.\n\n\
 The number of voters is taken from this round's member list, else from an earlier one of this run, else assumed to be the \
-number of control planes. Without Talos and without `--etcd-endpoints`, a list of nodes that the API server has to read with \
-a quorum is the proof.",
+number of control planes. Without Talos and without `--etcd-endpoints`, the proof is a list of nodes that the API server has \
+to read with a quorum.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdService, CheckId::TalosNodesReachable],
     after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint],
@@ -35,13 +35,13 @@ pub(in crate::checks) const LEADER: Check = Check {
     stage: Stage::Etcd,
     summary: "all etcd members agree on one leader and one term",
     explain: "Compares the leader and the raft term that the members report, and looks for the leader among the voters. \
-Members are queried at slightly different moments, so a difference is looked at again a second later before it counts.\n\n\
+Members are queried at slightly different moments, so a difference is sampled again one second later before it counts.\n\n\
 Members that keep disagreeing belong to different clusters or cannot reach each other on port 2380. A term that grows during \
-the run means that leaders are elected again and again: usually a slow disk or a lossy network. In etcd's log, look for \
-`apply request took too long`, `slow fdatasync` and `leader failed to send out heartbeat on time`.\n\n\
-Of `--etcd-endpoints`, one that refuses the connection, takes it and does not answer, or shows a wrong certificate fails here if \
-the other members list its address: then it is the member's own fault. One that cannot be connected to may be up behind a \
-broken network, and one that no source lists may be a mistake.",
+the run means that leaders are elected again and again: usually a slow disk or a lossy network. In etcd's log, look for `apply \
+request took too long`, `slow fdatasync` and `leader failed to send out heartbeat on time`.\n\n\
+An endpoint of `--etcd-endpoints` that refuses the connection, accepts it without answering, or presents a wrong certificate \
+fails here if the other members list its address. An endpoint that cannot be reached at all may be up behind a broken network. \
+One that no source lists may be a mistake.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
     after: &[],
@@ -53,13 +53,13 @@ pub(in crate::checks) const TOLERANCE: Check = Check {
     id: CheckId::EtcdTolerance,
     stage: Stage::Etcd,
     summary: "etcd can lose one more member",
-    explain: "Counts the voters, and those of them that are up. A cluster of n voters needs n/2+1 of them; what is up beyond \
-that may be lost. Three voters with one down still work and tolerate nothing: the next reboot, such as that of an upgrade, \
-takes the cluster down. So this fails while the quorum still holds.\n\n\
-An even number of voters tolerates no more than one fewer, and two are worse than one, since either loss stops the cluster. \
-A single voter tolerates nothing by design, and passes. `--require-quorum-margin N` demands more.\n\n\
-A voter that could not be queried may be up, and then it is unknown how many may be lost: `no-answer`. So it is with a machine \
-that is silent to Talos while its API server answers at its own address: its machined hangs, its etcd may not.",
+    explain: "Counts the voters and how many of them are up. A cluster of n voters needs n/2+1 of them; those beyond that \
+number may fail. Three voters with one down still work but tolerate nothing: the next reboot, for example during an upgrade, \
+takes the cluster down. So this check fails while there is still a quorum.\n\n\
+An even number of voters tolerates no more than one fewer, and two are worse than one, since either loss stops the cluster. A \
+single voter tolerates nothing by design, and passes. `--require-quorum-margin N` requires more.\n\n\
+A voter that could not be queried may be up, so it is unknown how many may fail: `no-answer`. The same applies to a machine \
+that does not answer Talos while its API server answers at its own address: machined hangs there, but etcd may still work.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdQuorum],
     after: &[],
@@ -103,7 +103,7 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
         }
         VoterSource::Assumed => " (voters assumed: one on each control plane)",
     };
-    let observed = format!("{} of {} up, need {}; no leader{source}", quorum.up, quorum.voters, quorum.needed());
+    let observed = format!("{} of {} voters up, need {}; no leader{source}", quorum.up, quorum.voters, quorum.needed());
     let problem = Problem::fail(
         Reason::QuorumLost,
         format!("{} of {} voters up and a leader", quorum.needed(), quorum.voters),
@@ -158,7 +158,7 @@ fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
 /// Lists are read from etcd with a quorum, so one that came back proves it. It counts no members.
 fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
     let Some(kubernetes) = &cluster.kubernetes else {
-        return Verdict::skipped("neither Talos nor etcd nor Kubernetes is queried");
+        return Verdict::skipped("none of Talos, etcd and Kubernetes is queried");
     };
     let expected = "a list of nodes, which the API server reads with a quorum";
     match &kubernetes.nodes {
@@ -270,7 +270,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
         // What was demanded has to be seen.
         Err(verdict) if verdict.status() == Status::Skip && cluster.asked.require_quorum_margin.is_some() => {
             let problem = Problem::error(Reason::NoAnswer, "the required margin", "etcd is not queried");
-            let hint = Hint::likely("give `--etcd-endpoints`, or leave out `--require-quorum-margin`");
+            let hint = Hint::likely("pass `--etcd-endpoints`, or omit `--require-quorum-margin`");
             return Verdict::whole(Outcome::Problem(problem.permanent().hint(hint)));
         }
         Err(verdict) => return verdict,
@@ -294,9 +294,8 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
             let back = if down.is_empty() { "it is back".to_owned() } else { format!("{} is back", down.join(" or ")) };
             problem = problem.hint(Hint::likely(format!("losing one more member stops the cluster until {back}")));
         } else if down.is_empty() {
-            problem = problem.hint(Hint::likely(
-                "all voters are up: it takes more control planes, or a lower `--require-quorum-margin`",
-            ));
+            problem =
+                problem.hint(Hint::likely("all voters are up: add control planes, or lower `--require-quorum-margin`"));
         }
         let living = views.iter().find_map(|view| view.node.filter(|_| view.sees_leader()));
         Outcome::Problem(match living {

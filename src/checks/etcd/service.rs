@@ -14,12 +14,12 @@ pub(in crate::checks) const SERVICE: Check = Check {
     stage: Stage::Etcd,
     summary: "etcd is running and healthy on every control plane",
     explain: "Reads the service `etcd` of every control plane. Its health is a read that needs a quorum, repeated every 20 \
-seconds and remembered in between: after the loss of a quorum it still reports healthy for about 25 seconds, and it never sees \
-an alarm. So this check is necessary and not sufficient; the others of this stage ask etcd itself.\n\n\
-Before `talosctl bootstrap` every control plane waits in state Preparing. That is called `never-bootstrapped` only if all of \
-them do, no data directory holds a member and no Kubernetes API answers; bootstrapping a cluster that has data would make a \
-second cluster. In any other case it is `etcd-starting`: a slow image pull looks the same from outside.\n\n\
-A member that is Waiting and \"going to restart forever\" was removed from the cluster while its machine lived on.",
+seconds and cached in between. After the loss of a quorum it still reports healthy for about 25 seconds, and it never sees an \
+alarm. So this check alone is not enough; the other checks of this stage query etcd itself.\n\n\
+Before `talosctl bootstrap` every control plane waits in state Preparing. This is reported as `never-bootstrapped` only if all \
+of them wait, no data directory holds a member, and no Kubernetes API answers. Bootstrapping a cluster that has data would \
+create a second cluster. In any other case it is `etcd-starting`: a slow image pull looks the same from outside.\n\n\
+A member that is Waiting and \"going to restart forever\" was removed from the cluster while its machine kept running.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -29,7 +29,7 @@ A member that is Waiting and \"going to restart forever\" was removed from the c
 
 fn service(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() {
-        return Verdict::skipped("Talos is not queried (`--no-talos`); etcd's own answers are judged");
+        return Verdict::skipped("Talos is not queried (`--no-talos`); etcd itself is checked");
     }
     if let Err(outcome) = talos_way(cluster) {
         return Verdict::whole(outcome);

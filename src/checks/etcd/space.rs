@@ -14,11 +14,11 @@ pub(in crate::checks) const SPACE: Check = Check {
     summary: "no etcd database is near its quota",
     explain: "Compares the size of each member's database with its quota. At 80 % this warns, at 95 % it fails: at 100 % etcd \
 raises the alarm NOSPACE and refuses every write, and Kubernetes accepts no changes.\n\n\
-The quota is the argument `quota-backend-bytes` of the machine configuration, 2 GiB unless it is set; read from EtcdSpecs, \
-or, through `--etcd-endpoints`, from the member's status, which reports it from etcd 3.6 on. What counts is the size of the \
-file, whatever part of it is in use.\n\n\
-A file of more than 100 MB of which less than half is in use is fragmented, and `talosctl etcd defrag` gives the rest back. \
-It blocks the member while it works: defragment one member after the other, the leader last.",
+The quota is the argument `quota-backend-bytes` in the machine configuration, 2 GiB unless it is set. It is read from \
+EtcdSpecs or, with `--etcd-endpoints`, from the member's status (etcd 3.6 and later). What counts is the size of the file, not \
+how much of it is in use.\n\n\
+A file of more than 100 MB of which less than half is in use is fragmented, and `talosctl etcd defrag` frees the rest. The \
+member does not respond while it is defragmented: defragment one member at a time, the leader last.",
     severity: Severity::Fail,
     requires: &[CheckId::EtcdLeader],
     after: &[],

@@ -13,10 +13,10 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::EtcdVersions,
     stage: Stage::Etcd,
     summary: "all etcd members run one version",
-    explain: "Compares the version of etcd that each member runs and, where it is reported (etcd 3.6 and later), the version of \
-its storage.\n\n\
-During an upgrade of the control planes they differ for a while. etcd works meanwhile, with the features of the oldest \
-member. Members that stay apart were forgotten by the upgrade, or pinned to an image in the machine configuration \
+    explain: "Compares the version of etcd that each member runs and, where it is reported (etcd 3.6 and later), the version \
+of its storage.\n\n\
+During an upgrade of the control planes the versions differ for a while. etcd keeps working, with the features of the oldest \
+member. If they stay different, the upgrade left a member out, or its image is pinned in the machine configuration \
 (`cluster.etcd.image`).",
     severity: Severity::Warn,
     requires: &[CheckId::EtcdLeader],

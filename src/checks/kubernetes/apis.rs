@@ -10,12 +10,13 @@ pub(in crate::checks) const APISERVICES: Check = Check {
     stage: Stage::Nodes,
     summary: "every aggregated API is available",
     explain: "Reads the Available condition of each APIService that the API server forwards to a Service, such as \
-v1beta1.metrics.k8s.io of the metrics server. APIServices without a Service are the API server's own and are skipped.\n\n\
+v1beta1.metrics.k8s.io of metrics-server. APIServices without a Service are built into the API server and are skipped.\n\n\
 An aggregated API that is not available fails every request to its group: `kubectl top`, the horizontal autoscaler. Discovery \
-becomes slow or incomplete, and namespaces stay in Terminating because not everything in them can be listed. It is a warning, because \
-nodes and control plane do not depend on it.\n\n\
-The reason and the message of the condition name the cause: MissingEndpoints and ServiceNotFound are a matter of the Service and its \
-pods; FailedDiscoveryCheck means that the API server cannot connect to it, mostly because of the pod network or a certificate.\n\n\
+becomes slow or incomplete, and namespaces stay in Terminating because not everything in them can be listed. It is a warning, \
+because nodes and control plane do not depend on it.\n\n\
+The reason and the message of the condition name the cause. MissingEndpoints and ServiceNotFound point to the Service and its \
+pods. FailedDiscoveryCheck means that the API server cannot connect to the Service, usually because of the pod network or a \
+certificate.\n\n\
 Where the credentials may not list apiservices, the check is skipped.",
     severity: Severity::Warn,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],

@@ -12,13 +12,14 @@ pub(in crate::checks) const SERVING: Check = Check {
     id: CheckId::K8sApiCertificates,
     stage: Stage::ApiServer,
     summary: "no serving certificate of an API server expires soon",
-    explain: "Looks at the certificates that the endpoint and each control plane's API server show in the TLS handshakes of \
-k8s.api.endpoint and k8s.api.servers. An expired one fails: no client that verifies can connect any more. Less than 30 days left, \
-or less than a tenth of its life where that is shorter, is a warning.\n\n\
-Talos issues the API servers' certificates for a year and renews them at half of it, so one that is about to end was not \
-renewed: a machine with a wrong clock, or a controller that fails. A load balancer that ends TLS has a certificate of its own, \
+    explain: "Reads the certificates that the endpoint and each API server present in the TLS handshakes of k8s.api.endpoint \
+and k8s.api.servers. An expired certificate fails: clients that verify it can no longer connect. Less than 30 days left, or \
+less than a tenth of its lifetime if that is shorter, is a warning.\n\n\
+Talos issues the API servers' certificates for a year and renews them after half of that time. One that is about to expire was \
+not renewed: the machine's clock is wrong, or a controller fails. A load balancer that terminates TLS has its own certificate, \
 which has to be renewed there.\n\n\
-What could not be connected to shows no certificate, and is not judged. `talosctl -n NODE logs controller-runtime` shows what became of a renewal.",
+A server that could not be reached presents no certificate and is not checked. `talosctl -n NODE logs controller-runtime` \
+shows why a renewal failed.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiServers],
     after: &[],
@@ -37,9 +38,9 @@ pub(in crate::checks) const REQUESTS: Check = Check {
     id: CheckId::K8sNodesCsrs,
     stage: Stage::Nodes,
     summary: "no certificate request of a kubelet is pending",
-    explain: "Lists the certificate signing requests of kubelets, for their client certificate (on joining) and for their serving \
-certificate (with `rotate-server-certificates`), and warns of those neither approved nor denied.\n\n\
-A kubelet without its serving certificate runs pods, but cannot be connected to: no logs, no exec, no metrics, and Talos cannot \
+    explain: "Lists the certificate signing requests (CSRs) of kubelets, for their client certificate (on joining) and their \
+serving certificate (with `rotate-server-certificates`). Warns of those that are neither approved nor denied.\n\n\
+A kubelet without its serving certificate runs pods but accepts no connections: no logs, no exec, no metrics, and Talos cannot \
 refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates, install \
 an approver or approve each by hand.\n\n\
 Where the credentials may not list the requests, the check is skipped. `kubectl get csr` shows them.",
@@ -80,13 +81,15 @@ fn of_server(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> 
     }
     match cluster.server(node) {
         // It was seen to live without being connected to.
-        Server::AliveBy(..) => Outcome::Skip("not reachable from here, so it shows no certificate".to_owned()),
+        Server::AliveBy(..) => {
+            Outcome::Skip("not reachable from this runner, so it presents no certificate".to_owned())
+        }
         _ => no_handshake(),
     }
 }
 
 fn no_handshake() -> Outcome {
-    unseen(Reason::NoAnswer, "the certificate that it shows", "it could not be connected to")
+    unseen(Reason::NoAnswer, "the certificate that it presents", "no connection to it")
 }
 
 /// What a handshake has shown; `None` if there was none. `check` tells whether it could be asked at all.
@@ -107,8 +110,9 @@ fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>, check: CheckId) ->
     // It was valid a moment ago, or there would be no answer.
     Some(if ends_soon(certificate.not_before, certificate.not_after, cluster.taken) {
         Outcome::Problem(
-            Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed)
-                .hint(Hint::likely("Talos did not renew it at half of its lifetime, or it belongs to a load balancer")),
+            Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).hint(Hint::likely(
+                "Talos did not renew it after half of its lifetime, or it belongs to a load balancer",
+            )),
         )
     } else {
         Outcome::Pass(None)

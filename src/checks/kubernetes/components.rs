@@ -14,9 +14,13 @@ pub(in crate::checks) const APISERVER: Check = Check {
     id: CheckId::K8sControlplaneApiserver,
     stage: Stage::ControlPlane,
     summary: "kube-apiserver runs on every control plane",
-    explain: "Every control plane (by machine type, not by label) runs kube-apiserver as a static pod, and its kubelet reports the pod ready. Talos passes the kubelet's report on, so this is known even while no API server answers; where Talos has no report, the mirror pod in kube-system is read instead.\n\n\
-Ready proves little here: most versions of this pod have no readiness probe. Whether the server works is judged by k8s.api.servers; this check shows why it does not: a missing pod, an image that cannot be pulled, a crash with its exit code.\n\n\
-`talosctl -n NODE containers -k` lists the containers, exited ones too; `talosctl -n NODE logs -k ID` shows the log of one.",
+    explain: "Every control plane (by machine type, not by label) runs kube-apiserver as a static pod, and its kubelet reports \
+the pod ready. Talos forwards the kubelet's report, so this is known even while no API server answers. Where Talos has no \
+report, the mirror pod in kube-system is read instead.\n\n\
+Ready proves little here: most versions of this pod have no readiness probe. Whether the server works is checked by \
+k8s.api.servers; this check shows why it does not: a missing pod, an image that cannot be pulled, a crash with its exit code.\n\n\
+`talosctl -n NODE containers -k` lists the containers, including exited ones; `talosctl -n NODE logs -k ID` shows the log of \
+one.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
@@ -36,11 +40,12 @@ pub(in crate::checks) const CONTROLLER_MANAGER: Check = Check {
     stage: Stage::ControlPlane,
     summary: "kube-controller-manager runs on every control plane where it is enabled",
     explain: "Every control plane runs kube-controller-manager, except where its machine configuration disables it \
-(`ControllerManagerConfigs.enabled`); there the check is skipped. With --no-talos it is unknown what is disabled: if it is missing on some control planes while it leads from another one, that is a warning; if it runs on no \
-control plane, it passes only while another instance holds its lease, and `--skip` declares that it is not wanted. One that crashes on one node goes unnoticed as long as another \
-leads, and causes an outage on the day that the other one is upgraded.\n\n\
-It exits when it loses its lease, which it does whenever its API server or etcd is slow. A few restarts right after a bootstrap \
-are normal; one that goes on restarting usually repeats the trouble of the API server on the same node.\n\n\
+(`ControllerManagerConfigs.enabled`); there the check is skipped. With --no-talos it is unknown where it is disabled. Missing \
+on some control planes while another instance leads is then a warning. If it runs on no control plane, the check passes only \
+while some instance holds the lease; if it is not wanted, use `--skip`. A crash on one node goes unnoticed as long as another \
+instance leads, and becomes an outage when that one is upgraded.\n\n\
+It exits when it loses its lease, which happens whenever its API server or etcd is slow. A few restarts right after a \
+bootstrap are normal. If it keeps restarting, the API server on the same node usually has a problem.\n\n\
 `talosctl -n NODE containers -k` lists the containers, `talosctl -n NODE logs -k ID` shows the log of one.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -62,12 +67,12 @@ pub(in crate::checks) const SCHEDULER: Check = Check {
     id: CheckId::K8sControlplaneScheduler,
     summary: "kube-scheduler runs on every control plane where it is enabled",
     explain: "Every control plane runs kube-scheduler, except where its machine configuration disables it \
-(`SchedulerConfigs.enabled`); there the check is skipped. With --no-talos it is unknown what is disabled: if it runs on no \
-control plane, it passes only while another instance holds its lease, and `--skip` declares that it is not wanted.\n\n\
-A scheduler that crashes shows as phase Running in Kubernetes, so the phase is not what is judged: the Ready condition and the \
-states of the containers are, with exit code and restarts.\n\n\
-A wrong `extraArgs` entry in the machine configuration is the usual reason why it crashes on one node and not on the others. \
-`talosctl -n NODE containers -k` lists the containers, `talosctl -n NODE logs -k ID` shows the log of one.",
+(`SchedulerConfigs.enabled`); there the check is skipped. With --no-talos it is unknown where it is disabled. If it runs on no \
+control plane, the check passes only while some instance holds the lease; if it is not wanted, use `--skip`.\n\n\
+A crashing scheduler still has phase Running in Kubernetes. So this check uses the Ready condition and the states of the \
+containers, with exit code and restarts, instead of the phase.\n\n\
+A wrong `extraArgs` entry in the machine configuration is the usual reason for a crash on one node only. `talosctl -n NODE \
+containers -k` lists the containers, `talosctl -n NODE logs -k ID` shows the log of one.",
     judge: |cluster| judge(cluster, Component::Scheduler),
     ..CONTROLLER_MANAGER
 };
@@ -82,7 +87,7 @@ fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
         for node in nodes {
             verdict.skip(node.target(), "it runs elsewhere");
         }
-        let line = format!("{}: running elsewhere, for its lease is held by {holder}", component.name());
+        let line = format!("{}: running elsewhere, its lease is held by {holder}", component.name());
         verdict.pass(Target::cluster(), line);
         return verdict;
     }
@@ -116,7 +121,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
         }
         State::NotReady(trouble) => (failed(trouble, Reason::ComponentNotReady), cause(cluster, node)),
         State::MayBeDisabled(gap) => {
-            return Outcome::Problem(gaps::talos(gap, "whether the machine configuration switches it off"));
+            return Outcome::Problem(gaps::talos(gap, "whether the machine configuration disables it"));
         }
         State::NotRendered => {
             (missing(cluster, node, component, "Talos has not rendered it"), Some(not_rendered_by(node)))

@@ -11,13 +11,13 @@ pub(in crate::checks) const CONDITIONS: Check = Check {
     stage: Stage::Nodes,
     summary: "no node condition set by others reports a problem",
     explain: "Warns of node conditions that are True and that Kubernetes itself does not set, such as KernelDeadlock and \
-ReadonlyFilesystem of node-problem-detector, or KubeletProblem and VMEventScheduled of cloud providers. By Kubernetes' convention a \
-node condition is True when something is wrong.\n\n\
-Ready is judged by k8s.nodes.ready; MemoryPressure, DiskPressure, PIDPressure, and NetworkUnavailable by k8s.nodes.pressure. Types \
-that end in `Ready` (KernelReady, NetworkingReady, and StorageReady of the EKS node monitoring agent) and EtcdIsVoter of k3s and \
-RKE2 are True when all is well, and are left out. A condition that is Unknown reports nothing.\n\n\
---fail-on-node-condition TYPE turns conditions of that type from warnings into failures; it warns if no node reports the type at all, \
-because then nothing looks for the problem, or the type is misspelled.\n\n\
+ReadonlyFilesystem of node-problem-detector, or KubeletProblem and VMEventScheduled of cloud providers. By Kubernetes' \
+convention a node condition is True when something is wrong.\n\n\
+Ready is checked by k8s.nodes.ready; MemoryPressure, DiskPressure, PIDPressure and NetworkUnavailable by k8s.nodes.pressure. \
+Some types are True when the node is healthy, and are ignored: those that end in `Ready` (KernelReady, NetworkingReady and \
+StorageReady of the EKS node monitoring agent), and EtcdIsVoter of k3s and RKE2. A condition that is Unknown is ignored, too.\n\n\
+--fail-on-node-condition TYPE turns conditions of that type from warnings into failures. It warns if no node reports the type \
+at all: nothing sets it, or the type is misspelled.\n\n\
 `kubectl describe node NODE` shows all conditions with their reasons and times.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],

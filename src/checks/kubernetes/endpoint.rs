@@ -11,13 +11,14 @@ pub(in crate::checks) const CREDENTIALS: Check = Check {
     id: CheckId::K8sCredentials,
     stage: Stage::ApiServer,
     summary: "the Kubernetes credentials are usable",
-    explain: "Looks for a kubeconfig in this order: --kubeconfig, KUBECONFIG, ~/.kube/config, the pod's service account \
-(with --in-cluster), and last the Talos API, which hands one out to os:admin. The first that can be used counts; those that \
-were passed over are named with the reason. A client certificate has to be valid now, made for clients, fit its key, and \
-outlive the run.\n\n\
-A kubeconfig that switches off verification of the server or speaks plain http is refused: anything that answers there could declare any cluster healthy. An expired certificate does not heal by waiting, so the run ends at once.\n\n\
-Give --kubeconfig a file with at least the rights that `cluster-health rbac` prints, or leave Kubernetes out with \
---no-kubernetes. A certificate from `talosctl kubeconfig` is renewed by calling it again.",
+    explain: "Looks for a kubeconfig in this order: --kubeconfig, KUBECONFIG, ~/.kube/config, the pod's service account (with \
+--in-cluster), and last the Talos API, which hands one out to os:admin. The first usable one counts; the report lists those \
+that were skipped, with the reason. A client certificate has to be valid until the run ends, be made for client \
+authentication, and match its key.\n\n\
+A kubeconfig that disables TLS verification or uses plain http is refused: anything that answers there could declare any \
+cluster healthy. Waiting does not help with an expired certificate, so the run ends at once.\n\n\
+Pass --kubeconfig a file with at least the rights that `cluster-health rbac` prints, or leave Kubernetes out with \
+--no-kubernetes. To renew a certificate from `talosctl kubeconfig`, run that command again.",
     severity: Severity::Fail,
     requires: &[],
     after: &[],
@@ -29,13 +30,14 @@ pub(in crate::checks) const ENDPOINT: Check = Check {
     id: CheckId::K8sApiEndpoint,
     stage: Stage::ApiServer,
     summary: "the Kubernetes endpoint answers and reports ready",
-    explain: "Asks `/readyz?verbose` of the endpoint in the kubeconfig (or of --k8s-endpoint) over verified TLS. Only the \
-status 200 passes. It is what kubelets and people use, usually a load balancer, a virtual IP or a DNS name in front of the \
-API servers, so it can be broken while every API server is well; that case is reported as such.\n\n\
-A 5xx lists the failing parts (`[-]` lines). `etcd` among them usually means that etcd has no quorum. An endpoint that \
-accepts connections and never answers is a frozen API server or a balancer without backends. 401 and 403 are about the credentials, not about the health of the cluster; an API server that has just started may say 403 to anybody.\n\n\
-Look at the API servers first (k8s.api.servers). If they are well, look at what stands before them: who holds the virtual \
-IP, which backends the balancer sees, what the name resolves to.",
+    explain: "Requests `/readyz?verbose` from the endpoint in the kubeconfig (or --k8s-endpoint) over verified TLS. Only \
+status 200 passes. Kubelets and users connect through this endpoint: usually a load balancer, a virtual IP or a DNS name in \
+front of the API servers. It can be broken while every API server is healthy; that case is reported as such.\n\n\
+A 5xx lists the failing checks (`[-]` lines). `etcd` among them usually means that etcd has no quorum. An endpoint that \
+accepts connections and never answers is a frozen API server or a load balancer without backends. 401 and 403 are about the \
+credentials, not about the health of the cluster. An API server that has just started may return 403 to everyone.\n\n\
+Look at the API servers first (k8s.api.servers). If they are healthy, look at what is in front of them: which node holds the \
+virtual IP, which backends the load balancer sees, what the name resolves to.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials],
     after: &[],
@@ -76,7 +78,7 @@ fn unreadable(kubernetes: &Kubernetes, gap: &Gap) -> Problem {
             kubernetes.passed_over.iter().map(|(source, why)| format!("{source}: {why}")).collect();
         let observed = if passed_over.is_empty() { "none found".to_owned() } else { passed_over.join("; ") };
         let problem = Problem::error(Reason::NoKubeconfig, expected, observed)
-            .hint(Hint::likely("give one with --kubeconfig, or leave Kubernetes out with --no-kubernetes"));
+            .hint(Hint::likely("pass one with --kubeconfig, or leave Kubernetes out with --no-kubernetes"));
         return if kubernetes.may_still_find { problem } else { problem.permanent() };
     }
     // The file was named by the user, so each of these is a mistake that only a person corrects.
@@ -132,7 +134,7 @@ fn explain(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) 
         let observed =
             format!("all {} API servers are ready, the endpoint is not: {}", servers.len(), problem.observed);
         return Problem { reason: Reason::EndpointDownServersReady, observed, ..problem }
-            .hint(Hint::likely("the load balancer, virtual IP or DNS name before the API servers is broken"));
+            .hint(Hint::likely("the load balancer, virtual IP or DNS name in front of the API servers is broken"));
     }
     if let Some(etcd) = cluster.etcd.trouble {
         return problem.explained_by(etcd);

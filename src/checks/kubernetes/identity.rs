@@ -10,14 +10,15 @@ pub(in crate::checks) const IDENTITY: Check = Check {
     id: CheckId::K8sApiIdentity,
     stage: Stage::ApiServer,
     summary: "kubeconfig and talosconfig belong to the same cluster",
-    explain: "At least one machine that answers the Talos API has to be among the Kubernetes nodes, by its machine id, or, where \
-no machine ids are known, by its name and an address that Talos itself reports. Names alone do not prove it: staging and production like to \
-call their nodes alike. Nor do names and addresses if the machine ids contradict: two sites may have the same address plan.\n\n\
+    explain: "At least one machine that answers the Talos API has to be among the Kubernetes nodes. It is matched by machine \
+ID or, where none is known, by its name and an address that Talos itself reports. Names alone prove nothing: staging and \
+production often use the same names. Names and addresses prove nothing either if the machine IDs differ: two sites may use the \
+same address plan.\n\n\
 Without this, a healthy staging cluster could vouch for a broken production one. Everything that the API server lists is \
 therefore `blocked` until the clusters are known to be the same.\n\n\
-If it fails, compare the contexts in use with --context and --kube-context. A warning `endpoint-behind-proxy` means that the \
-clusters are the same, but the API servers' own certificates are not signed by the CA in the kubeconfig: an access proxy such \
-as Omni or Rancher, or a load balancer with a certificate of its own, stands in between.",
+If it fails, compare the contexts in use with --context and --kube-context. The warning `endpoint-behind-proxy` means that the \
+clusters are the same, but the CA in the kubeconfig has not signed the API servers' own certificates. An access proxy such as \
+Omni or Rancher, or a load balancer with its own certificate, is in between.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::TalosNodesReachable],
     after: &[],
@@ -29,7 +30,7 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
     if cluster.kubernetes.is_none() {
         return Verdict::skipped("--no-kubernetes");
     }
-    let expected = "a Talos node among the Kubernetes nodes, by machine id or by name and address";
+    let expected = "a Talos node among the Kubernetes nodes, by machine ID or by name and address";
     Verdict::whole(match &cluster.identity {
         Identity::NotCompared => Outcome::Skip("--no-talos: nothing to compare with".to_owned()),
         Identity::NoList => {
@@ -37,13 +38,13 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
             list.err().unwrap_or_else(|| unseen(Reason::NoAnswer, expected, "there is no list"))
         }
         Identity::NoMachine if cluster.nodes.iter().any(|node| node.is_talos) => {
-            unseen(Reason::NoAnswer, "a Talos node that answers", "none does")
+            unseen(Reason::NoAnswer, "a Talos node that answers", "no Talos node answers")
         }
         Identity::NoMachine => unseen(Reason::NoAnswer, "a Talos node that answers", "no Talos node is known"),
         Identity::Same if cluster.behind_proxy => Outcome::Problem(Problem::warn(
             Reason::EndpointBehindProxy,
             "API servers with certificates of the kubeconfig's CA",
-            "only the endpoint's certificate is signed by it",
+            "it has signed only the endpoint's certificate",
         )),
         Identity::Same => Outcome::Pass(None),
         Identity::Undecided(why) => Outcome::Problem(Problem::error(Reason::NoAnswer, expected, undecided(why))),
@@ -51,7 +52,7 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
             let likeness_in_words = match likeness {
                 Likeness::Nothing => "",
                 Likeness::Names => " (the same names at other addresses)",
-                Likeness::NamesAndAddresses => " (the same names and addresses, but no machine id in common)",
+                Likeness::NamesAndAddresses => " (the same names and addresses, but no machine ID in common)",
             };
             let observed = format!("Talos: {}; Kubernetes: {}{likeness_in_words}", joined(talos), joined(kubernetes));
             let problem = Problem::fail(Reason::WrongCluster, expected, observed)

@@ -14,13 +14,13 @@ pub(in crate::checks) const LEASES: Check = Check {
     id: CheckId::K8sControlplaneLeases,
     stage: Stage::ControlPlane,
     summary: "kube-controller-manager and kube-scheduler each have an instance that leads",
-    explain: "Reads the leases kube-controller-manager and kube-scheduler in kube-system. One instance of each holds its lease and \
-renews it every two seconds; only that one works. Instances that run and do not lead pass every other check while nothing is \
-scheduled and no controller acts. A lease that looks stale is looked at again before it counts.\n\n\
-There is no leader when no instance reaches an API server, when etcd is too slow to renew a lease in time, or when a component is \
-missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
-`--leader-elect=false`, its lease is not checked. Several instances of which one does not take part in the election fail: two \
-act at once.\n\n\
+    explain: "Reads the leases kube-controller-manager and kube-scheduler in kube-system. One instance of each holds its lease \
+and renews it every two seconds; only that one is active. Instances that run but do not lead pass every other check while \
+nothing is scheduled and no controller acts. A lease that looks stale is read again before it counts.\n\n\
+There is no leader when no instance reaches an API server, when etcd is too slow to renew a lease in time, or when a component \
+is missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
+`--leader-elect=false`, its lease is not checked. If there are several instances and one does not take part in the election, \
+the check fails: two act at once.\n\n\
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance shows why it cannot acquire the lease.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -84,13 +84,13 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     };
     if !cluster.is_missed(component) {
         return Outcome::Skip(match cluster.place(component) {
-            Place::Elsewhere(holder) => format!("it runs elsewhere, for its lease is held by {holder}"),
-            _ => format!("it runs nowhere, and `{}` is left out", component.check()),
+            Place::Elsewhere(holder) => format!("it runs elsewhere: its lease is held by {holder}"),
+            _ => format!("it runs nowhere, and `{}` is skipped", component.check()),
         });
     }
     let has_led = leases.by_name.contains_key(component.name());
     if let Some(gap) = may_be_disabled(cluster, nodes, component).filter(|_| !has_led) {
-        return Outcome::Problem(gaps::talos(&gap, "whether the machine configuration switches it off").unseen());
+        return Outcome::Problem(gaps::talos(&gap, "whether the machine configuration disables it").unseen());
     }
     let cause = cause(cluster, nodes, component);
     if cause.is_none() {
@@ -141,7 +141,7 @@ fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) ->
     if instances.len() > 1 {
         let observed = format!("`--leader-elect=false` beside other instances: {}", names.join(", "));
         let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
-            .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: leave it out"));
+            .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: remove it"));
         return Some(Outcome::Problem(problem));
     }
     let why = "the only instance runs with `--leader-elect=false`, so it renews no lease";

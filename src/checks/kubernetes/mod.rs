@@ -117,9 +117,10 @@ fn is_old(cluster: &Assessment<'_>, known: Option<&(Leases, Timestamp)>, leases:
     let (known, since) = known?;
     let age = cluster.taken.duration_since(*since);
     (known.is_repeated_by(leases) && age >= REPEATS).then(|| {
-        let observed = format!("the same answer as {} s ago: neither its date nor any lease has moved", age.as_secs());
-        Problem::error(Reason::NoAnswer, "an answer of the present", observed)
-            .hint(Hint::likely("something between here and the API server answers from a cache"))
+        let observed =
+            format!("the same answer as {} s ago: neither its date nor any lease has changed", age.as_secs());
+        Problem::error(Reason::NoAnswer, "a current answer", observed)
+            .hint(Hint::likely("something between this runner and the API server answers from a cache"))
     })
 }
 

@@ -18,16 +18,16 @@ pub(in crate::checks) const REGISTERED: Check = Check {
     stage: Stage::Nodes,
     summary: "every Talos machine with Kubernetes is a Node, and every Talos Node is a machine",
     explain: "Compares the machines that Talos knows with the Node objects, by name and by any address. A machine that is \
-missing runs no workload though it looks well to Talos; a Node object without a machine keeps pods and volumes bound to something \
-that is gone.\n\n\
-A machine is missing when its kubelet cannot register: the endpoint is not reachable from the node, its certificate request was \
-not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete node`. \
-A machine that was renamed since may still be registered under the old one; its machine id tells that it is the same.\n\n\
-The InternalIP of a Node has to be the machine's and no other Node's, for that is where the API server looks for its kubelet and \
-the network plugin for its pods. One that none of the machine's addresses is, as Talos lists them, and at which the machine does \
-not answer, is a failure; where Talos lists none, nothing is reported of it.\n\n\
-For a missing one look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only when \
-you are sure that the machine is gone.",
+missing runs no workload although it looks healthy to Talos; a Node object without a machine keeps pods and volumes bound to a \
+machine that no longer exists.\n\n\
+A machine is missing when its kubelet cannot register: the endpoint is not reachable from the node, its certificate request \
+was not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete \
+node`. A machine that was renamed may still be registered under its old name; it is recognized by its machine ID.\n\n\
+The InternalIP of a Node has to be an address of its machine and of no other Node: the API server reaches the kubelet there, \
+and the network plugin the pods. It fails if Talos lists other addresses for the machine and the machine does not answer at \
+this one. Where Talos lists no addresses, it is not checked.\n\n\
+For a missing node look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only \
+when you are sure that the machine is gone.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
@@ -39,14 +39,14 @@ pub(in crate::checks) const READY: Check = Check {
     id: CheckId::K8sNodesReady,
     stage: Stage::Nodes,
     summary: "every node is Ready, and its kubelet renews its lease",
-    explain: "The Ready condition exists and is True, and the kubelet renews the node's lease. Kubernetes notices a dead kubelet \
-only after some 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, shows it sooner. A lease that \
-looks stale is looked at again before it counts.\n\n\
+    explain: "The Ready condition exists and is True, and the kubelet renews the node's lease. Kubernetes notices a dead \
+kubelet only after about 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, shows it \
+sooner. A lease that looks stale is read again before it counts.\n\n\
 `cni plugin not initialized` means that no network plugin is installed or that it does not start: with CNI `none` nodes stay \
-NotReady until you install one. `NodeStatusUnknown` means that the kubelet has fallen silent; then the machine or its kubelet is \
-the place to look at (talos.nodes.reachable, talos.nodes.kubelet).\n\n\
---max-unready-workers allows some workers to be missing; they become warnings that name them. Control planes are never allowed to \
-be missing. Nodes that are not Talos machines only warn.",
+NotReady until you install one. `NodeStatusUnknown` means that the kubelet has stopped reporting; then look at the machine and \
+its kubelet (talos.nodes.reachable, talos.nodes.kubelet).\n\n\
+--max-unready-workers tolerates some workers that are not ready and reports each as a warning. Control planes are never \
+tolerated. Nodes that are not Talos machines only warn.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesRegistered],
     after: &[],
@@ -58,16 +58,17 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     id: CheckId::K8sNodesSchedulable,
     stage: Stage::Nodes,
     summary: "no node is cordoned or waits for a cloud provider",
-    explain: "Warns of nodes that take no new pods: being removed (deleted, or marked by the cluster autoscaler), cordoned by Talos (during an upgrade, a reboot or a shutdown), cordoned by \
-anyone else, tainted as uninitialized because no cloud controller manager has taken care of them, or still tainted as out of service \
-though they are ready.\n\n\
-It is a warning, for a cordon is usually meant. One that Talos left behind is not: an upgrade or a drain was interrupted.\n\n\
-It fails when no node that takes workloads is left: each one is cordoned, has a taint of effect NoSchedule or NoExecute, or is not \
-ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready are no failure of \
-this check by themselves (k8s.nodes.ready), and neither are nodes that are being removed. Nodes that are reserved by a taint of your \
-own make it a warning.\n\n\
-`kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at the cloud \
-controller manager.",
+    explain: "Warns of nodes that take no new pods. They are being removed (deleted, or marked by the cluster autoscaler), \
+cordoned by Talos (during an upgrade, a reboot or a shutdown), or cordoned by someone else. Or they have the taint \
+`uninitialized`, which the cloud controller manager has not removed, or are ready and still have the taint `out-of-service`.\n\n\
+It is a warning because a cordon is usually deliberate. One that Talos left behind is not: an upgrade or a drain was \
+interrupted.\n\n\
+It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, or is \
+not ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready (see \
+k8s.nodes.ready) or are being removed do not fail this check by themselves. If nodes are reserved by custom taints, it is only \
+a warning.\n\n\
+`kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at \
+the cloud controller manager.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[CheckId::K8sNodesRegistered],
@@ -78,13 +79,15 @@ controller manager.",
 pub(in crate::checks) const PRESSURE: Check = Check {
     id: CheckId::K8sNodesPressure,
     stage: Stage::Nodes,
-    summary: "no node is short of memory, disk or process ids, and each has its network",
-    explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, in which the kubelet reports that a resource runs out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
-ones, and stays Ready all the while.\n\n\
-A condition is as old as the kubelet's last report: a node with a silent kubelet is reported by k8s.nodes.ready \
-instead. NetworkUnavailable is there only where something sets it; Unknown on a node that is Ready, it is a warning.\n\n\
-`kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what is \
-left.",
+    summary: "no node is short of memory, disk or process IDs, and each has its network",
+    explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, which the kubelet sets when a resource runs \
+out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
+ones, but stays Ready.\n\n\
+A condition is as old as the kubelet's last report: a node with a kubelet that has stopped reporting is reported by \
+k8s.nodes.ready instead. NetworkUnavailable exists only where something sets it; if it is Unknown on a Ready node, that is a \
+warning.\n\n\
+`kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
+is left.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
@@ -164,8 +167,7 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
             (Err(outcome), _) => outcome,
             (Ok(_), Err(gap)) => Outcome::Problem(gaps::talos(gap, "the node's name in Kubernetes")),
             (Ok(_), Ok(_)) => {
-                let problem =
-                    Problem::error(Reason::NoAnswer, "whether it runs a kubelet", "its services are not known");
+                let problem = Problem::error(Reason::NoAnswer, "whether it runs a kubelet", "its services are unknown");
                 Outcome::Problem(problem)
             }
         },
@@ -200,7 +202,7 @@ fn odd_registration(
     if cluster.has_another_name(node) {
         let observed = format!("it has registered as `{}`", object.name);
         let problem = Problem::fail(Reason::NodenameMismatch, format!("a Node `{}`", node.name), observed)
-            .hint(Hint::likely("its host name has changed since its kubelet registered"))
+            .hint(Hint::likely("its hostname has changed since its kubelet registered"))
             .hint(Hint::run("{talosctl} -n {} get nodename", [address]))
             .hint(Hint::run("{talosctl} -n {} get hostnamestatus", [address]));
         return Some(problem);
@@ -209,7 +211,7 @@ fn odd_registration(
     if told.is_some_and(|id| *id != object.machine_id) {
         let observed = format!("discovery knows another machine of this name, at {}", node.own_addresses.join(", "));
         let problem = Problem::warn(Reason::DuplicateName, "one machine of this name", observed)
-            .hint(Hint::likely("two machines have this host name, or the machine was reinstalled: then discovery forgets the former one within 30 minutes"))
+            .hint(Hint::likely("two machines have this hostname, or the machine was reinstalled: then discovery forgets the old one within 30 minutes"))
             .hint(Hint::run("{talosctl} -n {} get affiliates", [address]));
         return Some(problem);
     }
@@ -357,7 +359,7 @@ fn not_ready(condition: &Condition) -> Problem {
     let observed = format!("{}, {}: {}", condition.status, condition.reason, condition.message);
     if condition.message.contains("cni plugin not initialized") {
         return Problem::fail(Reason::CniMissing, "condition Ready is True", observed)
-            .hint(Hint::likely("no network plugin is installed, or it does not start: look at its pods"));
+            .hint(Hint::likely("no network plugin is installed, or its pods do not start"));
     }
     Problem::fail(Reason::NodeNotReady, "condition Ready is True", observed)
 }
@@ -452,7 +454,7 @@ fn is_of_control_planes(taint: &Taint) -> bool {
 
 /// Nothing else is said of it, until that has taken too long.
 fn leaving() -> Problem {
-    let observed = "being removed, and not judged for up to 30 minutes";
+    let observed = "being removed, not checked for up to 30 minutes";
     Problem::warn(Reason::NodeLeaving, "takes new pods", observed)
 }
 
@@ -467,8 +469,8 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
         return Outcome::Problem(if is_up { problem.hint(uncordon()) } else { problem });
     }
     if object.unschedulable {
-        let problem = Problem::warn(Reason::Cordoned, expected, "cordoned by a person")
-            .hint(Hint::likely("usually deliberate: find out why before you uncordon it"));
+        let problem = Problem::warn(Reason::Cordoned, expected, "cordoned, not by Talos")
+            .hint(Hint::likely("usually deliberate: find out why before you uncordon the node"));
         return Outcome::Problem(problem.hint(uncordon()));
     }
     if object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALIZED)) {
@@ -478,7 +480,7 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
     }
     if says_ready(object) && object.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE) {
         let problem = Problem::warn(Reason::OutOfService, expected, format!("ready, with taint {OUT_OF_SERVICE}"))
-            .hint(Hint::likely("the machine was lost once, and nothing has removed the taint since"));
+            .hint(Hint::likely("the machine was lost at some time, and nothing has removed the taint since"));
         return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     if node.role == Role::ControlPlane && object.is_leaving() {
@@ -500,7 +502,7 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
 
 /// The kubelet's word on each resource, and whoever's on the network.
 fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
-    let expected = "no pressure on memory, disk and process ids, and a network";
+    let expected = "no pressure on memory, disk and process IDs, and a network";
     let mut wrong = Vec::new();
     let mut untold = Vec::new();
     let mut unknown_network = None;

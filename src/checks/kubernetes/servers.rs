@@ -15,15 +15,16 @@ pub(in crate::checks) const SERVERS: Check = Check {
     id: CheckId::K8sApiServers,
     stage: Stage::ApiServer,
     summary: "the API server of every control plane reports ready",
-    explain: "Asks `/readyz?verbose` of every control plane at its own address, past the load balancer. A balancer hides a \
-dead API server as long as another one works; an upgrade that then takes the living one down takes the cluster down.\n\n\
-A server that accepts the connection and does not answer is frozen: TCP checks call it up. Where the nodes cannot be reached \
-from here, a server counts as alive if its lease in kube-system is renewed or, where it has no lease, if it is among the endpoints of \
-the Service default/kubernetes; the report says so. If other API servers are reached directly, this is a warning: something keeps packets from \
-this one, or its machine is not well. After a refused connection only a lease that moves counts, for a fresh one may \
-belong to a server that has just died.\n\n\
-Look at the server's log on the node (`talosctl -n NODE logs -k kube-system/kube-apiserver-…`, ids from `talosctl containers \
--k`), then at etcd there. Where the servers cannot be dialed, check firewalls between here and port 6443 of the nodes.",
+    explain: "Requests `/readyz?verbose` from every control plane at its own address, bypassing the load balancer. A load \
+balancer hides a dead API server as long as another one works; an upgrade that then takes down the working one takes down the \
+cluster.\n\n\
+A server that accepts the connection and does not answer is frozen: TCP health checks still report it as up. Where this runner \
+cannot reach the nodes, a server counts as alive if its lease in kube-system is renewed. If it has no lease, it has to be \
+among the endpoints of the Service default/kubernetes. The report says so. If other API servers are reached directly, this is \
+a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
+to be renewed counts, because a recent one may belong to a server that has just died.\n\n\
+Look at the server's log on the node (`talosctl -n NODE logs -k kube-system/kube-apiserver-…`, IDs from `talosctl containers \
+-k`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials],
     after: &[CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -88,7 +89,7 @@ fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Ou
             }
             let lease = if has_lease { "its lease is stale" } else { "it has no lease" };
             Problem::fail(Reason::ServerNotDirectlyReachable, expected, format!("{}; {lease}", gap.text))
-                .hint(Hint::likely("the API server is down, or its port is filtered between here and the node"))
+                .hint(Hint::likely("the API server is down, or its port is filtered between this runner and the node"))
         }
         Server::Unanswered(gap) => gaps::no_readyz(cluster, gap).explained_by(beneath(cluster, node)),
     })

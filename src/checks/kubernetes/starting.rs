@@ -17,17 +17,18 @@ pub(in crate::checks) const STARTING: Check = Check {
     id: CheckId::K8sPodsStarting,
     stage: Stage::Nodes,
     summary: "every ready node starts its pods",
-    explain: "Reads the pods that are bound to a node and still Pending. Without a sandbox, which is the pod's own network, no \
-container can start. A pod that has waited for its sandbox for 60 seconds on a node that is ready is looked at more closely: its newest event shows whether the node cannot create the sandbox (`FailedCreatePodSandBox`), as with a broken network plugin or \
-container runtime, or whether the pod waits for something of its own, such as a volume, a Secret that does not exist, or an image. \
-The latter is not judged here.\n\n\
-A node may be Ready and still be unable to start pods: running pods go on, and no new pod starts there. A common \
-cause is a Node that was deleted and registered again: it has another podCIDR, and the bridge of the network plugin keeps its old \
+    explain: "Reads the pods that are bound to a node and still Pending. Without a sandbox (the pod's network namespace), no \
+container can start. If a pod on a Ready node has waited for its sandbox for 60 seconds, its newest event decides. \
+`FailedCreatePodSandBox` means that the node cannot create the sandbox, usually because of a broken network plugin or \
+container runtime. A pod that waits for something of its own, such as a volume, a missing Secret or an image, is not checked \
+here.\n\n\
+A node may be Ready and still be unable to start pods: running pods keep running, but no new pod starts there. A common cause \
+is a Node that was deleted and registered again: it has a new podCIDR, but the bridge of the network plugin keeps its old \
 address.\n\n\
-If another pod got its sandbox on the same node later than the one that waits began to, the failure is that pod's own (a \
-RuntimeClass that the node does not have) and a warning.\n\n\
-Events need the right to list them. Without them, the pod's own status decides where it can: a pod without volumes of its own \
-that has waited for 5 minutes fails; others are undetermined. The same goes for a pod without any event.",
+If another pod on the same node got its sandbox in the meantime, the problem is the waiting pod's own (for example a \
+RuntimeClass that the node does not have), and only a warning.\n\n\
+Events need the right to list them. Without events, the pod's own status decides: a pod without volumes of its own that has \
+waited for 5 minutes fails; others cannot be determined. The same applies to a pod without any event.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
@@ -90,8 +91,10 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&St
     // The worst first, then the one that waits longest.
     waiting.sort_by_key(|(problem, pod)| std::cmp::Reverse((problem.severity, pod.waiting_for)));
     let named = some(waiting.iter().map(|(_, pod)| full_name(pod)), NAMED);
+    let several = waiting.len() > 1;
     let Some((mut problem, first)) = waiting.into_iter().next() else { return Outcome::Pass(None) };
-    problem.observed = format!("without a sandbox: {named}; {}", problem.observed);
+    let of_several = if several { format!("{named}; ") } else { String::new() };
+    problem.observed = format!("without a sandbox: {of_several}{}", problem.observed);
     Outcome::Problem(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(
         Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={}", object.name)]),
     ))
@@ -107,7 +110,7 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
     let of = |severity, words: &str| {
         let observed = format!("{}{since}: {words}", full_name(pod));
         let observed = match &pod.overtaken_by {
-            Some(other) => format!("{observed} (later, {other} has got one there)"),
+            Some(other) => format!("{observed} ({other} got its sandbox there later)"),
             None => observed,
         };
         Problem { severity, ..Problem::fail(Reason::PodsCannotStart, EXPECTED, observed) }

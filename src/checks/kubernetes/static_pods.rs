@@ -14,10 +14,12 @@ pub(in crate::checks) const RENDERED: Check = Check {
     id: CheckId::K8sStaticpodsRendered,
     stage: Stage::StaticPods,
     summary: "Talos has rendered the configured static pods",
-    explain: "On each control plane Talos writes the manifests of kube-apiserver and, unless disabled, of kube-controller-manager \
-and kube-scheduler, once their configuration files and secrets are there (`ConfigStatuses`, id `static-pods`).\n\n\
-Nothing is rendered before etcd runs, so on a cluster that was not bootstrapped this repeats what etcd.service reports. Otherwise a \
-mistake in the machine configuration, e.g. an invalid admission plugin configuration, keeps Talos from rendering.\n\n\
+    explain: "On each control plane Talos writes the manifests of kube-apiserver and, unless disabled, of \
+kube-controller-manager and kube-scheduler, once their configuration files and secrets exist (`ConfigStatuses`, ID \
+`static-pods`).\n\n\
+Nothing is rendered before etcd runs, so on a cluster that was not bootstrapped this repeats what etcd.service reports. \
+Otherwise a mistake in the machine configuration, such as an invalid admission plugin configuration, keeps Talos from \
+rendering.\n\n\
 `talosctl -n NODE logs controller-runtime` names the controller that failed and why.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
@@ -30,11 +32,16 @@ pub(in crate::checks) const RUNNING: Check = Check {
     id: CheckId::K8sStaticpodsRunning,
     stage: Stage::StaticPods,
     summary: "every static pod runs and is ready",
-    explain: "Every static pod that Talos has rendered, on workers and of your own too, has a status from the node's kubelet, and the status is ready. On workers Talos reports no status of them; there the mirror pods in Kubernetes are judged. Those in namespaces that the credentials may not read are listed as not checked. etcd is a Talos service and no pod; it is shown here beside the others as etcd-NODE.\n\n\
+    explain: "Every static pod that Talos has rendered, including custom ones and those on workers, has a status from the \
+node's kubelet, and the status is ready. On workers Talos reports no statuses; there the mirror pods in Kubernetes are \
+checked. Those in namespaces that the credentials may not read are listed as not checked. etcd is a Talos service, not a pod; \
+it is shown here as etcd-NODE.\n\n\
 Talos refreshes the statuses through the kubelet's API. If that fails, typically because the kubelet's serving certificate was \
-never approved, all statuses of the node are missing while the pods run: then their state is unknown, which is an error, not a failure.\n\n\
-Components of the control plane that stage 5 has already failed are shown again, explained by it. `talosctl -n NODE containers -k` \
-lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending certificates.",
+never approved, all statuses of the node are missing although the pods run. Their state is then unknown: an error, not a \
+failure.\n\n\
+Control plane components that have already failed in stage 5 are shown again, explained by that failure. `talosctl -n NODE \
+containers -k` lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending \
+certificates.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet, CheckId::K8sStaticpodsRendered],
     after: &[
@@ -97,7 +104,7 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
             // Without its configuration nobody knows whether it is missing.
             Ok(None) if etcd_is_bad(node) => missing.push(component.name()),
             Ok(None) => {
-                let observed = format!("it is unknown whether {} is enabled", component.name());
+                let observed = format!("unknown whether {} is enabled", component.name());
                 return Outcome::Problem(Problem::error(Reason::NoAnswer, "the component's configuration", observed));
             }
             Err(gap) => return Outcome::Problem(gaps::talos(&gap, "the component's configuration")),
@@ -245,7 +252,7 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
             unseen(&format!("the credentials may not read pods of namespace {}", pod.namespace))
         }
         Some(Err(gap)) => Outcome::Problem(gaps::kubernetes(cluster, gap, &format!("pod {mirror_name}"))),
-        None => unseen("Kubernetes was not queried about that many"),
+        None => unseen("too many to query Kubernetes for each"),
     }
 }
 

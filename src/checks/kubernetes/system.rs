@@ -14,12 +14,13 @@ pub(in crate::checks) const SYSTEM: Check = Check {
     id: CheckId::K8sSystem,
     stage: Stage::Nodes,
     summary: "every other workload of kube-system and of the network plugin is available",
-    explain: "Reads the DaemonSets, Deployments and StatefulSets of kube-system, and of the namespaces of the network plugin: Cilium, \
-Calico with and without its operator, Canal, kube-router and flannel are found by their DaemonSets, in whatever namespace. Those \
-that k8s.kube-proxy, k8s.dns and k8s.cni judge are left to them, and those that want no pod are left out.\n\n\
-A workload fails if none of its pods is available, or if it does not progress: Kubernetes has given up on its rollout \
-(ProgressDeadlineExceeded), or pods are missing and nothing has changed for 5 minutes. Until then, missing pods are a warning. \
-Pods that a DaemonSet misses on nodes that are not ready are the nodes' problem.\n\n\
+    explain: "Reads the DaemonSets, Deployments and StatefulSets of kube-system and of the namespaces of the network plugin. \
+Cilium, Calico (with and without its operator), Canal, kube-router and flannel are recognized by their DaemonSets in any \
+namespace. Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them. Workloads with 0 desired pods are \
+ignored.\n\n\
+A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
+also fails if pods are missing and nothing has changed for 5 minutes. Until then, missing pods are a warning. Missing \
+DaemonSet pods on nodes that are not ready do not count.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -80,14 +81,14 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Ou
     let is_counted = observed_generation.is_some_and(|observed| observed >= *generation);
     let missing = usize::try_from(i64::from(*desired) - i64::from(*available)).unwrap_or_default();
     if is_counted && *desired == 0 {
-        return Outcome::Skip("wants no pod".to_owned());
+        return Outcome::Skip("0 pods desired".to_owned());
     }
     if is_counted && missing == 0 && given_up.is_none() {
         return Outcome::Pass(None);
     }
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
     let standing = match (given_up, unchanged_for) {
-        (Some(words), _) => Some(format!("rollout given up: {words}")),
+        (Some(words), _) => Some(format!("rollout stuck: {words}")),
         (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
     };
     let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing];

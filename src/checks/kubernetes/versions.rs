@@ -29,15 +29,14 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::K8sControlplaneVersions,
     stage: Stage::ControlPlane,
     summary: "control plane and kubelet versions are compatible, and are the expected ones",
-    explain: "Reads the version of kube-apiserver, kube-controller-manager and kube-scheduler on each control plane from the image \
-of its static pod, and that of each kubelet from its Node object, and compares them by Kubernetes' version-skew policy: API servers \
-at most one minor version apart; the other two no newer than any API server and at most one older; kubelets no newer and at most \
-three older (two before 1.25). Outside of that it fails.\n\n\
-Different versions within the policy are a warning: an upgrade is under way, or was interrupted. With --expect-kubernetes V every \
-part has to be of version V (`1.35.4`, or `1.35` for any patch).\n\n\
-An image without a version in its tag (pinned by a digest alone) has no version to compare and is left out, unless --expect-kubernetes demands a \
-version; the others are compared all the same. `talosctl -n CP upgrade-k8s --to VERSION` brings all to \
-one version.",
+    explain: "Reads the versions of kube-apiserver, kube-controller-manager and kube-scheduler from the images of their static \
+pods, and that of each kubelet from its Node object. Compares them with Kubernetes' version skew policy. API servers are at \
+most one minor version apart. The other two are no newer than any API server and at most one minor version older. Kubelets are \
+no newer and at most three older (two before 1.25). Anything else fails.\n\n\
+Different versions within the policy are a warning: an upgrade is in progress, or was interrupted. With --expect-kubernetes V \
+every component has to run version V (`1.35.4`, or `1.35` for any patch).\n\n\
+An image without a version in its tag (pinned by digest) has no version to compare and is ignored, unless --expect-kubernetes \
+requires one. `talosctl -n CP upgrade-k8s --to VERSION` brings all components to one version.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: AFTER,
@@ -107,7 +106,7 @@ pub(in crate::checks) struct Seen {
 pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) -> Seen {
     let mut verdict = Verdict::default();
     let mut running = Vec::new();
-    let mut alone = unseen(Reason::ComponentMissing, "an API server to compare with", "none is seen");
+    let mut alone = unseen(Reason::ComponentMissing, "an API server to compare with", "no API server is seen");
     let mut untold = false;
     match control_planes(cluster) {
         Ok(nodes) => {

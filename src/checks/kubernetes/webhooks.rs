@@ -1,6 +1,6 @@
 //! Admission webhooks: what the API server asks before it stores anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -12,18 +12,18 @@ pub(in crate::checks) const WEBHOOKS: Check = Check {
     id: CheckId::K8sWebhooks,
     stage: Stage::Nodes,
     summary: "every admission webhook that the API server depends on has a ready backend",
-    explain: "Reads the ValidatingWebhookConfigurations and MutatingWebhookConfigurations, and the EndpointSlices of the Services that \
-they name.\n\n\
+    explain: "Reads the ValidatingWebhookConfigurations and MutatingWebhookConfigurations, and the EndpointSlices of the \
+Services that they name.\n\n\
 A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
-request. A webhook of that kind on creations or updates of pods, nodes, or leases stops the cluster: no pod starts, kubelets cannot \
-report, leaders lose their leases. Without a ready endpoint it is a failure; often the pods of the webhook itself cannot be created \
-any more.\n\n\
-All other webhooks without a ready backend are warnings: those that fail open, concern other resources, have matchConditions, or \
-have selectors that leave out kube-system. Selectors are evaluated with the label that every namespace has \
-(kubernetes.io/metadata.name); other labels count as absent.\n\n\
-Webhooks that are called by URL are not judged, because nothing in the cluster shows whether the URL is served.\n\n\
-Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration, which the \
-controller behind it creates again.",
+request. Such a webhook for creates or updates of pods, nodes or leases stops the cluster: no pod starts, kubelets cannot \
+report, leaders lose their leases. Without a ready endpoint it is a failure; often not even the pods of the webhook itself can \
+be created.\n\n\
+All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
+or have selectors that exclude kube-system. Selectors are evaluated with the label that every namespace has \
+(kubernetes.io/metadata.name); other labels are treated as absent.\n\n\
+Webhooks that are called by URL are not checked, because nothing in the cluster shows whether the URL is served.\n\n\
+Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration; \
+its controller creates it again.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
@@ -100,14 +100,14 @@ fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
     };
     let dead = without(&vital);
     if !dead.is_empty() {
-        return Outcome::Problem(Problem::fail(Reason::WebhookUnavailable, expected, dead));
+        return Outcome::Problem(backends(Problem::fail(Reason::WebhookUnavailable, expected, dead), &vital));
     }
     if let Some(gap) = vital.iter().find_map(|hook| backend(cluster, hook)?.err()) {
         return Outcome::Problem(gaps::kubernetes(cluster, &gap, expected));
     }
     let dead = without(&others);
     if !dead.is_empty() {
-        return Outcome::Problem(Problem::warn(Reason::WebhookUnavailable, expected, dead));
+        return Outcome::Problem(backends(Problem::warn(Reason::WebhookUnavailable, expected, dead), &others));
     }
     let is_seen = |hook: &&Webhook| matches!(backend(cluster, hook), Some(Ok(_)));
     if hooks.iter().any(is_seen) {
@@ -119,6 +119,12 @@ fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
         "the endpoints of its Service could not be read"
     };
     Outcome::Skip(why.to_owned())
+}
+
+/// Where the pods behind these webhooks are to be looked for.
+fn backends(problem: Problem, hooks: &[&Webhook]) -> Problem {
+    let namespaces: BTreeSet<_> = hooks.iter().filter_map(|hook| hook.service.as_ref()).map(|it| &it.0).collect();
+    namespaces.into_iter().fold(problem, |it, name| it.hint(Hint::run("{kubectl} -n {} get pods -o wide", [name])))
 }
 
 /// Whether its Service has a ready endpoint; `None`: it is called by URL.

@@ -16,11 +16,12 @@ pub(in crate::checks) const KUBE_PROXY: Check = Check {
     id: CheckId::K8sKubeProxy,
     stage: Stage::Nodes,
     summary: "kube-proxy runs on every node where it should",
-    explain: "Reads the DaemonSet kube-proxy: its controller has seen its present form, and as many pods are available as there \
-should be. Without kube-proxy a node cannot reach Services, DNS first of all.\n\n\
-Skipped where the cluster's configuration disables it, as with a network plugin that replaces it. A DaemonSet that wants no pods \
-because nothing has counted the nodes yet does not pass.\n\n\
-The nodes that lack a ready pod are named; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide`).",
+    explain: "Reads the DaemonSet kube-proxy: its current generation is observed, and all desired pods are available. Without \
+kube-proxy a node cannot reach Services, including DNS.\n\n\
+Skipped where the cluster's configuration disables it, for example because the network plugin replaces it. A DaemonSet with 0 \
+desired pods because its controller has not counted the nodes yet does not pass.\n\n\
+The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy \
+-o wide`).",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
@@ -38,11 +39,12 @@ The nodes that lack a ready pod are named; look at the pods there (`kubectl -n k
 pub(in crate::checks) const CNI: Check = Check {
     id: CheckId::K8sCni,
     summary: "the network plugin that Talos installs runs on every node where it should",
-    explain: "Where the cluster's configuration has Talos install flannel, reads the DaemonSet kube-flannel as k8s.kube-proxy does \
-its own: its controller has seen its present form, and as many pods are available as there should be. Where flannel's pod does not \
-run, new pods get no network; those that have one lose the way to other nodes.\n\n\
-Any other network plugin is not known here, and the check is skipped: whether the nodes are ready decides.\n\n\
-The nodes that lack a ready pod are named; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=flannel -o wide`).",
+    explain: "Where the cluster's configuration has Talos install flannel, reads the DaemonSet kube-flannel: its current \
+generation is observed, and all desired pods are available. On a node without a flannel pod, new pods get no network and \
+running pods cannot reach other nodes.\n\n\
+With any other network plugin the check is skipped: k8s.nodes.ready then shows whether the network is ready.\n\n\
+The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=flannel -o \
+wide`).",
     judge: |cluster| on_every_node(cluster, &FLANNEL),
     ..KUBE_PROXY
 };
@@ -51,15 +53,17 @@ pub(in crate::checks) const DNS: Check = Check {
     id: CheckId::K8sDns,
     stage: Stage::Nodes,
     summary: "the DNS Service has as many ready endpoints as its Deployment has replicas",
-    explain: "Counts the ready endpoints of the Service kube-system/kube-dns, except those on nodes that are not ready, because Kubernetes \
-takes them away only after a while, and those of pods that have not been ready for 30 seconds. What serves DNS does not matter: a replaced CoreDNS passes like Talos's own.\n\n\
-Without an endpoint no pod resolves a name. The usual reasons: no node is ready yet, the pods cannot be scheduled, they crash \
-because of a forwarding loop, or the deployment was scaled to zero.\n\n\
-With fewer endpoints than the Deployment `coredns` wants replicas, the check warns. It fails if a missing pod has not become ready \
-for 5 minutes, or if Kubernetes has given up on the rollout: DNS then has no redundancy, and the node of that pod often has no \
-working pod network.\n\n\
-Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown: where no part of it is there, whether it was deleted cannot be determined, and `--skip k8s.dns` declares that it is not wanted. Otherwise look at `kubectl -n kube-system describe \
-pods -l k8s-app=kube-dns`.",
+    explain: "Counts the ready endpoints of the Service kube-system/kube-dns. Endpoints on nodes that are not ready do not \
+count, because Kubernetes removes them only after a while; nor do those of pods that have not been ready for 30 seconds. Any \
+DNS server passes, not only Talos's own CoreDNS.\n\n\
+Without an endpoint no pod can resolve names. The usual reasons: no node is ready yet, the pods cannot be scheduled, they \
+crash because of a forwarding loop, or the Deployment was scaled to zero.\n\n\
+With fewer endpoints than replicas of the Deployment `coredns`, the check warns. It fails if a missing pod has not become \
+ready for 5 minutes, or if the rollout has exceeded its deadline. DNS then has no redundancy, and the node of that pod often \
+has no working pod network.\n\n\
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown: if no part of \
+DNS exists, it cannot be determined whether it was deleted; if it is not wanted, use `--skip k8s.dns`. Otherwise look at \
+`kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
@@ -127,7 +131,7 @@ const FLANNEL: Installed = Installed {
     name: "kube-flannel",
     app: "flannel",
     enabled: |manifests| manifests.flannel_enabled,
-    disabled: "another network plugin, or none: the readiness of the nodes decides",
+    disabled: "another network plugin, or none: see k8s.nodes.ready",
     pods: Hint::Try { command: "{kubectl} -n kube-system get pods -l k8s-app=flannel -o wide", arguments: Vec::new() },
 };
 
@@ -143,7 +147,7 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     let installed = installed(sets, its.name, its.app).filter(|set| set.name == its.name || set.desired > 0);
     match (wanted(cluster, its.enabled), installed) {
         (Wanted::No, _) => verdict.skip(target, its.disabled),
-        (Wanted::NoTalos, None) => verdict.skip(target, "not found; another component may do its work"),
+        (Wanted::NoTalos, None) => verdict.skip(target, "not found; another component may replace it"),
         (_, Some(set)) => coverage(cluster, its, set, &target, &mut verdict),
         (Wanted::Yes, None) => {
             let problem = Problem::fail(Reason::DaemonsetMissing, missing, "not found");
@@ -179,11 +183,11 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     if set.observed_generation.is_none_or(|observed| observed < set.generation) {
         let observed = format!("generation {}, last observed {}", set.generation, set.observed_generation.unwrap_or(0));
         let problem = Problem::fail(Reason::DaemonsetIncomplete, "its current generation is observed", observed)
-            .hint(Hint::likely("kube-controller-manager does not work, or has only just started"));
+            .hint(Hint::likely("kube-controller-manager does not work, or has just started"));
         return verdict.problem(target.clone(), problem);
     }
     if set.desired == 0 {
-        return verdict.skip(target.clone(), "wanted on no node");
+        return verdict.skip(target.clone(), "0 pods desired");
     }
     let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
     if set.available >= set.desired {
@@ -374,19 +378,21 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     } else {
         missing.iter().map(|pod| pod.unready_for).collect()
     };
-    let expected = format!(
-        "{} ready endpoints of kube-system/kube-dns, as Deployment {} wants",
-        deployment.desired, deployment.name
-    );
-    let words = troubles(cluster, &missing).or(deployment.given_up.clone()).map(|words| format!(": {words}"));
-    let observed = format!("{ready} of {} replicas are ready{}", deployment.desired, words.unwrap_or_default());
+    let expected =
+        format!("{} ready endpoints of kube-system/kube-dns (Deployment {})", deployment.desired, deployment.name);
+    let stuck = deployment.given_up.as_ref().map(|words| format!("rollout stuck: {words}"));
+    let words = troubles(cluster, &missing).or(stuck).map(|words| format!("; {words}"));
+    let observed = format!("{ready} of {} replicas ready{}", deployment.desired, words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
     let are_gone = deployment.desired > ready && missing.is_empty() && ready.saturating_add(gone) >= deployment.desired;
     Outcome::Problem(if are_gone {
         problem(Severity::Warn).explained_by(CheckId::K8sNodesReady)
     } else {
         let severity = severity_of(deployment.given_up.is_some(), &ages);
-        problem(severity).hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []))
+        let pods = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
+        let rollout = Hint::run("{kubectl} -n kube-system describe deployment {}", [&deployment.name]);
+        let problem = problem(severity).hint(pods);
+        if deployment.given_up.is_some() { problem.hint(rollout) } else { problem }
     })
 }
 
@@ -405,7 +411,7 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
     let pods = dns_pods(cluster);
     // Whether there is one that wants some, nobody tells.
     let is_unread = deployment.is_none() && wanted != Wanted::Yes;
-    let chosen = || Hint::likely("if the cluster has none on purpose: `--skip k8s.dns`");
+    let chosen = || Hint::likely("if the cluster has no DNS on purpose: `--skip k8s.dns`");
     match deployment {
         Some(Some(deployment)) if deployment.desired == 0 => {
             let observed = format!("Deployment {} has 0 replicas", deployment.name);
@@ -415,9 +421,9 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         }
         None | Some(None) if endpoints.is_empty() && pods.is_empty() && (deployment.is_some() || is_unread) => {
             let nothing = if is_unread {
-                "neither endpoints nor pods, the Deployments cannot be read"
+                "no endpoints and no pods, and the Deployments cannot be read"
             } else {
-                "neither endpoints, Deployment nor pods"
+                "no endpoints, no Deployment and no pods"
             };
             let untold = |who: &str| {
                 let observed = format!("{nothing}, and {who} whether DNS is wanted");

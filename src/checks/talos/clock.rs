@@ -17,13 +17,14 @@ pub(in crate::checks) const TIME: Check = Check {
     id: CheckId::TalosTime,
     stage: Stage::Connectivity,
     summary: "every machine's clock is synchronized and correct",
-    explain: "Reads each machine's report of its clock synchronization. Without it, Talos starts neither etcd nor the \
-kubelet. No machine is made to query a time server.\n\n\
-How far the clock is off is the kernel's estimate, as good as its time server. So the time that the kubelet wrote into its \
-lease is compared, too, with the time at which the API server sent that lease: more than a second ahead can be shown at once; \
-being behind only when it exceeds the age that the lease may have, for which an old one is looked at again. The worse of both \
-decides. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
-A machine with synchronization switched off is skipped, unless its clock is seen to be wrong; so is one with nothing to compare its clock with (container mode without Kubernetes).",
+    explain: "Reads each machine's report of its clock synchronization. Without a synchronized clock, Talos starts neither \
+etcd nor the kubelet. The check itself queries no time server.\n\n\
+How far the clock is off is the kernel's estimate, which is only as good as its time server. So the time that the kubelet \
+wrote into its lease is also compared with the time at which the API server returned that lease. A clock that is ahead shows \
+at once. One that is behind shows only beyond the age that a lease may have; an old lease is read again. The worse of the two \
+results counts. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
+A machine with time synchronization disabled is skipped, unless its clock is seen to be wrong. So is a machine with nothing to \
+compare its clock with (container mode without Kubernetes).",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -97,7 +98,7 @@ fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Proble
     let noticeable = NOTICEABLE.unsigned_abs();
     let kernel = by_kernel.map(|off| {
         let words = match off.is_negative() {
-            _ if off.unsigned_abs() <= noticeable => "correct to a second".to_owned(),
+            _ if off.unsigned_abs() <= noticeable => "correct to within 1 second".to_owned(),
             true => format!("{} behind", human(off.unsigned_abs())),
             false => format!("{} ahead", human(off.unsigned_abs())),
         };
@@ -118,7 +119,7 @@ fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Proble
         return None;
     }
     let observed = said.into_iter().map(|(_, words)| words).collect::<Vec<_>>().join("; ");
-    let expected = "a clock that is correct to a second";
+    let expected = "a clock that is correct to within 1 second";
     let problem = if off > HARMFUL.unsigned_abs() {
         Problem::fail(Reason::ClockSkew, expected, observed)
     } else {
@@ -128,7 +129,7 @@ fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Proble
     Some(if vouched_for { problem.hint(Hint::likely(other)) } else { problem })
 }
 
-const SYNC_DISABLED: &str = "time synchronization is switched off on this machine";
+const SYNC_DISABLED: &str = "time synchronization is disabled on this machine";
 
 /// Talos counts as synchronized, too, what has waited in vain for as long as the configuration allows.
 fn uncorrected(node: &Node) -> bool {
@@ -136,7 +137,7 @@ fn uncorrected(node: &Node) -> bool {
 }
 
 fn not_corrected(node: &Node) -> Problem {
-    let observed = "Talos goes on as if it were synchronized, and the kernel reports that it is not corrected";
+    let observed = "Talos continues as if the clock were synchronized, but the kernel reports that it is not corrected";
     with_commands(node, Problem::warn(Reason::TimeNotSynced, "a synchronized clock", observed))
 }
 

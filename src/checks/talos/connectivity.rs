@@ -12,17 +12,17 @@ pub(in crate::checks) const ENDPOINTS: Check = Check {
     id: CheckId::TalosEndpoints,
     stage: Stage::Connectivity,
     summary: "the talosconfig's endpoints answer",
-    explain: "Asks every endpoint of the talosconfig for its own version, each on a connection of its own and without a node \
-to forward to. Clients pick endpoints in turn, so that one bad entry shows only now and then; here each is named.\n\n\
-When none answers, nothing is known of the cluster: this machine's network is as likely to be the reason as the cluster, so \
-the result is an error and not a failure. Each endpoint is reported with its own cause: a refused connection, silence, a name that does \
-not resolve, a certificate of another authority (another cluster, or a machine in maintenance mode), a certificate that is \
-not valid for the address, a refused client certificate.\n\n\
-A warning `endpoint-cut-off` means that an endpoint does not get through to a node that answers through another one: part of the \
-network is partitioned. Each node is queried through one endpoint, and through the next when that fails, so not every pair is \
-tested.\n\n\
-Endpoints must be control planes, since workers do not forward. The virtual IP of the Kubernetes API is a bad endpoint: it is \
-gone exactly when etcd is down, which is when Talos is needed. Set them right with `talosctl config endpoint`.",
+    explain: "Queries every endpoint of the talosconfig for its own version, each on its own connection and without a node to \
+forward to. Clients rotate through the endpoints, so a single bad entry shows only now and then; here each is reported.\n\n\
+When none answers, nothing is known about the cluster. The network of this runner is as likely to be the reason as the \
+cluster, so the result is an error, not a failure. Each endpoint is reported with its own cause: connection refused, timeout, \
+a name that does not resolve, a certificate from another CA (another cluster, or a machine in maintenance mode), a certificate \
+that is not valid for the address, or a refused client certificate.\n\n\
+The warning `endpoint-cut-off` means that an endpoint cannot reach a node that answers through another one: the network is \
+partitioned. Each node is queried through one endpoint, and through the next when that fails, so not every pair is tested.\n\n\
+Endpoints must be control planes, because workers do not forward requests. The virtual IP of the Kubernetes API is a bad \
+endpoint: it disappears when etcd is down, exactly when Talos is needed. Correct the endpoints with `talosctl config \
+endpoint`.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosCredentials],
     after: &[],
@@ -34,12 +34,12 @@ pub(in crate::checks) const REACHABLE: Check = Check {
     id: CheckId::TalosNodesReachable,
     stage: Stage::Connectivity,
     summary: "every node answers on the Talos API, and answers for itself",
-    explain: "Asks every known node for its version through a working endpoint, each by a call with its own deadline. Since \
-the endpoint itself is known to work, a failure is a problem of the node, or of the network between the endpoint and the node.\n\n\
-`node-unreachable`: the machine is down, or port 50000 is filtered between endpoint and node. `node-frozen`: no answer came \
-at all; machined hangs, or packets vanish on the way. `maintenance-mode`: the machine runs without a configuration. \
-`answered-by-other-node`: the address leads to another machine, often because it is a virtual IP or was given away by DHCP.\n\n\
-What Kubernetes thinks of the same machine is judged on its own: a node that is lost to Talos can still be Ready.",
+    explain: "Queries every known node for its version through a working endpoint, each with its own deadline. Since the \
+endpoint is known to work, a failure is a problem of the node, or of the network between the endpoint and the node.\n\n\
+`node-unreachable`: the machine is down, or port 50000 is filtered between endpoint and node. `node-frozen`: no answer at all; \
+machined hangs, or packets are dropped. `maintenance-mode`: the machine runs without a configuration. \
+`answered-by-other-node`: the address leads to another machine, often because it is a virtual IP or DHCP reassigned it.\n\n\
+What Kubernetes reports about the same machine is checked separately: a node that Talos cannot reach can still be Ready.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosCredentials, CheckId::TalosEndpoints],
     after: &[],
@@ -54,7 +54,7 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
     }
     if talos.endpoints.is_empty() {
         let problem =
-            Problem::error(Reason::EndpointUnreachable, "at least one endpoint", "the configuration has none");
+            Problem::error(Reason::EndpointUnreachable, "at least one endpoint", "the context has no endpoints");
         return Verdict::whole(Outcome::Problem(problem.permanent()));
     }
     let some_forwards = talos.endpoints.iter().any(|endpoint| endpoint.version.is_ok() && !is_worker(endpoint));
@@ -76,7 +76,7 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
                 let problem =
                     Problem::fail(Reason::EndpointIsWorker, expected, "is a worker, which cannot forward requests")
                         .hint(Hint::likely(
-                            "name control planes with `-e`, or set them with `talosctl config endpoint`",
+                            "pass control planes with `-e`, or set them with `talosctl config endpoint`",
                         ));
                 let problem = Problem {
                     severity: if some_forwards { Severity::Warn } else { Severity::Fail },
@@ -87,7 +87,7 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
             }
             Ok(_) if endpoint.vip => {
                 let expected = "a control plane's own address";
-                let observed = "the virtual IP of the Kubernetes API, which is gone when etcd is down";
+                let observed = "the virtual IP of the Kubernetes API, which disappears when etcd is down";
                 verdict.problem(target, Problem::warn(Reason::EndpointIsVip, expected, observed).permanent());
             }
             Ok(_) => match cut_off(cluster, endpoint) {
@@ -112,7 +112,7 @@ fn cut_off(cluster: &Assessment<'_>, endpoint: &Endpoint) -> Option<Problem> {
         return None;
     }
     let observed = format!("not to {}, which answered through another endpoint", lost.join(", "));
-    let problem = Problem::warn(Reason::EndpointCutOff, "gets through to every node", observed)
+    let problem = Problem::warn(Reason::EndpointCutOff, "reaches every node", observed)
         .hint(Hint::likely("port 50000 is filtered between them, or the network is partitioned"));
     Some(problem)
 }
@@ -155,9 +155,9 @@ fn likely_cause(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Ga
     let is_unknown_ca = |endpoint: &Endpoint| endpoint.version.as_ref().is_err_and(|it| it.kind == GapKind::UnknownCa);
     let everywhere = talos.endpoints.iter().all(is_unknown_ca);
     match gap.kind {
-        GapKind::UnknownCa if everywhere && cluster.memory.unknown_ca_rounds >= 2 => problem
-            .permanent()
-            .hint(Hint::likely("the talosconfig belongs to another cluster, or secrets were regenerated")),
+        GapKind::UnknownCa if everywhere && cluster.memory.unknown_ca_rounds >= 2 => problem.permanent().hint(
+            Hint::likely("the talosconfig belongs to another cluster, or the cluster's secrets were regenerated"),
+        ),
         GapKind::UnknownCa => problem
             .hint(Hint::likely("the machine is in maintenance mode, or the talosconfig belongs to another cluster")),
         GapKind::ClientCertificateRefused | GapKind::NotAsked if has_unusable_certificate(cluster, talos) => {
@@ -178,15 +178,17 @@ fn likely(kind: GapKind, address: &str) -> Option<String> {
     let port = address.rsplit_once(':').map_or("50000", |(_, port)| port);
     let host = host(address);
     Some(match kind {
-        GapKind::ConnectionRefused => "nothing listens there: apid is not up, or the address is wrong".to_owned(),
+        GapKind::ConnectionRefused => {
+            "nothing listens on that port: apid is not up, or the address is wrong".to_owned()
+        }
         GapKind::ConnectTimedOut => format!("a firewall drops packets to port {port}, or the machine is down"),
         GapKind::NoRoute => "the machine is down, or this runner has no route to its network".to_owned(),
         GapKind::TimedOut => {
             "it accepts connections and does not answer: its apid hangs, or it is out of memory".to_owned()
         }
-        GapKind::NameNotFound => format!("`{host}` is misspelled, or the DNS of this machine does not know it"),
+        GapKind::NameNotFound => format!("`{host}` is misspelled, or the DNS of this runner cannot resolve it"),
         GapKind::NameNotInCertificate => format!("`{host}` is missing from `machine.certSANs`"),
-        GapKind::PeerCertificateExpired => "a clock is wrong, the machine's or this one's".to_owned(),
+        GapKind::PeerCertificateExpired => "a clock is wrong: the machine's or this runner's".to_owned(),
         GapKind::Maintenance => "the machine has no configuration: never applied, or wiped".to_owned(),
         GapKind::Broken => {
             format!("something other than Talos answers at port {port}, or a firewall cuts the connection")
@@ -242,7 +244,7 @@ fn answered_by_other(cluster: &Assessment<'_>, node: &Node, other: &str) -> Prob
         return problem.explained_by(CheckId::TalosNodesExpected);
     }
     problem.hint(Hint::likely(
-        "the address is a virtual IP or was given to another machine, or the machine has another host name by now",
+        "the address is a virtual IP or was given to another machine, or the machine has a new hostname",
     ))
 }
 
@@ -263,8 +265,7 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
     let problem = match gap.kind {
         GapKind::NodeUnreachable if gap.is_refused_certificate() => {
             fail(Reason::NodeUnreachable).hint(Hint::likely(
-                "the machine runs, and its certificate is not accepted: it belongs to another cluster, or its certificate was \
-                 not renewed",
+                "the machine runs, but its certificate is not accepted: it belongs to another cluster, or its certificate was not renewed",
             ))
         }
         GapKind::NodeUnreachable => fail(Reason::NodeUnreachable).hint(Hint::likely(format!(
@@ -276,14 +277,13 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
             Problem { observed: format!("the connection to the endpoint was lost: {}", gap.text), ..problem }
         }
         GapKind::TimedOut if connects(cluster, node) => fail(Reason::NodeFrozen).hint(Hint::likely(
-            "it accepts connections and does not answer: its machined hangs, or it is out of memory or disk",
+            "it accepts connections and does not answer: its machined hangs, or it is out of memory or disk space",
         )),
         GapKind::TimedOut => fail(Reason::NodeUnreachable).hint(Hint::likely(format!(
-            "the machine hangs or is cut off, or packets to port 50000 vanish between {from} and it; look at the machine's \
-             console"
+            "the machine hangs or is cut off, or packets to port 50000 are dropped between {from} and it; look at the machine's console"
         ))),
         GapKind::NotAsked if node.addresses.is_empty() => fail(Reason::NoAnswer)
-            .hint(Hint::likely("it has registered without an address: all that it has are of pod and service networks")),
+            .hint(Hint::likely("it has registered without an address: all its addresses are in pod and service networks")),
         GapKind::Maintenance => fail(Reason::MaintenanceMode)
             .hint(Hint::likely("the machine has no configuration: never applied, or wiped"))
             .hint(Hint::run("talosctl -n {} get machinestatus --insecure", [address])),

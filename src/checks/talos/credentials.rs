@@ -11,15 +11,15 @@ pub(in crate::checks) const CREDENTIALS: Check = Check {
     stage: Stage::Connectivity,
     summary: "the talosconfig's client certificate is valid until the run ends",
     explain: "Reads the client certificate of the talosconfig's context: its dates, whether it is made for client \
-authentication, and whether the private key belongs to it. Nothing is sent for this.\n\n\
-Talos issues client certificates for a year by default, and nothing renews them: the most common reason for a gate that \
-worked for months and then sees no node at all. Certificates of very old clusters lack the extended key usage `clientAuth`, \
-which servers from Talos 1.12 on refuse. A certificate that is not valid yet usually means that this machine's clock is \
-wrong.\n\n\
-It warns when less than 30 days, or less than a tenth of the lifetime if that is shorter, is left of the certificate or of the CA \
-that the servers are verified with. A new talosconfig is made \
-with an administrator's: `talosctl config new --roles os:reader --crt-ttl 8760h ci.yaml`; without one, from the secrets of \
-the cluster: `talosctl gen config --with-secrets secrets.yaml --output-types talosconfig`.",
+authentication, and whether the private key matches it. Nothing is sent to the cluster.\n\n\
+Talos issues client certificates for a year by default, and nothing renews them. This is the most common reason for a gate \
+that worked for months and then cannot reach any node. Certificates from very old clusters lack the extended key usage \
+`clientAuth`; servers from Talos 1.12 on refuse them. A certificate that is not valid yet usually means that the clock of this \
+runner is wrong.\n\n\
+It warns when the certificate, or the CA that verifies the servers, expires within 30 days or a tenth of its lifetime, \
+whichever is shorter. To make a new talosconfig as an administrator: `talosctl config new --roles os:reader --crt-ttl 8760h \
+ci.yaml`. Without an administrator's talosconfig, from the secrets of the cluster: `talosctl gen config --with-secrets \
+secrets.yaml --output-types talosconfig`.",
     severity: Severity::Fail,
     requires: &[],
     after: &[],
@@ -44,7 +44,7 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
     };
     let target = Target::new(Kind::Credentials, credentials.source.as_str()).with_id(credentials.context.as_str());
     let Some(certificate) = &credentials.certificate else {
-        let observed = format!("context `{}` has none", credentials.context);
+        let observed = format!("context `{}` has no client certificate", credentials.context);
         return one(target, Problem::fail(Reason::ConfigUnreadable, "a client certificate", observed).permanent());
     };
     let problems = certificate_problems(cluster, certificate);

@@ -12,12 +12,13 @@ pub(in crate::checks) const DISK: Check = Check {
     id: CheckId::TalosNodesDisk,
     stage: Stage::Readiness,
     summary: "every machine's disk is large enough and not full, and no volume has failed",
-    explain: "Three questions. Has a volume failed? Talos names those that it could not find, make, unlock or grow, user volumes \
-among them. Is the disk large enough? Talos asks for 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, mounted at \
-`/var`. And is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd keeps its data \
-there, too.\n\n\
-Talos before 1.8 does not report its volumes; the size of `/var` is judged instead. In container mode the disks are the \
-host's. A machine that does not report sizes or mounts is not judged by them: one file system that hangs, for example on a network share that is gone, keeps Talos from reporting any.",
+    explain: "Checks three things. Has a volume failed? Talos reports those that it could not find, create, unlock or grow, \
+including user volumes. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
+mounted at `/var`. Is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd also keeps \
+its data there.\n\n\
+Talos before 1.8 does not report its volumes; the size of `/var` is checked instead. In container mode the disks are the \
+host's. A machine that reports no sizes or mounts is not checked for them: a single hanging file system, such as a lost \
+network share, keeps Talos from reporting any.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -84,7 +85,7 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
         match ephemeral.size {
             Some(size) if size < LEAST_EPHEMERAL => judged.problems.push(too_small(node, size, LEAST_EPHEMERAL)),
             Some(_) => {}
-            None => judged.unknown(format!("the size of EPHEMERAL is not reported, which is {}", ephemeral.phase)),
+            None => judged.unknown(format!("the size of EPHEMERAL is not reported; its phase is {}", ephemeral.phase)),
         }
     }
     match &node.talos.mounts {

@@ -11,15 +11,15 @@ pub(in crate::checks) const KUBELET_CERTIFICATE: Check = Check {
     id: CheckId::TalosNodesKubeletCertificate,
     stage: Stage::Readiness,
     summary: "no serving certificate of a reachable kubelet expires soon",
-    explain: "Opens a TLS connection to port 10250 of each node and looks at the certificate that the kubelet shows. Nothing is \
-requested and no credentials are sent; the certificate is not verified against a CA, because a kubelet signs its own unless \
+    explain: "Opens a TLS connection to port 10250 of each node and reads the certificate that the kubelet presents. Nothing \
+is requested and no credentials are sent. The certificate is not verified against a CA, because a kubelet signs its own unless \
 `rotate-server-certificates` is set.\n\n\
-An expired certificate fails: logs, exec, port forwarding, and metrics stop working for every client that verifies it. Less than 30 \
-days left, or less than a tenth of its lifetime where that is shorter, is a warning.\n\n\
-A node is skipped where port 10250 cannot be reached from this runner, does not complete a handshake about as fast as the node's other \
-answers come, or shows a certificate that names another host.\n\n\
-With `rotate-server-certificates` look for unapproved certificate requests (k8s.nodes.csrs); without it a restart of the \
-kubelet (`talosctl -n NODE service kubelet restart`) makes a new certificate once the old one has expired.",
+An expired certificate fails: logs, exec, port forwarding and metrics stop working for every client that verifies it. Less \
+than 30 days left, or less than a tenth of its lifetime if that is shorter, is a warning.\n\n\
+A node is skipped if this runner cannot reach port 10250, if the handshake takes much longer than the node's other answers, or \
+if the certificate is for another host.\n\n\
+With `rotate-server-certificates` look for unapproved certificate requests (k8s.nodes.csrs). Without it, restart the kubelet \
+once the certificate has expired (`talosctl -n NODE service kubelet restart`): it then makes a new one.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -36,7 +36,7 @@ fn shown(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         }
     };
     if !is_of(node, certificate) {
-        return Outcome::Skip(format!("the certificate at {}:10250 names another host", certificate.address));
+        return Outcome::Skip(format!("the certificate at {}:10250 is for another host", certificate.address));
     }
     let (begin, end) = (certificate.validity.not_before, certificate.validity.not_after);
     let csrs = || Hint::run("{kubectl} get csr", []);

@@ -12,12 +12,12 @@ pub(in crate::checks) const NETWORK: Check = Check {
     id: CheckId::TalosNodesNetwork,
     stage: Stage::Readiness,
     summary: "every machine has an address, outbound connectivity, a hostname and its network files",
-    explain: "Reads the network status of each machine: whether it has an address; whether there is outbound \
-connectivity (a default route or, if probes are configured, their success); whether it has a host name; whether `/etc/hosts` and `/etc/resolv.conf` \
-are written. Services wait for these, so that a machine without one of them does not finish booting, and one that loses them \
-later goes on for a while as if nothing had happened.\n\n\
-Where KubeSpan is on, each control plane reports which of its peers it reaches. One that is down is a warning: the two machines, and \
-the pods on them, reach each other in other ways or not at all. Pairs of workers are not looked at.",
+    explain: "Reads the network status of each machine: whether it has an address, outbound connectivity (a default route or, \
+if configured, successful probes), a hostname, and the files `/etc/hosts` and `/etc/resolv.conf`. Services wait for all of \
+these, so a machine without one of them does not finish booting. A machine that loses one later keeps running for a while \
+without symptoms.\n\n\
+Where KubeSpan is enabled, each control plane reports which peers it can reach. A peer that is down is a warning: the two \
+machines, and the pods on them, reach each other in other ways or not at all. Pairs of workers are not checked.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -29,10 +29,10 @@ pub(in crate::checks) const MEMORY: Check = Check {
     id: CheckId::TalosNodesMemory,
     stage: Stage::Readiness,
     summary: "every machine has the memory that Talos requires for its role",
-    explain: "Compares the memory of each machine with the minimum of Talos: 1698 MiB for a control plane (1898 MiB before Talos \
-1.8), 874 MiB for a worker; that is 2 GiB and 1 GiB less what firmware and kernel keep for themselves. Below it, the kernel \
-ends processes under load, and etcd is a likely victim.\n\n\
-In container mode the memory is the host's, and the machine is passed over.",
+    explain: "Compares the memory of each machine with the minimum of Talos: 1698 MiB for a control plane (1898 MiB before \
+Talos 1.8), 874 MiB for a worker. That is 2 GiB and 1 GiB minus what firmware and kernel reserve. With less, the kernel kills \
+processes under load (OOM), and etcd is a likely victim.\n\n\
+In container mode the memory is the host's, and the machine is skipped.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -44,11 +44,11 @@ pub(in crate::checks) const DIAGNOSTICS: Check = Check {
     id: CheckId::TalosNodesDiagnostics,
     stage: Stage::Readiness,
     summary: "Talos diagnostics report no problem on any machine",
-    explain: "Talos looks at itself once a minute and keeps a diagnostic for each problem that lasts: `kubelet-csr` when \
-certificates for kubelets wait for approval (then `kubectl logs` and `exec` fail), `address-overlap` when the machine's own \
-addresses lie in the networks of pods or services. Each is a warning, with its details. `talosctl -n NODE get diagnostics` \
-lists them, and talos.dev/diagnostic/ID explains each.\n\n\
-Talos before 1.8 has no diagnostics, and such machines are passed over.",
+    explain: "Talos diagnoses itself once a minute and keeps a diagnostic for each problem that persists. `kubelet-csr`: \
+kubelet certificates wait for approval, so `kubectl logs` and `exec` fail. `address-overlap`: addresses of the machine are in \
+the pod or service networks. Each is a warning, with its details. `talosctl -n NODE get diagnostics` lists them, and \
+talos.dev/diagnostic/ID explains each.\n\n\
+Talos before 1.8 has no diagnostics, and such machines are skipped.",
     severity: Severity::Warn,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -151,7 +151,7 @@ fn memory_of(cluster: &Assessment<'_>, node: &Node) -> Outcome {
             Role::ControlPlane => 1698,
             Role::Worker => 874,
             Role::Unknown => {
-                let expected = "a role, because the memory that is needed depends on it";
+                let expected = "a role, because the required memory depends on it";
                 return says_nothing(expected, "the node's role is unknown to every source");
             }
         };

@@ -12,15 +12,15 @@ pub(in crate::checks) const EXPECTED: Check = Check {
     id: CheckId::TalosNodesExpected,
     stage: Stage::Connectivity,
     summary: "the nodes are the expected ones, and all sources agree on them",
-    explain: "A health check of the wrong set of nodes is worth nothing: a node that no source lists fails no check. So the nodes \
-are taken from every source (Talos discovery, Kubernetes, etcd, the talosconfig, and the flags `--control-plane-nodes` and \
-`--worker-nodes`) and compared with each other and with what was expected.\n\n\
-Nodes given by flags are the population; each must be there in its role, and any other node is a warning. \
-`--expect-control-planes` and `--expect-workers` demand exact numbers. A Node object is stale if neither discovery nor the \
-Talos API knows its machine: delete it with `kubectl delete node`. A member that discovery alone still lists, while Kubernetes \
-and etcd do not know it and it does not answer, expires within 30 minutes and is a warning.\n\n\
-`single-source` warns that only one source named the nodes, so that a missing one could not be noticed. Turn discovery on, \
-give Kubernetes credentials, or state the numbers.",
+    explain: "A health check of the wrong nodes is worthless: a node that no source lists fails no check. So the nodes are \
+read from every source (Talos discovery, Kubernetes, etcd, the talosconfig, `--control-plane-nodes` and `--worker-nodes`). The \
+sources are compared with each other and with what was expected.\n\n\
+If flags name nodes, each must exist with its role, and any other node is a warning. `--expect-control-planes` and \
+`--expect-workers` require exact numbers. A Node object is stale if neither discovery nor the Talos API knows its machine: \
+delete it with `kubectl delete node`. A member that only discovery still lists, and that does not answer, expires within 30 \
+minutes and is a warning.\n\n\
+`single-source` warns that only one source lists the nodes, so a missing node could not be noticed. Enable discovery, provide \
+Kubernetes credentials, or pass the expected numbers.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosCredentials, CheckId::TalosEndpoints],
     after: &[],
@@ -68,10 +68,10 @@ fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
             (true, _) => "only discovery names the nodes; neither Kubernetes nor etcd confirms them",
             (_, true) => "only Kubernetes names the nodes; neither discovery nor etcd confirms them",
             _ if etcd => "only etcd names nodes, and it knows no workers",
-            _ => "only the talosconfig names nodes; neither discovery nor Kubernetes names any",
+            _ => "only the talosconfig names nodes; neither discovery nor Kubernetes lists any",
         };
         let problem = Problem::warn(Reason::SingleSource, "two sources that list the nodes", seen);
-        let hint = Hint::likely("state the numbers with `--expect-control-planes` and `--expect-workers`");
+        let hint = Hint::likely("pass the expected numbers with `--expect-control-planes` and `--expect-workers`");
         verdict.problem(Target::cluster(), problem.hint(hint));
     }
 }
@@ -89,7 +89,7 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         Problem::warn(Reason::NodeUnexpected, expected, "not among `--control-plane-nodes` and `--worker-nodes`")
     } else if cluster.machine(node).is_stale_discovery_member {
         let observed = "neither Kubernetes nor etcd knows it, and it does not answer";
-        Problem::warn(Reason::StaleDiscoveryMember, "discovery lists living nodes", observed)
+        Problem::warn(Reason::StaleDiscoveryMember, "discovery lists only nodes that exist", observed)
             .hint(Hint::likely("the machine was removed; discovery forgets it within 30 minutes"))
     } else if cluster.machine(node).is_stale_node_object {
         let other = node.talos.contact.as_ref().ok().and_then(|contact| contact.answered_by_other.as_ref());
@@ -97,14 +97,14 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
             || "discovery does not know it, and it does not answer".to_owned(),
             |other| format!("discovery does not know it, and at its address is `{other}`"),
         );
-        Problem::fail(Reason::StaleNodeObject, "Kubernetes lists living nodes", observed)
+        Problem::fail(Reason::StaleNodeObject, "Kubernetes lists only nodes that exist", observed)
             .hint(Hint::likely(OFF_OR_GONE))
             .hint(Hint::run("{kubectl} describe node {}", [node.name.as_str()]))
     } else if cluster.discovery_is_on() && node.talos.contact.is_ok() && !node.sources.discovery {
         Problem::warn(
             Reason::NodeUnexpected,
             "discovery lists every node",
-            "it answers, and discovery does not list it",
+            "it answers, but discovery does not list it",
         )
     } else {
         return None;

@@ -14,11 +14,11 @@ pub(in crate::checks) const BOOTED: Check = Check {
     stage: Stage::Readiness,
     summary: "every machine is in stage running",
     explain: "Reads the stage that each machine reports: booting, installing, maintenance, running, rebooting, shutting down, \
-resetting or upgrading. Only running is a state to rest in; the others are on the way to something, and waiting usually helps.\n\n\
-A machine that stays in booting is held up by a service: one that is neither running and healthy, nor finished, nor skipped. \
-Those are named with their last event. Extension services are a common cause: they wait for a device or a file that this \
-machine does not have. A machine that has not finished booting after 70 minutes reboots itself and starts over.\n\n\
-A machine that is seen to reboot twice while one run waits is a warning: an upgrade needs one reboot.\n\n\
+resetting or upgrading. Only running is a final state; the others are transitions, and waiting usually helps.\n\n\
+A machine that stays in booting is held up by a service that is neither running and healthy, nor finished, nor skipped. Such \
+services are listed with their last event. Extension services are a common cause: they wait for a device or a file that the \
+machine does not have. A machine that has not finished booting after 70 minutes reboots and starts over.\n\n\
+A machine that reboots twice during one run is a warning: an upgrade needs one reboot.\n\n\
 `talosctl -n NODE services` and `talosctl -n NODE dmesg` show more.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
@@ -31,10 +31,10 @@ pub(in crate::checks) const READY: Check = Check {
     id: CheckId::TalosNodesReady,
     stage: Stage::Readiness,
     summary: "every machine reports that it is ready",
-    explain: "Reads the readiness that each machine in stage running reports, and the conditions that it finds unmet: time, \
-network, services, staticPods, nodeReady. In other stages a machine reports `ready` without checking any condition, so those \
-are left to `talos.nodes.booted`.\n\n\
-An unmet condition often repeats what another check has found in more detail; then that check is named as the cause.",
+    explain: "Reads whether each machine in stage running reports that it is ready, and its unmet conditions: time, network, \
+services, staticPods, nodeReady. In other stages a machine reports `ready` without checking any condition, so those are left \
+to `talos.nodes.booted`.\n\n\
+An unmet condition often repeats what another check has found in more detail; then that check is shown as the cause.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesBooted],
     after: &[],
@@ -46,11 +46,10 @@ pub(in crate::checks) const SERVICES: Check = Check {
     id: CheckId::TalosNodesServices,
     stage: Stage::Readiness,
     summary: "every Talos service that a machine needs is running and healthy",
-    explain: "Reads each machine's list of services. machined, apid, containerd and cri have to be there, running and healthy on \
-every machine, trustd on control planes. etcd and the kubelet have checks of their own: `etcd.service` and \
-`talos.nodes.kubelet`.\n\n\
-Any other service may also have finished or been skipped, or have no health check. Extension services (`ext-…`) count too: \
-one that fails is invisible in the machine's own readiness, and holds up the next boot.\n\n\
+    explain: "Reads each machine's list of services. Every machine needs machined, apid, containerd and cri running and \
+healthy; control planes also trustd. etcd and the kubelet have their own checks: `etcd.service` and `talos.nodes.kubelet`.\n\n\
+Any other service may also have finished or been skipped, or have no health check. Extension services (`ext-…`) count too: a \
+failed one does not affect the machine's own readiness, but holds up the next boot.\n\n\
 The last event and the message of the health check are shown; `talosctl -n NODE service ID` and `talosctl -n NODE logs ID` \
 have the history.",
     severity: Severity::Fail,
@@ -64,14 +63,14 @@ pub(in crate::checks) const KUBELET: Check = Check {
     id: CheckId::TalosNodesKubelet,
     stage: Stage::Readiness,
     summary: "the kubelet is running and healthy on every node, workers too",
-    explain: "Reads the service `kubelet` of every machine that runs Kubernetes. Talos asks the kubelet for its health every few \
+    explain: "Reads the service `kubelet` of every machine that runs Kubernetes. Talos probes the kubelet's health every few \
 seconds, so a crash shows here long before Kubernetes marks the node NotReady, which takes about 50 seconds.\n\n\
-A kubelet that alternates between Running and Waiting crashes again and again: `talosctl -n NODE logs kubelet` has the \
-reason. One that stays in Preparing usually cannot pull its image; one in Waiting names what it waits for, such as time \
-synchronization.\n\n\
-A machine on which no kubelet is configured is passed over.\n\n\
-The kubelet's way to the API servers is KubePrism, unless it is switched off: a balancer on every machine. One that reaches no API \
-server is a warning, for the kubelet works on for a while, and its node turns NotReady within a minute.",
+A kubelet that alternates between Running and Waiting is crash-looping: `talosctl -n NODE logs kubelet` shows the reason. One \
+that stays in Preparing usually cannot pull its image; one in Waiting reports what it waits for, such as time synchronization.\n\n\
+A machine without a configured kubelet is skipped.\n\n\
+The kubelet connects to the API servers through KubePrism, a load balancer on every machine, unless that is disabled. A \
+KubePrism that cannot reach any API server is a warning: the kubelet keeps working at first, but its node turns NotReady \
+within a minute.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -113,7 +112,7 @@ const LOOP: u32 = 2;
 
 fn rebooted(node: &Node, at: jiff::Timestamp, times: u32) -> Problem {
     let observed = format!("rebooted {times} times in this run, the last time at {at} by its clock");
-    Problem::warn(Reason::RebootLoop, "stays up", observed)
+    Problem::warn(Reason::RebootLoop, "no further reboot", observed)
         .hint(Hint::run("{talosctl} -n {} dmesg", [node.address.as_str()]))
 }
 
@@ -170,7 +169,7 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
             }
             Ok(status) if status.ready => verdict.pass(target.clone(), format!("Node {target}: ready")),
             Ok(_) => {
-                let problem = Problem::fail(Reason::ConditionUnmet, "ready", "not ready, and no reason is given");
+                let problem = Problem::fail(Reason::ConditionUnmet, "ready", "not ready, no reason reported");
                 verdict.problem(target, problem);
             }
             Err(Outcome::Problem(problem)) => verdict.problem(target, problem.unseen()),
@@ -219,7 +218,7 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
             Err(outcome) => return verdict.push(target, outcome),
         };
         if node.role == Role::Unknown {
-            let expected = "a role, because the services that are needed depend on it";
+            let expected = "a role, because the required services depend on it";
             return verdict.push(target, says_nothing(expected, "the node's role is unknown to every source"));
         }
         let required = required(node.role);
@@ -311,7 +310,7 @@ fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let expected = "KubePrism reaches an API server";
     match &node.talos.kube_prism {
         Ok(Some(false)) => {
-            let problem = Problem::warn(Reason::KubeprismUnhealthy, expected, "it reaches none")
+            let problem = Problem::warn(Reason::KubeprismUnhealthy, expected, "it cannot reach any")
                 .hint(Hint::run("{talosctl} -n {} get kubeprismstatuses", [node.address.as_str()]));
             let is_down = cluster.kubernetes.as_ref().is_some_and(endpoint_is_down);
             // Without a database there is no API server to be reached, before the bootstrap for one.

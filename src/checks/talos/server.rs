@@ -10,14 +10,15 @@ pub(in crate::checks) const SERVER: Check = Check {
     id: CheckId::TalosServer,
     stage: Stage::Server,
     summary: "the cluster's own health check finds nothing wrong",
-    explain: "Runs with `--server` only. Asks a control plane for Talos's own health check, the one behind `talosctl health`, \
-and shows the result of each of its conditions as it comes. If an endpoint does not respond, the next one is used. It checks the nodes that discovery lists, or those of \
-`--control-plane-nodes` and `--worker-nodes`, and asks the Kubernetes endpoint of `--k8s-endpoint` if that is given.\n\n\
-It is a second opinion. That it fails is a failure; that it finds nothing proves nothing by itself, since it looks at less \
-than the checks before: not at the kubelets of workers, nor at etcd's alarms, leader or space. A check that was cut off, \
-canceled or not done in time is no success.\n\n\
-Talos lets os:admin alone do all of it, so with another role this check is skipped. It takes as long as the round may \
-(`--attempt-timeout`): a large cluster takes minutes.",
+    explain: "Runs only with `--server`. Has a control plane run Talos's own health check, as `talosctl health` does, and \
+shows the result of each condition as it arrives. If an endpoint does not respond, the next one is used. It covers the nodes \
+that discovery lists, or those of `--control-plane-nodes` and `--worker-nodes`, and uses the Kubernetes endpoint of \
+`--k8s-endpoint` if that is given.\n\n\
+It is a second opinion. If it fails, that is a failure. If it finds nothing, that alone proves little: it does not check the \
+kubelets of workers, nor etcd's alarms, leader or space. A check that was cut off, canceled or did not finish in time is not a \
+success.\n\n\
+It needs the role os:admin; with another role this check is skipped. It may take as long as a round (`--attempt-timeout`); on \
+a large cluster it takes minutes.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosEndpoints],
     after: &[],
@@ -108,7 +109,7 @@ fn outcome(thing: &str, said: Said<'_>, check: &ServerCheck) -> Option<Outcome> 
         // That it did not come to an end is said once.
         Said::Begun => None,
         Said::Good => Some(Outcome::Pass(Some(format!("{thing}: OK")))),
-        Said::Skipped => Some(Outcome::Skip("the cluster's own health check leaves it out".to_owned())),
+        Said::Skipped => Some(Outcome::Skip("the cluster's own health check skips it".to_owned())),
         Said::Wrong(why) => {
             // The server gave up over it. If something else has cut it off, it might have become well.
             let last_word = match &check.end {

@@ -14,10 +14,10 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::TalosVersions,
     stage: Stage::Connectivity,
     summary: "every machine runs the same version of Talos, and the expected one",
-    explain: "Compares the versions that the machines themselves answer. Different versions are a warning, because every \
-rolling upgrade passes through that state; more than one minor version apart is a failure, because Talos does not support it.\n\n\
-`--expect-talos V` demands a version: each machine that runs another one fails. That is how to find out after an upgrade that \
-a machine was left behind, was not rebooted, or has fallen back to its former version because the new one did not boot.",
+    explain: "Compares the versions that the machines report. Different versions are a warning, because every rolling upgrade \
+passes through that state. More than one minor version apart is a failure, because Talos does not support it.\n\n\
+`--expect-talos V` requires a version: each machine that runs another one fails. After an upgrade this finds machines that \
+were left out, were not rebooted, or fell back to the previous version because the new one did not boot.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -85,6 +85,6 @@ fn mixed(names: &BTreeMap<(Numbers, &str), Vec<&str>>) -> Option<Problem> {
         Problem::fail(Reason::VersionsMixed, "versions of Talos that are one minor version apart at most", observed)
     } else {
         Problem::warn(Reason::VersionsMixed, "one version of Talos", observed)
-            .hint(Hint::likely("a rolling upgrade is under way, or was interrupted"))
+            .hint(Hint::likely("a rolling upgrade is in progress, or was interrupted"))
     })
 }

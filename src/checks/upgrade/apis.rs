@@ -16,13 +16,13 @@ use crate::text::version;
 pub(in crate::checks) const APIS: Check = Check {
     id: CheckId::UpgradeApis,
     stage: Stage::Upgrade,
-    summary: "no API was requested that the Kubernetes of the upgrade has removed",
-    explain: "Runs with `--upgrade-kubernetes VERSION`. Each API server counts which deprecated APIs were requested of it \
-(`apiserver_requested_deprecated_apis` in its metrics) and knows the version that removes each. One that is gone in the target fails: \
-whoever uses it gets 404 after the upgrade. An API that is deprecated and still there is no problem.\n\n\
-Every control plane is queried at its own address, because each counts only its own requests and a load balancer hides the others. \
-An API server that was not seen, or metrics that may not be read, are an error. The counts begin with the start of the API \
-server: what runs once a month may not be among them, and what was fixed is among them until it is restarted.",
+    summary: "no API was requested that the target version of Kubernetes removes",
+    explain: "Runs with `--upgrade-kubernetes VERSION`. Each API server records which deprecated APIs were requested \
+(`apiserver_requested_deprecated_apis` in its metrics) and the version that removes each. An API that the target version has \
+removed fails: its clients get 404 after the upgrade. An API that is deprecated but still served is no problem.\n\n\
+Every control plane is queried at its own address, because each counts only its own requests and a load balancer hides the \
+others. An API server that was not seen, or metrics that may not be read, are an error. Counting starts when the API server \
+starts. So a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.",
     severity: Severity::Fail,
     requires: &[
         CheckId::TalosNodesReachable,
@@ -61,7 +61,7 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
         }
     }
     let since = started.map(|it| format!(" since {}", shown(it))).unwrap_or_default();
-    verdict.sum_up(&format!("no API that Kubernetes 1.{} lacks was requested{since}", to.1));
+    verdict.sum_up(&format!("no API that Kubernetes 1.{} has removed was requested{since}", to.1));
     verdict
 }
 

@@ -14,15 +14,19 @@ use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 pub(in crate::checks) const DRAIN: Check = Check {
     id: CheckId::UpgradeDrain,
     stage: Stage::Upgrade,
-    summary: "the pods of each machine that is to go may be evicted now",
-    explain: "Runs with `--upgrade-talos`, for every machine as the next one to go, and with `--drain NODE`, for that one. Reads the \
-pods and PodDisruptionBudgets of all namespaces and answers as the eviction API of Kubernetes would: a budget that allows 0 \
-disruptions and selects a pod of the machine refuses it, and so do two budgets of one pod, whatever they allow. A budget with a status older than its specification is an error, because what it allows is not known.\n\n\
-Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending or being deleted, always.\n\n\
-Warnings: pods that no controller starts again, workloads of which all ready pods are on the machine, data in emptyDir \
-volumes, which are deleted, and pods that cannot run elsewhere because of a local volume.\n\n\
+    summary: "the pods of each machine to be upgraded or drained may be evicted now",
+    explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Reads the \
+pods and PodDisruptionBudgets of all namespaces and decides as the Kubernetes eviction API would. It fails if a budget that \
+allows 0 disruptions selects a pod of the machine, or if two budgets select the same pod. A budget with a status older than \
+its spec is an error, because it is unknown what it allows.\n\n\
+Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may \
+be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending \
+or being deleted, always.\n\n\
+It warns of pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
+(which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
-`--wait-timeout`, this check waits before anything is touched: budgets of operators open within minutes.",
+`--wait-timeout`, this check waits before anything is changed: budgets managed by operators usually allow disruptions again \
+within minutes.",
     severity: Severity::Fail,
     requires: BEFORE_DRAINS,
     after: &[],
@@ -181,8 +185,7 @@ fn look_at(budget: &DisruptionBudget) -> Hint {
 fn refused(budget: &DisruptionBudget, pods: &[String]) -> Problem {
     let DisruptionBudget { disruptions_allowed: allowed, current_healthy, desired_healthy, .. } = budget;
     let observed = format!(
-        "PodDisruptionBudget {} allows {allowed} disruptions ({current_healthy} of {desired_healthy} needed pods are healthy); \
-         it holds {}",
+        "PodDisruptionBudget {} allows {allowed} disruptions ({current_healthy} of {desired_healthy} required pods are healthy); it selects {}",
         name_of(budget),
         pods_named(pods),
     );
@@ -192,11 +195,11 @@ fn refused(budget: &DisruptionBudget, pods: &[String]) -> Problem {
 fn not_counted(budget: &DisruptionBudget, pods: &[String]) -> Problem {
     let DisruptionBudget { generation, observed_generation, .. } = budget;
     let observed = format!(
-        "PodDisruptionBudget {} is at generation {generation}, its status at {observed_generation}; it holds {}",
+        "PodDisruptionBudget {} is at generation {generation}, its status at {observed_generation}; it selects {}",
         name_of(budget),
         pods_named(pods),
     );
-    Problem::error(Reason::BudgetStale, "a status of the present generation", observed).hint(look_at(budget))
+    Problem::error(Reason::BudgetStale, "a status of the current generation", observed).hint(look_at(budget))
 }
 
 /// No budget opens over that.
@@ -229,8 +232,8 @@ fn warnings(evicted: &[&BoundPod], node: &str, board: &Board<'_>) -> Vec<Problem
     warn(
         named(&|pod| pod.controller.is_none()),
         Reason::UnmanagedPod,
-        "a controller starts each pod elsewhere",
-        "will be deleted, and nothing starts it again",
+        "a controller recreates each pod elsewhere",
+        "will be deleted, and nothing recreates it",
     );
     let is_last = |pod: &BoundPod| {
         let nodes = workload(pod).and_then(|workload| board.ready.get(&workload));
@@ -251,7 +254,7 @@ fn warnings(evicted: &[&BoundPod], node: &str, board: &Board<'_>) -> Vec<Problem
     warn(
         named(&|pod| has_local_volume(pod, &board.local)),
         Reason::LocalVolume,
-        "volumes that another machine can have",
+        "volumes that are available on other machines",
         "has volumes on the machine itself and cannot run elsewhere",
     );
     problems

@@ -13,15 +13,14 @@ use crate::snapshot::{Flags, Node};
 pub(in crate::checks) const FLAGS: Check = Check {
     id: CheckId::UpgradeFlags,
     stage: Stage::Upgrade,
-    summary: "the components of the control plane have no flag that the Kubernetes of the upgrade refuses",
+    summary: "the control plane components have no flag that the target version of Kubernetes refuses",
     explain: "Runs with `--upgrade-kubernetes VERSION`. Reads the command lines of kube-apiserver, kube-controller-manager and \
-kube-scheduler from the static pods that Talos has rendered, and compares their flags, feature gates and admission plugins with those \
-that Kubernetes has removed, by a table made from its sources. A component that gets one of them exits at once: \
-that is how a control plane is lost in the middle of an upgrade. A feature gate that can no longer be switched off, or on, fails if the \
-command line does so.\n\n\
-The flags of kubelets are in the machine configuration, which takes os:admin to read, so there is a warning that they were not \
-checked. They come from `machine.kubelet.extraArgs` and `extraConfig`; those of the control plane from `cluster.apiServer.extraArgs` \
-and the like.",
+kube-scheduler from the static pods that Talos has rendered. Compares their flags, feature gates and admission plugins with a \
+table of those that Kubernetes has removed. A component with a removed flag exits at once, and the upgrade loses the control \
+plane. Setting a feature gate to a value that is no longer allowed fails, too.\n\n\
+The flags of kubelets are in the machine configuration, which only os:admin may read, so a warning says that they were not \
+checked. They come from `machine.kubelet.extraArgs` and `extraConfig`; those of the control plane from \
+`cluster.apiServer.extraArgs` and so on.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -82,7 +81,7 @@ fn refused(cluster: &Assessment<'_>, node: &Node, to: u32) -> Result<Vec<Problem
 
 fn of_component(component: Component, flags: &Flags, to: u32) -> Vec<Problem> {
     let name = component.name();
-    let gone = |what: &str, since: u32| format!("{what} (gone since 1.{since})");
+    let gone = |what: &str, since: u32| format!("{what} (removed in 1.{since})");
     let own = removed::FLAGS.iter().filter(|(minor, of, _)| *minor <= to && *of == name);
     let own: Vec<(u32, &[&str])> = own.map(|(minor, _, flags)| (*minor, *flags)).collect();
     let mut found: Vec<String> = Vec::new();

@@ -14,11 +14,11 @@ pub(in crate::checks) const MATRIX: Check = Check {
     id: CheckId::UpgradeMatrix,
     stage: Stage::Upgrade,
     summary: "Talos and Kubernetes support each other in every version that the upgrade passes through",
-    explain: "Runs with `--upgrade-talos` or `--upgrade-kubernetes`. Each minor version of Talos supports some six of Kubernetes. \
-The new version of one has to support the present version of the other on every machine; with both options, the two new versions \
-have to support each other, and one of the two orders has to work. The line of the report says which.\n\n\
-Nothing else looks at it before: Talos refuses a Kubernetes that it does not support once the machine runs it, and \
-`talosctl upgrade-k8s` knows the present Talos only. A version that the table of this program does not have is an error \
+    explain: "Runs with `--upgrade-talos` or `--upgrade-kubernetes`. Each minor version of Talos supports about six of \
+Kubernetes. The new version of one has to support the current version of the other on every machine. With both options, the \
+two new versions have to support each other, and one of the two orders has to work; the report shows which.\n\n\
+Nothing else checks this in advance: Talos refuses an unsupported Kubernetes only once the machine runs it, and `talosctl \
+upgrade-k8s` knows only the current Talos. A version that is not in the tables of cluster-health is an error \
 (`target-unknown`).",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -56,7 +56,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
         }
     }
     if (parts.is_empty() || machines.is_empty()) && verdict.problems().next().is_none() {
-        let problem = Problem::error(Reason::NoAnswer, "versions of Talos and Kubernetes", "none was seen");
+        let problem = Problem::error(Reason::NoAnswer, "versions of Talos and Kubernetes", "no version was seen");
         verdict.problem(Target::cluster(), problem);
         return verdict;
     }
@@ -108,13 +108,13 @@ impl Pairs<'_> {
                     (false, true) => pass("upgrade Kubernetes first, then Talos"),
                     (false, false) => {
                         let observed = format!(
-                            "neither order works: Kubernetes {}, and Talos {}",
+                            "neither order works: Kubernetes {}, Talos {}",
                             by_minor(self.parts, old_parts.into_iter()),
                             by_minor(self.machines, old_machines.into_iter()),
                         );
                         let expected = format!("1.{} and 1.{kubernetes} reached one after the other", talos.minor);
                         let problem = Problem::fail(Reason::VersionsIncompatible, expected, observed);
-                        problem.hint(Hint::likely("go to a minor version in between first")).into_outcome()
+                        problem.hint(Hint::likely("upgrade to a minor version in between first")).into_outcome()
                     }
                 }
             }
@@ -137,8 +137,8 @@ impl Pairs<'_> {
                 }
                 .into_outcome()
             }
-            (Some(talos), None) => pass(&format!("Talos 1.{} supports the present Kubernetes", talos.minor)),
-            _ => pass("the present Talos supports the new Kubernetes"),
+            (Some(talos), None) => pass(&format!("Talos 1.{} supports the current Kubernetes", talos.minor)),
+            _ => pass("the current Talos supports the new Kubernetes"),
         }
     }
 

@@ -73,12 +73,12 @@ fn each_to_go<'a>(
 fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     let expected = format!("a machine called {named}");
     let Some(node) = cluster.nodes.iter().find(|node| node.is_called(named)) else {
-        let problem = Problem::error(Reason::NodeMissing, expected, "no source names one");
+        let problem = Problem::error(Reason::NodeMissing, expected, "no source lists it");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     };
     let foreign = || cluster.machine(node).is_foreign.then_some("not a Talos machine");
     let why = passed_over(cluster, node).or_else(foreign)?;
-    Some(Problem::error(Reason::NodeMissing, expected, format!("{} is not judged: {why}", node.target())).permanent())
+    Some(Problem::error(Reason::NodeMissing, expected, format!("{} is not checked: {why}", node.target())).permanent())
 }
 
 /// The version of Talos that this machine runs, as it says itself.
@@ -133,7 +133,7 @@ fn pods_named(pods: &[String]) -> String {
 
 /// Of a version that no table has. Which of two versions came first says nothing of whether one may go to the other.
 fn unknown(what: &str, version: &str, known: &str) -> Problem {
-    let expected = format!("a version of {what} that this program knows ({known})");
+    let expected = format!("a version of {what} that cluster-health knows ({known})");
     Problem::error(Reason::TargetUnknown, expected, format!("{what} {version}")).permanent()
 }
 

@@ -11,12 +11,14 @@ use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stag
 pub(in crate::checks) const TALOS_PATH: Check = Check {
     id: CheckId::UpgradeTalosPath,
     stage: Stage::Upgrade,
-    summary: "every machine may go from its version of Talos to that of the upgrade",
-    explain: "Runs with `--upgrade-talos VERSION`. Compares the version that each machine itself answers with Talos's own \
-compatibility table, which the installer goes by only after the image was pulled, the machine drained and the upgrade begun.\n\n\
-Outside of the table it fails: the machine is too old, or too new to go back. Within it, a minor version that is skipped is a \
-warning, because only upgrades between adjacent minor versions are tested: go to the newest patch of each in between. So is going \
-back to an older version. A version that the table of this program does not have is an error (`target-unknown`), never a pass.",
+    summary: "every machine can be upgraded from its version of Talos to the target",
+    explain: "Runs with `--upgrade-talos VERSION`. Compares the version that each machine reports with Talos's own \
+compatibility table. The installer checks that table only after the image was pulled, the machine drained and the upgrade \
+started.\n\n\
+Outside of the table it fails: the machine is too old, or too new for a downgrade. Within the table, skipping a minor version \
+is a warning, because only upgrades between adjacent minor versions are tested: upgrade to the latest patch of each in \
+between. A downgrade is a warning, too. A version that is not in the tables of cluster-health is an error (`target-unknown`), \
+never a pass.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
@@ -27,11 +29,13 @@ back to an older version. A version that the table of this program does not have
 pub(in crate::checks) const KUBERNETES_PATH: Check = Check {
     id: CheckId::UpgradeKubernetesPath,
     stage: Stage::Upgrade,
-    summary: "every part of Kubernetes may go from its version to that of the upgrade",
-    explain: "Runs with `--upgrade-kubernetes VERSION`. Reads the versions of the control plane from the images of its static pods \
-and those of the kubelets from their Node objects, as k8s.controlplane.versions does.\n\n\
-`talosctl upgrade-k8s` goes to a newer patch of the same minor version, or to the next minor version, and never back. While it does, \
-the new API server meets kubelets of the old version, which may be at most three minor versions older (two for those before 1.25). A part with an image that names no version is an error here, because its present version is not known.",
+    summary: "every Kubernetes component can be upgraded from its version to the target",
+    explain: "Runs with `--upgrade-kubernetes VERSION`. Reads the versions of the control plane from the images of its static \
+pods and those of the kubelets from their Node objects, as k8s.controlplane.versions does.\n\n\
+`talosctl upgrade-k8s` upgrades to a newer patch of the same minor version, or to the next minor version, and never \
+downgrades. Meanwhile the new API server works with kubelets of the old version, which may be at most three minor versions \
+older (two for those before 1.25). A component with an image that names no version is an error, because its current version is \
+unknown.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: versions::AFTER,
@@ -48,7 +52,7 @@ fn talos(cluster: &Assessment<'_>) -> Verdict {
         let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target));
         verdict.push(node.target(), outcome.unwrap_or_else(|outcome| outcome));
     });
-    verdict.sum_up(&format!("every machine may be upgraded to Talos v{target}"));
+    verdict.sum_up(&format!("every machine can be upgraded to Talos v{target}"));
     verdict
 }
 
@@ -60,11 +64,12 @@ fn talos_step(from: Numbers, to: Numbers, target: &str) -> Outcome {
     };
     let unsupported = |expected: String| Problem::fail(Reason::UpgradePathUnsupported, expected, observed.as_str());
     let problem = if major != 1 || minor >= table.not_back_from {
-        unsupported(format!("Talos older than 1.{}, to go back to v{target}", table.not_back_from))
+        unsupported(format!("Talos older than 1.{}, to downgrade to v{target}", table.not_back_from))
     } else if minor < table.from {
         let first = minor + 1;
-        unsupported(format!("Talos 1.{} or newer, to go to v{target}", table.from))
-            .hint(Hint::likely(format!("go to the newest patch of each minor version in between, first to 1.{first}")))
+        unsupported(format!("Talos 1.{} or newer, to upgrade to v{target}", table.from)).hint(Hint::likely(format!(
+            "upgrade to the latest patch of each minor version in between, first to 1.{first}"
+        )))
     } else if from > to {
         let expected = format!("a version that is not newer than v{target}");
         Problem::warn(Reason::Downgrade, expected, observed)
@@ -72,7 +77,7 @@ fn talos_step(from: Numbers, to: Numbers, target: &str) -> Outcome {
         let between: Vec<String> = (minor + 1..table.minor).map(|it| format!("1.{it}")).collect();
         let expected = format!("Talos 1.{}, the minor version before that of v{target}", table.minor - 1);
         Problem::warn(Reason::MinorSkipped, expected, observed)
-            .hint(Hint::likely(format!("go to the newest patch of {} first", between.join(", then "))))
+            .hint(Hint::likely(format!("upgrade to the latest patch of {} first", between.join(", then "))))
     } else {
         return Outcome::Pass(None);
     };
@@ -87,14 +92,14 @@ fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
     let target = cluster.asked.upgrade.kubernetes.as_deref().unwrap_or_default();
     let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to upgrade from"));
     if !running.iter().any(Running::is_api_server) && verdict.problems().next().is_none() {
-        let problem = Problem::error(Reason::NoAnswer, "the version of an API server", "none was seen");
+        let problem = Problem::error(Reason::NoAnswer, "the version of an API server", "no version was seen");
         verdict.problem(Target::cluster(), problem);
     }
     for it in &running {
         let outcome = kubernetes_step(it, to, target).map_or(Outcome::Pass(None), Outcome::Problem);
         verdict.push(it.target.clone(), outcome);
     }
-    verdict.sum_up(&format!("Kubernetes may be upgraded to v{target}"));
+    verdict.sum_up(&format!("Kubernetes can be upgraded to v{target}"));
     verdict
 }
 
@@ -104,12 +109,12 @@ fn kubernetes_step(it: &Running, to: Numbers, target: &str) -> Option<Problem> {
         Problem::fail(Reason::UpgradePathUnsupported, expected, format!("{} v{}", it.name, it.version)).permanent()
     };
     if it.numbers > to || major != to.0 {
-        return Some(unsupported(format!("no part newer than v{target}: Kubernetes is not downgraded")));
+        return Some(unsupported(format!("no component newer than v{target}: Kubernetes cannot be downgraded")));
     }
     let behind = if it.is_kubelet() { kubelet_skew(minor) } else { 1 };
     (to.1 - minor > behind).then(|| {
         let plural = if behind == 1 { "" } else { "s" };
         unsupported(format!("at most {behind} minor version{plural} older than v{target}"))
-            .hint(Hint::likely(format!("upgrade to the newest patch of 1.{} first", minor + 1)))
+            .hint(Hint::likely(format!("upgrade to the latest patch of 1.{} first", minor + 1)))
     })
 }

@@ -13,13 +13,14 @@ use crate::snapshot::Node;
 pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::UpgradeQuorum,
     stage: Stage::Upgrade,
-    summary: "etcd, the API and DNS go on without each machine that is to go",
-    explain: "Runs with `--upgrade-talos`, for every machine as the next one to go, and with `--drain NODE`, for that one. Counts the \
-etcd voters that are up without the machine, the API servers that work on other control planes, and the ready endpoints of the cluster \
-DNS on other machines.\n\n\
-`quorum-at-risk` means that fewer voters than n/2+1 would be left. What is so by design is a warning: etcd with one or two voters, the only control \
-plane, and DNS in a cluster of one node. A member or API server of unknown state counts as down, and then the check is an error if that decides.\n\n\
-`etcd.tolerance` and `--require-quorum-margin` look at the cluster as it is; this check looks at what one reboot leaves.",
+    summary: "etcd, the API and DNS keep working without the machine to be upgraded or drained",
+    explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts \
+the etcd voters that are up without the machine, the working API servers on other control planes, and the ready endpoints of \
+cluster DNS on other machines.\n\n\
+`quorum-at-risk` means that fewer voters than n/2+1 would be left. What cannot be avoided is a warning: etcd with one or two \
+voters, the only control plane, and DNS in a cluster of one node. A member or API server of unknown state counts as down; if \
+the result depends on it, the check is an error.\n\n\
+`etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
     severity: Severity::Fail,
     requires: &[
         CheckId::TalosNodesReachable,
@@ -47,7 +48,7 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asked.upgrade.takes_down_machines() {
         return not_asked("--drain");
     }
-    let fine = |which: &str| format!("etcd, the API and DNS go on: {which} may go");
+    let fine = |which: &str| format!("etcd, the API and DNS keep working: {which} may go down");
     each_to_go(cluster, fine, |node, verdict| {
         let left = [etcd_without(cluster, node), servers_without(cluster, node), dns_without(cluster, node)];
         let problems: Vec<Outcome> = left.into_iter().flatten().collect();
@@ -117,10 +118,10 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         server => matches!(server, Server::Lost(_) | Server::Refused(_)),
     };
     if !others.iter().all(is_wrong) {
-        let problem = Problem::error(Reason::NoAnswer, expected, "none answered whether it is ready");
+        let problem = Problem::error(Reason::NoAnswer, expected, "no other API server reported whether it is ready");
         return Some(Outcome::Problem(problem.unseen()));
     }
-    let observed = if others.is_empty() { "it is the only control plane" } else { "no other one works" };
+    let observed = if others.is_empty() { "it is the only control plane" } else { "no other API server works" };
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-apiserver -o wide", []);
     let by = (!others.is_empty()).then_some(CheckId::K8sApiServers);
     let problem = Problem::fail(Reason::LastApiServer, expected, observed).hint(hint).explained_by(by);
@@ -147,7 +148,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return Some(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed)));
     }
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns -o wide", []);
-    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all of them are on it").hint(hint);
+    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all of them are on this machine").hint(hint);
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
     Some(unless_by_design(is_only_node, problem))
 }

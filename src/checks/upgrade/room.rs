@@ -12,14 +12,14 @@ use crate::snapshot::{Amounts, BoundPod, Node, NodeRoom, Placement, Requirement,
 pub(in crate::checks) const ROOM: Check = Check {
     id: CheckId::UpgradeRoom,
     stage: Stage::Upgrade,
-    summary: "the pods of each machine that is to go fit on the others",
-    explain: "Runs with `--upgrade-talos`, for every machine as the next one to go, and with `--drain NODE`, for that one. Counts as the \
-scheduler does: what the other nodes have allocatable, less the requests of the pods that stay, against the requests of the pods \
-that are evicted and started elsewhere by a controller. Cordoned nodes and those with one of Kubernetes' own taints take none; \
-node selectors, required node affinity and tolerations are honored.\n\n\
-It fails if a pod requests more than any node that takes it has left, or if all of them together request more than those nodes have \
-left together. It warns if no arrangement was found that places all of them, if less than 20 % of the CPU or memory would be left, and for \
-pods that no other node takes at all, which wait until the machine is back.\n\n\
+    summary: "the pods of each machine to be upgraded or drained fit on the others",
+    explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts as \
+the scheduler does. On one side is what the other nodes have allocatable, minus the requests of their own pods; on the other, \
+the requests of the evicted pods that a controller recreates. Cordoned nodes and those with one of Kubernetes' own taints take \
+no pods; node selectors, required node affinity and tolerations are honored.\n\n\
+It fails if a pod requests more than any suitable node has left, or if all pods together request more than those nodes have \
+left together. It warns if no placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It \
+also warns of pods that fit on no other node and stay Pending until the machine is back.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
     requires: BEFORE_DRAINS,
@@ -47,7 +47,7 @@ fn room(cluster: &Assessment<'_>) -> Verdict {
 fn of_machine(cluster: &Assessment<'_>, node: &Node, plan: &mut Plan<'_>, verdict: &mut Verdict) {
     let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
     let Some(place) = plan.places.get(object.name.as_str()).copied() else {
-        return verdict.push(node.target(), says_nothing("what the node has allocatable", "it is not in the list"));
+        return verdict.push(node.target(), says_nothing("the node's allocatable resources", "it is not in the list"));
     };
     let problems = plan.without(place);
     if problems.is_empty() {
@@ -89,17 +89,21 @@ struct Sums<'a> {
 }
 
 fn unreadable(what: &str) -> Outcome {
-    Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a quantity or selector of Kubernetes", what.to_owned()))
+    Outcome::Problem(Problem::error(
+        Reason::UnreadableAnswer,
+        "a valid Kubernetes quantity or selector",
+        what.to_owned(),
+    ))
 }
 
 impl<'a> Plan<'a> {
     fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
         let pods = bound_pods(cluster)?;
-        let nodes = listed(cluster, |kubernetes| &kubernetes.node_room, "what the nodes have allocatable")?;
+        let nodes = listed(cluster, |kubernetes| &kubernetes.node_room, "the nodes' allocatable resources")?;
         let local = local_claims(cluster)?;
         let places: HashMap<&str, usize> = nodes.iter().zip(0..).map(|(node, at)| (node.name.as_str(), at)).collect();
         let allocatable: Option<Vec<&Amounts>> = nodes.iter().map(|node| node.allocatable.as_ref()).collect();
-        let allocatable = allocatable.ok_or_else(|| unreadable("what a node has allocatable"))?;
+        let allocatable = allocatable.ok_or_else(|| unreadable("a node's allocatable resources"))?;
         let mut left: Vec<Left<'_>> = allocatable.iter().map(|it| signed(it).collect()).collect();
         let mut moving = vec![Vec::new(); nodes.len()];
         let mut kinds: BTreeMap<&Placement, usize> = BTreeMap::new();
@@ -288,7 +292,8 @@ fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 
 fn pinned_here(pinned: &[Moving<'_>]) -> Problem {
     let names: Vec<String> = pinned.iter().map(|(pod, _)| name_of(pod)).collect();
-    let observed = format!("{} may not run on any other, and waits until it is back", pods_named(&names));
+    let observed =
+        format!("{} cannot run on any other machine and stays Pending until this one is back", pods_named(&names));
     Problem::warn(Reason::PinnedPod, "another machine that takes each of its pods", observed).permanent()
 }
 
@@ -337,10 +342,10 @@ fn requested<'a>(moving: &[Moving<'a>]) -> Left<'a> {
 }
 
 fn little_room(moving: &[Moving<'_>], stranded: &[&BoundPod], all: &Sums<'_>) -> Option<Problem> {
-    const EXPECTED: &str = "20 % left on the others, and a place for each pod";
+    const EXPECTED: &str = "20 % left on the others, and room for each pod";
     if !stranded.is_empty() {
         let names: Vec<String> = stranded.iter().map(|pod| name_of(pod)).collect();
-        let observed = format!("no place was found for {}, though all would fit in total", pods_named(&names));
+        let observed = format!("no placement was found for {}, though all would fit in total", pods_named(&names));
         return Some(Problem::warn(Reason::LittleRoom, EXPECTED, observed));
     }
     let requested = requested(moving);
@@ -365,7 +370,7 @@ fn quantity(resource: &str, amount: i128) -> String {
         "cpu" => format!("{} CPU", tenths(1000)),
         "memory" if amount < 1 << 30 => format!("{} MiB of memory", tenths(1 << 20)),
         "memory" => format!("{} GiB of memory", tenths(1 << 30)),
-        "pods" => format!("{amount} places for pods"),
+        "pods" => format!("{amount} pod slots"),
         _ => format!("{amount} {resource}"),
     }
 }

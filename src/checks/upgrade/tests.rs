@@ -46,7 +46,7 @@ fn likely(id: &str, snapshot: &Snapshot) -> Vec<String> {
 fn talos_goes_to_the_same_and_to_the_next_minor_version() {
     for target in ["1.13.0", "1.13.9", "1.14.1"] {
         let snapshot = before(Some(target), None);
-        assert_eq!(lines(TALOS, &snapshot), [format!("every machine may be upgraded to Talos v{target}")]);
+        assert_eq!(lines(TALOS, &snapshot), [format!("every machine can be upgraded to Talos v{target}")]);
     }
 }
 
@@ -136,7 +136,7 @@ fn a_talos_that_no_table_has_is_no_talos_that_supports_anything() {
 fn kubernetes_goes_one_minor_version_at_a_time_and_never_back() {
     for target in ["1.35.4", "1.35.9", "1.36.0"] {
         let snapshot = before(None, Some(target));
-        assert_eq!(lines(KUBERNETES, &snapshot), [format!("Kubernetes may be upgraded to v{target}")]);
+        assert_eq!(lines(KUBERNETES, &snapshot), [format!("Kubernetes can be upgraded to v{target}")]);
     }
     for target in ["1.37.0", "1.35.3", "1.34.9"] {
         let snapshot = before(None, Some(target));
@@ -168,7 +168,7 @@ fn the_new_talos_has_to_support_what_runs() {
 
 #[test]
 fn the_present_talos_has_to_support_the_new_kubernetes() {
-    assert_eq!(lines(MATRIX, &before(None, Some("1.36.0"))), ["the present Talos supports the new Kubernetes"]);
+    assert_eq!(lines(MATRIX, &before(None, Some("1.36.0"))), ["the current Talos supports the new Kubernetes"]);
     let mut snapshot = before(None, Some("1.36.0"));
     runs(&mut snapshot, &["cp-3"], "v1.12.4");
     assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"]);
@@ -435,7 +435,7 @@ const QUORUM: &str = "upgrade.quorum";
 
 #[test]
 fn the_cluster_goes_on_without_any_one_machine() {
-    let line = "etcd, the API and DNS go on: every machine may go";
+    let line = "etcd, the API and DNS keep working: every machine may go down";
     assert_eq!(lines(QUORUM, &before(Some("1.14.1"), None)), [line]);
     // `talosctl upgrade-k8s` takes none of them down.
     assert_eq!(status(QUORUM, &before(None, Some("1.36.0"))), Status::Skip);

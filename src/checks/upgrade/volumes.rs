@@ -14,11 +14,11 @@ pub(in crate::checks) const VOLUMES: Check = Check {
     id: CheckId::UpgradeVolumes,
     stage: Stage::Upgrade,
     summary: "no volume is attached to a machine that was drained",
-    explain: "Runs with `--upgrade-talos` and `--drain`. A machine that is cordoned, and has no pod left that a drain would evict, was \
-drained. Volumes that are still attached to it keep the pods that moved elsewhere from starting, and going on with the next machine \
-makes it worse.\n\n\
-An attachment with an error while detaching fails; any other is a warning, because detaching takes a moment, and up to 6 minutes after \
-a machine went down with volumes attached. Volumes of machines that are not drained do not count.",
+    explain: "Runs with `--upgrade-talos` and `--drain`. A machine counts as drained if it is cordoned and has no pod left \
+that a drain would evict. Volumes that are still attached to it keep the pods that moved elsewhere from starting; draining the \
+next machine makes it worse.\n\n\
+An attachment with a detach error fails. Any other is a warning, because detaching takes a moment, or up to 6 minutes after a \
+machine went down with volumes attached. Volumes of machines that are not drained do not count.",
     severity: Severity::Fail,
     requires: BEFORE_DRAINS,
     after: &[],

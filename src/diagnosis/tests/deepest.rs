@@ -28,7 +28,7 @@ fn left(snapshot: &Snapshot) -> Vec<String> {
 #[test]
 fn a_member_that_hangs_comes_before_its_api_server() {
     let mut snapshot = broken(member_hangs);
-    let seen = "etcd on cp-3 (10.0.0.3) is not responding, and the others go on without it: test: TimedOut";
+    let seen = "etcd on cp-3 (10.0.0.3) is not responding; the others keep a quorum: test: TimedOut";
     assert_eq!(headlines(&snapshot), [seen]);
     assert_eq!(left(&snapshot), [""; 0]);
     // A frozen API server beside it says as little.
@@ -37,7 +37,7 @@ fn a_member_that_hangs_comes_before_its_api_server() {
     // Talos has noticed by now.
     let etcd = snapshot.service_mut("cp-3", "etcd");
     (etcd.healthy, etcd.health_message) = (Some(false), "context deadline exceeded".to_owned());
-    let service = "etcd does not work on cp-3 (10.0.0.3), and the others go on without it: Running, not healthy: context \
+    let service = "etcd on cp-3 (10.0.0.3) does not work; the others keep a quorum: Running, not healthy: context \
                    deadline exceeded; last event: Health check successful";
     assert_eq!(headlines(&snapshot), [service]);
     assert_eq!(left(&snapshot), [""; 0]);
@@ -46,7 +46,7 @@ fn a_member_that_hangs_comes_before_its_api_server() {
 #[test]
 fn a_member_without_peers_comes_before_its_api_server() {
     let mut snapshot = broken(member_is_cut_off);
-    let seen = "etcd on cp-3 (10.0.0.3) is cut off from its peers: it sees no leader, and the others go on without it";
+    let seen = "etcd on cp-3 (10.0.0.3) is cut off from its peers and sees no leader; the others keep a quorum";
     assert_eq!(headlines(&snapshot), [seen]);
     assert_eq!(left(&snapshot), [""; 0]);
     let etcd = snapshot.service_mut("cp-3", "etcd");

@@ -212,7 +212,7 @@ fn every_command_names_this_cluster() {
     }
 }
 
-/// A machine that has another host name by now is still called by its old one in Kubernetes.
+/// A machine that has another hostname by now is still called by its old one in Kubernetes.
 #[test]
 fn a_node_is_called_as_kubernetes_calls_it() {
     let mut snapshot = broken(|snapshot| unreached(snapshot, GapKind::NodeUnreachable));

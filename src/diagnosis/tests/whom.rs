@@ -158,7 +158,7 @@ fn machines_that_are_gone_are_not_counted_among_those_that_are_down() {
 #[test]
 fn an_endpoint_of_etcd_is_named_by_its_member() {
     let who = "etcd member cp-3 (https://10.0.0.3:2379)";
-    let (without, votes) = ("the others go on without it", "the others list it as a voter");
+    let (without, votes) = ("the others keep a quorum", "the others list it as a voter");
     for (kind, how) in [
         (GapKind::ConnectionRefused, format!("is down: test: ConnectionRefused; {without}")),
         (GapKind::TimedOut, format!("accepts connections and does not answer: test: TimedOut; {without}")),

@@ -9,10 +9,10 @@ use super::sources::{
 use super::steps::{NEW_TALOSCONFIG, NODE_VERSION};
 
 pub(super) const CERTIFICATE_EXPIRED: Text = Text {
-    explanation: "The validity of a certificate has ended, by the clock of this machine. Client certificates of Talos and Kubernetes are usually valid for a year, and nothing renews the copy in a file. Until it is replaced, the cluster's own health is unknown.",
+    explanation: "A certificate has expired, by the clock of this runner. Client certificates of Talos and Kubernetes are usually valid for a year, and nothing renews the copy in a file. Until it is replaced, the health of the cluster is unknown.",
     source: TALOS_PKI,
     remedy: &[
-        Do("Check the date of this machine first: a wrong clock looks the same."),
+        Do("Check the date of this runner first: a wrong clock looks the same."),
         Look("talosctl config info"),
         Do("With an administrator's talosconfig that still works, make a new one:"),
         NEW_TALOSCONFIG,
@@ -24,17 +24,17 @@ pub(super) const CERTIFICATE_EXPIRED: Text = Text {
 };
 
 pub(super) const CERTIFICATE_EXPIRES_SOON: Text = Text {
-    explanation: "A certificate is still valid, but not for much longer: less than 30 days, or less than a tenth of its lifetime if that is shorter. When that of a talosconfig or kubeconfig ends, everything that uses the file stops working at once; when that of an API server ends, every client of it does. Talos renews the API servers' certificates at half of their life, so one that is about to end was not renewed, or is a load balancer's own.",
+    explanation: "A certificate is still valid, but expires soon: in less than 30 days, or in less than a tenth of its lifetime if that is shorter. When the certificate of a talosconfig or kubeconfig expires, everything that uses the file stops working at once. When that of an API server expires, all its clients do. Talos renews the API servers' certificates after half of their lifetime, so this one was not renewed, or belongs to a load balancer.",
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl config info"),
-        Do("Of a file: renew it now, while the old one still opens the door:"),
+        Do("In a talosconfig or kubeconfig: renew it now, while the old one still works:"),
         NEW_TALOSCONFIG,
         Change("talosctl -n CP kubeconfig --force"),
-        Do("Of an API server: see whether Talos fails to renew it. The server reads the new one when it is there."),
+        Do("Of an API server: check why Talos did not renew it. The server loads the new one automatically."),
         Look("talosctl -n NODE logs controller-runtime"),
         Do(
-            "Of the CA of Talos: see what rotating it would do, and do it only while every machine is up; one that misses it is locked out:",
+            "Of the Talos CA: preview a rotation first, and rotate only while every machine is up; one that misses it is locked out:",
         ),
         Look("talosctl -n CP rotate-ca --kubernetes=false"),
         Change("talosctl -n CP rotate-ca --kubernetes=false --dry-run=false"),
@@ -42,13 +42,13 @@ pub(super) const CERTIFICATE_EXPIRES_SOON: Text = Text {
 };
 
 pub(super) const CERTIFICATE_NOT_YET_VALID: Text = Text {
-    explanation: "A certificate begins to be valid only in the future. Nearly always a clock is wrong: that of this machine, or that of the node that issued the certificate at a time when it had not synchronized.",
+    explanation: "A certificate is not valid yet. Nearly always a clock is wrong: that of this runner, or that of the node that issued the certificate before it was synchronized.",
     source: TALOS_PKI,
     remedy: &[
-        Do("Compare the clock of this machine with a reference."),
+        Do("Compare the clock of this runner with a reference."),
         Look("talosctl -n NODE time"),
         Do(
-            "A few minutes' difference heals by itself when the clocks agree; otherwise correct them and issue a new certificate.",
+            "If the clocks agree and the difference is only a few minutes, wait. Otherwise correct the clocks and issue a new certificate.",
         ),
     ],
 };
@@ -60,7 +60,7 @@ pub(super) const CLIENT_AUTH_MISSING: Text = Text {
 };
 
 pub(super) const KEY_MISMATCH: Text = Text {
-    explanation: "The private key and the certificate in the same file do not belong together. That happens when a file was put together by hand, when a secret was updated only in part, or when two contexts were merged.",
+    explanation: "The private key and the certificate in the same file do not match. This happens when a file was assembled manually, when a secret was only partly updated, or when two contexts were merged.",
     source: TALOS_PKI,
     remedy: &[
         Do("Take both from the same source again; do not mix a renewed certificate with an old key."),
@@ -69,7 +69,7 @@ pub(super) const KEY_MISMATCH: Text = Text {
 };
 
 pub(super) const ROLE_TOO_LOW: Text = Text {
-    explanation: "The server knows who is asking and does not allow the call. The role is written into the client certificate (its organization), so no setting on the cluster changes that. os:reader is enough for every call made here, except `--server`, which needs os:admin.",
+    explanation: "The server has authenticated the client and does not allow the request. The role is part of the client certificate (its organization), so no setting in the cluster changes it. The role os:reader is enough for everything except `--server`, which needs os:admin.",
     source: TALOS_RBAC,
     remedy: &[
         Look("talosctl config info"),
@@ -79,7 +79,7 @@ pub(super) const ROLE_TOO_LOW: Text = Text {
 };
 
 pub(super) const ROLE_TOO_LOW_FOR_THIS_VERSION: Text = Text {
-    explanation: "This call needs os:operator on the version of Talos that the node runs; from 1.9.6 and 1.10.1 on os:reader is enough. So the check could not run; the cluster itself may be healthy.",
+    explanation: "On the Talos version of this node, the request needs os:operator; from 1.9.6 and 1.10.1 on, os:reader is enough. So the check could not run; the cluster itself may be healthy.",
     source: TALOS_RBAC,
     remedy: &[
         NODE_VERSION,
@@ -89,7 +89,7 @@ pub(super) const ROLE_TOO_LOW_FOR_THIS_VERSION: Text = Text {
 };
 
 pub(super) const CONFIG_UNREADABLE: Text = Text {
-    explanation: "A talosconfig, kubeconfig or certificate file is missing, cannot be opened or does not have the form it should. No request was sent to the cluster. In CI the usual cause is a secret that was not mounted, is empty, or was encoded twice.",
+    explanation: "A talosconfig, kubeconfig or certificate file is missing, cannot be opened or is invalid. No request was sent to the cluster. In CI the usual cause is a secret that was not mounted, is empty, or was encoded twice.",
     source: TALOS_CLIENT,
     remedy: &[
         Do("Look at the path in the message: does the file exist, is it readable by this user, is it YAML?"),
@@ -98,29 +98,29 @@ pub(super) const CONFIG_UNREADABLE: Text = Text {
 };
 
 pub(super) const CONTEXT_UNKNOWN: Text = Text {
-    explanation: "The configuration has contexts, but none with the requested name or with the name of its current context.",
+    explanation: "The configuration has no context with the requested name, or its current context does not exist.",
     source: TALOS_CLIENT,
     remedy: &[
         Look("talosctl config contexts"),
         Look("kubectl config get-contexts"),
-        Do("Give the right name with `--context` or `--kube-context`."),
+        Do("Pass the right name with `--context` or `--kube-context`."),
     ],
 };
 
 pub(super) const NO_KUBECONFIG: Text = Text {
-    explanation: "No Kubernetes credentials were found that can be used and belong to this cluster, so Kubernetes could not be looked at. The report lists the sources that were passed over, each with its reason. With a talosconfig of the role os:admin they can be fetched through the Talos API; with os:reader they cannot.",
+    explanation: "No usable Kubernetes credentials for this cluster were found, so Kubernetes could not be checked. The report lists the sources that were skipped, each with the reason. With the role os:admin, a kubeconfig can be fetched through the Talos API; with os:reader it cannot.",
     source: KUBERNETES_KUBECONFIG,
     remedy: &[
-        Do("Name a kubeconfig with `--kubeconfig`. `cluster-health rbac` prints the least rights that it needs."),
+        Do("Pass a kubeconfig with `--kubeconfig`. `cluster-health rbac` prints the rights that it needs."),
         Do("Or check without Kubernetes: `--no-kubernetes`."),
     ],
 };
 
 pub(super) const KUBECONFIG_INSECURE: Text = Text {
-    explanation: "The kubeconfig sets `insecure-skip-tls-verify`, or its server is `http://`. A machine in between could then answer in the cluster's place and would receive the credentials; a gate must not trust that.",
+    explanation: "The kubeconfig sets `insecure-skip-tls-verify`, or its server is `http://`. An attacker in between could then answer instead of the cluster and would receive the credentials; a gate must not trust that.",
     source: KUBERNETES_KUBECONFIG,
     remedy: &[
-        Do("Put the cluster's CA into the kubeconfig instead. This one has it:"),
+        Do("Put the cluster's CA into the kubeconfig instead. This command writes one that has it:"),
         Change("talosctl -n CP kubeconfig new-kubeconfig"),
     ],
 };
@@ -136,28 +136,28 @@ pub(super) const CONNECTION_REFUSED: Text = Text {
 };
 
 pub(super) const NO_ROUTE: Text = Text {
-    explanation: "The network has no way to the address: the host or network is down, a VPN is not up, or the address does not exist any more.",
+    explanation: "There is no route to the address: the host or network is down, a VPN is not connected, or the address no longer exists.",
     source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("ip route get NODE"),
-        Do("From a CI runner: is it in the right network? Do other addresses of the same cluster answer?"),
+        Do("On a CI runner: is it in the right network? Do other addresses of the same cluster answer?"),
     ],
 };
 
 pub(super) const TIMED_OUT: Text = Text {
-    explanation: "Packets were sent and nothing came back in time. A firewall that drops silently, a machine that is switched off, and an overloaded machine look the same from here.",
+    explanation: "Packets were sent, but nothing came back in time. A firewall that drops packets, a machine that is powered off, and an overloaded machine look the same from here.",
     source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         NODE_VERSION,
         Look("nc -vz -w 5 NODE 50000"),
         Do(
-            "If other nodes answer, it is this machine or its network. If answers are only slow, allow more with `--attempt-timeout`.",
+            "If other nodes answer, the problem is this node or its network. If answers are only slow, allow more time with `--attempt-timeout`.",
         ),
     ],
 };
 
 pub(super) const NAME_NOT_FOUND: Text = Text {
-    explanation: "The host name of an endpoint cannot be resolved by the DNS that this machine uses. The name may be mistyped, may exist only in an internal zone, or may not have been created yet.",
+    explanation: "The DNS of this runner cannot resolve the hostname of an endpoint. The name may be mistyped, may exist only in an internal zone, or may not have been created yet.",
     source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("getent hosts NAME"),
@@ -166,28 +166,28 @@ pub(super) const NAME_NOT_FOUND: Text = Text {
 };
 
 pub(super) const UNKNOWN_CA: Text = Text {
-    explanation: "Something answers with a certificate that the CA in the configuration has not signed. Either the configuration belongs to another cluster, or the cluster was rebuilt with new secrets, or the node is in maintenance mode, where it signs its certificate itself.",
+    explanation: "The server presents a certificate that the CA in the configuration has not signed. The configuration belongs to another cluster, the cluster was rebuilt with new secrets, or the node is in maintenance mode, where its certificate is self-signed.",
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl config info"),
         Look("talosctl -n NODE get machinestatus --insecure"),
-        Do("Use the configuration of the cluster that is there now. Do not switch verification off."),
+        Do("Use the configuration of the current cluster. Do not disable verification."),
     ],
 };
 
 pub(super) const NAME_NOT_IN_CERTIFICATE: Text = Text {
-    explanation: "The server's certificate is genuine, but does not list the address or name that was dialed. It is usually a load balancer's name or a new address that was not added to the node's certificate.",
+    explanation: "The server's certificate is signed by the right CA, but does not include the address or name that was used. Usually this is a load balancer's name or a new address that was not added to the certificate.",
     source: TALOS_PKI,
     remedy: &[
         Do(
-            "Dial an address that the certificate lists (it is in the message), or add the name to `machine.certSANs` (Talos) or `cluster.apiServer.certSANs` (Kubernetes) of the control planes:",
+            "Use an address from the certificate (the message lists them), or add the name to `machine.certSANs` (Talos) or `cluster.apiServer.certSANs` (Kubernetes) of the control planes:",
         ),
         Change("talosctl -n CP patch machineconfig --patch @sans.yaml"),
     ],
 };
 
 pub(super) const SERVER_CERTIFICATE_EXPIRED: Text = Text {
-    explanation: "The certificate that the server shows is not valid now. Talos renews its own certificates by itself, so either the clock of the node or of this machine is wrong, or the renewal fails: workers get theirs from trustd on the control planes (port 50001).",
+    explanation: "The server's certificate has expired or is not valid yet. Talos renews its own certificates, so either the clock of the node or of this runner is wrong, or the renewal fails. Workers get theirs from trustd on the control planes (port 50001).",
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl -n NODE time"),
@@ -197,7 +197,7 @@ pub(super) const SERVER_CERTIFICATE_EXPIRED: Text = Text {
 };
 
 pub(super) const CLIENT_CERTIFICATE_REFUSED: Text = Text {
-    explanation: "The server was reached and does not accept the client certificate: it is signed by another CA, is expired by the server's clock, or lacks the right usage. For Omni, the signature or the service account key may have expired.",
+    explanation: "The server was reached but does not accept the client certificate: it is signed by another CA, has expired by the server's clock, or lacks the usage for client authentication. For Omni, the signature or the service account key may have expired.",
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl config info"),
@@ -207,7 +207,7 @@ pub(super) const CLIENT_CERTIFICATE_REFUSED: Text = Text {
 };
 
 pub(super) const ENDPOINT_IS_WORKER: Text = Text {
-    explanation: "An endpoint of the talosconfig is a worker. Only control planes forward calls to other nodes; a worker refuses, so calls fail now and then, depending on which endpoint is taken.",
+    explanation: "An endpoint of the talosconfig is a worker. Only control planes forward requests to other nodes. A worker refuses, so requests fail now and then, depending on which endpoint is used.",
     source: TALOS_ENDPOINTS,
     remedy: &[
         Look("talosctl config info"),
@@ -217,7 +217,7 @@ pub(super) const ENDPOINT_IS_WORKER: Text = Text {
 };
 
 pub(super) const ENDPOINT_IS_VIP: Text = Text {
-    explanation: "An endpoint of the talosconfig is the virtual IP of the Kubernetes API. That address is held through etcd: without an etcd quorum no node holds it, and the Talos API is unreachable just when it is needed.",
+    explanation: "An endpoint of the talosconfig is the virtual IP of the Kubernetes API. That address depends on etcd: without a quorum no node holds it, and the Talos API is unreachable exactly when it is needed.",
     source: TALOS_VIP,
     remedy: &[
         Look("talosctl config info"),
@@ -227,28 +227,28 @@ pub(super) const ENDPOINT_IS_VIP: Text = Text {
 };
 
 pub(super) const ENDPOINT_CUT_OFF: Text = Text {
-    explanation: "This control plane answers, and does not get through to a node that answers through another control plane. So the network is partitioned somewhere between the two, or a firewall lets only some of the machines through. The API server on this control plane has the same trouble with logs and exec on that node, and whoever asks Talos through this endpoint does not see it.",
+    explanation: "This control plane answers, but cannot reach a node that answers through another control plane. So the network between the two is partitioned, or a firewall allows only some of the machines. The API server on this control plane has the same problem with logs and exec on that node, and Talos requests to that node through this endpoint fail.",
     source: TALOS_ENDPOINTS,
     remedy: &[
         Look("talosctl -e CP -n NODE version"),
         Do(
-            "Compare the ways from both control planes to the node: port 50000 has to be open from every control plane.",
+            "Compare the network paths from both control planes to the node: port 50000 has to be open from every control plane.",
         ),
     ],
 };
 
 pub(super) const ENDPOINT_UNREACHABLE: Text = Text {
-    explanation: "An endpoint of the talosconfig does not answer on the Talos API. If others do, the cluster can still be judged through them; if none does, nothing is known of it, and the network of this machine is as likely the cause as the cluster.",
+    explanation: "An endpoint of the talosconfig does not answer on the Talos API. If others answer, the cluster can still be checked through them. If none does, nothing is known about the cluster, and the network of this runner is as likely the cause as the cluster.",
     source: TALOS_ENDPOINTS,
     remedy: &[
         Look("talosctl -e CP -n CP version"),
         Look("nc -vz CP 50000"),
-        Do("Take endpoints that are gone out of the talosconfig."),
+        Do("Remove endpoints that no longer exist from the talosconfig."),
     ],
 };
 
 pub(super) const PROXY_REFUSED: Text = Text {
-    explanation: "A proxy was used because of a variable such as HTTPS_PROXY, and it did not let the connection through. Proxies often allow port 443 only.",
+    explanation: "A proxy was used because of a variable such as HTTPS_PROXY, and it refused the connection. Proxies often allow only port 443.",
     source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("env | grep -i proxy"),
@@ -257,29 +257,29 @@ pub(super) const PROXY_REFUSED: Text = Text {
 };
 
 pub(super) const MAINTENANCE_MODE: Text = Text {
-    explanation: "The machine runs Talos but has no machine configuration: it was never configured, or was wiped. It belongs to no cluster until it gets one. Its API answers with a certificate that it signed itself.",
+    explanation: "The machine runs Talos but has no machine configuration: it was never configured, or was wiped. It belongs to no cluster until it gets one. Its API answers with a self-signed certificate.",
     source: TALOS_GETTING_STARTED,
     remedy: &[
         Look("talosctl -n NODE get machinestatus --insecure"),
         Do(
-            "If it was a control plane, take its old member out of etcd before it joins again. Then give it the configuration of its role, made from the secrets of this cluster:",
+            "If it was a control plane, remove its old etcd member before it joins again. Then apply the configuration for its role, generated from the secrets of this cluster:",
         ),
         Change("talosctl apply-config --insecure -n NODE -f MACHINE-CONFIG.yaml"),
     ],
 };
 
 pub(super) const ANSWERED_BY_OTHER_NODE: Text = Text {
-    explanation: "A call for one node was answered by another. Two machines may share an address, an address may have moved (DHCP, a virtual IP), or a load balancer stands where a node's own address was expected.",
+    explanation: "A request for one node was answered by another. Two machines may share an address, an address may have moved (DHCP, a virtual IP), or a load balancer has the address that was expected to be a node's own.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get hostname"),
         Look("talosctl -n NODE get addresses"),
-        Do("Name nodes by addresses of their own."),
+        Do("Use each node's own address."),
     ],
 };
 
 pub(super) const NODE_UNREACHABLE: Text = Text {
-    explanation: "The endpoint answers, but cannot reach this node on port 50000. So the network from here is fine: the machine is down, is rebooting, has another address now, or is cut off from the control planes.",
+    explanation: "The endpoint answers, but cannot reach this node on port 50000. So the network of this runner works; the machine is down, is rebooting, has a new address, or is cut off from the control planes.",
     source: TALOS_CONNECTIVITY,
     remedy: &[
         NODE_VERSION,

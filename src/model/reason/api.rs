@@ -9,7 +9,7 @@ use super::sources::{
 use super::steps::{API_LOGS, CONTAINERS, ETCD_STATUS, NODE_DMESG};
 
 pub(super) const API_UNREACHABLE: Text = Text {
-    explanation: "No connection to the Kubernetes API server comes about. It may not run, its endpoint (load balancer, virtual IP, DNS name) may lead nowhere, or the way from here may be blocked. etcd without quorum stops API servers too.",
+    explanation: "There is no connection to the Kubernetes API server. It may not run, its endpoint (load balancer, virtual IP, DNS name) may be wrong, or a firewall may block it. etcd without quorum also stops API servers.",
     source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("nc -vz CP 6443"),
@@ -20,46 +20,46 @@ pub(super) const API_UNREACHABLE: Text = Text {
 };
 
 pub(super) const API_NOT_READY: Text = Text {
-    explanation: "The API server answers and reports that it is not ready; the checks that failed are in the message. For a minute after its start that is normal. Later, a failing `etcd` check means that it cannot reach its etcd member.",
+    explanation: "The API server answers and reports that it is not ready; the message lists the failed checks. This is normal for a minute after its start. Later, a failing `etcd` check means that it cannot reach its etcd member.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[Look("kubectl get --raw '/readyz?verbose'"), API_LOGS, ETCD_STATUS],
 };
 
 pub(super) const API_FROZEN: Text = Text {
-    explanation: "The API server accepts connections and never answers. Its process hangs, or the machine below does: often a disk that does not respond, or memory that is used up. Load balancers that only open a connection do not notice.",
+    explanation: "The API server accepts connections but never answers. Its process or its machine hangs: often because of a disk that does not respond, or exhausted memory. Load balancers with a TCP health check do not notice.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("curl -k --max-time 5 https://NODE:6443/readyz"),
         API_LOGS,
         NODE_DMESG,
         CONTAINERS,
-        Do("If only the API server hangs, restart its container, by the id that the list shows:"),
+        Do("If only the API server hangs, restart its container, by the ID that the list shows:"),
         Change("talosctl -n NODE restart -k CONTAINER-ID"),
         ETCD_STATUS,
-        Do("If that does not help, reboot the node, but only while etcd can do without its member:"),
+        Do("If that does not help, reboot the node, but only while etcd can spare its member:"),
         Change("talosctl -n NODE reboot"),
     ],
 };
 
 pub(super) const ENDPOINT_DOWN_SERVERS_READY: Text = Text {
-    explanation: "Every API server is ready when queried directly, but their common endpoint is not: so the fault lies between, in the load balancer, the virtual IP or the DNS name. Nodes and users come through this endpoint.",
+    explanation: "Every API server is ready when queried directly, but their common endpoint is not. So the problem is the load balancer, the virtual IP or the DNS name. Nodes and users connect through this endpoint.",
     source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("getent hosts ENDPOINT"),
         Look("nc -vz ENDPOINT 6443"),
         Look("talosctl -n CP1,CP2,CP3 get addresses"),
-        Do("Does the load balancer list the present control planes? Does one of them hold the virtual IP?"),
+        Do("Does the load balancer list the current control planes? Does one of them hold the virtual IP?"),
     ],
 };
 
 pub(super) const UNAUTHORIZED: Text = Text {
-    explanation: "The API server does not know who is asking: the client certificate or token is expired, was revoked, or belongs to another cluster.",
+    explanation: "The API server does not accept the credentials: the client certificate or token has expired, was revoked, or belongs to another cluster.",
     source: KUBERNETES_AUTHENTICATION,
     remedy: &[Look("kubectl auth whoami"), Do("Renew the kubeconfig:"), Change("talosctl -n CP kubeconfig --force")],
 };
 
 pub(super) const FORBIDDEN: Text = Text {
-    explanation: "The API server knows who is asking, and RBAC does not allow it. The check could not run; the cluster itself may be healthy.",
+    explanation: "The API server has authenticated the client, but RBAC does not allow the request. The check could not run; the cluster itself may be healthy.",
     source: KUBERNETES_RBAC,
     remedy: &[
         Look("kubectl auth can-i --list"),
@@ -72,43 +72,43 @@ pub(super) const FORBIDDEN_OR_STARTING: Text = Text {
     explanation: "The API server refuses the request. An API server that has just started, or lost etcd for a while, refuses every request for about a minute, because it has not read the roles yet. A single pass cannot distinguish that from missing rights.",
     source: KUBERNETES_RBAC,
     remedy: &[
-        Do("Ask again in a minute or two, or with `--wait-timeout 3m`."),
+        Do("Run again in a minute or two, or with `--wait-timeout 3m`."),
         Look("kubectl auth can-i --list"),
         Look("cluster-health rbac"),
     ],
 };
 
 pub(super) const THROTTLED: Text = Text {
-    explanation: "The API server has more requests than it can serve and asks to come back later. Something asks too much, or the server is too small or waits for a slow etcd.",
+    explanation: "The API server has more requests than it can serve and responds with 429 (try again later). A client sends too many requests, or the server is too small or waits for a slow etcd.",
     source: KUBERNETES_FAIRNESS,
     remedy: &[
         Look("kubectl get --raw /debug/api_priority_and_fairness/dump_priority_levels"),
         ETCD_STATUS,
-        Do("Look for a controller or operator that lists everything again and again."),
+        Do("Look for a controller or operator that keeps listing everything."),
     ],
 };
 
 pub(super) const WRONG_CLUSTER: Text = Text {
-    explanation: "None of the nodes that Talos knows is a node of the Kubernetes that the kubeconfig leads to: the two files belong to different clusters. A verdict made of both would be about neither.",
+    explanation: "None of the nodes that Talos knows is a node of the Kubernetes cluster in the kubeconfig: the two files belong to different clusters. A combined verdict would be about neither.",
     source: KUBERNETES_KUBECONFIG,
     remedy: &[
         Look("talosctl config info"),
         Look("kubectl config view --minify"),
-        Do("Name both explicitly: `--context` and `--kubeconfig` with `--kube-context`."),
+        Do("Select both explicitly: `--context`, and `--kubeconfig` with `--kube-context`."),
     ],
 };
 
 pub(super) const ENDPOINT_BEHIND_PROXY: Text = Text {
-    explanation: "The endpoint shows a certificate that is not signed by the cluster's own CA, though it leads to this cluster. That is as intended behind Omni, Rancher or a load balancer that ends TLS.",
+    explanation: "The endpoint presents a certificate that the cluster's own CA has not signed, although it leads to this cluster. This is expected behind Omni, Rancher or a load balancer that terminates TLS.",
     source: KUBERNETES_KUBECONFIG,
     remedy: &[
-        Do("Nothing to do if such a proxy is intended. Otherwise find out who answers:"),
+        Do("Nothing to do if such a proxy is expected. Otherwise find out what answers:"),
         Look("kubectl cluster-info"),
     ],
 };
 
 pub(super) const API_UNREACHABLE_FROM_HERE: Text = Text {
-    explanation: "An API server cannot be reached at its node's address from here, while those of other control planes can. Its lease or its entry among the endpoints of the `kubernetes` service shows that it is alive, but whether it is ready was not observed. Usually a firewall drops the packets, or the machine's own network is not well; then nodes and clients that use this server are cut off, too.",
+    explanation: "This runner cannot reach an API server at its node's address, but can reach those of other control planes. Its lease or its endpoint of the `kubernetes` Service shows that it is alive, but whether it is ready is unknown. Usually a firewall drops the packets, or the machine's network has a problem; then other clients of this server are cut off, too.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl --server https://NODE:6443 get --raw '/readyz?verbose'"),
@@ -118,7 +118,7 @@ pub(super) const API_UNREACHABLE_FROM_HERE: Text = Text {
 };
 
 pub(super) const SERVER_NOT_DIRECTLY_REACHABLE: Text = Text {
-    explanation: "An API server cannot be dialed from here by its node's address, and neither its lease nor its entry among the endpoints of the `kubernetes` service shows that it is alive. It may be down, or only unreachable from this network.",
+    explanation: "This runner cannot reach an API server at its node's address, and neither its lease nor an endpoint of the `kubernetes` Service shows that it is alive. It may be down, or only unreachable from this network.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[Look("kubectl -n kube-system get lease"), Look("kubectl -n default get endpointslices"), CONTAINERS],
 };

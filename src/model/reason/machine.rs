@@ -15,11 +15,11 @@ const VOLUMES: Step = Look("talosctl -n NODE get volumestatus");
 const MOUNTS: Step = Look("talosctl -n NODE mounts");
 
 pub(super) const NETWORK_NOT_READY: Text = Text {
-    explanation: "Talos reports that a part of the machine's network is missing: an address, outbound connectivity (a default route, or the configured probes), a hostname, or the files `/etc/hosts` and `/etc/resolv.conf`. Services that need it wait, so such a machine often does not finish booting.",
+    explanation: "Talos reports that the machine's network is not ready. It lacks an address, outbound connectivity (a default route, or successful probes), a hostname, or the files `/etc/hosts` and `/etc/resolv.conf`. Services wait for these, so such a machine often does not finish booting.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get networkstatus -o yaml"),
-        Do("No address: is the link up, and does DHCP or the machine configuration give one?"),
+        Do("No address: is the link up, and does DHCP or the machine configuration provide one?"),
         Look("talosctl -n NODE get links"),
         Look("talosctl -n NODE get addresses"),
         Do("No connectivity: is there a default route, and do the configured probes succeed?"),
@@ -29,18 +29,18 @@ pub(super) const NETWORK_NOT_READY: Text = Text {
 };
 
 pub(super) const KUBESPAN_PEER_DOWN: Text = Text {
-    explanation: "KubeSpan keeps an encrypted way from each machine to each other one, and has heard nothing from this peer for some minutes. Where all traffic has to take it, the two machines and the pods on them do not reach each other. Usually UDP port 51820 is filtered between them, or none of the addresses at which a machine can be found leads to it.",
+    explanation: "KubeSpan keeps an encrypted WireGuard tunnel between all machines, and has received nothing from this peer for some minutes. If all traffic has to use the tunnel, the two machines and the pods on them cannot reach each other. Usually UDP port 51820 is filtered between them, or none of the peer's known endpoints leads to it.",
     source: TALOS_KUBESPAN,
     remedy: &[
         Look("talosctl -n NODE get kubespanpeerstatuses"),
         Look("talosctl -n NODE get kubespanpeerspecs -o yaml"),
-        Do("Open UDP port 51820 between the machines; one side that can be reached from the other is enough."),
-        Do("Leave out addresses that lead nowhere, with `filters.endpoints` of KubeSpan's configuration."),
+        Do("Open UDP port 51820 between the machines; it is enough if one side can reach the other."),
+        Do("Exclude endpoints that cannot be reached, with `filters.endpoints` in the KubeSpan configuration."),
     ],
 };
 
 pub(super) const KUBEPRISM_UNHEALTHY: Text = Text {
-    explanation: "KubePrism is the balancer on each machine through which its kubelet and its host network reach the API servers. It reaches none of them: not one control plane takes connections from this machine. The kubelet cannot renew its lease then, and within a minute the node is NotReady.",
+    explanation: "KubePrism is the load balancer on each machine through which its kubelet and host network connect to the API servers. It cannot reach any of them: no control plane accepts connections from this machine. So the kubelet cannot renew its lease, and within a minute the node is NotReady.",
     source: TALOS_KUBEPRISM,
     remedy: &[
         Look("talosctl -n NODE get kubeprismstatuses"),
@@ -51,7 +51,7 @@ pub(super) const KUBEPRISM_UNHEALTHY: Text = Text {
 };
 
 pub(super) const MEMORY_TOO_SMALL: Text = Text {
-    explanation: "The machine has less memory than Talos asks for in its role. It may run for a while; under load the kernel ends processes, and etcd or the API server is a likely victim. Nothing but more memory helps.",
+    explanation: "The machine has less memory than Talos requires for its role. It may run for a while, but under load the kernel kills processes (OOM), and etcd or the API server is a likely victim. Only more memory helps.",
     source: TALOS_REQUIREMENTS,
     remedy: &[
         Look("talosctl -n NODE memory"),
@@ -72,7 +72,7 @@ pub(super) const DISK_TOO_SMALL: Text = Text {
 };
 
 pub(super) const DISK_NEARLY_FULL: Text = Text {
-    explanation: "Less than a tenth of `/var` is free. The kubelet begins to remove images and to evict pods at about this point, and etcd, which keeps its data there too, stops when nothing is left. Usual causes: large images, logs, pods that write into emptyDir volumes.",
+    explanation: "Less than a tenth of `/var` is free. At about this point the kubelet starts to remove images and evict pods. etcd, which also keeps its data there, stops when no space is left. Usual causes: large images, logs, pods that write into emptyDir volumes.",
     source: KUBERNETES_PRESSURE,
     remedy: &[
         MOUNTS,
@@ -82,39 +82,39 @@ pub(super) const DISK_NEARLY_FULL: Text = Text {
 };
 
 pub(super) const VOLUME_FAILED: Text = Text {
-    explanation: "Talos could not find, make, unlock or grow a volume of this machine. Services that store data on it do not start. Encrypted volumes fail when their key is out of reach (a TPM that was replaced, a KMS that does not answer), user volumes when no disk fits their selector.",
+    explanation: "Talos could not find, create, unlock or grow a volume of this machine. Services that store data on it do not start. Encrypted volumes fail when their key is not available (a TPM that was replaced, a KMS that does not answer), user volumes when no disk matches their selector.",
     source: TALOS_VOLUMES,
     remedy: &[
         VOLUMES,
         Look("talosctl -n NODE get discoveredvolumes"),
         NODE_DMESG,
-        Do("Correct what the volume's message names: the disk, the key, or the volume's configuration."),
+        Do("Correct what the volume's error message shows: the disk, the key, or the volume's configuration."),
     ],
 };
 
 pub(super) const DIAGNOSTIC: Text = Text {
-    explanation: "Talos looks at itself once a minute and has found a problem that lasts. `kubelet-csr`: certificates requested by kubelets wait for approval, so that logs and exec fail. `address-overlap`: the machine's own addresses lie in the networks of pods or services.",
+    explanation: "Talos diagnoses itself once a minute and has found a problem that persists. `kubelet-csr`: certificates requested by kubelets wait for approval, so logs and exec fail. `address-overlap`: addresses of the machine are in the pod or service networks.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get diagnostics -o yaml"),
-        Do("Each has a page of its own at talos.dev/diagnostic/ID."),
+        Do("Each has its own page at talos.dev/diagnostic/ID."),
         Look("kubectl get csr"),
     ],
 };
 
 pub(super) const TIME_NOT_SYNCED: Text = Text {
-    explanation: "The machine has not set its clock by a time server. Until it has, Talos starts neither etcd nor the kubelet on it; later on, an uncorrected clock drifts until certificates are refused. Usually the time servers cannot be reached: UDP port 123 is filtered (TCP port 4460 where NTS is used), or their names do not resolve.",
+    explanation: "The machine has not synchronized its clock with a time server. Until it has, Talos starts neither etcd nor the kubelet on it; later, an uncorrected clock drifts until certificates are rejected. Usually the time servers cannot be reached: UDP port 123 is filtered (TCP port 4460 with NTS), or their names do not resolve.",
     source: TALOS_TIME,
     remedy: &[
         TIME_STATUS,
         Look("talosctl -n NODE get timeservers -o yaml"),
         Look("talosctl -n NODE logs controller-runtime"),
-        Do("Name time servers that the machine can reach, in `machine.time.servers`."),
+        Do("Set time servers that the machine can reach in `machine.time.servers`."),
     ],
 };
 
 pub(super) const CLOCK_SKEW: Text = Text {
-    explanation: "The clock of the machine is off. One second is enough for etcd to complain and for leases and logs to mislead; half a minute makes leases look stale, and minutes make certificates expired or not yet valid. A clock can also look wrong because the one that it is compared with, that of the API server, is.",
+    explanation: "The clock of the machine is wrong. One second is enough for warnings from etcd and misleading leases and logs. Half a minute makes leases look stale; minutes make certificates expired or not yet valid. A clock can also look wrong because it is compared with that of the API server, which may be wrong itself.",
     source: TALOS_TIME,
     remedy: &[
         TIME_STATUS,
@@ -122,19 +122,19 @@ pub(super) const CLOCK_SKEW: Text = Text {
         Look("talosctl -n NODE time"),
         Do("If all machines show the same difference, look at the control plane that served the API request instead."),
         Do(
-            "Name time servers that the machine can reach in `machine.time.servers`, and correct the clock of the host of virtual machines.",
+            "Set time servers that the machine can reach in `machine.time.servers`. For a virtual machine, also correct the clock of its host.",
         ),
     ],
 };
 
 pub(super) const VERSION_UNEXPECTED: Text = Text {
-    explanation: "Something runs a version other than the one expected on the command line. Either an upgrade has not come this far, or has passed over this node, or the expectation is out of date.",
+    explanation: "Something runs another version than the one expected on the command line. An upgrade has not reached this node yet or has skipped it, or the expectation is out of date.",
     source: TALOS_UPGRADE,
     remedy: &[
         NODE_VERSION,
         Look("kubectl get nodes -o wide"),
         Do(
-            "During an upgrade wait (`--wait-timeout`). Otherwise correct the expectation, or upgrade what is left: one machine after the other, and a control plane only while etcd tolerates the loss of its member.",
+            "During an upgrade wait (`--wait-timeout`). Otherwise correct the expectation, or upgrade the rest: one machine at a time, and a control plane only while etcd can spare its member.",
         ),
         Change("talosctl -n NODE upgrade --image INSTALLER:VERSION"),
         Change("talosctl -n CP upgrade-k8s --to VERSION"),
@@ -142,7 +142,7 @@ pub(super) const VERSION_UNEXPECTED: Text = Text {
 };
 
 pub(super) const NOT_MEASURABLE: Text = Text {
-    explanation: "The check needs something that this machine does not report, and is not expected to report: in container mode a machine has neither a clock nor disks of its own, and a clock is compared with Kubernetes' only where a lease of the node is fresh. So the check is left out there.",
+    explanation: "The check needs something that this machine cannot report. In container mode a machine has neither its own clock nor its own disks. And a clock can be compared with that of Kubernetes only if the node's lease is current. So the check is skipped there.",
     source: TALOS_TIME,
-    remedy: &[TIME_STATUS, KUBELET_LOGS, Do("Nothing to do, unless the lease of the node is stale.")],
+    remedy: &[TIME_STATUS, KUBELET_LOGS, Do("Nothing to do, unless the node's lease is stale.")],
 };

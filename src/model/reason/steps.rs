@@ -19,11 +19,11 @@ pub(super) const REMOVE_MEMBER: Step = Change("talosctl -n CP etcd remove-member
 pub(super) const WIPE: Step =
     Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot");
 pub(super) const DEFRAGMENT: Step = Do(
-    "Defragment one member at a time, the leader last, and only while all voters are up: a member does not answer while it is defragmented. With one or two voters etcd is unavailable for those seconds, and Kubernetes with it. After each, see that it is healthy again:",
+    "Defragment one member at a time, the leader last, and only while all voters are up: a member does not respond while it is defragmented. With one or two voters etcd, and Kubernetes with it, is unavailable for those seconds. After each, check that it is healthy again:",
 );
 /// Before a member is taken out or its data is wiped.
 pub(super) const ONLY_WITH_QUORUM: Step = Do(
-    "Only with a snapshot in hand, never with a single control plane, and only while the other members have a quorum by themselves: `etcd status` shows a leader, and more than half of the voters answer without this one.",
+    "Only with a snapshot at hand, never with a single control plane, and only while the other members have a quorum. `etcd status` has to show a leader, and more than half of the voters have to answer without this one.",
 );
 pub(super) const CONTAINERS: Step = Look("talosctl -n NODE containers -k");
 pub(super) const API_LOGS: Step = Look("talosctl -n NODE logs -k kube-system/kube-apiserver-NODENAME:kube-apiserver");

@@ -120,8 +120,8 @@ pub(in crate::observe) fn of_io(error: &io::Error) -> Gap {
         io::ErrorKind::NetworkUnreachable => Gap::new(GapKind::NoRoute, "network is unreachable"),
         io::ErrorKind::NetworkDown => Gap::new(GapKind::NoRoute, "network is down"),
         // A packet filter on this machine.
-        io::ErrorKind::PermissionDenied => Gap::new(GapKind::NoRoute, "this machine does not allow it"),
-        io::ErrorKind::AddrNotAvailable => Gap::new(GapKind::NoRoute, "no local address can reach it"),
+        io::ErrorKind::PermissionDenied => Gap::new(GapKind::NoRoute, "this runner does not allow the connection"),
+        io::ErrorKind::AddrNotAvailable => Gap::new(GapKind::NoRoute, "no local address can reach this address"),
         io::ErrorKind::TimedOut => Gap::new(GapKind::ConnectTimedOut, "connection timed out"),
         io::ErrorKind::UnexpectedEof => Gap::new(GapKind::Broken, "the connection was closed"),
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
@@ -138,7 +138,7 @@ fn without_number(text: &str) -> &str {
 
 /// What the user gave as a host is none.
 pub(in crate::observe) fn no_name(host: &str) -> Gap {
-    Gap::new(GapKind::NameNotFound, clean(&format!("`{host}` is no valid host name")))
+    Gap::new(GapKind::NameNotFound, clean(&format!("`{host}` is not a valid hostname")))
 }
 
 /// The cause of a name that did not resolve.
@@ -156,7 +156,7 @@ pub(in crate::observe) fn of_tls(error: &rustls::Error) -> Gap {
             Gap::new(GapKind::Broken, "the answer is not TLS")
         }
         rustls::Error::NoApplicationProtocol => Gap::new(GapKind::Broken, "the server does not offer HTTP/2"),
-        rustls::Error::PeerIncompatible(_) => Gap::new(GapKind::Broken, "the server offers no TLS that we know"),
+        rustls::Error::PeerIncompatible(_) => Gap::new(GapKind::Broken, "the server offers no supported TLS version"),
         rustls::Error::PeerMisbehaved(_) | rustls::Error::InappropriateHandshakeMessage { .. } => {
             Gap::new(GapKind::Broken, "the server violates the TLS protocol")
         }
@@ -199,7 +199,7 @@ fn plain_name(name: &str) -> &str {
 
 fn of_alert(alert: AlertDescription) -> Gap {
     let refused = match alert {
-        AlertDescription::CertificateRequired | AlertDescription::NoCertificate => "it asks for one",
+        AlertDescription::CertificateRequired | AlertDescription::NoCertificate => "a client certificate is required",
         AlertDescription::BadCertificate => "bad certificate",
         AlertDescription::UnsupportedCertificate => "unsupported certificate",
         AlertDescription::CertificateRevoked => "it is revoked",
@@ -207,7 +207,7 @@ fn of_alert(alert: AlertDescription) -> Gap {
         AlertDescription::CertificateUnknown => "certificate unknown",
         AlertDescription::UnknownCA => "it is signed by another CA",
         AlertDescription::AccessDenied => "access denied",
-        AlertDescription::DecryptError => "its signature does not fit",
+        AlertDescription::DecryptError => "its signature does not match",
         other => {
             let text = format!("the server ended the TLS connection (alert {})", u8::from(other));
             return Gap::new(GapKind::Broken, text);

@@ -44,7 +44,7 @@ pub(super) async fn connect(
     match status.split_once(' ') {
         Some((version, rest)) if version.starts_with("HTTP/1.") && rest.starts_with('2') => Ok(()),
         Some((version, rest)) if version.starts_with("HTTP/") => Err(format!("it answered {rest}")),
-        _ => Err("it does not speak HTTP".to_owned()),
+        _ => Err("it is not an HTTP proxy".to_owned()),
     }
 }
 
@@ -74,11 +74,11 @@ pub(super) async fn socks(
             let mut answer = [0; 2];
             stream.read_exact(&mut answer).await.map_err(io)?;
             if answer[1] != 0 {
-                return Err("it refused user and password".to_owned());
+                return Err("it rejected the user name or password".to_owned());
             }
         }
-        ([5, _], _) => return Err("it asks for another authentication".to_owned()),
-        _ => return Err("it does not speak SOCKS5".to_owned()),
+        ([5, _], _) => return Err("it requires another authentication method".to_owned()),
+        _ => return Err("it is not a SOCKS5 proxy".to_owned()),
     }
 
     let mut request = vec![5, 1, 0];
@@ -92,7 +92,7 @@ pub(super) async fn socks(
             request.extend_from_slice(&ip.octets());
         }
         Err(_) => {
-            request.extend_from_slice(&[3, short(host, "the host name")?]);
+            request.extend_from_slice(&[3, short(host, "the hostname")?]);
             request.extend_from_slice(host.as_bytes());
         }
     }
@@ -116,7 +116,7 @@ pub(super) async fn socks(
         1 => 4,
         4 => 16,
         3 => usize::from(stream.read_u8().await.map_err(io)?),
-        _ => return Err("it does not speak SOCKS5".to_owned()),
+        _ => return Err("it is not a SOCKS5 proxy".to_owned()),
     };
     let mut rest = vec![0; bound + 2];
     stream.read_exact(&mut rest).await.map_err(io)?;
@@ -150,7 +150,7 @@ mod tests {
         for (answer, said) in [
             (&b"HTTP/1.1 200 Connection established\r\n\r\n"[..], Ok(())),
             (b"HTTP/1.1 403 By policy\r\nContent-Length: 3\r\n\r\nno\n", Err("it answered 403 By policy")),
-            (b"SSH-2.0-x\r\n\r\n", Err("it does not speak HTTP")),
+            (b"SSH-2.0-x\r\n\r\n", Err("it is not an HTTP proxy")),
             (&[b'x'; LONGEST_ANSWER + 1], Err("its answer is too long")),
         ] {
             let mut stream = proxy(&[answer]).await;
@@ -165,9 +165,9 @@ mod tests {
         for (answers, said) in [
             (&[&[5, 0], opened][..], Ok(())),
             (&[&[5, 2], &[1, 0], opened], Ok(())),
-            (&[&[5, 2], &[1, 1]], Err("it refused user and password")),
+            (&[&[5, 2], &[1, 1]], Err("it rejected the user name or password")),
             (&[&[5, 0], &[5, 2, 0, 1]], Err("connection not allowed by its rules")),
-            (&[b"HTTP/1.1 400 Bad Request\r\n\r\n"], Err("it does not speak SOCKS5")),
+            (&[b"HTTP/1.1 400 Bad Request\r\n\r\n"], Err("it is not a SOCKS5 proxy")),
         ] {
             let mut stream = proxy(answers).await;
             assert_eq!(socks(&mut stream, "cp-1", 50000, Some(&login)).await, said.map_err(str::to_owned));

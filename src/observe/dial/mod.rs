@@ -30,7 +30,7 @@ pub(super) async fn connect(via: &Proxy, host: &str, port: u16) -> Result<TcpStr
         Proxy::Direct => return dial(host, port).await,
         Proxy::Http { host, port, .. } | Proxy::Socks5 { host, port, .. } => (host, *port),
         Proxy::Https { host, port, .. } => {
-            let text = format!("proxy {host}:{port}: proxies that are reached through TLS are not supported");
+            let text = format!("proxy {host}:{port}: proxies with TLS are not supported");
             return Err(Gap::new(GapKind::Proxy, text));
         }
     };

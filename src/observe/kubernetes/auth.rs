@@ -127,7 +127,7 @@ impl Answer {
 
 fn header(value: &str) -> Observed<HeaderValue> {
     let mut header = HeaderValue::try_from(value)
-        .map_err(|_| unusable("the credentials hold other characters than a header may"))?;
+        .map_err(|_| unusable("the credentials contain characters that are not allowed in a header"))?;
     header.set_sensitive(true);
     Ok(header)
 }

@@ -71,7 +71,7 @@ impl Transport {
     /// `timeout`.
     pub(super) async fn new(config: &Config, routes: Routes, timeout: Duration) -> Observed<Self> {
         if config.accept_invalid_certs {
-            return Err(Gap::new(GapKind::Malformed, "the kubeconfig switches off verification of the server"));
+            return Err(Gap::new(GapKind::Malformed, "the kubeconfig disables TLS verification"));
         }
         if config.cluster_url.scheme_str() != Some("https") {
             return Err(Gap::new(GapKind::Malformed, "the server of the kubeconfig is not an `https://` address"));
@@ -81,7 +81,7 @@ impl Transport {
             .clone()
             .map(ServerName::try_from)
             .transpose()
-            .map_err(|_| Gap::new(GapKind::Malformed, "`tls-server-name` is not a host name"))?;
+            .map_err(|_| Gap::new(GapKind::Malformed, "`tls-server-name` is not a hostname"))?;
         let extra = config.extra_headers_layer().map_err(|_| unusable())?;
         let echo = tower::service_fn(async |request: Request<()>| Ok::<_, Infallible>(request.into_parts().0.headers));
         let Ok(mut headers) = extra.layer(echo).oneshot(Request::new(())).await;

@@ -71,7 +71,7 @@ struct AdjtimeStatus {
 /// jiff reads what Go writes: `-44.014µs`.
 fn adjtime(status: &AdjtimeStatus) -> Observed<Adjtime> {
     let AdjtimeStatus { offset, sync_status } = status;
-    let malformed = |_| malformed(&clean(&format!("AdjtimeStatuses `node`: `{offset}` is no duration")));
+    let malformed = |_| malformed(&clean(&format!("AdjtimeStatuses `node`: `{offset}` is not a duration")));
     Ok(Adjtime { offset: offset.parse().map_err(malformed)?, synced: *sync_status })
 }
 

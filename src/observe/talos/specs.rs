@@ -254,7 +254,7 @@ struct LocalMember {
 
 fn etcd_member_id(LocalMember { member_id }: LocalMember) -> Observed<u64> {
     u64::from_str_radix(&member_id, 16).map_err(|_| {
-        Gap::new(GapKind::Malformed, clean(&format!("EtcdMembers `local`: `{member_id}` is no member id")))
+        Gap::new(GapKind::Malformed, clean(&format!("EtcdMembers `local`: `{member_id}` is not a member ID")))
     })
 }
 

@@ -245,7 +245,7 @@ struct Node {
     address: String,
     /// control-plane, worker or unknown.
     role: &'static str,
-    /// Being removed: listed, not judged.
+    /// Being removed: listed, not checked.
     leaving: bool,
 }
 
@@ -298,9 +298,9 @@ struct Check<'a> {
     severity: &'static str,
     /// selected, prerequisite (runs because a selected check needs it) or not-selected.
     selected: &'static str,
-    /// Why it was skipped or not judged.
+    /// Why it was skipped or not checked.
     reason: Option<String>,
-    /// false: no complete round has judged it, and its status is error, or skip if it is not selected.
+    /// false: no complete round has checked it, and its status is error, or skip if it is not selected.
     judged: bool,
     /// Complete rounds that judged it.
     attempts: u32,
@@ -464,7 +464,7 @@ fn entry<'a>(check: &'a CheckReport, report: &'a Report) -> Check<'a> {
         Selection::Prerequisite => "prerequisite",
         Selection::NotSelected(_) => "not-selected",
     };
-    let unjudged = check.is_unjudged().then(|| "no complete round has judged it".to_owned());
+    let unjudged = check.is_unjudged().then(|| "no complete round has checked it".to_owned());
     Check {
         id: check.check.id.name(),
         stage: check.check.stage.number(),

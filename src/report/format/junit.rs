@@ -139,7 +139,7 @@ fn case_of(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCase {
         notes.push(problems::body(check, report, !of_node));
     }
     if check.flapped {
-        notes.push("it passed before, and later did not".to_owned());
+        notes.push("it passed before, but later did not".to_owned());
     }
     if !notes.is_empty() {
         case.set_system_out(undirected(&bounded(&notes.join("\n"))));
@@ -159,9 +159,9 @@ fn took(check: &CheckReport, report: &Index<'_>) -> Duration {
 fn case_status(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCaseStatus {
     if check.is_unjudged() {
         let (kind, text) = match report.result {
-            RunResult::Interrupted => ("interrupted", "the run was interrupted before a complete round judged it"),
-            _ if !report.complete => ("incomplete", "the run did not complete, and no complete round judged it"),
-            _ => ("undetermined", "no complete round judged it"),
+            RunResult::Interrupted => ("interrupted", "the run was interrupted before a complete round checked it"),
+            _ if !report.complete => ("incomplete", "the run did not complete, and no complete round checked it"),
+            _ => ("undetermined", "no complete round checked it"),
         };
         return non_success(NonSuccessKind::Error, kind, text, text);
     }
@@ -179,7 +179,7 @@ fn found(kind: NonSuccessKind, class: &str, check: &CheckReport, report: &Index<
     let severity = if kind == NonSuccessKind::Error { Severity::Error } else { Severity::Fail };
     let mut body = problems::body(check, report, !of_node);
     if body.is_empty() {
-        body = format!("{}: no result, which is not a pass", check.check.id);
+        body = format!("{}: no result, which does not count as a pass", check.check.id);
     }
     non_success(kind, class, &short(check, report, severity), &body)
 }
@@ -188,7 +188,7 @@ fn found(kind: NonSuccessKind, class: &str, check: &CheckReport, report: &Index<
 fn short(check: &CheckReport, report: &Index<'_>, severity: Severity) -> String {
     let mut problems = check.problems_of(severity);
     match problems.next() {
-        None => "no result, which is not a pass".to_owned(),
+        None => "no result, which does not count as a pass".to_owned(),
         Some((target, problem)) => {
             let first = format!("{}: {}", clean(&target.to_string()), clean(&problem.observed));
             let more = match problems.count() {

@@ -144,7 +144,7 @@ fn reason(check: &CheckReport) -> Option<String> {
     match check.shown_status() {
         Status::Skip => skip_reason(check),
         Status::Blocked => Some(format!("blocked by {}", joined(check.blocked_by()))),
-        _ if check.status.is_none() => Some("no complete round judged it".to_owned()),
+        _ if check.status.is_none() => Some("no complete round checked it".to_owned()),
         _ => None,
     }
 }

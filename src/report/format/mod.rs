@@ -36,7 +36,7 @@ pub(crate) struct Format {
 
 pub(crate) static TEXT: Format = Format {
     name: "text",
-    about: "For people: the verdict, each stage, and at the end what is wrong",
+    about: "For people: the verdict, each stage, then the causes and next steps",
     media_type: "text/plain",
     extension: "txt",
     grow: None,
@@ -63,7 +63,7 @@ pub(crate) static NDJSON: Format = Format {
 
 pub(crate) static JUNIT: Format = Format {
     name: "junit",
-    about: "XML for test viewers: GitLab, Jenkins, GitHub actions",
+    about: "XML for test viewers: GitLab, Jenkins, GitHub Actions",
     media_type: "application/xml",
     extension: "xml",
     grow: None,

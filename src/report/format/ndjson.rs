@@ -78,7 +78,7 @@ enum Body<'a> {
         group: &'static str,
         /// Its status, as in the report.
         status: &'static str,
-        /// Its status before; null: it was not judged yet.
+        /// Its status before; null: it was not checked yet.
         previous: Option<&'static str>,
         /// Reason codes of its problems, each once.
         reasons: Vec<&'static str>,

@@ -24,7 +24,7 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     let last_success = if healthy { Some(report.finished_at) } else { report.last_success };
     let sources = &report.sources;
     let mut metrics = Metrics { out };
-    metrics.one("healthy", "1 if the cluster was seen to be healthy, 0 for everything else.", &u8::from(healthy))?;
+    metrics.one("healthy", "1 if the cluster was seen to be healthy, 0 otherwise.", &u8::from(healthy))?;
     metrics.one(
         "complete",
         "1 if the run finished, 0 while it runs or if it was interrupted.",
@@ -38,10 +38,10 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     metrics.one("exit_code", "Exit code of the process, as far as known.", &report.exit.code())?;
     metrics.one("duration_seconds", "How long the run took.", &format!("{:.3}", report.took.as_secs_f64()))?;
     metrics.one("rounds", "Complete rounds of observation.", &report.rounds)?;
-    metrics.one("finished_timestamp_seconds", "When this was written.", &seconds(report.finished_at))?;
+    metrics.one("finished_timestamp_seconds", "When this file was written.", &seconds(report.finished_at))?;
     metrics.one(
         "last_success_timestamp_seconds",
-        "When a run last saw a healthy cluster; 0 if none is known of.",
+        "When a run last saw a healthy cluster; 0 if unknown.",
         &last_success.map_or_else(|| "0".to_owned(), seconds),
     )?;
     let text = |text: &Option<String>| clean(text.as_deref().unwrap_or_default());
@@ -50,7 +50,7 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
         ("context", text(&sources.context)),
         ("server", text(&sources.server)),
     ];
-    metrics.many("info", "What looked at what; always 1.", [(about, "1".to_owned())])?;
+    metrics.many("info", "Version, context and endpoint of the run; always 1.", [(about, "1".to_owned())])?;
     metrics.many(
         "checks",
         "Checks by status.",
@@ -83,7 +83,7 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     }
     metrics.many(
         "node_status",
-        &format!("The worst that a check found of a node: {help}"),
+        &format!("The worst result of a check for a node: {help}"),
         worst.into_iter().map(|((n, name, address), status)| {
             let mut labels = of_check(&report.checks[n]);
             labels.extend([("node", name), ("address", address)]);

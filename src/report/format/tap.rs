@@ -54,9 +54,9 @@ fn point<'a>(number: usize, check: &'a CheckReport, report: &Index<'a>, out: &mu
     }
     let mut fields = vec![("severity", status.name()), ("stage", check.check.stage.name())];
     if check.status.is_none() {
-        fields.push(("message", "no complete round judged it"));
+        fields.push(("message", "no complete round checked it"));
     } else if check.findings.is_empty() {
-        fields.push(("message", "no result, which is not a pass"));
+        fields.push(("message", "no result, which does not count as a pass"));
     }
     let problems: Vec<_> = [Severity::Fail, Severity::Error, Severity::Warn]
         .into_iter()

@@ -289,9 +289,9 @@ fn unjudged_line(checks: &[&CheckReport], lines: &mut Vec<String>) {
     let ids: Vec<_> = checks.iter().filter(|check| check.is_unjudged()).map(|check| check.check.id).collect();
     if ids.is_empty() {
     } else if ids.len() == checks.len() {
-        lines.push("not judged: no complete round".to_owned());
+        lines.push("not checked: no complete round".to_owned());
     } else {
-        lines.push(format!("{}: not judged", joined(ids)));
+        lines.push(format!("{}: not checked", joined(ids)));
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Form
         };
         let Some(known) = format::find(format) else {
             let names: Vec<_> = format::ALL.iter().map(|known| format!("`{}`", known.name)).collect();
-            return Err(format!("`{format}` is no format of a report; it is one of {}", names.join(", ")));
+            return Err(format!("`{format}` is not a report format; the formats are {}", names.join(", ")));
         };
         add(known, Path::new(path))?;
     }
@@ -361,7 +361,7 @@ fn write_special(path: PathBuf, content: Vec<u8>) -> io::Result<()> {
         // As for stdout: a reader that has gone away has had enough.
         Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Ok(written) => written,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no process reads it")),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no process reads from it")),
     }
 }
 

@@ -60,8 +60,8 @@ fn identity(cluster: &Assessment<'_>) -> String {
         Identity::Different { talos, kubernetes, likeness } => {
             let alike = match likeness {
                 Likeness::Nothing => "",
-                Likeness::Names => "; some names are the same, at other addresses",
-                Likeness::NamesAndAddresses => "; some names and addresses are the same, and no machine id is",
+                Likeness::Names => "; some names are the same, but at other addresses",
+                Likeness::NamesAndAddresses => "; some names and addresses are the same, but no machine ID is",
             };
             let (talos, kubernetes) = (names(talos), names(kubernetes));
             format!("Talos and Kubernetes are different clusters: machines {talos}; nodes {kubernetes}{alike}")
@@ -76,7 +76,7 @@ fn identity(cluster: &Assessment<'_>) -> String {
         },
     };
     let skipped = cluster.asked.skipped.contains(&CheckId::K8sApiIdentity);
-    let trusted = if skipped { "; taken for the same, since k8s.api.identity is skipped" } else { "" };
+    let trusted = if skipped { "; treated as the same cluster, because k8s.api.identity is skipped" } else { "" };
     let proxy = if cluster.behind_proxy { "; a proxy answers in place of every API server" } else { "" };
     format!("identity: {identity}{trusted}{proxy}")
 }
@@ -121,10 +121,10 @@ fn remarks(cluster: &Assessment<'_>, node: &Node) -> Vec<String> {
     let machine = cluster.machine(node);
     let mut remarks = Vec::new();
     remarks.extend(machine.excluded.map(|excluded| match excluded {
-        Excluded::Leaving => "not judged: it is being removed".to_owned(),
-        Excluded::OutOfScope => "not judged: outside of --nodes".to_owned(),
-        Excluded::OutsideFlags => "not judged: not in --control-plane-nodes or --worker-nodes".to_owned(),
-        Excluded::StaleDiscoveryMember => "not judged: stale discovery member".to_owned(),
+        Excluded::Leaving => "not checked: it is being removed".to_owned(),
+        Excluded::OutOfScope => "not checked: outside of --nodes".to_owned(),
+        Excluded::OutsideFlags => "not checked: not in --control-plane-nodes or --worker-nodes".to_owned(),
+        Excluded::StaleDiscoveryMember => "not checked: stale discovery member".to_owned(),
     }));
     if machine.is_stale_discovery_member && machine.excluded != Some(Excluded::StaleDiscoveryMember) {
         remarks.push("stale discovery member".to_owned());

@@ -25,6 +25,8 @@ pub(crate) const STEPS: usize = 3;
 /// The same where there are more causes than [`FEW`].
 const FEW: usize = 2;
 const STEPS_OF_MANY: usize = 2;
+/// Characters of the headline in the last lines, the only ones that some read.
+const LAST: usize = 300;
 /// Machines that are named of those that share a trouble.
 const NAMES: usize = 2;
 
@@ -246,7 +248,7 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
 /// For whoever reads nothing but the last lines: where to begin, and with what.
 pub(crate) fn conclude(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
     let Some(cause) = causes.first().filter(|cause| cause.severity != Severity::Warn) else { return };
-    lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), brief(&cause.headline, excerpt::MOST)));
+    lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), brief(&cause.headline, LAST)));
     let commands = HintKind::COMMANDS.map(|kind| cause.hints.iter().find(|it| it.kind == kind && it.command.is_some()));
     let look = commands.into_iter().flatten().next();
     let explain = || paint(style.color, Paint::Hint, &format!("cluster-health explain {}", cause.explained_as));

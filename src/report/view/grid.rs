@@ -24,7 +24,7 @@ pub(crate) const LEGEND: [(Option<Status>, &str); 5] = [
     (Some(Status::Pass), "pass"),
     (Some(Status::Warn), "warning"),
     (Some(Status::Fail), "failed"),
-    (Some(Status::Error), "not known"),
+    (Some(Status::Error), "unknown"),
     (None, "nothing to check"),
 ];
 

@@ -18,7 +18,7 @@ use crate::text::duration::human;
 use crate::text::sanitize::clean;
 
 /// Said of a block whose problems are [permanent](Block::is_permanent).
-pub(crate) const PERMANENT: &str = "waiting will not change it";
+pub(crate) const PERMANENT: &str = "waiting does not help";
 
 /// All problems of one check that have the same reason and severity.
 pub(crate) struct Block<'a> {
@@ -60,12 +60,12 @@ pub(crate) fn unjudged(report: &Report, style: &TextStyle, lines: &mut Vec<Strin
         let ids =
             report.checks.iter().filter(|check| check.is_unjudged()).map(|check| check.check.id.to_string()).collect();
         lines.push(String::new());
-        lines.extend(wrap("not judged: ", ids, style.columns()));
+        lines.extend(wrap("not checked: ", ids, style.columns()));
     }
     for check in &report.checks {
         if check.status == Some(Status::Error) && check.findings.is_empty() {
             lines.push(String::new());
-            lines.push(format!("{}  no result, which is not a pass", check.check.id));
+            lines.push(format!("{}  no result, which does not count as a pass", check.check.id));
         }
     }
 }

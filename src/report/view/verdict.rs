@@ -100,7 +100,7 @@ pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     }
     if judged {
         let needed = report.checks.iter().filter(|check| check.selection == Selection::Prerequisite);
-        remarks.push(("also run, because needed", needed.map(|check| check.check.id.to_string()).collect()));
+        remarks.push(("also run, as prerequisites", needed.map(|check| check.check.id.to_string()).collect()));
         remarks.push((UNSEEN, report.not_observed.iter().map(|what| clean(what)).collect()));
     }
     remarks.retain(|(_, items)| !items.is_empty());

@@ -44,7 +44,7 @@ fn has_a_stage_of_its_own_in_every_report() {
     let text = cluster.program().args(["--server"]).run();
     assert!(text.stdout.contains("\nServer check "), "{}", text.stdout);
     let verbose = cluster.program().args(["--server", "-v"]).run();
-    assert!(verbose.stdout.contains("Asking the cluster's own health check...\n"), "{}", verbose.stdout);
+    assert!(verbose.stdout.contains("Running the cluster's own health check...\n"), "{}", verbose.stdout);
     assert!(verbose.stdout.contains("etcd to be healthy: OK\n"), "{}", verbose.stdout);
     let junit = cluster.program().args(["--server", "-o", "junit"]).run();
     assert!(junit.stdout.contains("<testsuite name=\"server\""), "{}", junit.stdout);

@@ -108,7 +108,7 @@ fn a_machine_that_does_not_tell_its_member_is_matched_by_name_or_address() {
     assert_eq!(wrong("etcd.members.nodes", &nat), ["cp-3: error timed-out"]);
     let gone = silent(&[member(0), member(1)]);
     assert_eq!(wrong("etcd.members.nodes", &gone), ["cp-3: fail not-a-member"]);
-    assert_eq!(observed("etcd.members.nodes", &gone), ["no member of the list has its id, name or address"]);
+    assert_eq!(observed("etcd.members.nodes", &gone), ["no member in the list has its ID, name or address"]);
     let stranger = silent(&[member(0), member(1), at("", "10.9.9.9")]);
     assert_eq!(
         wrong("etcd.members.nodes", &stranger),

@@ -152,6 +152,6 @@ fn external_etcd_that_refuses_a_certificate_wants_another() {
         members: gap(GapKind::ClientCertificateRefused),
         alarms: gap(GapKind::ClientCertificateRefused),
     }]);
-    let likely = "etcd wants a client certificate of its own CA: give `--etcd-cert` and `--etcd-key`";
+    let likely = "etcd requires a client certificate from its own CA: pass `--etcd-cert` and `--etcd-key`";
     assert_eq!(hints("etcd.quorum", &snapshot), [Hint::likely(likely)]);
 }

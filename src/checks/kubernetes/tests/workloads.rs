@@ -315,7 +315,7 @@ fn without_talos_dns_that_is_nowhere_is_undetermined_and_can_be_left_out() {
         no_dns_pods(snapshot);
     });
     let first = |snapshot: &Snapshot| judge(snapshot, DNS).problems().next().unwrap().1.clone();
-    let left_out = Hint::likely("if the cluster has none on purpose: `--skip k8s.dns`");
+    let left_out = Hint::likely("if the cluster has no DNS on purpose: `--skip k8s.dns`");
     assert!(!first(&snapshot).hints.contains(&left_out), "Talos says that it is wanted");
     for name in CONTROL_PLANES {
         snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);

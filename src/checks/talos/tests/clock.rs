@@ -158,7 +158,10 @@ fn a_kernel_that_follows_a_wrong_time_server_does_not_vouch_for_the_clock() {
             }),
         )
     };
-    assert_eq!(told(1, -61), ["at least 1m00s ahead of the API server's; correct to a second (kernel estimate)"]);
+    assert_eq!(
+        told(1, -61),
+        ["at least 1m00s ahead of the API server's; correct to within 1 second (kernel estimate)"]
+    );
     assert_eq!(told(-90_000, 62), ["1m30s behind (kernel estimate); at least 50s behind the API server's"]);
     assert_eq!(told(-2000, 62), ["at least 50s behind the API server's; 2s behind (kernel estimate)"]);
     assert_eq!(told(-2500, 3), ["2.5s behind (kernel estimate)"]);
@@ -234,7 +237,7 @@ fn a_machine_that_does_not_synchronize_is_passed_over_unless_it_is_seen_to_be_wr
             change(snapshot);
         })
     };
-    let why = Some("time synchronization is switched off on this machine".to_owned());
+    let why = Some("time synchronization is disabled on this machine".to_owned());
     assert_eq!(skipped(&off(|_| {})), why);
     assert_eq!(skipped(&off(|snapshot| kernel(snapshot, 0, false))), why);
     assert_eq!(skipped(&off(|snapshot| lease(snapshot, 3600, false)).without_kubernetes()), why);

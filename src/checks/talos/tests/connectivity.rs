@@ -210,9 +210,9 @@ fn a_lost_node_comes_with_the_next_step() {
 #[test]
 fn a_dead_endpoint_comes_with_its_cause_and_the_next_step() {
     let cases = [
-        (GapKind::ConnectionRefused, "nothing listens there: apid is not up, or the address is wrong"),
+        (GapKind::ConnectionRefused, "nothing listens on that port: apid is not up, or the address is wrong"),
         (GapKind::ConnectTimedOut, "a firewall drops packets to port 50000, or the machine is down"),
-        (GapKind::NameNotFound, "`10.0.0.1` is misspelled, or the DNS of this machine does not know it"),
+        (GapKind::NameNotFound, "`10.0.0.1` is misspelled, or the DNS of this runner cannot resolve it"),
     ];
     for (kind, likely) in cases {
         let verdict = judge("talos.endpoints", &cut_off(kind));

@@ -20,14 +20,14 @@ fn dead(kind: GapKind) -> Snapshot {
 #[test]
 fn each_death_of_an_endpoint_has_its_likely_cause() {
     let causes = [
-        (GapKind::ConnectionRefused, "nothing listens there: apid is not up, or the address is wrong"),
+        (GapKind::ConnectionRefused, "nothing listens on that port: apid is not up, or the address is wrong"),
         (GapKind::ConnectTimedOut, "a firewall drops packets to port 50000, or the machine is down"),
         (GapKind::NoRoute, "the machine is down, or this runner has no route to its network"),
         (GapKind::TimedOut, "it accepts connections and does not answer: its apid hangs, or it is out of memory"),
-        (GapKind::NameNotFound, "`10.0.0.3` is misspelled, or the DNS of this machine does not know it"),
+        (GapKind::NameNotFound, "`10.0.0.3` is misspelled, or the DNS of this runner cannot resolve it"),
         (GapKind::UnknownCa, "the machine is in maintenance mode, or the talosconfig belongs to another cluster"),
         (GapKind::NameNotInCertificate, "`10.0.0.3` is missing from `machine.certSANs`"),
-        (GapKind::PeerCertificateExpired, "a clock is wrong, the machine's or this one's"),
+        (GapKind::PeerCertificateExpired, "a clock is wrong: the machine's or this runner's"),
         (
             GapKind::ClientCertificateRefused,
             "the talosconfig belongs to another cluster, or the machine's clock is wrong",
@@ -194,7 +194,7 @@ fn the_only_source_of_nodes_is_named() {
     let kubernetes = "only Kubernetes names the nodes; neither discovery nor etcd confirms them";
     assert_eq!(named(false, true, false), [kubernetes]);
     assert_eq!(named(false, false, true), ["only etcd names nodes, and it knows no workers"]);
-    let none = "only the talosconfig names nodes; neither discovery nor Kubernetes names any";
+    let none = "only the talosconfig names nodes; neither discovery nor Kubernetes lists any";
     assert_eq!(named(false, false, false), [none]);
 }
 

@@ -39,7 +39,7 @@ fn check(check: &CheckReport, report: &Report) -> Markup {
                 @if let Some(since) = check.since {
                     (field("since", &html! {
                         (human(since)) " into the run"
-                        @if check.flapped { "; it passed before, and later did not" }
+                        @if check.flapped { "; it passed before, but later did not" }
                     }))
                 }
                 (before("requires", check.check.requires, report))
@@ -67,7 +67,7 @@ fn before(name: &str, ids: &[CheckId], report: &Report) -> Markup {
 /// What its findings do not say.
 fn why(check: &CheckReport) -> Option<String> {
     match check.selection {
-        _ if check.is_unjudged() => Some("no complete round has judged it".to_owned()),
+        _ if check.is_unjudged() => Some("no complete round has checked it".to_owned()),
         Selection::Prerequisite => Some("runs because a selected check needs it".to_owned()),
         Selection::Selected | Selection::NotSelected(_) => skip_reason(check),
     }

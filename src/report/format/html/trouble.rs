@@ -106,8 +106,8 @@ pub(super) fn problems(report: &Report) -> Option<Markup> {
     let ids = |checks: &[&CheckReport]| check_links(checks.iter().map(|check| check.check.id));
     Some(html! {
         @for block in &blocks { (self::block(block, &index)) }
-        @if !silent.is_empty() { p { "No result, which is not a pass: " (ids(&silent)) } }
-        @if !unjudged.is_empty() { p { "Not judged: " (ids(&unjudged)) } }
+        @if !silent.is_empty() { p { "No result, which does not count as a pass: " (ids(&silent)) } }
+        @if !unjudged.is_empty() { p { "Not checked: " (ids(&unjudged)) } }
     })
 }
 

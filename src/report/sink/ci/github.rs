@@ -130,7 +130,7 @@ fn append(report: &Report, path: &Path) -> io::Result<()> {
         document.extend(format!("\n({}; the log has them)\n", count(report.checks.len(), "check")).bytes());
     }
     if !fits(&document) {
-        return Err(io::Error::other("it has no room left"));
+        return Err(io::Error::other("it has no space left"));
     }
     OpenOptions::new().append(true).create(true).open(path)?.write_all(&document)
 }

@@ -338,7 +338,11 @@ impl<W: Write> Live<W> {
             bad += 1;
             healable &= problem.waiting_helps || problem.severity == Severity::Warn;
             if told.len() < 2 {
-                told.push(format!("{}: {}", brief(&target.name, 60), brief(&problem.observed, excerpt::MOST)));
+                told.push(format!(
+                    "{}: {}",
+                    brief(&target.to_string(), excerpt::MOST),
+                    brief(&problem.observed, excerpt::MOST)
+                ));
             }
         }
         let word = match verdict.status() {

@@ -176,9 +176,12 @@ fn the_assessment_in_words() {
         &|it| it.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1"),
         "machine w-1 (10.0.0.4): no Node object",
     );
-    says(&|it| it.asked.skipped.extend([CheckId::K8sApiIdentity]), "; taken for the same, since k8s.api.identity is");
-    says(&|it| it.node_mut("w-1").leaving = true, "machine w-1 (10.0.0.4): not judged: it is being removed");
-    says(&|it| it.node_mut("w-1").out_of_scope = true, "machine w-1 (10.0.0.4): not judged: outside of --nodes");
+    says(
+        &|it| it.asked.skipped.extend([CheckId::K8sApiIdentity]),
+        "; treated as the same cluster, because k8s.api.identity is",
+    );
+    says(&|it| it.node_mut("w-1").leaving = true, "machine w-1 (10.0.0.4): not checked: it is being removed");
+    says(&|it| it.node_mut("w-1").out_of_scope = true, "machine w-1 (10.0.0.4): not checked: outside of --nodes");
     says(
         &|it| it.talos_of("w-1").contact.as_mut().unwrap().answered_by_other = Some("w-2".to_owned()),
         "machine w-1 (10.0.0.4): lost: w-2 answers at its address",
