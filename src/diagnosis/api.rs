@@ -106,17 +106,23 @@ others.",
                 };
                 let on_node = |component| format!("{component} on {}", sign.target);
                 let what = component.map_or_else(|| sign.target.to_string(), on_node);
-                let logs = |pod: &str| Hint::run("{kubectl} -n kube-system logs {} --previous", [pod]);
                 let headline = format!("{what} is crash-looping: {}", excerpt::of(&sign.problem.observed));
-                let diagnosis = Recognized::new(CRASHES.id, headline).rests_on(&sign);
+                // Why it crashes is in its log, which an API server has to hand out.
+                let answers = symptoms.snapshot.kubernetes.as_ref().is_some_and(|it| it.pods.is_ok());
+                let logs = |diagnosis: Recognized, pod: &str| {
+                    let logs = Hint::run("{kubectl} -n kube-system logs {} --previous", [pod]);
+                    if answers { diagnosis.then(logs) } else { diagnosis }
+                };
+                let diagnosis = Recognized::new(CRASHES.id, headline);
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
                         let pods = component.map(|component| format!("{component}-{}", sign.target.name));
                         let containers = Hint::run("{talosctl} -n {} containers -k", [node.address.as_str()]);
-                        pods.iter().fold(diagnosis, |diagnosis, pod| diagnosis.then(logs(pod))).then(containers)
+                        let diagnosis = pods.iter().fold(diagnosis, |diagnosis, pod| logs(diagnosis, pod));
+                        diagnosis.rests_on(&sign).then(containers)
                     }
-                    _ if sign.target.kind == Kind::Pod => diagnosis.then(logs(&sign.target.name)),
-                    _ => diagnosis,
+                    _ if sign.target.kind == Kind::Pod => logs(diagnosis, &sign.target.name).rests_on(&sign),
+                    _ => diagnosis.rests_on(&sign),
                 }
             })
             .collect()

@@ -139,7 +139,7 @@ fn what_is_read_is_no_file_of_a_report() {
             let before = std::fs::read(program.path(target)).unwrap();
             let report = format!("--report=json={name}");
             let (outcome, home) = program.args(arguments).args([report]).run_and_keep();
-            outcome.is(2, &["the json report would replace a file that is read", name]);
+            outcome.is(2, &["the json report would overwrite an input file", name]);
             assert_eq!(std::fs::read(home.path().join(target)).unwrap(), before, "{target} {name}");
         }
     }
