@@ -34,7 +34,10 @@ pub(super) fn write(topic: &str, checks: &[&'static Check], out: &mut impl Write
         let reasons = Reason::ALL.iter().map(|reason| reason.code());
         let causes = diagnosis::ALL.iter().map(|cause| cause.id);
         let known = checks.iter().map(|check| check.id.name()).chain(reasons).chain(causes);
-        let hint = nearest(topic, known).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        let hint = nearest(topic, known).map_or_else(
+            || "; `cluster-health list`, `list --reasons` and `list --causes` show all".to_owned(),
+            |meant| format!("; did you mean `{meant}`?"),
+        );
         return Err(CommandError::Usage(format!(
             "`{}` is not a check ID, reason code, diagnosis or exit code{hint}",
             brief(topic, 80)
@@ -164,7 +167,7 @@ mod tests {
     fn steps_are_numbered_and_a_command_belongs_to_the_sentence_above_it() {
         let text = explain("etcd-quorum-lost").unwrap();
         assert!(text.contains("\n  1. talosctl "), "{text}");
-        assert!(text.contains("one of them:\n     talosctl -n CP bootstrap "), "{text}");
+        assert!(text.contains(":\n     talosctl -n CP bootstrap "), "{text}");
     }
 
     #[test]
@@ -175,7 +178,7 @@ mod tests {
         assert_eq!(explain("3").unwrap_err(), format!("`3` is not an exit code; they are {ALL}"));
         assert_eq!(
             explain("\u{1b}[2Jxyzzy").unwrap_err(),
-            "`xyzzy` is not a check ID, reason code, diagnosis or exit code"
+            "`xyzzy` is not a check ID, reason code, diagnosis or exit code; `cluster-health list`, `list --reasons` and `list --causes` show all"
         );
     }
 }

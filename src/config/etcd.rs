@@ -90,7 +90,7 @@ mod tests {
             for (crt, pem) in [(&pair.certificate, &key), (&key, &pair.key)] {
                 let said = load(&pair.certificate, crt, pem).err().unwrap();
                 assert!(
-                    [": contains no PEM block", ": PEM block 1 has no end"].iter().any(|it| said.ends_with(it)),
+                    [": contains no PEM block", ": PEM block 1 has no end marker"].iter().any(|it| said.ends_with(it)),
                     "{said}"
                 );
             }

@@ -108,9 +108,9 @@ fn every_flaw_is_named_with_its_key_and_line() {
     let good = kubeconfig(&pair);
     let (certificate, key) = (pair.certificate64(), pair.key64());
     for (text, expected) in [
-        ("[]".to_owned(), "is a list, a mapping was expected"),
+        ("[]".to_owned(), "is a list; expected a mapping"),
         ("a: 1".to_owned(), "has no contexts"),
-        (good.replace("contexts:\n", "contexts: {}\nold:\n"), "`contexts` (line 8) is a mapping, a list was expected"),
+        (good.replace("contexts:\n", "contexts: {}\nold:\n"), "`contexts` (line 8) is a mapping; expected a list"),
         (good.replace("current-context: main\n", ""), "has no `current-context`"),
         (good.replace("  name: main\n", ""), "`contexts[0]` (line 9) has no `name`"),
         (good.replace("    cluster: home\n", ""), "`contexts[0].context` (line 9) has no `cluster`"),
@@ -129,7 +129,7 @@ fn every_flaw_is_named_with_its_key_and_line() {
         (good.replace("https://10.0.0.10:6443", "https://"), "`clusters[0].cluster.server` (line 6) is empty"),
         (
             good.replace(&format!("client-key-data: {key}"), "x: y"),
-            "`users[0].user.client-certificate-data` (line 17) is there",
+            "`users[0].user.client-certificate-data` (line 17) is set",
         ),
         (
             good.replace(&format!("client-key-data: {key}"), &format!("client-key-data: {certificate}")),

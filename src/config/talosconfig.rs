@@ -104,7 +104,7 @@ pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Fou
     if let Some((path, origin)) = looked.iter().find(|(path, _)| exists(path)) {
         return Ok(Found { path: path.clone(), origin: *origin });
     }
-    let looked = looked.iter().map(|(path, _)| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ");
+    let looked = looked.iter().map(|(path, _)| format!("`{}`", path.display())).collect::<Vec<_>>().join(" or ");
     Err(ConfigError::unreadable(format!("no talosconfig: `TALOSCONFIG` is not set, and there is no file {looked}"))
         .hint("pass one with `--talosconfig`, or use `--no-talos` to check only Kubernetes"))
 }
@@ -330,24 +330,24 @@ mod tests {
         let (crt, key) = (pair.certificate64(), pair.key64());
         let other = |text: &str| STANDARD.encode(text);
         for (text, expected) in [
-            ("[]".to_owned(), "is a list, a mapping was expected"),
+            ("[]".to_owned(), "is a list; expected a mapping"),
             ("context: a".to_owned(), "talosconfig `/t/config` has no contexts"),
             ("contexts: {}".to_owned(), "has no contexts"),
             ("contexts: [a]".to_owned(), "`contexts` (line 1) is a list"),
-            ("context: a\ncontexts:\n  a:\n".to_owned(), "`contexts.a` (line 3) is empty, a mapping was expected"),
-            ("context: [a]\ncontexts: {a: {}}".to_owned(), "`context` (line 1) is a list, a string was expected"),
+            ("context: a\ncontexts:\n  a:\n".to_owned(), "`contexts.a` (line 3) is empty; expected a mapping"),
+            ("context: [a]\ncontexts: {a: {}}".to_owned(), "`context` (line 1) is a list; expected a string"),
             ("a: 1\n\tb: 2".to_owned(), "line 2, column"),
             (good.replace("        nodes:", "        crt: x\n        nodes:"), "the same key appears twice"),
             (good.replace(&format!("crt: {crt}"), "crt: '%%%'"), "`contexts.prod.crt` (line 11) is not valid base64"),
-            (good.replace(&format!("key: {key}"), "key: [x]"), "`contexts.prod.key` (line 12) is a list, a string was expected"),
-            (good.replace(&format!("        key: {key}\n"), ""), "`contexts.prod.crt` (line 11) is there, and `key` is missing"),
-            (good.replace(&format!("crt: {crt}"), "crt: \"\""), "`contexts.prod.key` (line 12) is there, and `crt` is missing"),
+            (good.replace(&format!("key: {key}"), "key: [x]"), "`contexts.prod.key` (line 12) is a list; expected a string"),
+            (good.replace(&format!("        key: {key}\n"), ""), "`contexts.prod.crt` (line 11) is set, but `key` is missing"),
+            (good.replace(&format!("crt: {crt}"), "crt: \"\""), "`contexts.prod.key` (line 12) is set, but `crt` is missing"),
             (good.replace(&format!("ca: {crt}"), "ca:"), "`contexts.prod` (line 3) has no `ca`"),
             (good.replace(&format!("ca: {crt}"), &format!("ca: {}", other("hello"))), "`contexts.prod.ca` (line 10) contains no PEM block"),
             (good.replace(&format!("ca: {crt}"), &format!("ca: {key}")), "`contexts.prod.ca` (line 10) contains a private key but no certificate"),
             (good.replace(&format!("key: {key}"), &format!("key: {crt}")), "`contexts.prod.key` (line 12) contains a certificate but no private key"),
             (good.replace("            - 2001:db8::1\n", "            - tcp://x\n"), "`contexts.prod.endpoints[1]` (line 6): the endpoint `tcp://x` has a scheme"),
-            (good.replace("nodes: [10.0.0.1]", "nodes: 10.0.0.1"), "`contexts.prod.nodes` (line 8) is a string, a list of strings was expected"),
+            (good.replace("nodes: [10.0.0.1]", "nodes: 10.0.0.1"), "`contexts.prod.nodes` (line 8) is a string; expected a list of strings"),
             (good.replace("nodes: [10.0.0.1]", "endpoints: []").replace("        endpoints:\n            - 10.0.0.1\n            - 2001:db8::1\n            - 10.0.0.1:50000\n", ""), "`contexts.prod` (line 3) has no endpoints"),
             (good.replace("cluster: home", "auth: {siderov1: {identity: a}}"), "Omni, which is not supported yet"),
             (good.replace("cluster: home", "auth: {basic: {username: a, password: hunter22}}"), "a password, which is not supported"),

@@ -164,8 +164,8 @@ fn causes_come_before_symptoms_and_symptoms_have_no_diagnosis_of_their_own() {
     let headline = &diagnosed(&snapshot)[0].headline;
     assert_eq!(
         headline,
-        "etcd has lost its quorum: 1 of 3 up, need 2; no leader (voters assumed: one on each control plane); no answer from \
-         cp-2 (10.0.0.2) and cp-3 (10.0.0.3); answers came from cp-1 (10.0.0.1)"
+        "etcd has lost its quorum: no answer from cp-2 (10.0.0.2) and cp-3 (10.0.0.3); 1 of 3 voters up, need 2; no leader \
+         (voters assumed: one on each control plane); answers came from cp-1 (10.0.0.1)"
     );
     let down = diagnosed(&snapshot).into_iter().skip(1).flat_map(|it| it.explains).map(|it| it.check);
     assert_eq!(

@@ -63,8 +63,8 @@ fn each_machine_is_judged_by_its_own_version() {
     assert_eq!(
         likely(TALOS, &snapshot),
         [
-            "go to the newest patch of 1.13 first",
-            "go to the newest patch of each minor version in between, first to 1.12"
+            "upgrade to the latest patch of 1.13 first",
+            "upgrade to the latest patch of each minor version in between, first to 1.12"
         ]
     );
 }
@@ -160,7 +160,7 @@ fn kubelets_bear_with_the_new_api_server_while_it_is_upgraded() {
 #[test]
 fn the_new_talos_has_to_support_what_runs() {
     let mut snapshot = before(Some("1.14.0"), None);
-    assert_eq!(lines(MATRIX, &snapshot), ["Talos 1.14 supports the present Kubernetes"]);
+    assert_eq!(lines(MATRIX, &snapshot), ["Talos 1.14 supports the current Kubernetes"]);
     kubernetes_runs(&mut snapshot, "v1.31.2");
     assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"]);
     assert_eq!(likely(MATRIX, &snapshot), ["upgrade Kubernetes to 1.32 first"]);
@@ -191,7 +191,7 @@ fn both_go_in_an_order_that_works() {
         observed(MATRIX, &snapshot),
         [
             "neither order works: Kubernetes 1.31 on kube-apiserver-cp-1, kube-controller-manager-cp-1, kube-scheduler-cp-1 and 10 more, \
-          and Talos 1.13 on cp-1, cp-2, cp-3 and 1 more"
+          Talos 1.13 on cp-1, cp-2, cp-3 and 1 more"
         ]
     );
     snapshot.asked.upgrade.talos = Some("1.12.0".to_owned());
@@ -251,7 +251,7 @@ mod drain {
         assert_eq!(
             observed(DRAIN, &snapshot),
             [
-                "PodDisruptionBudget default/web allows 0 disruptions (2 of 3 needed pods are healthy); it holds pod web-w-1"
+                "PodDisruptionBudget default/web allows 0 disruptions (2 of 3 required pods are healthy); it selects pod web-w-1"
             ]
         );
         // Of all machines, if all are to be upgraded.
@@ -513,7 +513,7 @@ mod apis {
         let snapshot = before(None, Some("1.36.0"));
         assert_eq!(
             lines(APIS, &snapshot),
-            ["no API that Kubernetes 1.36 lacks was requested since 2026-01-14 12:00 UTC"]
+            ["no API that Kubernetes 1.36 has removed was requested since 2026-01-14 12:00 UTC"]
         );
         assert_eq!(status(APIS, &before(Some("1.14.1"), None)), Status::Skip);
     }
@@ -590,13 +590,13 @@ mod flags {
             with("kube-scheduler", |it| it.gates.push(gate))
         };
         for (snapshot, expected) in [
-            (with("kube-apiserver", |it| it.names.push("cloud-config".to_owned())), "--cloud-config (gone since 1.33)"),
+            (with("kube-apiserver", |it| it.names.push("cloud-config".to_owned())), "--cloud-config (removed in 1.33)"),
             (
                 with("kube-apiserver", |it| it.plugins.push("SecurityContextDeny".to_owned())),
-                "admission plugin SecurityContextDeny (gone since 1.30)",
+                "admission plugin SecurityContextDeny (removed in 1.30)",
             ),
-            (gate("AppArmor", true), "feature gate AppArmor (gone since 1.33)"),
-            (gate("AppArmor", false), "feature gate AppArmor (gone since 1.33)"),
+            (gate("AppArmor", true), "feature gate AppArmor (removed in 1.33)"),
+            (gate("AppArmor", false), "feature gate AppArmor (removed in 1.33)"),
             (gate("NodeSwap", false), "feature gate NodeSwap=false (locked since 1.34)"),
             (gate("SeparateCacheWatchRPC", true), "feature gate SeparateCacheWatchRPC=true (locked since 1.36)"),
         ] {
@@ -737,7 +737,7 @@ mod room {
         assert_eq!(wrong(ROOM, &scattered), LITTLE);
         assert_eq!(
             observed(ROOM, &scattered),
-            ["no place was found for pods default/web-3, default/web-4, though all would fit in total"]
+            ["no placement was found for pods default/web-3, default/web-4, though all would fit in total"]
         );
         let low = with_more(3, 3000);
         assert_eq!(wrong(ROOM, &low), LITTLE);

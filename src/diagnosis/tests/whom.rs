@@ -213,13 +213,13 @@ fn all_members_that_never_started_are_named() {
     external_etcd(&mut snapshot);
     let name = |snapshot: &Snapshot| diagnosed(snapshot)[0].headline.clone();
     listed(&mut snapshot, |members| members.push(unstarted()));
-    let one = "etcd member 000000000000004d (https://10.0.0.9:2380) was added and never started, and counts as a voter";
+    let one = "etcd member 000000000000004d (https://10.0.0.9:2380) was added but never started, and counts as a voter";
     assert_eq!(name(&snapshot), one);
     listed(&mut snapshot, |members| {
         members[3].peer_urls.clear();
         members.push(EtcdMember { id: 0x4e, ..unstarted() });
     });
-    let both = "etcd member 000000000000004d and 000000000000004e (https://10.0.0.9:2380) were added and never started, and \
+    let both = "etcd member 000000000000004d and 000000000000004e (https://10.0.0.9:2380) were added but never started, and \
                 count as voters";
     assert_eq!(name(&snapshot), both);
 }
@@ -248,8 +248,8 @@ fn a_lost_quorum_names_the_endpoints_of_etcd() {
     assert_eq!(made.len(), 1, "{made:#?}");
     assert_eq!(
         made[0].headline,
-        "etcd has lost its quorum: 1 of 3 up, need 2; no leader (voters assumed: one at each endpoint); no answer from \
-         https://10.0.0.2:2379 and https://10.0.0.3:2379; answers came from https://10.0.0.1:2379"
+        "etcd has lost its quorum: no answer from https://10.0.0.2:2379 and https://10.0.0.3:2379; 1 of 3 voters up, need 2; \
+         no leader (voters assumed: one at each endpoint); answers came from https://10.0.0.1:2379"
     );
     assert_eq!(made[0].next, [Hint::run("{etcdctl} endpoint status", [])]);
 }

@@ -378,7 +378,7 @@ mod tests {
     fn refuses_what_makes_no_sense() {
         for (arguments, part) in [
             (&["json"][..], "not FORMAT=PATH"),
-            (&["xml=a"], "`xml` is no format"),
+            (&["xml=a"], "`xml` is not a report format"),
             (&["json="], "empty"),
             (&["junit=-"], "--output junit"),
             (&["json=a.json", "junit=./a.json"], "two reports to one file"),

@@ -215,7 +215,7 @@ fn who_keeps_pace_is_not_lagging() {
     assert!(of((9000, 4000), (12_000, 9500)).is_empty(), "what there was, is applied");
     assert!(of((9000, 4000), (9000, 8500)).is_empty(), "it has caught up");
     let still = samples((9000, 4000), Some((9000, 4000)));
-    assert_eq!(observed("etcd.lag", &still), ["5000 entries behind, and it does not move"]);
+    assert_eq!(observed("etcd.lag", &still), ["5000 entries behind, and not catching up"]);
 }
 
 /// On a busy cluster the members are asked at different moments.

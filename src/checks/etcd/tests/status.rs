@@ -35,7 +35,7 @@ fn a_lost_quorum_is_one_cause() {
     let mut snapshot = quorum_lost();
     assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: fail quorum-lost"]);
     assert_eq!(judge("etcd.quorum", &snapshot).resample_after, None);
-    let assumed = "1 of 3 up, need 2; no leader (voters assumed: one on each control plane)";
+    let assumed = "1 of 3 voters up, need 2; no leader (voters assumed: one on each control plane)";
     assert_eq!(observed("etcd.quorum", &snapshot), [assumed]);
     assert_eq!(failing(&snapshot), ["talos.nodes.reachable", "etcd.quorum"]);
     assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: blocked etcd.quorum"]);
@@ -47,7 +47,7 @@ fn a_lost_quorum_is_one_cause() {
     snapshot.memory.etcd_members = Some((0..3).map(member).collect());
     assert_eq!(
         observed("etcd.quorum", &snapshot),
-        ["1 of 3 up, need 2; no leader (voters as seen earlier in this run)"]
+        ["1 of 3 voters up, need 2; no leader (voters as seen earlier in this run)"]
     );
 }
 

@@ -462,7 +462,7 @@ fn without_talos_a_component_that_is_nowhere_is_missed_unless_it_works_elsewhere
     };
     let others = ["k8s.controlplane.leases", "k8s.controlplane.versions", "k8s.staticpods.running"];
     held(&mut snapshot, "outside_1f0c", 3);
-    assert_eq!(lines(&snapshot, id), ["kube-scheduler: running elsewhere, for its lease is held by outside_1f0c"]);
+    assert_eq!(lines(&snapshot, id), ["kube-scheduler: running elsewhere, its lease is held by outside_1f0c"]);
     for id in [id].into_iter().chain(others) {
         assert_eq!((said(&snapshot, id), status(&snapshot, id)), (vec![], Status::Pass), "{id}");
     }

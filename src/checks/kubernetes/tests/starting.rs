@@ -128,7 +128,7 @@ fn what_fails_for_one_pod_alone_is_a_warning() {
     assert_eq!(said(&one, STARTING), WARNED);
     let verdict = judge(&one, STARTING);
     let observed = &verdict.problems().next().unwrap().1.observed;
-    assert!(observed.ends_with("(later, shop/web-7 has got one there)"), "{observed}");
+    assert!(observed.ends_with("(shop/web-7 got its sandbox there later)"), "{observed}");
     assert_eq!(said(&overtaken(waiting(4000, &[])), STARTING), WARNED);
     let mut blind = overtaken(waiting(4000, &[]));
     blind.kube().pod_events = no(GapKind::Forbidden);

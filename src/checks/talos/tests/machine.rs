@@ -178,7 +178,7 @@ fn sizes_that_are_not_told_are_left_out() {
     let unknown: [(Change, &str); 4] = [
         (
             |snapshot| snapshot.talos_of("w-1").volumes = Ok(vec![volume("EPHEMERAL", None)]),
-            "the size of EPHEMERAL is not reported, which is ready",
+            "the size of EPHEMERAL is not reported; its phase is ready",
         ),
         (|snapshot| snapshot.talos_of("w-1").mounts = Ok(vec![]), "the size of /var is not reported"),
         (|snapshot| snapshot.talos_of("w-1").mounts.as_mut().unwrap()[1].size = 0, "the size of /var is not reported"),

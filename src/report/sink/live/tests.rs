@@ -52,7 +52,10 @@ fn a_node_with_two_problems_is_one_node() {
     live.judged(1, s(1), s(1), &[(&fixture::NODES, verdict(findings))]);
     drop(live);
     let out = String::from_utf8(out).unwrap();
-    assert!(out.contains("2 of 3 nodes; cp-3: staticPods not ready; cp-3: services not ready"), "{out}");
+    assert!(
+        out.contains("2 of 3 nodes; cp-3 (10.0.0.3): staticPods not ready; cp-3 (10.0.0.3): services not ready"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -73,8 +76,8 @@ fn appends_a_line_when_something_changes() {
     [   30s] ....  first check in progress, waiting 30s of 5m00s
     [   31s] pass  talos.nodes.reachable         3 nodes
     [   31s] block 1 check
-    [   31s] wait  k8s.nodes.ready               2 of 3 nodes; cp-3: container network not ready
-    [ 1m01s] ....  1 of 3 passed, waiting 1m01s of 5m00s: k8s.nodes.ready (2 of 3 nodes; cp-3: container network still not ready)
+    [   31s] wait  k8s.nodes.ready               2 of 3 nodes; cp-3 (10.0.0.3): container network not ready
+    [ 1m01s] ....  1 of 3 passed, waiting 1m01s of 5m00s: k8s.nodes.ready (2 of 3 nodes; cp-3 (10.0.0.3): container network still not ready)
     [ 1m10s] pass  k8s.nodes.ready               2 nodes; 3 rounds
     [ 1m10s] pass  k8s.staticpods.running        3 rounds
     ");
@@ -163,9 +166,9 @@ fn stability_is_visible() {
     healthy for 0s of 30s
     [    9s] ....  all passed, stable for 8s of 30s
     [   11s] block 1 check
-    [   11s] wait  k8s.nodes.ready               2 of 3 nodes; cp-3: x
+    [   11s] wait  k8s.nodes.ready               2 of 3 nodes; cp-3 (10.0.0.3): x
     no longer healthy after 5s: k8s.nodes.ready; the stability period starts over
-    [   19s] ....  1 of 3 passed, waiting 19s of 5m00s: k8s.nodes.ready (2 of 3 nodes; cp-3: x)
+    [   19s] ....  1 of 3 passed, waiting 19s of 5m00s: k8s.nodes.ready (2 of 3 nodes; cp-3 (10.0.0.3): x)
     ");
 }
 
@@ -281,7 +284,7 @@ fn the_region_is_gone_when_a_panic_unwinds() {
     insta::assert_snapshot!(rows, @r"
     1 of 3 passed, 3s of 5m00s  ━━━━━━╸─────────────
     connect ✓  nodes ✗  pods ?
-      k8s.nodes.ready  for 2s  2 of 3 nodes; cp-3: long long lo…
+      k8s.nodes.ready  for 2s  2 of 3 nodes; cp-3 (10.0.0.3): l…
     ");
 }
 
@@ -313,7 +316,7 @@ fn pending_checks_without_room_are_counted() {
     // Its lines went with the frame before.
     live.tick(s(1));
     let frame = frames(&screen).pop().unwrap();
-    assert!(frame.contains("\n  talos.nodes.ready  for 0s  cp-1: y\n  and 8 more\n"), "{frame:?}");
+    assert!(frame.contains("\n  talos.nodes.ready  for 0s  cp-1 (10.0.0.1): y\n  and 8 more\n"), "{frame:?}");
     assert_eq!(frame.matches('\n').count(), 6, "the cursor has the seventh line: {frame:?}");
 }
 

@@ -70,7 +70,7 @@ fn a_dead_kubelet() {
             "blocked: requires k8s.credentials (pass), k8s.api.endpoint (pass), k8s.api.identity (pass), \
              k8s.nodes.ready (fail)",
             "w-1 (10.0.0.4): blocked by k8s.nodes.ready; by itself: error node-lease-stale: expected no pressure on \
-             memory, disk and process ids, and a network, observed its kubelet has stopped reporting",
+             memory, disk and process IDs, and a network, observed its kubelet has stopped reporting",
         ]
     );
     assert!(
