@@ -4,17 +4,19 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{AlarmAction, AlarmType, Channel, Client, Error, GetOptions, ResponseHeader};
+use etcd_api::alarm_request::AlarmAction;
+use etcd_api::cluster_client::ClusterClient;
+use etcd_api::kv_client::KvClient;
+use etcd_api::maintenance_client::MaintenanceClient;
+use etcd_api::{
+    AlarmMember, AlarmRequest, AlarmType, Member, MemberListRequest, RangeRequest, ResponseHeader, StatusRequest,
+};
 use futures::future::join_all;
+use http::Uri;
 use http::uri::Scheme;
-use http::{Request, Uri};
-use http_body_util::{LengthLimitError, Limited};
 use rustls::ClientConfig;
 use tokio::time::{Instant, timeout_at};
-use tonic::Code;
-use tonic::body::Body;
-use tower::ServiceExt as _;
-use tower::util::BoxCloneSyncService;
+use tonic::{Code, Status};
 
 use super::dial::cause;
 use super::dial::http2::{EndpointAddress, Http2, Link, Security};
@@ -54,17 +56,17 @@ impl EtcdClients {
     async fn endpoint(&self, address: &str) -> EtcdEndpoint {
         let until = Instant::now() + self.timeout;
         let (status, members, alarms) = match self.connect(address, until).await {
-            Ok(asked) => tokio::join!(
-                self.bounded(until, asked.status()),
-                self.bounded(until, asked.members()),
-                self.bounded(until, asked.alarms()),
+            Ok(api) => tokio::join!(
+                self.bounded(until, api.status()),
+                self.bounded(until, api.members()),
+                self.bounded(until, api.alarms()),
             ),
             Err(gap) => (Err(gap.clone()), Err(gap.clone()), Err(gap)),
         };
         EtcdEndpoint { address: address.to_owned(), status, members, alarms }
     }
 
-    async fn connect(&self, address: &str, until: Instant) -> Observed<Asked> {
+    async fn connect(&self, address: &str, until: Instant) -> Observed<Api> {
         let (address, scheme) = parse(address)?;
         let security = match &self.tls {
             _ if scheme == Scheme::HTTP => Security::PlainText,
@@ -74,7 +76,7 @@ impl EtcdClients {
         let link = Link::new(address, security);
         let (connection, _) =
             timeout_at(until, Box::pin(link.open())).await.map_err(|_| link.silence(self.timeout))??;
-        Asked::new(connection).await
+        Ok(Api { connection })
     }
 
     async fn bounded<T>(&self, until: Instant, call: impl Future<Output = Observed<T>>) -> Observed<T> {
@@ -103,105 +105,85 @@ fn parse(text: &str) -> Observed<(EndpointAddress, Scheme)> {
     Ok((EndpointAddress { host, port, shown: text.to_owned(), via: Proxy::Direct }, scheme.clone()))
 }
 
-/// Who answers on a connection.
-struct Asked {
-    client: Client,
-    /// Knows why it has ended.
+/// The API of the member at the other end of a connection.
+struct Api {
     connection: Http2,
 }
 
-impl Asked {
-    async fn new(connection: Http2) -> Observed<Self> {
-        let origin = connection.origin();
-        let channel = connection
-            .clone()
-            .map_request(move |request| at(&origin, request))
-            .map_response(|answer: http::Response<_>| answer.map(|body| Body::new(Limited::new(body, LARGEST))))
-            .map_err(Into::into);
-        // It asks for nothing, as it has no password to show.
-        let client = Client::from_channel(Channel::Custom(BoxCloneSyncService::new(channel)), None).await;
-        match client {
-            Ok(client) => Ok(Self { client, connection }),
-            Err(error) => Err(Gap::new(GapKind::ServerError, short(&error.to_string()))),
-        }
-    }
-
+impl Api {
     async fn status(&self) -> Observed<EtcdStatus> {
-        let status = self.client.clone().status().await.map_err(|error| self.gap(&error))?;
+        let status =
+            self.maintenance().status(StatusRequest {}).await.map_err(|status| self.gap(&status))?.into_inner();
         let size = |bytes: i64| u64::try_from(bytes).unwrap_or_default();
         Ok(EtcdStatus {
-            member_id: answered_by(status.header())?,
-            leader: status.leader(),
-            raft_term: status.raft_term(),
-            raft_index: status.raft_index(),
-            raft_applied_index: status.raft_applied_index(),
-            is_learner: status.is_learner(),
-            errors: status.errors().to_vec(),
-            db_size: size(status.db_size()),
-            db_size_in_use: size(status.raft_used_db_size()),
+            member_id: answered_by(status.header)?,
+            leader: status.leader,
+            raft_term: status.raft_term,
+            raft_index: status.raft_index,
+            raft_applied_index: status.raft_applied_index,
+            is_learner: status.is_learner,
+            errors: status.errors,
+            db_size: size(status.db_size),
+            db_size_in_use: size(status.db_size_in_use),
             // An older etcd leaves the field out, which reads as 0.
-            quota: u64::try_from(status.db_size_quota()).ok().filter(|&quota| quota > 0),
-            version: status.version().to_owned(),
-            storage_version: status.storage_version().to_owned(),
+            quota: u64::try_from(status.db_size_quota).ok().filter(|&quota| quota > 0),
+            version: status.version,
+            storage_version: status.storage_version,
             earlier: None,
         })
     }
 
     /// The members, after a proof of quorum.
     ///
-    /// etcd-client asks for a serializable list, which a member without quorum answers from its memory. A linearizable read
+    /// etcd before 3.5 knows a serializable list only, which a member without quorum answers from its memory. A linearizable read
     /// through the same member first makes the list what a linearizable one would be: etcd itself makes it in these two steps.
     async fn members(&self) -> Observed<Vec<EtcdMember>> {
-        let mut client = self.client.clone();
-        match client.get("cluster-health", Some(GetOptions::new().with_count_only())).await {
-            Ok(read) => drop(answered_by(read.header())?),
+        let read = RangeRequest { key: b"cluster-health".to_vec(), serializable: false, count_only: true };
+        let kv = KvClient::with_origin(self.connection.clone(), self.connection.origin());
+        match kv.max_decoding_message_size(LARGEST).range(read).await {
+            Ok(read) => drop(answered_by(read.into_inner().header)?),
             // The member has read linearizably before it looks at permissions.
-            Err(Error::GRpcStatus(status))
+            Err(status)
                 if status.code() == Code::PermissionDenied && status.message() == "etcdserver: permission denied" => {}
-            Err(error) => return Err(self.gap(&error)),
+            Err(status) => return Err(self.gap(&status)),
         }
-        let answer = client.member_list().await.map_err(|error| self.gap(&error))?;
-        let member = |member: &etcd_client::Member| EtcdMember {
-            id: member.id(),
-            name: member.name().to_owned(),
-            peer_urls: member.peer_urls().to_vec(),
-            client_urls: member.client_urls().to_vec(),
-            is_learner: member.is_learner(),
+        let cluster = ClusterClient::with_origin(self.connection.clone(), self.connection.origin());
+        let list =
+            cluster.max_decoding_message_size(LARGEST).member_list(MemberListRequest { linearizable: false }).await;
+        let answer = list.map_err(|status| self.gap(&status))?.into_inner();
+        let member = |member: Member| EtcdMember {
+            id: member.id,
+            name: member.name,
+            peer_urls: member.peer_ur_ls,
+            client_urls: member.client_ur_ls,
+            is_learner: member.is_learner,
         };
-        Ok(answer.members().iter().map(member).collect())
+        Ok(answer.members.into_iter().map(member).collect())
     }
 
     async fn alarms(&self) -> Observed<Vec<EtcdAlarm>> {
-        let alarms = self.client.clone().alarm(AlarmAction::Get, AlarmType::None, None).await;
-        let answer = alarms.map_err(|error| self.gap(&error))?;
-        answered_by(answer.header())?;
-        // `alarms` reinterprets the numbers of the answer as an enumeration without looking, which is sound for the known ones
-        // alone. The only other view of them that etcd-client grants is the one for debugging.
-        let shown = format!("{answer:?}");
-        let known = ["alarm: None", "alarm: Nospace", "alarm: Corrupt"].map(|kind| shown.matches(kind).count());
-        if known.iter().sum::<usize>() != shown.matches("alarm: ").count() {
-            return Err(Gap::new(GapKind::Malformed, "an alarm of an unknown kind"));
-        }
-        let alarm = |alarm: &etcd_client::AlarmMember| EtcdAlarm {
-            member_id: alarm.member_id(),
-            kind: match alarm.alarm() {
-                AlarmType::Nospace => AlarmKind::NoSpace,
-                AlarmType::Corrupt => AlarmKind::Corrupt,
-                AlarmType::None => AlarmKind::Other(0),
+        let request = AlarmRequest { action: AlarmAction::Get.into(), ..AlarmRequest::default() };
+        let answer = self.maintenance().alarm(request).await.map_err(|status| self.gap(&status))?.into_inner();
+        answered_by(answer.header)?;
+        let alarm = |alarm: AlarmMember| EtcdAlarm {
+            member_id: alarm.member_id,
+            kind: match AlarmType::try_from(alarm.alarm) {
+                Ok(AlarmType::Nospace) => AlarmKind::NoSpace,
+                Ok(AlarmType::Corrupt) => AlarmKind::Corrupt,
+                Ok(AlarmType::None) | Err(_) => AlarmKind::Other(alarm.alarm),
             },
         };
-        Ok(answer.alarms().iter().map(alarm).collect())
+        Ok(answer.alarms.into_iter().map(alarm).collect())
     }
 
-    fn gap(&self, error: &Error) -> Gap {
-        let Error::GRpcStatus(status) = error else {
-            return Gap::new(GapKind::ServerError, short(&error.to_string()));
-        };
+    fn maintenance(&self) -> MaintenanceClient<Http2> {
+        let client = MaintenanceClient::with_origin(self.connection.clone(), self.connection.origin());
+        client.max_decoding_message_size(LARGEST)
+    }
+
+    fn gap(&self, status: &Status) -> Gap {
         // A status that was made on this side of the wire.
         if let Some(source) = status.source() {
-            if cause::find::<LengthLimitError>(source).is_some() {
-                return Gap::new(GapKind::TooLarge, "an answer of more than 64 KiB");
-            }
             return cause::of_loss(source, self.connection.fault());
         }
         let kind = match status.code() {
@@ -210,27 +192,17 @@ impl Asked {
             // In etcd's own words: it has users, and this is none of them.
             Code::InvalidArgument if status.message() == "etcdserver: user name is empty" => GapKind::Unauthenticated,
             Code::DeadlineExceeded | Code::Cancelled => GapKind::TimedOut,
-            Code::OutOfRange => GapKind::TooLarge,
+            Code::OutOfRange => return Gap::new(GapKind::TooLarge, "an answer of more than 64 KiB"),
             _ => GapKind::ServerError,
         };
         Gap::new(kind, short(status.message()))
     }
 }
 
-/// etcd-client names the call alone.
-fn at(origin: &Uri, mut request: Request<Body>) -> Request<Body> {
-    let mut parts = std::mem::take(request.uri_mut()).into_parts();
-    parts.scheme = origin.scheme().cloned();
-    parts.authority = origin.authority().cloned();
-    // Made of three valid parts, of which none is missing.
-    *request.uri_mut() = Uri::from_parts(parts).unwrap_or_else(|_| origin.clone());
-    request
-}
-
 /// Every answer of etcd names the member that gave it. One that names none is an empty message, which would otherwise read as
 /// no leader, no alarm, or a quorum.
-fn answered_by(header: Option<&ResponseHeader>) -> Observed<u64> {
-    let member = header.map(ResponseHeader::member_id).filter(|&id| id != 0);
+fn answered_by(header: Option<ResponseHeader>) -> Observed<u64> {
+    let member = header.map(|header| header.member_id).filter(|&id| id != 0);
     member.ok_or_else(|| Gap::new(GapKind::Malformed, "an answer of no member"))
 }
 
@@ -474,8 +446,70 @@ mod tests {
         })
         .await;
         let seen = observe(format!("http://127.0.0.1:{port}"), EtcdFiles::default(), CALL).await;
-        let gap = seen.alarms.unwrap_err();
-        assert_eq!((gap.kind, gap.text.contains("unknown kind")), (GapKind::Malformed, true));
+        let kinds: Vec<_> = seen.alarms.unwrap().into_iter().map(|alarm| alarm.kind).collect();
+        assert_eq!(kinds, [AlarmKind::NoSpace, AlarmKind::Other(7)]);
+    }
+
+    /// Names and numbers of the fields are ours: another client of the same bytes must read the same in them.
+    #[tokio::test]
+    async fn etcd_client_reads_the_same() {
+        let port = serve(None, |path| {
+            let header = header();
+            Answer::Message(match path {
+                "/etcdserverpb.Maintenance/Status" => {
+                    let numbers = [(3, 20480), (4, ID + 1), (5, 12), (6, 3), (7, 11), (9, 4096), (10, 1), (12, 8192)];
+                    let numbers = numbers.map(|(field, value)| number(field, value)).concat();
+                    [header, numbers, bytes(2, b"3.6.16"), bytes(8, b"no leader"), bytes(11, b"3.6.0")].concat()
+                }
+                "/etcdserverpb.Cluster/MemberList" => {
+                    let urls = [bytes(3, b"https://10.0.0.1:2380"), bytes(4, b"https://10.0.0.1:2379")].concat();
+                    let member = [number(1, ID), bytes(2, b"etcd-1"), urls, number(5, 1)].concat();
+                    [header, bytes(2, &member)].concat()
+                }
+                "/etcdserverpb.Maintenance/Alarm" => {
+                    [header, bytes(2, &[number(1, ID), number(2, 2)].concat())].concat()
+                }
+                path => return healthy(path),
+            })
+        })
+        .await;
+        let url = format!("http://127.0.0.1:{port}");
+        let seen = observe(url.clone(), EtcdFiles::default(), CALL).await;
+        let mut theirs = etcd_client::Client::connect([url], None).await.unwrap();
+
+        let status = theirs.status().await.unwrap();
+        let expected = EtcdStatus {
+            member_id: status.header().unwrap().member_id(),
+            leader: status.leader(),
+            raft_term: status.raft_term(),
+            raft_index: status.raft_index(),
+            raft_applied_index: status.raft_applied_index(),
+            is_learner: status.is_learner(),
+            errors: status.errors().to_vec(),
+            db_size: status.db_size().try_into().unwrap(),
+            db_size_in_use: status.raft_used_db_size().try_into().unwrap(),
+            quota: Some(status.db_size_quota().try_into().unwrap()),
+            version: status.version().to_owned(),
+            storage_version: status.storage_version().to_owned(),
+            earlier: None,
+        };
+        assert_eq!(seen.status.unwrap(), expected);
+
+        let list = theirs.member_list().await.unwrap();
+        let expected = list.members().iter().map(|member| EtcdMember {
+            id: member.id(),
+            name: member.name().to_owned(),
+            peer_urls: member.peer_urls().to_vec(),
+            client_urls: member.client_urls().to_vec(),
+            is_learner: member.is_learner(),
+        });
+        assert_eq!(seen.members.unwrap(), expected.collect::<Vec<_>>());
+
+        let (get, any) = (etcd_client::AlarmAction::Get, etcd_client::AlarmType::None);
+        let alarms = theirs.alarm(get, any, None).await.unwrap();
+        assert_eq!(alarms.alarms()[0].alarm(), etcd_client::AlarmType::Corrupt);
+        let expected = EtcdAlarm { member_id: alarms.alarms()[0].member_id(), kind: AlarmKind::Corrupt };
+        assert_eq!(seen.alarms.unwrap(), [expected]);
     }
 
     #[tokio::test]

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use etcd_api::alarm_request::AlarmAction;
+use etcd_api::cluster_server::{Cluster, ClusterServer};
+use etcd_api::kv_server::{Kv, KvServer};
+use etcd_api::maintenance_server::{Maintenance, MaintenanceServer};
+use etcd_api::{
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DowngradeInfo, Member as ListedMember, MemberListRequest,
+    MemberListResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
+};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::Asked;
-use super::api::alarm_request::AlarmAction;
-use super::api::cluster_server::{Cluster, ClusterServer};
-use super::api::kv_server::{Kv, KvServer};
-use super::api::maintenance_server::{Maintenance, MaintenanceServer};
-use super::api::{
-    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DowngradeInfo, Member as ListedMember, MemberListRequest,
-    MemberListResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
-};
 use crate::state::ClusterState;
 use crate::world::{AlarmKind, EtcdCluster, Member, NO_LEADER};
 

@@ -18,19 +18,6 @@ use crate::net::{Handler, Mangle};
 use crate::state::ClusterState;
 use crate::world::{Misbehavior, Server};
 
-/// Generated from `proto/etcd`.
-#[allow(
-    clippy::pedantic,
-    clippy::use_self,
-    unreachable_pub,
-    unused_qualifications,
-    clippy::allow_attributes_without_reason,
-    reason = "everything in it is generated"
-)]
-mod api {
-    include!("../gen/etcdserverpb.rs");
-}
-
 /// The member that answers, among the extensions of a request: the machine that it runs on.
 #[derive(Clone, Copy, Debug)]
 struct Asked(IpAddr);
