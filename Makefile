@@ -9,6 +9,11 @@ BINARY := $(BUILT)/$(TARGET)/release/cluster-health
 E2E_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cluster-health
 # Where tools/setup puts the linters of integrations/ and the readers of the reports.
 INTEGRATIONS_TOOLS ?= $(E2E_CACHE)/integrations
+# Where tools/setup puts what `make dist` calls, and where that leaves a release.
+DIST_TOOLS ?= $(E2E_CACHE)/dist
+DIST ?= $(BUILT)/dist
+# Of dist/build: `--profile demo --target x86_64-unknown-linux-musl` to try a change of the scripts.
+DIST_OPTIONS ?=
 # How many seconds `make fuzz` spends on each parser.
 FUZZ ?= 60
 # Which clusters `make chaos` makes, and how many.
@@ -31,8 +36,8 @@ build: setup ## Build the program for development
 
 .PHONY: demo
 demo: setup ## Show the program at work on two simulated clusters (half a minute once built)
-	$(CARGO) build --locked --package cluster-health --package simulator
-	@tools/demo $(BUILT)/debug
+	$(CARGO) build --locked --profile demo --package cluster-health --package simulator
+	@tools/demo $(BUILT)/demo
 
 .PHONY: test
 test: setup ## Set up what is missing and run all tests
@@ -87,16 +92,49 @@ deny: setup ## Licenses, sources and banned crates of all dependencies
 	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
 	$(CARGO) deny check bans licenses sources
 
+.PHONY: advisories
+advisories: setup ## Known vulnerabilities of all dependencies (fetches the database of RustSec)
+	@command -v cargo-deny >/dev/null || $(CARGO) install --quiet --locked cargo-deny
+	$(CARGO) deny check advisories
+
 .PHONY: generate
 generate: setup ## Regenerate what is made from code: completions, manual page, JSON schema, protobuf
 	UPDATE=1 $(CARGO) test --locked --bin cluster-health committed_files
-	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --package simulator --test codegen --quiet
+	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --package etcd-api --test codegen --quiet
 
 .PHONY: release
 release: setup ## Build the static binary and verify that it is static
 	@tools/setup musl
 	$(CARGO) build --locked --release --target $(TARGET)
 	@tools/static $(BINARY)
+
+.PHONY: dist
+dist: setup ## Make a release for Linux: archives, packages, image, bills of materials, digests (static, x86_64 and aarch64)
+	@TOOLS=$(DIST_TOOLS) tools/setup dist
+	dist/build $(DIST) --tools $(DIST_TOOLS) $(DIST_OPTIONS)
+
+.PHONY: dist-check
+dist-check: setup ## Install, run and remove what `make dist` has made, aarch64 under qemu (root)
+	@tools/setup packages
+	$(CARGO) build --locked --profile demo --package simulator
+	dist/check $(DIST) --simulator $(BUILT)/demo/simulator
+
+.PHONY: reproducible
+reproducible: setup ## Make a release of the commit twice, in two folders, and compare every byte
+	@TOOLS=$(DIST_TOOLS) tools/setup dist
+	dist/reproducible $(BUILT)/reproducible --tools $(DIST_TOOLS) $(DIST_OPTIONS)
+
+.PHONY: install-check
+install-check: setup ## Install from source as a stranger does: from elsewhere, without protoc, without this folder's settings
+	tools/install-check
+
+.PHONY: msrv
+msrv: ## Compile with the oldest Rust that Cargo.toml promises
+	tools/msrv
+
+.PHONY: gitlab-component
+gitlab-component: ## Lay out integrations/gitlab as a project of its own, in $(BUILT)/gitlab-component
+	tools/gitlab-component $(BUILT)/gitlab-component
 
 .PHONY: e2e
 e2e: build ## Run against real clusters, and compare the simulator with Talos's (root, Go; 13 minutes once built)
