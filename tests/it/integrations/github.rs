@@ -1,4 +1,4 @@
-//! `github/action.yml`: its steps, run with the variables that a runner sets.
+//! `action.yml`: its steps, run with the variables that a runner sets.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::harness::{Outcome, Program, code};
 
 /// A step of the action.
 fn step(id: &str) -> Value {
-    let action = &yaml("github/action.yml")[0];
+    let action = &yaml("../action.yml")[0];
     let steps = action["runs"]["steps"].as_sequence().unwrap();
     steps.iter().find(|step| step["id"] == id).unwrap().clone()
 }
@@ -29,7 +29,7 @@ fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> Program {
         // A shell does not trap what was ignored when it began, as it is in a job in the background.
         .args(["--default-signal=INT", "bash"])
         .args(["--noprofile", "--norc", "-e", "-o", "pipefail", "step.sh"])
-        .env("GITHUB_ACTION_PATH", path("github"))
+        .env("GITHUB_ACTION_PATH", path(".."))
         .env("GITHUB_ACTIONS", "true")
         .env("NO_COLOR", "1")
         .env("RUNNER_OS", "Linux")
@@ -182,7 +182,7 @@ fn the_program_may_be_there_already() {
 
 #[test]
 fn every_value_reaches_a_step_through_a_variable() {
-    let action = &yaml("github/action.yml")[0];
+    let action = &yaml("../action.yml")[0];
     for step in action["runs"]["steps"].as_sequence().unwrap() {
         let lines = step["run"].as_str().unwrap_or_default();
         assert!(!lines.contains("${{"), "a value would become part of the script: {lines}");
