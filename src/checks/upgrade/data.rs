@@ -92,6 +92,36 @@ mod tests {
         assert_eq!(KNOWN_KUBERNETES, format!("1.{oldest} to 1.{}", last.kubernetes.end()));
     }
 
+    /// `UPDATE=1` rewrites it.
+    #[test]
+    fn the_document_shows_the_table() {
+        let supported = TALOS.iter().filter(|talos| talos.minor >= 9);
+        let versions = supported.clone().flat_map(|talos| talos.kubernetes.clone());
+        let (oldest, newest) = (versions.clone().min().unwrap(), versions.max().unwrap());
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let row = |first: String, cell: &dyn Fn(u32) -> String| {
+            line(std::iter::once(first).chain((oldest..=newest).map(cell)).collect())
+        };
+        let mut table = row("Talos \\ Kubernetes".to_owned(), &|minor| format!("1.{minor}"));
+        table += &row("---".to_owned(), &|_| "---".to_owned());
+        for talos in supported {
+            let mark = |minor| if talos.kubernetes.contains(&minor) { "yes" } else { "" };
+            table += &row(format!("1.{}", talos.minor), &|minor| mark(minor).to_owned());
+        }
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/support.md");
+        let committed = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = committed.split_once("a test compares -->\n").unwrap();
+        let (_, after) = rest.split_once("<!-- end -->").unwrap();
+        let made = format!("{before}a test compares -->\n{table}<!-- end -->{after}");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &made).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(&path).unwrap() == made,
+            "`docs/support.md` is old: run the tests with UPDATE=1"
+        );
+    }
+
     #[test]
     fn what_is_not_in_the_table_is_not_known() {
         assert!(known_talos((1, 14, 1)).is_some());

@@ -129,8 +129,15 @@ fn a_canceled_workflow_has_reports_and_keeps_no_credentials() {
 
 /// The step `install`.
 fn install(script: Program, version: &str, sha256: &str, binary: &str) -> (Outcome, TempDir) {
-    let variables =
-        [("VERSION", version), ("SHA256", sha256), ("BINARY", binary), ("REPOSITORY", "o/r"), ("GH_TOKEN", "t")];
+    let pinned = script.path("pinned").to_str().unwrap().to_owned();
+    let variables = [
+        ("VERSION", version),
+        ("SHA256", sha256),
+        ("BINARY", binary),
+        ("PINNED", &pinned),
+        ("REPOSITORY", "o/r"),
+        ("GH_TOKEN", "t"),
+    ];
     runner(script, "install", &variables).run_and_keep()
 }
 
@@ -165,6 +172,24 @@ fn a_release_is_taken_only_with_its_checksum() {
         assert!(!outcome.stdout.contains("cluster-health 0.1.0"), "it was not run");
         assert_eq!(output(&home, "binary"), None);
     }
+}
+
+#[test]
+fn the_action_itself_may_name_the_release() {
+    let pinned = |checksum: &str| {
+        let other = NAME.replace("x86_64", "aarch64");
+        format!("{}  {other}.tar.gz\n{checksum}  {NAME}.tar.gz\n", "1".repeat(64))
+    };
+    let (script, checksum) = with_release();
+    let (outcome, home) = install(script.file("pinned", &pinned(&checksum)), "", "", "");
+    outcome.is(0, &["cluster-health 0.1.0"]);
+    assert!(output(&home, "binary").unwrap().ends_with(&format!("{NAME}/cluster-health")));
+    let (outcome, home) = install(with_release().0.file("pinned", &pinned(&"0".repeat(64))), "", "", "");
+    outcome.is(1, &["does not have the checksum"]);
+    assert_eq!(output(&home, "binary"), None);
+    // Half of another release is none.
+    let script = with_release().0.file("pinned", &pinned(&checksum));
+    install(script, "v0.1.0", "", "").0.is(1, &["are needed"]);
 }
 
 #[test]
