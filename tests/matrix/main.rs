@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_types, reason = "real processes take real time")]
 #![expect(clippy::print_stderr, reason = "a test harness of its own tells on stderr what went wrong")]
 
+mod blinding;
 mod catalog;
 #[path = "../it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the tests of single states, which ask more of it")]
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
     let measured = Arc::new(Mutex::new(Vec::new()));
     let mut trials = catalog::trials(&rows);
     trials.push(track::trial(&rows));
+    trials.extend(blinding::trials(&rows));
     for row in &rows {
         let (row, judge, measured) = (Arc::clone(row), Arc::clone(&judge), Arc::clone(&measured));
         let without_network = row.ipv6 && !namespaces;

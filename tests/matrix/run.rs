@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use simulator::Network;
 use simulator::pki::Flaw;
+use simulator::world::World;
 
 use crate::cluster::{Cluster, Judgment};
 use crate::namespace;
@@ -99,7 +100,14 @@ pub(crate) fn run_here(row: &Row) -> Ran {
 }
 
 fn try_run(row: &Row) -> anyhow::Result<Seen> {
+    let (cluster, judged) = judged(row, |_| ())?;
+    Ok(Seen::of(&cluster, &judged))
+}
+
+/// The cluster of a row, changed further, and what a run says of it.
+pub(crate) fn judged(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Result<(Cluster, Judgment)> {
     let cluster = start(row)?;
+    cluster.change(change);
     let credentials = &row.credentials;
     let cluster = cluster.with_credentials(credentials, credentials.role.as_deref().unwrap_or("os:reader"))?;
     let mut arguments: Vec<String> =
@@ -118,7 +126,7 @@ fn try_run(row: &Row) -> anyhow::Result<Seen> {
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let judged = cluster.run(&arguments);
-    Ok(Seen::of(&cluster, &judged))
+    Ok((cluster, judged))
 }
 
 /// The cluster of a row, in its trouble.

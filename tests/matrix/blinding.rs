@@ -1,0 +1,146 @@
+//! Whoever is kept from seeing what is wrong does not find it healthy: rows of trouble, in each of which one call is lost.
+//!
+//! The laws of the judges try every fact in process; this is a sample of them through sockets, parsers, and the program as built.
+//! `BLIND=3000` makes it larger.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::ensure;
+use libtest_mimic::{Failed, Trial};
+use simulator::Count;
+use simulator::world::{CallFault, Misbehavior, Server, World};
+
+use crate::row::Row;
+use crate::run::judged;
+
+/// Runs of the sample.
+const USUAL: usize = 60;
+
+/// How a call is lost: by gRPC, and by HTTP.
+const WAYS: [(&str, Misbehavior, Misbehavior); 6] = [
+    ("refused", fail(7), fail(403)),
+    ("unimplemented", fail(12), fail(404)),
+    ("failing", fail(13), fail(500)),
+    ("empty", Misbehavior::Empty, Misbehavior::Empty),
+    ("garbage", Misbehavior::Garbage, Misbehavior::Garbage),
+    ("silent", Misbehavior::Hang, Misbehavior::Hang),
+];
+
+const fn fail(code: u16) -> Misbehavior {
+    Misbehavior::Fail { code, text: String::new() }
+}
+
+/// Row and call whose loss hides the trouble, and why nothing else can tell. A name may end in `*`.
+const HIDDEN: &[(&str, &str, &str)] = &[];
+
+/// One call that is lost.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
+struct Loss {
+    call: String,
+    /// `None`: whoever is asked.
+    at: Option<(Kind, String)>,
+    way: usize,
+}
+
+/// Which server of a machine.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Apid,
+    ApiServer,
+    Etcd,
+}
+
+impl Kind {
+    fn of(server: &Server) -> Option<(Self, IpAddr)> {
+        match server {
+            Server::Apid(at) => Some((Self::Apid, *at)),
+            Server::ApiServer(at) => Some((Self::ApiServer, *at)),
+            Server::Etcd(at) => Some((Self::Etcd, *at)),
+            Server::Balancer | Server::Kubelet(_) => None,
+        }
+    }
+
+    fn at(self, address: IpAddr) -> Server {
+        match self {
+            Self::Apid => Server::Apid(address),
+            Self::ApiServer => Server::ApiServer(address),
+            Self::Etcd => Server::Etcd(address),
+        }
+    }
+}
+
+impl Loss {
+    fn happen(&self, world: &mut World) {
+        let (_, grpc, http) = &WAYS[self.way];
+        let does = if self.call.starts_with('/') { http } else { grpc };
+        let address = |name: &String| world.machine(name).map(|(address, _)| address).unwrap();
+        let server = self.at.as_ref().map(|(kind, name)| kind.at(address(name)));
+        world.call_faults.push(CallFault { server, ..CallFault::all(&self.call, does.clone()) });
+    }
+
+    /// Whether it may hide the trouble of a row.
+    fn may_hide(&self, row: &Row) -> bool {
+        let fits = |name: &str, found: &str| {
+            name.strip_suffix('*').map_or_else(|| name == found, |beginning| found.starts_with(beginning))
+        };
+        HIDDEN.iter().any(|(name, call, _)| fits(name, &row.name) && fits(call, &self.call))
+    }
+
+    /// What is wrong with a run of the row in which it happens.
+    fn wrong(&self, row: &Row) -> Option<String> {
+        let (Self { call, at, way }, ran) = (self, judged(row, |world| self.happen(world)));
+        let of = at.as_ref().map_or_else(String::new, |(kind, name)| format!(" of {kind:?} {name}"));
+        let wrong = match ran {
+            Ok((_, seen)) if seen.outcome.code == 0 && !self.may_hide(row) => seen.to_string(),
+            Ok(_) => return None,
+            Err(error) => format!("{error:#}"),
+        };
+        Some(format!("{call}{of} {}: {wrong}", WAYS[*way].0))
+    }
+}
+
+/// One trial for each row that has a part in the sample.
+pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
+    let runs = std::env::var("BLIND").ok().and_then(|runs| runs.parse().ok()).unwrap_or(USUAL);
+    let is_sick =
+        |row: &&Arc<Row>| row.expect.exit != 0 && row.cannot.is_none() && row.known_wrong.is_none() && !row.ipv6;
+    let sick: Vec<_> = rows.iter().filter(is_sick).collect();
+    let share = |at: usize| (at + 1) * runs / sick.len() - at * runs / sick.len();
+    let shares = sick.iter().enumerate().map(|(at, row)| (Arc::clone(row), share(at))).filter(|(_, share)| *share > 0);
+    let trial = |(row, share): (Arc<Row>, usize)| {
+        let name = format!("blind: {}", row.name);
+        let run = move || -> Result<(), Failed> {
+            let lost = losses(&row).map_err(|error| format!("{error:#}"))?;
+            let wrong: Vec<_> = lost.iter().take(share).filter_map(|loss| loss.wrong(&row)).collect();
+            if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+        };
+        Trial::test(name, run)
+    };
+    shares.map(trial).collect()
+}
+
+/// Every call that a run of the row makes, lost in every way, by all that are asked and by each of them: in an order that is always
+/// the same, and another one in each row.
+fn losses(row: &Row) -> anyhow::Result<Vec<Loss>> {
+    let (cluster, seen) = judged(row, |_| ())?;
+    ensure!(seen.outcome.code != 0, "nothing is wrong here:\n{seen}");
+    let mut losses = BTreeSet::new();
+    for Count { server, call, .. } in cluster.simulator().calls().counts() {
+        let Some((kind, address)) = Kind::of(&server) else { continue };
+        let name = cluster.change(|world| world.machines.get(&address).map(|machine| machine.name.clone()));
+        for way in 0..WAYS.len() {
+            losses.insert(Loss { call: call.clone(), at: None, way });
+            losses.extend(name.clone().map(|name| Loss { call: call.clone(), at: Some((kind, name)), way }));
+        }
+    }
+    let mut losses = Vec::from_iter(losses);
+    losses.sort_by_cached_key(|loss| {
+        let mut hash = DefaultHasher::new();
+        (&row.name, loss).hash(&mut hash);
+        hash.finish()
+    });
+    Ok(losses)
+}
