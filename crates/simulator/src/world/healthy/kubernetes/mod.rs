@@ -71,6 +71,8 @@ struct Cluster {
     api_port: u16,
     created: Timestamp,
     objects: std::collections::BTreeMap<String, Vec<Value>>,
+    /// Names that were made up for pods.
+    pods: std::collections::BTreeSet<String>,
 }
 
 /// A machine that is a node.
@@ -118,6 +120,7 @@ impl Cluster {
             api_port: world.api_port,
             created: world.now() - AGE,
             objects: std::collections::BTreeMap::new(),
+            pods: std::collections::BTreeSet::new(),
         }
     }
 

@@ -61,8 +61,12 @@ fn of_daemon_set(cluster: &mut Cluster, machine: &Machine, set: &str, app: &str,
     });
     let owner = controller("apps/v1", "DaemonSet", "daemonsets.apps", set);
     let generate_name = Some(format!("{set}-"));
-    let name = format!("{set}-{}", suffix(&format!("{set} {}", machine.name), 5));
     let metadata = Metadata { generate_name, labels, owner, generation: Some(1), ..Metadata::default() };
+    // Of thousands, two would be called the same: an API server makes another name up.
+    let mut name = format!("{set}-{}", suffix(&format!("{set} {}", machine.name), 5));
+    while !cluster.pods.insert(name.clone()) {
+        name = format!("{set}-{}", suffix(&name, 5));
+    }
     add(cluster, machine, &name, metadata, bound(spec, &machine.name), machine.address);
 }
 
