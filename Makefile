@@ -76,10 +76,9 @@ attack: release ## Run the program against malicious servers and files, and meas
 	$(CARGO) build --locked --package attack
 	$(BUILT)/debug/attack --program $(BINARY) $(ATTACK)
 
-# The targets are tests: what was found and kept is tried again by `make test`.
+# The targets are tests: what was found and kept is tried again by `make test`. libFuzzer comes with bolero, and wants a C++ compiler.
 .PHONY: fuzz
-fuzz: setup ## Fuzz the parsers of foreign text, FUZZ=60 seconds each
-	@command -v cargo-bolero >/dev/null || $(CARGO) install --quiet --locked cargo-bolero --no-default-features --features libfuzzer
+fuzz: setup ## Fuzz the parsers of foreign text, FUZZ=60 seconds each (a few minutes to build)
 	tools/fuzz $(FUZZ)
 
 .PHONY: mutants

@@ -15,12 +15,12 @@ const REQUESTED: &str = "apiserver_requested_deprecated_apis{";
 /// Every server that counts at all has this one; families are in the order of their names, so whoever has sent it has sent the
 /// other one before.
 const STARTED: &str = "process_start_time_seconds ";
+const KEEP: Keep = Keep::Lines(&[REQUESTED, STARTED]);
 
 /// Asks `server`, once it has proved to be an API server.
 pub(super) async fn requested_apis(transport: &Transport, server: &Uri) -> Observed<RequestedApis> {
     // Boxed: a request is a large future, and a round has many.
-    let keep = Keep::Lines(&[REQUESTED, STARTED]);
-    let answer = Box::pin(transport.probe(server, Peer::Machine, "/metrics", keep)).await?;
+    let answer = Box::pin(transport.probe(server, Peer::Machine, "/metrics", KEEP)).await?;
     parse(&answer)
 }
 
@@ -46,7 +46,9 @@ fn parse(answer: &Answer) -> Observed<RequestedApis> {
 fn timestamp(value: &str) -> Option<Timestamp> {
     let seconds: f64 = value.split_whitespace().next()?.parse().ok()?;
     #[expect(clippy::cast_possible_truncation, reason = "a moment out of range is none, as jiff says")]
-    Timestamp::from_second(seconds as i64).ok()
+    let moment = |seconds: f64| Timestamp::from_second(seconds as i64).ok();
+    // What is no number would be the beginning of time.
+    Some(seconds).filter(|seconds| seconds.is_finite()).and_then(moment)
 }
 
 /// The rest of a line, and whether it counts anything.
@@ -93,6 +95,7 @@ fn labels(text: &str) -> Option<(BTreeMap<&str, String>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::kubernetes::intake::Intake;
 
     fn read(status: u16, body: &str) -> Observed<RequestedApis> {
         let status = StatusCode::from_u16(status).unwrap();
@@ -117,9 +120,33 @@ mod tests {
     }
 
     #[test]
+    fn fuzz_metrics() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let series = [REQUESTED.as_bytes(), bytes, b"\n", STARTED.as_bytes(), b"1\n"].concat();
+            for body in [bytes, &series] {
+                // As it comes in, piece by piece; what is kept is read.
+                let mut intake = Intake::new(KEEP, StatusCode::OK);
+                let body = body.chunks(7).try_for_each(|piece| intake.take(piece)).and_then(|()| intake.into_body());
+                let Ok(body) = body else { continue };
+                let answer = Answer { status: StatusCode::OK, date: None, certificate: None, body, leave: None };
+                for api in parse(&answer).map(|found| found.apis).unwrap_or_default() {
+                    let shown = [&api.group, &api.version, &api.resource, &api.subresource, &api.removed];
+                    assert!(shown.iter().all(|text| !text.contains(char::is_control)), "{api:?}");
+                }
+            }
+        });
+    }
+
+    #[test]
     fn no_metrics_are_no_evidence() {
         assert_eq!(read(200, "process_start_time_seconds 1\n").unwrap().apis, []);
-        for body in ["", "<html>", "process_start_time_seconds soon\n", "process_start_time_seconds 1e99\n"] {
+        for body in [
+            "",
+            "<html>",
+            "process_start_time_seconds soon\n",
+            "process_start_time_seconds 1e99\n",
+            "process_start_time_seconds NaN\n",
+        ] {
             assert_eq!(read(200, body).unwrap_err().kind, GapKind::Malformed, "{body}");
         }
         assert_eq!(read(403, "forbidden").unwrap_err().kind, GapKind::Forbidden);
