@@ -258,6 +258,19 @@ async fn a_token_goes_to_both_paths_and_into_no_text() {
 }
 
 #[tokio::test]
+async fn a_success_that_repeats_the_token_is_none() {
+    let pki = Pki::new();
+    for (token, is_success) in [("0123456789abcdef", false), ("word", true)] {
+        let server = good(&pki, move |_| http("200 OK", "", &format!("[+]ping ok\n[-]{token} failed\n"))).await;
+        let mut config = pki.config(&server.url());
+        config.auth_info.token = Some(token.to_owned().into());
+        let probe = readyz(config, CALL).await;
+        assert_eq!(probe.is_ok(), is_success, "{probe:?}");
+        assert!(!format!("{probe:?}").contains("0123456789abcdef"), "{probe:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_port_is_not_a_silent_one() {
     let pki = Pki::new();
     let config = |at| pki.config(&format!("https://{at}"));
