@@ -19,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout_at};
 use self::output::Document;
 use self::show::Show;
 pub(crate) use self::streams::complain;
-use self::streams::{apart_from_inputs, apart_from_streams, is_at, is_elsewhere, is_file};
+use self::streams::{apart_from_inputs, apart_from_streams, is_at, is_elsewhere, is_file, is_input};
 use self::told::Told;
 use self::watch::Signaled;
 use crate::config::access::Access;
@@ -201,7 +201,7 @@ impl Run<'_> {
         // Whoever sends it there by `--report` or by `>>` gets no second one.
         let is_output = |path: &str| *plan.output.format == format::MARKDOWN && is_at(&io::stdout(), path);
         let is_report = |path: &str| wanted.iter().any(|it| it.path.as_os_str() == path) || is_output(path);
-        let summary = environment.get("GITHUB_STEP_SUMMARY").filter(|path| !is_report(path));
+        let summary = environment.get("GITHUB_STEP_SUMMARY").filter(|path| !is_report(path) && !is_input(path));
         // Nobody has asked for the summary: it only repeats what the log has.
         let in_log = *plan.output.format == format::TEXT && !is_file(&io::stdout());
         if let Err(error) = ci.conclude(report, in_log, summary.as_deref(), io::stderr().lock()) {
@@ -216,7 +216,7 @@ impl Run<'_> {
             return Ending::Engine(End::Deadline);
         };
         // Known only now: what is read may name what else is read.
-        if let Err(error) = apart_from_inputs(self.wanted) {
+        if let Err(error) = apart_from_inputs(self.wanted, plan.output.termination_log.as_deref()) {
             unbegun.replace(Some(Unbegun::Usage(error)));
             return Ending::Configuration(String::new());
         }

@@ -4,7 +4,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::config::file;
 use crate::report::sink::files::Wanted;
@@ -22,25 +22,34 @@ pub(super) fn apart_from_streams(wanted: Vec<Wanted>) -> Result<Vec<Wanted>, Str
 }
 
 /// What is read is not written, under whatever name.
-pub(super) fn apart_from_inputs(wanted: &[Wanted]) -> Result<(), String> {
-    let inputs = file::inputs();
-    let is_input = |found: &Metadata| {
-        let is_same = |input: &Path| fs::metadata(input).is_ok_and(|input| identity(&input) == identity(found));
-        (found.is_file() || found.file_type().is_fifo()) && inputs.iter().any(|input| is_same(input))
+pub(super) fn apart_from_inputs(wanted: &[Wanted], termination_log: Option<&Path>) -> Result<(), String> {
+    let replaces = |what: &str, path: &Path| {
+        let would = || format!("{what} would overwrite an input file: `{}`", path.display());
+        if is_input(path) { Err(would()) } else { Ok(()) }
     };
     for Wanted { format, path } in wanted {
-        if fs::metadata(path).is_ok_and(|found| is_input(&found)) {
-            return Err(format!("the {} report would overwrite an input file: `{}`", format.name, path.display()));
-        }
+        replaces(&format!("the {} report", format.name), path)?;
     }
+    termination_log.map_or(Ok(()), |path| replaces("the termination message", path))?;
     let (stdout, stderr) = (io::stdout(), io::stderr());
     let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
     for (name, stream) in streams {
-        if metadata(&stream).is_ok_and(|found| found.is_file() && is_input(&found)) {
+        if metadata(&stream).is_ok_and(|found| found.is_file() && is_one_of(&file::inputs(), &found)) {
             return Err(format!("{name} is redirected to an input file"));
         }
     }
     Ok(())
+}
+
+/// Whether this is a file that was read, under whatever name.
+pub(super) fn is_input(path: impl AsRef<Path>) -> bool {
+    let is_input =
+        |found: Metadata| (found.is_file() || found.file_type().is_fifo()) && is_one_of(&file::inputs(), &found);
+    fs::metadata(path).is_ok_and(is_input)
+}
+
+fn is_one_of(inputs: &[PathBuf], found: &Metadata) -> bool {
+    inputs.iter().any(|input| fs::metadata(input).is_ok_and(|input| identity(&input) == identity(found)))
 }
 
 /// Redirected into one, so that it is not what people watch.

@@ -153,7 +153,7 @@ impl<'a> Told<'a> {
 impl Reports<'_> {
     fn open(&mut self, report: &Report, plan: &Plan) -> Result<(), String> {
         if let Self::Wanted(wanted) = self {
-            apart_from_inputs(wanted)?;
+            apart_from_inputs(wanted, plan.output.termination_log.as_deref())?;
             *self = Self::Open(Files::create(wanted, report, plan.pace.logs)?);
         }
         Ok(())

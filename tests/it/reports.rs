@@ -143,6 +143,20 @@ fn what_is_read_is_no_file_of_a_report() {
             assert_eq!(std::fs::read(home.path().join(target)).unwrap(), before, "{target} {name}");
         }
     }
+    for name in [".talos/config", "symlink", "hardlink", "./none/../symlink"] {
+        let config = unreachable();
+        let of = || {
+            let program = program().talosconfig(&config).file("none/x", "").args(["--no-kubernetes"]);
+            links(&program, ".talos/config");
+            program
+        };
+        let (outcome, home) = of().args([format!("--termination-log={name}")]).run_and_keep();
+        outcome.is(2, &["the termination message would replace a file that is read", name]);
+        assert_eq!(std::fs::read(home.path().join(".talos/config")).unwrap(), config.as_bytes(), "{name}");
+        let (outcome, home) = of().args(["--ci=github", "--color=never"]).env("GITHUB_STEP_SUMMARY", name).run_and_keep();
+        outcome.is(69, &[]);
+        assert_eq!(std::fs::read(home.path().join(".talos/config")).unwrap(), config.as_bytes(), "{name}");
+    }
     let arguments = [r#"exec "$@" >> .talos/config"#, "sh", env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes"];
     let outcome = tool("sh").talosconfig(unreachable()).args(["-c"]).args(arguments).run();
     outcome.is(2, &["stdout is redirected to an input file"]);
