@@ -139,6 +139,11 @@ impl<'a> Told<'a> {
         Ok(())
     }
 
+    /// Whether the document was written, or cannot be.
+    pub(super) fn is_over(&self) -> bool {
+        self.document.try_lock().is_ok_and(|document| document.is_none())
+    }
+
     /// How the process ends if it ends now, and `otherwise` without a verdict. A verdict that was not written is no success.
     pub(super) fn exit_now(&self, otherwise: Exit) -> Exit {
         let Progress { verdict, files, document } = *lock(&self.progress);

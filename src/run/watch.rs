@@ -3,10 +3,14 @@
 //! The run stops by itself at its deadline and at a signal. What it waits for may not: a pipe that nobody reads, a disk that is
 //! gone, a name server, or a document that takes long to understand.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -22,8 +26,12 @@ use crate::signals::Signals;
 const AFTER_DEADLINE: Duration = Duration::from_millis(900);
 /// After a signal: within 2 s.
 const AFTER_SIGNAL: Duration = Duration::from_millis(1900);
-/// Before that: what the run has not told is told for it.
+/// Before that: what the run has not told is told for it. That much of the processors' time it gets at least, where stdout takes what is
+/// written: a machine that others keep busy, or that was stopped, may give none of it in half a second.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How much longer that may take, and how often it is looked after.
+const STARVED: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(20);
 /// Of each thread that runs code of ours, whatever the limits of the process are: only what is used of it is taken.
 pub(super) const STACK: usize = 8 << 20;
 
@@ -37,7 +45,7 @@ pub(super) fn watched(
     leave: impl Fn(Exit) -> Exit,
     run: impl FnOnce(Signaled) -> Exit + Send,
 ) -> Result<Exit, String> {
-    let failed = |error: std::io::Error| format!("could not start: {error}");
+    let failed = |error: io::Error| format!("could not start: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let context = runtime.enter();
     let mut signals = Signals::listen().map_err(|error| format!("could not listen for signals: {error}"))?;
@@ -55,10 +63,12 @@ pub(super) fn watched(
         runtime.block_on(async {
             let mut gone_by = net + AFTER_DEADLINE;
             let mut ending = Ending::Engine(End::Deadline);
-            let mut speaks = false;
+            let mut words = None;
             loop {
                 let last_words = gone_by - LAST_WORDS;
                 tokio::select! {
+                    // Of a process that was stopped meanwhile, all have come: each has its turn.
+                    biased;
                     exit = &mut ended => return Ok(exit.unwrap_or(Exit::Internal)),
                     exit = signals.next() => {
                         if signal.borrow().is_some() {
@@ -69,8 +79,8 @@ pub(super) fn watched(
                         gone_by = gone_by.min(Instant::now() + AFTER_SIGNAL);
                         ending = Ending::Signal(exit);
                     }
-                    () = sleep_until(last_words), if !speaks => {
-                        speaks = true;
+                    () = sleep_until(last_words), if words.is_none() => {
+                        words = Some(Words { worked: worked(), until: gone_by + STARVED });
                         let ending = ending.clone();
                         let speak = move || {
                             let report = told.conclude(&ending);
@@ -85,6 +95,10 @@ pub(super) fn watched(
                         let _ = thread::Builder::new().name("last-words".to_owned()).stack_size(STACK).spawn_scoped(scope, speak);
                     }
                     () = sleep_until(gone_by) => {
+                        if words.as_ref().is_some_and(Words::are_owed) && !told.is_over() {
+                            gone_by = Instant::now() + LOOK;
+                            continue;
+                        }
                         let unknown = if let Ending::Signal(exit) = ending { exit } else { Exit::Deadline };
                         end(leave(told.exit_now(unknown)));
                     }
@@ -92,6 +106,31 @@ pub(super) fn watched(
             }
         })
     })
+}
+
+/// What is told at the end.
+struct Words {
+    /// What the process had worked before.
+    worked: Duration,
+    until: Instant,
+}
+
+impl Words {
+    /// Whether nothing keeps them back but that it was not their turn.
+    fn are_owed(&self) -> bool {
+        Instant::now() < self.until && worked() < self.worked + LAST_WORDS && takes(&io::stdout())
+    }
+}
+
+/// What all threads of this process have worked, however busy the machine is.
+fn worked() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+/// Whether what is written there is taken at once, as a pipe does not that is full and that nobody reads.
+fn takes(stream: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::OUT)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::OUT)
 }
 
 /// Leaves nothing behind.

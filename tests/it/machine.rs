@@ -3,6 +3,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -77,6 +78,28 @@ fn a_stream_that_nobody_reads_ends_with_the_deadline() {
         assert_eq!(temporary(&home), [""; 0]);
         drop(reader);
     }
+}
+
+/// As one that others keep busy, or that is suspended: whatever is due has come when it goes on, and is done in its order.
+#[test]
+fn a_process_that_stood_still_loses_no_document() {
+    side_by_side(0..8, 8, |_| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let config = reader(&authority(), &[listener.local_addr().unwrap()]);
+        let program = program().talosconfig(config).args(["--no-kubernetes", "--wait-timeout", "2s", "-o", "json"]);
+        let (mut child, _home) = program.spawn();
+        let _endpoint = listener.accept().unwrap();
+        let connected = Instant::now();
+        send(&child, "STOP");
+        // When it ought to be gone.
+        until(|| connected.elapsed() > Duration::from_secs(3));
+        send(&child, "CONT");
+        let mut text = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        let ended = code(child.wait().unwrap());
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&report["deadlineReached"], &report["exitCode"]), (&true.into(), &ended.into()), "{report}");
+    });
 }
 
 #[test]
