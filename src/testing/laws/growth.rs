@@ -17,8 +17,9 @@ use crate::model::Role;
 use crate::plan::{Plan, Start};
 use crate::report::format;
 use crate::report::ledger::{Ending, Ledger};
+use crate::report::sink::live::{Live, LiveStyle};
 use crate::report::{Report, TextStyle};
-use crate::snapshot::{Gap, GapKind, KubeNode, Node, Snapshot, Sources, TalosNode};
+use crate::snapshot::{Gap, GapKind, KubeNode, Memory, Node, Snapshot, Sources, TalosNode};
 use crate::testing::fixture::{Shape, healthy};
 use crate::testing::work::{is_square, work};
 
@@ -60,18 +61,21 @@ fn workers(many: usize) -> Snapshot {
     Shape { workers: many, ..Shape::default() }.settled().world()
 }
 
-fn report(world: &Snapshot) -> Report {
+fn round(world: &Snapshot) -> Round {
     let mut verdicts = engine::judge(ALL, &Assessment::of(world));
     allowance::apply(world, &mut verdicts);
     let diagnoses = diagnose(world, &verdicts);
     let (at, took) = (Duration::from_secs(1), Duration::from_secs(1));
-    let round = Round { number: 1, at, took, snapshot: world.clone(), verdicts, diagnoses: diagnoses.into() };
+    Round { number: 1, at, took, snapshot: world.clone(), verdicts, diagnoses: diagnoses.into() }
+}
+
+fn report(round: &Round) -> Report {
     let matches = Cli::command().get_matches_from(["cluster-health"]);
     let cli = Cli::from_arg_matches(&matches).unwrap();
     let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };
     let plan = Plan::decide(&cli.run, &matches, start).unwrap();
     let mut ledger = Ledger::new(plan.unbegun(), false);
-    ledger.record(&Event::Round(&round));
+    ledger.record(&Event::Round(round));
     (*ledger.conclude(&Ending::Engine(End::OnePass), Timestamp::UNIX_EPOCH, Duration::from_secs(1))).clone()
 }
 
@@ -86,8 +90,23 @@ fn parts(world: &Snapshot) -> Vec<(String, Duration)> {
     let mut verdicts = engine::judge(ALL, &assessment);
     allowance::apply(world, &mut verdicts);
     parts.push(("diagnosis".to_owned(), work(|| diagnose(world, &verdicts))));
-    parts.push(("ledger".to_owned(), work(|| report(world))));
-    let report = report(world);
+    let round = round(world);
+    parts.push(("memory".to_owned(), work(|| Memory::default().after(world, round.at).after(world, round.at))));
+    parts.push(("ledger".to_owned(), work(|| report(&round))));
+    for why in [false, true] {
+        let style = LiveStyle {
+            color: false,
+            ascii: false,
+            quiet: false,
+            verbose: why,
+            why,
+            heartbeat: Duration::from_secs(60),
+            wait_timeout: None,
+        };
+        let live = || Live::lines(style, Vec::new()).event(&Event::Round(&round));
+        parts.push((format!("progress, why: {why}"), work(live)));
+    }
+    let report = report(&round);
     for format in format::ALL {
         parts.push((format.name.to_owned(), work(|| format.render(&report, &TextStyle::default()).unwrap())));
     }
@@ -106,4 +125,20 @@ fn ten_times_the_nodes_are_ten_times_the_work() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What takes long, and how long, on one thread of its own: `cargo test --bin cluster-health growth -- --ignored --nocapture`.
+#[test]
+#[ignore = "a table for people"]
+#[expect(clippy::print_stdout, reason = "for people")]
+fn what_each_piece_takes() {
+    for (name, world) in [("strangers", strangers as fn(usize) -> Snapshot), ("workers", workers)] {
+        for many in [1000, 5000, 20_000] {
+            let mut parts = parts(&world(many));
+            parts.sort_by_key(|(_, work)| std::cmp::Reverse(*work));
+            for (part, work) in parts.iter().take(12) {
+                println!("{many} {name}: {part} {work:?}");
+            }
+        }
+    }
 }
