@@ -231,20 +231,30 @@ mod tests {
 
     #[test]
     fn talos_may_not_point_at_our_files_or_programs() {
+        const FILE: &str = "names a file of this machine, which is not opened for others";
+        const PROGRAM: &str = "is a program, and is run only from a kubeconfig that was named on the command line";
         let environment = Environment::new::<&str, &str>([]);
         let pair = Pair::talos("system:masters");
         let load = |text: &str| from_talos(text.as_bytes(), &Options::default(), &environment);
         let good = kubeconfig(&pair);
         assert_eq!(load(&good).unwrap().credentials.source, "Talos API (os:admin)");
-        for (from, to) in [
-            ("client-key-data: ", "token: a\n    x: "),
-            ("    client-certificate-data: ", "    tokenFile: /etc/hostname\n    x: "),
-            ("    client-certificate-data: ", "    client-certificate: /etc/hostname\n    x: "),
-            ("    certificate-authority-data: ", "    certificate-authority: /etc/hostname\n    x: "),
-            ("    client-certificate-data: ", "    exec: {command: id}\n    x: "),
+        let key = "    client-key-data: ";
+        let ca = "    certificate-authority-data: ";
+        for (from, to, why) in [
+            (key, "    client-key: /etc/hostname\n    x: ", FILE),
+            (key, "    tokenFile: /etc/hostname\n    client-key-data: ", FILE),
+            ("    client-certificate-data: ", "    client-certificate: /etc/hostname\n    x: ", FILE),
+            (ca, "    certificate-authority: /etc/hostname\n    x: ", FILE),
+            (
+                key,
+                "    exec: {apiVersion: client.authentication.k8s.io/v1, command: id}\n    client-key-data: ",
+                PROGRAM,
+            ),
         ] {
-            assert!(load(&good.replace(from, to)).is_err(), "{to}");
+            let error = load(&good.replace(from, to)).err().expect(to);
+            assert!(error.message.contains(why), "{to}: {error:?}");
         }
+        assert!(load(&good.replace(key, "    token: a\n    x: ")).is_err());
         assert!(from_talos(&[0x1f, 0x8b, 0], &Options::default(), &environment).is_err());
         assert!(from_talos(&vec![b' '; 5 << 20], &Options::default(), &environment).is_err());
     }

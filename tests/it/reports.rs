@@ -151,7 +151,7 @@ fn what_is_read_is_no_file_of_a_report() {
             program
         };
         let (outcome, home) = of().args([format!("--termination-log={name}")]).run_and_keep();
-        outcome.is(2, &["the termination message would replace a file that is read", name]);
+        outcome.is(2, &["the termination message would overwrite an input file", name]);
         assert_eq!(std::fs::read(home.path().join(".talos/config")).unwrap(), config.as_bytes(), "{name}");
         let (outcome, home) = of().args(["--ci=github", "--color=never"]).env("GITHUB_STEP_SUMMARY", name).run_and_keep();
         outcome.is(69, &[]);
