@@ -68,6 +68,9 @@ pub(crate) struct Credentials {
     /// It names no nodes beside them, where it usually names all machines.
     #[serde(default)]
     pub(crate) without_nodes: bool,
+    /// All members of etcd are endpoints of its own API.
+    #[serde(default)]
+    pub(crate) external_etcd: bool,
 }
 
 /// What is wrong with a file of credentials.

@@ -125,7 +125,17 @@ pub(crate) fn judged(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Resu
         arguments.extend(["--attempt-timeout", ATTEMPT].map(str::to_owned));
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let judged = cluster.run(&arguments);
+    let mut program = cluster.program().args(["-o", "json"]).args(&arguments);
+    if credentials.external_etcd {
+        let etcd = cluster.simulator().etcd_credentials(Flaw::None)?;
+        program = program
+            .file("ca.crt", &etcd.ca)
+            .file("client.crt", &etcd.client.certificate)
+            .file("client.key", &etcd.client.key)
+            .args(["--etcd-cacert", "ca.crt", "--etcd-cert", "client.crt", "--etcd-key", "client.key"])
+            .args(["--etcd-endpoints", &cluster.simulator().etcd_endpoints().join(",")]);
+    }
+    let judged = cluster.judgment(program.run());
     Ok((cluster, judged))
 }
 
