@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::Assessment;
 use super::access::contact;
-use super::population::has_kubernetes;
+use super::population::{etcd_is_bad, has_kubernetes};
 use super::workloads::{Trouble, is_alive, mirror_pod, trouble, worse};
 use crate::model::CheckId;
-use crate::snapshot::{Gap, Leases, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
+use crate::snapshot::{Gap, GapKind, Leases, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Component {
@@ -62,6 +62,11 @@ impl Component {
         node.talos.static_pods.as_ref().is_ok_and(|ids| !ids.iter().any(|id| self.is_rendered_as(id, node)))
     }
 
+    /// Another pod of this name in another namespace is the user's own.
+    pub(crate) fn is_of(self, status: &StaticPodStatus, node: &Node) -> bool {
+        status.namespace == "kube-system" && status.name == self.pod_name(node)
+    }
+
     pub(crate) fn pod_name(self, node: &Node) -> String {
         format!("{}-{}", self.name(), node.name)
     }
@@ -90,7 +95,7 @@ pub(crate) enum State<'a> {
     NotReady(Trouble),
     /// It has no pod, while it leads from another control plane; nobody tells whether it is switched off here.
     Untold,
-    /// It has no pod, and its machine could not say whether it is switched off there.
+    /// It has no pod, and nothing tells whether it is switched off there: neither its machine nor, without Talos, its lease.
     MayBeDisabled(Gap),
     /// It has no pod, for Talos has not rendered it.
     NotRendered,
@@ -158,7 +163,8 @@ impl<'a> Assessment<'a> {
     pub(crate) fn static_pod(&self, node: &Node, status: &'a StaticPodStatus) -> &'a PodState {
         let is_silent = self.list(|it| &it.node_leases).is_some() && !self.machine(node).renews_lease;
         let pods = self.list(|it| &it.pods).filter(|_| !is_silent).into_iter().flatten();
-        let of_node = |pod: &&Pod| pod.mirror && pod.node.as_deref() == Some(&*node.name) && pod.name == status.name;
+        let is_it = |pod: &Pod| (&pod.namespace, &pod.name) == (&status.namespace, &status.name);
+        let of_node = |pod: &&Pod| pod.mirror && pod.node.as_deref() == Some(&*node.name) && is_it(pod);
         worse(&status.state, pods.filter(of_node).map(|pod| &pod.state).next())
     }
 
@@ -174,8 +180,7 @@ impl<'a> Assessment<'a> {
 
 fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
     let Some(pods) = cluster.list(|kubernetes| &kubernetes.pods) else { return Place::Here };
-    let shows = |node: &Node| mirror_pod(pods, node, component.name()).is_some();
-    if component == Component::ApiServer || cluster.talos.is_some() || cluster.nodes.iter().any(shows) {
+    if component == Component::ApiServer || cluster.talos.is_some() || !is_shown_nowhere(cluster, pods, component) {
         return Place::Here;
     }
     let holder = cluster.list(|kubernetes| &kubernetes.system_leases).and_then(|leases| {
@@ -206,17 +211,17 @@ fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Re
         // The kubelet lives and Talos cannot read its pods. Kubernetes may know more.
         Ok(statuses) if statuses.is_empty() && !component.is_not_rendered(node) => mirror(NoPods::NoStatus),
         Ok(statuses) => {
-            let name = component.pod_name(node);
-            Ok(statuses.iter().find(|status| status.name == name).map(|status| cluster.static_pod(node, status)))
+            let it = statuses.iter().find(|status| component.is_of(status, node));
+            Ok(it.map(|status| cluster.static_pod(node, status)))
         }
         Err(gap) => mirror(NoPods::Gap(gap)),
     }
 }
 
 /// Of Kubernetes alone: this control plane is well and shows what else it runs, and another one runs this and renews its lease.
-fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
-    let Some(pods) = cluster.list(|it| &it.pods).filter(|_| cluster.talos.is_none()) else { return false };
-    let leases = cluster.list(|it| &it.system_leases);
+/// The gap: whoever leads, its lease cannot be read.
+fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) -> Observed<bool> {
+    let Some(pods) = cluster.list(|it| &it.pods).filter(|_| cluster.talos.is_none()) else { return Ok(false) };
     let is_led =
         |leases: &Leases| leases.by_name.get(component.name()).is_some_and(|lease| is_alive(lease, leases.date));
     let runs = |node: &Node, component: Component| {
@@ -224,12 +229,22 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
         cluster.machine(node).is_ready() && pod.is_some_and(|pod| trouble(&pod.state, cluster.server_time()).is_none())
     };
     // Every control plane serves the API.
-    component != Component::ApiServer
-        && leases.is_some_and(is_led)
+    let may_lack_it = component != Component::ApiServer
         && runs(node, Component::ApiServer)
         // Not even one that only calls itself so.
-        && pods.iter().all(|pod| pod.name != component.pod_name(node))
-        && cluster.control_planes().any(|other| other.name != node.name && runs(other, component))
+        && pods.iter().all(|pod| pod.name != component.pod_name(node));
+    let is_here = cluster.control_planes().any(|other| other.name != node.name && runs(other, component));
+    match cluster.kubernetes.as_ref().map(|it| &it.system_leases) {
+        _ if !may_lack_it => Ok(false),
+        Some(Ok(leases)) => Ok(is_here && is_led(leases)),
+        // It may also run outside of the cluster.
+        Some(Err(gap)) if is_here || is_shown_nowhere(cluster, pods, component) => Err(gap.clone()),
+        _ => Ok(false),
+    }
+}
+
+fn is_shown_nowhere(cluster: &Assessment<'_>, pods: &[Pod], component: Component) -> bool {
+    cluster.nodes.iter().all(|node| mirror_pod(pods, node, component.name()).is_none())
 }
 
 fn state<'a>(
@@ -259,9 +274,15 @@ fn state<'a>(
             None if is_mirror && cluster.kubelet_is_silent(node) => State::Silent,
             None => State::Ready,
         },
-        Ok(None) if leads_elsewhere(cluster, node, component) => State::Untold,
-        Ok(None) => match component.enabled(&node.talos) {
-            Err(gap) if cluster.talos.is_some() && !component.is_rendered(node) => State::MayBeDisabled(gap),
+        Ok(None) => match (leads_elsewhere(cluster, node, component), component.enabled(&node.talos)) {
+            (Ok(true), _) => State::Untold,
+            (Err(gap), _) => State::MayBeDisabled(gap),
+            (_, Err(gap)) if cluster.talos.is_some() && !component.is_rendered(node) => State::MayBeDisabled(gap),
+            // Before the bootstrap, nothing is rendered.
+            (_, Ok(None)) if component.is_not_rendered(node) && !etcd_is_bad(node) => State::MayBeDisabled(Gap::new(
+                GapKind::ServerError,
+                format!("Talos has no configuration of {}", component.name()),
+            )),
             _ if component.is_not_rendered(node) => State::NotRendered,
             _ => State::Missing,
         },

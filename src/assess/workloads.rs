@@ -45,13 +45,13 @@ pub(crate) fn says_ready(object: &KubeNode) -> bool {
     object.condition("Ready").is_some_and(|condition| condition.status == "True")
 }
 
-/// The mirror pod of a static pod.
+/// The mirror pod of a static pod, by its name before its label, which a user's own may have as well.
 pub(crate) fn mirror_pod<'a>(pods: &'a [Pod], node: &Node, component: &str) -> Option<&'a Pod> {
     let name = format!("{component}-{}", node.name);
-    pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node.name.as_str())).find(|pod| {
-        pod.name == name
-            || ["component", "k8s-app"].iter().any(|key| pod.labels.get(*key).is_some_and(|v| v == component))
-    })
+    let of_node = || pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node.name.as_str()));
+    let is_labeled =
+        |pod: &&Pod| ["component", "k8s-app"].iter().any(|key| pod.labels.get(*key).is_some_and(|v| v == component));
+    of_node().find(|pod| pod.name == name).or_else(|| of_node().find(is_labeled))
 }
 
 /// It runs and is ready. The phase alone says nothing: pods of dead nodes and crashing ones are `Running`.

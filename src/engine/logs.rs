@@ -90,7 +90,8 @@ mod tests {
         let crashed = ContainerState { name: "kube-scheduler".into(), restarts: 3, ..ContainerState::default() };
         let never_ran = ContainerState { name: "kube-apiserver".into(), ..ContainerState::default() };
         let state = PodState { containers: vec![crashed, never_ran], ..PodState::default() };
-        node.talos.static_pod_statuses = Ok(vec![StaticPodStatus { name: "kube-scheduler-a".into(), state }]);
+        node.talos.static_pod_statuses =
+            Ok(vec![StaticPodStatus { namespace: "kube-system".into(), name: "kube-scheduler-a".into(), state }]);
         let name = node.name.clone();
         assert_eq!(
             shown(&snapshot),

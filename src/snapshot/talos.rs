@@ -420,7 +420,8 @@ pub(crate) struct Diagnostic {
 /// Status of a static pod as the node's kubelet tells it to Talos.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StaticPodStatus {
-    /// `kube-apiserver-cp-1` (namespace cut off).
+    pub(crate) namespace: String,
+    /// `kube-apiserver-cp-1`
     pub(crate) name: String,
     pub(crate) state: PodState,
 }

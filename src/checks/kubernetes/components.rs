@@ -121,7 +121,11 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
         }
         State::NotReady(trouble) => (failed(trouble, Reason::ComponentNotReady), cause(cluster, node)),
         State::MayBeDisabled(gap) => {
-            return Outcome::Problem(gaps::talos(gap, "whether the machine configuration disables it"));
+            return Outcome::Problem(if cluster.talos.is_some() {
+                gaps::talos(gap, "whether the machine configuration disables it")
+            } else {
+                gaps::kubernetes(cluster, gap, "its lease, which shows whether it leads elsewhere")
+            });
         }
         State::NotRendered => {
             (missing(cluster, node, component, "Talos has not rendered it"), Some(not_rendered_by(node)))

@@ -108,7 +108,8 @@ fn may_be_disabled(cluster: &Assessment<'_>, nodes: &[&Node], component: Compone
     for node in nodes {
         match (component.enabled(&node.talos), &cluster.instance(node, component).state) {
             (Ok(Some(false)), _) => {}
-            (Err(gap), State::MayBeDisabled(_) | State::Unreliable | State::Unseen(_)) => untold = Some(gap),
+            (_, State::MayBeDisabled(gap)) => untold = Some(gap.clone()),
+            (Err(gap), State::Unreliable | State::Unseen(_)) => untold = Some(gap),
             _ => return None,
         }
     }

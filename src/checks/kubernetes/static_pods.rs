@@ -1,7 +1,7 @@
 //! Static pods: what Talos has rendered, and what the kubelets make of it.
 
 use super::{failed, is_amiss, miss_mirrors, push_or_look_again, restarted, silent};
-use crate::assess::components::Component;
+use crate::assess::components::{Component, State};
 use crate::assess::workloads::{has_completed, says_ready, trouble};
 use crate::assess::{Assessment, etcd_is_bad, has_kubernetes, service};
 use crate::checks::Check;
@@ -187,7 +187,7 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
     }
     // A control plane always has these; an empty list of static pods beside some statuses must not hide one.
     for id in ids {
-        if !statuses.iter().any(|status| is_id_of(id, &status.name, node)) {
+        if !statuses.iter().any(|status| is_id_of(id, &status.namespace, &status.name, node)) {
             let problem =
                 Problem::fail(Reason::StaticPodMissing, "running and ready", "no status reported by the kubelet");
             let problem = problem.explained_by(component(id, node).map(Component::check));
@@ -197,7 +197,8 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
     for status in statuses {
         let target = Target::pod(status.name.as_str(), Some(&node.name));
         let state = cluster.static_pod(node, status);
-        verdict.push(target, pod(cluster, &status.name, state, component(&status.name, node), None));
+        let component = Component::ALL.into_iter().find(|component| component.is_of(status, node));
+        verdict.push(target, pod(cluster, &status.name, state, component, None));
     }
     if ids.is_empty() && node.role != Role::Worker {
         verdict.push(target, not_rendered());
@@ -221,7 +222,8 @@ fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mu
             verdict.skip(target, "Kubernetes shows no static pods of a kubelet that registers no Node");
             continue;
         }
-        let shows = |pod: &&Pod| pod.mirror && pod.node.as_ref() == Some(&node.name) && is_id_of(id, &pod.name, node);
+        let is_it = |pod: &Pod| is_id_of(id, &pod.namespace, &pod.name, node);
+        let shows = |pod: &&Pod| pod.mirror && pod.node.as_ref() == Some(&node.name) && is_it(pod);
         if let Some(found) = pods.iter().find(shows) {
             push_or_look_again(verdict, Target::pod(found.name.as_str(), Some(&node.name)), mirror(cluster, found));
         } else if id.starts_with("kube-system-") || component(id, node).is_some() {
@@ -279,11 +281,12 @@ fn pod(
 }
 
 /// The id is `kube-apiserver`, on older Talos with the node's name, and for pods of the user's own with the namespace before.
-fn is_id_of(id: &str, pod: &str, node: &Node) -> bool {
+fn is_id_of(id: &str, namespace: &str, pod: &str, node: &Node) -> bool {
     let Some(base) = pod.strip_suffix(&node.name).and_then(|rest| rest.strip_suffix('-')) else {
         return false;
     };
-    id == base || id == pod || id.strip_suffix(base).is_some_and(|namespace| namespace.ends_with('-'))
+    let is_own = id.strip_suffix(base).and_then(|rest| rest.strip_suffix('-')) == Some(namespace);
+    is_own || namespace == "kube-system" && (id == base || id == pod)
 }
 
 fn pod_name(id: &str, node: &Node) -> String {
@@ -343,6 +346,9 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
             let shown = verdict.findings.iter().any(|finding| finding.target.name == name);
             if !shown && cluster.is_missed(component) && is_amiss(cluster, node, component) {
                 let problem = Problem::fail(Reason::StaticPodMissing, "running and ready", "there is no mirror pod");
+                let may_be_disabled = matches!(cluster.instance(node, component).state, State::MayBeDisabled(_));
+                let severity = if may_be_disabled { Severity::Error } else { problem.severity };
+                let problem = Problem { severity, ..problem };
                 verdict.problem(Target::pod(name, Some(&node.name)), problem.explained_by(component.check()));
             }
         }

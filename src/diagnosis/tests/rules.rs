@@ -156,11 +156,11 @@ pub(super) const MORE: &[(&str, Break)] = &[
         talos.static_pods.as_mut().unwrap().push("own".to_owned());
         let mut state = crate::testing::fixture::running_pod("own");
         crash(&mut state);
-        talos
-            .static_pod_statuses
-            .as_mut()
-            .unwrap()
-            .push(crate::snapshot::StaticPodStatus { name: "own-w-1".to_owned(), state });
+        talos.static_pod_statuses.as_mut().unwrap().push(crate::snapshot::StaticPodStatus {
+            namespace: "default".to_owned(),
+            name: "own-w-1".to_owned(),
+            state,
+        });
     }),
     ("a cordoned worker is held up at its boot", |snapshot| {
         stage(snapshot, "w-1", "booting");

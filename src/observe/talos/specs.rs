@@ -331,7 +331,7 @@ fn flags(pod: String, command: impl Iterator<Item = String>) -> Flags {
 
 fn static_pod_status(resource: &Resource) -> Observed<StaticPodStatus> {
     let spec: PodStatus = resource.spec()?;
-    let name = resource.id.split_once('/').map_or(resource.id.as_str(), |(_, name)| name);
+    let (namespace, name) = resource.id.split_once('/').unwrap_or(("kube-system", resource.id.as_str()));
     let ready = spec.conditions.iter().find(|it| it.kind == "Ready").map(|it| it.status == "True");
     let told = spec.conditions.into_iter().find(|it| it.status != "True" && !it.message.is_empty());
     let message = if spec.message.is_empty() { told.map(|it| it.message).unwrap_or_default() } else { spec.message };
@@ -341,7 +341,7 @@ fn static_pod_status(resource: &Resource) -> Observed<StaticPodStatus> {
         containers: spec.container_statuses.into_iter().map(container).collect(),
         message: without_secrets(&message),
     };
-    Ok(StaticPodStatus { name: name.to_owned(), state })
+    Ok(StaticPodStatus { namespace: namespace.to_owned(), name: name.to_owned(), state })
 }
 
 #[derive(Deserialize)]
@@ -554,8 +554,8 @@ mod tests {
             static_pod_status(&Resource::literal("StaticPodStatuses", "kube-system/kube-scheduler-cp-1", yaml))
                 .unwrap();
         assert_eq!(
-            (status.name.as_str(), status.state.ready, status.state.phase.as_str()),
-            ("kube-scheduler-cp-1", Some(false), "Running")
+            (status.namespace.as_str(), status.name.as_str(), status.state.ready, status.state.phase.as_str()),
+            ("kube-system", "kube-scheduler-cp-1", Some(false), "Running")
         );
         assert_eq!(status.state.message, "containers with unready status: [kube-scheduler]");
         let container = &status.state.containers[0];

@@ -418,6 +418,7 @@ fn lease(holder: Change<Lease>) -> Table<Lease> {
 
 fn static_pod_status() -> Table<StaticPodStatus> {
     table!(StaticPodStatus {
+        namespace: [bad(|it| it.namespace = "default".to_owned())],
         name: [bad(|it| it.name.clear()), bad(|it| it.name.push_str("-other"))],
         state: [bad(|it| it.state = PodState::default())],
     })

@@ -127,7 +127,7 @@ fn of_two_words_on_one_pod_the_worse_counts() {
     own.talos_of("cp-1").static_pods.as_mut().unwrap().push("kube-system-cache".to_owned());
     let statuses = own.talos_of("cp-1").static_pod_statuses.as_mut().unwrap();
     let state = statuses[0].state.clone();
-    statuses.push(StaticPodStatus { name: "cache-cp-1".to_owned(), state });
+    statuses.push(StaticPodStatus { namespace: "kube-system".to_owned(), name: "cache-cp-1".to_owned(), state });
     let pods = own.kube().pods.as_mut().unwrap();
     let shown = Pod { name: "cache-cp-1".to_owned(), state: crashing("cache"), ..pods[0].clone() };
     pods.push(shown);
@@ -217,8 +217,85 @@ fn pods_of_the_users_own_count() {
     let node = snapshot.talos_of("w-1");
     node.static_pods = Ok(vec!["default-cache".to_owned()]);
     let state = crashing("cache");
-    snapshot.talos_of("w-1").static_pod_statuses = Ok(vec![StaticPodStatus { name: "cache-w-1".to_owned(), state }]);
+    snapshot.talos_of("w-1").static_pod_statuses =
+        Ok(vec![StaticPodStatus { namespace: "default".to_owned(), name: "cache-w-1".to_owned(), state }]);
     assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
+}
+
+/// It has the name of a component, in another namespace.
+#[test]
+fn a_pod_of_the_users_own_stands_for_no_component() {
+    let (id, scheduler) = ("k8s.staticpods.running", "k8s.controlplane.scheduler");
+    let namesake = |state: PodState| {
+        let mut snapshot = healthy().without_kubernetes();
+        let node = snapshot.talos_of("cp-2");
+        node.static_pods.as_mut().unwrap().push("default-kube-scheduler".to_owned());
+        let name = "kube-scheduler-cp-2".to_owned();
+        let own = StaticPodStatus { namespace: "default".to_owned(), name, state };
+        node.static_pod_statuses.as_mut().unwrap().insert(0, own);
+        snapshot
+    };
+    let well = healthy().talos_of("cp-2").static_pod_statuses.as_ref().unwrap()[0].state.clone();
+    assert_eq!([said(&namesake(well.clone()), id), said(&namesake(well.clone()), scheduler)], [[""; 0]; 2]);
+    // Its own trouble is not explained by the component's.
+    let crashes = namesake(crashing("own"));
+    assert_eq!(said(&crashes, id), ["fail crash-looping kube-scheduler-cp-2"]);
+    assert_eq!(said(&crashes, scheduler), [""; 0]);
+    let mut gone = namesake(well.clone());
+    let statuses = gone.talos_of("cp-2").static_pod_statuses.as_mut().unwrap();
+    statuses.retain(|it| it.namespace == "default" || it.name != "kube-scheduler-cp-2");
+    assert_eq!(said(&gone, scheduler), ["fail component-missing cp-2"]);
+    let missing = "fail static-pod-missing kube-scheduler-cp-2 < k8s.controlplane.scheduler";
+    assert_eq!(said(&gone, id), [missing]);
+    let mut sick = namesake(well);
+    let statuses = sick.talos_of("cp-2").static_pod_statuses.as_mut().unwrap();
+    let it = statuses.iter_mut().find(|it| it.namespace != "default" && it.name == "kube-scheduler-cp-2");
+    it.unwrap().state = crashing("kube-scheduler");
+    assert_eq!(said(&sick, scheduler), ["fail crash-looping cp-2"]);
+}
+
+/// Without Talos, the lease tells one that is switched off from one that is missing.
+#[test]
+fn without_its_lease_nobody_knows_whether_a_component_is_missing() {
+    let id = "k8s.controlplane.scheduler";
+    let lacks = |nodes: &[&str]| {
+        let mut snapshot = healthy().without_talos();
+        let names: Vec<_> = nodes.iter().map(|node| format!("kube-scheduler-{node}")).collect();
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| !names.contains(&pod.name));
+        snapshot
+    };
+    let blind = |mut snapshot: Snapshot| {
+        snapshot.kube().system_leases = no(GapKind::TimedOut);
+        snapshot
+    };
+    assert_eq!(said(&lacks(&["cp-2"]), id), ["warn component-missing cp-2"]);
+    assert_eq!(said(&blind(lacks(&["cp-2"])), id), ["error timed-out cp-2"]);
+    assert_eq!(
+        said(&blind(lacks(&["cp-2"])), "k8s.staticpods.running"),
+        ["error static-pod-missing kube-scheduler-cp-2 < k8s.controlplane.scheduler"]
+    );
+    // It may run outside of the cluster.
+    assert_eq!(said(&blind(lacks(&CONTROL_PLANES)), id), CONTROL_PLANES.map(|node| format!("error timed-out {node}")));
+    // An API server may not.
+    let mut without = blind(lacks(&[]));
+    without.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-apiserver-cp-2");
+    assert_eq!(said(&without, "k8s.controlplane.apiserver"), ["fail component-missing cp-2"]);
+}
+
+#[test]
+fn without_its_configuration_nobody_knows_whether_a_component_is_missing() {
+    let mut snapshot = healthy();
+    let node = snapshot.talos_of("cp-2");
+    node.scheduler_enabled = Ok(None);
+    node.static_pods.as_mut().unwrap().retain(|id| id != "kube-scheduler");
+    node.static_pod_statuses.as_mut().unwrap().retain(|status| status.name != "kube-scheduler-cp-2");
+    assert_eq!(said(&snapshot, "k8s.controlplane.scheduler"), ["error no-answer cp-2"]);
+    assert_eq!(said(&snapshot, "k8s.staticpods.rendered"), ["error no-answer cp-2"]);
+    snapshot.talos_of("cp-2").scheduler_enabled = Ok(Some(true));
+    assert_eq!(
+        said(&snapshot, "k8s.controlplane.scheduler"),
+        ["fail component-missing cp-2 < k8s.staticpods.rendered"]
+    );
 }
 
 #[test]
@@ -234,7 +311,7 @@ fn a_pod_of_the_users_own_may_end() {
         let mut snapshot = healthy();
         snapshot.talos_of("cp-1").static_pods.as_mut().unwrap().push("default-job".to_owned());
         let statuses = snapshot.talos_of("cp-1").static_pod_statuses.as_mut().unwrap();
-        statuses.push(StaticPodStatus { name: "job-cp-1".to_owned(), state });
+        statuses.push(StaticPodStatus { namespace: "default".to_owned(), name: "job-cp-1".to_owned(), state });
         snapshot
     };
     let done = of_users(ended("Succeeded", Some(0)));
