@@ -46,9 +46,9 @@ pub(crate) enum Fact {
     DaemonSets,
     Deployments,
     StatefulSets,
-    /// Pods that are bound to a node and Pending, of all namespaces.
+    /// Pods of all namespaces that are bound to a node and Pending, and those that have run and that an event names.
     StartingPods,
-    /// What happened to them, asked for only if one has waited for long.
+    /// Sandboxes that could not be created. If a pod has waited for long, what else happened to pods.
     PodEvents,
     /// Pods of all namespaces that are bound to a node and have not finished.
     BoundPods,
@@ -116,8 +116,8 @@ impl Fact {
             Self::DaemonSets => "daemonsets",
             Self::Deployments => "deployments (kube-system, network plugin)",
             Self::StatefulSets => "statefulsets (kube-system, network plugin)",
-            Self::StartingPods => "pods (pending)",
-            Self::PodEvents => "events (of pending pods)",
+            Self::StartingPods => "pods (pending, or named by an event)",
+            Self::PodEvents => "events (of pods)",
             Self::BoundPods => "pods (all namespaces)",
             Self::DisruptionBudgets => "poddisruptionbudgets",
             Self::NodeRoom => "nodes (allocatable)",

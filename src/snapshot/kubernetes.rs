@@ -39,9 +39,9 @@ pub(crate) struct Kubernetes {
     pub(crate) stateful_sets: Observed<Vec<Workload>>,
     /// The namespaces of the network plugin beside `kube-system`; a gap if not all of theirs is in the lists above.
     pub(crate) plugin_namespaces: Observed<Vec<String>>,
-    /// Pods of all namespaces that were given to a node and have no sandbox yet.
+    /// Pods of all namespaces that were given to a node and have no sandbox, or have lost it.
     pub(crate) starting_pods: Observed<Vec<StartingPod>>,
-    /// What happened to them; not asked for if none of them is late.
+    /// Sandboxes that could not be created; with all else that happened to pods if one of those is late.
     pub(crate) pod_events: Observed<Vec<PodEvent>>,
     /// Pods of all namespaces that are bound to a node and have not finished.
     pub(crate) bound_pods: Observed<Vec<BoundPod>>,
@@ -279,14 +279,18 @@ pub(crate) struct Pod {
     pub(crate) state: PodState,
 }
 
-/// A pod that a node should run and that has no sandbox yet, so that none of its containers has started.
+/// A pod that a node should run and that has no sandbox, so that none of its containers runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StartingPod {
     pub(crate) namespace: String,
     pub(crate) name: String,
+    /// Another pod of the same name has another.
+    pub(crate) uid: String,
     pub(crate) node: String,
-    /// Since it was given to the node, by the clock of the server that answered; `None` if nothing says.
+    /// Since it was given to the node or lost its sandbox, by the clock of the server that answered; `None` if nothing says.
     pub(crate) waiting_for: Option<Duration>,
+    /// When it lost the sandbox that it had, as its kubelet says.
+    pub(crate) lost_at: Option<Timestamp>,
     /// It has volumes that somebody has to provide: a Secret, a disk. They are mounted before.
     pub(crate) has_own_volumes: bool,
     /// A pod that was given to the node later, or at least has got its sandbox later than this one began to wait.
@@ -308,11 +312,21 @@ pub(crate) struct PodEvent {
     pub(crate) namespace: String,
     /// Its name.
     pub(crate) pod: String,
+    /// Empty if nothing says.
+    pub(crate) uid: String,
     /// `FailedCreatePodSandBox`
     pub(crate) reason: String,
     pub(crate) message: String,
     /// When it was reported for the last time.
     pub(crate) at: Option<Timestamp>,
+}
+
+impl PodEvent {
+    /// It is about this pod, and no earlier one of its name.
+    pub(crate) fn is_of(&self, pod: &StartingPod) -> bool {
+        let is_same = self.uid.is_empty() || pod.uid.is_empty() || self.uid == pod.uid;
+        is_same && (&self.namespace, &self.pod) == (&pod.namespace, &pod.name)
+    }
 }
 
 /// A pod that would have to leave a machine that is drained.
@@ -460,6 +474,8 @@ pub(crate) struct Workload {
     /// How long neither its specification nor its status has changed, by the clock of the server that answered; `None` if
     /// nothing says.
     pub(crate) unchanged_for: Option<Duration>,
+    /// It puts a network plugin on the nodes.
+    pub(crate) installs_network: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -82,7 +82,7 @@ impl Snapshot {
             }),
             Fact::Deployments => self.of_kubernetes(|it| answer("deployments", &it.deployments)),
             Fact::StatefulSets => self.of_kubernetes(|it| answer("statefulsets", &it.stateful_sets)),
-            Fact::StartingPods => self.of_kubernetes(|it| answer("pods (pending)", &it.starting_pods)),
+            Fact::StartingPods => self.of_kubernetes(|it| answer("pods (without a sandbox)", &it.starting_pods)),
             Fact::PodEvents => self.of_kubernetes(|it| answer("events", &it.pod_events)),
             Fact::BoundPods => self.of_kubernetes(|it| answer("pods (all namespaces)", &it.bound_pods)),
             Fact::DisruptionBudgets => self.of_kubernetes(|it| answer("poddisruptionbudgets", &it.disruption_budgets)),

@@ -699,6 +699,24 @@ fn kubernetes() -> Vec<Fault> {
             })
         },
         Fault {
+            shown: &[Source::Node],
+            said: &["pods-cannot-start"],
+            ..fault("pods-cannot-restart", On::Machine, |plan, node| {
+                plan.change(json!({"do": "pods-cannot-restart", "node": node}));
+            })
+        },
+        Fault {
+            shown: &[Source::Object],
+            said: &["workload-unavailable"],
+            ..fault("unknown-plugin-down", On::Cluster, |plan, _| {
+                let volumes = json!([{"name": "bin", "hostPath": {"path": "/opt/cni/bin"}}]);
+                plan.object("daemonsets.apps", "fabric", "fabric-agent", &json!({
+                    "metadata": {"creationTimestamp": "2026-11-20T19:00:00Z", "generation": 1},
+                    "spec": {"template": {"spec": {"hostNetwork": true, "volumes": volumes}}},
+                    "status": {"observedGeneration": 1, "desiredNumberScheduled": 3, "numberAvailable": 0, "numberUnavailable": 3}}));
+            })
+        },
+        Fault {
             does: Does::Warns,
             shown: &[Source::Node],
             touches: Touches::Node,
@@ -869,7 +887,7 @@ fn blindness() -> Vec<Fault> {
         ("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", Does::Hides),
         ("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", Does::Blinds),
         ("/apis/apiregistration.k8s.io/v1/apiservices", Does::Hides),
-        ("/api/v1/events", Does::Hides),
+        ("/api/v1/events", Does::Blinds),
     ];
     let ways = [
         ("forbidden", json!({"fail": {"code": 403, "text": "forbidden"}})),
@@ -900,6 +918,19 @@ fn blindness() -> Vec<Fault> {
             plan.change(json!({"do": "call-fault", "call": list, "does": {"fail": {"code": 403, "text": "forbidden"}}, "times": 1}));
         };
         all.push(Fault { does: Does::Hides, passes: true, ..fault(name, On::Cluster, once) });
+    }
+    // Proxies between the program and the API server.
+    for (name, does, misbehaves) in [
+        ("cache-on-the-way", Does::Blinds, json!({"cached": "5m"})),
+        ("selectors-dropped-on-the-way", Does::Hides, json!("without-query")),
+        ("dates-dropped-on-the-way", Does::Hides, json!("without-date")),
+    ] {
+        all.push(Fault {
+            does,
+            ..fault(name, On::Cluster, move |plan, _| {
+                plan.change(json!({"do": "call-fault", "call": "/api*", "does": misbehaves}));
+            })
+        });
     }
     let calls = [
         ("ServiceList", Does::Blinds),

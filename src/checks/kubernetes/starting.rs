@@ -8,7 +8,7 @@ use crate::assess::Assessment;
 use crate::assess::workloads::STUCK;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unseen};
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{KubeNode, Node, PodEvent, StartingPod};
 use crate::text::duration::human;
 use crate::text::some;
@@ -17,18 +17,21 @@ pub(in crate::checks) const STARTING: Check = Check {
     id: CheckId::K8sPodsStarting,
     stage: Stage::Nodes,
     summary: "every ready node starts its pods",
-    explain: "Reads the pods that are bound to a node and still Pending. Without a sandbox (the pod's network namespace), no \
-container can start. If a pod on a Ready node has waited for its sandbox for 60 seconds, its newest event decides. \
-`FailedCreatePodSandBox` means that the node cannot create the sandbox, usually because of a broken network plugin or \
-container runtime. A pod that waits for something of its own, such as a volume, a missing Secret or an image, is not checked \
-here.\n\n\
+    explain: "Reads the pods that are bound to a node and still Pending, and the events about sandboxes that could not be created. \
+Without a sandbox (the pod's network namespace), no container can start. If a pod on a Ready node has waited for its sandbox for \
+60 seconds, its newest event decides. `FailedCreatePodSandBox` means that the node cannot create the sandbox, usually because of a \
+broken network plugin or container runtime. A pod that waits for something of its own, such as a volume, a missing Secret or an \
+image, is not checked here.\n\n\
+A pod that was running before its machine rebooted stays in phase Running without a sandbox. An event names it, and either its \
+condition `PodReadyToStartContainers` is False, or the event is newer than its last container.\n\n\
 A node may be Ready and still be unable to start pods: running pods keep running, but no new pod starts there. A common cause \
 is a Node that was deleted and registered again: it has a new podCIDR, but the bridge of the network plugin keeps its old \
 address.\n\n\
 If another pod on the same node got its sandbox in the meantime, the problem is the waiting pod's own (for example a \
 RuntimeClass that the node does not have), and only a warning.\n\n\
-Events need the right to list them. Without events, the pod's own status decides: a pod without volumes of its own that has \
-waited for 5 minutes fails; others cannot be determined. The same applies to a pod without any event.",
+Without events, the check is undetermined: no other list shows the pods that lost their sandbox. The status of a Pending pod \
+decides where it can: a pod without volumes of its own that has waited for 5 minutes fails. The same applies to a pod without any \
+event.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
@@ -37,6 +40,7 @@ waited for 5 minutes fails; others cannot be determined. The same applies to a p
 };
 
 const EXPECTED: &str = "pods get their sandbox within 60s";
+const EVENTS: &str = "the events of pods";
 
 /// Most pods that are named.
 const NAMED: usize = 3;
@@ -76,6 +80,9 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = each_object(cluster, |node, object| {
         on_node(cluster, node, object, of_node.get(object.name.as_str()).map_or(&[], Vec::as_slice))
     });
+    if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS) {
+        verdict.push(Target::cluster(), outcome);
+    }
     verdict.sum_up("Pods start on all nodes");
     verdict
 }
@@ -117,7 +124,7 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
     };
     // What fails for one pod alone is not the node's.
     let fails = if pod.overtaken_by.is_some() { Severity::Warn } else { Severity::Fail };
-    let events = match listed(cluster, |kubernetes| &kubernetes.pod_events, "the events of pods") {
+    let events = match listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS) {
         Ok(events) => events,
         // A volume or a large image takes minutes, and looks the same. What needs neither has waited for too long.
         Err(_) if pod.overtaken_by.is_some() || !pod.has_own_volumes && is_stuck(pod) => {
@@ -148,8 +155,8 @@ fn is_stuck(pod: &StartingPod) -> bool {
     pod.waiting_for.is_some_and(|waiting| waiting >= STUCK)
 }
 
-/// The newest event about the start of this pod.
+/// The newest event about the start of this pod, since it lost the sandbox that it had.
 fn newest<'a>(events: &'a [PodEvent], pod: &StartingPod) -> Option<&'a PodEvent> {
-    let of_pod = events.iter().filter(|event| (&event.namespace, &event.pod) == (&pod.namespace, &pod.name));
+    let of_pod = events.iter().filter(|event| event.is_of(pod) && (event.at.is_none() || event.at >= pod.lost_at));
     of_pod.filter(|event| cause(event).is_some()).max_by_key(|event| event.at)
 }

@@ -15,9 +15,10 @@ pub(in crate::checks) const SYSTEM: Check = Check {
     stage: Stage::Nodes,
     summary: "every other workload of kube-system and of the network plugin is available",
     explain: "Reads the DaemonSets, Deployments and StatefulSets of kube-system and of the namespaces of the network plugin. \
-Cilium, Calico (with and without its operator), Canal, kube-router and flannel are recognized by their DaemonSets in any \
-namespace. Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them. Workloads with 0 desired pods are \
-ignored.\n\n\
+Cilium, Antrea, Calico (with and without its operator), Canal, flannel, kube-router, Kube-OVN, Multus, OVN-Kubernetes and Weave \
+Net are recognized by their DaemonSets in any namespace. Any other plugin is recognized by the DaemonSet that mounts \
+`/opt/cni/bin` of its nodes, or `/etc/cni/net.d` in the host's network. Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check \
+are left to them. Workloads with 0 desired pods are ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
 also fails if pods are missing and nothing has changed for 5 minutes. Until then, missing pods are a warning. Missing \
 DaemonSet pods on nodes that are not ready do not count.\n\n\

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, DATE};
+use http::header::{ACCEPT, AGE, AUTHORIZATION, DATE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
@@ -227,6 +227,10 @@ fn lost_after_answers(error: &kube::Error) -> bool {
 async fn read(response: Response<Body>, keep: Keep, long: &Arc<Semaphore>) -> Observed<Answer> {
     let status = response.status();
     let date = date(response.headers());
+    if let Some(age) = cached_for(response.headers()) {
+        let text = format!("answered from a cache between this runner and the API server, {age}s old");
+        return Err(Gap::new(GapKind::Malformed, text));
+    }
     let certificate = response.extensions().get::<Shown>().and_then(|shown| certificate::validity(&shown.0));
     let mut stream = response.into_body();
     let (mut intake, mut leave) = (Intake::new(keep, status), None);
@@ -257,6 +261,11 @@ fn concealed(mut answer: Answer, authorization: Option<&HeaderValue>) -> Answer 
 pub(super) fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let date = headers.get(DATE)?.to_str().ok()?;
     rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
+}
+
+/// Seconds that a cache on the way has had the answer for, as caches have to say (RFC 9111). No API server says so.
+fn cached_for(headers: &HeaderMap) -> Option<u64> {
+    headers.get(AGE)?.to_str().ok()?.parse().ok().filter(|age| *age > 0)
 }
 
 fn unusable() -> Gap {

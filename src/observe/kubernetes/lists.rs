@@ -196,10 +196,9 @@ where
 
 #[cfg(test)]
 mod tests {
+    use super::super::objects::Slice;
     use super::*;
-    use crate::snapshot::{
-        BoundPod, DisruptionBudget, KubeNode, Lease, Pod, PodEvent, ServiceEndpoint, SigningRequest,
-    };
+    use crate::snapshot::{BoundPod, DisruptionBudget, KubeNode, Lease, Pod, PodEvent, SigningRequest};
 
     fn try_as<T: Kept>(bytes: &[u8]) {
         // Objects that are no list's are the more likely find.
@@ -223,7 +222,7 @@ mod tests {
             try_as::<Lease>(bytes);
             try_as::<Option<PodEvent>>(bytes);
             try_as::<SigningRequest>(bytes);
-            try_as::<Vec<ServiceEndpoint>>(bytes);
+            try_as::<Slice>(bytes);
         });
     }
 }

@@ -43,9 +43,9 @@ use crate::snapshot::{
 };
 use client::Transport;
 use extensions::{Mutating, Validating, is_label};
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
 use lists::{Kept, Listed, Selection, list, list_in};
-use objects::{Ages, Since, StartedPod, aged};
+use objects::{Ages, Since, Slice, StartedPod, StrandedPod, aged};
 use peer::Peer;
 use wire::{Object, apps, core};
 
@@ -152,8 +152,8 @@ impl KubeClient {
     pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases) -> Kubernetes {
         let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
         let wants = |fact: Fact| facts.contains(&fact);
-        let dns = self.endpoints(SYSTEM, "kubernetes.io/service-name=kube-dns");
-        let api = self.endpoints("default", "kubernetes.io/service-name=kubernetes");
+        let dns = self.endpoints(SYSTEM, "kube-dns");
+        let api = self.endpoints("default", "kubernetes");
         let (workloads, starting);
         (
             (seen.node_leases, seen.system_leases),
@@ -266,17 +266,24 @@ impl KubeClient {
             if !is_label(namespace) || !is_label(name) {
                 return (service, Ok(Vec::new()));
             }
-            let labels = format!("kubernetes.io/service-name={name}");
-            let endpoints = wanted(facts, Fact::WebhookEndpoints, self.endpoints(namespace, &labels)).await;
+            let endpoints = wanted(facts, Fact::WebhookEndpoints, self.endpoints(namespace, name)).await;
             (service, endpoints)
         });
         let endpoints = join_all(endpoints).await.into_iter().collect();
         (validating, mutating, endpoints)
     }
 
-    async fn endpoints(&self, namespace: &str, labels: &str) -> Observed<Vec<ServiceEndpoint>> {
-        let slices = list_in::<Vec<ServiceEndpoint>>(&self.transport, &self.lists, namespace, Some(labels));
-        Ok(kept(self.limited(slices).await?).flatten().collect())
+    async fn endpoints(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
+        let labels = format!("kubernetes.io/service-name={service}");
+        let slices = list_in::<Slice>(&self.transport, &self.lists, namespace, Some(&labels));
+        let slices: Vec<Slice> = kept(self.limited(slices).await?).collect();
+        if slices.iter().any(|slice| slice.service != service) {
+            return Err(Gap::new(
+                GapKind::Malformed,
+                "endpoints of another Service: something on the way drops the selector",
+            ));
+        }
+        Ok(slices.into_iter().flat_map(|slice| slice.endpoints).collect())
     }
 
     /// All objects of a kind in a namespace, and how long each is as it is.
@@ -313,7 +320,8 @@ impl KubeClient {
             }
         }
         let is_system = |set: &Workload| {
-            set.namespace == SYSTEM || namespaces.iter().flatten().any(|namespace| *namespace == set.namespace)
+            let is_beside = |namespaces: &Vec<String>| namespaces.contains(&set.namespace);
+            set.namespace == SYSTEM || set.installs_network || namespaces.iter().any(is_beside)
         };
         ([sets.map(|sets| sets.into_iter().filter(is_system).collect()), deployments, stateful_sets], namespaces)
     }
@@ -330,28 +338,68 @@ impl KubeClient {
         }
     }
 
-    /// Pods that wait for their sandbox, and what happened to them if one has waited for long.
+    /// Pods without a sandbox, and what the events say: of sandboxes alone, unless one has waited for long.
     async fn starting(&self, facts: &BTreeSet<Fact>) -> (Observed<Vec<StartingPod>>, Observed<Vec<PodEvent>>) {
-        let pods = async {
-            let fields = Some("status.phase=Pending,spec.nodeName!=");
-            let pending = list(&self.transport, &self.lists, Selection { fields, ..Selection::default() });
-            let pods = aged::<Option<StartingPod>, core::Pod>(self.limited(pending).await?);
-            Ok(pods.into_iter().flatten().collect::<Vec<_>>())
-        };
-        let pods = wanted(facts, Fact::StartingPods, pods).await;
-        if !pods.iter().flatten().any(StartingPod::is_late) {
-            return (pods, Err(Gap::not_asked()));
+        let pending = self.pods::<StartingPod>(None, "status.phase=Pending,spec.nodeName!=");
+        let failed = self.events("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
+        let (mut pods, failed) =
+            tokio::join!(wanted(facts, Fact::StartingPods, pending), wanted(facts, Fact::PodEvents, failed));
+        if let (Ok(pending), Ok(failed)) = (&mut pods, &failed) {
+            match self.stranded(failed).await {
+                Ok(stranded) => pending.extend(stranded),
+                Err(gap) => pods = Err(gap),
+            }
         }
-        let events = async {
-            // Without those that every pod has, or that come after the sandbox.
-            let fields = Some(
-                "involvedObject.kind=Pod,reason!=Scheduled,reason!=Pulled,reason!=Created,reason!=Started,reason!=Killing,\
-                 reason!=BackOff,reason!=Unhealthy",
-            );
-            let events = list(&self.transport, &self.lists, Selection { fields, ..Selection::default() });
-            Ok(kept::<Option<PodEvent>>(self.limited(events).await?).flatten().collect())
-        };
+        if !pods.iter().flatten().any(StartingPod::is_late) {
+            return (pods, failed);
+        }
+        // Without those that every pod has, or that come after the sandbox.
+        let events = self.events(
+            "involvedObject.kind=Pod,reason!=Scheduled,reason!=Pulled,reason!=Created,reason!=Started,reason!=Killing,\
+             reason!=BackOff,reason!=Unhealthy",
+        );
         tokio::join!(self.overtaken(pods), wanted(facts, Fact::PodEvents, events))
+    }
+
+    /// Pods that have run and that these events are about: some by their names, more by one list.
+    async fn stranded(&self, events: &[PodEvent]) -> Observed<Vec<StartingPod>> {
+        let mut named: BTreeMap<(&str, &str), Vec<&PodEvent>> = BTreeMap::new();
+        // What is no name leads nowhere, and must not lead elsewhere; something on the way may drop the selector.
+        let is_name = |it: &&PodEvent| is_label(&it.namespace) && it.pod.split('.').all(is_label);
+        for event in events.iter().filter(is_name).filter(|it| it.reason == "FailedCreatePodSandBox") {
+            named.entry((&event.namespace, &event.pod)).or_default().push(event);
+        }
+        let pods = if named.len() <= LOOKED_AT {
+            try_join_all(named.keys().map(async |(namespace, name)| {
+                self.pods::<StrandedPod>(Some(namespace), &format!("metadata.name={name},status.phase=Running")).await
+            }))
+            .await?
+        } else {
+            vec![self.pods::<StrandedPod>(None, "spec.nodeName!=,status.phase=Running").await?]
+        };
+        let is_told = |it: &StrandedPod| {
+            let events = named.get(&(it.pod.namespace.as_str(), it.pod.name.as_str()));
+            events.is_some_and(|events| it.is_told(events))
+        };
+        Ok(pods.into_iter().flatten().filter(is_told).map(|it| it.pod).collect())
+    }
+
+    /// Pods of which something is kept.
+    async fn pods<T>(&self, namespace: Option<&str>, fields: &str) -> Observed<Vec<T>>
+    where
+        Option<T>: Ages,
+        Since<Option<T>, core::Pod>: Kept<Object = core::Pod>,
+    {
+        let select = Selection { namespace, fields: Some(fields), ..Selection::default() };
+        let pods = self.limited(list(&self.transport, &self.lists, select)).await?;
+        Ok(aged::<Option<T>, core::Pod>(pods).into_iter().flatten().collect())
+    }
+
+    async fn events(&self, fields: &str) -> Observed<Vec<PodEvent>> {
+        let select = Selection { fields: Some(fields), ..Selection::default() };
+        Ok(kept::<Option<PodEvent>>(self.limited(list(&self.transport, &self.lists, select)).await?)
+            .flatten()
+            .collect())
     }
 
     /// Which pods have been given to the same node later than one that is late, and have their sandbox. What cannot be read of
@@ -362,9 +410,7 @@ impl KubeClient {
         if nodes.len() <= LOOKED_AT {
             let started = join_all(nodes.iter().map(async |node| {
                 let fields = format!("spec.nodeName={node},status.phase=Running");
-                let running = Selection { fields: Some(&fields), ..Selection::default() };
-                let running = self.limited(list(&self.transport, &self.lists, running)).await?;
-                Ok(aged::<Option<StartedPod>, core::Pod>(running).into_iter().flatten().collect::<Vec<_>>())
+                self.pods::<StartedPod>(None, &fields).await
             }));
             let started: Vec<Observed<Vec<StartedPod>>> = started.await;
             for pod in pods.iter_mut().flatten() {
@@ -392,17 +438,33 @@ impl KubeClient {
 type Webhooks =
     (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>, BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>);
 
-/// On more nodes than these, no pod's own trouble is looked for.
+/// On more nodes than these, no pod's own trouble is looked for; more pods than these are not read one by one.
 const LOOKED_AT: usize = 8;
 
-/// DaemonSets of Cilium, Calico, Canal, kube-router and flannel, by their name or label.
-const NETWORK_PLUGINS: [&str; 7] =
-    ["cilium", "calico-node", "canal", "kube-router", "kube-flannel", "kube-flannel-ds", "flannel"];
+/// DaemonSets of network plugins, by their name or label. In their namespaces, all is theirs. Of any other plugin, its DaemonSet
+/// alone is known, by what it mounts.
+const NETWORK_PLUGINS: [&str; 13] = [
+    "antrea-agent",
+    "calico-node",
+    "canal",
+    "cilium",
+    "flannel",
+    "kube-flannel",
+    "kube-flannel-ds",
+    "kube-multus-ds",
+    "kube-ovn-cni",
+    "kube-router",
+    "ovnkube-node",
+    "ovs-ovn",
+    "weave-net",
+];
 
 /// The namespaces of the network plugin beside `kube-system`.
 fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<String> {
     let is_plugin = |set: &&Workload| {
-        let labels = ["k8s-app", "app"].iter().filter_map(|key| set.labels.get(*key));
+        let labels = ["k8s-app", "app", "component", "app.kubernetes.io/name", "name"]
+            .iter()
+            .filter_map(|key| set.labels.get(*key));
         labels.chain([&set.name]).any(|name| NETWORK_PLUGINS.contains(&name.as_str()))
     };
     let own = sets.filter(is_plugin).map(|set| set.namespace.as_str());

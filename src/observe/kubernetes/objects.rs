@@ -202,16 +202,24 @@ impl Kept for Since<Option<StartingPod>, core::Pod> {
     }
 }
 
+/// Of which kubelets before 1.29 do not tell.
+const HAS_SANDBOX: &str = "PodReadyToStartContainers";
+
+fn condition<'a>(status: &'a core::PodStatus, kind: &str) -> Option<&'a core::PodCondition> {
+    status.conditions.iter().flatten().find(|condition| condition.type_ == kind)
+}
+
+fn turned(condition: &core::PodCondition) -> Option<Timestamp> {
+    condition.last_transition_time.as_ref().map(|Time(time)| *time)
+}
+
 fn starting(pod: core::Pod) -> Option<StartingPod> {
     let (metadata, status) = (pod.metadata, pod.status.unwrap_or_default());
     let spec = pod.spec.unwrap_or_default();
-    let is_mirror = annotation(&metadata, "kubernetes.io/config.mirror").is_some();
     let is_pending = status.phase.as_deref() == Some("Pending");
-    // Of which kubelets before 1.29 do not tell. The address of a pod in the host's network is there before.
-    let mut conditions = status.conditions.iter().flatten();
-    let told = conditions.find(|condition| condition.type_ == "PodReadyToStartContainers");
+    // The address of a pod in the host's network is there before.
     let has_address = status.pod_ip.is_some() && spec.host_network != Some(true);
-    let has_sandbox = told.is_some_and(|told| told.status == "True") || has_address;
+    let has_sandbox = condition(&status, HAS_SANDBOX).is_some_and(|told| told.status == "True") || has_address;
     let statuses = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     let waits = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
     let mut says = None;
@@ -224,16 +232,80 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
             _ => return None,
         }
     }
-    (is_pending && !is_mirror && !has_sandbox && metadata.deletion_timestamp.is_none()).then_some(())?;
+    let says = says.unwrap_or("its kubelet has not reported it");
+    (is_pending && !has_sandbox).then(|| without_sandbox(&metadata, spec, None, says)).flatten()
+}
+
+/// `None`: it is on no node, on its way out, or static: stage 7 judges those.
+fn without_sandbox(
+    metadata: &ObjectMeta,
+    spec: core::PodSpec,
+    lost_at: Option<Timestamp>,
+    says: &str,
+) -> Option<StartingPod> {
+    let is_mirror = annotation(metadata, "kubernetes.io/config.mirror").is_some();
+    (!is_mirror && metadata.deletion_timestamp.is_none()).then_some(())?;
     Some(StartingPod {
         namespace: metadata.namespace.clone().unwrap_or_default(),
-        name: name(&metadata),
+        name: name(metadata),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        has_own_volumes: spec.volumes.iter().flatten().any(is_own),
         node: spec.node_name.filter(|node| !node.is_empty())?,
         waiting_for: None,
-        has_own_volumes: spec.volumes.iter().flatten().any(is_own),
+        lost_at,
         overtaken_by: None,
-        says: says.map_or_else(|| "its kubelet has not reported it".to_owned(), |says| short(&without_secrets(says))),
+        says: short(&without_secrets(says)),
     })
+}
+
+/// A pod that has run, and may have lost its sandbox. A reboot takes it, and the phase remains Running.
+#[derive(Debug)]
+pub(super) struct StrandedPod {
+    pub(super) pod: StartingPod,
+    /// When it last had one. `None`: it has none, by its kubelet's own word, or nothing says that it had.
+    had: Option<Timestamp>,
+}
+
+impl StrandedPod {
+    /// An event about it is newer than its sandbox.
+    pub(super) fn is_told(&self, events: &[&PodEvent]) -> bool {
+        let is_newer = |event: &PodEvent| self.had.is_none_or(|had| event.at.is_none_or(|at| at > had));
+        events.iter().any(|event| event.is_of(&self.pod) && is_newer(event))
+    }
+}
+
+impl Kept for Since<Option<StrandedPod>, core::Pod> {
+    type Object = core::Pod;
+
+    fn of(pod: core::Pod) -> Self {
+        let (metadata, status) = (pod.metadata, pod.status.unwrap_or_default());
+        let told = condition(&status, HAS_SANDBOX);
+        let ready = condition(&status, "Ready");
+        let is_ready = ready.is_some_and(|ready| ready.status == "True");
+        let lost = told.filter(|told| told.status == "False");
+        let has = told.filter(|told| told.status == "True");
+        // Of a machine that was rebooted, containers are told as they were.
+        let states = status.container_statuses.iter().flatten().filter_map(|it| it.state.as_ref());
+        let began = states.filter_map(|it| match (&it.running, &it.terminated) {
+            (Some(running), _) => running.started_at.as_ref(),
+            (None, terminated) => terminated.as_ref()?.started_at.as_ref(),
+        });
+        let began = began.map(|Time(time)| *time).chain(has.and_then(turned)).max();
+        let (lost_at, had) = lost.map_or((began, began), |lost| (turned(lost), None));
+        let since = lost.and_then(turned).or_else(|| ready.and_then(turned)).or(lost_at);
+        let may_be = status.phase.as_deref() == Some("Running") && (lost.is_some() || !is_ready);
+        let says = "it has lost its sandbox";
+        let pod = may_be.then(|| without_sandbox(&metadata, pod.spec.unwrap_or_default(), lost_at, says)).flatten();
+        Self::new(pod.map(|pod| StrandedPod { pod, had }), since)
+    }
+}
+
+impl Ages for Option<StrandedPod> {
+    fn set_age(&mut self, age: Option<Duration>) {
+        if let Some(it) = self {
+            it.pod.waiting_for = age;
+        }
+    }
 }
 
 /// Somebody has to provide it. What every pod mounts by itself, each node has.
@@ -274,12 +346,10 @@ impl Kept for Since<Option<StartedPod>, core::Pod> {
 
 fn sandboxed_at(pod: &core::Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
-    let told = status.conditions.iter().flatten().find(|it| it.type_ == "PodReadyToStartContainers");
-    let at = match told {
-        Some(told) => told.last_transition_time.as_ref().filter(|_| told.status == "True"),
-        None => status.start_time.as_ref().filter(|_| status.pod_ip.is_some()),
-    };
-    at.map(|Time(time)| *time)
+    match condition(status, HAS_SANDBOX) {
+        Some(told) => turned(told).filter(|_| told.status == "True"),
+        None => status.start_time.as_ref().filter(|_| status.pod_ip.is_some()).map(|Time(time)| *time),
+    }
 }
 
 impl Ages for Option<StartedPod> {
@@ -303,6 +373,7 @@ impl Kept for Option<PodEvent> {
         Some(PodEvent {
             namespace: about.namespace.unwrap_or_default(),
             pod: about.name.unwrap_or_default(),
+            uid: about.uid.unwrap_or_default(),
             reason: event.reason.unwrap_or_default(),
             message: short(&without_secrets(&event.message.unwrap_or_default())),
             at: times.chain(seconds.into_iter().flatten().map(|Time(time)| time)).max(),
@@ -424,6 +495,7 @@ impl Kept for Since<Workload, apps::DaemonSet> {
             observed_generation: status.observed_generation,
             desired: status.desired_number_scheduled,
             available: status.number_available.unwrap_or_default(),
+            installs_network: installs_network(&set.spec.unwrap_or_default().template.spec.unwrap_or_default()),
             ..workload(&set.metadata)
         };
         Self::new(workload, changed(&set.metadata))
@@ -464,6 +536,17 @@ impl Kept for Since<Workload, apps::StatefulSet> {
     }
 }
 
+/// Whatever it is called: its pods reach the folder from which every container runtime takes network plugins, or, in the host's network
+/// and so without one of their own, the folder of their configuration.
+fn installs_network(pod: &apps::PodTemplateSpec) -> bool {
+    let paths = pod.volumes.iter().flatten().filter_map(|volume| volume.host_path.as_ref());
+    let mut folders = paths.map(|path| path.path.trim_end_matches('/'));
+    let is_in = |folder: &str, parent: &str| {
+        folder.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    folders.any(|it| is_in(it, "/opt/cni") || pod.host_network == Some(true) && is_in(it, "/etc/cni"))
+}
+
 /// The API server's default is one.
 fn replicas(replicas: Option<i32>) -> i32 {
     replicas.unwrap_or(1)
@@ -481,6 +564,7 @@ fn workload(metadata: &ObjectMeta) -> Workload {
         available: 0,
         given_up: None,
         unchanged_for: None,
+        installs_network: false,
     }
 }
 
@@ -499,10 +583,18 @@ impl Kept for SigningRequest {
 }
 
 /// Endpoints of one slice. Those that terminate are on their way out and do not count.
-impl Kept for Vec<ServiceEndpoint> {
+/// Endpoints of a Service.
+#[derive(Debug)]
+pub(super) struct Slice {
+    pub(super) service: String,
+    pub(super) endpoints: Vec<ServiceEndpoint>,
+}
+
+impl Kept for Slice {
     type Object = discovery::EndpointSlice;
 
     fn of(slice: discovery::EndpointSlice) -> Self {
+        let service = labels(&slice.metadata).remove("kubernetes.io/service-name").unwrap_or_default();
         let port = slice.ports.iter().find_map(|port| u16::try_from(port.port?).ok());
         let endpoint = |endpoint: discovery::Endpoint| {
             let conditions = endpoint.conditions.unwrap_or_default();
@@ -521,7 +613,7 @@ impl Kept for Vec<ServiceEndpoint> {
                 port,
             })
         };
-        slice.endpoints.into_iter().filter_map(endpoint).collect()
+        Self { service, endpoints: slice.endpoints.into_iter().filter_map(endpoint).collect() }
     }
 }
 
@@ -749,6 +841,22 @@ mod tests {
     }
 
     #[test]
+    fn a_network_plugin_is_known_by_what_it_mounts() {
+        let installs = |path: &str, host_network: bool| {
+            let pod = json!({"hostNetwork": host_network, "volumes": [{"name": "a"}, {"name": "b", "hostPath": {"path": path}}]});
+            let set = json!({"metadata": {"name": "agent"}, "spec": {"template": {"spec": pod}}});
+            Since::<Workload, apps::DaemonSet>::of(read(set)).kept.installs_network
+        };
+        for path in ["/opt/cni/bin", "/opt/cni/bin/", "/opt/cni"] {
+            assert!(installs(path, false) && installs(path, true), "{path}");
+        }
+        assert!(installs("/etc/cni/net.d", true) && !installs("/etc/cni/net.d", false));
+        for path in ["/", "/opt", "/etc", "/opt/cnix", "/var/lib/cni"] {
+            assert!(!installs(path, true), "{path}");
+        }
+    }
+
+    #[test]
     fn workloads_keep_their_numbers() {
         let of_set = |value| Since::<Workload, apps::DaemonSet>::of(read(value)).kept;
         let of_deployment = |value| Since::<Workload, apps::Deployment>::of(read(value)).kept;
@@ -875,6 +983,62 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_has_run_is_without_a_sandbox_by_its_condition_or_by_an_event_since() {
+        let [long_ago, lost] = ["2026-11-20T00:00:00Z", "2026-11-21T00:05:00Z"];
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": lost});
+        let state =
+            json!({"terminated": {"exitCode": 255, "reason": "Unknown", "startedAt": long_ago, "finishedAt": lost}});
+        let pod = |phase: &str, conditions: &[serde_json::Value], state: &serde_json::Value| {
+            json!({
+                "metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": {"nodeName": "w1"},
+                "status": {"phase": phase, "conditions": conditions, "containerStatuses": [
+                    {"name": "web", "image": "a", "imageID": "", "ready": false, "restartCount": 0, "state": state}]},
+            })
+        };
+        let event = |uid: &str, at: Option<&str>| PodEvent {
+            namespace: "default".to_owned(),
+            pod: "web".to_owned(),
+            uid: uid.to_owned(),
+            reason: "FailedCreatePodSandBox".to_owned(),
+            message: String::new(),
+            at: at.map(|at| at.parse().unwrap()),
+        };
+        let told = |pod: serde_json::Value, event: &PodEvent| {
+            let stranded = ages::<Option<StrandedPod>, core::Pod>(vec![pod]).remove(0)?;
+            let is_told = stranded.is_told(&[event]);
+            is_told.then_some((stranded.pod.waiting_for.map(|it| it.as_secs()), stranded.pod.lost_at))
+        };
+        let since = event("u", Some("2026-11-21T00:05:01Z"));
+        let lost_at = |at: &str| Some((Some(300), Some(at.parse().unwrap())));
+        let without = condition("PodReadyToStartContainers", "False");
+        assert_eq!(told(pod("Running", std::slice::from_ref(&without), &state), &since), lost_at(lost));
+        // Its own word is enough, whenever the event was last repeated.
+        assert_eq!(told(pod("Running", &[without.clone()], &state), &event("u", Some(long_ago))), lost_at(lost));
+        // As kubelets before 1.29 tell it.
+        let unready = [condition("Ready", "False")];
+        assert_eq!(told(pod("Running", &unready, &state), &since), lost_at(long_ago));
+        assert_eq!(told(pod("Running", &unready, &state), &event("", None)), lost_at(long_ago));
+        assert!(told(pod("Running", &unready, &json!({"waiting": {"reason": "ContainerCreating"}})), &since).is_some());
+        // The condition was true, and the event is newer.
+        let had = [condition("PodReadyToStartContainers", "True"), condition("Ready", "False")];
+        assert_eq!(told(pod("Running", &had, &state), &since), lost_at(lost));
+        // It has got another since, or none was lost.
+        for (conditions, state) in [
+            (vec![condition("Ready", "True")], state.clone()),
+            (unready.to_vec(), json!({"running": {"startedAt": "2026-11-21T00:05:01Z"}})),
+            (had.to_vec(), json!({"running": {"startedAt": "2026-11-21T00:06:00Z"}})),
+        ] {
+            assert_eq!(told(pod("Running", &conditions, &state), &since), None, "{conditions:?} {state}");
+        }
+        // Of another pod of this name, or of one that has finished, or that stage 7 judges.
+        assert_eq!(told(pod("Running", &[without.clone()], &state), &event("v", None)), None);
+        assert_eq!(told(pod("Succeeded", &[without.clone()], &state), &since), None);
+        let mut mirror = pod("Running", &[without], &state);
+        mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+        assert_eq!(told(mirror, &since), None);
+    }
+
+    #[test]
     fn an_event_is_of_a_pod_and_as_new_as_its_last_repetition() {
         let event = |more: serde_json::Value| {
             let mut event = json!({
@@ -913,7 +1077,7 @@ mod tests {
     #[test]
     fn readiness_of_endpoints_follows_the_api() {
         let slice = read(json!({
-            "metadata": {"name": "kube-dns-x"}, "addressType": "IPv4",
+            "metadata": {"name": "kube-dns-x", "labels": {"kubernetes.io/service-name": "kube-dns"}}, "addressType": "IPv4",
             "endpoints": [
                 {"addresses": ["10.244.0.2"], "conditions": {"ready": true}, "nodeName": "cp-1"},
                 {"addresses": ["10.244.0.3"], "conditions": {}},
@@ -924,12 +1088,13 @@ mod tests {
             ],
             "ports": [{"name": "any"}, {"name": "https", "port": 7443, "protocol": "TCP"}],
         }));
-        let endpoints = Vec::<ServiceEndpoint>::of(slice);
+        let Slice { service, endpoints } = Slice::of(slice);
+        assert_eq!(service, "kube-dns");
         let ready: Vec<_> = endpoints.iter().map(|endpoint| (endpoint.addresses[0].as_str(), endpoint.ready)).collect();
         assert_eq!(ready, [("10.244.0.2", true), ("10.244.0.3", true), ("10.244.0.4", true), ("10.244.0.6", false)]);
         assert_eq!((endpoints[0].node.as_deref(), endpoints[0].port), (Some("cp-1"), Some(7443)));
         let empty: discovery::EndpointSlice =
             read(json!({"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": null}));
-        assert!(Vec::<ServiceEndpoint>::of(empty).is_empty());
+        assert!(Slice::of(empty).endpoints.is_empty());
     }
 }

@@ -156,6 +156,7 @@ pub(super) mod meta {
         ObjectMeta {
             name: Option<String>,
             namespace: Option<String>,
+            uid: Option<String>,
             generation: Option<i64>,
             resource_version: Option<String>,
             creation_timestamp: Option<Time>,
@@ -247,13 +248,15 @@ pub(super) mod core {
             last_state: Option<ContainerState>,
         }
         ContainerState {
-            running: Option<Present>,
+            running: Option<ContainerStateRunning>,
             waiting: Option<ContainerStateWaiting>,
             terminated: Option<ContainerStateTerminated>,
         }
+        ContainerStateRunning { started_at: Option<Time>, }
         ContainerStateWaiting { reason: Option<String>, message: Option<String>, }
         ContainerStateTerminated {
             exit_code: i32,
+            started_at: Option<Time>,
             finished_at: Option<Time>,
             reason: Option<String>,
             message: Option<String>,
@@ -268,7 +271,12 @@ pub(super) mod core {
             last_timestamp: Option<Time>,
             series: Option<EventSeries>,
         }
-        ObjectReference { kind: Option<String>, namespace: Option<String>, name: Option<String>, }
+        ObjectReference {
+            kind: Option<String>,
+            namespace: Option<String>,
+            name: Option<String>,
+            uid: Option<String>,
+        }
         EventSeries { last_observed_time: Option<MicroTime>, }
     }
 }
@@ -397,7 +405,12 @@ pub(super) mod apps {
     objects!(k8s_openapi::api::apps::v1: DaemonSet, Deployment, StatefulSet);
 
     structs! {
-        DaemonSet { metadata: ObjectMeta, status: Option<DaemonSetStatus>, }
+        DaemonSet { metadata: ObjectMeta, spec: Option<DaemonSetSpec>, status: Option<DaemonSetStatus>, }
+        DaemonSetSpec { template: PodTemplate, }
+        PodTemplate { spec: Option<PodTemplateSpec>, }
+        PodTemplateSpec { host_network: Option<bool>, ; few { volumes: Vec<HostVolume>, } }
+        HostVolume { host_path: Option<HostPath>, }
+        HostPath { path: String, }
         DaemonSetStatus {
             observed_generation: Option<i64>,
             desired_number_scheduled: i32,

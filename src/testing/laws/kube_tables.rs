@@ -249,7 +249,7 @@ fn of_side() -> Table<Kubernetes> {
         stateful_sets: [harmless("there need not be any", |it| it.stateful_sets.as_mut().unwrap().clear())],
         plugin_namespaces: [bad(|it| it.plugin_namespaces = gap(GapKind::Forbidden))],
         starting_pods: [harmless("none is starting", |it| it.starting_pods.as_mut().unwrap().clear())],
-        pod_events: [harmless("no pod is late", |it| it.pod_events = Ok(Vec::new()))],
+        pod_events: [bad(|it| it.pod_events = gap(GapKind::Forbidden))],
         bound_pods: [harmless("of no machine", |it| {
             it.bound_pods.as_mut().unwrap().push(bound_pod("default", "other", "cp-9", None));
         })],
@@ -500,6 +500,7 @@ fn daemon_set() -> Table<Workload> {
         ],
         available: [bad(|it| it.available = 0), bad(|it| it.available -= 1), bad(|it| it.available = i32::MIN)],
         given_up: [harmless("who counts them never gives up", |it| it.given_up = Some(String::new()))],
+        installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -514,6 +515,7 @@ fn deployment() -> Table<Workload> {
         desired: [bad(|it| it.desired += 1), bad(|it| it.desired = i32::MAX), harmless(SERVED, |it| it.desired = 0),],
         available: [harmless(SERVED, |it| it.available = 0)],
         given_up: [bad(|it| it.given_up = Some(String::new()))],
+        installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -533,6 +535,7 @@ fn other_workload() -> Table<Workload> {
         ],
         available: [bad(|it| it.available = 0), bad(|it| it.available -= 1), bad(|it| it.available = i32::MIN)],
         given_up: [bad(|it| it.given_up = Some(String::new()))],
+        installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -541,10 +544,13 @@ fn starting_pod() -> Table<StartingPod> {
     table!(StartingPod {
         namespace: [harmless(SHOWN, |it| it.namespace.clear())],
         name: [harmless(SHOWN, |it| it.name.clear())],
+        uid: [harmless("no event names it", |it| it.uid.clear())],
         node: [harmless("no node of ours", |it| it.node.clear())],
+        lost_at: [harmless("no event names it", |it| it.lost_at = Some(jiff::Timestamp::MAX))],
         waiting_for: [
             bad(|it| it.waiting_for = None),
-            bad(|it| it.waiting_for = Some(Duration::from_secs(60))),
+            harmless("a minute without an event is a warning", |it| it.waiting_for = Some(Duration::from_secs(60))),
+            bad(|it| it.waiting_for = Some(Duration::from_secs(300))),
             bad(|it| it.waiting_for = Some(Duration::MAX)),
         ],
         has_own_volumes: [harmless("it has not waited for long", |it| it.has_own_volumes = true)],

@@ -201,6 +201,10 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
             };
         }));
     }
+    // No event is what a healthy cluster has.
+    removals.push(Removal::new(Fact::PodEvents, "pod_events", |snapshot, kind| {
+        snapshot.kube().pod_events = gap(kind.unwrap_or(GapKind::NotAsked));
+    }));
     // No budget is what a healthy cluster may have.
     removals.push(Removal::new(Fact::DisruptionBudgets, "disruption_budgets", |snapshot, kind| {
         snapshot.kube().disruption_budgets = gap(kind.unwrap_or(GapKind::NotAsked));

@@ -156,8 +156,7 @@ fn rights() -> BTreeMap<Right, Vec<Fact>> {
 
 /// Each right, and what becomes of the checks: with Talos, and without.
 const RIGHTS: &[(&str, &str, &str)] = &[
-    // Asked for only where a pod has waited for long.
-    ("events", "", ""),
+    ("events", "error k8s.pods.starting", "error k8s.pods.starting"),
     (
         "nodes",
         "error k8s.api.identity; \

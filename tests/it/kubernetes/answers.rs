@@ -7,9 +7,9 @@ use simulator::world::{CallFault, Misbehavior};
 
 use super::servers::{forget_endpoint, forget_lease};
 use super::{
-    API_ENDPOINTS, API_SERVICES, DAEMON_SETS, DEPLOYMENTS, DNS_ENDPOINTS, MUTATING_WEBHOOKS, NODE_LEASES, NODES,
-    PENDING_PODS, PODS, READYZ, SIGNING_REQUESTS, SLICES, STATEFUL_SETS, SYSTEM_LEASES, VALIDATING_WEBHOOKS, answers,
-    round, side_by_side,
+    API_ENDPOINTS, API_SERVICES, DAEMON_SETS, DEPLOYMENTS, DNS_ENDPOINTS, EVENTS, MUTATING_WEBHOOKS, NODE_LEASES,
+    NODES, PENDING_PODS, PODS, READYZ, SIGNING_REQUESTS, SLICES, STATEFUL_SETS, SYSTEM_LEASES, VALIDATING_WEBHOOKS,
+    answers, round, side_by_side,
 };
 use crate::cluster::{Cluster, Judgment, cluster};
 
@@ -27,7 +27,7 @@ struct List {
     empty: Option<Said>,
 }
 
-const LISTS: [List; 14] = [
+const LISTS: [List; 15] = [
     List {
         path: NODES,
         kind: "NodeList",
@@ -86,6 +86,7 @@ const LISTS: [List; 14] = [
         check: "k8s.pods.starting",
         empty: None,
     },
+    List { path: EVENTS, kind: "EventList", api_version: "v1", given: |_| {}, check: "k8s.pods.starting", empty: None },
     List {
         path: DNS_ENDPOINTS,
         kind: "EndpointSliceList",
@@ -221,8 +222,8 @@ const WRONG_LISTS: [&str; 8] = [
 ];
 
 /// Whose objects have no namespace, or any.
-const CLUSTER_SCOPED: [&str; 7] =
-    [DAEMON_SETS, PENDING_PODS, NODES, SIGNING_REQUESTS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, API_SERVICES];
+const CLUSTER_SCOPED: [&str; 8] =
+    [DAEMON_SETS, PENDING_PODS, EVENTS, NODES, SIGNING_REQUESTS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, API_SERVICES];
 
 /// What one path answers, whatever it lists, and what is said of it.
 fn ways(list: &List) -> Vec<(Misbehavior, Said)> {

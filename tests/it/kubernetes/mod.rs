@@ -30,6 +30,7 @@ pub(crate) const NODE_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/ku
 pub(crate) const SYSTEM_LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 pub(crate) const PODS: &str = "/api/v1/namespaces/kube-system/pods";
 pub(crate) const PENDING_PODS: &str = "/api/v1/pods";
+pub(crate) const EVENTS: &str = "/api/v1/events";
 pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/daemonsets";
 pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/kube-system/statefulsets";
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/kube-system/deployments";

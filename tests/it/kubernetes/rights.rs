@@ -46,8 +46,7 @@ const RIGHTS: [(&str, &[&str], &[&str]); 12] = [
     ("leases", &["k8s.controlplane.leases", "k8s.nodes.ready"], &["k8s.controlplane.leases", "k8s.nodes.ready"]),
     ("daemonsets", &["k8s.kube-proxy", "k8s.cni", "k8s.system"], &["k8s.kube-proxy", "k8s.cni", "k8s.system"]),
     ("statefulsets", &["k8s.system"], &["k8s.system"]),
-    // Asked for only where a pod has waited for long.
-    ("events", &[], &[]),
+    ("events", &["k8s.pods.starting"], &["k8s.pods.starting"]),
     ("endpointslices", &["k8s.dns"], &["k8s.dns"]),
     // Talos tells what runs on the nodes, and of two words the worse counts.
     (

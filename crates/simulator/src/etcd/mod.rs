@@ -50,7 +50,14 @@ async fn answer(
         Some(Misbehavior::Stall) => mangle = Some(Mangle::Stall),
         Some(Misbehavior::Endless) => mangle = Some(Mangle::Endless),
         // These are of HTTP servers.
-        Some(Misbehavior::Body(_) | Misbehavior::Redirect(_)) | None => {}
+        Some(
+            Misbehavior::Body(_)
+            | Misbehavior::Redirect(_)
+            | Misbehavior::Cached(_)
+            | Misbehavior::WithoutQuery
+            | Misbehavior::WithoutDate,
+        )
+        | None => {}
     }
     request.extensions_mut().insert(asked);
     let Ok(mut response) = routes.oneshot(request).await;

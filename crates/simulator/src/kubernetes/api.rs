@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, DATE, VARY};
+use http::header::{AGE, CONTENT_TYPE, DATE, VARY};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -77,8 +77,9 @@ impl Api {
         Self { state, listings, server, clients, answered: AtomicU64::default() }
     }
 
-    pub(super) async fn answer(&self, request: http::Request<Incoming>) -> http::Response<Body> {
+    pub(super) async fn answer(&self, mut request: http::Request<Incoming>) -> http::Response<Body> {
         use Misbehavior as M;
+        let (mut cached, mut dated) = (None, true);
         let (mangle, from, empty) = match self.state.called(&self.server, request.uri().path()) {
             Some(M::Hang) => std::future::pending().await,
             Some(M::Fail { code, text }) => {
@@ -97,6 +98,18 @@ impl Api {
             Some(M::Endless) => (Some(Mangle::Endless), None, false),
             Some(M::From(name)) => (None, Some(name), false),
             Some(M::Empty) => (None, None, true),
+            Some(M::Cached(since)) => {
+                cached = Some(since);
+                (None, None, false)
+            }
+            Some(M::WithoutQuery) => {
+                *request.uri_mut() = without_query(request.uri());
+                (None, None, false)
+            }
+            Some(M::WithoutDate) => {
+                dated = false;
+                (None, None, false)
+            }
             None => (None, None, false),
         };
         let mut response = match Call::read(request, from).await {
@@ -105,6 +118,12 @@ impl Api {
         };
         if let Some(mangle) = mangle {
             response.extensions_mut().insert(mangle);
+        }
+        if let Some(since) = cached {
+            response.headers_mut().insert(AGE, since.as_secs().into());
+        }
+        if !dated {
+            response.headers_mut().remove(DATE);
         }
         response
     }
@@ -247,6 +266,10 @@ impl Call {
             from,
         })
     }
+}
+
+fn without_query(uri: &http::Uri) -> http::Uri {
+    uri.path().parse().unwrap_or_else(|_| uri.clone())
 }
 
 /// Talos's API servers ask the member of their own machine, and no other.

@@ -66,7 +66,14 @@ impl Machined {
             Some(Misbehavior::Stall) => mangle = Some(Mangle::Stall),
             Some(Misbehavior::Endless) => mangle = Some(Mangle::Endless),
             // These are of HTTP servers.
-            Some(Misbehavior::Body(_) | Misbehavior::Redirect(_)) | None => {}
+            Some(
+                Misbehavior::Body(_)
+                | Misbehavior::Redirect(_)
+                | Misbehavior::Cached(_)
+                | Misbehavior::WithoutQuery
+                | Misbehavior::WithoutDate,
+            )
+            | None => {}
         }
         let call = self.admit(target, method, &rpc)?;
         let until = rpc.deadline;

@@ -82,6 +82,8 @@ pub(crate) static STATES: &[State] = &[
     cluster("cni-heals", World::cni_heals),
     machine("pods-cannot-start", World::pods_cannot_start),
     machine("pods-start", World::pods_start),
+    machine("pods-cannot-restart", World::pods_cannot_restart),
+    machine("pods-restart", World::pods_restart),
     cluster("dns-scaled-to-zero", World::dns_scaled_to_zero),
     cluster("dns-scaled-up", World::dns_scaled_up),
 ];

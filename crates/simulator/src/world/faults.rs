@@ -117,4 +117,10 @@ pub enum Misbehavior {
     Redirect(String),
     /// The answer of another machine (its name).
     From(String),
+    /// HTTP: the answer of a cache on the way that has had it for so long, and says so as RFC 9111 demands.
+    Cached(#[serde(with = "go")] Duration),
+    /// HTTP: something on the way drops the query, and with it selectors and limits.
+    WithoutQuery,
+    /// HTTP: something on the way drops the server's `Date`.
+    WithoutDate,
 }

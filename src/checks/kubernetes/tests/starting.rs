@@ -15,6 +15,7 @@ fn event(reason: &str, seconds: u64) -> PodEvent {
     PodEvent {
         namespace: "default".to_owned(),
         pod: "web-1".to_owned(),
+        uid: "a".to_owned(),
         reason: reason.to_owned(),
         message: "because".to_owned(),
         at: Some(ago(seconds)),
@@ -27,8 +28,10 @@ fn waiting(seconds: u64, events: &[(&str, u64)]) -> Snapshot {
     snapshot.kube().starting_pods = Ok(vec![StartingPod {
         namespace: "default".to_owned(),
         name: "web-1".to_owned(),
+        uid: "a".to_owned(),
         node: "w-1".to_owned(),
         waiting_for: Some(Duration::from_secs(seconds)),
+        lost_at: None,
         has_own_volumes: true,
         overtaken_by: None,
         says: "ContainerCreating".to_owned(),
@@ -108,11 +111,12 @@ fn without_a_word_the_pods_own_status_decides() {
             snapshot.kube().pod_events = no(kind);
             snapshot
         };
-        let untold = [format!("error {reason}")];
-        assert_eq!(said(&blind(waiting(59, &[])), STARTING), FINE);
+        let whole = format!("error {}", reason.replace("w-1", "cluster"));
+        let untold = [whole.clone(), format!("error {reason}")];
+        assert_eq!(said(&blind(waiting(59, &[])), STARTING), [whole.clone()], "others may have lost their sandbox");
         assert_eq!(said(&blind(waiting(4000, &[])), STARTING), untold, "a volume, maybe");
         assert_eq!(said(&blind(bare(waiting(299, &[]))), STARTING), untold, "a large image, maybe");
-        assert_eq!(said(&blind(bare(waiting(300, &[]))), STARTING), FAILED);
+        assert_eq!(said(&blind(bare(waiting(300, &[]))), STARTING), [whole, FAILED[0].to_owned()]);
     }
 }
 
@@ -132,7 +136,7 @@ fn what_fails_for_one_pod_alone_is_a_warning() {
     assert_eq!(said(&overtaken(waiting(4000, &[])), STARTING), WARNED);
     let mut blind = overtaken(waiting(4000, &[]));
     blind.kube().pod_events = no(GapKind::Forbidden);
-    assert_eq!(said(&blind, STARTING), WARNED);
+    assert_eq!(said(&blind, STARTING), ["error forbidden cluster !", WARNED[0]]);
     // Another one that nobody has overtaken is the node's.
     let mut both = one.clone();
     let mut second = both.kube().starting_pods.as_ref().unwrap()[0].clone();
@@ -141,6 +145,37 @@ fn what_fails_for_one_pod_alone_is_a_warning() {
     let told = PodEvent { pod: "web-2".to_owned(), ..event("FailedCreatePodSandBox", 5) };
     both.kube().pod_events.as_mut().unwrap().push(told);
     assert_eq!(said(&both, STARTING), FAILED);
+}
+
+/// A reboot takes the sandbox of a pod that has run.
+#[test]
+fn a_pod_that_lost_its_sandbox_is_told_by_events_since_then() {
+    let lost = |events: &[(&str, u64)]| {
+        let mut snapshot = waiting(660, events);
+        snapshot.kube().starting_pods.as_mut().unwrap()[0].lost_at = Some(ago(660));
+        snapshot
+    };
+    for at in [660, 5] {
+        assert_eq!(said(&lost(&[("FailedCreatePodSandBox", at)]), STARTING), FAILED);
+    }
+    assert_eq!(said(&lost(&[("FailedCreatePodSandBox", 30), ("FailedMount", 5)]), STARTING), FINE);
+    // Of an earlier start.
+    let before = lost(&[("FailedCreatePodSandBox", 661)]);
+    assert_eq!(said(&before, STARTING), ["error pods-cannot-start w-1"], "a volume, maybe");
+    assert_eq!(said(&bare(before), STARTING), FAILED);
+}
+
+#[test]
+fn words_of_an_earlier_pod_of_the_same_name_are_not_of_this_one() {
+    let sandbox = [("FailedCreatePodSandBox", 5)];
+    let of = |uid: &str| {
+        let mut snapshot = waiting(299, &sandbox);
+        uid.clone_into(&mut snapshot.kube().pod_events.as_mut().unwrap()[0].uid);
+        said(&snapshot, STARTING)
+    };
+    assert_eq!(of("a"), FAILED);
+    assert_eq!(of(""), FAILED);
+    assert_eq!(of("b"), WARNED);
 }
 
 #[test]

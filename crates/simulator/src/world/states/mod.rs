@@ -164,6 +164,18 @@ impl World {
         sandbox::heal(&mut self.kubernetes, node);
     }
 
+    /// The machine was rebooted eleven minutes ago, and a pod that has run there before gets no sandbox: it stays in phase Running.
+    pub fn pods_cannot_restart(&mut self, node: &str) {
+        let (node, now) = (self.named(node), self.now());
+        sandbox::strand(&mut self.kubernetes, &node, now);
+    }
+
+    /// It has got one; the event that told of it stays.
+    pub fn pods_restart(&mut self, node: &str) {
+        let now = self.now();
+        sandbox::restart(&mut self.kubernetes, node, now);
+    }
+
     /// The cluster's DNS is scaled to no replicas.
     pub fn dns_scaled_to_zero(&mut self) {
         self.begin(Root::DnsAtZero);
