@@ -104,7 +104,7 @@ fn explain_remedy(remedy: &[Step], source: &str, lines: &mut Vec<String>) {
             Step::Do(words) => lines.extend(filled(words, &lead, "     ")),
             Step::Look(command) => lines.push(format!("{lead}{command}")),
             Step::Change(command) => {
-                lines.push(format!("{lead}{command}   (changes the cluster or its configuration)"))
+                lines.push(format!("{lead}{command}   (changes the cluster or its configuration)"));
             }
         }
     }
