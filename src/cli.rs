@@ -254,6 +254,11 @@ pub(crate) struct CheckOptions {
     /// Also check whether this machine, by name or address, may be drained and taken down now (stage 8)
     #[arg(long, value_name = "NODE", env = "CLUSTER_HEALTH_DRAIN", value_parser = item)]
     pub(crate) drain: Option<String>,
+    /// Installer of --upgrade-talos: also check whether it has the extensions of the machines (stage 8)
+    ///
+    /// {schematic} stands for the schematic that each machine runs.
+    #[arg(long, value_name = "IMAGE", env = "CLUSTER_HEALTH_IMAGE", value_parser = item)]
+    pub(crate) image: Option<String>,
 }
 
 // When to ask, and for how long.

@@ -5,7 +5,7 @@
 
 use crate::assess::{Assessment, Excluded, contact};
 use crate::model::Role;
-use crate::snapshot::{First, Installation, Node, Order};
+use crate::snapshot::{First, GapKind, Node, Observed, Order};
 use crate::text::sanitize::clean;
 
 /// All of it.
@@ -137,15 +137,15 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
     let bare = |version: &str| clean(version.strip_prefix('v').unwrap_or(version));
     let version = own.map(|contact| bare(&contact.version.tag));
     let boot_id = object.and_then(|object| known(&object.boot_id));
-    let installation = own.and_then(|_| node.talos.installation.as_ref().ok());
-    let extensions = installation.and_then(|it| it.extensions.as_ref().ok()).cloned();
-    let schematic = extensions.iter().flatten().find(|(name, _)| name == "schematic").map(|(_, id)| id.clone());
+    let extensions = own.and_then(|_| node.talos.extensions.as_ref().ok()).cloned();
+    let schematic = own.and_then(|_| node.talos.schematic()).map(str::to_owned);
+    let installed = &node.talos.installed;
     let role = own.and_then(|_| node.talos.machine_type.clone().ok().flatten()).unwrap_or(Role::Unknown);
     let upgraded = order.upgraded.iter().find(|(named, _)| node.is_called(named)).map(|(_, boot)| boot.as_str());
     let (state, evidence) = match version.as_deref() {
         None => (State::Unknown, unanswered(node)),
         Some(version) if version == target => (State::Done, format!("runs v{version}")),
-        Some(version) => behind(version, installation, upgraded, boot_id.as_deref()),
+        Some(version) => behind(version, installed, upgraded, boot_id.as_deref()),
     };
     Machine {
         name: clean(&node.name),
@@ -154,7 +154,7 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
         is_leader: leader.is_some() && node.talos.etcd_status.as_ref().ok().map(|status| status.member_id) == leader,
         kubelet: object.and_then(|object| known(&object.kubelet_version)).map(|version| bare(&version)),
         cordoned: object.map(|object| object.unschedulable),
-        installed: installation.and_then(|it| it.since_boot.clone().ok().flatten()),
+        installed: own.and_then(|_| installed.clone().ok().flatten()),
         version,
         state,
         evidence,
@@ -177,7 +177,7 @@ fn unanswered(node: &Node) -> String {
 /// It runs another version than that of the upgrade.
 fn behind(
     version: &str,
-    installation: Option<&Installation>,
+    installed: &Observed<Option<String>>,
     upgraded: Option<&str>,
     boot_id: Option<&str>,
 ) -> (State, String) {
@@ -191,11 +191,13 @@ fn behind(
         }
         _ => {}
     }
-    match installation.map(|it| &it.since_boot) {
-        Some(Ok(Some(image))) => (State::Installed, format!("{runs}; {image} was installed after it booted")),
-        Some(Ok(None)) => (State::ToDo, runs),
-        Some(Err(gap)) => (State::ToDo, format!("{runs}; its log could not be read: {}", clean(&gap.text))),
-        None => (State::ToDo, format!("{runs}; whether another version is installed is unknown")),
+    match installed {
+        Ok(Some(image)) => (State::Installed, format!("{runs}; {image} was installed after it booted")),
+        Ok(None) => (State::ToDo, runs),
+        Err(gap) if gap.kind == GapKind::NotAsked => {
+            (State::ToDo, format!("{runs}; whether another version is installed is unknown"))
+        }
+        Err(gap) => (State::ToDo, format!("{runs}; its log could not be read: {}", clean(&gap.text))),
     }
 }
 
@@ -221,10 +223,6 @@ mod tests {
 
     fn runs(snapshot: &mut Snapshot, node: &str, version: &str) {
         version.clone_into(&mut snapshot.talos_of(node).contact.as_mut().unwrap().version.tag);
-    }
-
-    fn installed(image: Option<&str>) -> Installation {
-        Installation { extensions: Ok(Vec::new()), since_boot: Ok(image.map(str::to_owned)) }
     }
 
     #[test]
@@ -283,7 +281,7 @@ mod tests {
         let upgraded = |boot: &str| Order { upgraded: vec![("w-1".to_owned(), boot.to_owned())], ..Order::default() };
         let of = |image: Option<&str>, order: Order| {
             let mut snapshot = fixture::healthy();
-            snapshot.talos_of("w-1").installation = Ok(installed(image));
+            snapshot.talos_of("w-1").installed = Ok(image.map(str::to_owned));
             let rollout = asked(snapshot, order);
             let machine = rollout.machines.iter().find(|it| it.name == "w-1").unwrap().clone();
             (machine.state, machine.evidence)
@@ -316,7 +314,8 @@ mod tests {
         let mut snapshot = fixture::healthy();
         let extensions = [("iscsi-tools", "v0.2.0"), ("schematic", "376567988ad3")];
         let extensions = extensions.map(|(name, version)| (name.to_owned(), version.to_owned())).to_vec();
-        snapshot.talos_of("w-1").installation = Ok(Installation { extensions: Ok(extensions), ..installed(None) });
+        snapshot.talos_of("w-1").extensions = Ok(extensions);
+        snapshot.talos_of("cp-1").extensions = Err(Gap::not_asked());
         let rollout = plan(snapshot);
         let machine = |name: &str| rollout.machines.iter().find(|it| it.name == name).unwrap();
         assert_eq!(machine("w-1").schematic.as_deref(), Some("376567988ad3"));

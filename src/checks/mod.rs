@@ -118,6 +118,7 @@ pub(crate) const ALL: &[&Check] = &[
     &upgrade::MATRIX,
     &upgrade::FLAGS,
     &upgrade::APIS,
+    &upgrade::EXTENSIONS,
     &upgrade::DRAIN,
     &upgrade::ROOM,
     &upgrade::VOLUMES,

@@ -32,7 +32,11 @@ pub(crate) enum Fact {
     EtcdSpecs,
     /// `List /var/lib/etcd`, only while etcd has not started.
     EtcdData,
-    /// `ExtensionStatuses`, and what the end of machined's log tells of installers: for `upgrade-plan`.
+    /// What each kubelet is started with.
+    KubeletFlags,
+    /// `ExtensionStatuses`.
+    Extensions,
+    /// What the end of machined's log tells of installers: for `upgrade-plan`.
     Installation,
     /// `/readyz` of the Kubernetes endpoint.
     EndpointReadyz,
@@ -106,7 +110,9 @@ impl Fact {
             Self::EtcdAlarms => "EtcdAlarmList",
             Self::EtcdSpecs => "EtcdSpecs",
             Self::EtcdData => "List /var/lib/etcd",
-            Self::Installation => "ExtensionStatuses, Logs (machined)",
+            Self::KubeletFlags => "KubeletSpecs",
+            Self::Extensions => "ExtensionStatuses",
+            Self::Installation => "Logs (machined)",
             Self::EndpointReadyz => "GET /readyz (endpoint)",
             Self::ServerReadyz => "GET /readyz (each control plane)",
             Self::KubeNodes => "nodes",

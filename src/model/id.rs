@@ -82,6 +82,7 @@ ids! {
     UpgradeMatrix "upgrade.matrix";
     UpgradeFlags "upgrade.flags";
     UpgradeApis "upgrade.apis";
+    UpgradeExtensions "upgrade.extensions";
     UpgradeDrain "upgrade.drain";
     UpgradeRoom "upgrade.room";
     UpgradeVolumes "upgrade.volumes";

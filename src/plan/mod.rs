@@ -29,7 +29,7 @@ use crate::observe::Inquiry;
 use crate::report::format::plan;
 use crate::report::{Report, Selection, Sources, Weakening};
 use crate::snapshot::{Allowance, Asked, First, Order, Upgrade};
-use crate::text::clock;
+use crate::text::{clock, version};
 
 /// A contradiction in what was typed; exit code 2.
 #[derive(Debug, PartialEq, Eq)]
@@ -120,6 +120,7 @@ impl Plan {
                         talos: checks.upgrade_talos.clone(),
                         kubernetes: checks.upgrade_kubernetes.clone(),
                         drain: checks.drain.clone(),
+                        image: checks.image.clone(),
                     },
                     order: None,
                     max_unready_workers: allowance(nodes.max_unready_workers.as_deref())?,
@@ -184,10 +185,13 @@ impl Plan {
             ..RunArgs::default()
         };
         let mut plan = Self::decide(&run, &ArgMatches::default(), start)?;
-        plan.inquiry.facts.extend([Fact::KubeNodes, Fact::EtcdMembership, Fact::Installation]);
+        plan.inquiry.facts.extend([Fact::KubeNodes, Fact::EtcdMembership, Fact::Extensions, Fact::Installation]);
         let asked = &mut plan.inquiry.asked;
-        asked.upgrade =
-            Upgrade { talos: Some(upgrade_talos.clone()), kubernetes: upgrade_kubernetes.clone(), drain: None };
+        asked.upgrade = Upgrade {
+            talos: Some(upgrade_talos.clone()),
+            kubernetes: upgrade_kubernetes.clone(),
+            ..Upgrade::default()
+        };
         let first = match first {
             cli::First::Workers => First::Workers,
             cli::First::ControlPlanes => First::ControlPlanes,
@@ -246,7 +250,8 @@ fn upgrade_checks(checks: &CheckOptions) -> Vec<CheckId> {
     } else {
         &[]
     };
-    let of_versions = [of_talos, of_kubernetes, of_both].into_iter().flatten();
+    let of_image = of_talos.map(|_| CheckId::UpgradeExtensions);
+    let of_versions = [of_talos, of_kubernetes, of_both, of_image].into_iter().flatten();
     of_versions.chain(of_removed.iter().chain(of_machines).copied()).collect()
 }
 
@@ -258,6 +263,9 @@ fn contradictions(
     let ConnectionOptions { no_talos, no_kubernetes, server, .. } = *connection;
     if server && no_talos {
         return Err(Usage::new("`--server` queries Talos, which `--no-talos` disables"));
+    }
+    if let Some(image) = &checks.image {
+        of_the_upgrade(image, checks.upgrade_talos.as_deref())?;
     }
     for pattern in &checks.check {
         let with = match selection::means_only_unasked(pattern, planned) {
@@ -271,6 +279,20 @@ fn contradictions(
         return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to check"));
     }
     Ok(())
+}
+
+/// An installer brings the version of its tag. One that is named by its digest alone says none.
+fn of_the_upgrade(image: &str, talos: Option<&str>) -> Result<(), Usage> {
+    let Some(talos) = talos else { return Err(Usage::new("`--image` needs `--upgrade-talos`")) };
+    let name = image.split('@').next().unwrap_or_default();
+    let tag = name.rsplit('/').next().and_then(|name| name.split_once(':')).map(|(_, tag)| tag);
+    match tag {
+        Some(tag) if version::numbers(tag).is_some_and(|of_tag| Some(of_tag) != version::numbers(talos)) => {
+            Err(Usage::new(format!("the tag of `--image` is `{tag}`, and `--upgrade-talos` is v{talos}")))
+        }
+        None if name == image => Err(Usage::new("`--image` has no tag, so it is not known which version it brings")),
+        _ => Ok(()),
+    }
 }
 
 /// What Kubernetes itself reports is not turned around.
@@ -393,6 +415,18 @@ mod tests {
             &["--drain", "w-1", "--no-talos"],
             &["--drain", "w-1", "--no-kubernetes"],
             &["--drain", "w-1", "--skip", "upgrade.drain"],
+            &["--image", "registry.example/installer:v1.14.1"],
+            &["--upgrade-talos", "v1.14.1", "--image", ""],
+            &["--upgrade-talos", "v1.14.1", "--image", "registry.example:5000/installer"],
+            &["--upgrade-talos", "v1.14.1", "--image", "registry.example/installer:v1.14.0"],
+            &[
+                "--upgrade-talos",
+                "v1.14.1",
+                "--image",
+                "registry.example/installer:v1.14.1",
+                "--skip",
+                "upgrade.extensions",
+            ],
             &["--check", "upgrade.matrix"],
             &["--check", "upgrade.drain", "--upgrade-kubernetes", "1.36.4"],
             &["--check", "8"],

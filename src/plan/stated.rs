@@ -8,11 +8,11 @@ use crate::model::CheckId;
 use crate::report::Selection;
 
 /// Each option that demands something: its id, whether it was given, and the checks any of which judges it.
-fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 12] {
+fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 13] {
     use CheckId::{
         EtcdTolerance, K8sControlplaneVersions, K8sNodesConditions, K8sNodesReady, K8sNodesRegistered,
-        TalosNodesExpected, TalosNodesReachable, TalosServer, TalosVersions, UpgradeDrain, UpgradeKubernetesPath,
-        UpgradeTalosPath,
+        TalosNodesExpected, TalosNodesReachable, TalosServer, TalosVersions, UpgradeDrain, UpgradeExtensions,
+        UpgradeKubernetesPath, UpgradeTalosPath,
     };
     let RunArgs { connection, nodes, checks, verdict, .. } = args;
     let (named, numbers): (&[_], &[_]) = if connection.no_talos {
@@ -28,6 +28,7 @@ fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 12] {
         ("expect_workers", nodes.expect_workers.is_some(), numbers),
         ("expect_talos", nodes.expect_talos.is_some(), &[TalosVersions]),
         ("expect_kubernetes", nodes.expect_kubernetes.is_some(), &[K8sControlplaneVersions]),
+        ("image", checks.image.is_some(), &[UpgradeExtensions]),
         ("upgrade_talos", checks.upgrade_talos.is_some(), &[UpgradeTalosPath]),
         ("upgrade_kubernetes", checks.upgrade_kubernetes.is_some(), &[UpgradeKubernetesPath]),
         ("drain", checks.drain.is_some(), &[UpgradeDrain]),
@@ -112,7 +113,7 @@ mod tests {
     use crate::testing::fixture;
 
     /// Demands that the healthy cluster of the tests does not meet.
-    const UNMET: [(&str, &str); 11] = [
+    const UNMET: [(&str, &str); 12] = [
         ("--control-plane-nodes", "cp-1,cp-2,cp-3,gone"),
         ("--worker-nodes", "w-1,gone"),
         ("--expect-control-planes", "5"),
@@ -122,6 +123,7 @@ mod tests {
         ("--upgrade-talos", "v1.99.0"),
         ("--upgrade-kubernetes", "1.99.0"),
         ("--drain", "gone"),
+        ("--image", "registry.example/installer:v1.13.0"),
         ("--require-quorum-margin", "2"),
         ("--fail-on-node-condition", "KernelDeadlock"),
     ];
@@ -168,7 +170,8 @@ mod tests {
         let (mut refused, mut judged) = (BTreeSet::new(), 0);
         for (option, value) in UNMET {
             for way in ways() {
-                match decide(&[&[option, value][..], &way].concat()) {
+                let needs: &[&str] = if option == "--image" { &["--upgrade-talos", "v1.13.0"] } else { &[] };
+                match decide(&[&[option, value], needs, &way].concat()) {
                     Ok(plan) => {
                         let mut snapshot = seen(option, &way);
                         snapshot.asked = plan.inquiry.asked;
@@ -179,7 +182,8 @@ mod tests {
                     }
                     Err(usage)
                         if way.iter().any(|word| {
-                            usage.message.contains(&format!("`{option}`")) && usage.message.contains(word)
+                            let names = |it: &str| usage.message.contains(&format!("`{it}`"));
+                            (names(option) || needs.iter().any(|it| names(it))) && usage.message.contains(word)
                         }) =>
                     {
                         refused.insert(option);

@@ -30,8 +30,8 @@ pub(crate) use kubernetes::{
 pub(crate) use memory::Memory;
 pub(crate) use observe::Observe;
 pub(crate) use talos::{
-    Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Flags, Installation, MachineStatus,
-    Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent,
+    Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Flags, MachineStatus, Mount,
+    NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent,
     ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition,
     UserPod, Version, Volume,
 };
@@ -178,6 +178,8 @@ pub(crate) struct Upgrade {
     pub(crate) kubernetes: Option<String>,
     /// `--drain`: name or address of a machine.
     pub(crate) drain: Option<String>,
+    /// `--image`: the installer, `{schematic}` standing for the one that each machine runs.
+    pub(crate) image: Option<String>,
 }
 
 impl Upgrade {

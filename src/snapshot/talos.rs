@@ -184,18 +184,21 @@ pub(crate) struct TalosNode {
     pub(crate) etcd_spec: Observed<Option<EtcdSpec>>,
     /// `/var/lib/etcd` holds no member data. Asked only while etcd has not started.
     pub(crate) etcd_data_absent: Observed<bool>,
-    /// What is installed on it. Asked by `upgrade-plan` only.
-    pub(crate) installation: Observed<Installation>,
-}
-
-/// What is on the disk of a machine, as far as Talos tells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Installation {
-    /// Name and version. The Image Factory adds one called `schematic`, the version of which is the id of the schematic.
+    /// What its kubelet is started with, its configuration included; none where no kubelet is to run. Secret in newer versions.
+    pub(crate) kubelet_flags: Observed<Option<Flags>>,
+    /// Name and version of each system extension that it runs.
     pub(crate) extensions: Observed<Vec<(String, String)>>,
     /// The installer that has ended well since the machine booted: it takes effect with the next boot. By the log of machined, of
-    /// which only the end is read: `None` says nothing of what was installed before that.
-    pub(crate) since_boot: Observed<Option<String>>,
+    /// which only the end is read: `None` says nothing of what was installed before that. Asked by `upgrade-plan` only.
+    pub(crate) installed: Observed<Option<String>>,
+}
+
+impl TalosNode {
+    /// Id of the schematic by which the Image Factory has made what it runs: the version of an extension that has no content.
+    pub(crate) fn schematic(&self) -> Option<&str> {
+        let found = self.extensions.iter().flatten().find(|(name, _)| name == "schematic");
+        found.map(|(_, id)| id.as_str()).filter(|id| !id.is_empty())
+    }
 }
 
 /// A static pod of the user's own, and what Kubernetes calls it: the kubelet adds the node's name.
@@ -207,10 +210,10 @@ pub(crate) struct UserPod {
     pub(crate) name: String,
 }
 
-/// What a component of the control plane is started with, without values: they may be secrets.
+/// What a component of Kubernetes is started with, without values: they may be secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
-    /// Id of its static pod.
+    /// Id of its static pod; `kubelet` is none.
     pub(crate) pod: String,
     /// Without `--`.
     pub(crate) names: Vec<String>,
@@ -257,7 +260,9 @@ impl TalosNode {
             etcd_alarms: gap(),
             etcd_spec: gap(),
             etcd_data_absent: gap(),
-            installation: gap(),
+            kubelet_flags: gap(),
+            extensions: gap(),
+            installed: gap(),
         }
     }
 }

@@ -78,7 +78,15 @@ fn each_machine_is_judged_as_the_next_to_be_upgraded() {
     judged.is(1, &[("upgrade.drain", "eviction-blocked", "cp-1"), ("upgrade.drain", "eviction-blocked", "worker-1")]);
     assert_eq!(
         ids(&judged.report),
-        ["upgrade.talos.path", "upgrade.matrix", "upgrade.drain", "upgrade.room", "upgrade.volumes", "upgrade.quorum"]
+        [
+            "upgrade.talos.path",
+            "upgrade.matrix",
+            "upgrade.extensions",
+            "upgrade.drain",
+            "upgrade.room",
+            "upgrade.volumes",
+            "upgrade.quorum"
+        ]
     );
 }
 
@@ -116,7 +124,7 @@ fn versions_are_held_against_the_tables() {
         let judged = cluster.run(&arguments);
         assert_eq!(judged.outcome.code, code, "{arguments:?}: {judged}");
         let reasons = judged.problems.iter().map(|said| said.reason.as_str());
-        let reasons: Vec<_> = reasons.filter(|reason| *reason != "kubelet-flags-unseen").collect();
+        let reasons: Vec<_> = reasons.collect();
         assert_eq!(problem.is_none(), reasons.is_empty(), "{arguments:?}: {judged}");
         assert!(problem.is_none_or(|reason| reasons.contains(&reason)), "{arguments:?}: {judged}");
     }
@@ -220,8 +228,6 @@ fn the_readme_shows_a_machine_that_is_held_and_one_that_may_go() {
     assert!(std::env::var_os("UPDATE").is_some() || committed == made, "README.md is old: run the tests with UPDATE=1");
 }
 
-const UNSEEN: (&str, &str, &str) = ("upgrade.flags", "kubelet-flags-unseen", "cluster");
-
 fn request(cluster: &Cluster, node: &str, removed: &str) {
     let api = RequestedApi {
         group: "flowcontrol.apiserver.k8s.io".to_owned(),
@@ -238,10 +244,10 @@ fn each_api_server_tells_what_was_requested_of_it() {
     let cluster = cluster();
     request(&cluster, "cp-1", "1.37");
     let free = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
-    free.is(0, &[UNSEEN]);
+    free.is(0, &[]);
     request(&cluster, "cp-2", "1.32");
     let judged = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
-    judged.is(1, &[("upgrade.apis", "removed-api-requested", "cp-2"), UNSEEN]);
+    judged.is(1, &[("upgrade.apis", "removed-api-requested", "cp-2")]);
     let observed = judged.check("upgrade.apis")["problems"][0]["observed"].as_str().unwrap();
     assert!(observed.ends_with("flowcontrol.apiserver.k8s.io/v1beta3 flowschemas (removed in 1.32)"), "{observed}");
     let diagnosis = &judged.report["diagnoses"][0];
@@ -279,7 +285,51 @@ fn a_flag_that_the_target_refuses_is_found_in_the_static_pod() {
         });
     });
     let judged = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
-    judged.is(1, &[("upgrade.flags", "removed-flag", "cp-3"), UNSEEN]);
+    judged.is(1, &[("upgrade.flags", "removed-flag", "cp-3")]);
+}
+
+/// Talos 1.13.4 shows them to administrators only.
+#[test]
+fn flags_of_kubelets_are_compared_where_the_role_shows_them() {
+    let cluster = cluster();
+    let arguments = ["--upgrade-kubernetes", "1.36.4", "--strict"];
+    cluster.run(&arguments).is(0, &[]);
+    cluster.change(|world| {
+        world.machine_mut("worker-1").resources.edit(kind::KUBELET_SPECS, "kubelet", |spec| {
+            spec["config"]["featureGates"] = json!({"AppArmor": false});
+        });
+    });
+    let judged = cluster.run(&arguments);
+    judged.is(1, &[("upgrade.flags", "removed-flag", "worker-1")]);
+    let observed = judged.check("upgrade.flags")["problems"][0]["observed"].as_str().unwrap();
+    assert_eq!(observed, "kubelet has feature gate AppArmor (gone since 1.33)");
+}
+
+#[test]
+fn an_image_without_the_extensions_of_a_machine_is_found() {
+    const ID: &str = "c9078f9419961640c712a8bf2bb9174933dfcf1da383fd8ea2b7dc21493f8bac";
+    let cluster = cluster();
+    cluster.change(|world| {
+        for (id, name, version) in [("000", "iscsi-tools", "v0.2.0"), ("001", "schematic", ID)] {
+            let spec = json!({"image": format!("{id}.sqsh"), "metadata": {"name": name, "version": version}});
+            let machine = world.machine_mut("worker-1");
+            machine.resources.put(kind::EXTENSION_STATUSES, id, spec);
+        }
+    });
+    let run =
+        |image: &str, more: &[&str]| cluster.run(&[&["--upgrade-talos", "v1.13.9", "--image", image], more].concat());
+    let lost = run("ghcr.io/siderolabs/installer:v1.13.9", &[]);
+    lost.is(1, &[("upgrade.extensions", "extensions-lost", "worker-1")]);
+    run("ghcr.io/siderolabs/installer:v1.13.9", &["--drain", "cp-1"]).is(0, &[]);
+    let factory = |id: &str| format!("factory.talos.dev/metal-installer/{id}:v1.13.9");
+    run(&factory(ID), &["--drain", "worker-1"]).is(0, &[]);
+    run(&factory("{schematic}"), &["--drain", "worker-1"]).is(0, &[]);
+    let other = factory(&ID.replace('c', "d"));
+    run(&other, &[]).is(69, &[("upgrade.extensions", "image-unknown", "worker-1")]);
+    run(&other, &["--warn-only", "image-unknown"]).is(0, &[("upgrade.extensions", "image-unknown", "worker-1")]);
+    let skipped = cluster.run(&["--upgrade-talos", "v1.13.9"]);
+    skipped.is(0, &[]);
+    assert_eq!(skipped.check("upgrade.extensions")["status"], "skip", "{skipped}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::row::Row;
 const FAILURES: [(&str, usize); 10] = [
     ("ACC", 13),
     ("BOOT", 11),
-    ("UPG", 17),
+    ("UPG", 19),
     ("NODE", 10),
     ("ETCD", 16),
     ("K8S", 12),
@@ -22,7 +22,7 @@ const FAILURES: [(&str, usize); 10] = [
 ];
 
 /// Clusters that are healthy, however unusual they look.
-const SHAPES: [&str; 29] = [
+const SHAPES: [&str; 31] = [
     "SHAPE-usual",
     "SHAPE-single-node",
     "SHAPE-control-planes-only",
@@ -52,6 +52,8 @@ const SHAPES: [&str; 29] = [
     "SHAPE-long-node-leases",
     "SHAPE-posing-nodes",
     "SHAPE-extensions",
+    "SHAPE-kubelet-flags",
+    "SHAPE-schematic",
 ];
 
 /// Releases and roles as which a cluster and its credentials pose; os:reader on a present release is what all other rows do.

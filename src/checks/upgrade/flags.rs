@@ -1,30 +1,30 @@
-//! Will the components of the control plane start with the flags that they have?
+//! Will the components of Kubernetes start with the flags that they have?
 
 use super::removed::{self, since};
 use super::{kubernetes_target, some_of, unknown};
-use crate::assess::Assessment;
 use crate::assess::components::Component;
+use crate::assess::{Assessment, has_kubernetes};
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, talos_fact};
-use crate::checks::scope::control_planes;
+use crate::checks::scope::{control_planes, each_node};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Flags, Node};
+use crate::snapshot::{Flags, GapKind, Node};
 
 pub(in crate::checks) const FLAGS: Check = Check {
     id: CheckId::UpgradeFlags,
     stage: Stage::Upgrade,
-    summary: "the control plane components have no flag that the target version of Kubernetes refuses",
+    summary: "no component of Kubernetes has a flag that the target version refuses",
     explain: "Runs with `--upgrade-kubernetes VERSION`. Reads the command lines of kube-apiserver, kube-controller-manager and \
 kube-scheduler from the static pods that Talos has rendered. Compares their flags, feature gates and admission plugins with a \
 table of those that Kubernetes has removed. A component with a removed flag exits at once, and the upgrade loses the control \
 plane. Setting a feature gate to a value that is no longer allowed fails, too.\n\n\
-The flags of kubelets are in the machine configuration, which only os:admin may read, so a warning says that they were not \
-checked. They come from `machine.kubelet.extraArgs` and `extraConfig`; those of the control plane from \
-`cluster.apiServer.extraArgs` and so on.",
+The flags and feature gates of each kubelet are compared the same way (`KubeletSpecs`). Talos 1.12.9, 1.13.4, 1.14 and newer show \
+them to os:admin only: with a lower role, a warning says that they were not checked. They come from `machine.kubelet.extraArgs` \
+and `extraConfig`; those of the control plane from `cluster.apiServer.extraArgs` and so on.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::StaticPods],
+    facts: &[Fact::TalosNodes, Fact::StaticPods, Fact::KubeletFlags],
     judge: flags,
 };
 
@@ -40,23 +40,63 @@ fn flags(cluster: &Assessment<'_>) -> Verdict {
         Ok(nodes) => nodes,
         Err(outcome) => return Verdict::whole(outcome),
     };
-    let mut verdict = Verdict::default();
+    let mut unseen = Vec::new();
+    let mut verdict = each_node(cluster, |node, verdict| match of_kubelet(cluster, node, to) {
+        Ok(problems) => note(verdict, node, problems),
+        Err(Unread::Secret) => unseen.push(node.name.as_str()),
+        Err(Unread::Other(outcome)) => verdict.push(node.target(), outcome),
+    });
     for node in nodes {
         match refused(cluster, node, to) {
-            Ok(problems) if problems.is_empty() => verdict.ok(node.target()),
-            Ok(problems) => problems.into_iter().for_each(|problem| verdict.problem(node.target(), problem)),
+            Ok(problems) => note(&mut verdict, node, problems),
             Err(outcome) => verdict.push(node.target(), outcome),
         }
     }
-    verdict.sum_up(&format!("the control plane has no flag that Kubernetes 1.{to} refuses"));
-    verdict.problem(Target::cluster(), kubelets_unseen());
+    let which = if unseen.is_empty() { "component" } else { "component of the control plane" };
+    verdict.sum_up(&format!("no {which} has a flag that Kubernetes 1.{to} refuses"));
+    if !unseen.is_empty() {
+        verdict.problem(Target::cluster(), kubelets_unseen(&unseen));
+    }
     verdict
 }
 
-/// Their specification may hold secrets, so Talos shows it to administrators alone.
-fn kubelets_unseen() -> Problem {
-    let observed = "kubelet flags were not checked: the role os:admin is needed to read them";
+fn note(verdict: &mut Verdict, node: &Node, problems: Vec<Problem>) {
+    if problems.is_empty() {
+        verdict.ok(node.target());
+    }
+    for problem in problems {
+        verdict.problem(node.target(), problem);
+    }
+}
+
+/// Why it is not known what a kubelet is started with.
+enum Unread {
+    /// It may hold secrets, so newer versions of Talos show it to administrators alone.
+    Secret,
+    Other(Outcome),
+}
+
+fn kubelets_unseen(nodes: &[&str]) -> Problem {
+    let of = some_of(nodes);
+    let observed = format!("kubelet flags were not checked on {of}: the role os:admin is needed to read them");
     Problem::warn(Reason::KubeletFlagsUnseen, "the flags of each kubelet", observed).permanent()
+}
+
+/// What the kubelet of this machine would not start with.
+fn of_kubelet(cluster: &Assessment<'_>, node: &Node, to: u32) -> Result<Vec<Problem>, Unread> {
+    let expected = "the flags of its kubelet";
+    if node.talos.contact.is_ok() && node.talos.kubelet_flags.as_ref().is_err_and(|gap| gap.kind == GapKind::Forbidden)
+    {
+        return Err(Unread::Secret);
+    }
+    match talos_fact(cluster, node, |talos| &talos.kubelet_flags, expected).map_err(Unread::Other)? {
+        Some(flags) => {
+            let hint = || Hint::run("{talosctl} -n {} get kubeletspecs -o yaml", [node.address.as_str()]);
+            Ok(with_flags("kubelet", flags, to).into_iter().map(|problem| problem.hint(hint())).collect())
+        }
+        None if has_kubernetes(node) == Some(false) => Ok(Vec::new()),
+        None => Err(Unread::Other(says_nothing(expected, "no KubeletSpec"))),
+    }
 }
 
 /// What the components of this control plane would not start with.
@@ -71,7 +111,7 @@ fn refused(cluster: &Assessment<'_>, node: &Node, to: u32) -> Result<Vec<Problem
         }
         let mut rendered = node.talos.component_flags.iter().filter(|_| !component.is_not_rendered(node));
         match rendered.find(|it| component.is_rendered_as(&it.pod, node)) {
-            Some(flags) if !flags.names.is_empty() => problems.extend(of_component(component, flags, to)),
+            Some(flags) if !flags.names.is_empty() => problems.extend(with_flags(component.name(), flags, to)),
             _ => return Err(says_nothing(expected, &format!("none of {}", component.name()))),
         }
     }
@@ -79,8 +119,7 @@ fn refused(cluster: &Assessment<'_>, node: &Node, to: u32) -> Result<Vec<Problem
     Ok(problems.into_iter().map(|problem| problem.hint(hint())).collect())
 }
 
-fn of_component(component: Component, flags: &Flags, to: u32) -> Vec<Problem> {
-    let name = component.name();
+fn with_flags(name: &str, flags: &Flags, to: u32) -> Vec<Problem> {
     let gone = |what: &str, since: u32| format!("{what} (removed in 1.{since})");
     let own = removed::FLAGS.iter().filter(|(minor, of, _)| *minor <= to && *of == name);
     let own: Vec<(u32, &[&str])> = own.map(|(minor, _, flags)| (*minor, *flags)).collect();
@@ -92,7 +131,7 @@ fn of_component(component: Component, flags: &Flags, to: u32) -> Vec<Problem> {
             .iter()
             .filter_map(|(it, _)| Some(gone(&format!("feature gate {it}"), since(removed::GATES, it, to)?))),
     );
-    let plugins = flags.plugins.iter().filter(|_| component == Component::ApiServer);
+    let plugins = flags.plugins.iter().filter(|_| name == Component::ApiServer.name());
     found.extend(
         plugins.filter_map(|it| Some(gone(&format!("admission plugin {it}"), since(removed::PLUGINS, it, to)?))),
     );

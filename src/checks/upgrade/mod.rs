@@ -3,6 +3,7 @@
 mod apis;
 mod data;
 mod drain;
+mod extensions;
 mod flags;
 mod matrix;
 mod path;
@@ -15,6 +16,7 @@ mod volumes;
 
 pub(super) use apis::APIS;
 pub(super) use drain::DRAIN;
+pub(super) use extensions::EXTENSIONS;
 pub(super) use flags::FLAGS;
 pub(super) use matrix::MATRIX;
 pub(super) use path::{KUBERNETES_PATH, TALOS_PATH};

@@ -23,7 +23,10 @@ pub(super) const FLAGS: &[(u32, &str, &[&str])] = &[
             "volume-host-cidr-denylist",
         ],
     ),
+    (31, "kubelet", &["iptables-drop-bit", "iptables-masquerade-bit", "keep-terminated-pod-volumes"]),
     (33, "kube-apiserver", &["cloud-config", "cloud-provider"]),
+    (34, "kubelet", &["cloud-config", "register-schedulable"]),
+    (35, "kubelet", &["pod-infra-container-image"]),
     (37, "kube-controller-manager", &["concurrent-service-syncs"]),
 ];
 

@@ -13,7 +13,7 @@ const MATRIX: &str = "upgrade.matrix";
 fn before(talos: Option<&str>, kubernetes: Option<&str>) -> Snapshot {
     let mut snapshot = healthy();
     snapshot.asked.upgrade =
-        Upgrade { talos: talos.map(str::to_owned), kubernetes: kubernetes.map(str::to_owned), drain: None };
+        Upgrade { talos: talos.map(str::to_owned), kubernetes: kubernetes.map(str::to_owned), ..Upgrade::default() };
     snapshot
 }
 
@@ -566,7 +566,6 @@ mod flags {
     use crate::snapshot::Flags;
 
     const FLAGS: &str = "upgrade.flags";
-    const UNSEEN: &str = "cluster: warn kubelet-flags-unseen, for ever";
 
     fn with(pod: &str, change: impl FnOnce(&mut Flags)) -> Snapshot {
         let mut snapshot = before(None, Some("1.36.0"));
@@ -576,11 +575,44 @@ mod flags {
     }
 
     #[test]
-    fn kubelets_are_all_that_was_not_checked() {
-        let snapshot = before(None, Some("1.36.0"));
-        assert_eq!(wrong(FLAGS, &snapshot), [UNSEEN]);
-        assert_eq!(lines(FLAGS, &snapshot), ["the control plane has no flag that Kubernetes 1.36 refuses"]);
+    fn kubelets_are_not_checked_without_the_role() {
+        let mut snapshot = before(None, Some("1.36.0"));
+        assert_eq!(lines(FLAGS, &snapshot), ["no component has a flag that Kubernetes 1.36 refuses"]);
+        assert_eq!(status(FLAGS, &snapshot), Status::Pass);
+        for node in NODES {
+            snapshot.talos_of(node).kubelet_flags = gap(GapKind::Forbidden);
+        }
+        assert_eq!(wrong(FLAGS, &snapshot), ["cluster: warn kubelet-flags-unseen, for ever"]);
+        assert!(observed(FLAGS, &snapshot)[0].contains("cp-1, cp-2, cp-3 and 1 more"));
+        assert_eq!(
+            lines(FLAGS, &snapshot),
+            ["no component of the control plane has a flag that Kubernetes 1.36 refuses"]
+        );
         assert_eq!(status(FLAGS, &before(Some("1.14.1"), None)), Status::Skip);
+    }
+
+    #[test]
+    fn a_kubelet_has_flags_and_gates_of_its_own() {
+        let with = |change: &dyn Fn(&mut Flags)| {
+            let mut snapshot = before(None, Some("1.36.0"));
+            change(snapshot.talos_of("w-1").kubelet_flags.as_mut().unwrap().as_mut().unwrap());
+            snapshot
+        };
+        for (flag, expected) in [
+            ("pod-infra-container-image", Some("kubelet has --pod-infra-container-image (gone since 1.35)")),
+            ("concurrent-service-syncs", None),
+        ] {
+            let snapshot = with(&|it| it.names.push(flag.to_owned()));
+            assert_eq!(observed(FLAGS, &snapshot).first().map(String::as_str), expected);
+        }
+        let gate = with(&|it| it.gates.push(("AppArmor".to_owned(), true)));
+        assert_eq!(wrong(FLAGS, &gate), ["w-1: fail removed-flag, for ever"]);
+        // Whoever shows none has not shown them.
+        let mut silent = before(None, Some("1.36.0"));
+        silent.talos_of("w-1").kubelet_flags = gap(GapKind::TimedOut);
+        assert_eq!(wrong(FLAGS, &silent), ["w-1: error timed-out"]);
+        silent.talos_of("w-1").kubelet_flags = Ok(None);
+        assert_eq!(wrong(FLAGS, &silent), ["w-1: error no-answer"]);
     }
 
     #[test]
@@ -600,7 +632,7 @@ mod flags {
             (gate("NodeSwap", false), "feature gate NodeSwap=false (locked since 1.34)"),
             (gate("SeparateCacheWatchRPC", true), "feature gate SeparateCacheWatchRPC=true (locked since 1.36)"),
         ] {
-            assert_eq!(wrong(FLAGS, &snapshot), ["cp-2: fail removed-flag, for ever", UNSEEN], "{expected}");
+            assert_eq!(wrong(FLAGS, &snapshot), ["cp-2: fail removed-flag, for ever"], "{expected}");
             assert!(
                 observed(FLAGS, &snapshot)[0].ends_with(&format!(" has {expected}")),
                 "{:?}",
@@ -614,22 +646,22 @@ mod flags {
             with("kube-scheduler", |it| it.names.push("cloud-config".to_owned())),
             with("kube-controller-manager", |it| it.names.push("concurrent-service-syncs".to_owned())),
         ] {
-            assert_eq!(wrong(FLAGS, &snapshot), [UNSEEN]);
+            assert_eq!(wrong(FLAGS, &snapshot), [""; 0]);
         }
         let mut later = with("kube-controller-manager", |it| it.names.push("concurrent-service-syncs".to_owned()));
         later.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
-        assert_eq!(wrong(FLAGS, &later), ["cp-2: fail removed-flag, for ever", UNSEEN]);
+        assert_eq!(wrong(FLAGS, &later), ["cp-2: fail removed-flag, for ever"]);
     }
 
     #[test]
     fn what_was_not_read_is_no_pass() {
         let mut unread = before(None, Some("1.36.0"));
         unread.talos_of("cp-2").static_pods = gap(GapKind::TimedOut);
-        assert_eq!(wrong(FLAGS, &unread), ["cp-2: error timed-out", UNSEEN]);
+        assert_eq!(wrong(FLAGS, &unread), ["cp-2: error timed-out"]);
         let mut empty = before(None, Some("1.36.0"));
         empty.talos_of("cp-2").component_flags.clear();
-        assert_eq!(wrong(FLAGS, &empty), ["cp-2: error no-answer", UNSEEN]);
-        assert_eq!(wrong(FLAGS, &with("kube-scheduler", |it| it.names.clear())), ["cp-2: error no-answer", UNSEEN]);
+        assert_eq!(wrong(FLAGS, &empty), ["cp-2: error no-answer"]);
+        assert_eq!(wrong(FLAGS, &with("kube-scheduler", |it| it.names.clear())), ["cp-2: error no-answer"]);
         for target in ["1.29.0", "1.38.0"] {
             assert_eq!(
                 wrong(FLAGS, &before(None, Some(target))),
@@ -642,7 +674,118 @@ mod flags {
         let talos = without.talos_of("cp-2");
         talos.static_pods.as_mut().unwrap().retain(|id| !id.starts_with("kube-scheduler"));
         talos.component_flags.retain(|it| !it.pod.starts_with("kube-scheduler"));
-        assert_eq!(wrong(FLAGS, &without), [UNSEEN]);
+        assert_eq!(wrong(FLAGS, &without), [""; 0]);
+    }
+}
+
+mod extensions {
+    use super::*;
+
+    const EXTENSIONS: &str = "upgrade.extensions";
+    const NONE: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
+    const PLAIN: &str = "ghcr.io/siderolabs/installer:v1.14.1";
+
+    /// Machines run schematic `a…`, and have what it has.
+    fn with(image: &str) -> Snapshot {
+        let mut snapshot = before(Some("1.14.1"), None);
+        snapshot.asked.upgrade.image = Some(image.to_owned());
+        for node in NODES {
+            runs(&mut snapshot, node, &id('a'), &["iscsi-tools", "modules.dep"]);
+        }
+        snapshot
+    }
+
+    fn id(digit: char) -> String {
+        digit.to_string().repeat(64)
+    }
+
+    fn runs(snapshot: &mut Snapshot, node: &str, schematic: &str, extensions: &[&str]) {
+        let extensions = extensions.iter().map(|name| ((*name).to_owned(), "v1".to_owned()));
+        let schematic = (!schematic.is_empty()).then(|| ("schematic".to_owned(), schematic.to_owned()));
+        snapshot.talos_of(node).extensions = Ok(extensions.chain(schematic).collect());
+    }
+
+    fn of(schematic: &str) -> Snapshot {
+        with(&format!("factory.talos.dev/metal-installer/{schematic}:v1.14.1"))
+    }
+
+    #[test]
+    fn the_schematic_of_the_machine_keeps_what_it_has() {
+        for snapshot in [
+            of(&id('a')),
+            of("{schematic}"),
+            with(&format!("mirror.example/factory.talos.dev/installer-secureboot/{}:v1.14.1@sha256:00", id('a'))),
+        ] {
+            assert_eq!(lines(EXTENSIONS, &snapshot), ["the image has the extensions of every machine"]);
+        }
+    }
+
+    #[test]
+    fn an_image_without_extensions_loses_them() {
+        for snapshot in [of(NONE), with(PLAIN), with("ghcr.io/siderolabs/installer@sha256:00")] {
+            let all = NODES.map(|node| format!("{node}: fail extensions-lost, for ever"));
+            assert_eq!(wrong(EXTENSIONS, &snapshot), all);
+            assert_eq!(observed(EXTENSIONS, &snapshot)[0], "iscsi-tools would be lost: the image has none");
+        }
+        // Kernel arguments or an overlay.
+        let mut other = with(PLAIN);
+        runs(&mut other, "w-1", &id('a'), &[]);
+        assert_eq!(observed(EXTENSIONS, &other)[3], "the customization of schematic aaaaaaaaaaaa would be lost");
+        // No Image Factory made it.
+        runs(&mut other, "w-1", "", &["mine"]);
+        assert_eq!(observed(EXTENSIONS, &other)[3], "mine would be lost: the image has none");
+    }
+
+    #[test]
+    fn what_an_image_has_that_nobody_runs_is_not_known() {
+        for (image, why) in [
+            (
+                format!("factory.talos.dev/metal-installer/{}:v1.14.1", id('b')),
+                "no machine runs schematic bbbbbbbbbbbb",
+            ),
+            ("registry.example/siderolabs/installer:v1.14.1".to_owned(), "the image names no schematic"),
+        ] {
+            let mut snapshot = with(&image);
+            assert_eq!(
+                wrong(EXTENSIONS, &snapshot),
+                NODES.map(|node| format!("{node}: error image-unknown, for ever"))
+            );
+            let expected = format!("it runs schematic aaaaaaaaaaaa with iscsi-tools; {why}");
+            assert_eq!(observed(EXTENSIONS, &snapshot)[0], expected);
+            // Who has nothing loses nothing.
+            for node in NODES {
+                runs(&mut snapshot, node, if node == "w-1" { "" } else { NONE }, &[]);
+            }
+            assert_eq!(status(EXTENSIONS, &snapshot), Status::Pass, "{image}");
+        }
+        let mut snapshot = of("{schematic}");
+        runs(&mut snapshot, "w-1", "", &["mine"]);
+        assert_eq!(wrong(EXTENSIONS, &snapshot), ["w-1: error image-unknown, for ever"]);
+    }
+
+    #[test]
+    fn a_machine_that_runs_the_image_shows_what_it_has() {
+        let mut snapshot = of(&id('b'));
+        runs(&mut snapshot, "cp-1", &id('b'), &["util-linux-tools", "iscsi-tools"]);
+        assert_eq!(status(EXTENSIONS, &snapshot), Status::Pass);
+        runs(&mut snapshot, "w-1", &id('a'), &["iscsi-tools", "nvidia"]);
+        assert_eq!(wrong(EXTENSIONS, &snapshot), ["w-1: fail extensions-lost, for ever"]);
+        assert_eq!(observed(EXTENSIONS, &snapshot), ["nvidia would be lost: schematic bbbbbbbbbbbb lacks them"]);
+        // Not if another machine has answered in its place.
+        snapshot.talos_of("cp-1").contact = gap(GapKind::TimedOut);
+        assert_eq!(wrong(EXTENSIONS, &snapshot)[1], "cp-2: error image-unknown, for ever");
+    }
+
+    #[test]
+    fn without_an_image_nothing_is_compared() {
+        let mut snapshot = before(Some("1.14.1"), None);
+        assert_eq!(status(EXTENSIONS, &snapshot), Status::Skip);
+        snapshot = of(&id('a'));
+        snapshot.talos_of("w-1").extensions = gap(GapKind::TimedOut);
+        assert_eq!(wrong(EXTENSIONS, &snapshot), ["w-1: error timed-out"]);
+        snapshot = with(PLAIN);
+        snapshot.asked.upgrade.drain = Some("w-1".to_owned());
+        assert_eq!(wrong(EXTENSIONS, &snapshot), ["w-1: fail extensions-lost, for ever"], "the one that goes");
     }
 }
 

@@ -19,8 +19,6 @@ fn left(snapshot: &Snapshot) -> Vec<String> {
     };
     let verdicts = verdicts(snapshot);
     let all = verdicts.iter().flat_map(|(check, verdict)| verdict.problems().map(move |it| (check.id, it)));
-    // Whatever the trouble is, kubelets tell their flags to nobody but administrators.
-    let all = all.filter(|(_, (_, problem))| problem.reason != Reason::KubeletFlagsUnseen);
     let left = all.filter(|(id, (target, problem))| !is_explained(*id, target, problem));
     left.map(|(id, (target, problem))| format!("{id} {target}: {}", problem.observed)).collect()
 }

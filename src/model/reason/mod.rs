@@ -205,6 +205,8 @@ reasons! {
     VersionsIncompatible "versions-incompatible" "these versions of Talos and Kubernetes do not support each other" upgrade::VERSIONS_INCOMPATIBLE;
     RemovedFlag "removed-flag" "a component has a flag that the target refuses" upgrade::REMOVED_FLAG;
     KubeletFlagsUnseen "kubelet-flags-unseen" "the flags of the kubelets were not checked" upgrade::KUBELET_FLAGS_UNSEEN;
+    ExtensionsLost "extensions-lost" "the installer image lacks extensions of the machine" upgrade::EXTENSIONS_LOST;
+    ImageUnknown "image-unknown" "which extensions the installer image has is not known" upgrade::IMAGE_UNKNOWN;
     RemovedApiRequested "removed-api-requested" "an API was requested that the target has removed" upgrade::REMOVED_API_REQUESTED;
     EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
     SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;

@@ -29,6 +29,7 @@ pub(crate) const TALOS_UPGRADE: &str = "Talos documentation, `Upgrading Talos Li
 pub(crate) const TALOS_UPGRADE_KUBERNETES: &str = "Talos documentation, `Upgrading Kubernetes`";
 pub(crate) const TALOS_SUPPORT: &str = "Talos documentation, `Support Matrix`";
 pub(crate) const TALOS_EXTENSIONS: &str = "Talos documentation, `Extension Services`";
+pub(crate) const TALOS_EXTENSIONS_INSTALL: &str = "Talos documentation, `System Extensions`";
 pub(crate) const TALOS_KUBESPAN: &str = "Talos documentation, `KubeSpan`";
 pub(crate) const TALOS_KUBEPRISM: &str = "Talos documentation, `KubePrism`";
 pub(crate) const ETCD_RECONFIGURATION: &str = "etcd documentation, `Runtime reconfiguration`";

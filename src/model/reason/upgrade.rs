@@ -4,8 +4,8 @@ use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
     ETCD_FAILURES, KUBERNETES_ASSIGN, KUBERNETES_DEPRECATIONS, KUBERNETES_DISRUPTIONS, KUBERNETES_DNS,
-    KUBERNETES_DRAIN, KUBERNETES_GATES_REMOVED, KUBERNETES_RESOURCES, KUBERNETES_VOLUMES, TALOS_RBAC, TALOS_SUPPORT,
-    TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES,
+    KUBERNETES_DRAIN, KUBERNETES_GATES_REMOVED, KUBERNETES_RESOURCES, KUBERNETES_VOLUMES, TALOS_EXTENSIONS_INSTALL,
+    TALOS_RBAC, TALOS_SUPPORT, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES,
 };
 use super::steps::NODE_VERSION;
 
@@ -155,12 +155,39 @@ pub(super) const REMOVED_FLAG: Text = Text {
 };
 
 pub(super) const KUBELET_FLAGS_UNSEEN: Text = Text {
-    explanation: "Kubelets have their own flags and configuration, which only the Talos role os:admin may read, so they are not checked. A flag or feature gate that the target has removed keeps the kubelet of every machine from starting.",
+    explanation: "Kubelets have their own flags and configuration, which Talos 1.12.9, 1.13.4, 1.14 and newer show to the role os:admin only, so they are not checked. A flag or feature gate that the target has removed keeps the kubelet of every machine from starting.",
     source: TALOS_RBAC,
     remedy: &[
+        Do("Run the check once with a talosconfig of the role os:admin, which only reads. Or look by yourself:"),
         Look("talosctl -n NODE get kubeletspecs -o yaml"),
         Do(
             "Compare `machine.kubelet.extraArgs` and `machine.kubelet.extraConfig` with the removals in the changelog of the target.",
+        ),
+    ],
+};
+
+pub(super) const EXTENSIONS_LOST: Text = Text {
+    explanation: "System extensions are part of the installer image. The image of the upgrade does not have some that the machine has, so they are gone after the reboot. Talos boots all the same, and what needs them breaks: volumes over iSCSI, drivers, guest agents.",
+    source: TALOS_EXTENSIONS_INSTALL,
+    remedy: &[
+        Look("talosctl -n NODE get extensions"),
+        Do(
+            "Use the installer of the schematic that the machine runs: `factory.talos.dev/metal-installer/SCHEMATIC:VERSION`, where SCHEMATIC is the version of the extension called `schematic`.",
+        ),
+        Do(
+            "Machines with different schematics need an image each: `upgrade-gate` takes `{schematic}` in `--image`, or `--images`.",
+        ),
+    ],
+};
+
+pub(super) const IMAGE_UNKNOWN: Text = Text {
+    explanation: "The image of the upgrade is of another schematic than the machine, or of none, and no machine of the cluster runs it. Its name does not say which extensions it has, so whether extensions of the machine would be lost is unknown.",
+    source: TALOS_EXTENSIONS_INSTALL,
+    remedy: &[
+        Look("talosctl -n NODE get extensions"),
+        Do("Compare with the schematic that the image was made of."),
+        Do(
+            "If it has all of them: `--warn-only image-unknown`. After the first machine was upgraded, the program compares the others with it.",
         ),
     ],
 };

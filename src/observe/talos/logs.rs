@@ -10,7 +10,7 @@ use super::call::{Caller, LIST, Lane, Route};
 use super::machine::{bytes, client, malformed, only};
 use crate::observe::dial::cause::clean;
 use crate::snapshot::logs::{LINES, Source};
-use crate::snapshot::{Contact, Gap, GapKind, Installation, Observed};
+use crate::snapshot::{Contact, Gap, GapKind, Observed};
 
 /// Longest answer that we take, in bytes.
 const LARGEST: usize = 256 << 10;
@@ -72,13 +72,12 @@ impl Caller {
         .await
     }
 
-    pub(super) async fn installation(&self, to: &Route<'_>) -> Observed<Installation> {
+    pub(super) async fn installed(&self, to: &Route<'_>) -> Observed<Option<String>> {
         let request = LogsRequest {
             tail_lines: LINES_OF_INSTALLERS,
             ..request("system", "machined".to_owned(), ContainerDriver::Containerd)
         };
-        let (extensions, log) = tokio::join!(self.extensions(to), self.log_bytes(to, request));
-        Ok(Installation { extensions, since_boot: log.map(|log| installed(&String::from_utf8_lossy(&log))) })
+        Ok(installed(&String::from_utf8_lossy(&self.log_bytes(to, request).await?)))
     }
 }
 

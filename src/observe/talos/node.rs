@@ -139,7 +139,9 @@ impl TalosClient {
                 fill(&mut node.etcd_members, of_control_plane(Fact::EtcdMembership), caller.etcd_members(&to)),
                 fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
                 fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), caller.etcd_spec(&to)),
-                fill(&mut node.installation, wants(Fact::Installation), caller.installation(&to)),
+                fill(&mut node.kubelet_flags, wants(Fact::KubeletFlags), caller.kubelet_flags(&to)),
+                fill(&mut node.extensions, wants(Fact::Extensions), caller.extensions(&to)),
+                fill(&mut node.installed, wants(Fact::Installation), caller.installed(&to)),
                 async { contact.not_through = self.not_through(&first.before, &to).await },
             )
         })

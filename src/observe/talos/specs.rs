@@ -2,6 +2,8 @@
 //!
 //! From their YAML: it has had the same keys in every release since 1.2. Namespaces, types, ids and keys are Talos's.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -31,6 +33,7 @@ const CONTROLLER_MANAGER_CONFIGS: Type =
 const BOOTSTRAP_MANIFESTS: Type =
     Type { namespace: "controlplane", name: "BootstrapManifestsConfigs.kubernetes.talos.dev" };
 const EXTENSION_STATUSES: Type = Type { namespace: "runtime", name: "ExtensionStatuses.runtime.talos.dev" };
+const KUBELET_SPECS: Type = Type { namespace: "k8s", name: "KubeletSpecs.kubernetes.talos.dev" };
 const ETCD_MEMBERS: Type = Type { namespace: "etcd", name: "EtcdMembers.etcd.talos.dev" };
 
 /// What its kubelet registers as.
@@ -104,6 +107,11 @@ impl Caller {
 
     pub(super) async fn bootstrap_manifests(&self, to: &Route<'_>) -> Observed<Option<BootstrapManifests>> {
         Ok(self.one(to, BOOTSTRAP_MANIFESTS, "manifests").await?.map(bootstrap_manifests))
+    }
+
+    /// Of its command line and its configuration, what `Flags` has.
+    pub(super) async fn kubelet_flags(&self, to: &Route<'_>) -> Observed<Option<Flags>> {
+        Ok(self.one(to, KUBELET_SPECS, "kubelet").await?.map(kubelet_flags))
     }
 
     /// Name and version of each system extension.
@@ -302,6 +310,26 @@ fn component_flags(resource: &Resource) -> Option<Flags> {
     let pod: Pod = resource.spec().ok()?;
     let Container { command, args } = pod.spec.containers.into_iter().next()?;
     Some(flags(resource.id.clone(), command.into_iter().chain(args)))
+}
+
+#[derive(Deserialize)]
+struct KubeletSpec {
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    config: KubeletConfiguration,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct KubeletConfiguration {
+    feature_gates: BTreeMap<String, bool>,
+}
+
+fn kubelet_flags(KubeletSpec { args, config }: KubeletSpec) -> Flags {
+    let mut flags = flags("kubelet".to_owned(), args.into_iter());
+    flags.gates.extend(config.feature_gates.into_iter().map(|(gate, is_on)| (clean(&gate), is_on)));
+    flags
 }
 
 fn flags(pod: String, command: impl Iterator<Item = String>) -> Flags {

@@ -8,12 +8,7 @@ type Exception = (&'static [&'static str], &'static [&'static str], fn(&Shape) -
 
 /// As [`EXCEPTIONS`], where a world is such that the check does not look at the fact.
 pub(super) const IN_SOME_WORLDS: &[Exception] = &[
-    (
-        &["upgrade.flags"],
-        &["contact of a worker", "static_pods of a worker"],
-        |_| true,
-        "a worker runs no component of the control plane",
-    ),
+    (&["upgrade.flags"], &["static_pods of a worker"], |_| true, "a worker runs no component of the control plane"),
     (
         &["upgrade.quorum"],
         &["etcd_status of an endpoint", "etcd_members of an endpoint"],

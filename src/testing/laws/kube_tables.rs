@@ -8,9 +8,9 @@ use jiff::SignedDuration;
 use crate::model::Fact;
 use crate::snapshot::{
     ApiService, BoundPod, Condition, ContainerState, DisruptionBudget, Flags, GapKind, KubeNode, Kubernetes,
-    KubernetesCredentials, Lease, Leases, NodeRoom, PersistentVolume, Pod, PodState, Readyz, RequestedApi, Requirement,
-    ServiceEndpoint, SigningRequest, Snapshot, StartingPod, StaticPodStatus, Term, Validity, VolumeAttachment, Webhook,
-    WebhookRule, Workload,
+    KubernetesCredentials, Lease, Leases, NodeRoom, Observed, PersistentVolume, Pod, PodState, Readyz, RequestedApi,
+    Requirement, ServiceEndpoint, SigningRequest, Snapshot, StartingPod, StaticPodStatus, Term, Validity,
+    VolumeAttachment, Webhook, WebhookRule, Workload,
 };
 use crate::testing::fixture::{ago, amounts, bound_pod, budget, condition, gap, now, taint};
 use crate::testing::laws::corruption::{Change, Corruption, Table, at, bad, differs, harmless, table, warns};
@@ -175,6 +175,8 @@ fn of_drain(to: &mut Vec<Corruption>) {
     at(to, "kubernetes", &[Fact::PersistentVolumes], claimed_volumes, persistent_volume());
     at(to, "kubernetes", &[Fact::VolumeAttachments], attachments, volume_attachment());
     at(to, "component", &[Fact::StaticPods], component_flags, flags());
+    at(to, "machine", &[Fact::KubeletFlags], kubelet_flags, of_kubelet());
+    at(to, "machine", &[Fact::Extensions], extensions, of_extensions());
     at(to, "kubernetes", &[Fact::RequestedApis], requested_apis, requested_api());
 }
 
@@ -657,6 +659,34 @@ fn flags() -> Table<Flags> {
         ],
         plugins: [bad(|it| it.plugins.push("SecurityContextDeny".to_owned()))],
     })
+}
+
+/// Of kubelets, if Kubernetes is about to be upgraded.
+fn kubelet_flags(snapshot: &mut Snapshot) -> Vec<&mut Observed<Option<Flags>>> {
+    let is_asked = snapshot.asked.upgrade.kubernetes.is_some();
+    snapshot
+        .nodes
+        .iter_mut()
+        .map(|node| &mut node.talos.kubelet_flags)
+        .filter(|it| is_asked && matches!(it, Ok(Some(_))))
+        .collect()
+}
+
+fn of_kubelet() -> Table<Observed<Option<Flags>>> {
+    let flag = |it: &mut Observed<Option<Flags>>| {
+        it.iter_mut().flatten().for_each(|it| it.names.push("pod-infra-container-image".to_owned()))
+    };
+    vec![("kubelet_flags", vec![bad(|it| *it = Ok(None)), bad(flag)])]
+}
+
+/// If Talos is about to be upgraded.
+fn extensions(snapshot: &mut Snapshot) -> Vec<&mut Vec<(String, String)>> {
+    let is_asked = snapshot.asked.upgrade.image.is_some();
+    snapshot.nodes.iter_mut().filter_map(|node| node.talos.extensions.as_mut().ok()).filter(|_| is_asked).collect()
+}
+
+fn of_extensions() -> Table<Vec<(String, String)>> {
+    vec![("extensions", vec![bad(Vec::clear)])]
 }
 
 /// If Kubernetes is about to be upgraded.

@@ -129,7 +129,9 @@ impl Shuffle {
             etcd_alarms,
             etcd_spec: _,
             etcd_data_absent: _,
-            installation: _,
+            kubelet_flags,
+            extensions,
+            installed: _,
         } = &mut **talos;
         if let Ok(Some(status)) = machine_status {
             self.list(&mut status.unmet);
@@ -152,6 +154,12 @@ impl Shuffle {
         self.answer(config_statuses);
         self.etcd(etcd_status, etcd_members);
         self.answer(etcd_alarms);
+        for Flags { names, gates, plugins, .. } in kubelet_flags.iter_mut().flatten() {
+            self.list(names);
+            self.list(gates);
+            self.list(plugins);
+        }
+        self.answer(extensions);
     }
 
     fn etcd(&mut self, status: &mut Observed<EtcdStatus>, members: &mut Observed<Vec<EtcdMember>>) {

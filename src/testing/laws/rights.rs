@@ -85,7 +85,9 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
             snapshot.external_etcd.iter_mut().flatten().for_each(|endpoint| refuse(&mut endpoint.alarms));
         }
         Fact::EtcdSpecs => nodes(snapshot, |node| refuse(&mut node.etcd_spec)),
-        Fact::Installation => nodes(snapshot, |node| refuse(&mut node.installation)),
+        Fact::KubeletFlags => nodes(snapshot, |node| refuse(&mut node.kubelet_flags)),
+        Fact::Extensions => nodes(snapshot, |node| refuse(&mut node.extensions)),
+        Fact::Installation => nodes(snapshot, |node| refuse(&mut node.installed)),
         Fact::EtcdData => nodes(snapshot, |node| refuse(&mut node.etcd_data_absent)),
         Fact::EndpointReadyz => kube(snapshot, |kube| refuse_readyz(&mut kube.endpoint)),
         Fact::ServerReadyz => kube(snapshot, |kube| kube.servers.values_mut().for_each(refuse_readyz)),
@@ -253,6 +255,9 @@ const CALLS: &[(&str, &str)] = &[
     ("EtcdSpecs", "error etcd.space"),
     // Asked while etcd has not started.
     ("List /var/lib/etcd", ""),
+    // Newer versions of Talos show it to administrators alone.
+    ("KubeletSpecs", "warn upgrade.flags"),
+    ("ExtensionStatuses", "error upgrade.extensions"),
     // For administrators, which is said in its place.
     ("HealthCheck", "skip talos.server"),
 ];

@@ -332,7 +332,11 @@ fn talos_node() -> Table<TalosNode> {
         ],
         etcd_spec: [bad(|it| it.etcd_spec = Ok(None))],
         etcd_data_absent: [harmless("etcd runs", |it| it.etcd_data_absent = Ok(true))],
-        installation: [harmless("no check reads it", |it| it.installation = Err(crate::snapshot::Gap::not_asked()))],
+        kubelet_flags: [harmless("in any order", |it| {
+            it.kubelet_flags.iter_mut().flatten().for_each(|flags| flags.names.reverse());
+        })],
+        extensions: [harmless("in any order", |it| it.extensions.as_mut().unwrap().reverse())],
+        installed: [harmless("no check reads it", |it| it.installed = Ok(Some("registry.example/a:v1".to_owned())))],
     })
 }
 

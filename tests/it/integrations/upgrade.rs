@@ -44,6 +44,8 @@ echo "talosctl $*" >> "$HOME/calls"
 value() { echo "$words" | sed -n "s/.*$1 \([^ ]*\).*/\1/p"; }
 words="$* "
 address=$(value --nodes)
+# Above the program that bounds this one is the script.
+gate() { gate=$(awk '/^PPid/ { print $2 }' /proc/$PPID/status); }
 edit() { awk -v address="$address" -v image="$image" '{ tag = image; sub(/.*:/, "", tag) } $2 == address {'"$1"'} { print }' "$HOME/machines" > "$HOME/new" && mv "$HOME/new" "$HOME/machines"; }
 case $1 in
   etcd) [ -e "$HOME/snapshot-fails" ] || echo state > "$3" ;;
@@ -59,8 +61,8 @@ case $1 in
       stays-cordoned) edit '$4 = tag; $5 = "yes"; $6 = $6 "b"' ;;
       is-lost) edit '$4 = "-"' ;;
       does-nothing) ;;
-      is-killed-before) kill -9 $PPID ;;
-      is-killed-after) edit '$4 = tag; $6 = $6 "b"'; kill -9 $PPID ;;
+      is-killed-before) gate; kill -9 $gate ;;
+      is-killed-after) edit '$4 = tag; $6 = $6 "b"'; gate; kill -9 $gate ;;
       *) edit '$4 = tag; $5 = "no"; $6 = $6 "b"; $8 = "-"' ;;
     esac ;;
 esac
@@ -111,9 +113,11 @@ fn all_calls() -> Vec<String> {
         ("cp-2", "127.0.0.3", " --require-quorum-margin 1"),
         ("w-1", "127.0.0.4", ""),
     ] {
-        calls.push(format!("cluster-health --wait-timeout 15m --upgrade-talos v1.13.1 --drain {node}{margin}"));
-        calls.extend((node == "cp-1").then(|| SNAPSHOT.to_owned()));
         let image = IMAGE[1];
+        calls.push(format!(
+            "cluster-health --wait-timeout 15m --upgrade-talos v1.13.1 --drain {node} --image {image}{margin}"
+        ));
+        calls.extend((node == "cp-1").then(|| SNAPSHOT.to_owned()));
         calls.push(format!("talosctl image pull {image} --namespace system --nodes {address}"));
         calls.push(format!(
             "talosctl upgrade --nodes {address} --image {image} --drain-timeout 5m --wait --timeout 30m"
@@ -293,6 +297,49 @@ fn the_first_failure_stops_it_and_the_same_command_goes_on_there() {
     });
 }
 
+/// A file that names the wrong machines is found before anything is touched.
+#[test]
+fn the_images_are_those_of_the_machines() {
+    let all = "cp-1 a.example/i:v1.13.1\ncp-2 a.example/i:v1.13.1\nw-1 a.example/i:v1.13.1\n";
+    for (more, words) in [
+        ("w-9 a.example/i:v1.13.1\n10.0.0.9 a.example/i:v1.13.1\n", "not part of the cluster: w-9, 10.0.0.9"),
+        ("127.0.0.3 b.example/i:v1.13.1\n", "names cp-2 (127.0.0.3) by its name and by its address"),
+    ] {
+        let script = faked().file("images", format!("{all}{more}")).args(["--images", "images"]);
+        let (outcome, home) = script.run_and_keep();
+        outcome.is(2, &[words]);
+        assert_eq!(calls(&home), [""; 0]);
+    }
+}
+
+/// Whatever it waits for: talosctl hangs, and so does everything that it is asked for.
+#[test]
+fn a_signal_is_heard_while_talosctl_hangs() {
+    let hangs = TALOSCTL.replace(
+        "case $1 in\n",
+        "[ $1 != upgrade ] || { kill -TERM \"$(cat \"$HOME/pid\")\"; exec sleep-really 60; }\ncase $1 in\n",
+    );
+    let script = with_program(faked(), "talosctl", &hangs);
+    let script = with_program(script, "sleep-really", "#!/bin/sh\nexec /bin/sleep \"$@\"\n");
+    // The script's own id is that of whoever replaces itself by it.
+    let script =
+        with_program(script, "timeout", "#!/bin/sh\necho $PPID > \"$HOME/pid\"\nexec /usr/bin/timeout \"$@\"\n");
+    let begun = std::time::Instant::now();
+    let (outcome, home) = script.args(IMAGE).run_and_keep();
+    outcome.is(143, &["terminated at cp-1; an upgrade that has begun goes on by itself", "the same command goes on"]);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(upgrades(&home), 1);
+}
+
+/// A talosctl that does not end is ended, and the machine is looked at.
+#[test]
+fn a_talosctl_that_hangs_is_ended() {
+    let script = with_program(faked(), "timeout", "#!/bin/sh\nshift 4\n\"$@\"\n[ \"$2\" != upgrade ] || exit 124\n");
+    let (outcome, home) = script.file("upgrade-does", "127.0.0.2 does-nothing\n").args(IMAGE).run_and_keep();
+    outcome.is(124, &["`talosctl upgrade` did not end within 2160 s", "which is now `to-do`: runs v1.13.0"]);
+    assert_eq!(upgrades(&home), 1);
+}
+
 /// As by a runner that takes the job away: nothing is left of the script but what the cluster shows.
 #[test]
 fn killed_anywhere_the_same_command_goes_on() {
@@ -345,7 +392,7 @@ fn options_reach_the_programs() {
     let machines = "cp-1 127.0.0.2 control-plane v1.13.0 no b1 5c1 -\n";
     let (outcome, home) = faked().file("machines", machines).args(options).args(more).run_and_keep();
     for expected in [
-        "cluster-health --wait-timeout 9m --upgrade-talos v1.13.2 --drain cp-1 --require-quorum-margin 0",
+        "cluster-health --wait-timeout 9m --upgrade-talos v1.13.2 --drain cp-1 --image i:latest --require-quorum-margin 0",
         "talosctl etcd snapshot /tmp/etcd-before-v1.13.2-",
         "talosctl image pull i:latest --namespace system --nodes 127.0.0.2",
         "talosctl upgrade --nodes 127.0.0.2 --image i:latest --drain-timeout 2m --wait --timeout 3m",
@@ -372,6 +419,8 @@ fn what_is_typed_wrong_calls_nothing() {
         ("--image i:v1.13.1 --quorum-margin one", "is a number"),
         ("--image i:v1.13.1 --first leader", "is `workers` or `control-planes`"),
         ("--image i:v1.13.1 --first", "needs a value"),
+        ("--image i:v1.13.1 --upgrade-timeout 30", "is no duration"),
+        ("--image i:v1.13.1 --drain-timeout never", "is no duration"),
         ("--image i:v1.13.1 --workers 127.0.0.2", "is not known"),
     ] {
         let script = faked().file("several", "cp-1 i:v1.13.1\ncp-2 i:v1.13.2\n");

@@ -51,8 +51,7 @@ fn a_healthy_cluster_has_one_line_for_each_check() {
         ]
     );
     assert_eq!(about(&round, "etcd.space"), ["pass: requires etcd.leader (pass)"]);
-    // And one for the flags of the kubelets, which nobody but administrators may read.
-    assert_eq!(lines(&round).len(), 3 + checks::ALL.len() + 1);
+    assert_eq!(lines(&round).len(), 3 + checks::ALL.len());
 }
 
 #[test]
