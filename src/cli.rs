@@ -42,6 +42,9 @@ pub(crate) enum Command {
         /// Check ID, reason code, diagnosis or exit code
         #[arg(value_name = "ID|REASON|DIAGNOSIS")]
         topic: String,
+        /// Print the address of its page on the web instead
+        #[arg(long)]
+        web: bool,
     },
     /// Show the machines in the order of an upgrade, what each runs, and what is left to do
     UpgradePlan(Box<PlanArgs>),

@@ -5,48 +5,88 @@ use std::io::Write;
 use super::{CommandError, needs};
 use crate::checks::Check;
 use crate::diagnosis::{self, Cause};
-use crate::model::{Exit, Reason, Step};
+use crate::model::{Exit, Page, Reason, Source, Step};
 use crate::text::sanitize::brief;
 use crate::text::{nearest, wrapped};
 
 const WIDTH: usize = 88;
 
-pub(super) fn write(topic: &str, checks: &[&'static Check], out: &mut impl Write) -> Result<(), CommandError> {
-    let topic = topic.trim();
-    let mut lines = Vec::new();
-    if let Some(check) = checks.iter().find(|check| check.id.name() == topic) {
-        explain_check(check, &mut lines);
-    } else if let Some(reason) = Reason::find(topic) {
-        explain_reason(reason, &mut lines);
-    } else if let Some(cause) = diagnosis::find(topic) {
-        explain_cause(cause, &mut lines);
-    } else if let Some(exit) = Exit::find(topic) {
-        lines.push(format!("exit code {}: {}", exit.code(), exit.meaning()));
-        explain_paragraphs(exit.explanation(), &mut lines);
-    } else if topic.parse::<u32>().is_ok() {
-        let codes: Vec<_> = Exit::ALL.iter().map(|exit| exit.code().to_string()).collect();
-        return Err(CommandError::Usage(format!(
-            "`{}` is not an exit code; they are {}",
-            brief(topic, 80),
-            codes.join(", ")
-        )));
-    } else {
-        let reasons = Reason::ALL.iter().map(|reason| reason.code());
-        let causes = diagnosis::ALL.iter().map(|cause| cause.id);
-        let known = checks.iter().map(|check| check.id.name()).chain(reasons).chain(causes);
-        let hint = nearest(topic, known).map_or_else(
-            || "; `cluster-health list`, `list --reasons` and `list --causes` show all".to_owned(),
-            |meant| format!("; did you mean `{meant}`?"),
-        );
-        return Err(CommandError::Usage(format!(
-            "`{}` is not a check ID, reason code, diagnosis or exit code{hint}",
-            brief(topic, 80)
-        )));
+/// What can be explained.
+#[derive(Clone, Copy, Debug)]
+enum Topic {
+    Check(&'static Check),
+    Reason(Reason),
+    Cause(&'static Cause),
+    Exit(Exit),
+}
+
+impl Topic {
+    fn find(name: &str, checks: &[&'static Check]) -> Option<Self> {
+        let check = checks.iter().find(|check| check.id.name() == name);
+        check
+            .map(|check| Self::Check(check))
+            .or_else(|| Reason::find(name).map(Self::Reason))
+            .or_else(|| diagnosis::find(name).map(Self::Cause))
+            .or_else(|| Exit::find(name).map(Self::Exit))
     }
+
+    fn page(self) -> Page {
+        match self {
+            Self::Check(check) => Page::Check(check.id),
+            Self::Reason(reason) => Page::Reason(reason),
+            Self::Cause(cause) => Page::Cause(cause.id),
+            Self::Exit(_) => Page::ExitCodes,
+        }
+    }
+}
+
+/// The explanation, or with `web` only where it is on the web.
+pub(super) fn write(
+    topic: &str,
+    web: bool,
+    checks: &[&'static Check],
+    out: &mut impl Write,
+) -> Result<(), CommandError> {
+    let name = topic.trim();
+    let topic = Topic::find(name, checks).ok_or_else(|| unknown(name, checks))?;
+    if web {
+        writeln!(out, "{}", topic.page())?;
+        return Ok(());
+    }
+    let mut lines = Vec::new();
+    match topic {
+        Topic::Check(check) => explain_check(check, &mut lines),
+        Topic::Reason(reason) => explain_reason(reason, &mut lines),
+        Topic::Cause(cause) => explain_cause(cause, &mut lines),
+        Topic::Exit(exit) => {
+            lines.push(format!("exit code {}: {}", exit.code(), exit.meaning()));
+            explain_paragraphs(exit.explanation(), &mut lines);
+        }
+    }
+    if matches!(topic, Topic::Check(_) | Topic::Exit(_)) {
+        lines.push(String::new());
+    }
+    lines.push(format!("Online:   {}", topic.page()));
     for line in lines {
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+fn unknown(topic: &str, checks: &[&'static Check]) -> CommandError {
+    let name = brief(topic, 80);
+    if topic.parse::<u32>().is_ok() {
+        let codes: Vec<_> = Exit::ALL.iter().map(|exit| exit.code().to_string()).collect();
+        return CommandError::Usage(format!("`{name}` is not an exit code; they are {}", codes.join(", ")));
+    }
+    let reasons = Reason::ALL.iter().map(|reason| reason.code());
+    let causes = diagnosis::ALL.iter().map(|cause| cause.id);
+    let known = checks.iter().map(|check| check.id.name()).chain(reasons).chain(causes);
+    let hint = nearest(topic, known).map_or_else(
+        || "; `cluster-health list`, `list --reasons` and `list --causes` show all".to_owned(),
+        |meant| format!("; did you mean `{meant}`?"),
+    );
+    CommandError::Usage(format!("`{name}` is not a check ID, reason code, diagnosis or exit code{hint}"))
 }
 
 fn explain_check(check: &Check, lines: &mut Vec<String>) {
@@ -86,7 +126,7 @@ fn explain_paragraphs(text: &str, lines: &mut Vec<String>) {
     }
 }
 
-fn explain_remedy(remedy: &[Step], source: &str, lines: &mut Vec<String>) {
+fn explain_remedy(remedy: &[Step], source: Source, lines: &mut Vec<String>) {
     lines.push(String::new());
     lines.push("What to do:".to_owned());
     let mut number = 0;
@@ -116,7 +156,7 @@ fn explain_remedy(remedy: &[Step], source: &str, lines: &mut Vec<String>) {
         lines.push("control plane.".to_owned());
     }
     lines.push(String::new());
-    lines.extend(filled(source, "See also: ", "          "));
+    lines.extend(filled(source.title, "See also: ", "          "));
 }
 
 fn filled(text: &str, lead: &str, indent: &str) -> Vec<String> {
@@ -126,11 +166,12 @@ fn filled(text: &str, lead: &str, indent: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks;
     use crate::report::fixture;
 
     fn explain(topic: &str) -> Result<String, String> {
         let mut out = Vec::new();
-        match write(topic, &fixture::CHECKS, &mut out) {
+        match write(topic, false, &fixture::CHECKS, &mut out) {
             Ok(()) => Ok(String::from_utf8(out).unwrap()),
             Err(CommandError::Usage(message)) => Err(message),
             Err(CommandError::Io(error)) => panic!("{error}"),
@@ -160,6 +201,25 @@ mod tests {
         for exit in Exit::ALL {
             let text = explain(&exit.code().to_string()).unwrap();
             assert!(text.contains(exit.meaning()), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_has_a_page_of_its_own() {
+        let mut pages = std::collections::BTreeSet::new();
+        let ids = checks::ALL.iter().map(|check| check.id.name());
+        let reasons = Reason::ALL.iter().map(|reason| reason.code());
+        let causes = diagnosis::ALL.iter().map(|cause| cause.id);
+        for topic in ids.chain(reasons).chain(causes) {
+            let mut out = Vec::new();
+            write(topic, true, checks::ALL, &mut out).unwrap();
+            let address = String::from_utf8(out).unwrap();
+            assert!(address.ends_with(&format!("/{topic}.html\n")), "{address}");
+            assert!(pages.insert(address));
+            let mut out = Vec::new();
+            write(topic, false, checks::ALL, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.ends_with(&format!("/{topic}.html\n")), "{text}");
         }
     }
 

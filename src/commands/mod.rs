@@ -5,6 +5,8 @@ mod explain;
 mod list;
 mod manual;
 mod rbac;
+#[cfg(test)]
+mod reference;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -44,7 +46,7 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
         Command::List { reasons: true, output, .. } => list::write_reasons(*output, out)?,
         Command::List { causes: true, output, .. } => list::write_causes(*output, out)?,
         Command::List { output, .. } => list::write(checks::ALL, *output, out)?,
-        Command::Explain { topic } => explain::write(topic, checks::ALL, out)?,
+        Command::Explain { topic, web } => explain::write(topic, *web, checks::ALL, out)?,
         Command::UpgradePlan(_) => return Err(CommandError::Usage("`upgrade-plan` is a run".to_owned())),
         Command::Schema { upgrade_plan: true } => out.write_all(plan::SCHEMA.as_bytes())?,
         Command::Schema { .. } => out.write_all(json::SCHEMA.as_bytes())?,
@@ -260,7 +262,7 @@ mod tests {
             Command::List { reasons: false, causes: false, output: ListOutput::Json },
             Command::List { reasons: true, causes: false, output: ListOutput::Text },
             Command::List { reasons: false, causes: true, output: ListOutput::Json },
-            Command::Explain { topic: "quorum-lost".to_owned() },
+            Command::Explain { topic: "quorum-lost".to_owned(), web: false },
             Command::Schema { upgrade_plan: false },
             Command::Schema { upgrade_plan: true },
             Command::Completions { shell: clap_complete::Shell::Bash },

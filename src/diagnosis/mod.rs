@@ -23,7 +23,7 @@ pub(crate) use symptoms::Symptoms;
 use tokio::task::yield_now;
 
 use crate::checks::Check;
-use crate::model::{CheckId, Hint, Reason, Step, Target, Verdict};
+use crate::model::{CheckId, Hint, Reason, Source, Step, Target, Verdict};
 use crate::snapshot::Snapshot;
 use symptoms::Sign;
 
@@ -35,8 +35,8 @@ pub(crate) struct Cause {
     pub(crate) title: &'static str,
     /// For `explain`, for somebody who has never seen the cluster. Paragraphs.
     pub(crate) explain: &'static str,
-    /// The official document that the remedy comes from, by its title.
-    pub(crate) source: &'static str,
+    /// The official document that the remedy comes from.
+    pub(crate) source: Source,
     /// What to do; steps that only read come first.
     pub(crate) remedy: &'static [Step],
     /// All instances of it that the evidence shows.

@@ -231,7 +231,7 @@ fn ids_mean_one_thing_and_texts_are_complete() {
         assert!(known.insert(cause.id), "`{}` means something else already", cause.id);
         let is_kebab = cause.id.chars().all(|c| c.is_ascii_lowercase() || c == '-');
         assert!(is_kebab && cause.explain.contains("\n\n") && !cause.title.ends_with('.'), "{}", cause.id);
-        assert!(cause.source.contains("documentation, `"), "{}", cause.id);
+        assert!(cause.source.title.contains("documentation, `"), "{}", cause.id);
         assert!(matches!(cause.remedy.first(), Some(Step::Look(_))), "{}: looking comes first", cause.id);
         assert_eq!(crate::model::reason::dares_without_a_word(cause.remedy), None, "{}", cause.id);
     }

@@ -4,6 +4,7 @@
 mod exit;
 mod fact;
 mod id;
+mod page;
 pub(crate) mod reason;
 mod role;
 mod shared;
@@ -13,7 +14,10 @@ mod verdict;
 pub(crate) use exit::Exit;
 pub(crate) use fact::{Fact, Right};
 pub(crate) use id::CheckId;
-pub(crate) use reason::{Reason, Step};
+pub(crate) use page::Page;
+#[cfg(test)]
+pub(crate) use page::SITE;
+pub(crate) use reason::{Reason, Source, Step};
 pub(crate) use role::Role;
 pub(crate) use shared::Shared;
 pub(crate) use stage::Stage;

@@ -27,6 +27,7 @@ impl Document {
         let variable = |name: &str| environment.get(name);
         let style = TextStyle {
             color: terminal::color(options.color, io::stdout().is_terminal(), ci, variable),
+            links: terminal::links(options.color, io::stdout().is_terminal(), ci, variable),
             ascii: terminal::ascii(options.ascii, variable),
             width: None,
             verbose: options.verbose,

@@ -14,6 +14,8 @@ mod steps;
 mod upgrade;
 mod workloads;
 
+pub(crate) use sources::Source;
+
 /// One step of a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -30,8 +32,8 @@ pub(crate) enum Step {
 pub(crate) struct Text {
     /// Two to four sentences.
     pub(crate) explanation: &'static str,
-    /// The official document that the remedy comes from, by its title.
-    pub(crate) source: &'static str,
+    /// The official document that the remedy comes from.
+    pub(crate) source: Source,
     pub(crate) remedy: &'static [Step],
 }
 
@@ -282,7 +284,8 @@ mod tests {
         for reason in Reason::ALL {
             let Text { explanation, source, remedy } = reason.text();
             assert!(explanation.len() > 80 && explanation.ends_with('.'), "{}: {explanation}", reason.code());
-            assert!(source.contains(" documentation, `"), "{}: {source}", reason.code());
+            assert!(source.title.contains(" documentation, `"), "{}: {source:?}", reason.code());
+            assert!(source.address.starts_with("https://"), "{}: {source:?}", reason.code());
             assert!(!remedy.is_empty(), "{}", reason.code());
             // talosctl reads one type at a time.
             let several = |step: &Step| {

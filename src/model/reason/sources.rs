@@ -1,63 +1,231 @@
-//! Which official document a remedy comes from, by its title: addresses move with every version, titles do not. Titles are those of
-//! Talos 1.13, etcd 3.6 and Kubernetes; in brackets the section, where the document is about more.
+//! Which official document a remedy comes from. What is shown is its title: addresses move with every version, titles do not. Titles
+//! are those of Talos 1.13, etcd 3.6 and Kubernetes; in brackets the section, where the document is about more.
 
-pub(crate) const TALOS_TROUBLESHOOTING: &str = "Talos documentation, `Troubleshooting`";
-pub(crate) const TALOS_TROUBLESHOOTING_API: &str = "Talos documentation, `Troubleshooting` (Talos API)";
-pub(crate) const TALOS_TROUBLESHOOTING_ETCD: &str = "Talos documentation, `Troubleshooting` (etcd issues)";
-pub(crate) const TALOS_TROUBLESHOOTING_KUBELET: &str =
-    "Talos documentation, `Troubleshooting` (kubelet and Kubernetes node issues)";
-pub(crate) const TALOS_TROUBLESHOOTING_CONTROL_PLANE: &str =
-    "Talos documentation, `Troubleshooting` (Kubernetes control plane)";
-pub(crate) const TALOS_TROUBLESHOOTING_KUBERNETES_API: &str = "Talos documentation, `Troubleshooting` (Kubernetes API)";
-pub(crate) const TALOS_CONTROL_PLANE: &str = "Talos documentation, `Control Plane`";
-pub(crate) const TALOS_ENDPOINTS: &str = "Talos documentation, `talosctl` (endpoints and nodes)";
-pub(crate) const TALOS_CLIENT: &str = "Talos documentation, `talosctl` (client configuration)";
-pub(crate) const TALOS_VIP: &str = "Talos documentation, `Virtual (shared) IP`";
-pub(crate) const TALOS_CONNECTIVITY: &str = "Talos documentation, `Network Connectivity`";
-pub(crate) const TALOS_PKI: &str =
-    "Talos documentation, `How to manage PKI and certificate lifetimes with Talos Linux`";
-pub(crate) const TALOS_RBAC: &str = "Talos documentation, `Role-based access control (RBAC)`";
-pub(crate) const TALOS_GETTING_STARTED: &str = "Talos documentation, `Getting Started`";
-pub(crate) const TALOS_REQUIREMENTS: &str = "Talos documentation, `System Requirements`";
-pub(crate) const TALOS_VOLUMES: &str = "Talos documentation, `System Volumes`";
-pub(crate) const TALOS_TIME: &str = "Talos documentation, `Time Synchronization`";
-pub(crate) const TALOS_DISCOVERY: &str = "Talos documentation, `Discovery Service`";
-pub(crate) const TALOS_SCALE_DOWN: &str = "Talos documentation, `Scale down a Talos cluster`";
-pub(crate) const TALOS_ETCD: &str = "Talos documentation, `etcd Maintenance`";
-pub(crate) const TALOS_DISASTER: &str = "Talos documentation, `Disaster Recovery`";
-pub(crate) const TALOS_UPGRADE: &str = "Talos documentation, `Upgrading Talos Linux`";
-pub(crate) const TALOS_UPGRADE_KUBERNETES: &str = "Talos documentation, `Upgrading Kubernetes`";
-pub(crate) const TALOS_SUPPORT: &str = "Talos documentation, `Support Matrix`";
-pub(crate) const TALOS_EXTENSIONS: &str = "Talos documentation, `Extension Services`";
-pub(crate) const TALOS_EXTENSIONS_INSTALL: &str = "Talos documentation, `System Extensions`";
-pub(crate) const TALOS_KUBESPAN: &str = "Talos documentation, `KubeSpan`";
-pub(crate) const TALOS_KUBEPRISM: &str = "Talos documentation, `KubePrism`";
-pub(crate) const ETCD_RECONFIGURATION: &str = "etcd documentation, `Runtime reconfiguration`";
-pub(crate) const ETCD_CORRUPTION: &str = "etcd documentation, `Data Corruption`";
-pub(crate) const ETCD_FAILURES: &str = "etcd documentation, `Failure modes`";
-pub(crate) const ETCD_LEARNER: &str = "etcd documentation, `etcd learner design`";
-pub(crate) const ETCD_ACCESS: &str = "etcd documentation, `Role-based access control`";
-pub(crate) const ETCD_TUNING: &str = "etcd documentation, `Tuning`";
-pub(crate) const KUBERNETES_NODES: &str = "Kubernetes documentation, `Nodes`";
-pub(crate) const KUBERNETES_DISRUPTIONS: &str = "Kubernetes documentation, `Disruptions`";
-pub(crate) const KUBERNETES_DRAIN: &str = "Kubernetes documentation, `Safely Drain a Node`";
-pub(crate) const KUBERNETES_NODE_HEALTH: &str = "Kubernetes documentation, `Monitor Node Health`";
-pub(crate) const KUBERNETES_WEBHOOKS: &str = "Kubernetes documentation, `Dynamic Admission Control`";
-pub(crate) const KUBERNETES_AGGREGATION: &str = "Kubernetes documentation, `Kubernetes API Aggregation Layer`";
-pub(crate) const KUBERNETES_TLS: &str = "Kubernetes documentation, `TLS bootstrapping`";
-pub(crate) const KUBERNETES_SKEW: &str = "Kubernetes documentation, `Version Skew Policy`";
-pub(crate) const KUBERNETES_PRESSURE: &str = "Kubernetes documentation, `Node-pressure Eviction`";
-pub(crate) const KUBERNETES_LEASES: &str = "Kubernetes documentation, `Leases`";
-pub(crate) const KUBERNETES_NETWORK: &str = "Kubernetes documentation, `Network Plugins`";
-pub(crate) const KUBERNETES_PODS: &str = "Kubernetes documentation, `Debug Running Pods`";
-pub(crate) const KUBERNETES_DNS: &str = "Kubernetes documentation, `Debugging DNS Resolution`";
-pub(crate) const KUBERNETES_RBAC: &str = "Kubernetes documentation, `Using RBAC Authorization`";
-pub(crate) const KUBERNETES_AUTHENTICATION: &str = "Kubernetes documentation, `Authenticating`";
-pub(crate) const KUBERNETES_FAIRNESS: &str = "Kubernetes documentation, `API Priority and Fairness`";
-pub(crate) const KUBERNETES_KUBECONFIG: &str =
-    "Kubernetes documentation, `Organizing Cluster Access Using kubeconfig Files`";
-pub(crate) const KUBERNETES_DEPRECATIONS: &str = "Kubernetes documentation, `Deprecated API Migration Guide`";
-pub(crate) const KUBERNETES_GATES_REMOVED: &str = "Kubernetes documentation, `Feature Gates (removed)`";
-pub(crate) const KUBERNETES_RESOURCES: &str = "Kubernetes documentation, `Resource Management for Pods and Containers`";
-pub(crate) const KUBERNETES_ASSIGN: &str = "Kubernetes documentation, `Assigning Pods to Nodes`";
-pub(crate) const KUBERNETES_VOLUMES: &str = "Kubernetes documentation, `Persistent Volumes`";
+/// An official document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) title: &'static str,
+    /// For the pages of the site and the HTML report, where the title is a link.
+    pub(crate) address: &'static str,
+}
+
+pub(crate) const TALOS_TROUBLESHOOTING: Source = Source {
+    title: "Talos documentation, `Troubleshooting`",
+    address: "https://docs.siderolabs.com/talos/v1.13/troubleshooting/troubleshooting",
+};
+pub(crate) const TALOS_TROUBLESHOOTING_API: Source = Source {
+    title: "Talos documentation, `Troubleshooting` (Talos API)",
+    address: "https://docs.siderolabs.com/talos/v1.13/troubleshooting/troubleshooting#talos-api",
+};
+pub(crate) const TALOS_TROUBLESHOOTING_ETCD: Source = Source {
+    title: "Talos documentation, `Troubleshooting` (etcd issues)",
+    address: "https://docs.siderolabs.com/talos/v1.13/troubleshooting/troubleshooting#etcd-issues",
+};
+pub(crate) const TALOS_TROUBLESHOOTING_KUBELET: Source = Source {
+    title: "Talos documentation, `Troubleshooting` (kubelet and Kubernetes node issues)",
+    address: "https://docs.siderolabs.com/talos/v1.13/troubleshooting/troubleshooting#kubelet-and-kubernetes-node-issues",
+};
+pub(crate) const TALOS_TROUBLESHOOTING_CONTROL_PLANE: Source = Source {
+    title: "Talos documentation, `Troubleshooting` (Kubernetes control plane)",
+    address: "https://docs.siderolabs.com/talos/v1.13/troubleshooting/troubleshooting#kubernetes-control-plane",
+};
+pub(crate) const TALOS_TROUBLESHOOTING_KUBERNETES_API: Source = Source {
+    title: "Talos documentation, `Troubleshooting` (Kubernetes API)",
+    address: "https://docs.siderolabs.com/talos/v1.13/troubleshooting/troubleshooting#kubernetes-api",
+};
+pub(crate) const TALOS_CONTROL_PLANE: Source = Source {
+    title: "Talos documentation, `Control Plane`",
+    address: "https://docs.siderolabs.com/talos/v1.13/learn-more/control-plane",
+};
+pub(crate) const TALOS_ENDPOINTS: Source = Source {
+    title: "Talos documentation, `talosctl` (endpoints and nodes)",
+    address: "https://docs.siderolabs.com/talos/v1.13/learn-more/talosctl#endpoints-and-nodes",
+};
+pub(crate) const TALOS_CLIENT: Source = Source {
+    title: "Talos documentation, `talosctl` (client configuration)",
+    address: "https://docs.siderolabs.com/talos/v1.13/learn-more/talosctl#client-configuration",
+};
+pub(crate) const TALOS_VIP: Source = Source {
+    title: "Talos documentation, `Virtual (shared) IP`",
+    address: "https://docs.siderolabs.com/talos/v1.13/networking/advanced/vip",
+};
+pub(crate) const TALOS_CONNECTIVITY: Source = Source {
+    title: "Talos documentation, `Network Connectivity`",
+    address: "https://docs.siderolabs.com/talos/v1.13/learn-more/talos-network-connectivity",
+};
+pub(crate) const TALOS_PKI: Source = Source {
+    title: "Talos documentation, `How to manage PKI and certificate lifetimes with Talos Linux`",
+    address: "https://docs.siderolabs.com/talos/v1.13/security/cert-management",
+};
+pub(crate) const TALOS_RBAC: Source = Source {
+    title: "Talos documentation, `Role-based access control (RBAC)`",
+    address: "https://docs.siderolabs.com/talos/v1.13/security/rbac",
+};
+pub(crate) const TALOS_GETTING_STARTED: Source = Source {
+    title: "Talos documentation, `Getting Started`",
+    address: "https://docs.siderolabs.com/talos/v1.13/getting-started/getting-started",
+};
+pub(crate) const TALOS_REQUIREMENTS: Source = Source {
+    title: "Talos documentation, `System Requirements`",
+    address: "https://docs.siderolabs.com/talos/v1.13/getting-started/system-requirements",
+};
+pub(crate) const TALOS_VOLUMES: Source = Source {
+    title: "Talos documentation, `System Volumes`",
+    address: "https://docs.siderolabs.com/talos/v1.13/configure-your-talos-cluster/storage-and-disk-management/disk-management/system",
+};
+pub(crate) const TALOS_TIME: Source = Source {
+    title: "Talos documentation, `Time Synchronization`",
+    address: "https://docs.siderolabs.com/talos/v1.13/configure-your-talos-cluster/system-configuration/time-sync",
+};
+pub(crate) const TALOS_DISCOVERY: Source = Source {
+    title: "Talos documentation, `Discovery Service`",
+    address: "https://docs.siderolabs.com/talos/v1.13/configure-your-talos-cluster/system-configuration/discovery",
+};
+pub(crate) const TALOS_SCALE_DOWN: Source = Source {
+    title: "Talos documentation, `Scale down a Talos cluster`",
+    address: "https://docs.siderolabs.com/talos/v1.13/deploy-and-manage-workloads/scaling-down",
+};
+pub(crate) const TALOS_ETCD: Source = Source {
+    title: "Talos documentation, `etcd Maintenance`",
+    address: "https://docs.siderolabs.com/talos/v1.13/build-and-extend-talos/cluster-operations-and-maintenance/etcd-maintenance",
+};
+pub(crate) const TALOS_DISASTER: Source = Source {
+    title: "Talos documentation, `Disaster Recovery`",
+    address: "https://docs.siderolabs.com/talos/v1.13/build-and-extend-talos/cluster-operations-and-maintenance/disaster-recovery",
+};
+pub(crate) const TALOS_UPGRADE: Source = Source {
+    title: "Talos documentation, `Upgrading Talos Linux`",
+    address: "https://docs.siderolabs.com/talos/v1.13/configure-your-talos-cluster/lifecycle-management/upgrading-talos",
+};
+pub(crate) const TALOS_UPGRADE_KUBERNETES: Source = Source {
+    title: "Talos documentation, `Upgrading Kubernetes`",
+    address: "https://docs.siderolabs.com/kubernetes-guides/advanced-guides/upgrading-kubernetes",
+};
+pub(crate) const TALOS_SUPPORT: Source = Source {
+    title: "Talos documentation, `Support Matrix`",
+    address: "https://docs.siderolabs.com/talos/v1.13/getting-started/support-matrix",
+};
+pub(crate) const TALOS_EXTENSIONS: Source = Source {
+    title: "Talos documentation, `Extension Services`",
+    address: "https://docs.siderolabs.com/talos/v1.13/build-and-extend-talos/custom-images-and-development/extension-services",
+};
+pub(crate) const TALOS_EXTENSIONS_INSTALL: Source = Source {
+    title: "Talos documentation, `System Extensions`",
+    address: "https://docs.siderolabs.com/talos/v1.13/build-and-extend-talos/custom-images-and-development/system-extensions",
+};
+pub(crate) const TALOS_KUBESPAN: Source = Source {
+    title: "Talos documentation, `KubeSpan`",
+    address: "https://docs.siderolabs.com/talos/v1.13/networking/kubespan",
+};
+pub(crate) const TALOS_KUBEPRISM: Source = Source {
+    title: "Talos documentation, `KubePrism`",
+    address: "https://docs.siderolabs.com/kubernetes-guides/advanced-guides/kubeprism",
+};
+pub(crate) const ETCD_RECONFIGURATION: Source = Source {
+    title: "etcd documentation, `Runtime reconfiguration`",
+    address: "https://etcd.io/docs/v3.6/op-guide/runtime-configuration/",
+};
+pub(crate) const ETCD_CORRUPTION: Source = Source {
+    title: "etcd documentation, `Data Corruption`",
+    address: "https://etcd.io/docs/v3.6/op-guide/data_corruption/",
+};
+pub(crate) const ETCD_FAILURES: Source =
+    Source { title: "etcd documentation, `Failure modes`", address: "https://etcd.io/docs/v3.6/op-guide/failures/" };
+pub(crate) const ETCD_LEARNER: Source = Source {
+    title: "etcd documentation, `etcd learner design`",
+    address: "https://etcd.io/docs/v3.6/learning/design-learner/",
+};
+pub(crate) const ETCD_ACCESS: Source = Source {
+    title: "etcd documentation, `Role-based access control`",
+    address: "https://etcd.io/docs/v3.6/op-guide/authentication/rbac/",
+};
+pub(crate) const ETCD_TUNING: Source =
+    Source { title: "etcd documentation, `Tuning`", address: "https://etcd.io/docs/v3.6/tuning/" };
+pub(crate) const KUBERNETES_NODES: Source = Source {
+    title: "Kubernetes documentation, `Nodes`",
+    address: "https://kubernetes.io/docs/concepts/architecture/nodes/",
+};
+pub(crate) const KUBERNETES_DISRUPTIONS: Source = Source {
+    title: "Kubernetes documentation, `Disruptions`",
+    address: "https://kubernetes.io/docs/concepts/workloads/pods/disruptions/",
+};
+pub(crate) const KUBERNETES_DRAIN: Source = Source {
+    title: "Kubernetes documentation, `Safely Drain a Node`",
+    address: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
+};
+pub(crate) const KUBERNETES_NODE_HEALTH: Source = Source {
+    title: "Kubernetes documentation, `Monitor Node Health`",
+    address: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
+};
+pub(crate) const KUBERNETES_WEBHOOKS: Source = Source {
+    title: "Kubernetes documentation, `Dynamic Admission Control`",
+    address: "https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/",
+};
+pub(crate) const KUBERNETES_AGGREGATION: Source = Source {
+    title: "Kubernetes documentation, `Kubernetes API Aggregation Layer`",
+    address: "https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/apiserver-aggregation/",
+};
+pub(crate) const KUBERNETES_TLS: Source = Source {
+    title: "Kubernetes documentation, `TLS bootstrapping`",
+    address: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/",
+};
+pub(crate) const KUBERNETES_SKEW: Source = Source {
+    title: "Kubernetes documentation, `Version Skew Policy`",
+    address: "https://kubernetes.io/releases/version-skew-policy/",
+};
+pub(crate) const KUBERNETES_PRESSURE: Source = Source {
+    title: "Kubernetes documentation, `Node-pressure Eviction`",
+    address: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+};
+pub(crate) const KUBERNETES_LEASES: Source = Source {
+    title: "Kubernetes documentation, `Leases`",
+    address: "https://kubernetes.io/docs/concepts/architecture/leases/",
+};
+pub(crate) const KUBERNETES_NETWORK: Source = Source {
+    title: "Kubernetes documentation, `Network Plugins`",
+    address: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/network-plugins/",
+};
+pub(crate) const KUBERNETES_PODS: Source = Source {
+    title: "Kubernetes documentation, `Debug Running Pods`",
+    address: "https://kubernetes.io/docs/tasks/debug/debug-application/debug-running-pod/",
+};
+pub(crate) const KUBERNETES_DNS: Source = Source {
+    title: "Kubernetes documentation, `Debugging DNS Resolution`",
+    address: "https://kubernetes.io/docs/tasks/administer-cluster/dns-debugging-resolution/",
+};
+pub(crate) const KUBERNETES_RBAC: Source = Source {
+    title: "Kubernetes documentation, `Using RBAC Authorization`",
+    address: "https://kubernetes.io/docs/reference/access-authn-authz/rbac/",
+};
+pub(crate) const KUBERNETES_AUTHENTICATION: Source = Source {
+    title: "Kubernetes documentation, `Authenticating`",
+    address: "https://kubernetes.io/docs/reference/access-authn-authz/authentication/",
+};
+pub(crate) const KUBERNETES_FAIRNESS: Source = Source {
+    title: "Kubernetes documentation, `API Priority and Fairness`",
+    address: "https://kubernetes.io/docs/concepts/cluster-administration/flow-control/",
+};
+pub(crate) const KUBERNETES_KUBECONFIG: Source = Source {
+    title: "Kubernetes documentation, `Organizing Cluster Access Using kubeconfig Files`",
+    address: "https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/",
+};
+pub(crate) const KUBERNETES_DEPRECATIONS: Source = Source {
+    title: "Kubernetes documentation, `Deprecated API Migration Guide`",
+    address: "https://kubernetes.io/docs/reference/using-api/deprecation-guide/",
+};
+pub(crate) const KUBERNETES_GATES_REMOVED: Source = Source {
+    title: "Kubernetes documentation, `Feature Gates (removed)`",
+    address: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates-removed/",
+};
+pub(crate) const KUBERNETES_RESOURCES: Source = Source {
+    title: "Kubernetes documentation, `Resource Management for Pods and Containers`",
+    address: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+};
+pub(crate) const KUBERNETES_ASSIGN: Source = Source {
+    title: "Kubernetes documentation, `Assigning Pods to Nodes`",
+    address: "https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
+};
+pub(crate) const KUBERNETES_VOLUMES: Source = Source {
+    title: "Kubernetes documentation, `Persistent Volumes`",
+    address: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
+};

@@ -516,7 +516,7 @@ fn diagnosis_entry<'a>(diagnosis: &'a diagnosis::Diagnosis, report: &Report) -> 
             diagnosis.seen.iter().map(|seen| Seen { target: target(&seen.target), observed: clean(&seen.observed) })
         }),
         next: hint_entries(&diagnosis.next, report),
-        source: cause.map_or("", |cause| cause.source),
+        source: cause.map_or("", |cause| cause.source.title),
         explains: Many::of(|| {
             diagnosis.explains.iter().map(|it| Explained {
                 check: it.check.name(),

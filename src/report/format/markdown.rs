@@ -27,7 +27,7 @@ const ALL_OF_IT: &str = "(the JSON report has all of it)";
 /// Writes the document.
 pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
     // No color, and lists as wide as in a log.
-    let style = &TextStyle { color: false, width: None, ..*style };
+    let style = &TextStyle { color: false, links: false, width: None, ..*style };
     let mut lines =
         vec![format!("## {} {}", mark(Some(report.status()), style.ascii), inline(&verdict::line(report, style)))];
     if report.is_judged() {

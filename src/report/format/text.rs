@@ -8,6 +8,7 @@ use std::io;
 use crate::model::{CheckId, Kind, Outcome, Severity, Stage, Status, Target};
 use crate::report::view::grid::{Grid, legend};
 use crate::report::view::index::Index;
+use crate::report::view::links::linked;
 use crate::report::view::style::{Paint, TextStyle, mark, paint, paint_of};
 use crate::report::view::wording::{count, not_selected, plural_kind, said_of, shown};
 use crate::report::view::{causes, details, groups, logs, verdict};
@@ -66,6 +67,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     for line in lines {
         // Color codes are ASCII already.
         let line = if style.ascii { ascii(&line) } else { line };
+        let line = if style.links { linked(&line) } else { line };
         writeln!(out, "{}", line.trim_end())?;
     }
     out.flush()

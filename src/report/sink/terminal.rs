@@ -54,6 +54,13 @@ pub(crate) fn redraws(terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<Strin
     terminal && can && !in_ci && ci == Ci::None
 }
 
+/// Whether stdout gets links: where it has color, on a terminal that says that it follows them, and never in a log or a pipe.
+pub(crate) fn links(flag: Color, terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<String>) -> bool {
+    color(flag, terminal, ci, &env)
+        && redraws(terminal, ci, env)
+        && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout)
+}
+
 /// The size of a terminal; `None` for anything else.
 pub(crate) fn size(stream: &impl std::os::fd::AsFd) -> Option<Size> {
     let (terminal_size::Width(columns), terminal_size::Height(lines)) = terminal_size::terminal_size_of(stream)?;
@@ -72,6 +79,19 @@ mod tests {
 
     fn value(variables: &[(&str, &str)], name: &str) -> Option<String> {
         variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn a_pipe_and_a_log_have_no_links() {
+        for (flag, terminal, variables) in [
+            (Color::Always, false, &[("TERM", "xterm")][..]),
+            (Color::Never, true, &[("TERM", "xterm")]),
+            (Color::Always, true, &[("TERM", "xterm"), ("CI", "true")]),
+            (Color::Always, true, &[("TERM", "dumb")]),
+        ] {
+            let env = |name: &str| value(variables, name);
+            assert!(!links(flag, terminal, Ci::decide(CiChoice::Auto, env), env), "{flag:?} {terminal} {variables:?}");
+        }
     }
 
     #[test]

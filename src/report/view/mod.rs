@@ -6,6 +6,7 @@ pub(crate) mod grid;
 pub(crate) mod groups;
 pub(crate) mod hints;
 pub(crate) mod index;
+pub(crate) mod links;
 pub(crate) mod problems;
 pub(crate) mod style;
 pub(crate) mod termination;

@@ -9,6 +9,8 @@ pub(crate) struct TextStyle {
     pub(crate) ascii: bool,
     /// Columns to wrap lists at; without it, a width that CI logs show. Text is never cut.
     pub(crate) width: Option<usize>,
+    /// Ids lead to the documentation.
+    pub(crate) links: bool,
     /// Nothing is folded.
     pub(crate) verbose: bool,
 }

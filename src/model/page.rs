@@ -1,0 +1,52 @@
+//! Where the documentation is: a page for each check, reason and cause. `make docs` builds the site by the same table.
+
+use std::fmt;
+
+use super::{CheckId, Reason};
+
+/// Where the site is; the one place that says it is the manifest.
+pub(crate) const SITE: &str = env!("CARGO_PKG_HOMEPAGE");
+
+/// What has a page of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Check(CheckId),
+    Reason(Reason),
+    /// By its id.
+    Cause(&'static str),
+    /// All of them are on one.
+    ExitCodes,
+}
+
+impl Page {
+    /// Below the site's address, without the ending.
+    pub(crate) fn path(self) -> String {
+        match self {
+            Self::Check(id) => format!("reference/checks/{id}"),
+            Self::Reason(reason) => format!("reference/reasons/{}", reason.code()),
+            Self::Cause(id) => format!("reference/causes/{id}"),
+            Self::ExitCodes => "reference/exit-codes".to_owned(),
+        }
+    }
+}
+
+/// The whole address.
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SITE}{}.html", self.path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_below_the_site() {
+        assert!(SITE.starts_with("https://") && SITE.ends_with('/'), "{SITE}");
+        let page = Page::Check(CheckId::EtcdQuorum);
+        assert_eq!(page.to_string(), format!("{SITE}reference/checks/etcd.quorum.html"));
+        assert_eq!(Page::Reason(Reason::QuorumLost).path(), "reference/reasons/quorum-lost");
+        assert_eq!(Page::Cause("node-down").path(), "reference/causes/node-down");
+    }
+}
