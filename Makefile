@@ -55,6 +55,13 @@ html: setup ## Open the HTML report in a real browser: looks, keyboard, screen r
 	@tools/setup browser
 	tests/html/run $(SHOTS)
 
+.PHONY: docs
+docs: setup ## Build the site into target/docs/html: reference from the code, every command run, no dead link (mdBook, hyperlink)
+	@command -v mdbook >/dev/null || $(CARGO) install --quiet --locked mdbook@0.5.4 --no-default-features --features search
+	@command -v hyperlink >/dev/null || $(CARGO) install --quiet --locked hyperlink@0.3.2
+	$(CARGO) build --locked --package cluster-health --package simulator
+	@tools/docs $(BUILT)/debug
+
 .PHONY: lint
 lint: setup ## Formatting and lints, as CI asks for them
 	$(CARGO) fmt --all --check

@@ -46,7 +46,7 @@ impl Reference {
             all.page(Page::Cause(cause.id), cause.id, &cause_page(cause));
         }
         all.chapter("Options", "reference/options", &options());
-        all.chapter("Exit codes", "reference/exit-codes", &exit_codes());
+        all.chapter("Exit codes", &Page::ExitCodes.path(), &exit_codes());
         all.chapter("JSON", "reference/json", &fields());
         all
     }
