@@ -6,7 +6,7 @@ mod goldens;
 pub(super) mod hostile;
 mod junit;
 mod schema;
-mod sizes;
+pub(in crate::report) mod sizes;
 
 use serde_json::Value;
 

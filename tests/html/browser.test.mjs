@@ -17,7 +17,7 @@ const WIDTHS = [360, 768, 1280];
 const SCHEMES = ["light", "dark"];
 const names = readdirSync(PAGES).filter((name) => name.endsWith(".html")).map((name) => name.replace(".html", ""));
 const hostile = names.filter((name) => name.startsWith("hostile"));
-const large = names.filter((name) => name.startsWith("large"));
+const large = names.filter((name) => name.startsWith("large") || name === "thousand");
 const small = names.filter((name) => !hostile.includes(name) && !large.includes(name));
 
 let browser;
@@ -63,6 +63,10 @@ async function open(name, { width = 1280, scheme = "light", intercept = true, ..
   return { page, context, tried, close: () => context.close() };
 }
 
+/// Documentation is all that links of a page may lead to.
+const DOCUMENTS = ["cluster-health.github.io", "docs.siderolabs.com", "etcd.io", "kubernetes.io"];
+const isDocument = (to) => to.startsWith("https://") && DOCUMENTS.includes(new URL(to).host);
+
 const unfold = (page) => page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
 
 for (const name of [...small, hostile[0], large[1]]) {
@@ -96,8 +100,8 @@ for (const name of [...small, hostile[0], large[1]]) {
   });
 }
 
-test("diagnosed: a window of it is the picture in docs/reports.md", { skip: !SHOTS }, async () => {
-  const { page, close } = await open("diagnosed");
+test("four: a window of it is the picture in README.md and docs/reports.md", { skip: !SHOTS }, async () => {
+  const { page, close } = await open("four");
   await page.screenshot({ path: join(SHOTS, "report.png") });
   await close();
 });
@@ -116,13 +120,16 @@ for (const name of hostile) {
       return {
       ran: globalThis.ran,
       scripts: document.scripts.length,
-      foreign: document.querySelectorAll("img, iframe, object, embed, link, base, form, input, audio, video, template").length,
+      // The box that filters is the page's own.
+      foreign: [...document.querySelectorAll("img, iframe, object, embed, link, base, form, input, audio, video, template")]
+        .filter((one) => !one.closest("main > .filter")).length,
       handlers: [...document.querySelectorAll("*")].filter((one) =>
         [...one.attributes].some(({ name }) => name.startsWith("on") || name === "style" || name === "src")).length,
-      links: [...document.links].filter((link) => !link.getAttribute("href").startsWith("#")).length,
+      links: [...document.links].map((link) => link.getAttribute("href")),
       };
     });
-    assert.deepEqual(seen, { ran: undefined, scripts: 1, foreign: 0, handlers: 0, links: 0 });
+    seen.links = seen.links.filter((to) => !to.startsWith("#") && !isDocument(to));
+    assert.deepEqual(seen, { ran: undefined, scripts: 1, foreign: 0, handlers: 0, links: [] });
     assert.deepEqual(tried, []);
     await close();
   });
@@ -177,7 +184,7 @@ test("it can be used with a keyboard alone", async () => {
     });
     assert.ok(shown, `the focus is seen on ${await focused()}`);
   }
-  const check = page.locator("#checks details").first();
+  const check = page.locator("#checks details.check").last();
   await check.locator("summary").focus();
   await page.keyboard.press("Enter");
   assert.equal(await check.getAttribute("open"), "");
@@ -215,10 +222,80 @@ test("a page without a clipboard selects the command", async () => {
 test("it works without a script", async () => {
   const { page, close } = await open("late", { javaScriptEnabled: false });
   assert.equal(await page.locator("button").count(), 0);
-  const check = page.locator("#checks details").first();
+  assert.equal(await page.locator(".filter").count(), 0);
+  assert.equal(await page.locator("#checks details.check").first().locator("dl").isVisible(), true, "what failed is open");
+  const check = page.locator("#checks details.check").last();
   assert.equal(await check.locator("dl").isVisible(), false);
   await check.locator("summary").click();
   assert.equal(await check.locator("dl").isVisible(), true);
+  await close();
+});
+
+for (const javaScriptEnabled of [true, false]) {
+  for (const width of [360, 1280]) {
+    test(`a cell leads to what was found there: ${width} wide, ${javaScriptEnabled ? "with" : "without"} a script`, async () => {
+      const { page, close } = await open("four", { width, javaScriptEnabled });
+      const cell = page.locator("#nodes td.fail a").first();
+      const target = page.locator((await cell.getAttribute("href")).replaceAll(".", "\\."));
+      const check = page.locator("details.check", { has: target });
+      if (javaScriptEnabled) await check.evaluate((one) => (one.open = false));
+      await cell.click();
+      await target.waitFor();
+      assert.ok(await target.isVisible(), "unfolded");
+      const summary = await check.locator("summary").first().boundingBox();
+      const filter = javaScriptEnabled ? await page.locator(".filter").boundingBox() : { y: 0, height: 0 };
+      assert.ok(summary.y >= filter.y + filter.height && summary.y < 900, `its head is in sight: ${summary.y}`);
+      await close();
+    });
+  }
+}
+
+test("a passed cell leads to a check that is unfolded", async () => {
+  const { page, close } = await open("four");
+  const cell = page.locator("#nodes td.pass a").first();
+  const href = await cell.getAttribute("href");
+  await cell.click();
+  assert.ok(await page.locator(href.replaceAll(".", "\\.")).isVisible());
+  await close();
+});
+
+for (const name of ["four", "thousand"]) {
+  for (const width of [360, 1280]) {
+    test(`${name}: the filter leaves in sight what has all words, ${width} wide`, async () => {
+      const { page, tried, close } = await open(name, { width });
+      const shown = () => page.locator(".check:visible").count();
+      const all = await shown();
+      const box = page.getByRole("searchbox");
+      const said = page.locator(".filter [role=status]");
+      await box.fill("etcd quorum");
+      assert.ok((await shown()) > 0 && (await shown()) < all);
+      assert.match(await said.textContent(), /^\d+ of \d+ shown$/);
+      for (const one of await page.locator(".check:visible").all()) assert.match((await one.textContent()).toLowerCase(), /etcd/);
+      await box.fill("no such word anywhere");
+      assert.equal(await shown(), 0);
+      await box.fill("");
+      assert.equal(await shown(), all);
+      assert.equal(await said.textContent(), "");
+      await page.getByLabel("not well only").check();
+      assert.ok((await shown()) < all);
+      assert.equal(await page.locator(".check:visible:has(> summary .pass)").count(), await page.locator(".check:visible:has(> summary .pass):has(.fail, .error, .warn, .blocked)").count());
+      assert.deepEqual(tried, []);
+      await close();
+    });
+  }
+}
+
+test("many machines in one trouble are one card", async () => {
+  const { page, close } = await open("thousand");
+  const cards = await page.locator(".card").count();
+  assert.ok(cards < 20, `${cards} cards`);
+  await close();
+});
+
+test("the parts of the whole are drawn, and said beside it", async () => {
+  const { page, close } = await open("four");
+  assert.equal(await page.locator(".whole svg").count(), 2);
+  assert.ok(await page.locator(".whole path.fail").first().isVisible());
   await close();
 });
 
@@ -236,6 +313,7 @@ test("it prints with its problems, and without what paper cannot do", async () =
   await page.emulateMedia({ media: "print" });
   assert.equal(await page.locator("nav").isVisible(), false);
   assert.equal(await page.locator(".command button").first().isVisible(), false);
+  assert.equal(await page.locator(".filter").isVisible(), false);
   for (const card of await page.locator(".card").all()) assert.ok(await card.isVisible());
   assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
   if (SHOTS) await page.pdf({ path: join(SHOTS, "late.pdf"), format: "A4", printBackground: false });

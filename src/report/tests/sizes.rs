@@ -22,9 +22,9 @@ use crate::testing::fixture::{Naming, Shape, condition};
 
 /// A cluster of so many nodes, of which so many are in trouble.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
-    pub(super) nodes: usize,
-    pub(super) failures: usize,
+pub(in crate::report) struct Size {
+    pub(in crate::report) nodes: usize,
+    pub(in crate::report) failures: usize,
 }
 
 const SIZES: [Size; 15] = [
@@ -95,7 +95,7 @@ impl Size {
         world
     }
 
-    pub(super) fn report(self) -> Report {
+    pub(in crate::report) fn report(self) -> Report {
         report_of(self.world(), self.failures == 0)
     }
 }

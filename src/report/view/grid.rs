@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::style::mark;
-use crate::model::{Kind, Role, Stage, Status, Target};
+use crate::model::{CheckId, Kind, Role, Stage, Status, Target};
 use crate::report::Report;
 use crate::text::host;
 use crate::text::sanitize::brief;
@@ -54,6 +54,8 @@ pub(crate) struct Row {
     pub(crate) role: Option<Role>,
     /// One for each stage. `None`: no check of the stage had anything to say of it.
     pub(crate) cells: Vec<Option<Status>>,
+    /// For each stage the first check that found the worst of it.
+    pub(crate) found: Vec<Option<CheckId>>,
 }
 
 /// Rows that are shown as one because their cells are the same; never empty.
@@ -75,6 +77,11 @@ impl Band<'_> {
         &self.rows[0].cells
     }
 
+    /// For each stage the check that found it, of the first row.
+    pub(crate) fn found(&self) -> &[Option<CheckId>] {
+        &self.rows[0].found
+    }
+
     /// `cp-1, cp-2 and 3 more`, each name as `show` writes it.
     pub(crate) fn label(&self, show: fn(&str) -> String) -> String {
         some(self.rows.iter().map(|row| show(&label(&row.target))), NAMED)
@@ -87,18 +94,22 @@ impl Grid {
         stages.sort_unstable();
         stages.dedup();
         let nodes = Nodes::of(report);
-        let empty = vec![None; stages.len()];
-        let mut rows = vec![Row { target: Target::cluster(), role: None, cells: empty.clone() }];
-        rows.extend(nodes.all.iter().map(|(target, role)| Row {
-            target: target.clone(),
-            role: Some(*role),
-            cells: empty.clone(),
-        }));
+        let row = |target: Target, role: Option<Role>| Row {
+            target,
+            role,
+            cells: vec![None; stages.len()],
+            found: vec![None; stages.len()],
+        };
+        let mut rows = vec![row(Target::cluster(), None)];
+        rows.extend(nodes.all.iter().map(|(target, role)| row(target.clone(), Some(*role))));
         for check in report.checks.iter().filter(|check| check.selection.runs()) {
             let Ok(column) = stages.binary_search(&check.check.stage) else { continue };
             let mut worsen = |row: usize, status: Status| {
-                let cell: &mut Option<Status> = &mut rows[row].cells[column];
-                *cell = (*cell).max(Some(status));
+                let row = &mut rows[row];
+                if row.cells[column] < Some(status) {
+                    row.cells[column] = Some(status);
+                    row.found[column] = Some(check.check.id);
+                }
             };
             for finding in &check.findings {
                 // The cluster's row is the first.

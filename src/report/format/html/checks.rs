@@ -1,9 +1,16 @@
-//! Every check, to be unfolded.
+//! Every check: what is not well first and open, the rest to be unfolded.
+
+use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::parts::{Foreign, Named, badge, check_anchor, check_link, field, head, more, names};
-use crate::model::{CheckId, Finding, Kind, Outcome, Stage, Status, Target};
+use super::parts::{
+    Foreign, Named, badge, cause_anchor, check_anchor, check_link, check_links, field, head, more, names,
+    problem_anchor, reason_link,
+};
+use crate::model::{CheckId, Finding, Kind, Outcome, Page, Problem, Stage, Status, Target};
+use crate::report::view::index::Index;
+use crate::report::view::problems::Block;
 use crate::report::view::wording::{plural_kind, said_of, skip_reason};
 use crate::report::{CheckReport, Report, Selection};
 use crate::text::duration::human;
@@ -15,26 +22,46 @@ pub(super) fn stage_anchor(stage: Stage) -> String {
     format!("stage-{}", stage.name())
 }
 
-pub(super) fn checks(report: &Report) -> Markup {
+/// What is not well comes first and open; the rest follows by stage, to be unfolded.
+pub(super) fn checks(index: &Index<'_>, blocks: &[Block<'_>]) -> Markup {
+    let report = index.report;
+    let is_bad = |check: &&CheckReport| {
+        matches!(check.shown_status(), Status::Fail | Status::Error | Status::Warn) && check.selection.runs()
+    };
+    let mut bad: Vec<_> = report.checks.iter().filter(is_bad).collect();
+    bad.sort_by_key(|check| std::cmp::Reverse(check.shown_status()));
     html! {
+        @if !bad.is_empty() {
+            section .stage aria-labelledby="not-well" {
+                h3 id="not-well" { "Not well" }
+                @for check in &bad { (self::check(check, index, blocks)) }
+            }
+        }
         @for stage in Stage::ALL {
-            @let of_stage: Vec<_> = report.checks.iter().filter(|check| check.check.stage == stage).collect();
-            @if !of_stage.is_empty() {
+            @let of_stage = || report.checks.iter().filter(|check| check.check.stage == stage);
+            @if of_stage().next().is_some() {
                 section .stage aria-labelledby=(stage_anchor(stage)) {
                     h3 id=(stage_anchor(stage)) { (stage.name()) }
-                    @for check in of_stage { (self::check(check, report)) }
+                    @let above: Vec<_> = of_stage().filter(is_bad).map(|check| check.check.id).collect();
+                    @if !above.is_empty() { p .note { "Above: " (check_links(above)) } }
+                    @for check in of_stage().filter(|check| !is_bad(check)) { (self::check(check, index, blocks)) }
                 }
             }
         }
     }
 }
 
-fn check(check: &CheckReport, report: &Report) -> Markup {
+fn check<'a>(check: &'a CheckReport, index: &Index<'a>, blocks: &[Block<'a>]) -> Markup {
     let id = check.check.id;
+    let status = check.shown_status();
+    let is_open = matches!(status, Status::Fail | Status::Error) && check.selection.runs();
+    let causes: BTreeSet<_> = index.diagnoses_of(check).map(|it| it.id).collect();
+    let has_card = blocks.iter().any(|block| block.check.check.id == id);
     html! {
-        details .check id=(check_anchor(id)) {
-            summary { (badge(check.shown_status())) " " code { (id) } " " span .note { (check.check.summary) } }
-            dl .fields {
+        details .check open[is_open] {
+            summary { (badge(status)) " " code { (id) } " " span .note { (check.check.summary) } }
+            // The target of links is inside, so that following one unfolds it.
+            dl .fields id=(check_anchor(id)) {
                 @if let Some(why) = why(check) { (field("why", &html! { (Foreign(&why)) })) }
                 @if let Some(since) = check.since {
                     (field("since", &html! {
@@ -42,9 +69,19 @@ fn check(check: &CheckReport, report: &Report) -> Markup {
                         @if check.flapped { "; it passed before, but later did not" }
                     }))
                 }
-                (before("requires", check.check.requires, report))
-                (before("after", check.check.after, report))
-                (more(id.name()))
+                @if !causes.is_empty() || has_card {
+                    (field("steps", &html! {
+                        @for (n, cause) in causes.iter().enumerate() {
+                            @if n > 0 { ", " }
+                            a href={ "#" (cause_anchor(cause)) } { (cause) }
+                        }
+                        @if !causes.is_empty() && has_card { ", " }
+                        @if has_card { a href={ "#" (problem_anchor(id)) } { "of its own problems" } }
+                    }))
+                }
+                (before("requires", check.check.requires, index.report))
+                (before("after", check.check.after, index.report))
+                (more(id.name(), Page::Check(id)))
             }
             (findings(check))
         }
@@ -78,37 +115,58 @@ struct Said<'a> {
     status: Status,
     kind: Kind,
     text: String,
+    problem: Option<&'a Problem>,
     targets: Vec<&'a Target>,
+}
+
+impl Said<'_> {
+    fn is_same(&self, target: &Target, outcome: &Outcome, text: &str) -> bool {
+        let essence = |problem: &Problem| (problem.reason, problem.expected.clone());
+        let problem = if let Outcome::Problem(problem) = outcome { Some(essence(problem)) } else { None };
+        (self.status, self.kind) == (outcome.status(), target.kind)
+            && self.text == text
+            && self.problem.map(essence) == problem
+    }
 }
 
 /// Worst first; the same of many is said once.
 fn findings(check: &CheckReport) -> Markup {
     let mut rows: Vec<Said<'_>> = Vec::new();
     for Finding { target, outcome } in &check.findings {
-        let (status, text) = (outcome.status(), said(target, outcome));
+        let text = said(target, outcome);
         // From the end: what is alike usually comes together.
-        let known = rows
-            .iter_mut()
-            .rev()
-            .take(ROWS)
-            .find(|row| (row.status, row.kind) == (status, target.kind) && row.text == text);
+        let known = rows.iter_mut().rev().take(ROWS).find(|row| row.is_same(target, outcome, &text));
         match known {
             Some(row) => row.targets.push(target),
-            None => rows.push(Said { status, kind: target.kind, text, targets: vec![target] }),
+            None => rows.push(Said {
+                status: outcome.status(),
+                kind: target.kind,
+                text,
+                problem: if let Outcome::Problem(problem) = outcome { Some(problem) } else { None },
+                targets: vec![target],
+            }),
         }
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.status));
     let more = rows.len().saturating_sub(ROWS);
+    let has_problems = rows.iter().any(|row| row.problem.is_some());
     html! {
         @if !rows.is_empty() {
-            table .list {
-                (head(&["status", "of", "observed"]))
+            table .list.wide[has_problems] {
+                (head(if has_problems { &["status", "of", "observed", "expected", "reason"] } else { &["status", "of", "observed"] }))
                 tbody {
                     @for row in rows.iter().take(ROWS) {
                         tr {
                             td { (badge(row.status)) }
                             td { (of(row)) }
                             td { (Foreign(&row.text)) }
+                            @if let Some(problem) = row.problem {
+                                td .expected { (Foreign(&problem.expected)) }
+                                td { (reason_link(problem.reason)) }
+                            } @else if has_problems {
+                                td {}
+                                td {}
+                            }
                         }
                     }
                 }

@@ -1,8 +1,9 @@
 //! The HTML report: one file with everything in it, for artifacts of CI jobs and tickets.
 //!
 //! It asks the network for nothing, and may not: its Content-Security-Policy allows the style sheet and the script that are in
-//! it, by their digests, and nothing else. The script adds buttons that copy commands; all the rest works without it, and
-//! without the style sheet, where a viewer drops that too. What others have written is shown through [`Foreign`] alone.
+//! it, by their digests, and nothing else. The script adds buttons that copy commands, and a box that filters; all the rest works
+//! without it, and without the style sheet, where a viewer drops that too. What others have written is shown through [`Foreign`]
+//! alone. Links lead to the documentation, and follow a click alone.
 
 mod checks;
 mod nodes;
@@ -20,15 +21,20 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::model::{Role, Status};
+use crate::report::view::grid::{Grid, Row};
+use crate::report::view::index::Index;
+use crate::report::view::problems;
 use crate::report::view::style::{TextStyle, mark};
 use crate::report::view::verdict as words;
 use crate::report::view::wording::count;
 use crate::report::{Report, Sources};
 use crate::text::duration::human;
-use parts::{Foreign, status_word};
+use parts::{Foreign, proportions, status_word};
 
 const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("copy.js");
+const SCRIPT: &str = concat!(include_str!("copy.js"), include_str!("filter.js"));
+
+const BY_WEIGHT: [Status; 6] = [Status::Fail, Status::Error, Status::Blocked, Status::Warn, Status::Pass, Status::Skip];
 
 /// Writes the document.
 pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
@@ -43,13 +49,18 @@ fn page(report: &Report) -> Markup {
         digest(&style),
         digest(SCRIPT)
     );
+    let index = Index::of(report);
+    let mut blocks = problems::blocks(&index);
+    // The one to start with comes first.
+    blocks.reverse();
+    let grid = report.is_judged().then(|| Grid::of(report));
     let sections: Vec<(&str, &str, Markup)> = [
-        ("diagnoses", "Diagnoses", trouble::diagnoses(report)),
-        ("problems", "Problems", trouble::problems(report)),
-        ("nodes", "Nodes", nodes::grid(report)),
+        ("diagnoses", "Diagnoses", trouble::diagnoses(&index)),
+        ("problems", "Problems", trouble::problems(&index, &blocks)),
+        ("nodes", "Nodes", grid.as_ref().map(nodes::grid)),
         ("timeline", "Timeline", timeline::timeline(report)),
         ("logs", "Logs", trouble::logs(report)),
-        ("checks", "Checks", Some(checks::checks(report))),
+        ("checks", "Checks", Some(checks::checks(&index, &blocks))),
     ]
     .into_iter()
     .filter_map(|(id, title, content)| Some((id, title, content?)))
@@ -69,6 +80,7 @@ fn page(report: &Report) -> Markup {
                 header {
                     a .to-main href="#main" { "Skip to the content" }
                     (verdict(report))
+                    @if let Some(grid) = &grid { (whole(report, grid)) }
                     (facts(report))
                     nav aria-label="Sections" {
                         ul { @for (id, title, _) in &sections { li { a href={ "#" (id) } { (title) } } } }
@@ -94,9 +106,8 @@ fn page(report: &Report) -> Markup {
 
 /// The file, and the marks of each status, which have one place for all formats.
 fn style_sheet() -> String {
-    let all = [Status::Skip, Status::Pass, Status::Warn, Status::Blocked, Status::Error, Status::Fail];
     let mut style = STYLE.to_owned();
-    for status in all.map(Some).into_iter().chain([None]) {
+    for status in BY_WEIGHT.map(Some).into_iter().chain([None]) {
         let (class, mark) = (status_word(status), mark(status, false));
         // Nothing is said for the mark where that can be told: the word beside it is.
         let _ = writeln!(style, ".{class}::before {{ content: \"{mark}\"; content: \"{mark}\" / \"\"; }}");
@@ -131,6 +142,19 @@ fn verdict(report: &Report) -> Markup {
             }
             p { (rest) }
             @if !report.complete { p { strong { "The run has not finished; this is its state so far." } } }
+        }
+    }
+}
+
+/// All checks and all nodes, each as a part of the whole.
+fn whole(report: &Report, grid: &Grid) -> Markup {
+    let checks = BY_WEIGHT.map(|status| (status, report.count(status)));
+    let nodes: Vec<_> = grid.rows.iter().filter(|row| row.role.is_some()).map(Row::worst).collect();
+    let of_nodes = BY_WEIGHT.map(|status| (status, nodes.iter().filter(|worst| **worst == Some(status)).count()));
+    html! {
+        div .whole {
+            (proportions(&count(report.checks.len(), "check"), &checks))
+            @if !nodes.is_empty() { (proportions(&count(nodes.len(), "node"), &of_nodes)) }
         }
     }
 }

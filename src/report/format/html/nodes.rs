@@ -3,17 +3,12 @@
 use maud::{Markup, html};
 
 use super::checks::stage_anchor;
-use super::parts::{Foreign, status_word};
+use super::parts::{Foreign, check_anchor, status_word};
 use crate::model::{Role, Status, Target};
-use crate::report::Report;
 use crate::report::view::grid::{self, Band, Grid, LEGEND};
 
-pub(super) fn grid(report: &Report) -> Option<Markup> {
-    if !report.is_judged() {
-        return None;
-    }
-    let grid = Grid::of(report);
-    Some(html! {
+pub(super) fn grid(grid: &Grid) -> Markup {
+    html! {
         // Wider than a phone where it must be; a keyboard can scroll it, too.
         div .scroll role="region" aria-label="Nodes by stage" tabindex="0" {
             table .grid {
@@ -31,7 +26,7 @@ pub(super) fn grid(report: &Report) -> Option<Markup> {
         p .legend {
             @for (status, meaning) in LEGEND { span .(status_word(status)) { " " (meaning) } " " }
         }
-    })
+    }
 }
 
 fn label(target: &Target) -> Markup {
@@ -63,8 +58,14 @@ fn row(band: &Band<'_>) -> Markup {
                     },
                 }
             }
-            @for cell in band.cells() {
-                td .(status_word(*cell)) { span .spoken { (meaning(*cell)) } }
+            @for (cell, found) in band.cells().iter().zip(band.found()) {
+                td .(status_word(*cell)) {
+                    @match found {
+                        // Leads to what was found there.
+                        Some(id) => a href={ "#" (check_anchor(*id)) } { span .spoken { (meaning(*cell)) ": " (id) } },
+                        None => span .spoken { (meaning(*cell)) },
+                    }
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, Render, html};
 
-use crate::model::{CheckId, Status, Target};
+use crate::model::{CheckId, Page, Reason, Source, Status, Target};
 use crate::report::view::hints::{self, HintKind, Rendered};
 use crate::text::sanitize::clean;
 
@@ -56,6 +56,20 @@ pub(super) fn check_link(id: CheckId) -> Markup {
     html! { a href={ "#" (check_anchor(id)) } { code { (id) } } }
 }
 
+pub(super) fn check_links(ids: impl IntoIterator<Item = CheckId>) -> Markup {
+    html! { @for (n, id) in ids.into_iter().enumerate() { @if n > 0 { ", " } (check_link(id)) } }
+}
+
+/// The first card of a cause.
+pub(super) fn cause_anchor(id: &str) -> String {
+    format!("cause-{id}")
+}
+
+/// The first card of what a check found that no cause explains.
+pub(super) fn problem_anchor(id: CheckId) -> String {
+    format!("problem-{id}")
+}
+
 pub(super) fn check_anchor(id: CheckId) -> String {
     format!("check-{id}")
 }
@@ -91,9 +105,52 @@ pub(super) fn command(command: &str, note: Option<&str>) -> Markup {
     }
 }
 
-/// Where more is said of a reason, a check or a cause.
-pub(super) fn more(topic: &str) -> Markup {
-    field("more", &command(&format!("cluster-health explain {topic}"), None))
+/// Where more is said of a reason, a check or a cause: at a prompt, and on the web.
+pub(super) fn more(topic: &str, page: Page) -> Markup {
+    let command = command(&format!("cluster-health explain {topic}"), None);
+    field("more", &html! { (command) p .note { (web(&page.to_string(), &format!("{topic} on the web"))) } })
+}
+
+/// The document that a remedy comes from.
+pub(super) fn source(source: Source) -> Markup {
+    field("source", &html! { (web(source.address, &source.title.replace('`', ""))) })
+}
+
+/// A reason by its code, leading to its page.
+pub(super) fn reason_link(reason: Reason) -> Markup {
+    html! { a href=(Page::Reason(reason)) rel="noreferrer" { code { (reason.code()) } } }
+}
+
+/// Away from this page, without a word of where it is.
+fn web(address: &str, text: &str) -> Markup {
+    html! { a href=(address) rel="noreferrer" { (text) } }
+}
+
+/// A line in which each status has as much room as its part of the whole, the worst first; and the same in words.
+pub(super) fn proportions(what: &str, counts: &[(Status, usize)]) -> Markup {
+    const WIDTH: usize = 400;
+    /// So that one of a thousand is seen.
+    const LEAST: usize = 4;
+    let all: usize = counts.iter().map(|(_, n)| n).sum();
+    let shown = counts.iter().filter(|(_, n)| *n > 0);
+    let room = WIDTH.saturating_sub(LEAST * shown.clone().count());
+    let (mut before, mut from) = (0, 0);
+    let parts: Vec<_> = shown
+        .enumerate()
+        .map(|(at, (status, n))| {
+            before += n;
+            let to = LEAST * (at + 1) + room * before / all;
+            (status.name(), std::mem::replace(&mut from, to), to)
+        })
+        .collect();
+    html! {
+        div .track {
+            span { (what) }
+            svg viewBox={ "0 0 " (WIDTH) " 12" } preserveAspectRatio="none" aria-hidden="true" {
+                @for (class, from, to) in parts { path .(class) d={ "M" (from) " 0H" (to) "v12H" (from) "z" } {} }
+            }
+        }
+    }
 }
 
 /// The head of a table.

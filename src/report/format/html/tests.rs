@@ -7,6 +7,7 @@ use super::*;
 use crate::checks::Check;
 use crate::model::{CheckId, Hint, Outcome, Target};
 use crate::report::history::Happened;
+use crate::report::tests::sizes::Size;
 use crate::report::{RunResult, fixture};
 use crate::snapshot::logs::{Log, Source, Tail};
 use crate::text::sanitize::shell_quote;
@@ -131,6 +132,10 @@ fn tags(html: &str) -> Vec<&str> {
     html.split('<').skip(1).map(|rest| &rest[..rest.find('>').unwrap()]).collect()
 }
 
+/// Where links may lead.
+const DOCUMENTS: [&str; 4] =
+    [crate::model::SITE, "https://docs.siderolabs.com/", "https://etcd.io/docs/", "https://kubernetes.io/"];
+
 #[test]
 fn golden() {
     insta::assert_snapshot!(body(&late()));
@@ -175,10 +180,14 @@ fn the_policy_allows_the_style_sheet_and_the_script_alone() {
     );
     assert_eq!(digest(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
     assert!(html.find("Content-Security-Policy").unwrap() < html.find("<style>").unwrap(), "it binds what follows it");
-    // What the policy would refuse, and what would ask somebody for something.
+    // What the policy would refuse, and what would ask somebody for something. Links lead to documents, and do not say from where.
     for tag in tags(&html.replace(SCRIPT, "").replace(STYLE, "")) {
-        for attribute in [" style=", " on", " src=", " href=\"h", " action=", " xlink:"] {
+        for attribute in [" style=", " on", " src=", " action=", " xlink:"] {
             assert!(!tag.contains(attribute), "{tag}");
+        }
+        if let Some((_, address)) = tag.split_once(" href=\"h") {
+            assert!(address.ends_with(" rel=\"noreferrer\"") && tag.starts_with("a "), "{tag}");
+            assert!(DOCUMENTS.iter().any(|site| format!("h{address}").starts_with(site)), "{tag}");
         }
     }
     assert!(!STYLE.contains("url(") && !STYLE.contains("@import") && !STYLE.contains("</"));
@@ -197,6 +206,64 @@ fn a_thousand_nodes_are_less_than_two_mebibytes() {
     assert!(names.iter().all(|name| problems.contains(name)), "every node with a problem is named");
 }
 
+/// The ids of all elements.
+fn anchors(html: &str) -> Vec<&str> {
+    tags(html).iter().filter_map(|tag| tag.split_once(" id=\"")?.1.split('"').next()).collect()
+}
+
+#[test]
+fn every_link_within_the_page_leads_somewhere() {
+    let mut reports: Vec<_> = fixture::all().map(|(_, report)| report).into_iter().collect();
+    reports.extend([late(), fixture::large(1000, 300), hostile("cp-3")]);
+    for report in reports {
+        let html = shown(&report);
+        let anchors = anchors(&html);
+        let unique: std::collections::BTreeSet<_> = anchors.iter().collect();
+        assert_eq!(unique.len(), anchors.len(), "an id is there once");
+        for tag in tags(&html) {
+            if let Some((_, rest)) = tag.split_once(" href=\"#") {
+                let anchor = rest.split('"').next().unwrap();
+                assert!(anchors.contains(&anchor), "{tag}");
+            }
+        }
+    }
+}
+
+/// With what was expected, what was observed, the reason, and where the steps are.
+#[test]
+fn what_failed_comes_first_and_open() {
+    let html = body(&late());
+    let checks = &html[html.find("id=\"checks\"").unwrap()..];
+    let first = &checks[checks.find("<details").unwrap()..];
+    assert!(first.starts_with("<details class=\"check\" open>"), "{}", &first[..200]);
+    let first = &first[..first.find("</details>").unwrap()];
+    for expected in [">fail<", "class=\"expected\"", "reference/reasons/", "href=\"#cause-"] {
+        assert!(first.contains(expected), "{expected} in {first}");
+    }
+    let open = checks.matches("class=\"check\" open").count();
+    let failed = late().checks.iter().filter(|it| matches!(it.shown_status(), Status::Fail | Status::Error)).count();
+    assert_eq!(open, failed);
+}
+
+/// Each cell of the grid that says anything leads to the check that found it.
+#[test]
+fn cells_lead_to_what_was_found() {
+    let html = body(&fixture::unhealthy());
+    let grid = &html[html.find("class=\"grid\"").unwrap()..html.find("class=\"legend\"").unwrap()];
+    let cells = |class: &str| grid.matches(&format!("<td class=\"{class}\">\n<a href=\"#check-")).count();
+    assert!(cells("fail") > 0 && cells("pass") > 0, "{grid}");
+    assert_eq!(cells("fail"), grid.matches("<td class=\"fail\">").count());
+}
+
+#[test]
+fn a_line_of_time_without_a_change_is_not_drawn() {
+    let html = body(&late());
+    let timeline = &html[html.find("id=\"timeline\"").unwrap()..];
+    let timeline = &timeline[..timeline.find("</section>").unwrap()];
+    assert_eq!(timeline.matches("<svg").count(), 5, "all checks, and the four that changed: {timeline}");
+    assert!(timeline.contains(" failed or not known from the first round on."), "{timeline}");
+}
+
 /// For `make html`: pages for a browser, in the folder that `HTML_PAGES` names.
 #[test]
 #[ignore = "writes files, for `make html`"]
@@ -207,6 +274,9 @@ fn pages_for_a_browser() {
     pages.extend(INJECTIONS.iter().enumerate().map(|(n, text)| (format!("hostile-{n}"), hostile(text))));
     let mut healthy = fixture::large(1000, 0);
     healthy.result = RunResult::Healthy;
+    // As the checks judge them, and as the causes are found.
+    let judged = |nodes, failures| Report { started_at: late().started_at, ..Size { nodes, failures }.report() };
+    pages.extend([("four".to_owned(), judged(4, 1)), ("thousand".to_owned(), judged(1000, 500))]);
     pages.extend([("large-healthy".to_owned(), healthy), ("large".to_owned(), fixture::large(1000, 300))]);
     for (name, report) in pages {
         std::fs::write(folder.join(format!("{name}.html")), shown(&report)).unwrap();

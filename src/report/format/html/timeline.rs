@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::parts::{Foreign, badge, check_link, head, status_word};
+use super::parts::{Foreign, badge, check_link, check_links, head, status_word};
 use crate::model::{CheckId, Status};
 use crate::report::Report;
 use crate::report::history::{Happened, Omitted};
@@ -38,25 +38,26 @@ pub(super) fn timeline(report: &Report) -> Option<Markup> {
     if lines.is_empty() {
         return None;
     }
-    // What was fine in the first round and stayed so says nothing more.
-    let moved = |line: &[Since]| line.len() > 1 || line.iter().any(|since| !since.status.is_fine());
-    let shown: Vec<_> = report
-        .checks
-        .iter()
-        .filter_map(|check| lines.get_key_value(&check.check.id))
-        .filter(|(_, line)| moved(line))
-        .collect();
-    let still = lines.len() - shown.len();
+    // What stayed as it was has no line: it would only hide those on which something happened.
+    let of_checks: Vec<_> = report.checks.iter().filter_map(|check| lines.get_key_value(&check.check.id)).collect();
+    let (moved, still): (Vec<_>, Vec<_>) = of_checks.into_iter().partition(|(_, line)| line.len() > 1);
+    let (well, bad): (Vec<_>, Vec<_>) =
+        still.into_iter().partition(|(_, line)| line.iter().all(|it| it.status.is_fine()));
     Some(html! {
-        div .timeline {
-            div .track { span { "all checks" } (bar(&together(&lines), report.took)) }
-            @for (id, line) in shown { div .track { span { (check_link(*id)) } (bar(line, report.took)) } }
-            div .track.axis {
-                span {}
-                p { @for n in 0..=4 { span { (human(report.took * n / 4)) } } }
+        @if !moved.is_empty() {
+            div .timeline {
+                div .track { span { "all checks" } (bar(&together(&lines), report.took)) }
+                @for (id, line) in &moved { div .track { span { (check_link(**id)) } (bar(line, report.took)) } }
+                div .track.axis {
+                    span {}
+                    p { @for n in 0..=4 { span { (human(report.took * n / 4)) } } }
+                }
             }
         }
-        @if still > 0 { p .note { (count(still, "check")) " passed or did not apply from the first round on." } }
+        @if !bad.is_empty() { p .note { (count(bad.len(), "check")) " failed or not known from the first round on." } }
+        @if !well.is_empty() {
+            p .note { (count(well.len(), "check")) " passed or did not apply from the first round on." }
+        }
         (changes(report))
     })
 }
@@ -192,7 +193,7 @@ fn changes(report: &Report) -> Markup {
                                         }
                                     }
                                     Happened::StabilityLost(checks) => {
-                                        td { @for (n, id) in checks.iter().enumerate() { @if n > 0 { ", " } (check_link(*id)) } }
+                                        td { (check_links(checks.iter().copied())) }
                                         td { "relapse" }
                                         td { "all passed before" (not_listed(entry.omitted)) }
                                     }
