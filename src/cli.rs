@@ -335,6 +335,9 @@ pub(crate) struct OutputOptions {
     /// Test cases of the JUnit report: one per check or one per node
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_JUNIT_GRANULARITY", default_value_t)]
     pub(crate) junit_granularity: Granularity,
+    /// Also write each connection and call with its times to this file, as OTLP JSON
+    #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_TRACE", value_hint = ValueHint::FilePath)]
+    pub(crate) trace: Option<PathBuf>,
     /// Write the verdict and its first cause to this file, for Kubernetes [default in a pod: /dev/termination-log]
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_TERMINATION_LOG", value_hint = ValueHint::FilePath)]
     pub(crate) termination_log: Option<PathBuf>,

@@ -22,6 +22,7 @@ use super::dial::cause;
 use super::dial::http2::{EndpointAddress, Http2, Link, Security};
 use super::dial::tls;
 use super::kubernetes::short;
+use super::trace::Span;
 use crate::config::etcd::EtcdFiles;
 use crate::config::proxy::Proxy;
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Observed};
@@ -57,9 +58,9 @@ impl EtcdClients {
         let until = Instant::now() + self.timeout;
         let (status, members, alarms) = match self.connect(address, until).await {
             Ok(api) => tokio::join!(
-                self.bounded(until, api.status()),
-                self.bounded(until, api.members()),
-                self.bounded(until, api.alarms()),
+                self.bounded(until, "etcd Status", address, api.status()),
+                self.bounded(until, "etcd MemberList", address, api.members()),
+                self.bounded(until, "etcd Alarm", address, api.alarms()),
             ),
             Err(gap) => (Err(gap.clone()), Err(gap.clone()), Err(gap)),
         };
@@ -79,8 +80,17 @@ impl EtcdClients {
         Ok(Api { connection })
     }
 
-    async fn bounded<T>(&self, until: Instant, call: impl Future<Output = Observed<T>>) -> Observed<T> {
-        timeout_at(until, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))
+    async fn bounded<T>(
+        &self,
+        until: Instant,
+        name: &str,
+        address: &str,
+        call: impl Future<Output = Observed<T>>,
+    ) -> Observed<T> {
+        let span = Span::begin(|| (name.to_owned(), vec![("server.address", address.into())]));
+        let answer = timeout_at(until, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)));
+        span.end(&answer);
+        answer
     }
 }
 

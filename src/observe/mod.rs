@@ -19,6 +19,7 @@ mod server;
 mod talos;
 #[cfg(test)]
 mod testing;
+pub(crate) mod trace;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -239,6 +240,7 @@ impl Observe for Observer<'_> {
     async fn round(&mut self, memory: &Memory) -> Snapshot {
         #[cfg(feature = "record")]
         self.recording.round();
+        let _round = trace::round();
         self.budget.renew();
         self.awaited.begin();
         let asked = Instant::now();

@@ -17,6 +17,8 @@ pub(crate) struct Output {
     pub(crate) reports: Vec<String>,
     pub(crate) junit_file: Option<PathBuf>,
     pub(crate) junit: Granularity,
+    /// `--trace`.
+    pub(crate) trace: Option<PathBuf>,
     pub(crate) termination_log: Option<PathBuf>,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
@@ -35,6 +37,7 @@ impl From<&OutputOptions> for Output {
             reports: args.report.clone(),
             junit_file: args.junit_file.clone(),
             junit: args.junit_granularity,
+            trace: args.trace.clone(),
             termination_log: args.termination_log.clone(),
             quiet: args.quiet,
             verbose: args.verbose > 0,

@@ -27,7 +27,7 @@ use crate::config::{ConfigError, Environment};
 use crate::engine::event::Event;
 use crate::engine::{self, End};
 use crate::model::Exit;
-use crate::observe::{Credentials, Observer};
+use crate::observe::{self, Credentials, Observer};
 use crate::plan::Plan;
 use crate::report::ledger::Ending;
 use crate::report::sink::ci::Ci;
@@ -46,7 +46,12 @@ const FRAME: Duration = Duration::from_millis(100);
 pub(crate) fn run(plan: &Plan) -> Exit {
     let options = &plan.output;
     let wanted = files::parse(&options.reports, options.junit_file.as_deref(), options.format);
-    let wanted = match wanted.and_then(apart_from_streams) {
+    let trace = options.trace.as_deref();
+    let apart = |wanted: Vec<Wanted>| {
+        trace.map_or(Ok(()), |path| files::apart(&wanted, path))?;
+        apart_from_streams(wanted, trace)
+    };
+    let wanted = match wanted.and_then(apart) {
         Ok(wanted) => wanted,
         Err(error) => {
             complain(&error, None);
@@ -62,6 +67,9 @@ pub(crate) fn run(plan: &Plan) -> Exit {
     let variable = |name: &str| environment.get(name);
     let ci = Ci::decide(plan.output.ci, variable);
     console::set_colors_enabled_stderr(terminal::color(options.color, io::stderr().is_terminal(), ci, variable));
+    if trace.is_some() {
+        observe::trace::begin(variable(observe::trace::PARENT).as_deref());
+    }
     let told = Told::new(plan, &wanted, Document::new(&plan.output, ci, &environment));
     let run = |signaled| {
         let runtime = match machine::runtime() {
@@ -216,7 +224,7 @@ impl Run<'_> {
             return Ending::Engine(End::Deadline);
         };
         // Known only now: what is read may name what else is read.
-        if let Err(error) = apart_from_inputs(self.wanted, plan.output.termination_log.as_deref()) {
+        if let Err(error) = apart_from_inputs(self.wanted, &plan.output) {
             unbegun.replace(Some(Unbegun::Usage(error)));
             return Ending::Configuration(String::new());
         }

@@ -7,13 +7,20 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::config::file;
+use crate::plan::Output;
 use crate::report::sink::files::Wanted;
 
+/// The reports and the trace, by name.
+fn outputs<'a>(wanted: &'a [Wanted], trace: Option<&'a Path>) -> impl Iterator<Item = (&'a str, &'a Path)> {
+    let reports = wanted.iter().map(|Wanted { format, path }| (format.name, path.as_path()));
+    reports.chain(trace.map(|path| ("trace", path)))
+}
+
 /// A report replaces its file, and with it whatever a stream has written there.
-pub(super) fn apart_from_streams(wanted: Vec<Wanted>) -> Result<Vec<Wanted>, String> {
+pub(super) fn apart_from_streams(wanted: Vec<Wanted>, trace: Option<&Path>) -> Result<Vec<Wanted>, String> {
     let (stdout, stderr) = (io::stdout(), io::stderr());
     let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
-    for Wanted { path, .. } in &wanted {
+    for (_, path) in outputs(&wanted, trace) {
         if let Some((name, _)) = streams.iter().find(|(_, stream)| is_file(stream) && is_at(stream, path)) {
             return Err(format!("{name} is redirected to the file of a report: `{}`", path.display()));
         }
@@ -22,15 +29,14 @@ pub(super) fn apart_from_streams(wanted: Vec<Wanted>) -> Result<Vec<Wanted>, Str
 }
 
 /// What is read is not written, under whatever name.
-pub(super) fn apart_from_inputs(wanted: &[Wanted], termination_log: Option<&Path>) -> Result<(), String> {
-    let replaces = |what: &str, path: &Path| {
-        let would = || format!("{what} would overwrite an input file: `{}`", path.display());
-        if is_input(path) { Err(would()) } else { Ok(()) }
-    };
-    for Wanted { format, path } in wanted {
-        replaces(&format!("the {} report", format.name), path)?;
+pub(super) fn apart_from_inputs(wanted: &[Wanted], output: &Output) -> Result<(), String> {
+    let reports = outputs(wanted, output.trace.as_deref()).map(|(name, path)| (format!("the {name} report"), path));
+    let message = output.termination_log.iter().map(|path| ("the termination message".to_owned(), path.as_path()));
+    for (what, path) in reports.chain(message) {
+        if is_input(path) {
+            return Err(format!("{what} would overwrite an input file: `{}`", path.display()));
+        }
     }
-    termination_log.map_or(Ok(()), |path| replaces("the termination message", path))?;
     let (stdout, stderr) = (io::stdout(), io::stderr());
     let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
     for (name, stream) in streams {

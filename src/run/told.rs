@@ -11,10 +11,11 @@ use super::streams::apart_from_inputs;
 use super::termination;
 use crate::engine::event::Event;
 use crate::model::Exit;
+use crate::observe;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::report::ledger::{Ending, Ledger};
-use crate::report::sink::files::{Files, Wanted};
+use crate::report::sink::files::{self, Files, Wanted};
 use crate::text::clock;
 
 pub(super) struct Told<'a> {
@@ -119,7 +120,9 @@ impl<'a> Told<'a> {
         // Of a run that has ended before it knew what it reads.
         files.open(report, self.plan)?;
         if let Reports::Open(files) = std::mem::replace(&mut *files, Reports::Done) {
+            let trace = write_trace(self.plan, true);
             files.finish(report)?;
+            trace?;
         }
         drop(files);
         termination::write(self.plan.output.termination_log.as_deref(), report);
@@ -155,11 +158,21 @@ impl<'a> Told<'a> {
     }
 }
 
+/// `--trace`, as far as it goes by now.
+fn write_trace(plan: &Plan, is_last: bool) -> Result<(), String> {
+    let Some(path) = &plan.output.trace else { return Ok(()) };
+    let mut document = Vec::new();
+    observe::trace::write(&mut document).map_err(|error| format!("could not write the trace: {error}"))?;
+    files::write(path, &document, is_last)
+}
+
 impl Reports<'_> {
     fn open(&mut self, report: &Report, plan: &Plan) -> Result<(), String> {
         if let Self::Wanted(wanted) = self {
-            apart_from_inputs(wanted, plan.output.termination_log.as_deref())?;
-            *self = Self::Open(Files::create(wanted, report, plan.pace.logs)?);
+            apart_from_inputs(wanted, &plan.output)?;
+            let files = Files::create(wanted, report, plan.pace.logs)?;
+            write_trace(plan, false)?;
+            *self = Self::Open(files);
         }
         Ok(())
     }

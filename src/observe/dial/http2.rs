@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::header::{HeaderValue, USER_AGENT};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::MapFrame;
+use hyper::body::Frame;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::ClientConfig;
@@ -25,11 +28,15 @@ use crate::config::endpoint;
 use crate::config::proxy::Proxy;
 #[cfg(feature = "record")]
 use crate::observe::record::talos::{Heard, Reel};
+use crate::observe::trace::Bytes;
 use crate::snapshot::{Gap, GapKind};
 
 /// The body of an answer.
 #[cfg(not(feature = "record"))]
 type Heard = hyper::body::Incoming;
+/// The same, of which the bytes are counted as they come.
+type Counted = MapFrame<Heard, Count>;
+type Count = Box<dyn FnMut(Frame<hyper::body::Bytes>) -> Frame<hyper::body::Bytes> + Send>;
 
 /// Bytes of one answer, and of all answers of a connection, that may be on their way at once. HTTP/2's 64 KiB would make the members
 /// of a large cluster wait for a round trip each 64 KiB; a window that grows with what it measures waits for its first ones, too.
@@ -146,6 +153,7 @@ impl Link {
             origin,
             fault,
             answers: Arc::new(AtomicU64::new(0)),
+            bytes: Bytes::default(),
             #[cfg(feature = "record")]
             reel: None,
         })
@@ -159,6 +167,7 @@ pub(in crate::observe) struct Http2 {
     origin: http::Uri,
     fault: Arc<OnceLock<Gap>>,
     answers: Arc<AtomicU64>,
+    bytes: Bytes,
     #[cfg(feature = "record")]
     reel: Option<Reel>,
 }
@@ -168,6 +177,11 @@ impl Http2 {
     #[cfg(feature = "record")]
     pub(in crate::observe) fn recorded(self, reel: Reel) -> Self {
         Self { reel: Some(reel), ..self }
+    }
+
+    /// The same connection, for a call that is counted.
+    pub(in crate::observe) fn counted(self, bytes: Bytes) -> Self {
+        Self { bytes, ..self }
     }
 
     /// Scheme and authority of every call.
@@ -187,7 +201,7 @@ impl Http2 {
 }
 
 impl Service<http::Request<Body>> for Http2 {
-    type Response = http::Response<Heard>;
+    type Response = http::Response<Counted>;
     type Error = hyper::Error;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
@@ -203,12 +217,17 @@ impl Service<http::Request<Body>> for Http2 {
         let reel = self.reel.clone().inspect(|reel| reel.sent(request.uri().path()));
         let answer = self.sender.send_request(request);
         let answers = Arc::clone(&self.answers);
+        let bytes = self.bytes.clone();
+        let count: Count = Box::new(move |frame| {
+            bytes.came(frame.data_ref().map_or(0, hyper::body::Bytes::len));
+            frame
+        });
         Box::pin(async move {
             let answer = answer.await?;
             answers.fetch_add(1, Ordering::Relaxed);
             #[cfg(feature = "record")]
             let answer = Reel::listen(reel, answer);
-            Ok(answer)
+            Ok(answer.map(|body| body.map_frame(count)))
         })
     }
 }

@@ -19,6 +19,7 @@ use tokio_rustls::client::TlsStream;
 
 use self::stagger::staggered;
 use crate::config::proxy::Proxy;
+use crate::observe::trace::Span;
 use crate::snapshot::{Gap, GapKind};
 
 /// When to try the next address beside one that has not answered, as in RFC 8305.
@@ -50,7 +51,10 @@ pub(super) async fn connect(via: &Proxy, host: &str, port: u16) -> Result<TcpStr
 async fn dial(host: &str, port: u16) -> Result<TcpStream, Gap> {
     let addresses = names::addresses(host, port).await?;
     let attempts = addresses.into_iter().map(|address| async move {
-        let stream = TcpStream::connect(address).await.map_err(|error| cause::of_io(&error))?;
+        let span = Span::to("TCP", &address.ip().to_string(), port);
+        let stream = TcpStream::connect(address).await.map_err(|error| cause::of_io(&error));
+        span.end(&stream);
+        let stream = stream?;
         stream.set_nodelay(true).map_err(|error| cause::of_io(&error))?;
         Ok(stream)
     });
@@ -66,7 +70,11 @@ pub(super) async fn secure(
     name: ServerName<'static>,
     stream: TcpStream,
 ) -> Result<TlsStream<TcpStream>, Gap> {
-    TlsConnector::from(tls).connect(name, stream).await.map_err(|error| cause::of_handshake(&error))
+    let port = stream.peer_addr().map_or(0, |peer| peer.port());
+    let span = Span::to("TLS", &name.to_str(), port);
+    let secured = TlsConnector::from(tls).connect(name, stream).await.map_err(|error| cause::of_handshake(&error));
+    span.end(&secured);
+    secured
 }
 
 /// The name that a certificate has to hold for a peer that is dialed as `host`, a name or an address without brackets.

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use tokio::sync::Semaphore;
 
 use super::cause;
+use crate::observe::trace::Span;
 use crate::snapshot::{Gap, GapKind};
 
 /// Look-ups at once. Each has a thread until the resolver lets go of it, even where nobody waits for it any more.
@@ -26,6 +27,9 @@ pub(super) async fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, 
         drop(permit);
         found
     };
+    let span = Span::to("DNS", host, port);
     let found = tokio::task::spawn_blocking(resolve).await.map_err(|_| broken())?;
-    found.map_err(|error| cause::of_lookup(host, &error))
+    let found = found.map_err(|error| cause::of_lookup(host, &error));
+    span.end(&found);
+    found
 }

@@ -1,7 +1,9 @@
 //! The one place through which every call to Talos goes.
 
+use std::any::{Any, type_name};
 use std::time::Duration;
 
+use talos_api::cosi::resource::{GetRequest, ListRequest};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tonic::metadata::{Ascii, MetadataValue};
@@ -9,9 +11,10 @@ use tonic::{Request, Status};
 
 use super::refusal;
 use crate::observe::dial::cause;
-use crate::observe::dial::http2::{Http2, Link};
+use crate::observe::dial::http2::{EndpointAddress, Http2, Link};
 #[cfg(feature = "record")]
 use crate::observe::record::talos::{Connection, Tape};
+use crate::observe::trace::Span;
 use crate::snapshot::{Gap, GapKind, Observed};
 
 /// Largest messages that we take, in bytes: of what is said in a few words, a resource among them, and of what lists what a machine
@@ -47,6 +50,27 @@ pub(super) struct Route<'a> {
     pub(super) lane: Lane,
     /// When the round ends for us.
     pub(super) until: Instant,
+}
+
+impl Route<'_> {
+    /// Of a call that is answered with a `P`.
+    fn span<Q: 'static, P>(&self, message: &Q) -> Span {
+        Span::begin(|| {
+            let message: &dyn Any = message;
+            let kind = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
+            let get = message.downcast_ref().map(|of: &GetRequest| format!("Get {}", kind(&of.r#type)));
+            let list = || message.downcast_ref().map(|of: &ListRequest| format!("List {}", kind(&of.r#type)));
+            let short = |name: &'static str| name.rsplit("::").next().unwrap_or(name);
+            let other = || match (short(type_name::<Q>()), short(type_name::<P>())) {
+                ("Empty", answer) => answer.strip_suffix("Response").unwrap_or("Kubeconfig").to_owned(),
+                (question, _) => question.trim_end_matches("Request").to_owned(),
+            };
+            let EndpointAddress { host, port, .. } = &self.link.address;
+            let mut at = vec![("server.address", host.as_str().into()), ("server.port", (*port).into())];
+            at.extend(self.node.map(|node| ("talos.node", node.into())));
+            (get.or_else(list).unwrap_or_else(other), at)
+        })
+    }
 }
 
 /// Why a call has no result.
@@ -170,8 +194,13 @@ impl Caller {
         let send = |live: Http2, request| send(live.recorded(tape.reel()), request);
         let outcome = async {
             let _permit = self.calls.turn(to.lane, to.until).await?;
+            let mut span = to.span::<Q, P>(&message);
+            let bytes = span.bytes();
+            let send = |live: Http2, request| send(live.counted(bytes.clone()), request);
             // Boxed from here on: a thousand nodes have some twenty thousand calls that wait for their turn, and those shall be small.
-            Box::pin(self.asked(to, timeout, message, send)).await
+            let asked = Box::pin(self.asked(to, timeout, message, send)).await;
+            span.end(&asked);
+            asked
         };
         let outcome = outcome.await;
         #[cfg(feature = "record")]

@@ -83,6 +83,14 @@ pub(crate) fn last_success(wanted: &[Wanted]) -> Option<Timestamp> {
     metrics.filter_map(|wanted| prometheus::last_success(&wanted.path)).max()
 }
 
+/// A file beside the reports that is none of them.
+pub(crate) fn apart(wanted: &[Wanted], path: &Path) -> Result<(), String> {
+    if wanted.iter().any(|it| identity(&it.path) == identity(path)) {
+        return Err(format!("a report and the trace to one file: `{}`", path.display()));
+    }
+    Ok(())
+}
+
 /// The same for two paths that are the same file: links resolved as far as the path exists.
 fn identity(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -147,6 +155,34 @@ enum Place {
     Special(PathBuf),
 }
 
+impl Place {
+    /// Makes missing parent directories.
+    fn of(path: &Path) -> io::Result<Self> {
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent)?;
+        }
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if found.is_file() => path.canonicalize().map(Self::Regular),
+            Ok(_) => Ok(Self::Special(path.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => resolve(path).map(Self::Regular),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Writes what is no report as reports are written: a reader sees the old document or the new one. The error names the file.
+///
+/// `is_last`: pipes, terminals and devices have nothing before.
+pub(crate) fn write(path: &Path, document: &[u8], is_last: bool) -> Result<(), String> {
+    let written = Place::of(path).and_then(|place| match place {
+        Place::Regular(path) => replace(&path, false, |file| file.write_all(document)).map(drop),
+        Place::Special(path) if is_last => write_special(path, document.to_vec()),
+        Place::Special(_) => Ok(()),
+    });
+    written.map_err(|error| failure(path, &error))
+}
+
 impl Files {
     /// Makes missing parent directories and writes the report of a run that has not begun, which proves that the files can
     /// be written. The error names the file.
@@ -187,17 +223,7 @@ fn failure(path: &Path, error: &io::Error) -> String {
 
 impl Open {
     fn new(format: &'static Format, path: &Path) -> io::Result<Self> {
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            fs::create_dir_all(parent)?;
-        }
-        let place = match fs::metadata(path) {
-            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            Ok(found) if found.is_file() => Place::Regular(path.canonicalize()?),
-            Ok(_) => Place::Special(path.to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Regular(resolve(path)?),
-            Err(error) => return Err(error),
-        };
-        Ok(Self { format, shown: path.to_owned(), place, grown: None })
+        Ok(Self { format, shown: path.to_owned(), place: Place::of(path)?, grown: None })
     }
 
     /// Without color, whatever the terminal can do. A piece at a time: the whole is as large as the report itself.
