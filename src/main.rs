@@ -39,7 +39,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     commands::answer();
     let start = Start::now();
-    // tonic, kube and reqwest all take the process's provider. Nobody else has installed one before.
+    // tonic and kube both take the process's provider. Nobody else has installed one before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // A panic becomes a reported internal error (exit code 70); its message must not look like a crash on the way.
     std::panic::set_hook(Box::new(|panic| {

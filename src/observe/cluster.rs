@@ -1,6 +1,8 @@
 //! The Kubernetes side of a round: whose credentials, what the API says, and each API server by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use futures::future::{Shared, join_all};
@@ -18,6 +20,8 @@ use crate::text::host;
 
 /// Addresses of one control plane at which its API server is looked for.
 const API_ADDRESSES: usize = 3;
+/// API servers that are connected to before anything has named them.
+const EXPECTED: usize = 16;
 /// Static pods of the users' own that are looked for.
 const USER_PODS: usize = 100;
 
@@ -37,6 +41,7 @@ impl Observer<'_> {
                 let may_still_find = side.may_still_find();
                 return Kubernetes { may_still_find, ..unasked(credentials, side.passed_over().to_vec()) };
             };
+            client.begin_round();
             let servers = async {
                 let seen = first.clone().await;
                 self.probe_servers(client, &seen.population, until).await
@@ -45,7 +50,15 @@ impl Observer<'_> {
             let asked = client.observe(&self.facts, &self.known_leases);
             let has_answered = |seen: &Kubernetes| seen.endpoint.is_ok() || seen.nodes.is_ok();
             let asked = self.awaited.one(Part::Api, name, has_answered, asked);
-            let (mut kubernetes, servers) = tokio::join!(asked, servers);
+            // The way to API servers does not wait for discovery to name them, and what leads nowhere keeps nobody waiting.
+            let expected = async {
+                client.expect(self.expected_servers(), API_PORT).await;
+                pending().await
+            };
+            let (mut kubernetes, servers) = tokio::select! {
+                seen = async { tokio::join!(asked, servers) } => seen,
+                never = expected => never,
+            };
             kubernetes.servers = servers;
             // A file that nobody named may be another cluster's; then the next source is asked.
             if let Some(why) = side.is_stranger(&kubernetes, &first.clone().await.population) {
@@ -55,6 +68,13 @@ impl Observer<'_> {
             kubernetes.passed_over = side.passed_over().to_vec();
             return kubernetes;
         }
+    }
+
+    /// Addresses that the configuration names, at which an API server may be.
+    fn expected_servers(&self) -> impl Iterator<Item = &str> {
+        let hosts = self.talos.iter().flat_map(|side| &side.hosts).chain(&self.asked.control_plane_nodes);
+        let hosts = hosts.filter(|host| host.parse::<IpAddr>().is_ok()).take(EXPECTED).map(String::as_str);
+        hosts.filter(move |_| self.facts.contains(&Fact::ServerReadyz))
     }
 
     async fn kubeconfig_from_talos(

@@ -238,7 +238,7 @@ trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
 /// Keeps the cause of the connection's end, which the layers above reduce to a text.
-struct Watched {
+pub(in crate::observe) struct Watched {
     inner: Box<dyn Wire>,
     fault: Arc<OnceLock<Gap>>,
     /// Of a write, while what there is to read is looked at. Nothing is written after it.
@@ -246,6 +246,15 @@ struct Watched {
 }
 
 impl Watched {
+    pub(in crate::observe) fn new(inner: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self { inner: Box::new(inner), fault: Arc::default(), failed: None }
+    }
+
+    /// Why it has ended, once it has.
+    pub(in crate::observe) fn fault(&self) -> Arc<OnceLock<Gap>> {
+        Arc::clone(&self.fault)
+    }
+
     fn keep(&self, error: &io::Error) {
         // The first cause is the cause; later ones are its consequences.
         let _ = self.fault.set(cause::of_io(error));

@@ -1,10 +1,11 @@
 //! One HTTPS request, bounded in time and size, with the credentials of a kubeconfig.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::header::{ACCEPT, AGE, AUTHORIZATION, DATE};
+use http::header::{ACCEPT, AGE, AUTHORIZATION, DATE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
@@ -18,22 +19,22 @@ use kube::client::{Body, Client, ClientBuilder, ConfigExt as _};
 use memchr::memmem;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::{Layer as _, ServiceExt as _};
 
 use super::auth::Auth;
-use super::dial::{self, Answered, Dialer, Shown};
+use super::dial::{self, Answered, Dialer, Fault, Shown};
 use super::gaps;
 use super::intake::{Intake, Keep};
 use super::peer::{ApiServerVerifier, Peer};
-use super::raw::Raw;
 use crate::config::certificate;
-use crate::config::proxy::{Proxy, Routes};
+use crate::config::proxy::Routes;
 use crate::observe::budget::Budget;
 use crate::observe::dial::cause;
 #[cfg(feature = "record")]
 use crate::observe::record::kubernetes as record;
+use crate::observe::trace::{Bytes, Span};
 use crate::snapshot::{Gap, GapKind, Observed, Validity};
 
 /// A complete answer, whatever its status.
@@ -56,6 +57,26 @@ const LONG_AT_ONCE: usize = 2;
 /// Bytes of a token that are in no answer by chance.
 const SECRET: usize = 16;
 
+/// Bytes of one answer, and of all answers of a connection, that may be on their way at once. Answers that wait for [`LONG_AT_ONCE`]
+/// keep theirs, and must not take what the others need.
+const STREAM_WINDOW: u32 = 2 << 20;
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 32;
+
+/// Whom to ask, and as what it has to prove itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Target {
+    pub(super) server: Uri,
+    pub(super) peer: Peer,
+}
+
+/// A server to which there is a connection.
+#[derive(Clone)]
+pub(super) struct Opened {
+    client: Client,
+    /// All that is asked goes over it at once.
+    is_shared: bool,
+}
+
 /// What all requests with one kubeconfig share.
 pub(super) struct Transport {
     dialer: Dialer,
@@ -66,6 +87,8 @@ pub(super) struct Transport {
     auth: Auth,
     timeout: Duration,
     long: Arc<Semaphore>,
+    /// In this round.
+    opened: Mutex<HashMap<Target, Arc<OnceCell<Observed<Opened>>>>>,
     pub(super) budget: Arc<Budget>,
 }
 
@@ -88,90 +111,112 @@ impl Transport {
         let extra = config.extra_headers_layer().map_err(|_| unusable())?;
         let echo = tower::service_fn(async |request: Request<()>| Ok::<_, Infallible>(request.into_parts().0.headers));
         let Ok(mut headers) = extra.layer(echo).oneshot(Request::new(())).await;
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("cluster-health/", env!("CARGO_PKG_VERSION"))));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/plain;q=0.9, */*;q=0.8"));
         let mut config = config.clone();
         let auth = Auth::new(&mut config.auth_info, timeout).await?;
         let machines = ApiServerVerifier::new(config.root_cert.as_deref());
         let prepare = move || config.rustls_client_config();
-        let tls = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
+        let mut tls = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
             // Certificates and keys of the kubeconfig: the texts name the fault and hold no contents.
             kube::Error::RustlsTls(cause) => Gap::new(GapKind::Malformed, gaps::short(&cause.to_string())),
             _ => unusable(),
         })?;
+        tls.alpn_protocols = [dial::HTTP2, b"http/1.1"].map(<[u8]>::to_vec).into();
+        // Every connection proves anew that both certificates are accepted.
+        tls.resumption = Resumption::disabled();
         let dialer = Dialer {
             tls: Arc::new(tls),
             name,
             routes,
+            ready: Arc::default(),
             // Less than the whole call, so that a silent host is seen as one that cannot be connected to.
             timeout: timeout * 4 / 5,
         };
         let long = Arc::new(Semaphore::new(LONG_AT_ONCE));
-        Ok(Self { dialer, machines, headers, auth, timeout, long, budget: Arc::default() })
+        let opened = Mutex::default();
+        Ok(Self { dialer, machines, headers, auth, timeout, long, opened, budget: Arc::default() })
     }
 
-    /// A client that keeps its connections from round to round.
-    pub(super) fn pooled(&self, server: Uri) -> Client {
-        client(self.dialer.clone(), &Builder::new(TokioExecutor::new()), server)
+    /// A round begins. Each server is connected anew in it: an old connection says nothing about whether the server accepts new
+    /// ones, nor about the certificate that it would show now.
+    pub(super) fn renew(&self) {
+        self.opened().clear();
     }
 
-    /// `GET`s `path` below `server`, on a connection of its own.
-    ///
-    /// Every probe is a new TCP connection with a full handshake: an old connection says nothing about whether the server
-    /// accepts new ones, nor about the certificate that it would show now.
-    ///
-    /// reqwest takes what to resolve, what to ask of a proxy and what to verify from one URL, and refuses IPv6 addresses
-    /// behind proxies. So what is verified under `name` instead, or lies behind a proxy, goes through the dialer of the lists.
-    pub(super) async fn probe(&self, server: &Uri, peer: Peer, path: &'static str, keep: Keep) -> Observed<Answer> {
-        let target = dial::endpoint(server);
-        let mut tls = (*self.dialer.tls).clone();
-        tls.resumption = Resumption::disabled();
-        let name = match peer {
-            Peer::Endpoint => self.dialer.name.clone(),
+    fn opened(&self) -> MutexGuard<'_, HashMap<Target, Arc<OnceCell<Observed<Opened>>>>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What this round asks a server with: opened by whoever comes first, and for all who come, whatever they want. One that cannot
+    /// be opened is not tried again.
+    pub(super) async fn client(&self, target: &Target) -> Observed<Opened> {
+        let opened = Arc::clone(self.opened().entry(target.clone()).or_default());
+        opened.get_or_init(|| Box::pin(self.open(target))).await.clone()
+    }
+
+    async fn open(&self, Target { server, peer }: &Target) -> Observed<Opened> {
+        let dialer = match peer {
+            Peer::Endpoint => self.dialer.clone(),
             Peer::Machine => {
+                let mut tls = (*self.dialer.tls).clone();
                 tls.dangerous().set_certificate_verifier(self.machines.clone()?);
-                None
+                Dialer { tls: Arc::new(tls), name: None, ..self.dialer.clone() }
             }
         };
-        if name.is_some() || self.dialer.way(&target)? != Proxy::Direct {
-            let dialer = Dialer { tls: Arc::new(tls), name, ..self.dialer.clone() };
-            let mut builder = Builder::new(TokioExecutor::new());
-            builder.pool_max_idle_per_host(0);
-            let mut request = Request::new(Vec::new());
-            *request.uri_mut() = Uri::from_static(path);
-            return self.ask(&client(dialer, &builder, server.clone()), request, keep).await;
-        }
-        #[cfg(feature = "record")]
-        let mut tape = record::Tape::of(server, path);
-        let outcome = async {
-            let headers = self.headers().await?;
-            let authorization = headers.get(AUTHORIZATION).cloned();
-            let raw = Raw { tls, headers, connect_timeout: self.dialer.timeout, timeout: self.timeout };
-            raw.get(server, &target, path, keep).await.map(|answer| concealed(answer, authorization.as_ref()))
-        };
-        let outcome = outcome.await;
-        #[cfg(feature = "record")]
-        tape.end(outcome.as_ref().map(|answer| (answer.status.as_u16(), answer.date, answer.body.as_slice())));
-        outcome
+        let connection = dialer.clone().dial(server.clone()).await?;
+        let is_shared = connection.speaks_http2();
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http2_only(is_shared)
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW);
+        let dialer = Dialer { ready: Arc::new(Mutex::new(Some(connection))), ..dialer };
+        Ok(Opened { client: client(dialer, &builder, server.clone()), is_shared })
+    }
+
+    /// `GET`s `path` below the server.
+    pub(super) async fn get(&self, of: &Target, path: &'static str, keep: Keep) -> Observed<Answer> {
+        let mut request = Request::new(Vec::new());
+        *request.uri_mut() = Uri::from_static(path);
+        self.ask(of, request, keep).await
     }
 
     /// Asks for one answer, whatever it is. No answer is asked for again, no redirect is followed.
-    pub(super) async fn ask(&self, client: &Client, request: Request<Vec<u8>>, keep: Keep) -> Observed<Answer> {
+    pub(super) async fn ask(&self, of: &Target, request: Request<Vec<u8>>, keep: Keep) -> Observed<Answer> {
         let (parts, body) = request.into_parts();
+        let mut span = span(of, &parts);
         #[cfg(feature = "record")]
-        let (mut tape, parts) = record::Tape::new(parts);
-        let outcome = self.answer(client, parts, body, keep).await;
+        let mut tape = record::Tape::new(&of.server, &parts);
+        let outcome = self.answer(of, parts, body, keep, &span.bytes()).await;
+        span.end(&outcome);
         #[cfg(feature = "record")]
         tape.end(outcome.as_ref().map(|answer| (answer.status.as_u16(), answer.date, answer.body.as_slice())));
         outcome
     }
 
-    async fn answer(&self, client: &Client, mut parts: Parts, body: Vec<u8>, keep: Keep) -> Observed<Answer> {
+    async fn answer(
+        &self,
+        of: &Target,
+        mut parts: Parts,
+        body: Vec<u8>,
+        keep: Keep,
+        bytes: &Bytes,
+    ) -> Observed<Answer> {
         let headers = self.headers().await?;
+        let Opened { client, is_shared } = self.client(of).await?;
         let authorization = headers.get(AUTHORIZATION).cloned();
         parts.headers.extend(headers);
-        let call = async {
+        let asked = async |client: &Client| {
             let response = send(client, || Request::from_parts(parts.clone(), Body::from(body.clone()))).await?;
-            read(response, keep, &self.long).await
+            read(response, keep, &self.long, bytes).await
+        };
+        let call = async {
+            match asked(&client).await {
+                // A connection that many share may end because of any of them. One of its own does not.
+                Err(gap) if is_shared && gap.kind == GapKind::Broken => asked(&self.open(of).await?.client).await,
+                answer => answer,
+            }
         };
         let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))?;
         Ok(concealed(answer, authorization.as_ref()))
@@ -186,16 +231,24 @@ impl Transport {
     }
 }
 
+fn span(Target { server, .. }: &Target, request: &Parts) -> Span {
+    Span::begin(|| {
+        // The question may hold what a server has said.
+        let path = request.uri.path();
+        let at = [("server.address", server.host().unwrap_or_default().into()), ("url.path", path.into())];
+        let port = ("server.port", dial::endpoint(server).port.into());
+        (format!("{} {path}", request.method), at.into_iter().chain([port]).collect())
+    })
+}
+
 fn client(dialer: Dialer, builder: &Builder, server: Uri) -> Client {
     let service = builder.build::<_, Body>(dialer);
-    #[cfg(feature = "record")]
-    let service = tower::util::MapRequest::new(service, record::server as fn(_) -> _);
     ClientBuilder::new(service, "default").with_layer(&BaseUriLayer::new(server)).build()
 }
 
 /// Sends a `GET`, and sends it again if it was lost with a connection that had brought answers before.
 ///
-/// A server or a balancer may close a connection that is kept just as the next question is on its way, which says nothing about
+/// A server or a balancer may close a connection that has others' answers just as the next question is on its way, which says nothing about
 /// the server. A new connection does: that is where this ends, since each that was lost is gone from the pool.
 async fn send(client: &Client, request: impl Fn() -> Request<Body>) -> Observed<Response<Body>> {
     loop {
@@ -206,25 +259,33 @@ async fn send(client: &Client, request: impl Fn() -> Request<Body>) -> Observed<
                 }
                 return Ok(response);
             }
-            Err(error) if lost_after_answers(&error) => {}
-            Err(error) => return Err(cause::of_chain(&error)),
+            Err(error) => {
+                let (has_answered, fault) = of_connection(&error);
+                if let Some(fault) = fault {
+                    return Err(fault);
+                }
+                if !(has_answered && is_loss(&error)) {
+                    return Err(cause::of_chain(&error));
+                }
+            }
         }
     }
 }
 
-/// Whether the connection had brought an answer before, and now brought nothing: what is no HTTP, or no TLS, is an answer, too.
-fn lost_after_answers(error: &kube::Error) -> bool {
-    if cause::find(error).is_some_and(hyper::Error::is_parse) || cause::find::<rustls::Error>(error).is_some() {
-        return false;
-    }
+/// Whether the connection had brought an answer before, and why it has ended.
+fn of_connection(error: &kube::Error) -> (bool, Option<Gap>) {
     let error: Option<&hyper_util::client::legacy::Error> = cause::find(error);
-    let Some(connected) = error.and_then(|error| error.connect_info()) else { return false };
     let mut extras = http::Extensions::new();
-    connected.get_extras(&mut extras);
-    extras.get::<Answered>().is_some_and(Answered::ever)
+    error.and_then(|error| error.connect_info()).into_iter().for_each(|connected| connected.get_extras(&mut extras));
+    (extras.get().is_some_and(Answered::ever), extras.get().and_then(Fault::told).cloned())
 }
 
-async fn read(response: Response<Body>, keep: Keep, long: &Arc<Semaphore>) -> Observed<Answer> {
+/// It brought nothing: what is no HTTP, or no TLS, is an answer, too.
+fn is_loss(error: &kube::Error) -> bool {
+    !cause::find(error).is_some_and(hyper::Error::is_parse) && cause::find::<rustls::Error>(error).is_none()
+}
+
+async fn read(response: Response<Body>, keep: Keep, long: &Arc<Semaphore>, bytes: &Bytes) -> Observed<Answer> {
     let status = response.status();
     let date = date(response.headers());
     if let Some(age) = cached_for(response.headers()) {
@@ -232,11 +293,14 @@ async fn read(response: Response<Body>, keep: Keep, long: &Arc<Semaphore>) -> Ob
         return Err(Gap::new(GapKind::Malformed, text));
     }
     let certificate = response.extensions().get::<Shown>().and_then(|shown| certificate::validity(&shown.0));
+    let fault = response.extensions().get::<Fault>().cloned();
     let mut stream = response.into_body();
     let (mut intake, mut leave) = (Intake::new(keep, status), None);
     while let Some(frame) = stream.frame().await {
-        let frame = frame.map_err(|error| cause::of_chain(&error))?;
+        let told = || fault.as_ref().and_then(Fault::told).cloned();
+        let frame = frame.map_err(|error| told().unwrap_or_else(|| cause::of_chain(&error)))?;
         let Some(part) = frame.data_ref() else { continue };
+        bytes.came(part.len());
         intake.take(part)?;
         if leave.is_none() && intake.kept() > SHORT {
             // The semaphore is never closed.
@@ -258,7 +322,7 @@ fn concealed(mut answer: Answer, authorization: Option<&HeaderValue>) -> Answer 
     answer
 }
 
-pub(super) fn date(headers: &HeaderMap) -> Option<Timestamp> {
+fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let date = headers.get(DATE)?.to_str().ok()?;
     rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
 }

@@ -5,8 +5,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,19 +15,20 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::Connected;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
-use tokio_rustls::client::TlsStream;
 use tower::Service;
 
 use crate::config::endpoint::Endpoint;
 use crate::config::proxy::{Proxy, Routes};
 use crate::observe::dial::cause::Failed;
+use crate::observe::dial::http2::Watched;
 use crate::observe::dial::{self, cause};
 use crate::snapshot::{Gap, GapKind};
 
 /// Port of `https` where the URL has none.
 const HTTPS: u16 = 443;
+/// As TLS calls it.
+pub(super) const HTTP2: &[u8] = b"h2";
 
 /// Opens verified TLS connections for hyper's client.
 #[derive(Clone)]
@@ -38,6 +39,8 @@ pub(super) struct Dialer {
     pub(super) routes: Routes,
     /// For name, proxy, TCP and TLS together.
     pub(super) timeout: Duration,
+    /// Opened already, for whoever comes first.
+    pub(super) ready: Arc<Mutex<Option<Connection>>>,
 }
 
 impl Dialer {
@@ -46,7 +49,7 @@ impl Dialer {
         self.routes.to(server).map_err(|error| Gap::new(GapKind::Proxy, error.message))
     }
 
-    async fn dial(self, server: Uri) -> Result<Connection, Gap> {
+    pub(super) async fn dial(self, server: Uri) -> Result<Connection, Gap> {
         let deadline = Instant::now() + self.timeout;
         let server = endpoint(&server);
         let via = self.way(&server)?;
@@ -60,7 +63,12 @@ impl Dialer {
         let tls = timeout_at(deadline, dial::secure(self.tls, name, tcp))
             .await
             .unwrap_or_else(|_| Err(cause::no_handshake()))?;
-        Ok(Connection(TokioIo::new(tls)))
+        let (_, session) = tls.get_ref();
+        let speaks_http2 = session.alpn_protocol() == Some(HTTP2);
+        let shown = session.peer_certificates().and_then(<[_]>::first).map(|leaf| Shown(leaf.to_vec()));
+        let tls = Watched::new(tls);
+        let fault = Fault(tls.fault());
+        Ok(Connection { wire: TokioIo::new(tls), speaks_http2, shown, fault })
     }
 }
 
@@ -82,8 +90,14 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, server: Uri) -> Self::Future {
-        let dialed = self.clone().dial(server);
-        Box::pin(async { dialed.await.map_err(Failed) })
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let dialer = self.clone();
+        Box::pin(async move {
+            match ready {
+                Some(connection) => Ok(connection),
+                None => dialer.dial(server).await.map_err(Failed),
+            }
+        })
     }
 }
 
@@ -105,15 +119,37 @@ impl Answered {
     }
 }
 
+/// Why a connection has ended, which HTTP/2 keeps to itself: goes with each answer of the connection, and with what ends it.
+#[derive(Clone)]
+pub(super) struct Fault(Arc<OnceLock<Gap>>);
+
+impl Fault {
+    /// If it says more than that the connection has ended.
+    pub(super) fn told(&self) -> Option<&Gap> {
+        self.0.get().filter(|gap| gap.kind != GapKind::Broken)
+    }
+}
+
 /// A TLS connection as hyper wants it.
-pub(super) struct Connection(TokioIo<TlsStream<TcpStream>>);
+pub(super) struct Connection {
+    wire: TokioIo<Watched>,
+    speaks_http2: bool,
+    shown: Option<Shown>,
+    fault: Fault,
+}
+
+impl Connection {
+    /// Both sides have agreed on it.
+    pub(super) fn speaks_http2(&self) -> bool {
+        self.speaks_http2
+    }
+}
 
 impl hyper_util::client::legacy::connect::Connection for Connection {
     fn connected(&self) -> Connected {
-        let (_, tls) = self.0.inner().get_ref();
-        let connected = Connected::new().extra(Answered::default());
-        match tls.peer_certificates().and_then(<[_]>::first) {
-            Some(leaf) => connected.extra(Shown(leaf.to_vec())),
+        let connected = Connected::new().extra(Answered::default()).extra(self.fault.clone());
+        match &self.shown {
+            Some(shown) => connected.extra(shown.clone()),
             None => connected,
         }
     }
@@ -121,21 +157,21 @@ impl hyper_util::client::legacy::connect::Connection for Connection {
 
 impl Read for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        Pin::new(&mut self.wire).poll_read(cx, buffer)
     }
 }
 
 impl Write for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.wire).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.wire).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.wire).poll_shutdown(cx)
     }
 }
 

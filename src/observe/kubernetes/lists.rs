@@ -6,11 +6,10 @@ use std::fmt::Debug;
 use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::{ListableResource, NamespaceResourceScope, Resource};
-use kube::Client;
 use kube::api::ListParams;
 use serde::{Deserialize, Deserializer};
 
-use super::client::{Answer, Transport};
+use super::client::{Answer, Target, Transport};
 use super::gaps;
 use super::intake::Keep;
 use super::wire::{self, Object};
@@ -73,22 +72,18 @@ pub(super) struct Selection<'a> {
 type Kind<T> = <<T as Kept>::Object as Object>::Kind;
 
 /// Reads a list to its end. A continuation that has expired on the way (410) is begun anew, once.
-pub(super) async fn list<T: Kept>(
-    transport: &Transport,
-    client: &Client,
-    select: Selection<'_>,
-) -> Observed<Listed<T>> {
+pub(super) async fn list<T: Kept>(transport: &Transport, from: &Target, select: Selection<'_>) -> Observed<Listed<T>> {
     // Boxed: a request is a large future, and a round has many.
-    match Box::pin(pages(transport, client, select)).await? {
+    match Box::pin(pages(transport, from, select)).await? {
         Some(listed) => Ok(listed),
-        None => Box::pin(pages(transport, client, select))
+        None => Box::pin(pages(transport, from, select))
             .await?
             .ok_or_else(|| Gap::new(GapKind::ServerError, "410: the list expired twice while it was read")),
     }
 }
 
 /// `None`: a continuation has expired.
-async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selection<'_>) -> Observed<Option<Listed<T>>> {
+async fn pages<T: Kept>(transport: &Transport, from: &Target, select: Selection<'_>) -> Observed<Option<Listed<T>>> {
     let mut listed = Listed { date: None, last_date: None, items: Vec::new() };
     let mut names = BTreeSet::new();
     let mut bytes = 0;
@@ -103,7 +98,7 @@ async fn pages<T: Kept>(transport: &Transport, client: &Client, select: Selectio
             .list(&parameters)
             .map_err(|error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string())))?;
         let limit = Keep::All(PAGE_BYTES.min(T::MOST * OBJECT_BYTES - bytes));
-        let answer = transport.ask(client, request, limit).await?;
+        let answer = transport.ask(from, request, limit).await?;
         if answer.status == StatusCode::GONE && next.is_some() {
             return Ok(None);
         }
@@ -184,14 +179,14 @@ fn parse<T: Kept>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<Ite
 /// Keeps the selections honest: kinds with a namespace are listed in one.
 pub(super) async fn list_in<T>(
     transport: &Transport,
-    client: &Client,
+    from: &Target,
     namespace: &str,
     labels: Option<&str>,
 ) -> Observed<Listed<T>>
 where
     T: Kept<Object: Object<Kind: Resource<Scope = NamespaceResourceScope>>>,
 {
-    list(transport, client, Selection { namespace: Some(namespace), labels, fields: None }).await
+    list(transport, from, Selection { namespace: Some(namespace), labels, fields: None }).await
 }
 
 #[cfg(test)]

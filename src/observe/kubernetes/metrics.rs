@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use http::{StatusCode, Uri};
+use http::StatusCode;
 use jiff::Timestamp;
 
-use super::client::{Answer, Transport};
+use super::client::{Answer, Target, Transport};
 use super::gaps;
 use super::intake::Keep;
-use super::peer::Peer;
 use crate::snapshot::{Gap, GapKind, Observed, RequestedApi, RequestedApis};
 
 const REQUESTED: &str = "apiserver_requested_deprecated_apis{";
@@ -17,10 +16,9 @@ const REQUESTED: &str = "apiserver_requested_deprecated_apis{";
 const STARTED: &str = "process_start_time_seconds ";
 const KEEP: Keep = Keep::Lines(&[REQUESTED, STARTED]);
 
-/// Asks `server`, once it has proved to be an API server.
-pub(super) async fn requested_apis(transport: &Transport, server: &Uri) -> Observed<RequestedApis> {
+pub(super) async fn requested_apis(transport: &Transport, of: &Target) -> Observed<RequestedApis> {
     // Boxed: a request is a large future, and a round has many.
-    let answer = Box::pin(transport.probe(server, Peer::Machine, "/metrics", KEEP)).await?;
+    let answer = Box::pin(transport.get(of, "/metrics", KEEP)).await?;
     parse(&answer)
 }
 

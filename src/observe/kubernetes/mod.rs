@@ -13,7 +13,6 @@ mod objects;
 mod peer;
 mod plugin;
 mod probe;
-mod raw;
 mod room;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -27,7 +26,7 @@ use std::time::Duration;
 
 use http::Uri;
 use k8s_openapi::{NamespaceResourceScope, Resource};
-use kube::{Client, Config};
+use kube::Config;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -41,7 +40,7 @@ use crate::snapshot::{
     BoundPod, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed, Pod, PodEvent, Readyz,
     RequestedApis, ServiceEndpoint, StartingPod, Webhook, Workload,
 };
-use client::Transport;
+use client::{Target, Transport};
 use extensions::{Mutating, Validating, is_label};
 use futures::future::{join_all, try_join_all};
 use lists::{Kept, Listed, Selection, list, list_in};
@@ -61,10 +60,9 @@ const IN_FLIGHT: usize = 32;
 /// A cluster's API, with the credentials of one kubeconfig.
 pub(crate) struct KubeClient {
     credentials: KubernetesCredentials,
-    /// The cluster endpoint: `--k8s-endpoint` or the kubeconfig's server, possibly with a path.
-    server: Uri,
     transport: Transport,
-    lists: Client,
+    /// Where lists come from: the cluster endpoint.
+    lists: Target,
     in_flight: Semaphore,
 }
 
@@ -138,14 +136,28 @@ impl KubeClient {
         call_timeout: Duration,
     ) -> Observed<Self> {
         let transport = Transport::new(&config, routes, call_timeout).await?;
-        let lists = transport.pooled(config.cluster_url.clone());
-        Ok(Self { credentials, server: config.cluster_url, transport, lists, in_flight: Semaphore::new(IN_FLIGHT) })
+        // `--k8s-endpoint` or the kubeconfig's server, possibly with a path.
+        let lists = Target { server: config.cluster_url, peer: Peer::Endpoint };
+        Ok(Self { credentials, transport, lists, in_flight: Semaphore::new(IN_FLIGHT) })
     }
 
     /// What it keeps is paid from `budget`.
     pub(crate) fn within(mut self, budget: &Arc<Budget>) -> Self {
         self.transport.budget = Arc::clone(budget);
         self
+    }
+
+    /// A round begins: what was opened in the last one is let go.
+    pub(crate) fn begin_round(&self) {
+        self.transport.renew();
+    }
+
+    /// Connects to API servers that may be asked soon. What becomes of it is for whoever asks them, and takes the same names for them.
+    pub(crate) async fn expect<'a>(&self, hosts: impl IntoIterator<Item = &'a str>, port: u16) {
+        join_all(hosts.into_iter().filter_map(|host| machine(host, port).ok()).map(async |of| {
+            let _ = self.transport.client(&of).await;
+        }))
+        .await;
     }
 
     /// Everything of `facts` but the single servers, at once. `known` decides which leases have moved.
@@ -187,15 +199,15 @@ impl KubeClient {
 
     /// `/readyz` of one API server, verified as what was dialed and as an API server.
     pub(crate) async fn server(&self, host: &str, port: u16) -> Observed<Readyz> {
-        let authority = endpoint::with_port(host, port);
-        let server: Uri = format!("https://{authority}/").parse().map_err(|_| cause::no_name(host))?;
-        self.limited(probe::readyz(&self.transport, &server, Peer::Machine, format!("https://{authority}"))).await
+        let shown = format!("https://{}", endpoint::with_port(host, port));
+        self.limited(probe::readyz(&self.transport, &machine(host, port)?, shown)).await
     }
 
     /// What was requested of the API server that has answered as `server`, verified as that one again.
     pub(crate) async fn requested_apis(&self, server: &str) -> Observed<RequestedApis> {
         let server: Uri = server.parse().map_err(|_| cause::no_name(server))?;
-        self.limited(metrics::requested_apis(&self.transport, &server)).await
+        let of = Target { server, peer: Peer::Machine };
+        self.limited(metrics::requested_apis(&self.transport, &of)).await
     }
 
     /// Node leases and system leases alone, as far as `facts` names them: for a second sample within a round.
@@ -231,7 +243,7 @@ impl KubeClient {
     async fn endpoint(&self) -> Observed<Readyz> {
         // Not the URL itself: its path and query may be anything.
         let shown = self.credentials.server.trim_end_matches('/').to_owned();
-        self.limited(probe::readyz(&self.transport, &self.server, Peer::Endpoint, shown)).await
+        self.limited(probe::readyz(&self.transport, &self.lists, shown)).await
     }
 
     async fn nodes(&self) -> Observed<Vec<KubeNode>> {
@@ -475,6 +487,12 @@ fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<Strin
     };
     let all: BTreeSet<&str> = own.flat_map(with_operator).filter(|namespace| *namespace != SYSTEM).collect();
     all.into_iter().map(str::to_owned).collect()
+}
+
+/// The API server of a machine.
+fn machine(host: &str, port: u16) -> Observed<Target> {
+    let server = format!("https://{}/", endpoint::with_port(host, port)).parse().map_err(|_| cause::no_name(host))?;
+    Ok(Target { server, peer: Peer::Machine })
 }
 
 async fn wanted<T>(facts: &BTreeSet<Fact>, fact: Fact, ask: impl Future<Output = Observed<T>>) -> Observed<T> {

@@ -12,7 +12,7 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use crate::snapshot::{Gap, GapKind, Observed};
 
 /// Whom a probe asks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Peer {
     /// The endpoint that the user named: the kubeconfig's server, or `--k8s-endpoint`.
     Endpoint,

@@ -1,20 +1,19 @@
 //! `/readyz?verbose`, read as text: the status of an API server is what it says, not that it says something.
 
-use http::{StatusCode, Uri};
+use http::StatusCode;
 
-use super::client::{Answer, Transport};
+use super::client::{Answer, Target, Transport};
 use super::gaps;
 use super::intake::Keep;
-use super::peer::Peer;
 use crate::snapshot::{Gap, GapKind, Observed, Readyz};
 
 /// Bytes of an answer that are read. A verbose one has about 3 kB.
 const LIMIT: usize = 64 << 10;
 
 /// Asks `server`, once it has proved to be such a peer.
-pub(super) async fn readyz(transport: &Transport, server: &Uri, peer: Peer, shown: String) -> Observed<Readyz> {
+pub(super) async fn readyz(transport: &Transport, of: &Target, shown: String) -> Observed<Readyz> {
     // Boxed: a request is a large future, and a round has many.
-    let answer = Box::pin(transport.probe(server, peer, "/readyz?verbose", Keep::All(LIMIT))).await?;
+    let answer = Box::pin(transport.get(of, "/readyz?verbose", Keep::All(LIMIT))).await?;
     parse(shown, &answer)
 }
 

@@ -188,7 +188,7 @@ async fn what_nobody_asked_for_is_not_asked() {
 }
 
 #[tokio::test]
-async fn connections_of_lists_are_kept_and_those_of_probes_are_not() {
+async fn each_round_connects_once_and_anew() {
     let pki = Pki::new();
     let server =
         good(
@@ -199,15 +199,16 @@ async fn connections_of_lists_are_kept_and_those_of_probes_are_not() {
         )
         .await;
     let client = client(pki.config(&server.url()), CALL).await;
-    let lists = BTreeSet::from([Fact::KubeNodes]);
-    for _ in 0..3 {
-        client.observe(&lists, &KnownLeases::default()).await.nodes.unwrap();
-    }
-    assert_eq!(server.connections(), 1);
-    for _ in 0..3 {
+    for round in 1..=3 {
+        client.begin_round();
+        client.nodes().await.unwrap();
+        client.endpoint().await.unwrap();
+        client.nodes().await.unwrap();
+        // As a machine it has to prove more.
+        client.expect(["127.0.0.1"], server.port).await;
         client.server("127.0.0.1", server.port).await.unwrap();
+        assert_eq!(server.connections(), round * 2);
     }
-    assert_eq!(server.connections(), 4);
 }
 
 /// The node list twice, from a server that does something else on those requests, counted from 0: the second list, and how many

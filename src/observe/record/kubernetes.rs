@@ -1,9 +1,7 @@
 //! Requests to API servers.
 
-use std::sync::{Arc, OnceLock};
-
 use http::request::Parts;
-use http::{Method, Request, Uri};
+use http::{Method, Uri};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -18,28 +16,15 @@ pub(in crate::observe) struct Tape {
     call: Option<Call>,
     method: Method,
     path: String,
-    server: Server,
+    server: String,
     outcome: Value,
 }
 
-/// Where the request went, told by the layer that knows.
-#[derive(Clone, Default)]
-struct Server(Arc<OnceLock<String>>);
-
 impl Tape {
-    pub(in crate::observe) fn new(mut request: Parts) -> (Self, Parts) {
-        let server = Server::default();
-        request.extensions.insert(server.clone());
+    pub(in crate::observe) fn new(server: &Uri, request: &Parts) -> Self {
         let path = request.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let (call, method) = (Call::begin(), request.method.clone());
-        (Self { call, method, path, server, outcome: json!({ "abandoned": true }) }, request)
-    }
-
-    /// A `GET` of `path` below `server`, which no layer has to tell.
-    pub(in crate::observe) fn of(server: &Uri, path: &str) -> Self {
-        let told = Server(Arc::new(OnceLock::from(base(server))));
-        let (call, method, path) = (Call::begin(), Method::GET, path.to_owned());
-        Self { call, method, path, server: told, outcome: json!({ "abandoned": true }) }
+        Self { call, method, path, server: base(server), outcome: json!({ "abandoned": true }) }
     }
 
     pub(in crate::observe) fn end(&mut self, outcome: Result<Answer<'_>, &Gap>) {
@@ -55,7 +40,7 @@ impl Tape {
 impl Drop for Tape {
     fn drop(&mut self) {
         let Some(call) = &self.call else { return };
-        let server = self.server.0.get().map_or("", String::as_str);
+        let server = &self.server;
         let mut document = json!({
             "source": "kubernetes",
             "server": server,
@@ -66,14 +51,6 @@ impl Drop for Tape {
         merge(&mut document, std::mem::take(&mut self.outcome));
         call.end("kubernetes", server, format!("{} {}", self.path, self.method), document);
     }
-}
-
-/// For the innermost layer: there the address is complete.
-pub(in crate::observe) fn server<B>(request: Request<B>) -> Request<B> {
-    if let Some(server) = request.extensions().get::<Server>() {
-        let _ = server.0.set(base(request.uri()));
-    }
-    request
 }
 
 fn base(uri: &Uri) -> String {
