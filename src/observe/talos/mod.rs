@@ -27,6 +27,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::call::{Caller, Route};
@@ -44,6 +45,8 @@ pub(crate) use self::node::NodeAsk;
 pub(crate) use self::server::ServerAsk;
 pub(crate) use super::dial::http2::EndpointAddress;
 
+/// Machines at once: with all that they are asked, a fraction of what may be in flight.
+const AHEAD: usize = 16;
 /// Port of apid.
 const APID: u16 = 50000;
 
@@ -83,6 +86,8 @@ pub(crate) struct TalosClient {
     caller: Caller,
     budget: Arc<Budget>,
     unverified: Arc<ClientConfig>,
+    /// Machines whose facts are asked for beside the first contact.
+    ahead: Semaphore,
 }
 
 /// apid of Talos 1.7.0 to 1.8.1 does not agree on HTTP/2, and speaks it all the same.
@@ -101,6 +106,7 @@ impl TalosClient {
             caller: Caller::new(config.timeout, cluster),
             budget: Arc::default(),
             unverified: tls::accepting_any()?,
+            ahead: Semaphore::new(AHEAD),
         })
     }
 

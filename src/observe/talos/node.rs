@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, join_all};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Either, join_all, select};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -32,6 +33,14 @@ pub(crate) struct NodeAsk<'a> {
     /// What others say of it; its own word counts more.
     pub(crate) role: Role,
     pub(crate) lane: Lane,
+}
+
+/// Facts that were asked for before it was known who answers.
+struct Ahead<'a> {
+    endpoint: usize,
+    address: &'a str,
+    role: Role,
+    facts: BoxFuture<'a, TalosNode>,
 }
 
 /// The way on which a node answered, and what it said first.
@@ -65,7 +74,8 @@ impl TalosClient {
     }
 
     async fn in_turn(&self, ask: &NodeAsk<'_>, facts: &BTreeSet<Fact>, working: &[usize], until: Instant) -> TalosNode {
-        let first = match Box::pin(self.first_contact(ask, working, until)).await {
+        let (first, ahead) = self.contact_and_facts(ask, facts, working, until).await;
+        let first = match first {
             Ok(first) => first,
             Err(gap) => return TalosNode::unasked(&gap),
         };
@@ -86,71 +96,130 @@ impl TalosClient {
             Ok(Some(Role::Unknown) | None) | Err(_) => ask.role,
             Ok(Some(role)) => role,
         };
-        let wants = |fact: Fact| facts.contains(&fact);
-        let of_control_plane = |fact: Fact| wants(fact) && role == Role::ControlPlane;
-        let caller = &self.caller;
+        let not_through = self.not_through(&first.before, &to);
+        let (node, not_through) = match ahead {
+            Some(ahead) if (ahead.endpoint, ahead.address, ahead.role) == (first.endpoint, first.address, role) => {
+                tokio::join!(ahead.facts, not_through)
+            }
+            _ => tokio::join!(self.facts(&to, role, facts), not_through),
+        };
+        contact.not_through = not_through;
         let skips_registration = matches!(&first.nodename, Ok(Some(found)) if found.skip_node_registration);
         let nodename = first.nodename.map(|found| found.map(|found| found.name));
         let machine_type = first.machine_type;
-        let mut node =
-            TalosNode { machine_type, nodename, skips_registration, ..TalosNode::unasked(&Gap::not_asked()) };
+        let node = TalosNode { contact: Ok(contact), machine_type, nodename, skips_registration, ..node };
+        match self.budget.pay(&node) {
+            Ok(()) => node,
+            Err(gap) => TalosNode::unasked(&gap),
+        }
+    }
 
+    /// The first contact and, beside it, the facts on the way on which it is most likely: each would cost a round trip by itself. Of
+    /// a few machines at once: a silent one holds all its calls until it is given up, and they shall not be many.
+    async fn contact_and_facts<'a>(
+        &'a self,
+        ask: &NodeAsk<'a>,
+        facts: &'a BTreeSet<Fact>,
+        working: &[usize],
+        until: Instant,
+    ) -> (Observed<First<'a>>, Option<Ahead<'a>>) {
+        let contact = Box::pin(self.first_contact(ask, working, until));
+        let likely = self.preferred(ask.name, working).first().copied().zip(ask.addresses.first().map(String::as_str));
+        let likely = likely.filter(|_| ask.lane == Lane::Normal && ask.role != Role::Unknown);
+        let (Some((endpoint, address)), Ok(_permit)) = (likely, self.ahead.try_acquire()) else {
+            return (contact.await, None);
+        };
+        let (role, lane) = (ask.role, ask.lane);
+        let facts = async move {
+            let to = Route { link: &self.links[endpoint], node: Some(address), lane, until };
+            self.facts(&to, role, facts).await
+        };
+        let ahead = |facts| Some(Ahead { endpoint, address, role, facts });
+        match select(contact, facts.boxed()).await {
+            Either::Left((first, facts)) => (first, ahead(facts)),
+            Either::Right((node, contact)) => (contact.await, ahead(async { node }.boxed())),
+        }
+    }
+
+    /// What a machine of this role says of itself, beside who it is.
+    async fn facts(&self, to: &Route<'_>, role: Role, facts: &BTreeSet<Fact>) -> TalosNode {
+        let wants = |fact: Fact| facts.contains(&fact);
+        let of_control_plane = |fact: Fact| wants(fact) && role == Role::ControlPlane;
+        // Of a machine whose role nobody knows, everything that may matter.
+        let unless_worker = |fact: Fact| wants(fact) && role != Role::Worker;
+        let caller = &self.caller;
+        let mut node = TalosNode::unasked(&Gap::not_asked());
         // Boxed: two dozen calls are a large future, and a round has many nodes.
         Box::pin(async {
             tokio::join!(
-                fill(&mut node.machine_status, wants(Fact::MachineStatus), caller.machine_status(&to)),
+                fill(&mut node.machine_status, wants(Fact::MachineStatus), caller.machine_status(to)),
                 async {
                     let data = of_control_plane(Fact::EtcdData);
-                    fill(&mut node.services, wants(Fact::Services) || data, caller.services(&to)).await;
+                    fill(&mut node.services, wants(Fact::Services) || data, caller.services(to)).await;
                     // A folder without data means something only while etcd does not run.
                     let stopped = data && node.services.as_ref().is_ok_and(|found| is_stopped(found, "etcd"));
-                    fill(&mut node.etcd_data_absent, stopped, caller.etcd_data_absent(&to)).await;
+                    fill(&mut node.etcd_data_absent, stopped, caller.etcd_data_absent(to)).await;
                 },
-                fill(&mut node.time_status, wants(Fact::TimeStatus), caller.time_status(&to)),
-                fill(&mut node.adjtime, wants(Fact::TimeStatus), caller.adjtime(&to)),
-                fill(&mut node.network_status, wants(Fact::NetworkStatus), caller.network_status(&to)),
-                fill(&mut node.kube_prism, wants(Fact::KubePrism), caller.kube_prism(&to)),
+                fill(&mut node.time_status, wants(Fact::TimeStatus), caller.time_status(to)),
+                fill(&mut node.adjtime, wants(Fact::TimeStatus), caller.adjtime(to)),
+                fill(&mut node.network_status, wants(Fact::NetworkStatus), caller.network_status(to)),
+                fill(&mut node.kube_prism, wants(Fact::KubePrism), caller.kube_prism(to)),
                 // A peer of everybody's on every machine would be as many answers as there are pairs of machines.
-                fill(&mut node.kube_span_peers, of_control_plane(Fact::KubeSpan), caller.kube_span_peers(&to)),
-                fill(&mut node.memory, wants(Fact::Memory), caller.memory(&to)),
-                fill(&mut node.volumes, wants(Fact::Volumes), caller.volumes(&to)),
-                fill(&mut node.mounts, wants(Fact::Volumes), caller.mounts(&to)),
-                fill(&mut node.diagnostics, wants(Fact::Diagnostics), caller.diagnostics(&to)),
+                fill(&mut node.kube_span_peers, of_control_plane(Fact::KubeSpan), caller.kube_span_peers(to)),
+                fill(&mut node.memory, wants(Fact::Memory), caller.memory(to)),
+                fill(&mut node.volumes, wants(Fact::Volumes), caller.volumes(to)),
+                fill(&mut node.mounts, wants(Fact::Volumes), caller.mounts(to)),
+                fill(&mut node.diagnostics, wants(Fact::Diagnostics), caller.diagnostics(to)),
                 async {
                     if wants(Fact::StaticPods) {
-                        let found = caller.static_pods(&to).await;
+                        let found = caller.static_pods(to).await;
                         node.static_pods = found.map(|(ids, of_users, flags)| {
                             (node.user_pods, node.component_flags) = (of_users, flags);
                             ids
                         });
                     }
                 },
-                fill(&mut node.static_pod_statuses, wants(Fact::StaticPodStatuses), caller.static_pod_statuses(&to)),
-                fill(&mut node.config_statuses, wants(Fact::ConfigStatuses), caller.config_statuses(&to)),
-                fill(&mut node.scheduler_enabled, wants(Fact::ComponentConfigs), caller.scheduler_enabled(&to)),
+                fill(&mut node.static_pod_statuses, wants(Fact::StaticPodStatuses), caller.static_pod_statuses(to)),
+                fill(&mut node.config_statuses, unless_worker(Fact::ConfigStatuses), caller.config_statuses(to)),
                 fill(
-                    &mut node.controller_manager_enabled,
-                    wants(Fact::ComponentConfigs),
-                    caller.controller_manager_enabled(&to)
+                    &mut node.bootstrap_manifests,
+                    unless_worker(Fact::BootstrapManifests),
+                    caller.bootstrap_manifests(to)
                 ),
-                fill(&mut node.bootstrap_manifests, wants(Fact::BootstrapManifests), caller.bootstrap_manifests(&to)),
-                fill(&mut node.etcd_member_id, of_control_plane(Fact::EtcdMembership), caller.etcd_member_id(&to)),
-                fill(&mut node.etcd_status, of_control_plane(Fact::EtcdMembership), caller.etcd_status(&to)),
-                fill(&mut node.etcd_members, of_control_plane(Fact::EtcdMembership), caller.etcd_members(&to)),
-                fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), caller.etcd_alarms(&to)),
-                fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), caller.etcd_spec(&to)),
-                fill(&mut node.kubelet_flags, wants(Fact::KubeletFlags), caller.kubelet_flags(&to)),
-                fill(&mut node.extensions, wants(Fact::Extensions), caller.extensions(&to)),
-                fill(&mut node.installed, wants(Fact::Installation), caller.installed(&to)),
-                async { contact.not_through = self.not_through(&first.before, &to).await },
+                async {
+                    let membership = of_control_plane(Fact::EtcdMembership);
+                    fill(&mut node.etcd_status, membership, caller.etcd_status(to)).await;
+                    // A member that answers says who it is; of one that does not, Talos knows.
+                    let told = node.etcd_status.as_ref().ok().map(|status| Ok(Some(status.member_id)));
+                    let id = async {
+                        match told {
+                            Some(told) => told,
+                            None => caller.etcd_member_id(to).await,
+                        }
+                    };
+                    fill(&mut node.etcd_member_id, membership, id).await;
+                },
+                fill(&mut node.etcd_members, of_control_plane(Fact::EtcdMembership), caller.etcd_members(to)),
+                fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), caller.etcd_alarms(to)),
+                fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), caller.etcd_spec(to)),
+                fill(&mut node.kubelet_flags, wants(Fact::KubeletFlags), caller.kubelet_flags(to)),
+                fill(&mut node.extensions, wants(Fact::Extensions), caller.extensions(to)),
+                fill(&mut node.installed, wants(Fact::Installation), caller.installed(to)),
             )
         })
         .await;
-        let node = TalosNode { contact: Ok(contact), ..node };
-        match self.budget.pay(&node) {
-            Ok(()) => node,
-            Err(gap) => TalosNode::unasked(&gap),
-        }
+        // A pod that is there is wanted; only where there is none does it matter whether it was switched off.
+        let is_missing = |pod: &str| {
+            let is_rendered = node.static_pods.iter().flatten().any(|id| id.starts_with(pod));
+            let is_told = node.static_pod_statuses.iter().flatten().any(|status| status.name.starts_with(pod));
+            unless_worker(Fact::ComponentConfigs) && !(is_rendered && is_told)
+        };
+        let (scheduler, manager) = (is_missing("kube-scheduler"), is_missing("kube-controller-manager"));
+        tokio::join!(
+            fill(&mut node.scheduler_enabled, scheduler, caller.scheduler_enabled(to)),
+            fill(&mut node.controller_manager_enabled, manager, caller.controller_manager_enabled(to)),
+        );
+        node
     }
 
     /// Of the endpoints that were tried before, those that do not reach the address at which the node has answered. Of one that had
