@@ -185,6 +185,12 @@ bench: release ## Measure beside talosctl against simulated clusters of 3 to 100
 	$(CARGO) build --locked --profile fast --package simulator
 	e2e/bench --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
 
+.PHONY: perf
+perf: setup ## Hold the instructions of a round over 3, 100 and 1000 simulated nodes against perf/budget.toml (valgrind; UPDATE=1 rewrites it)
+	@tools/setup valgrind
+	$(CARGO) build --locked --profile fast --package simulator --package cluster-health
+	e2e/perf $(if $(UPDATE),--update) $(BUILT)/fast/simulator $(BUILT)/fast/cluster-health perf/budget.toml
+
 .PHONY: clean
 clean: ## Remove what was built here (not the cache of make e2e)
 	$(CARGO) clean

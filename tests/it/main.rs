@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(clippy::disallowed_types, reason = "real processes take real time")]
 
+mod budget;
 mod ci;
 mod cluster;
 mod completions;
