@@ -1,5 +1,6 @@
 //! Peers on loopback that refuse, and that say nothing.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -21,16 +22,24 @@ pub(super) fn refusing() -> (TcpSocket, SocketAddr) {
 pub(super) async fn unanswered<F: Future>(limit: Duration, ask: impl FnOnce(SocketAddr) -> F) -> F::Output {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let ask = ask(listener.local_addr().unwrap());
+    let is_frozen = Cell::new(false);
     let silence = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.read_u8().await.unwrap();
         time::pause();
+        is_frozen.set(true);
         time::advance(limit).await;
         time::resume();
+        is_frozen.set(false);
         std::future::pending::<()>().await;
     };
-    tokio::select! {
+    let answer = tokio::select! {
         answer = ask => answer,
         () = silence => unreachable!(),
+    };
+    // It may come as soon as the clock has jumped.
+    if is_frozen.get() {
+        time::resume();
     }
+    answer
 }
