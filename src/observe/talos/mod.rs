@@ -86,7 +86,7 @@ pub(crate) struct TalosClient {
     caller: Caller,
     budget: Arc<Budget>,
     unverified: Arc<ClientConfig>,
-    /// Machines whose facts are asked for beside the first contact.
+    /// Control planes whose facts are asked for beside the first contact.
     ahead: Semaphore,
 }
 

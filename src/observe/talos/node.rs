@@ -114,8 +114,9 @@ impl TalosClient {
         }
     }
 
-    /// The first contact and, beside it, the facts on the way on which it is most likely: each would cost a round trip by itself. Of
-    /// a few machines at once: a silent one holds all its calls until it is given up, and they shall not be many.
+    /// The first contact and, beside it, the facts of a control plane on the way on which it is most likely: each would cost a round
+    /// trip by itself. Of a few at once, and of no worker, of which there may be thousands: a silent machine holds all its calls until
+    /// it is given up.
     async fn contact_and_facts<'a>(
         &'a self,
         ask: &NodeAsk<'a>,
@@ -125,7 +126,7 @@ impl TalosClient {
     ) -> (Observed<First<'a>>, Option<Ahead<'a>>) {
         let contact = Box::pin(self.first_contact(ask, working, until));
         let likely = self.preferred(ask.name, working).first().copied().zip(ask.addresses.first().map(String::as_str));
-        let likely = likely.filter(|_| ask.lane == Lane::Normal && ask.role != Role::Unknown);
+        let likely = likely.filter(|_| ask.lane == Lane::Normal && ask.role == Role::ControlPlane);
         let (Some((endpoint, address)), Ok(_permit)) = (likely, self.ahead.try_acquire()) else {
             return (contact.await, None);
         };
