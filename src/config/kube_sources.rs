@@ -251,7 +251,7 @@ mod tests {
                 PROGRAM,
             ),
         ] {
-            let error = load(&good.replace(from, to)).err().expect(to);
+            let error = load(&good.replace(from, to)).expect_err(to);
             assert!(error.message.contains(why), "{to}: {error:?}");
         }
         assert!(load(&good.replace(key, "    token: a\n    x: ")).is_err());

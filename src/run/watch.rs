@@ -30,7 +30,7 @@ const AFTER_SIGNAL: Duration = Duration::from_millis(1900);
 /// written: a machine that others keep busy, or that was stopped, may give none of it in half a second.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How much longer that may take, and how often it is looked after.
-const STARVED: Duration = Duration::from_secs(3);
+const STARVED: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 /// Of each thread that runs code of ours, whatever the limits of the process are: only what is used of it is taken.
 pub(super) const STACK: usize = 8 << 20;

@@ -153,7 +153,8 @@ fn what_is_read_is_no_file_of_a_report() {
         let (outcome, home) = of().args([format!("--termination-log={name}")]).run_and_keep();
         outcome.is(2, &["the termination message would overwrite an input file", name]);
         assert_eq!(std::fs::read(home.path().join(".talos/config")).unwrap(), config.as_bytes(), "{name}");
-        let (outcome, home) = of().args(["--ci=github", "--color=never"]).env("GITHUB_STEP_SUMMARY", name).run_and_keep();
+        let (outcome, home) =
+            of().args(["--ci=github", "--color=never"]).env("GITHUB_STEP_SUMMARY", name).run_and_keep();
         outcome.is(69, &[]);
         assert_eq!(std::fs::read(home.path().join(".talos/config")).unwrap(), config.as_bytes(), "{name}");
     }

@@ -130,7 +130,6 @@ fn ten_times_the_nodes_are_ten_times_the_work() {
 /// What takes long, and how long, on one thread of its own: `cargo test --bin cluster-health growth -- --ignored --nocapture`.
 #[test]
 #[ignore = "a table for people"]
-#[expect(clippy::print_stdout, reason = "for people")]
 fn what_each_piece_takes() {
     for (name, world) in [("strangers", strangers as fn(usize) -> Snapshot), ("workers", workers)] {
         for many in [1000, 5000, 20_000] {
