@@ -181,14 +181,14 @@ fn the_action_itself_may_name_the_release() {
         format!("{}  {other}.tar.gz\n{checksum}  {NAME}.tar.gz\n", "1".repeat(64))
     };
     let (script, checksum) = with_release();
-    let (outcome, home) = install(script.file("pinned", &pinned(&checksum)), "", "", "");
+    let (outcome, home) = install(script.file("pinned", pinned(&checksum)), "", "", "");
     outcome.is(0, &["cluster-health 0.1.0"]);
     assert!(output(&home, "binary").unwrap().ends_with(&format!("{NAME}/cluster-health")));
-    let (outcome, home) = install(with_release().0.file("pinned", &pinned(&"0".repeat(64))), "", "", "");
+    let (outcome, home) = install(with_release().0.file("pinned", pinned(&"0".repeat(64))), "", "", "");
     outcome.is(1, &["does not have the checksum"]);
     assert_eq!(output(&home, "binary"), None);
     // Half of another release is none.
-    let script = with_release().0.file("pinned", &pinned(&checksum));
+    let script = with_release().0.file("pinned", pinned(&checksum));
     install(script, "v0.1.0", "", "").0.is(1, &["are needed"]);
 }
 
