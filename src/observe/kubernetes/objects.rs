@@ -285,8 +285,8 @@ impl Kept for Since<Option<StrandedPod>, core::Pod> {
         let lost = told.filter(|told| told.status == "False");
         let has = told.filter(|told| told.status == "True");
         // Of a machine that was rebooted, containers are told as they were.
-        let states = status.container_statuses.iter().flatten().filter_map(|it| it.state.as_ref());
-        let began = states.filter_map(|it| match (&it.running, &it.terminated) {
+        let containers = status.container_statuses.iter().flatten().filter_map(|it| it.state.as_ref());
+        let began = containers.filter_map(|it| match (&it.running, &it.terminated) {
             (Some(running), _) => running.started_at.as_ref(),
             (None, terminated) => terminated.as_ref()?.started_at.as_ref(),
         });
@@ -1013,7 +1013,10 @@ mod tests {
         let without = condition("PodReadyToStartContainers", "False");
         assert_eq!(told(pod("Running", std::slice::from_ref(&without), &state), &since), lost_at(lost));
         // Its own word is enough, whenever the event was last repeated.
-        assert_eq!(told(pod("Running", &[without.clone()], &state), &event("u", Some(long_ago))), lost_at(lost));
+        assert_eq!(
+            told(pod("Running", std::slice::from_ref(&without), &state), &event("u", Some(long_ago))),
+            lost_at(lost)
+        );
         // As kubelets before 1.29 tell it.
         let unready = [condition("Ready", "False")];
         assert_eq!(told(pod("Running", &unready, &state), &since), lost_at(long_ago));
@@ -1031,8 +1034,8 @@ mod tests {
             assert_eq!(told(pod("Running", &conditions, &state), &since), None, "{conditions:?} {state}");
         }
         // Of another pod of this name, or of one that has finished, or that stage 7 judges.
-        assert_eq!(told(pod("Running", &[without.clone()], &state), &event("v", None)), None);
-        assert_eq!(told(pod("Succeeded", &[without.clone()], &state), &since), None);
+        assert_eq!(told(pod("Running", std::slice::from_ref(&without), &state), &event("v", None)), None);
+        assert_eq!(told(pod("Succeeded", std::slice::from_ref(&without), &state), &since), None);
         let mut mirror = pod("Running", &[without], &state);
         mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
         assert_eq!(told(mirror, &since), None);
