@@ -125,10 +125,11 @@ fn check_page(check: &Check) -> String {
         ("needs", needs(check).into_iter().map(|it| prose(&it)).collect::<Vec<_>>().join("; ")),
     ];
     let rows = rows.iter().filter(|(_, content)| !content.is_empty());
-    let rows: String = rows.map(|(name, content)| format!("| {name} | {content} |\n")).collect();
+    let rows: Vec<_> = rows.map(|(name, content)| format!("| {name} | {content} |\n")).collect();
     format!(
-        "Passes when: {}.\n\n| | |\n| --- | --- |\n{rows}\n{}\n\n{}",
+        "Passes when: {}.\n\n| | |\n| --- | --- |\n{}\n{}\n\n{}",
         prose(check.summary),
+        rows.concat(),
         prose(check.explain),
         at_a_prompt(check.id.name())
     )

@@ -115,7 +115,7 @@ struct Ended {
     parent: u64,
     name: String,
     begun: Instant,
-    ended: Instant,
+    until: Instant,
     attributes: Vec<(&'static str, Value)>,
     bytes: Option<u64>,
     /// Empty: as it should be.
@@ -183,7 +183,7 @@ impl Drop for Span {
         let _ = trace.round.compare_exchange(id, 0, Ordering::Relaxed, Ordering::Relaxed);
         let bytes = bytes.0.map(|count| count.load(Ordering::Relaxed));
         let outcome = outcome.unwrap_or_else(|| "abandoned".to_owned());
-        trace.spans().push(Ended { id, parent, name, begun, ended: Instant::now(), attributes, bytes, outcome });
+        trace.spans().push(Ended { id, parent, name, begun, until: Instant::now(), attributes, bytes, outcome });
     }
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn write(out: &mut dyn io::Write) -> io::Result<()> {
         parent: 0,
         name: "cluster-health".to_owned(),
         begun: trace.begun,
-        ended: Instant::now(),
+        until: Instant::now(),
         attributes: Vec::new(),
         bytes: None,
         outcome: String::new(),
@@ -259,7 +259,7 @@ impl<'a> Written<'a> {
             name: &span.name,
             kind: if span.attributes.is_empty() { 1 } else { 3 },
             start_time_unix_nano: trace.nanoseconds(span.begun),
-            end_time_unix_nano: trace.nanoseconds(span.ended),
+            end_time_unix_nano: trace.nanoseconds(span.until),
             attributes: attributes.collect(),
             status: match span.outcome.as_str() {
                 "" => json!({ "code": 1 }),

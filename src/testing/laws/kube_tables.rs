@@ -674,7 +674,7 @@ fn kubelet_flags(snapshot: &mut Snapshot) -> Vec<&mut Observed<Option<Flags>>> {
 
 fn of_kubelet() -> Table<Observed<Option<Flags>>> {
     let flag = |it: &mut Observed<Option<Flags>>| {
-        it.iter_mut().flatten().for_each(|it| it.names.push("pod-infra-container-image".to_owned()))
+        it.iter_mut().flatten().for_each(|it| it.names.push("pod-infra-container-image".to_owned()));
     };
     vec![("kubelet_flags", vec![bad(|it| *it = Ok(None)), bad(flag)])]
 }
