@@ -116,7 +116,7 @@ async fn a_client_certificate_opens_every_fact() {
                     "EndpointSliceList",
                     "discovery.k8s.io/v1",
                     "",
-                    r#"[{"metadata":{"name":"d","namespace":"kube-system"},"addressType":"IPv4","endpoints":[{"addresses":["10.244.0.2"]}]}]"#,
+                    r#"[{"metadata":{"name":"d","namespace":"kube-system","labels":{"kubernetes.io/service-name":"kube-dns"}},"addressType":"IPv4","endpoints":[{"addresses":["10.244.0.2"]}]}]"#,
                 )
             }
             "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
