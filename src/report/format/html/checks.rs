@@ -8,7 +8,7 @@ use super::parts::{
     Foreign, Named, badge, cause_anchor, check_anchor, check_link, check_links, field, head, more, names,
     problem_anchor, reason_link,
 };
-use crate::model::{CheckId, Finding, Kind, Outcome, Page, Problem, Stage, Status, Target};
+use crate::model::{CheckId, Finding, Kind, Outcome, Page, Problem, Reason, Stage, Status, Target};
 use crate::report::view::index::Index;
 use crate::report::view::problems::Block;
 use crate::report::view::wording::{plural_kind, said_of, skip_reason};
@@ -120,29 +120,30 @@ struct Said<'a> {
 }
 
 impl Said<'_> {
-    fn is_same(&self, target: &Target, outcome: &Outcome, text: &str) -> bool {
-        let essence = |problem: &Problem| (problem.reason, problem.expected.clone());
-        let problem = if let Outcome::Problem(problem) = outcome { Some(essence(problem)) } else { None };
-        (self.status, self.kind) == (outcome.status(), target.kind)
+    fn is_same(&self, finding: &Finding, text: &str) -> bool {
+        fn essence(problem: &Problem) -> (Reason, &str) {
+            (problem.reason, &problem.expected)
+        }
+        (self.status, self.kind) == (finding.outcome.status(), finding.target.kind)
             && self.text == text
-            && self.problem.map(essence) == problem
+            && self.problem.map(essence) == finding.problem().map(essence)
     }
 }
 
 /// Worst first; the same of many is said once.
 fn findings(check: &CheckReport) -> Markup {
     let mut rows: Vec<Said<'_>> = Vec::new();
-    for Finding { target, outcome } in &check.findings {
+    for finding in &check.findings {
+        let Finding { target, outcome } = finding;
         let text = said(target, outcome);
         // From the end: what is alike usually comes together.
-        let known = rows.iter_mut().rev().take(ROWS).find(|row| row.is_same(target, outcome, &text));
-        match known {
+        match rows.iter_mut().rev().take(ROWS).find(|row| row.is_same(finding, &text)) {
             Some(row) => row.targets.push(target),
             None => rows.push(Said {
                 status: outcome.status(),
                 kind: target.kind,
                 text,
-                problem: if let Outcome::Problem(problem) = outcome { Some(problem) } else { None },
+                problem: finding.problem(),
                 targets: vec![target],
             }),
         }

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::checks::stage_anchor;
-use super::parts::{Foreign, check_anchor, status_word};
-use crate::model::{Role, Status, Target};
+use super::parts::{Foreign, check_anchor, meaning, status_word};
+use crate::model::{Role, Target};
 use crate::report::view::grid::{self, Band, Grid, LEGEND};
 
 pub(super) fn grid(grid: &Grid) -> Markup {
@@ -31,16 +31,6 @@ pub(super) fn grid(grid: &Grid) -> Markup {
 
 fn label(target: &Target) -> Markup {
     html! { (Foreign(&grid::label(target))) }
-}
-
-/// What the cells of a row say, in the words of the legend.
-fn meaning(cell: Option<Status>) -> &'static str {
-    let cell = match cell {
-        Some(Status::Skip) => None,
-        Some(Status::Blocked) => Some(Status::Error),
-        other => other,
-    };
-    LEGEND.iter().find(|(status, _)| *status == cell).map_or("", |(_, meaning)| meaning)
 }
 
 fn row(band: &Band<'_>) -> Markup {

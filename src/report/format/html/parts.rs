@@ -3,6 +3,7 @@
 use maud::{Markup, Render, html};
 
 use crate::model::{CheckId, Page, Reason, Source, Status, Target};
+use crate::report::view::grid::LEGEND;
 use crate::report::view::hints::{self, HintKind, Rendered};
 use crate::text::sanitize::clean;
 
@@ -44,6 +45,16 @@ pub(super) fn names(targets: &[&Target]) -> Markup {
 /// The class of a status; also the name that JSON has for it.
 pub(super) fn status_word(status: Option<Status>) -> &'static str {
     status.map_or("none", Status::name)
+}
+
+/// What the legend says of a cell or a part of a bar.
+pub(super) fn meaning(status: Option<Status>) -> &'static str {
+    let status = match status {
+        Some(Status::Skip) => None,
+        Some(Status::Blocked) => Some(Status::Error),
+        other => other,
+    };
+    LEGEND.iter().find(|(known, _)| *known == status).map_or("", |(_, meaning)| meaning)
 }
 
 /// A status as a word, which the style sheet gives a mark and a color.
@@ -126,7 +137,7 @@ fn web(address: &str, text: &str) -> Markup {
     html! { a href=(address) rel="noreferrer" { (text) } }
 }
 
-/// A line in which each status has as much room as its part of the whole, the worst first; and the same in words.
+/// A line in which each status has as much room as its part of the whole, the worst first; and how many of the worst there are.
 pub(super) fn proportions(what: &str, counts: &[(Status, usize)]) -> Markup {
     const WIDTH: usize = 400;
     /// So that one of a thousand is seen.
@@ -134,6 +145,7 @@ pub(super) fn proportions(what: &str, counts: &[(Status, usize)]) -> Markup {
     let all: usize = counts.iter().map(|(_, n)| n).sum();
     let shown = counts.iter().filter(|(_, n)| *n > 0);
     let room = WIDTH.saturating_sub(LEAST * shown.clone().count());
+    let worst = shown.clone().next().filter(|(status, _)| *status > Status::Pass);
     let (mut before, mut from) = (0, 0);
     let parts: Vec<_> = shown
         .enumerate()
@@ -145,7 +157,10 @@ pub(super) fn proportions(what: &str, counts: &[(Status, usize)]) -> Markup {
         .collect();
     html! {
         div .track {
-            span { (what) }
+            span {
+                (what)
+                @if let Some((status, n)) = worst { ", " (n) " " (meaning(Some(*status))) }
+            }
             svg viewBox={ "0 0 " (WIDTH) " 12" } preserveAspectRatio="none" aria-hidden="true" {
                 @for (class, from, to) in parts { path .(class) d={ "M" (from) " 0H" (to) "v12H" (from) "z" } {} }
             }
