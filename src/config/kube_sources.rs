@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn talos_may_not_point_at_our_files_or_programs() {
-        const FILE: &str = "names a file of this machine, which is not opened for others";
-        const PROGRAM: &str = "is a program, and is run only from a kubeconfig that was named on the command line";
+        const FILE: &str = "names a local file, which is not opened for a kubeconfig from elsewhere";
+        const PROGRAM: &str = "is a program, which is run only from a kubeconfig passed on the command line";
         let environment = Environment::new::<&str, &str>([]);
         let pair = Pair::talos("system:masters");
         let load = |text: &str| from_talos(text.as_bytes(), &Options::default(), &environment);

@@ -1,6 +1,7 @@
 //! The nodes: which there are, what each says of itself, and what is known of it in the end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::mem;
 use std::net::IpAddr;
 
 use futures::future::join_all;
@@ -21,8 +22,8 @@ use crate::snapshot::{
 pub(super) struct Answered {
     pub(super) candidate: Candidate,
     pub(super) talos: Shared<TalosNode>,
-    /// Addresses that it has by its own word. Asked only of machines that no source knows by name.
-    pub(super) own_addresses: BTreeSet<IpAddr>,
+    /// Addresses that it has by its own word. Asked only of machines that no source knows by name; of others there are none.
+    pub(super) own_addresses: Observed<BTreeSet<IpAddr>>,
 }
 
 impl Answered {
@@ -130,7 +131,7 @@ impl Observer<'_> {
             let (working, not_talos) = (&working, &not_talos);
             async move {
                 if !candidate.is_talos && self.has_client() {
-                    return Answered { candidate, talos: not_talos.clone(), own_addresses: BTreeSet::new() };
+                    return Answered { candidate, talos: not_talos.clone(), own_addresses: Ok(BTreeSet::new()) };
                 }
                 // Boxed: it is as large as all that a machine may say.
                 Box::pin(self.ask(candidate, working, known, until)).await
@@ -177,12 +178,17 @@ impl Observer<'_> {
         }
     }
 
-    async fn own_addresses(&self, candidate: &Candidate, talos: &TalosNode, until: Instant) -> BTreeSet<IpAddr> {
+    async fn own_addresses(
+        &self,
+        candidate: &Candidate,
+        talos: &TalosNode,
+        until: Instant,
+    ) -> Observed<BTreeSet<IpAddr>> {
         match (&self.talos, &talos.contact) {
             (Some(TalosSide { client: Some(client), .. }), Ok(contact)) if candidate.name.is_none() => {
-                ips(&Box::pin(client.own_addresses(contact, until)).await.unwrap_or_default())
+                Ok(ips(&Box::pin(client.own_addresses(contact, until)).await?))
             }
-            _ => BTreeSet::new(),
+            _ => Ok(BTreeSet::new()),
         }
     }
 
@@ -237,6 +243,8 @@ impl Observer<'_> {
                 Err(_) => candidate.addresses.first().unwrap_or(&name).clone(),
             };
             let told = candidate.sources.discovery || candidate.sources.kubernetes;
+            let unread = own_addresses.as_ref().err().cloned();
+            let own_addresses = own_addresses.unwrap_or_default();
             let known = if own_addresses.is_empty() && told { ips(&candidate.addresses) } else { own_addresses };
             // A machine that answers and does not say what it is may be more than its label in Kubernetes admits.
             let is_guess = !candidate.role_told && candidate.is_talos && talos.contact.is_ok();
@@ -256,7 +264,7 @@ impl Observer<'_> {
                 name,
                 talos,
             };
-            machines.add(Machine { name: node.name.clone(), known, node });
+            machines.add(Machine { name: node.name.clone(), known, unread, node });
         }
         let mut nodes: Vec<Node> = machines.all.into_iter().map(|machine| machine.node).collect();
         mark_etcd_members(&mut nodes);
@@ -287,17 +295,28 @@ struct Machine {
     node: Node,
     /// The addresses that are known to be its own; none: nobody knows.
     known: BTreeSet<IpAddr>,
+    /// Why they could not be read.
+    unread: Option<Gap>,
 }
 
 impl Machine {
     /// Both have answered, and no address is both's: two machines were given one name.
     fn is_another(&self, other: &Self) -> bool {
+        let apart = !self.known.is_empty() && !other.known.is_empty() && self.known.is_disjoint(&other.known);
+        apart && self.is_elsewhere(other)
+    }
+
+    /// Both have answered, and whether at two addresses of one machine could not be read.
+    fn may_be_another(&self, other: &Self) -> bool {
+        (self.unread.is_some() || other.unread.is_some()) && self.is_elsewhere(other)
+    }
+
+    fn is_elsewhere(&self, other: &Self) -> bool {
         let at = |machine: &Self| match &machine.node.talos.contact {
             Ok(contact) if contact.answered_by_other.is_none() => Some(contact.address.clone()),
             _ => None,
         };
-        let apart = !self.known.is_empty() && !other.known.is_empty() && self.known.is_disjoint(&other.known);
-        apart && matches!((at(self), at(other)), (Some(a), Some(b)) if a != b)
+        matches!((at(self), at(other)), (Some(a), Some(b)) if a != b)
     }
 }
 
@@ -315,9 +334,18 @@ impl Machines {
         let namesakes = self.by_name.entry(new.name.clone()).or_default();
         if let Some(at) = namesakes.iter().find(|at| !self.all[**at].is_another(&new)) {
             let known = &mut self.all[*at];
-            known.known.extend(new.known);
-            merge(&mut known.node, new.node);
-            return;
+            if !known.may_be_another(&new) {
+                known.known.extend(new.known);
+                merge(&mut known.node, new.node);
+                return;
+            }
+            // Neither the same for sure nor another: it has not been seen, which is no reason to leave it out.
+            if known.unread.is_some() {
+                mem::swap(known, &mut new);
+            }
+            if let Some(gap) = &new.unread {
+                new.node.talos = TalosNode::unasked(gap).into();
+            }
         }
         if !namesakes.is_empty() {
             new.node.name = format!("{} ({})", new.name, new.node.address);
@@ -486,7 +514,7 @@ mod tests {
             talos: TalosNode { contact: Ok(contact), ..TalosNode::unasked(&Gap::not_asked()) }.into(),
         };
         let known: Vec<String> = known.iter().map(|&address| address.to_owned()).collect();
-        Machine { name: name.into(), node, known: ips(&known) }
+        Machine { name: name.into(), node, known: ips(&known), unread: None }
     }
 
     fn names(all: impl IntoIterator<Item = Machine>) -> Vec<String> {
@@ -518,6 +546,20 @@ mod tests {
         assert_eq!(names([first(), silent]), ["w-1"], "it did not answer");
     }
 
+    #[test]
+    fn a_machine_of_unread_addresses_is_not_taken_for_its_namesake() {
+        let first = || machine("w-1", "10.0.0.4", &["10.0.0.4"]);
+        let unread = |address| Machine { unread: Some(Gap::not_asked()), ..machine("w-1", address, &[]) };
+        for all in [[first(), unread("10.0.0.5")], [unread("10.0.0.5"), first()]] {
+            let mut machines = Machines::default();
+            all.into_iter().for_each(|machine| machines.add(machine));
+            let seen: Vec<_> =
+                machines.all.iter().map(|it| (it.node.name.as_str(), it.node.talos.contact.is_ok())).collect();
+            assert_eq!(seen, [("w-1", true), ("w-1 (10.0.0.5)", false)]);
+        }
+        assert_eq!(names([first(), unread("10.0.0.4")]), ["w-1"], "it answered there");
+    }
+
     fn member(name: &str, host: &str) -> EtcdMember {
         let peer_urls = vec![format!("https://{host}:2380")];
         EtcdMember { id: 1, name: name.into(), peer_urls, client_urls: Vec::new(), is_learner: false }
@@ -534,7 +576,7 @@ mod tests {
             ]);
             change(&mut talos);
             let candidate = Candidate { name: Some(name), addresses, ..Candidate::default() };
-            Answered { candidate, talos, own_addresses: BTreeSet::new() }
+            Answered { candidate, talos, own_addresses: Ok(BTreeSet::new()) }
         };
         let asked = |nodes: &[Answered]| -> Vec<String> {
             other_members(nodes).into_iter().flat_map(|candidate| candidate.addresses).collect()
@@ -550,7 +592,7 @@ mod tests {
                 ..Candidate::default()
             };
             let talos = TalosNode::unasked(&Gap::not_asked()).into();
-            Answered { candidate, talos, own_addresses: BTreeSet::new() }
+            Answered { candidate, talos, own_addresses: Ok(BTreeSet::new()) }
         };
         assert_eq!(asked(&[first(&|_| ()), known(Some("CP-2"), "10.9.0.2")]), ["10.0.0.3"]);
         assert_eq!(asked(&[first(&|_| ()), known(None, "10.0.0.3")]), ["10.0.0.2"]);

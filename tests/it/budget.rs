@@ -137,7 +137,7 @@ fn a_trace_replaces_neither_a_report_nor_what_is_read() {
     let cluster = cluster();
     for (arguments, says) in [
         (["--trace", "x.json", "--report", "json=x.json"], "a report and the trace to one file: `x.json`"),
-        (["--trace", ".talos/config", "--report", "json=x.json"], "the trace report would replace a file that is read"),
+        (["--trace", ".talos/config", "--report", "json=x.json"], "the trace report would overwrite an input file"),
     ] {
         cluster.program().args(arguments).run().is(2, &[says]);
     }

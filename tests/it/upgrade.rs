@@ -302,7 +302,7 @@ fn flags_of_kubelets_are_compared_where_the_role_shows_them() {
     let judged = cluster.run(&arguments);
     judged.is(1, &[("upgrade.flags", "removed-flag", "worker-1")]);
     let observed = judged.check("upgrade.flags")["problems"][0]["observed"].as_str().unwrap();
-    assert_eq!(observed, "kubelet has feature gate AppArmor (gone since 1.33)");
+    assert_eq!(observed, "kubelet has feature gate AppArmor (removed in 1.33)");
 }
 
 #[test]

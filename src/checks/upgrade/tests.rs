@@ -599,7 +599,7 @@ mod flags {
             snapshot
         };
         for (flag, expected) in [
-            ("pod-infra-container-image", Some("kubelet has --pod-infra-container-image (gone since 1.35)")),
+            ("pod-infra-container-image", Some("kubelet has --pod-infra-container-image (removed in 1.35)")),
             ("concurrent-service-syncs", None),
         ] {
             let snapshot = with(&|it| it.names.push(flag.to_owned()));
