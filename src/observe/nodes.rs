@@ -552,7 +552,9 @@ mod tests {
         let unread = |address| Machine { unread: Some(Gap::not_asked()), ..machine("w-1", address, &[]) };
         for all in [[first(), unread("10.0.0.5")], [unread("10.0.0.5"), first()]] {
             let mut machines = Machines::default();
-            all.into_iter().for_each(|machine| machines.add(machine));
+            for machine in all {
+                machines.add(machine);
+            }
             let seen: Vec<_> =
                 machines.all.iter().map(|it| (it.node.name.as_str(), it.node.talos.contact.is_ok())).collect();
             assert_eq!(seen, [("w-1", true), ("w-1 (10.0.0.5)", false)]);

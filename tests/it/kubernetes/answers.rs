@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use simulator::world::{CallFault, Misbehavior};
 
@@ -296,6 +298,44 @@ fn readyz_passes_with_its_own_words_alone() {
         assert_eq!(judged.outcome.code, code, "{what}: {judged}");
         assert_ne!(judged.status("k8s.api.servers"), "pass", "{what}: {judged}");
     });
+}
+
+/// An independent client, with the credentials of the kubeconfig.
+fn read_by_another_client(kubeconfig: &str, path: &str) -> (u16, String) {
+    let kubeconfig: serde_yaml::Value = serde_yaml::from_str(kubeconfig).unwrap();
+    let (cluster, user) = (&kubeconfig["clusters"][0]["cluster"], &kubeconfig["users"][0]["user"]);
+    let pem = |data: &serde_yaml::Value| STANDARD.decode(data.as_str().unwrap()).unwrap();
+    let identity = [pem(&user["client-certificate-data"]), pem(&user["client-key-data"])].concat();
+    let url = format!("{}{path}", cluster["server"].as_str().unwrap());
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let read = async {
+        let client = reqwest::Client::builder()
+            .tls_certs_only([reqwest::Certificate::from_pem(&pem(&cluster["certificate-authority-data"]))?])
+            .identity(reqwest::Identity::from_pem(&identity)?)
+            .no_proxy()
+            .build()?;
+        let answer = client.get(url).send().await?;
+        Ok::<_, reqwest::Error>((answer.status().as_u16(), answer.text().await?))
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(read).unwrap()
+}
+
+#[test]
+fn another_client_reads_the_same_of_readyz() {
+    let cluster = cluster();
+    let readyz = || read_by_another_client(cluster.kubeconfig(), "/readyz?verbose");
+    let (code, text) = readyz();
+    assert_eq!((code, text.contains("[-]")), (200, false), "{text}");
+    cluster.run(&["--no-talos"]).is(0, &[]);
+    cluster.change(|world| {
+        for machine in world.machines.values_mut() {
+            machine.api_server.iter_mut().for_each(|server| server.failing.push("informer-sync".to_owned()));
+        }
+    });
+    let (code, text) = readyz();
+    assert_eq!((code, text.contains("[-]informer-sync")), (500, true), "{text}");
+    let judged = cluster.run(&["--no-talos"]);
+    says(&judged, "k8s.api.endpoint", "api-not-ready", "informer-sync");
 }
 
 /// A server of three that answers so, while the endpoint is another.
