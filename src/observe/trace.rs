@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_parent_is_taken_as_it_is_written_or_not_at_all() {
-        let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let (trace, span) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa01902b71");
         let of = |text: &str| context(text);
         assert_eq!(of(&format!("00-{trace}-{span}-01")), Some((trace.to_owned(), span.to_owned())));
         assert_eq!(of(&format!("01-{trace}-{span}-00-more")), Some((trace.to_owned(), span.to_owned())));

@@ -336,7 +336,7 @@ fn a_signal_is_heard_while_talosctl_hangs() {
 fn a_talosctl_that_hangs_is_ended() {
     let script = with_program(faked(), "timeout", "#!/bin/sh\nshift 4\n\"$@\"\n[ \"$2\" != upgrade ] || exit 124\n");
     let (outcome, home) = script.file("upgrade-does", "127.0.0.2 does-nothing\n").args(IMAGE).run_and_keep();
-    outcome.is(124, &["`talosctl upgrade` did not end within 2160 s", "which is now `to-do`: runs v1.13.0"]);
+    outcome.is(124, &["talosctl upgrade did not end within 2160 s", "which is now `to-do`: runs v1.13.0"]);
     assert_eq!(upgrades(&home), 1);
 }
 
