@@ -4,7 +4,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::config::file;
 use crate::plan::Output;
@@ -40,7 +40,7 @@ pub(super) fn apart_from_inputs(wanted: &[Wanted], output: &Output) -> Result<()
     let (stdout, stderr) = (io::stdout(), io::stderr());
     let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
     for (name, stream) in streams {
-        if metadata(&stream).is_ok_and(|found| found.is_file() && is_one_of(&file::inputs(), &found)) {
+        if metadata(&stream).is_ok_and(|found| found.is_file() && was_read(&found)) {
             return Err(format!("{name} is redirected to an input file"));
         }
     }
@@ -49,13 +49,11 @@ pub(super) fn apart_from_inputs(wanted: &[Wanted], output: &Output) -> Result<()
 
 /// Whether this is a file that was read, under whatever name.
 pub(super) fn is_input(path: impl AsRef<Path>) -> bool {
-    let is_input =
-        |found: Metadata| (found.is_file() || found.file_type().is_fifo()) && is_one_of(&file::inputs(), &found);
-    fs::metadata(path).is_ok_and(is_input)
+    fs::metadata(path).is_ok_and(|found| (found.is_file() || found.file_type().is_fifo()) && was_read(&found))
 }
 
-fn is_one_of(inputs: &[PathBuf], found: &Metadata) -> bool {
-    inputs.iter().any(|input| fs::metadata(input).is_ok_and(|input| identity(&input) == identity(found)))
+fn was_read(found: &Metadata) -> bool {
+    file::inputs().iter().any(|input| fs::metadata(input).is_ok_and(|input| identity(&input) == identity(found)))
 }
 
 /// Redirected into one, so that it is not what people watch.

@@ -121,24 +121,23 @@ impl Link {
         self.connected.store(false, Ordering::Relaxed);
         let stream = super::connect(via, host, *port).await?;
         self.connected.store(true, Ordering::Relaxed);
-        let (scheme, stream): (_, Box<dyn Wire>) = match &self.security {
-            Security::PlainText => ("http", Box::new(stream)),
+        let (scheme, wire) = match &self.security {
+            Security::PlainText => ("http", Watched::new(stream)),
             Security::Tls { config, demands_h2 } => {
                 let name = super::server_name(host)?;
                 let stream = super::secure(Arc::clone(config), name, stream).await?;
                 if *demands_h2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
                     return Err(Gap::new(GapKind::Broken, "the server does not offer HTTP/2"));
                 }
-                ("https", Box::new(stream))
+                ("https", Watched::new(stream))
             }
         };
 
-        let fault = Arc::new(OnceLock::new());
-        let io = TokioIo::new(Watched { inner: stream, fault: Arc::clone(&fault), failed: None });
+        let fault = wire.fault();
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .handshake(io)
+            .handshake(TokioIo::new(wire))
             .await
             .map_err(|error| cause::of_loss(&error, fault.get()))?;
         // It ends when the last sender is dropped; its error is in `fault` or reaches the calls.
@@ -391,9 +390,8 @@ mod tests {
             (&[], GapKind::Broken),
         ] {
             for flush in [false, true] {
-                let fault = Arc::new(OnceLock::new());
-                let inner = Box::new(Closed { pieces: pieces.iter().copied().collect(), wrote: false });
-                let mut stream = Watched { inner, fault: Arc::clone(&fault), failed: None };
+                let mut stream = Watched::new(Closed { pieces: pieces.iter().copied().collect(), wrote: false });
+                let fault = stream.fault();
                 let failed = if flush { stream.flush().await } else { stream.write_all(b"x").await };
                 assert_eq!(cause::of_io(&failed.unwrap_err()).kind, kind);
                 stream.write_all(b"x").await.unwrap_err();

@@ -582,8 +582,7 @@ impl Kept for SigningRequest {
     }
 }
 
-/// Endpoints of one slice. Those that terminate are on their way out and do not count.
-/// Endpoints of a Service.
+/// Endpoints of a Service. Those that terminate are on their way out and do not count.
 #[derive(Debug)]
 pub(super) struct Slice {
     pub(super) service: String,
