@@ -159,6 +159,9 @@ leaders() { # STOP|CONT
 }
 registered_anew_on() { # NODE
   local before tries=60
+  # A node on which no pod has had a network of its own has no bridge yet, and its first pod makes one of the new podCIDR.
+  kubectl run resident --image registry.k8s.io/pause:3.10 --overrides "{\"spec\": {\"nodeName\": \"$1\"}}"
+  kubectl wait pod resident --for condition=Ready --timeout 60s
   before=$(kubectl get node "$1" -o 'jsonpath={.spec.podCIDR}')
   kubectl delete node "$1"
   on_node "$1" service kubelet restart
@@ -172,7 +175,7 @@ registered_anew_on() { # NODE
   kubectl run newcomer --image registry.k8s.io/pause:3.10 --overrides "{\"spec\": {\"nodeName\": \"$1\"}}"
 }
 registered_anew_off() { # NODE
-  kubectl delete pod newcomer --wait=false
+  kubectl delete pod resident newcomer --ignore-not-found --wait=false
   ip -n "$E2E_NAME-$1" link delete cni0
   kubectl -n kube-system delete pod -l k8s-app=kube-dns --field-selector "spec.nodeName=$1" # their bridge is gone
 }
