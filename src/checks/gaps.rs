@@ -413,3 +413,14 @@ pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
 pub(super) fn ask_server(server: &str) -> Hint {
     Hint::run("{kubectl} --server {} get --raw '/readyz?verbose'", [server])
 }
+
+/// Shows more of a server with this problem, at `host:port`. One with a bad certificate would tell kubectl no more than that.
+pub(super) fn look_at_server(problem: &Problem, at: &str) -> Hint {
+    match problem.reason {
+        Reason::ServerCertificateExpired | Reason::NameNotInCertificate | Reason::UnknownCa => Hint::run(
+            "openssl s_client -connect {} </dev/null 2>/dev/null | openssl x509 -noout -issuer -dates -ext subjectAltName",
+            [at],
+        ),
+        _ => ask_server(&format!("https://{at}")),
+    }
+}

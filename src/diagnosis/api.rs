@@ -106,7 +106,8 @@ others.",
                 };
                 let on_node = |component| format!("{component} on {}", sign.target);
                 let what = component.map_or_else(|| sign.target.to_string(), on_node);
-                let headline = format!("{what} is crash-looping: {}", excerpt::of(&sign.problem.observed));
+                let words = after_name(&sign.problem.observed, component);
+                let headline = format!("{what} is crash-looping: {}", excerpt::of(words));
                 // Why it crashes is in its log, which an API server has to hand out.
                 let answers = symptoms.snapshot.kubernetes.as_ref().is_some_and(|it| it.pods.is_ok());
                 let logs = |diagnosis: Recognized, pod: &str| {
@@ -128,6 +129,16 @@ others.",
             .collect()
     },
 };
+
+/// Of `container kube-scheduler: CrashLoopBackOff, exit code 1` what the headline does not say already.
+fn after_name<'a>(observed: &'a str, container: Option<&str>) -> &'a str {
+    let words = observed
+        .strip_prefix("container ")
+        .and_then(|it| it.split_once(": "))
+        .filter(|(name, _)| Some(*name) == container);
+    let words = words.map_or(observed, |(_, words)| words);
+    words.strip_prefix("CrashLoopBackOff, ").unwrap_or(words)
+}
 
 pub(super) const DNS_OFF: Cause = Cause {
     id: "dns-switched-off",
@@ -178,7 +189,11 @@ API server that it cannot reach. Exit code 137 means that it was killed, by a fa
         signs
             .filter(|sign| sign.is_root() && symptoms.is_open(sign))
             .map(|sign| {
-                let headline = format!("cluster DNS is crash-looping: {}: {}{more}", first.name, excerpt::of(words));
+                let headline = format!(
+                    "cluster DNS is crash-looping: {}: {}{more}",
+                    first.name,
+                    excerpt::of(after_name(words, Some("coredns")))
+                );
                 Recognized::new(DNS_CRASHES.id, headline)
                     .then(Hint::run("{kubectl} -n kube-system logs {} --previous", [first.name.as_str()]))
                     .rests_on(&sign)

@@ -56,18 +56,20 @@ is permanently lost.",
                 let observed = &sign.problem.observed;
                 let headline =
                     format!("etcd has lost its quorum: {who}{nothing}{observed}; answers came from {answer}");
-                let diagnosis = Recognized::new(QUORUM.id, headline).rests_on(&sign).rests_on_all(&down);
+                // Those that are missing are the ones to look at first.
+                let diagnosis =
+                    silent.into_iter().fold(Recognized::new(QUORUM.id, headline), |it, (target, node, gap)| {
+                        let it = it.sees(target, format!("etcd's status: {}", gap.text));
+                        match node {
+                            Some(node) if node.talos.contact.is_err() => it,
+                            Some(node) => it.then(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()])),
+                            None => it.then(Hint::run("{etcdctl} endpoint status", [])),
+                        }
+                    });
+                let diagnosis = diagnosis.rests_on_all(&down).rests_on(&sign);
                 let diagnosis = voices.into_iter().fold(diagnosis, |it, (node, status)| {
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
                     it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))
-                });
-                let diagnosis = silent.into_iter().fold(diagnosis, |it, (target, node, gap)| {
-                    let it = it.sees(target, format!("etcd's status: {}", gap.text));
-                    match node {
-                        Some(node) if node.talos.contact.is_err() => it,
-                        Some(node) => it.then(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()])),
-                        None => it.then(Hint::run("{etcdctl} endpoint status", [])),
-                    }
                 });
                 // The API servers answer from etcd, and what they cannot write nobody can renew. Neither lists the nodes.
                 diagnosis.explains(symptoms.all().filter(|sign| {
@@ -150,7 +152,7 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
     vec![match first.target.address.as_deref() {
         Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} etcd status", [address])),
-        None => diagnosis,
+        None => diagnosis.then(Hint::run("{etcdctl} endpoint status", [])),
     }]
 }
 

@@ -158,7 +158,7 @@ etcd member first.",
             }
             let unheard = symptoms.about(sign.target).any(|it| it.check == CheckId::K8sNodesReady);
             let also = if unheard {
-                "; its kubelet has stopped reporting to Kubernetes"
+                "; its kubelet has stopped reporting to Kubernetes: check its power, console and network"
             } else if symptoms.passed(CheckId::K8sNodesReady, sign.target) {
                 "; Kubernetes still reports it Ready (status can lag by about 50s)"
             } else {
@@ -185,7 +185,7 @@ fn lives(symptoms: &Symptoms<'_>, target: &Target) -> bool {
 /// `control plane `, as far as it is known.
 fn role(symptoms: &Symptoms<'_>, target: &Target) -> &'static str {
     match symptoms.node(target).map(|node| node.role) {
-        Some(Role::ControlPlane) => "control plane ",
+        Some(Role::ControlPlane) => "control plane node ",
         Some(Role::Worker) => "worker ",
         _ => "",
     }
@@ -387,8 +387,10 @@ something that its service status shows.",
                 // One that boots starts it by itself.
                 let status = symptoms.node(sign.target).and_then(|node| node.talos.machine_status.as_ref().ok());
                 let boots = matches!(status, Some(Some(status)) if status.stage == "booting");
+                // Nor does it help one that Talos keeps restarting.
+                let restarts = symptoms.service(sign.target, "kubelet").is_some_and(service::keeps_exiting);
                 match sign.target.address.as_deref() {
-                    Some(address) if !boots => {
+                    Some(address) if !boots && !restarts => {
                         diagnosis.then(Hint::remedy("{talosctl} -n {} service kubelet restart", [address]))
                     }
                     _ => diagnosis,

@@ -24,14 +24,33 @@ pub(super) fn of_service(service: &Service) -> String {
     }
 }
 
+/// What Talos says of a program that it starts again whenever it has ended.
+const RESTARTS: &str = ", going to restart forever: ";
+
+/// Another start has been tried already.
+pub(super) fn keeps_exiting(service: &Service) -> bool {
+    service.state != "Running" && service.last_event.as_ref().is_some_and(|event| event.message.contains(RESTARTS))
+}
+
 /// How a program ended, and the last line of its log that tells of an error, in what Talos writes: `Error running …, going to restart
 /// forever: task … failed: exit code 1 (last log "…")`.
 fn end_of(event: &str) -> String {
-    let end = event.split_once(", going to restart forever: ").map_or(event, |(_, end)| end);
+    let end = event.split_once(RESTARTS).map_or(event, |(_, end)| end);
     let Some((end, log)) = end.split_once(" (last log \"") else { return end.to_owned() };
     match telling_line(log.trim_end_matches("\")")) {
-        Some(line) => format!("{end} ({line})"),
+        Some(line) => format!("{end} ({})", without_header(&line)),
         None => end.to_owned(),
+    }
+}
+
+/// A line of Kubernetes' log (`E1124 02:43:05.134991 2649 run.go:72] "command failed" err="unknown flag: --x"`) as its message and error.
+fn without_header(line: &str) -> String {
+    let is_header =
+        |header: &str| header.starts_with(['I', 'W', 'E', 'F']) && header[1..].starts_with(char::is_numeric);
+    let Some((_, said)) = line.split_once("] ").filter(|(header, _)| is_header(header)) else { return line.to_owned() };
+    match said.strip_prefix('"').and_then(|said| said.split_once("\" err=\"")) {
+        Some((message, error)) => format!("{message}: {}", error.trim_end_matches('"')),
+        None => said.to_owned(),
     }
 }
 
@@ -79,7 +98,9 @@ mod tests {
             says("Waiting", "service not running", &format!("{event} (last log \"{log}\")"))
         };
         let end = "Waiting; last event: task \"etcd\" failed: exit code 2";
-        assert_eq!(ended("E1 run.go:72] \\\"it failed\\\""), format!("{end} (E1 run.go:72] \"it failed\")"));
+        assert_eq!(ended("E1 run.go:72] \\\"it failed\\\""), format!("{end} (\"it failed\")"));
+        let line = "E1124 02:43:05.134991 2649 run.go:72] \\\"command failed\\\" err=\\\"unknown flag: --x\\\"";
+        assert_eq!(ended(line), format!("{end} (command failed: unknown flag: --x)"));
         assert_eq!(ended("begins\\n\\tends\\n"), format!("{end} (ends)"));
         assert_eq!(ended("begins\nends"), format!("{end} (ends)"));
         assert_eq!(ended("Usage:\\n\\n etcd [flags]\\n Start an etcd server."), end);

@@ -131,7 +131,7 @@ fn a_machine_that_is_down_explains_all_that_follows() {
         .map(|(id, (target, problem))| format!("{id} {target}: {}", problem.observed))
         .collect();
     assert_eq!(left, [""; 0]);
-    assert!(made[0].headline.starts_with("control plane cp-3 (10.0.0.3) does not answer"), "{}", made[0].headline);
+    assert!(made[0].headline.starts_with("control plane node cp-3 (10.0.0.3) does not answer"), "{}", made[0].headline);
 }
 
 /// Kubernetes calls a machine Ready for most of a minute after it has died.

@@ -308,7 +308,7 @@ pub(crate) fn diagnosed() -> Report {
     report.diagnoses = vec![Diagnosis {
         id: "node-down",
         headline:
-            "control plane cp-3 (10.0.0.3) does not answer: unavailable: connection refused; its kubelet has stopped \
+            "control plane node cp-3 (10.0.0.3) does not answer: unavailable: connection refused; its kubelet has stopped \
 reporting to Kubernetes"
                 .to_owned(),
         seen: vec![seen("unavailable: connection refused"), seen("k8s.nodes.ready: last renewed 4m59s ago")],

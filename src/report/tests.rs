@@ -46,7 +46,7 @@ fn the_last_lines_name_machine_cause_and_next_command() {
     let text = shown(&format::TEXT, &report);
     let lines: Vec<_> = text.lines().collect();
     let last = lines[lines.len() - 10..].join("\n");
-    assert!(last.contains("control plane cp-3 (10.0.0.3) does not answer"), "{last}");
+    assert!(last.contains("control plane node cp-3 (10.0.0.3) does not answer"), "{last}");
     assert!(last.contains("talosctl --context prod -n 10.0.0.3 version"), "{last}");
     assert!(text.contains("(and 1 more; -v and -o json name each)"), "{text}");
     assert!(last.contains("\nunhealthy: 4 failed"), "{last}");

@@ -92,7 +92,8 @@ fn problem(views: &[View<'_>], alarm: &EtcdAlarm) -> Problem {
         .filter_map(|view| view.status.as_ref().ok())
         .find(|status| status.member_id == alarm.member_id)
         .map_or_else(String::new, |status| {
-            format!(", database {}, {} in use", human(status.db_size), human(status.db_size_in_use))
+            let of = status.quota.map_or_else(String::new, |quota| format!(" of {}", human(quota)));
+            format!(", database {}{of}, {} in use", human(status.db_size), human(status.db_size_in_use))
         });
     let fail = |reason, name: &str| Problem::fail(reason, "no alarm", format!("{name}{sizes}"));
     match &alarm.kind {

@@ -1,6 +1,6 @@
 //! Does each member apply what was agreed on?
 
-use super::{SETTLE, awaits_quorum, overview, status_after_leader};
+use super::{SETTLE, awaits_quorum, look, overview, status_after_leader};
 use crate::assess::Assessment;
 use crate::assess::etcd::{Overview, View};
 use crate::checks::Check;
@@ -85,10 +85,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
         }
     };
     let problem = problem.hint(Hint::likely("its disk is too slow, or it is short of CPU"));
-    Outcome::Problem(match view.node {
-        Some(node) => problem.hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()])),
-        None => problem,
-    })
+    Outcome::Problem(problem.hint(look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")))
 }
 
 /// It has applied all that there was to apply in the first sample, or has at least come no further behind.

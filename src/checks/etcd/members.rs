@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 
-use super::{SETTLE, is_named_beyond_etcd, members, not_running, overview, status, without_quorum};
+use super::{SETTLE, is_named_beyond_etcd, look, members, not_running, overview, status, without_quorum};
 use crate::assess::etcd::{Overview, Quorum, View, could_be, own_members};
 use crate::assess::{Assessment, Identity, tells_healthy};
 use crate::checks::Check;
@@ -319,8 +319,5 @@ fn learner(cluster: &Assessment<'_>, node: Option<&Node>) -> Problem {
     }
     let problem = Problem::fail(Reason::Learner, expected, "a learner")
         .hint(Hint::likely("the members cannot reach each other on port 2380 in both directions"));
-    match node {
-        Some(node) => problem.hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()])),
-        None => problem,
-    }
+    problem.hint(look(node, "{talosctl} -n {} logs etcd", "{etcdctl} member list"))
 }

@@ -25,7 +25,7 @@ use super::gaps::{self, Protocol, as_unseen, talos_contact, talos_way, unseen};
 use super::scope::no_control_plane;
 use crate::assess::etcd::{Overview, Quorum, Unseen, Untold, View};
 use crate::assess::{Assessment, service, talos_version};
-use crate::model::{Outcome, Problem, Reason, Severity, Verdict};
+use crate::model::{Hint, Outcome, Problem, Reason, Severity, Verdict};
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Service};
 
 /// Long enough for an election, a heartbeat or a change of membership to reach every member.
@@ -126,6 +126,14 @@ fn status_after_leader<'a>(cluster: &Assessment<'_>, view: &View<'a>) -> Result<
 fn is_named_beyond_etcd(node: &Node) -> bool {
     let sources = node.sources;
     node.talos.contact.is_ok() || sources.discovery || sources.kubernetes || sources.flags || sources.talosconfig
+}
+
+/// The command that shows more of a member: through its machine, else of those that `--etcd-endpoints` names.
+fn look(node: Option<&Node>, of_machine: &'static str, of_etcd: &'static str) -> Hint {
+    match node {
+        Some(node) => Hint::run(of_machine, [node.address.as_str()]),
+        None => Hint::run(of_etcd, []),
+    }
 }
 
 /// `memberID:7395922438722461683 alarm:NOSPACE `, the id in decimal.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{SETTLE, awaits_quorum, members, overview, status};
+use super::{SETTLE, awaits_quorum, look, members, overview, status};
 use crate::assess::Assessment;
 use crate::assess::etcd::{Overview, Quorum, View, VoterSource, could_be};
 use crate::checks::Check;
@@ -110,10 +110,8 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
         observed,
     )
     .hint(Hint::likely("too few control planes are up, or they cannot reach each other on port 2380"));
-    match views.iter().find_map(|view| view.node.filter(|_| view.status.is_ok())) {
-        Some(node) => problem.hint(Hint::run("{talosctl} -n {} etcd status", [node.address.as_str()])),
-        None => problem,
-    }
+    let node = views.iter().find_map(|view| view.node.filter(|_| view.status.is_ok()));
+    problem.hint(look(node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))
 }
 
 /// Nobody proved anything. One common obstacle is named; if it will never go away, waiting is pointless.
@@ -298,10 +296,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
                 problem.hint(Hint::likely("all voters are up: add control planes, or lower `--require-quorum-margin`"));
         }
         let living = views.iter().find_map(|view| view.node.filter(|_| view.sees_leader()));
-        Outcome::Problem(match living {
-            Some(node) => problem.hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()])),
-            None => problem,
-        })
+        Outcome::Problem(problem.hint(look(living, "{talosctl} -n {} etcd members", "{etcdctl} member list")))
     } else if worst < needed {
         let observed = format!("{margin}; {} more could not be queried", quorum.untold);
         let problem = Problem::error(Reason::NoAnswer, expected, observed);

@@ -1,11 +1,11 @@
 //! How full is each member's database?
 
-use super::{defrag, human, not_running, overview, parse_alarm, status_after_leader, through_talos};
+use super::{defrag, human, look, not_running, overview, parse_alarm, status_after_leader, through_talos};
 use crate::assess::etcd::{Overview, View};
 use crate::assess::{Assessment, tells_healthy};
 use crate::checks::Check;
 use crate::checks::gaps::says_nothing;
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{AlarmKind, EtcdStatus, GapKind};
 
 pub(in crate::checks) const SPACE: Check = Check {
@@ -118,10 +118,7 @@ fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
     if alarms.any(|alarm| alarm.kind == AlarmKind::NoSpace && alarm.member_id == status.member_id) {
         problem = problem.explained_by(CheckId::EtcdAlarms);
     }
-    if let Some(node) = view.node {
-        problem = problem.hint(Hint::run("{talosctl} -n {} etcd status", [node.address.as_str()]));
-    }
-    Outcome::Problem(problem)
+    Outcome::Problem(problem.hint(look(view.node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status")))
 }
 
 /// A member that does not tell what is in use (etcd before 3.4) is not known to be fragmented.

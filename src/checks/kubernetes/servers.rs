@@ -6,7 +6,7 @@ use crate::assess::components::{Component, State};
 use crate::assess::servers::{Server, Sign, is_closed, leases_of};
 use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
-use crate::checks::gaps::{self, ask_server, kubernetes_side, listed, stopped_by, unseen};
+use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, stopped_by, unseen};
 use crate::checks::scope::{control_planes, passed_over};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Verdict};
 use crate::snapshot::{Kubernetes, Node, Readyz};
@@ -127,7 +127,8 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
         return Outcome::Problem(problem);
     }
     let host = if node.address.contains(':') { format!("[{}]", node.address) } else { node.address.clone() };
-    let problem = problem.hint(ask_server(&format!("https://{host}:{}", node.api_port)));
+    let look = look_at_server(&problem, &format!("{host}:{}", node.api_port));
+    let problem = problem.hint(look);
     Outcome::Problem(if cluster.talos.is_some() {
         problem.hint(Hint::run("{talosctl} -n {} containers -k", [&node.address]))
     } else {

@@ -329,8 +329,8 @@ fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
     let address = node.address.as_str();
     let problem = Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service.to_string())
         .about(About::Service(service.id.clone()))
-        .hint(Hint::run("{talosctl} -n {} service kubelet", [address]))
-        .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]));
+        .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]))
+        .hint(Hint::run("{talosctl} -n {} service kubelet", [address]));
     problem.explained_by(stopped_by(node))
 }
 

@@ -69,7 +69,7 @@ fn an_api_server_that_fails_for_itself_is_told_of() {
 #[test]
 fn a_machine_that_stops_on_purpose_has_nothing_broken() {
     for stage in ["rebooting", "shutting down", "upgrading", "resetting"] {
-        for (node, who) in [("cp-3", "control plane cp-3 (10.0.0.3)"), ("w-1", "worker w-1 (10.0.0.4)")] {
+        for (node, who) in [("cp-3", "control plane node cp-3 (10.0.0.3)"), ("w-1", "worker w-1 (10.0.0.4)")] {
             let mut snapshot = healthy();
             goes_down(&mut snapshot, node, stage);
             let stage = if stage == "resetting" { "being reset" } else { stage };

@@ -69,7 +69,7 @@ fn attributes<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
 fn says_why_in_the_message() {
     let text = xml(&fixture::diagnosed());
     let because =
-        "message=\"cp-3 (10.0.0.3): last renewed 4m59s ago; because control plane cp-3 (10.0.0.3) does not answer";
+        "message=\"cp-3 (10.0.0.3): last renewed 4m59s ago; because control plane node cp-3 (10.0.0.3) does not answer";
     assert!(text.contains(because), "{text}");
     assert!(text.contains("message=\"cp-3 (10.0.0.3): Ready=False since 4m58s\""), "nothing explains it: {text}");
 }

@@ -41,8 +41,8 @@ pub(crate) struct Cause {
     evidence: Vec<(&'static str, String)>,
     hints: Vec<Rendered>,
     is_permanent: bool,
-    /// Problems that follow from it.
-    follows: usize,
+    /// Checks that show it, all or in part.
+    shows: BTreeSet<CheckId>,
     blocked: BTreeSet<CheckId>,
     /// What `explain` takes.
     explained_as: &'static str,
@@ -93,6 +93,14 @@ fn machine(diagnosis: &Diagnosis) -> Option<&Target> {
     targets().find(|target| target.kind == Kind::Node).or_else(|| targets().next())
 }
 
+/// What was seen, after the words of its reason unless it says the same.
+fn finding(title: &str, observed: &str) -> String {
+    fn subject(text: &str) -> impl Iterator<Item = &str> {
+        text.split_whitespace().take(2)
+    }
+    if subject(title).eq(subject(observed)) { observed.to_owned() } else { format!("{title}: {observed}") }
+}
+
 impl Cause {
     fn diagnosed<'a>(those: &[&'a Diagnosis], report: &Index<'a>, style: &TextStyle) -> Self {
         let facts: Vec<_> = those.iter().flat_map(|it| diagnoses::facts(it)).map(|seen| (&seen.target, seen)).collect();
@@ -108,7 +116,7 @@ impl Cause {
             evidence: labeled("seen", told.into_iter().chain(left)),
             hints: those.iter().flat_map(|it| diagnoses::next(it, report)).collect(),
             is_permanent: false,
-            follows: those.iter().map(|it| it.explains.len()).sum(),
+            shows: those.iter().flat_map(|it| &it.explains).map(|it| it.check).collect(),
             blocked: those.iter().flat_map(|it| report.blocked(it)).collect(),
             explained_as: those[0].id,
         }
@@ -126,7 +134,7 @@ impl Cause {
         let title = block.reason.title();
         let mut evidence = Vec::new();
         let headline = if is_alike {
-            format!("{whom}{title}: {}", clean(&problem.observed))
+            format!("{whom}{}", finding(title, &clean(&problem.observed)))
         } else {
             let most = if style.verbose { block.problems.len() } else { groups::FEW };
             let (told, left) =
@@ -150,7 +158,7 @@ impl Cause {
             evidence,
             hints: block.hints(report),
             is_permanent: block.is_permanent(),
-            follows: consequences.iter().flat_map(|it| &it.also).map(|(_, problems)| problems.len()).sum(),
+            shows: consequences.iter().flat_map(|it| &it.also).map(|(also, _)| *also).chain([id]).collect(),
             blocked: consequences.map(|it| it.blocked).unwrap_or_default(),
             explained_as: block.reason.code(),
         }
@@ -203,15 +211,11 @@ impl Cause {
         }
     }
 
-    /// `3 problems follow, 2 checks blocked; `
+    /// `explains 3 checks, 2 checks blocked; `, so that the figures of the verdict add up. That it shows in one check goes without saying.
     fn impact(&self) -> String {
-        let follows = match self.follows {
-            0 => None,
-            1 => Some("explains 1 problem".to_owned()),
-            n => Some(format!("explains {n} problems")),
-        };
+        let shows = (self.shows.len() > 1).then(|| format!("explains {} checks", self.shows.len()));
         let blocked = (!self.blocked.is_empty()).then(|| format!("{} blocked", count(self.blocked.len(), "check")));
-        let parts: Vec<String> = follows.into_iter().chain(blocked).collect();
+        let parts: Vec<String> = shows.into_iter().chain(blocked).collect();
         if parts.is_empty() { String::new() } else { format!("{}; ", parts.join(", ")) }
     }
 }

@@ -233,6 +233,18 @@ fn a_frozen_server_is_one_problem() {
     assert_eq!(hints(&snapshot, "k8s.api.endpoint").last(), Some(&ask));
 }
 
+/// kubectl would refuse it as well, and say no more.
+#[test]
+fn a_certificate_is_looked_at_itself() {
+    for kind in [GapKind::PeerCertificateExpired, GapKind::UnknownCa, GapKind::NameNotInCertificate] {
+        let mut snapshot = healthy();
+        snapshot.kube().servers.insert("cp-3".to_owned(), no(kind));
+        let verdict = judge(&snapshot, "k8s.api.servers");
+        let Hint::Try { command, arguments } = &verdict.problems().next().unwrap().1.hints[0] else { panic!() };
+        assert!(command.starts_with("openssl s_client -connect {} ") && arguments == &["10.0.0.3:6443"], "{command}");
+    }
+}
+
 /// What Talos would tell, once it is known that nothing comes from it.
 const BY_TALOS: [&str; 6] = [
     "k8s.api.identity",
