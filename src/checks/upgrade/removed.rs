@@ -2,7 +2,8 @@
 //!
 //! Of 2026-11-23, from the sources of Kubernetes 1.30.0 to 1.37.0: feature gates from the list of each version that its own tests
 //! compare with the code (`versioned_feature_list.yaml`, for 1.31 and 1.32 from the code itself), admission plugins from that of
-//! kube-apiserver's options, and flags from its changelogs, compared with the options of each component.
+//! kube-apiserver's options, and flags from its changelogs, compared with the options of each component. `e2e/removed` compares it all
+//! with the programs of 1.34 and 1.35.
 
 use std::ops::RangeInclusive;
 
@@ -151,7 +152,6 @@ pub(super) const GATES: &[(u32, &[&str])] = &[
             "AuthorizeNodeWithSelectors",
             "AuthorizeWithSelectors",
             "BtreeWatchCache",
-            "CPUCFSQuotaPeriod",
             "ConsistentListFromCache",
             "GangScheduling",
             "JobBackoffLimitPerIndex",
@@ -165,7 +165,6 @@ pub(super) const GATES: &[(u32, &[&str])] = &[
             "RelaxedDNSSearchValidation",
             "ResilientWatchCacheInitialization",
             "RetryGenerateName",
-            "RuntimeClassInImageCriAPI",
             "SchedulerQueueingHints",
             "SidecarContainers",
             "StreamingCollectionEncodingToJSON",
@@ -214,7 +213,6 @@ pub(super) const LOCKED_ON: &[(u32, &[&str])] = &[
             "StrictCostEnforcementForVAP",
             "StrictCostEnforcementForWebhooks",
             "StructuredAuthorizationConfiguration",
-            "TopologyManagerPolicyOptions",
         ],
     ),
     (
