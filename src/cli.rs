@@ -86,6 +86,11 @@ pub(crate) struct PlanArgs {
     /// Version of Kubernetes to compare the kubelets with, such as 1.36.4
     #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_KUBERNETES", value_parser = version)]
     pub(crate) upgrade_kubernetes: Option<String>,
+    /// Installer of --upgrade-talos: also show which one each machine gets
+    ///
+    /// {schematic} stands for the schematic that each machine runs.
+    #[arg(long, value_name = "IMAGE", env = "CLUSTER_HEALTH_IMAGE", value_parser = item)]
+    pub(crate) image: Option<String>,
     /// Machines to upgrade first; the etcd leader is always the last control plane
     #[arg(long, value_enum, default_value_t = First::ControlPlanes)]
     pub(crate) first: First,

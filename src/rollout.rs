@@ -5,7 +5,7 @@
 
 use crate::assess::{Assessment, Excluded, contact};
 use crate::model::Role;
-use crate::snapshot::{First, GapKind, Node, Observed, Order};
+use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
 use crate::text::sanitize::clean;
 
 /// All of it.
@@ -16,6 +16,8 @@ pub(crate) struct Rollout {
     /// Version of Kubernetes, without `v`.
     pub(crate) kubernetes: Option<String>,
     pub(crate) first: First,
+    /// `--image`, with `{schematic}` as it was typed.
+    pub(crate) image: Option<String>,
     /// In order.
     pub(crate) machines: Vec<Machine>,
 }
@@ -44,6 +46,8 @@ pub(crate) struct Machine {
     pub(crate) extensions: Option<Vec<(String, String)>>,
     /// The installer that the next boot brings.
     pub(crate) installed: Option<String>,
+    /// The installer of the upgrade, with the machine's own schematic.
+    pub(crate) image: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,12 +98,18 @@ impl Rollout {
         let judged = cluster.nodes.iter().filter(is_judged);
         let mut machines: Vec<_> = judged.map(|node| machine(cluster, node, &target, order, leader)).collect();
         machines.sort_by(|a, b| place(order.first, a).cmp(&place(order.first, b)));
-        Some(Self { talos: target, kubernetes: cluster.asked.upgrade.kubernetes.clone(), first: order.first, machines })
+        let Upgrade { kubernetes, image, .. } = cluster.asked.upgrade.clone();
+        Some(Self { talos: target, kubernetes, first: order.first, image, machines })
     }
 
     /// The first that waits for the others to go on.
     pub(crate) fn worst(&self) -> Option<State> {
         [State::FellBack, State::Unknown].into_iter().find(|state| self.machines.iter().any(|it| it.state == *state))
+    }
+
+    /// It has an upgrade before it, and nothing says which installer is its own.
+    pub(crate) fn lacks_image(&self, machine: &Machine) -> bool {
+        self.image.is_some() && machine.image.is_none() && machine.state != State::Done
     }
 
     /// Of the kubelets: `None` without a target.
@@ -155,12 +165,22 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
         kubelet: object.and_then(|object| known(&object.kubelet_version)).map(|version| bare(&version)),
         cordoned: object.map(|object| object.unschedulable),
         installed: own.and_then(|_| installed.clone().ok().flatten()),
+        image: cluster.asked.upgrade.image.as_deref().and_then(|image| with_schematic(image, schematic.as_deref())),
         version,
         state,
         evidence,
         boot_id,
         schematic,
         extensions,
+    }
+}
+
+/// The installer for a machine of this schematic. `None`: it depends on the schematic, and none was seen.
+fn with_schematic(image: &str, schematic: Option<&str>) -> Option<String> {
+    const PLACE: &str = "{schematic}";
+    match schematic {
+        _ if !image.contains(PLACE) => Some(image.to_owned()),
+        schematic => Some(image.replace(PLACE, &clean(schematic?))),
     }
 }
 

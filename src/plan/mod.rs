@@ -166,6 +166,9 @@ impl Plan {
         {
             return Err(Usage::new(format!("`upgrade-plan` queries what `--{option}` disables")));
         }
+        if let Some(image) = &args.image {
+            of_the_upgrade(image, Some(upgrade_talos))?;
+        }
         let check = PLANNED_BY.map(|check| check.name().to_owned()).to_vec();
         let output = match output {
             PlanOutput::Text => &plan::TEXT,
@@ -190,6 +193,7 @@ impl Plan {
         asked.upgrade = Upgrade {
             talos: Some(upgrade_talos.clone()),
             kubernetes: upgrade_kubernetes.clone(),
+            image: args.image.clone(),
             ..Upgrade::default()
         };
         let first = match first {

@@ -101,6 +101,7 @@ pub(crate) fn planned() -> Report {
         schematic: None,
         extensions: version.map(|_| Vec::new()),
         installed: None,
+        image: None,
     };
     let image = "factory.example/metal-installer/376567988ad3:v1.14.1";
     let machines = vec![
@@ -120,7 +121,7 @@ pub(crate) fn planned() -> Report {
         machine("w-2222", Role::Unknown, State::Unknown, None, "no answer from the Talos API: no\troute to host"),
     ];
     let (talos, kubernetes) = ("1.14.1".to_owned(), Some("1.36.4".to_owned()));
-    let rollout = Rollout { talos, kubernetes, first: First::ControlPlanes, machines };
+    let rollout = Rollout { talos, kubernetes, first: First::ControlPlanes, image: None, machines };
     Report { rollout: Some(rollout.into()), ..healthy() }
 }
 

@@ -98,13 +98,18 @@ impl Ledger {
         }
         report.exit = exit(ending, &report.checks, self.allow_empty);
         // What the checks cannot see of an upgrade.
-        let worst = report.rollout.as_ref().and_then(|rollout| rollout.worst());
-        if let (Exit::Healthy, Some(worst)) = (report.exit, worst) {
-            let (exit, error) = match worst {
-                State::FellBack => (Exit::Unhealthy, "a machine fell back to its old version"),
-                _ => (Exit::Undetermined, "the outcome for a machine is unknown"),
+        if let (Exit::Healthy, Some(rollout)) = (report.exit, &report.rollout) {
+            let wrong = match rollout.worst() {
+                Some(State::FellBack) => Some((Exit::Unhealthy, "a machine fell back to its old version")),
+                Some(_) => Some((Exit::Undetermined, "the outcome for a machine is unknown")),
+                None if rollout.machines.iter().any(|machine| rollout.lacks_image(machine)) => {
+                    Some((Exit::Undetermined, "the image of a machine is unknown: it reports no schematic"))
+                }
+                None => None,
             };
-            (report.exit, report.error) = (exit, Some(error.to_owned()));
+            if let Some((exit, error)) = wrong {
+                (report.exit, report.error) = (exit, Some(error.to_owned()));
+            }
         }
         report.result = result(report.exit);
         report.happened(took, Happened::Finished);

@@ -79,7 +79,42 @@ fn machines_come_in_order_with_what_they_run() {
     let tsv = run(&cluster, &["-o", "tsv", "-q"]);
     tsv.is(0, &["node\taddress\trole\tleader\tversion"]);
     assert_eq!((tsv.stdout.lines().count(), tsv.stderr.as_str()), (5, ""));
-    assert!(tsv.stdout.lines().all(|line| line.split('\t').count() == 12), "{tsv}");
+    assert!(tsv.stdout.lines().all(|line| line.split('\t').count() == 13), "{tsv}");
+}
+
+#[test]
+fn each_machine_gets_the_image_of_its_own_schematic() {
+    let cluster = cluster();
+    let (names, id) = (["cp-1", "cp-2", "cp-3", "worker-1"], |name: &str| format!("5c{name}"));
+    let has_schematic = |name: &str| {
+        let spec = json!({"image": "", "metadata": {"name": "schematic", "version": id(name)}});
+        cluster.change(|world| {
+            world.machine_mut(name).resources.put("ExtensionStatuses.runtime.talos.dev", "0", spec);
+        });
+    };
+    names[..3].iter().copied().for_each(has_schematic);
+    let factory = |schematic: &str| format!("factory.example/metal-installer/{schematic}:v1.13.1");
+    let options = ["--image", &factory("{schematic}")];
+
+    // It could not be upgraded: the plan is not complete.
+    let (document, _) = plan(&cluster, 69, &options);
+    assert_eq!(machine(&document, "cp-1")["image"], factory(&id("cp-1")));
+    assert_eq!(machine(&document, "worker-1")["image"], Value::Null);
+    run(&cluster, &options).is(69, &["to install: unknown, as no schematic was reported", "reports no schematic"]);
+    runs(&cluster, "worker-1", "1.13.1");
+    plan(&cluster, 0, &options);
+    runs(&cluster, "worker-1", "1.13.0");
+
+    has_schematic("worker-1");
+    let (document, _) = plan(&cluster, 0, &options);
+    for name in names {
+        assert_eq!(machine(&document, name)["image"], factory(&id(name)));
+    }
+    run(&cluster, &options).is(0, &[&format!("runs v1.13.0; to install: {}", factory(&id("worker-1")))]);
+    let one = ["--image", "registry.example/installer:v1.13.1"];
+    assert_eq!(machine(&plan(&cluster, 0, &one).0, "cp-2")["image"], one[1]);
+    assert_eq!(machine(&plan(&cluster, 0, &[]).0, "cp-2")["image"], Value::Null);
+    run(&cluster, &["--image", "registry.example/installer:v1.13.2"]).is(2, &["the tag of `--image` is `v1.13.2`"]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn yes(is: bool) -> String {
 type Column = (&'static str, fn(&Machine) -> Option<String>);
 
 /// Later versions may add columns at the end.
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     ("node", |it| Some(it.name.clone())),
     ("address", |it| Some(it.address.clone())),
     ("role", |it| Some(it.role.name().to_owned())),
@@ -82,6 +82,7 @@ const COLUMNS: [Column; 12] = [
     ("schematic", |it| it.schematic.clone()),
     ("installed", |it| it.installed.clone()),
     ("evidence", |it| Some(it.evidence.clone())),
+    ("image", |it| it.image.clone()),
 ];
 
 fn write_tsv(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
@@ -113,9 +114,14 @@ fn table(rollout: &Rollout, style: &TextStyle) -> Vec<String> {
         (Role::Worker, _) => "worker",
         (Role::Unknown, _) => "role unknown",
     };
-    let evidence = |machine: &Machine| match machine.cordoned {
-        Some(true) => format!("cordoned; {}", machine.evidence),
-        _ => machine.evidence.clone(),
+    let evidence = |machine: &Machine| {
+        let cordoned = if machine.cordoned == Some(true) { "cordoned; " } else { "" };
+        let image = match &machine.image {
+            Some(image) if machine.state != State::Done => format!("; to install: {image}"),
+            None if rollout.lacks_image(machine) => "; to install: unknown, as no schematic was reported".to_owned(),
+            _ => String::new(),
+        };
+        format!("{cordoned}{}{image}", machine.evidence)
     };
     let row = |machine: &Machine| {
         let name = format!("{} ({})", machine.name, machine.address);
@@ -227,6 +233,8 @@ struct Planned<'a> {
     extensions: Option<Vec<Extension<'a>>>,
     /// Installer that has ended well since the machine booted, by the end of its log; null: none was seen.
     installed: Option<&'a str>,
+    /// Installer of --image for this machine, {schematic} replaced by its own; null: none was named, or no schematic was seen.
+    image: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -280,5 +288,6 @@ fn planned(machine: &Machine) -> Planned<'_> {
             .as_ref()
             .map(|all| all.iter().map(|(name, version)| Extension { name, version }).collect()),
         installed: machine.installed.as_deref(),
+        image: machine.image.as_deref(),
     }
 }
