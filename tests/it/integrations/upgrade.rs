@@ -61,11 +61,30 @@ case $1 in
       stays-cordoned) edit '$4 = tag; $5 = "yes"; $6 = $6 "b"' ;;
       is-lost) edit '$4 = "-"' ;;
       does-nothing) ;;
+      is-overtaken) "$GATE" --image "$image" --first workers > "$HOME/second" 2>&1; echo $? >> "$HOME/second"; edit '$4 = tag' ;;
       is-killed-before) gate; kill -9 $gate ;;
       is-killed-after) edit '$4 = tag; $6 = $6 "b"'; gate; kill -9 $gate ;;
       *) edit '$4 = tag; $5 = "no"; $6 = $6 "b"; $8 = "-"' ;;
     esac ;;
 esac
+"#;
+
+/// Stands for kubectl: `lease` is the Lease as an API server keeps it (version, time, seconds, holder), which takes no second one and
+/// no old version. `overtakes` is what somebody else writes just before.
+const KUBECTL: &str = r#"#!/bin/sh
+[ ! -e "$HOME/forbidden" ] || { echo 'Error from server (Forbidden): leases is forbidden' >&2; exit 1; }
+case $* in *' get lease '*) cat "$HOME/lease"; exit ;; esac
+body=$(cat)
+field() { echo "$body" | sed -n "s/.*\"$1\": \"\{0,1\}\([^\",}]*\).*/\1/p"; }
+[ ! -e "$HOME/overtakes" ] || mv "$HOME/overtakes" "$HOME/lease"
+exec 9> "$HOME/lease.lock"
+flock 9
+case $* in
+  *' create '*) [ ! -e "$HOME/lease" ] || { echo 'Error from server (AlreadyExists): "upgrade-gate" already exists' >&2; exit 1; }; is=0 ;;
+  *) is=$(cut -d '|' -f 1 "$HOME/lease"); [ "$(field resourceVersion)" = "$is" ] || { echo 'Error from server (Conflict): the object has been modified' >&2; exit 1; } ;;
+esac
+echo "$((is + 1))|$(field renewTime)|$(field leaseDurationSeconds)|$(field holderIdentity)" > "$HOME/lease"
+printf %s "$((is + 1))"
 "#;
 
 /// Time passes at once. `uncordons`: and somebody uncordons what is cordoned.
@@ -83,7 +102,8 @@ w-1 127.0.0.4 worker v1.13.0 no b3 5c2 -
 /// All programs are stand-ins.
 fn faked() -> Program {
     let script = without_cluster(path("upgrade/upgrade-gate")).file("machines", MACHINES);
-    let script = with_program(script, "talosctl", TALOSCTL);
+    let script = with_program(script, "talosctl", TALOSCTL).env("GATE", path("upgrade/upgrade-gate"));
+    let script = with_program(script, "kubectl", KUBECTL);
     with_program(with_program(script, "sleep", SLEEP), "cluster-health", HEALTH)
 }
 
@@ -329,6 +349,9 @@ fn a_signal_is_heard_while_talosctl_hangs() {
     outcome.is(143, &["terminated at cp-1; an upgrade that has begun goes on by itself", "the same command goes on"]);
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(upgrades(&home), 1);
+    // For others the machine is still on its way.
+    assert!(outcome.stderr.contains("The Lease is kept: cp-1 (127.0.0.2) may still be upgrading"), "{outcome}");
+    assert!(!read(home.path(), "lease").ends_with("|\n"));
 }
 
 /// A talosctl that does not end is ended, and the machine is looked at.
@@ -349,11 +372,109 @@ fn killed_anywhere_the_same_command_goes_on() {
             let (outcome, home) = killed.run_and_keep();
             outcome.is(137, &[]);
             let before = upgrades(&home);
-            let (outcome, home) = faked().file("machines", read(home.path(), "machines")).args(IMAGE).run_and_keep();
+            let lease = read(home.path(), "lease");
+            assert!(!lease.ends_with("|\n"), "it is held: {lease}");
+            let again_there = faked().file("machines", read(home.path(), "machines")).file("lease", lease);
+            let (outcome, home) = again_there.args(IMAGE).run_and_keep();
             outcome.is(0, &["all 3 machines run v1.13.1"]);
             assert_eq!(before + upgrades(&home), 3 + again, "{address} {does}");
         }
     }
+}
+
+/// What the holder of a Lease is called if it is a process of this host.
+fn here(process: &str) -> String {
+    let of = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    format!("{}/{}/{}/{process}", of("hostname").trim(), &of("random/boot_id")[..8], namespace.display())
+}
+
+/// Each would take another machine down first.
+#[test]
+fn of_two_roll_outs_at_once_one_stops_before_anything() {
+    let (outcome, home) = faked().file("upgrade-does", "127.0.0.2 is-overtaken\n").args(IMAGE).run_and_keep();
+    outcome.is(0, &["all 3 machines run v1.13.1"]);
+    let second = read(home.path(), "second");
+    assert!(second.contains("another roll-out holds the Lease kube-system/upgrade-gate") && second.ends_with("75\n"));
+    assert_eq!(upgrades(&home), 3, "{second}");
+    let lease = read(home.path(), "lease");
+    assert!(lease.ends_with("|\n"), "it is given up: {lease}");
+    let again = faked().file("lease", lease).args(IMAGE).run();
+    again.is(0, &[]);
+}
+
+#[test]
+fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
+    const PAST: &str = "2026-01-01T00:00:00.000000Z";
+    const FUTURE: &str = "2999-01-01T00:00:00.000000Z";
+    let (dead, alive) = (here("999999999"), here(&std::process::id().to_string()));
+    let own = |holder: &str| format!("7|{PAST}|2220|{holder}\n");
+    for (lease, code) in [
+        (own(""), 0),
+        (own("other/0/pid:[1]/1"), 0),
+        (own(&dead), 0),
+        (format!("7|{FUTURE}|2220|{dead}\n"), 0),
+        (format!("7|{FUTURE}|2220|other/0/pid:[1]/1\n"), 75),
+        (own(&alive), 75),
+        // It does not say how long it lasts.
+        (format!("7|{PAST}||other\n"), 75),
+        (format!("7|{PAST}|a[$(touch harm)]|other\n"), 75),
+        ("7||2220|other\n".to_owned(), 75),
+    ] {
+        let (outcome, home) = faked().file("lease", &lease).args(IMAGE).run_and_keep();
+        assert_eq!(outcome.code, code, "{lease}: {outcome}");
+        assert_eq!(upgrades(&home), if code == 0 { 3 } else { 0 }, "{lease}");
+        assert!(code == 0 || outcome.stderr.contains("kubectl --namespace kube-system delete lease upgrade-gate"));
+        assert!(!home.path().join("harm").exists());
+    }
+}
+
+/// Between the look and the write somebody else was faster.
+#[test]
+fn a_lease_that_is_written_by_two_is_that_of_the_first() {
+    let first = "8|2999-01-01T00:00:00.000000Z|2220|other\n";
+    for lease in [None, Some("7|2026-01-01T00:00:00.000000Z|2220|\n")] {
+        let script = lease.iter().fold(faked(), |script, lease| script.file("lease", lease));
+        let (outcome, home) = script.file("overtakes", first).args(IMAGE).run_and_keep();
+        assert_eq!((outcome.code, upgrades(&home)), (75, 0), "{outcome}");
+        assert_eq!(read(home.path(), "lease"), first);
+    }
+    // In the middle: nothing is begun without it.
+    let steals = TALOSCTL.replace("image) [", &format!("image) printf '{}' > \"$HOME/lease\"; [", first.trim()));
+    let (outcome, home) = with_program(faked(), "talosctl", &steals).args(IMAGE).run_and_keep();
+    outcome.is(75, &["the Lease kube-system/upgrade-gate is lost: Error from server (Conflict)"]);
+    assert_eq!(upgrades(&home), 0);
+    assert_eq!(read(home.path(), "lease").trim(), first.trim(), "it is not given up for another");
+}
+
+#[test]
+fn without_the_right_to_a_lease_nothing_is_changed_unless_none_is_wanted() {
+    let (outcome, home) = faked().file("forbidden", "").args(IMAGE).run_and_keep();
+    outcome.is(69, &["can be neither created nor read", "Error from server (Forbidden)"]);
+    assert_eq!(upgrades(&home), 0);
+    let (outcome, home) = faked().file("forbidden", "").args(IMAGE).args(["--no-lock"]).run_and_keep();
+    outcome.is(0, &[]);
+    assert_eq!(upgrades(&home), 3);
+}
+
+/// Whoever cordoned it.
+#[test]
+fn no_machine_is_taken_down_while_another_is_cordoned() {
+    let cordoned = |name: &str, version: &str| {
+        let (before, after) = (format!("{name} v1.13.0 no"), format!("{name} {version} yes"));
+        faked().file("machines", MACHINES.replace(&before, &after)).args(IMAGE).run_and_keep()
+    };
+    let (outcome, home) = cordoned("127.0.0.4 worker", "v1.13.1");
+    outcome.is(1, &["cp-1 (127.0.0.2) is not taken down while another machine is cordoned: w-1 (127.0.0.4)"]);
+    assert_eq!(calls(&home), [""; 0]);
+    // It was begun, perhaps by this very roll-out: it is the first.
+    let (outcome, home) = cordoned("127.0.0.4 worker", "v1.13.0");
+    outcome.is(0, &["all 3 machines run v1.13.1"]);
+    assert!(calls(&home)[0].contains("--drain w-1"), "{:?}", calls(&home));
+    let both = MACHINES.replace("v1.13.0 no", "v1.13.0 yes");
+    let (outcome, home) = faked().file("machines", both).args(IMAGE).run_and_keep();
+    outcome.is(1, &["cp-1 (127.0.0.2) is not taken down while another machine is cordoned: cp-2 (127.0.0.3), w-1"]);
+    assert_eq!(upgrades(&home), 0);
 }
 
 #[test]
@@ -454,6 +575,7 @@ fn real(cluster: &Cluster, options: &[&str], upgrade: impl Fn(&Cluster, &str) + 
         env!("CARGO_BIN_EXE_cluster-health")
     );
     let script = with_program(script(path("upgrade/upgrade-gate"), cluster), "talosctl", FOLLOWED);
+    let script = with_program(script, "kubectl", KUBECTL);
     let script = with_program(script, "cluster-health", &once);
     let home = script.home().to_owned();
     let done = std::sync::atomic::AtomicBool::new(false);
