@@ -1,5 +1,6 @@
 //! `upgrade/upgrade-gate`: what it calls in which order, where it stops, and how it goes on.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -386,7 +387,8 @@ fn killed_anywhere_the_same_command_goes_on() {
 fn here(process: &str) -> String {
     let of = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
-    format!("{}/{}/{}/{process}", of("hostname").trim(), &of("random/boot_id")[..8], namespace.display())
+    let user = std::fs::metadata("/proc/self").unwrap().uid();
+    format!("{}/{}/{}/{user}/{process}", of("hostname").trim(), &of("random/boot_id")[..8], namespace.display())
 }
 
 /// Each would take another machine down first.
@@ -416,6 +418,8 @@ fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
         (format!("7|{FUTURE}|2220|{dead}\n"), 0),
         (format!("7|{FUTURE}|2220|other/0/pid:[1]/1\n"), 75),
         (own(&alive), 75),
+        // A process of another user, of which nothing is known.
+        (format!("7|{FUTURE}|2220|{}\n", dead.replace("/999999999", "1/999999999")), 75),
         // It does not say how long it lasts.
         (format!("7|{PAST}||other\n"), 75),
         (format!("7|{PAST}|a[$(touch harm)]|other\n"), 75),
