@@ -7,7 +7,7 @@ use super::{Cause, Recognized, Symptoms};
 use crate::model::reason::sources::{
     KUBERNETES_DEPRECATIONS, KUBERNETES_DISRUPTIONS, KUBERNETES_RESOURCES, TALOS_PKI, TALOS_TIME, TALOS_UPGRADE,
 };
-use crate::model::{About, CheckId, Hint, Reason, Severity, Step, Target};
+use crate::model::{About, CheckId, Hint, Kind, Reason, Severity, Step, Target};
 use crate::snapshot::{GapKind, Node, Service};
 use crate::text::host;
 
@@ -96,8 +96,18 @@ shows.",
         const SIGNS: &[Reason] = &[Reason::UpgradePathUnsupported, Reason::VersionsIncompatible];
         let signs = failed(symptoms, SIGNS);
         let Some(first) = signs.first() else { return Vec::new() };
-        let who = first_names(&targets(&signs), 3);
-        let headline = format!("this upgrade is not supported in one step: {who}: {}", first.problem.observed);
+        let observed = &first.problem.observed;
+        let what = match first.target.kind {
+            Kind::Cluster => observed.clone(),
+            _ => format!("{}: {observed}", first_names(&targets(&signs), 3)),
+        };
+        // The way there is what the reader needs first.
+        let advice = first.problem.hints.iter().find_map(|hint| match hint {
+            Hint::Likely(advice) => Some(advice.clone()),
+            _ => None,
+        });
+        let advice = advice.unwrap_or_else(|| format!("required: {}", first.problem.expected));
+        let headline = format!("this upgrade is not supported in one step: {what}; {advice}");
         let recognized = rests_on_each(Recognized::new(UNSUPPORTED_JUMP.id, headline), &signs);
         let addresses = signs.iter().filter_map(|sign| sign.target.address.as_deref());
         let recognized = addresses

@@ -145,5 +145,5 @@ fn with_flags(name: &str, flags: &Flags, to: u32) -> Vec<Problem> {
         return Vec::new();
     }
     let observed = format!("{name} has {}", some_of(&found));
-    vec![Problem::fail(Reason::RemovedFlag, format!("flags that 1.{to} accepts"), observed).permanent()]
+    vec![Problem::fail(Reason::RemovedFlag, format!("flags that Kubernetes 1.{to} accepts"), observed).permanent()]
 }
