@@ -341,13 +341,17 @@ pub(crate) struct BoundPod {
     pub(crate) claims: Vec<String>,
     /// Carries `kubernetes.io/config.mirror`.
     pub(crate) mirror: bool,
-    /// Kind and name of the owner that controls it.
+    /// Kind and name of the owner that controls it. Only Kubernetes' own `DaemonSet` is called so: one of another group is `DaemonSet.GROUP`.
     pub(crate) controller: Option<(String, String)>,
     /// `Pending`, `Running`, …
     pub(crate) phase: String,
     /// Condition `Ready` is True.
     pub(crate) ready: bool,
     pub(crate) deleting: bool,
+    /// How long ago it should have been gone, by the clock of the server that listed it; `None`: nothing says so.
+    pub(crate) overdue: Option<Duration>,
+    /// Time that it is given to stop.
+    pub(crate) grace: Duration,
     /// It has a volume of kind `emptyDir`.
     pub(crate) has_empty_dir: bool,
 }

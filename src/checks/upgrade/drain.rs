@@ -1,6 +1,7 @@
 //! Can each machine be drained now?
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use super::{
     BEFORE_DRAINS, bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named, some_of,
@@ -10,6 +11,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
+use crate::text::duration::human;
 
 pub(in crate::checks) const DRAIN: Check = Check {
     id: CheckId::UpgradeDrain,
@@ -22,7 +24,8 @@ its spec is an error, because it is unknown what it allows.\n\n\
 Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may \
 be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending \
 or being deleted, always.\n\n\
-It warns of pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
+It fails, too, if a pod that is being deleted should have been gone a minute ago, because a drain waits for it, and if a budget allows fewer disruptions than it has pods on the machine that run nowhere else: the last of them could never be evicted.\n\n\
+It warns of pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
 `--wait-timeout`, this check waits before anything is changed: budgets managed by operators usually allow disruptions again \
@@ -150,7 +153,7 @@ fn of_machine(cluster: &Assessment<'_>, node: &Node, board: &Board<'_>, verdict:
 fn budget_problems(evicted: &[&BoundPod], board: &Board<'_>) -> Vec<Problem> {
     // By namespace and name of the budget.
     let mut refusing: BTreeMap<(&str, &str), (&DisruptionBudget, Vec<String>)> = BTreeMap::new();
-    let mut uncounted = refusing.clone();
+    let (mut uncounted, mut lasting) = (refusing.clone(), refusing.clone());
     let mut several = Vec::new();
     for pod in evicted.iter().filter(|pod| is_held_by_budgets(pod)) {
         let budgets = board.budgets_of(pod);
@@ -161,6 +164,8 @@ fn budget_problems(evicted: &[&BoundPod], board: &Board<'_>) -> Vec<Problem> {
             continue;
         };
         let found = match answer(budget, pod) {
+            // What does not come back is a disruption that lasts.
+            Answer::Allowed if pod.ready && !comes_back(pod, &board.local) => &mut lasting,
             Answer::Allowed => continue,
             Answer::Refused => &mut refusing,
             Answer::NotCounted => &mut uncounted,
@@ -169,9 +174,32 @@ fn budget_problems(evicted: &[&BoundPod], board: &Board<'_>) -> Vec<Problem> {
         found.entry(key).or_insert_with(|| (budget, Vec::new())).1.push(pod.name.clone());
     }
     let refused = refusing.into_values().map(|(budget, pods)| refused(budget, &pods));
+    let is_used_up = |(budget, pods): &(&DisruptionBudget, Vec<String>)| {
+        i32::try_from(pods.len()).is_ok_and(|count| count > budget.disruptions_allowed)
+    };
+    let used_up = lasting.into_values().filter(is_used_up).map(|(budget, pods)| used_up(budget, &pods));
     let uncounted = uncounted.into_values().map(|(budget, pods)| not_counted(budget, &pods));
-    refused.chain(several).chain(uncounted).collect()
+    let stuck = evicted.iter().filter_map(|pod| stuck(pod));
+    refused.chain(several).chain(used_up).chain(stuck).chain(uncounted).collect()
 }
+
+/// While the machine is away: somebody makes it again, and it runs elsewhere.
+fn comes_back(pod: &BoundPod, local: &HashSet<(&str, &str)>) -> bool {
+    pod.controller.is_some() && !has_local_volume(pod, local)
+}
+
+/// A drain waits until it is gone.
+fn stuck(pod: &BoundPod) -> Option<Problem> {
+    let overdue = pod.overdue.filter(|overdue| pod.deleting && *overdue > LATE)?;
+    let observed = format!("pod {}/{} is still terminating, and should have stopped {} ago", pod.namespace, pod.name, human(overdue));
+    let hint = Hint::run("{kubectl} get pod {} -n {} -o yaml", [pod.name.as_str(), pod.namespace.as_str()]);
+    Some(Problem::fail(Reason::SlowTermination, "pods that are being deleted stop in time", observed).hint(hint))
+}
+
+/// Kubelets need some time beyond what a pod is given.
+const LATE: Duration = Duration::from_secs(60);
+/// `talosctl upgrade --drain-timeout`, by default.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(300);
 
 fn name_of(budget: &DisruptionBudget) -> String {
     format!("{}/{}", budget.namespace, budget.name)
@@ -200,6 +228,17 @@ fn not_counted(budget: &DisruptionBudget, pods: &[String]) -> Problem {
         pods_named(pods),
     );
     Problem::error(Reason::BudgetStale, "a status of the current generation", observed).hint(look_at(budget))
+}
+
+/// Each eviction is allowed, and the last of them never is.
+fn used_up(budget: &DisruptionBudget, pods: &[String]) -> Problem {
+    let (name, allowed, count) = (name_of(budget), budget.disruptions_allowed, pods.len());
+    let s = if allowed == 1 { "" } else { "s" };
+    let observed = format!(
+        "PodDisruptionBudget {name} allows {allowed} disruption{s}, but {count} of its pods here cannot run elsewhere: {}",
+        pods_named(pods),
+    );
+    Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget))
 }
 
 /// No budget opens over that.
@@ -244,6 +283,12 @@ fn warnings(evicted: &[&BoundPod], node: &str, board: &Board<'_>) -> Vec<Problem
         Reason::LastReplica,
         "each workload has a ready pod elsewhere",
         "has no ready replica on another machine",
+    );
+    warn(
+        named(&|pod| pod.grace > DRAIN_TIMEOUT),
+        Reason::SlowTermination,
+        "pods that stop before a drain gives up (5m by default)",
+        "may take longer to stop: terminationGracePeriodSeconds is above 300",
     );
     warn(
         named(&|pod| pod.has_empty_dir),

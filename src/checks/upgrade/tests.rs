@@ -362,6 +362,58 @@ mod drain {
         }
     }
 
+    /// The drain waits for it, and gives up.
+    #[test]
+    fn a_pod_that_should_be_gone_holds_the_machine() {
+        let deleted = |seconds: Option<u64>| {
+            with(|pod, _| (pod.deleting, pod.overdue) = (true, seconds.map(std::time::Duration::from_secs)))
+        };
+        for seconds in [None, Some(0), Some(60)] {
+            passes(&deleted(seconds));
+        }
+        assert_eq!(wrong(DRAIN, &deleted(Some(720))), ["w-1: fail slow-termination"]);
+        assert_eq!(observed(DRAIN, &deleted(Some(720))), ["pod default/web-w-1 is still terminating, and should have stopped 12m00s ago"]);
+        let mut of_daemon = deleted(Some(720));
+        for pod in of_daemon.kube().bound_pods.iter_mut().flatten() {
+            pod.controller = Some(("DaemonSet".to_owned(), "web".to_owned()));
+        }
+        passes(&of_daemon);
+        let slow = with(|pod, _| pod.grace = std::time::Duration::from_secs(301));
+        assert_eq!(wrong(DRAIN, &slow), ["w-1: warn slow-termination, for ever"]);
+        passes(&with(|pod, _| pod.grace = std::time::Duration::from_secs(300)));
+    }
+
+    /// The budget allows one, and after that one never another.
+    #[test]
+    fn a_budget_of_pods_that_do_not_come_back_is_used_up() {
+        let with_two = |change: &dyn Fn(&mut BoundPod)| {
+            let mut snapshot = world();
+            let pods = snapshot.kube().bound_pods.as_mut().unwrap();
+            for pod in pods.iter_mut().filter(|pod| ["web-w-1", "web-cp-1"].contains(&pod.name.as_str())) {
+                "w-1".clone_into(&mut pod.node);
+                change(pod);
+            }
+            snapshot
+        };
+        passes(&with_two(&|_| {}));
+        let bare = with_two(&|pod| pod.controller = None);
+        assert_eq!(wrong(DRAIN, &bare), ["w-1: fail eviction-blocked", "w-1: warn unmanaged-pod, for ever"]);
+        assert_eq!(
+            observed(DRAIN, &bare)[0],
+            "PodDisruptionBudget default/web allows 1 disruption, but 2 of its pods here cannot run elsewhere: pods web-cp-1, web-w-1"
+        );
+        let mut local = with_two(&|_| {});
+        let claim = ("default".to_owned(), "data".to_owned());
+        let volume = crate::snapshot::PersistentVolume { claim: Some(claim), is_local: true };
+        local.kube().persistent_volumes = Ok(vec![volume]);
+        assert_eq!(wrong(DRAIN, &local)[0], "w-1: fail eviction-blocked");
+        for enough in [bare, local] {
+            let mut enough = enough;
+            enough.kube().disruption_budgets.as_mut().unwrap()[0].disruptions_allowed = 2;
+            assert_ne!(status(DRAIN, &enough), Status::Fail);
+        }
+    }
+
     #[test]
     fn the_machine_is_known_by_name_or_address() {
         let mut snapshot = closed(|_, _| {});

@@ -87,6 +87,16 @@ pub(super) const BUDGET_STALE: Text = Text {
     ],
 };
 
+pub(super) const SLOW_TERMINATION: Text = Text {
+    explanation: "A drain waits until every pod that it evicts is gone, and `talosctl upgrade` gives up after 5 minutes (`--drain-timeout`), with the new version installed and the machine cordoned, but not rebooted. A pod that is past its deadline waits for a finalizer, a volume that cannot be unmounted, or a kubelet that does not answer; it is a failure. A pod with a longer terminationGracePeriodSeconds may still stop in time; it is a warning.",
+    source: KUBERNETES_DRAIN,
+    remedy: &[
+        Look("kubectl get pod NAME -n NAMESPACE -o yaml"),
+        Do("Has it finalizers? Then repair the controller that removes them. If it has none, read the kubelet's log."),
+        Do("If it needs the time, drain the machine before the upgrade, or pass a longer `--drain-timeout`."),
+    ],
+};
+
 pub(super) const QUORUM_AT_RISK: Text = Text {
     explanation: "A cluster of n voters needs n/2+1 of them. Without the member on this machine fewer are up, so etcd stops, and nothing in Kubernetes can change until the machine is back. Even the upgrade that waits for it cannot continue. With one or two voters this cannot be avoided, so it is a warning.",
     source: ETCD_FAILURES,

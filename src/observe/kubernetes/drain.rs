@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::thread::LocalKey;
+use std::time::Duration;
 
 use super::extensions::requirements;
 use super::lists::Kept;
+use super::objects::{Ages, Since};
 use super::room;
+use super::wire::meta::{OwnerReference, Time};
 use super::wire::{eviction, policy};
 use crate::model::Shared;
 use crate::snapshot::{BoundPod, DisruptionBudget, Needs};
@@ -29,6 +32,35 @@ fn shared<T: Clone + PartialEq>(last: &'static Last<T>, value: T) -> Shared<T> {
     })
 }
 
+impl Ages for BoundPod {
+    fn set_age(&mut self, age: Option<Duration>) {
+        self.overdue = age;
+    }
+}
+
+/// Its pods are left alone by drains.
+const DAEMON_SET: &str = "DaemonSet";
+
+/// Others have controllers of the same kind, in a group of their own.
+fn kind(owner: &OwnerReference) -> String {
+    match owner.api_version.split_once('/') {
+        Some((group, _)) if owner.kind == DAEMON_SET && group != "apps" => format!("{DAEMON_SET}.{group}"),
+        _ => owner.kind.clone(),
+    }
+}
+
+impl Kept for Since<BoundPod, eviction::Pod> {
+    type Object = eviction::Pod;
+
+    const MOST: usize = BoundPod::MOST;
+
+    /// A pod that is deleted says when it should be gone.
+    fn of(pod: eviction::Pod) -> Self {
+        let gone = pod.metadata.deletion_timestamp.as_ref().map(|Time(time)| *time);
+        Self::new(BoundPod::of(pod), gone)
+    }
+}
+
 impl Kept for BoundPod {
     type Object = eviction::Pod;
 
@@ -40,6 +72,7 @@ impl Kept for BoundPod {
         let owners = metadata.owner_references.unwrap_or_default();
         let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
         let mut conditions = status.conditions.iter().flatten();
+        let grace = Duration::from_secs(spec.termination_grace_period_seconds.unwrap_or_default());
         let volumes = spec.volumes.iter().flatten();
         let claims = volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()));
         Self {
@@ -51,10 +84,13 @@ impl Kept for BoundPod {
             name: metadata.name.unwrap_or_default(),
             labels: shared(&LABELS, metadata.labels.unwrap_or_default()),
             mirror: metadata.annotations.is_some_and(|it| it.contains_key("kubernetes.io/config.mirror")),
-            controller: controller.map(|owner| (owner.kind, owner.name)),
+            controller: controller.map(|owner| (kind(&owner), owner.name)),
             phase: status.phase.unwrap_or_default(),
             ready: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
             deleting: metadata.deletion_timestamp.is_some(),
+            // The list knows.
+            overdue: None,
+            grace,
         }
     }
 }
@@ -102,13 +138,13 @@ mod tests {
                     {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "2", "controller": true},
                 ],
             },
-            "spec": {"nodeName": "w-1", "containers": [], "volumes": [{"name": "tmp", "emptyDir": {}}]},
+            "spec": {"nodeName": "w-1", "terminationGracePeriodSeconds": 3600, "containers": [], "volumes": [{"name": "tmp", "emptyDir": {}}]},
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
         }));
         assert_eq!((found.namespace.as_str(), found.name.as_str(), found.node.as_str()), ("data", "db-0", "w-1"));
         assert_eq!(found.controller, Some(("StatefulSet".to_owned(), "db".to_owned())));
         assert!(found.ready && found.deleting && found.has_empty_dir && !found.mirror);
-        assert_eq!(found.labels["app"], "db");
+        assert_eq!((found.labels["app"].as_str(), found.grace), ("db", Duration::from_secs(3600)));
         let bare = pod(json!({
             "metadata": {
                 "name": "x", "namespace": "y", "annotations": {"kubernetes.io/config.mirror": "1"},
@@ -117,6 +153,17 @@ mod tests {
             "status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": "Unknown"}]},
         }));
         assert!(bare.mirror && bare.controller.is_none() && !bare.ready && !bare.has_empty_dir && bare.node.is_empty());
+    }
+
+    #[test]
+    fn only_the_daemon_sets_of_kubernetes_are_left_alone_by_a_drain() {
+        for (version, expected) in
+            [("apps/v1", "DaemonSet"), ("", "DaemonSet"), ("apps.kruise.io/v1alpha1", "DaemonSet.apps.kruise.io")]
+        {
+            let owner = json!({"apiVersion": version, "kind": "DaemonSet", "name": "agent", "controller": true});
+            let found = pod(json!({"metadata": {"ownerReferences": [owner]}, "spec": {"containers": []}}));
+            assert_eq!(found.controller.unwrap().0, expected, "{version}");
+        }
     }
 
     #[test]

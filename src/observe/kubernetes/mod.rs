@@ -46,7 +46,7 @@ use futures::future::{join_all, try_join_all};
 use lists::{Kept, Listed, Selection, list, list_in};
 use objects::{Ages, Since, Slice, StartedPod, StrandedPod, aged};
 use peer::Peer;
-use wire::{Object, apps, core};
+use wire::{Object, apps, core, eviction};
 
 pub(crate) use gaps::short;
 pub(crate) use plugin::abandon;
@@ -254,7 +254,7 @@ impl KubeClient {
     async fn bound_pods(&self) -> Observed<Vec<BoundPod>> {
         let fields = Some("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed");
         let pods = list(&self.transport, &self.lists, Selection { fields, ..Selection::default() });
-        Ok(kept(self.limited(pods).await?).collect())
+        Ok(aged::<BoundPod, eviction::Pod>(self.limited(pods).await?))
     }
 
     /// All objects of a kind, whatever their namespace.

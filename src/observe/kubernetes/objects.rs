@@ -135,7 +135,7 @@ pub(super) struct Since<T, K> {
 }
 
 impl<T, K> Since<T, K> {
-    fn new(kept: T, began: Option<Timestamp>) -> Self {
+    pub(super) fn new(kept: T, began: Option<Timestamp>) -> Self {
         Self { kept, began, kind: PhantomData }
     }
 }

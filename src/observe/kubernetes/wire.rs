@@ -168,7 +168,7 @@ pub(super) mod meta {
                 owner_references: Vec<OwnerReference>,
             }
         }
-        OwnerReference { kind: String, name: String, controller: Option<bool>, }
+        OwnerReference { api_version: String, kind: String, name: String, controller: Option<bool>, }
         ManagedFieldsEntry { time: Option<Time>, }
         LabelSelector { ; few { match_labels: Names, match_expressions: Vec<LabelSelectorRequirement>, } }
         LabelSelectorRequirement { key: String, operator: String, ; few { values: Vec<String>, } }
@@ -295,6 +295,7 @@ pub(super) mod eviction {
         Pod { metadata: ObjectMeta, spec: Option<PodSpec>, status: Option<PodStatus>, }
         PodSpec {
             node_name: Option<String>,
+            termination_grace_period_seconds: Option<u64>,
             resources: Option<Resources>,
             affinity: Option<Affinity>,
             ; few {

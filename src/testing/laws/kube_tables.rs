@@ -594,6 +594,11 @@ fn bound_pod_of_workload() -> Table<BoundPod> {
         ],
         ready: [harmless(ALLOWED, |it| it.ready = false)],
         deleting: [harmless("it is on its way", |it| it.deleting = true)],
+        overdue: [
+            harmless("it is not on its way", |it| it.overdue = Some(Duration::from_secs(3600))),
+            bad(|it| (it.deleting, it.overdue) = (true, Some(Duration::from_secs(3600)))),
+        ],
+        grace: [warns(|it| it.grace = Duration::from_secs(3600))],
         has_empty_dir: [warns(|it| it.has_empty_dir = true)],
     })
 }
