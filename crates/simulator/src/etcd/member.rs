@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_api::alarm_request::AlarmAction;
-use etcd_api::cluster_server::{Cluster, ClusterServer};
-use etcd_api::kv_server::{Kv, KvServer};
-use etcd_api::maintenance_server::{Maintenance, MaintenanceServer};
+use etcd_api::cluster_server::{self, Cluster, ClusterServer};
+use etcd_api::kv_server::{self, Kv, KvServer};
+use etcd_api::maintenance_server::{self, Maintenance, MaintenanceServer};
 use etcd_api::{
     AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DowngradeInfo, Member as ListedMember, MemberListRequest,
     MemberListResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
-use tonic::service::Routes;
+use hyper::body::Incoming;
+use tonic::body::Body;
 use tonic::{Request, Response, Status};
+use tower::ServiceExt as _;
 
 use super::Asked;
 use crate::state::ClusterState;
@@ -38,11 +40,15 @@ impl Members {
         Self { state }
     }
 
-    pub(super) fn routes(self) -> Routes {
-        Routes::new(KvServer::new(self.clone()))
-            .add_service(ClusterServer::new(self.clone()))
-            .add_service(MaintenanceServer::new(self))
-            .prepare()
+    /// By the service that the path names. tonic's own router would bring axum along, for three names.
+    pub(super) async fn serve(self, request: http::Request<Incoming>) -> http::Response<Body> {
+        let Ok(response) = match request.uri().path().split('/').nth(1) {
+            Some(kv_server::SERVICE_NAME) => KvServer::new(self).oneshot(request).await,
+            Some(cluster_server::SERVICE_NAME) => ClusterServer::new(self).oneshot(request).await,
+            Some(maintenance_server::SERVICE_NAME) => MaintenanceServer::new(self).oneshot(request).await,
+            _ => Ok(Status::unimplemented("").into_http()),
+        };
+        response
     }
 
     /// Looks at the member that is asked, and its cluster.

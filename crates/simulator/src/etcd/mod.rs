@@ -9,9 +9,7 @@ use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use tonic::body::Body;
-use tonic::service::Routes;
 use tonic::{Code, Status};
-use tower::ServiceExt as _;
 
 use self::member::Members;
 use crate::net::{Handler, Mangle};
@@ -24,13 +22,13 @@ struct Asked(IpAddr);
 
 /// The client port of one member.
 pub(crate) fn handler(state: Arc<ClusterState>, at: IpAddr) -> Handler {
-    let routes = Members::new(Arc::clone(&state)).routes();
-    Arc::new(move |request| Box::pin(answer(Arc::clone(&state), routes.clone(), at, request)))
+    let members = Members::new(Arc::clone(&state));
+    Arc::new(move |request| Box::pin(answer(Arc::clone(&state), members.clone(), at, request)))
 }
 
 async fn answer(
     state: Arc<ClusterState>,
-    routes: Routes,
+    members: Members,
     at: IpAddr,
     mut request: Request<Incoming>,
 ) -> http::Response<Body> {
@@ -60,7 +58,7 @@ async fn answer(
         | None => {}
     }
     request.extensions_mut().insert(asked);
-    let Ok(mut response) = routes.oneshot(request).await;
+    let mut response = members.serve(request).await;
     if let Some(mangle) = mangle {
         response.extensions_mut().insert(mangle);
     }
