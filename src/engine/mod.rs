@@ -7,6 +7,7 @@
 pub(crate) mod event;
 mod graph;
 mod logs;
+mod recheck;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use event::{Event, Round};
 use graph::judge_in_turns;
 pub(crate) use graph::{forget_absent, judge, own_verdict};
+use recheck::Recheck;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -132,9 +134,20 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
         }
 
         slowest = slowest.max(round.took);
-        let Some(next) = next_round(pace, started, round.took, slowest, fine_since) else { return End::Deadline };
-        tell(Event::Waiting { next_in: next.saturating_duration_since(Instant::now()) });
-        sleep_until(next).await;
+        let recheck = Recheck::of(&round, &memory).filter(|_| fine_since.is_none());
+        let mut rechecks = recheck.iter().cycle().take(recheck::MOST as usize);
+        let mut started = started;
+        loop {
+            let Some(next) = next_round(pace, started, round.took, slowest, fine_since) else { return End::Deadline };
+            tell(Event::Waiting { next_in: next.saturating_duration_since(Instant::now()) });
+            sleep_until(next).await;
+            started = Instant::now();
+            // The last round of a run asks everything.
+            match rechecks.next().zip(pace.limit_before_another(started, slowest)) {
+                Some((recheck, limit)) if recheck.is_unchanged(pace, observer, limit).await => {}
+                _ => break,
+            }
+        }
     }
 }
 
@@ -180,13 +193,19 @@ impl Pace {
         let left = deadline.saturating_duration_since(started);
         if slowest.is_zero() {
             deadline
-        } else if left >= self.needed(slowest) * 2 {
-            deadline - self.needed(slowest)
+        } else if let Some(limit) = self.limit_before_another(started, slowest) {
+            limit
         } else if left < slowest && left > SHORTEST * 2 {
             started + left / 2
         } else {
             deadline
         }
+    }
+
+    /// The hard end of what begins at `started`, if it may take as long as the slowest round, and such a round still fits in after it.
+    fn limit_before_another(&self, started: Instant, slowest: Duration) -> Option<Instant> {
+        let (deadline, needed) = (self.deadline?, self.needed(slowest));
+        (deadline.saturating_duration_since(started) >= needed * 2).then(|| deadline - needed)
     }
 
     /// The time to leave for a round like one that took so long. A cluster that refuses at once may take longer to say that it

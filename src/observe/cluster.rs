@@ -41,7 +41,7 @@ impl Observer<'_> {
                 let may_still_find = side.may_still_find();
                 return Kubernetes { may_still_find, ..unasked(credentials, side.passed_over().to_vec()) };
             };
-            client.begin_round();
+            client.begin_round(self.repeated.is_none());
             let servers = async {
                 let seen = first.clone().await;
                 self.probe_servers(client, &seen.population, until).await

@@ -21,7 +21,7 @@ mod talos;
 mod testing;
 pub(crate) mod trace;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,11 +41,11 @@ pub(crate) use self::kubernetes::abandon;
 use self::kubernetes::{KnownLeases, unasked};
 use self::nodes::{Places, is_slow, put_own_first};
 use self::population::Candidate;
-use crate::model::Fact;
+use crate::model::{Fact, Shared as Kept};
 use crate::snapshot::logs::{Log, Tail};
 use crate::snapshot::{
     Asked, Awaited, EtcdEndpoint, Gap, Kubernetes, Memory, Node, Observe, Observed, Part, ServerProgress, Snapshot,
-    Talos,
+    Suspects, Talos, TalosNode,
 };
 use crate::text::clock;
 
@@ -78,7 +78,11 @@ pub(crate) struct Observer<'a> {
     kubernetes: Mutex<Option<KubernetesSide>>,
     external_etcd: Option<EtcdClients>,
     asked: Asked,
+    wanted: BTreeSet<Fact>,
+    /// Those of this round.
     facts: BTreeSet<Fact>,
+    /// Who is not asked in this round, by name, and what it said before; `None`: everybody is.
+    repeated: Option<HashMap<String, Kept<TalosNode>>>,
     scope: Vec<String>,
     attempt_timeout: Duration,
     known_leases: KnownLeases,
@@ -119,9 +123,11 @@ impl<'a> Observer<'a> {
             external_etcd,
             asked: inquiry.asked.clone(),
             #[cfg(not(feature = "record"))]
-            facts: inquiry.facts.clone(),
+            wanted: inquiry.facts.clone(),
             #[cfg(feature = "record")]
-            facts: record::blind::seen(&inquiry.facts),
+            wanted: record::blind::seen(&inquiry.facts),
+            facts: BTreeSet::new(),
+            repeated: None,
             scope: inquiry.scope.clone(),
             attempt_timeout: inquiry.attempt_timeout,
             known_leases: KnownLeases::default(),
@@ -217,27 +223,8 @@ impl Observer<'_> {
         }
         Seen { known, all, nodes, kubernetes, external_etcd }
     }
-}
 
-impl Observe for Observer<'_> {
-    fn preflight(&mut self, memory: &Memory) -> Snapshot {
-        Snapshot {
-            taken: clock::now(),
-            asked: self.asked.clone(),
-            talos: self.talos.as_ref().map(|side| Talos {
-                credentials: side.credentials.clone(),
-                endpoints: Vec::new(),
-                discovery: Err(Gap::not_asked()),
-                server: Err(Gap::not_asked()),
-            }),
-            kubernetes: self.kubernetes.get_mut().as_ref().map(|side| unasked(side.credentials(), Vec::new())),
-            external_etcd: None,
-            nodes: Vec::new(),
-            memory: memory.clone(),
-        }
-    }
-
-    async fn round(&mut self, memory: &Memory) -> Snapshot {
+    async fn observe(&mut self, memory: &Memory) -> Snapshot {
         #[cfg(feature = "record")]
         self.recording.round();
         let _round = trace::round();
@@ -267,6 +254,40 @@ impl Observe for Observer<'_> {
         self.slow = nodes.iter().filter(|node| is_slow(&node.talos)).map(|node| node.name.clone()).collect();
         let talos = self.talos.as_ref().map(|side| self.talos_facts(side, &known, &all, server));
         Snapshot { taken, asked: self.asked.clone(), talos, kubernetes, external_etcd, nodes, memory: memory.clone() }
+    }
+}
+
+impl Observe for Observer<'_> {
+    fn preflight(&mut self, memory: &Memory) -> Snapshot {
+        Snapshot {
+            taken: clock::now(),
+            asked: self.asked.clone(),
+            talos: self.talos.as_ref().map(|side| Talos {
+                credentials: side.credentials.clone(),
+                endpoints: Vec::new(),
+                discovery: Err(Gap::not_asked()),
+                server: Err(Gap::not_asked()),
+            }),
+            kubernetes: self.kubernetes.get_mut().as_ref().map(|side| unasked(side.credentials(), Vec::new())),
+            external_etcd: None,
+            nodes: Vec::new(),
+            memory: memory.clone(),
+        }
+    }
+
+    async fn round(&mut self, memory: &Memory) -> Snapshot {
+        self.facts.clone_from(&self.wanted);
+        self.repeated = None;
+        self.observe(memory).await
+    }
+
+    async fn recheck(&mut self, suspects: &Suspects, last: &Snapshot, memory: &Memory) -> Snapshot {
+        // Which machines there are may change in seconds, and Kubernetes is one of those that know.
+        self.facts = suspects.facts.iter().copied().chain([Fact::KubeNodes]).collect();
+        self.facts.retain(|fact| self.wanted.contains(fact));
+        let others = last.nodes.iter().filter(|node| !suspects.machines.contains(&node.name));
+        self.repeated = Some(others.map(|node| (node.name.clone(), node.talos.clone())).collect());
+        self.observe(memory).await
     }
 
     async fn logs(&self, wanted: Vec<Log>, snapshot: &Snapshot, until: Instant) -> Vec<Tail> {

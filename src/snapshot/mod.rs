@@ -28,7 +28,7 @@ pub(crate) use kubernetes::{
     WebhookRule, Workload,
 };
 pub(crate) use memory::Memory;
-pub(crate) use observe::Observe;
+pub(crate) use observe::{Observe, Suspects};
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Flags, MachineStatus, Mount,
     NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent,

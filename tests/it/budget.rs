@@ -63,6 +63,33 @@ fn a_healthy_run_keeps_within_its_budget() {
     }
 }
 
+/// While something is in the way of a success, it alone is asked again, and everything before a success.
+#[test]
+fn a_wait_asks_what_was_not_well() {
+    const ASKED: u64 = 40;
+    let cluster = Cluster::of(&Shape { control_planes: 3, workers: 7, ..Shape::default() });
+    cluster.change(|world| world.stop_service("worker-1", "kubelet"));
+    let step = serde_json::json!({"do": "start-service", "node": "worker-1", "service": "kubelet",
+        "when-asked": {"server": "apid", "node": "worker-1", "call": "ServiceList", "times": ASKED}});
+    cluster.simulator().play(simulator::timeline::from_text(&step.to_string()).unwrap()).unwrap();
+    let waiting = ["--wait-timeout", "10m", "--interval", "100ms", "--attempt-timeout", "60s", "--trace", "trace.json"];
+    let (run, home) = cluster.program().args(waiting).run_and_keep();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let rounds = cluster.asked("worker-2", "ServiceList");
+    assert!(cluster.asked("worker-1", "ServiceList") >= ASKED);
+    // Three, one after 24 others, and those that saw it heal.
+    assert!((5..=8).contains(&rounds), "{rounds} rounds asked everything");
+    let counts = cluster.simulator().calls().counts();
+    let requests: u64 = counts.iter().filter(|it| matches!(it.server, Server::ApiServer(_))).map(|it| it.times).sum();
+    assert!(requests <= rounds * of("calls", "api-servers") + ASKED, "{requests}: {counts:#?}");
+    let trace = std::fs::read_to_string(home.path().join("trace.json")).unwrap();
+    let connected = spans(&trace)
+        .iter()
+        .filter(|(span, at)| span["name"].as_str().unwrap().starts_with("TLS ") && at["server.port"] == "6443")
+        .count();
+    assert!(connected as u64 <= rounds * 4, "{connected} connections to API servers");
+}
+
 #[test]
 fn a_trace_belongs_to_its_parent_and_has_calls_with_their_ends() {
     let cluster = cluster();

@@ -44,6 +44,10 @@ impl Observe for Healed {
         Snapshot::empty()
     }
 
+    async fn recheck(&mut self, _: &Suspects, _: &Snapshot, memory: &Memory) -> Snapshot {
+        self.round(memory).await
+    }
+
     async fn again(&mut self, _: &BTreeSet<Fact>, _: &mut Snapshot) {}
 
     async fn logs(&self, _: Vec<Log>, _: &Snapshot, _: Instant) -> Vec<Tail> {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ pub(super) struct Opened {
     client: Client,
     /// All that is asked goes over it at once.
     is_shared: bool,
+    /// Something that was asked over it had no answer.
+    has_failed: Arc<AtomicBool>,
 }
 
 /// What all requests with one kubeconfig share.
@@ -87,7 +90,7 @@ pub(super) struct Transport {
     auth: Auth,
     timeout: Duration,
     long: Arc<Semaphore>,
-    /// In this round.
+    /// Since the last round that asked everything began.
     opened: Mutex<HashMap<Target, Arc<OnceCell<Observed<Opened>>>>>,
     pub(super) budget: Arc<Budget>,
 }
@@ -138,10 +141,13 @@ impl Transport {
         Ok(Self { dialer, machines, headers, auth, timeout, long, opened, budget: Arc::default() })
     }
 
-    /// A round begins. Each server is connected anew in it: an old connection says nothing about whether the server accepts new
+    /// A round begins. If it asks everything, each server is connected anew in it: an old connection says nothing about whether the server accepts new
     /// ones, nor about the certificate that it would show now.
-    pub(super) fn renew(&self) {
-        self.opened().clear();
+    pub(super) fn renew(&self, anew: bool) {
+        let is_fine = |cell: &OnceCell<Observed<Opened>>| {
+            cell.get().and_then(|it| it.as_ref().ok()).is_some_and(|it| !it.has_failed.load(Ordering::Relaxed))
+        };
+        self.opened().retain(|_, cell| !anew && is_fine(cell));
     }
 
     fn opened(&self) -> MutexGuard<'_, HashMap<Target, Arc<OnceCell<Observed<Opened>>>>> {
@@ -172,7 +178,7 @@ impl Transport {
             .http2_initial_stream_window_size(STREAM_WINDOW)
             .http2_initial_connection_window_size(CONNECTION_WINDOW);
         let dialer = Dialer { ready: Arc::new(Mutex::new(Some(connection))), ..dialer };
-        Ok(Opened { client: client(dialer, &builder, server.clone()), is_shared })
+        Ok(Opened { client: client(dialer, &builder, server.clone()), is_shared, has_failed: Arc::default() })
     }
 
     /// `GET`s `path` below the server.
@@ -204,7 +210,7 @@ impl Transport {
         bytes: &Bytes,
     ) -> Observed<Answer> {
         let headers = self.headers().await?;
-        let Opened { client, is_shared } = self.client(of).await?;
+        let Opened { client, is_shared, has_failed } = self.client(of).await?;
         let authorization = headers.get(AUTHORIZATION).cloned();
         parts.headers.extend(headers);
         let asked = async |client: &Client| {
@@ -218,7 +224,9 @@ impl Transport {
                 answer => answer,
             }
         };
-        let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)))?;
+        let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)));
+        has_failed.fetch_or(answer.is_err(), Ordering::Relaxed);
+        let answer = answer?;
         Ok(concealed(answer, authorization.as_ref()))
     }
 

@@ -147,9 +147,9 @@ impl KubeClient {
         self
     }
 
-    /// A round begins: what was opened in the last one is let go.
-    pub(crate) fn begin_round(&self) {
-        self.transport.renew();
+    /// A round begins. What was opened before is let go, or else at least what has not answered.
+    pub(crate) fn begin_round(&self, anew: bool) {
+        self.transport.renew(anew);
     }
 
     /// Connects to API servers that may be asked soon. What becomes of it is for whoever asks them, and takes the same names for them.
