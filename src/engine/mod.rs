@@ -7,7 +7,7 @@
 pub(crate) mod event;
 mod graph;
 mod logs;
-mod recheck;
+pub(crate) mod recheck;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -19,30 +19,33 @@ use crate::snapshot::{Memory, Observe, Snapshot, Suspects};
 const FIRST: u32 = 3;
 /// After so many that did not, or after this time, a round asks everything: what was well may be so no longer.
 pub(super) const MOST: u32 = 24;
-const LONGEST: Duration = Duration::from_mins(2);
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// A problem, whatever is said of it.
 type Sign = (CheckId, Target, Reason, Severity, bool);
 
 /// The problems of a round that others do not explain.
-pub(super) struct Recheck<'a> {
+pub(crate) struct Recheck<'a> {
     last: &'a Snapshot,
     memory: &'a Memory,
     until: Instant,
     checks: Vec<&'static Check>,
-    suspects: Suspects,
+    pub(crate) suspects: Suspects,
     signs: BTreeSet<Sign>,
 }
 
 impl<'a> Recheck<'a> {
     /// `memory`: after that round. `None`: only a round that asks everything can tell.
-    pub(super) fn of(round: &'a Round, memory: &'a Memory) -> Option<Self> {
-        let mut suspects = Suspects::default();
+    pub(crate) fn of(round: &'a Round, memory: &'a Memory) -> Option<Self> {
+        // Of some things control planes are the ones to say how others are, and there are few of them.
+        let control_planes = round.snapshot.nodes.iter().filter(|node| node.role != Role::Worker);
+        let machines = control_planes.map(|node| node.name.clone()).collect();
+        let mut suspects = Suspects { facts: BTreeSet::new(), machines };
         let (mut checks, mut signs) = (Vec::new(), BTreeSet::new());
         for (check, verdict) in &round.verdicts {
             let before = signs.len();
             for (target, problem) in roots(verdict) {
-                suspects.machines.extend(machines(check, target, &round.snapshot)?);
+                suspects.machines.extend(machine(check, target)?);
                 signs.insert(sign(check, target, problem));
             }
             if signs.len() > before {
@@ -59,12 +62,12 @@ impl<'a> Recheck<'a> {
     /// There is nothing new. `limit`: by when that has to be known.
     pub(super) async fn is_unchanged(&self, pace: &Pace, observer: &mut impl Observe, limit: Instant) -> bool {
         let memory = Memory { elapsed: pace.started.elapsed(), ..self.memory.clone() };
-        let limit = limit.min(self.until);
         let asked = observer.recheck(&self.suspects, self.last, &memory);
-        timeout_at(limit, asked).await.is_ok_and(|snapshot| self.is_seen_in(pace, &snapshot))
+        Instant::now() < self.until
+            && timeout_at(limit, asked).await.is_ok_and(|snapshot| self.is_seen_in(pace, &snapshot))
     }
 
-    fn is_seen_in(&self, pace: &Pace, snapshot: &Snapshot) -> bool {
+    pub(crate) fn is_seen_in(&self, pace: &Pace, snapshot: &Snapshot) -> bool {
         let cluster = Assessment::of(snapshot);
         let mut verdicts: Vec<_> = self.checks.iter().map(|check| (*check, own_verdict(check, &cluster))).collect();
         weigh(pace, snapshot, &mut verdicts);
@@ -85,17 +88,14 @@ fn roots(verdict: &Verdict) -> impl Iterator<Item = (&Target, &Problem)> {
     verdict.problems().filter(|(_, problem)| problem.severity > Severity::Warn && problem.explained_by.is_none())
 }
 
-/// Those without whose word nobody knows whether the problem is still there. `None`: that may be anybody's.
-fn machines(check: &Check, target: &Target, snapshot: &Snapshot) -> Option<Vec<String>> {
+/// The machine without which nobody knows whether the problem is still there, if it takes one. `None`: it may be any.
+fn machine(check: &Check, target: &Target) -> Option<Vec<String>> {
     let is_asked_anyway = |fact: &Fact| *fact == Fact::TalosNodes || fact.right().is_some();
     match (target.kind, &target.node) {
         (Kind::Node, _) => Some(vec![target.name.clone()]),
         (Kind::Endpoint | Kind::Credentials, _) => Some(Vec::new()),
         (_, Some(node)) => Some(vec![node.clone()]),
-        _ if check.id.is_of_etcd() => {
-            let control_planes = snapshot.nodes.iter().filter(|node| node.role != Role::Worker);
-            Some(control_planes.map(|node| node.name.clone()).collect())
-        }
+        _ if check.id.is_of_etcd() => Some(Vec::new()),
         _ if check.id.is_of_kubernetes() && check.facts.iter().all(is_asked_anyway) => Some(Vec::new()),
         _ => None,
     }

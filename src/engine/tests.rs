@@ -102,7 +102,6 @@ fn judge_credentials(snapshot: &Assessment<'_>) -> Verdict {
 struct Scripted {
     round_takes: VecDeque<Duration>,
     rounds: u32,
-    rechecks: u32,
     again: u32,
     broken_credentials: Option<GapKind>,
     /// The list of nodes is refused.
@@ -135,7 +134,7 @@ impl Observe for Scripted {
     async fn recheck(&mut self, suspects: &Suspects, _: &Snapshot, memory: &Memory) -> Snapshot {
         assert_eq!(suspects.facts, BTreeSet::from([Fact::NodeLeases]));
         let snapshot = self.round(memory).await;
-        (self.rounds, self.rechecks) = (self.rounds - 1, self.rechecks + 1);
+        self.rounds -= 1;
         snapshot
     }
 
@@ -208,7 +207,6 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
     let mut observer = Scripted {
         round_takes: setup.round_takes.iter().map(|&ms| Duration::from_millis(ms)).collect(),
         rounds: 0,
-        rechecks: 0,
         again: 0,
         broken_credentials: setup.broken_credentials,
         forbidden: setup.forbidden,
@@ -225,14 +223,7 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
         });
     })
     .await;
-    Ran {
-        end,
-        rounds: observer.rounds,
-        rechecks: observer.rechecks,
-        again: observer.again,
-        took: started.elapsed(),
-        events,
-    }
+    Ran { end, rounds: observer.rounds, again: observer.again, took: started.elapsed(), events }
 }
 
 fn checks_named(checks: impl IntoIterator<Item = CheckId>) -> Named {
@@ -283,7 +274,6 @@ async fn others_have_their_turn_between_two_checks() {
     let mut observer = Scripted {
         round_takes: VecDeque::from([Duration::ZERO]),
         rounds: 0,
-        rechecks: 0,
         again: 0,
         broken_credentials: None,
         forbidden: false,

@@ -14,14 +14,7 @@ fn pace(waits: bool) -> Pace {
 static OTHER_CREDENTIALS: Check = Check { id: CheckId::K8sCredentials, requires: &[], judge: said, ..CHECK };
 
 fn observer(broken: GapKind) -> Scripted {
-    Scripted {
-        round_takes: VecDeque::new(),
-        rounds: 0,
-        rechecks: 0,
-        again: 0,
-        broken_credentials: Some(broken),
-        forbidden: false,
-    }
+    Scripted { round_takes: VecDeque::new(), rounds: 0, again: 0, broken_credentials: Some(broken), forbidden: false }
 }
 
 fn said_of_credentials(pace: &Pace, broken: GapKind, script: &[Said]) -> Option<Vec<(Status, bool)>> {

@@ -13,6 +13,7 @@ mod kube_tables;
 mod loss;
 mod monotony;
 mod order;
+mod rechecks;
 mod removal;
 mod reports;
 mod rights;

@@ -1,0 +1,75 @@
+//! Between rounds that ask everything: whatever heals is noticed, and what has not healed is taken for what it was.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::checks::ALL;
+use crate::engine::event::Round;
+use crate::engine::recheck::Recheck;
+use crate::engine::{Named, Pace};
+use crate::snapshot::{Memory, Snapshot};
+use crate::testing::fixture::{Shape, Sides};
+use crate::testing::laws::corruption::sick;
+use crate::testing::laws::verdicts;
+
+fn pace() -> Pace {
+    Pace {
+        started: Instant::now(),
+        deadline: None,
+        interval: Duration::from_secs(5),
+        attempt_timeout: Duration::from_secs(10),
+        stable_for: None,
+        fail_fast: false,
+        retry_all: false,
+        strict: false,
+        logs: false,
+        fail_on: Named::default(),
+        warn_only: Named::default(),
+        checks: ALL.to_vec(),
+    }
+}
+
+/// What a recheck sees of a cluster that is well by now: of other machines than the suspects, what they said before.
+fn healed(sick: &Snapshot, suspects: &BTreeSet<String>) -> Snapshot {
+    let shape = Shape {
+        external_etcd: sick.external_etcd.as_ref().map_or(0, Vec::len),
+        sides: if sick.talos.is_none() { Sides::NoTalos } else { Sides::Both },
+        ..Shape::default()
+    };
+    let mut seen = shape.world();
+    for node in seen.nodes.iter_mut().filter(|node| !suspects.contains(&node.name)) {
+        if let Some(before) = sick.node(&node.name) {
+            node.talos = before.talos.clone();
+        }
+    }
+    seen
+}
+
+#[test]
+fn what_heals_is_noticed_and_what_does_not_is_no_news() {
+    let (pace, memory) = (pace(), Memory { rounds: 3, ..Memory::default() });
+    let (mut rechecked, mut unnoticed, mut news) = (0, BTreeSet::new(), BTreeSet::new());
+    for (name, _, sick) in sick() {
+        let round = Round {
+            number: 3,
+            at: Duration::ZERO,
+            took: Duration::ZERO,
+            verdicts: verdicts(&sick),
+            snapshot: sick.clone(),
+            diagnoses: Vec::new().into(),
+        };
+        let Some(recheck) = Recheck::of(&round, &memory) else { continue };
+        rechecked += 1;
+        if recheck.is_seen_in(&pace, &healed(&sick, &recheck.suspects.machines)) {
+            unnoticed.insert(name.clone());
+        }
+        if !recheck.is_seen_in(&pace, &sick) {
+            news.insert(name);
+        }
+    }
+    assert!(rechecked > 500, "{rechecked}");
+    assert!(unnoticed.is_empty(), "{unnoticed:#?}");
+    assert!(news.is_empty(), "{news:#?}");
+}
