@@ -20,7 +20,7 @@ use crate::text::host;
 
 /// Addresses of one control plane at which its API server is looked for.
 const API_ADDRESSES: usize = 3;
-/// API servers that are connected to before anything has named them.
+/// Control planes that are connected to before anything has named them.
 const EXPECTED: usize = 16;
 /// Static pods of the users' own that are looked for.
 const USER_PODS: usize = 100;
@@ -70,11 +70,14 @@ impl Observer<'_> {
         }
     }
 
-    /// Addresses that the configuration names, at which an API server may be.
-    fn expected_servers(&self) -> impl Iterator<Item = &str> {
+    /// Addresses that the configuration names, at which a control plane may be.
+    pub(super) fn expected_control_planes(&self) -> impl Iterator<Item = &str> {
         let hosts = self.talos.iter().flat_map(|side| &side.hosts).chain(&self.asked.control_plane_nodes);
-        let hosts = hosts.filter(|host| host.parse::<IpAddr>().is_ok()).take(EXPECTED).map(String::as_str);
-        hosts.filter(move |_| self.facts.contains(&Fact::ServerReadyz))
+        hosts.filter(|host| host.parse::<IpAddr>().is_ok()).take(EXPECTED).map(String::as_str)
+    }
+
+    fn expected_servers(&self) -> impl Iterator<Item = &str> {
+        self.expected_control_planes().filter(move |_| self.facts.contains(&Fact::ServerReadyz))
     }
 
     async fn kubeconfig_from_talos(

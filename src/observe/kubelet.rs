@@ -1,9 +1,13 @@
 //! What a kubelet shows to anybody who connects: its serving certificate. Nothing is sent to it but a TLS handshake.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::FutureExt as _;
+use futures::future::{Either, LocalBoxFuture, Shared, join_all, select};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -20,24 +24,50 @@ const WITHIN: Duration = Duration::from_secs(2);
 /// How much longer a handshake may take than the questions beside it.
 const MOMENT: Duration = Duration::from_millis(500);
 
+/// A handshake that has begun.
+type Begun = Shared<LocalBoxFuture<'static, Observed<ServingCertificate>>>;
+
 /// All handshakes of a run.
-pub(super) struct Handshakes(Semaphore);
+pub(super) struct Handshakes {
+    turns: Rc<Semaphore>,
+    /// In this round, by address.
+    early: RefCell<HashMap<String, Begun>>,
+}
 
 impl Default for Handshakes {
     fn default() -> Self {
-        Self(Semaphore::new(IN_FLIGHT))
+        Self { turns: Rc::new(Semaphore::new(IN_FLIGHT)), early: RefCell::default() }
     }
 }
 
 impl Handshakes {
+    /// A round begins, in which these addresses will be wanted once the machines are known. Goes on for as long as that takes.
+    pub(super) async fn begin<'a>(&self, addresses: impl Iterator<Item = &'a str>, until: Instant) {
+        let begun = |address: &str| {
+            let (turns, of) = (Rc::clone(&self.turns), address.to_owned());
+            (address.to_owned(), async move { handshake(&turns, &of, until).await }.boxed_local().shared())
+        };
+        let early: HashMap<_, _> = addresses.map(begun).collect();
+        self.early.replace(early.clone());
+        join_all(early.into_values()).await;
+    }
+
     /// The certificate that is shown at this address.
     pub(super) async fn with(&self, address: &str, until: Instant) -> Observed<ServingCertificate> {
-        // The semaphore is never closed.
-        let _permit = self.0.acquire().await;
-        let until = until.min(Instant::now() + WITHIN);
-        // Boxed: those that wait for their turn shall be small.
-        timeout_at(until, Box::pin(shown(address, PORT))).await.unwrap_or_else(|_| Err(no_time()))
+        let early = self.early.borrow().get(address).cloned();
+        match early {
+            Some(begun) => begun.await,
+            None => handshake(&self.turns, address, until).await,
+        }
     }
+}
+
+async fn handshake(turns: &Semaphore, address: &str, until: Instant) -> Observed<ServingCertificate> {
+    // The semaphore is never closed.
+    let _permit = turns.acquire().await;
+    let until = until.min(Instant::now() + WITHIN);
+    // Boxed: those that wait for their turn shall be small.
+    timeout_at(until, Box::pin(shown(address, PORT))).await.unwrap_or_else(|_| Err(no_time()))
 }
 
 async fn shown(address: &str, port: u16) -> Observed<ServingCertificate> {

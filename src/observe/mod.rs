@@ -22,6 +22,7 @@ mod testing;
 pub(crate) mod trace;
 
 use std::collections::{BTreeSet, HashMap};
+use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -227,7 +228,7 @@ impl Observer<'_> {
     async fn observe(&mut self, memory: &Memory) -> Snapshot {
         #[cfg(feature = "record")]
         self.recording.round();
-        let _round = trace::round();
+        let _round = trace::round(if self.repeated.is_none() { "round" } else { "recheck" });
         self.budget.renew();
         self.awaited.begin();
         let asked = Instant::now();
@@ -243,8 +244,18 @@ impl Observer<'_> {
         };
         let first = first.boxed_local().shared();
         // Beside everything else, so that a server that takes its time takes none from the other questions.
-        let (seen, server) =
-            tokio::join!(Box::pin(self.everything(&first, asking, until)), Box::pin(self.server_check(&first, until)),);
+        let sides = async {
+            tokio::join!(Box::pin(self.everything(&first, asking, until)), Box::pin(self.server_check(&first, until)))
+        };
+        let early = async {
+            self.handshakes.begin(self.expected_kubelets(), until).await;
+            pending().await
+        };
+        let (seen, server) = tokio::select! {
+            biased;
+            never = early => never,
+            seen = sides => seen,
+        };
         drop(first);
         let Seen { known, all, nodes, kubernetes, external_etcd } = seen;
         if let Some(kubernetes) = &kubernetes {

@@ -182,6 +182,12 @@ impl Observer<'_> {
         }
     }
 
+    /// Addresses of control planes that the configuration names: their kubelets do not wait for discovery.
+    pub(super) fn expected_kubelets(&self) -> impl Iterator<Item = &str> {
+        let is_whole = self.repeated.is_none() && self.facts.contains(&Fact::KubeletCertificate);
+        self.expected_control_planes().filter(move |_| is_whole)
+    }
+
     async fn own_addresses(
         &self,
         candidate: &Candidate,

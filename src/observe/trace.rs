@@ -122,9 +122,9 @@ struct Ended {
     outcome: String,
 }
 
-/// A round, which what is asked meanwhile belongs to.
-pub(in crate::observe) fn round() -> Span {
-    let span = Span::begin(|| ("round".to_owned(), Vec::new()));
+/// A round or a recheck, which what is asked meanwhile belongs to.
+pub(in crate::observe) fn round(name: &'static str) -> Span {
+    let span = Span::begin(|| (name.to_owned(), Vec::new()));
     if let Some(open) = &span.0 {
         open.trace.round.store(open.id, Ordering::Relaxed);
     }

@@ -90,6 +90,23 @@ fn a_wait_asks_what_was_not_well() {
     assert!(connected as u64 <= rounds * 4, "{connected} connections to API servers");
 }
 
+/// What the configuration names waits for nobody: a round trip each.
+#[test]
+fn kubelets_of_control_planes_do_not_wait_for_discovery() {
+    let cluster = Cluster::of(&Shape { control_planes: 3, workers: 1, ..Shape::default() });
+    let (run, home) = cluster.program().args(["--attempt-timeout", "60s", "--trace", "trace.json"]).run_and_keep();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let spans = spans(&std::fs::read_to_string(home.path().join("trace.json")).unwrap());
+    let begun = |is_it: &dyn Fn(&str, &BTreeMap<String, String>) -> bool| -> Vec<u64> {
+        let found = spans.iter().filter(|(span, at)| is_it(span["name"].as_str().unwrap(), at));
+        found.map(|(span, _)| span["startTimeUnixNano"].as_str().unwrap().parse().unwrap()).collect()
+    };
+    let discovery = *begun(&|name, _| name.ends_with(" Members")).iter().min().unwrap();
+    let kubelets = begun(&|name, at| name.starts_with("TCP ") && at["server.port"] == "10250");
+    assert_eq!(kubelets.len(), 4, "each once");
+    assert_eq!(kubelets.iter().filter(|at| **at < discovery).count(), 3);
+}
+
 #[test]
 fn a_trace_belongs_to_its_parent_and_has_calls_with_their_ends() {
     let cluster = cluster();
