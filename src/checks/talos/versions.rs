@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::assess::Assessment;
+use crate::assess::workloads::says_ready;
 use crate::checks::Check;
 use crate::checks::gaps::talos_contact;
 use crate::checks::scope::each_node;
@@ -16,12 +17,14 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     summary: "every machine runs the same version of Talos, and the expected one",
     explain: "Compares the versions that the machines report. Different versions are a warning, because every rolling upgrade \
 passes through that state. More than one minor version apart is a failure, because Talos does not support it.\n\n\
+With `--nodes`, the named machines are also compared with the others, by the version that the ready Nodes of those report to \
+Kubernetes. Only a failure is reported of them.\n\n\
 `--expect-talos V` requires a version: each machine that runs another one fails. After an upgrade this finds machines that \
 were left out, were not rebooted, or fell back to the previous version because the new one did not boot.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
-    facts: &[Fact::TalosNodes],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes],
     judge: versions,
 };
 
@@ -29,7 +32,7 @@ type Numbers = (u32, u32, u32);
 
 fn versions(cluster: &Assessment<'_>) -> Verdict {
     // By number, then by tag: two pre-releases of one version are two versions.
-    let mut names: BTreeMap<(Numbers, &str), Vec<&str>> = BTreeMap::new();
+    let mut names = Versions::new();
     let mut verdict = each_node(cluster, |node, verdict| {
         let target = node.target();
         match told(cluster, node) {
@@ -40,10 +43,28 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
             Err(outcome) => verdict.push(target, outcome),
         }
     });
-    if let Some(problem) = mixed(&names) {
+    if let Some(problem) = mixed(&names, &others(cluster)) {
         verdict.problem(Target::cluster(), problem);
     }
     verdict
+}
+
+/// Machines by their version.
+type Versions<'a> = BTreeMap<(Numbers, &'a str), Vec<&'a str>>;
+
+/// What the machines run that are not judged, as far as Kubernetes tells: those that are judged are compared with them.
+fn others<'a>(cluster: &'a Assessment<'_>) -> Versions<'a> {
+    let mut others = Versions::new();
+    for node in cluster.nodes.iter().filter(|node| node.out_of_scope && !node.leaving) {
+        let told = cluster.object(node).filter(|object| says_ready(object)).and_then(|object| {
+            let tag = object.os_image.strip_prefix("Talos (")?.strip_suffix(')')?;
+            Some((version::numbers(tag)?, tag))
+        });
+        if let Some(told) = told {
+            others.entry(told).or_default().push(&node.name);
+        }
+    }
+    others
 }
 
 fn told<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<(Numbers, &'a str), Outcome> {
@@ -68,20 +89,26 @@ fn as_expected(cluster: &Assessment<'_>, node: &Node, tag: &str) -> Outcome {
     }
 }
 
-fn mixed(names: &BTreeMap<(Numbers, &str), Vec<&str>>) -> Option<Problem> {
-    let (oldest, newest) = (names.keys().next()?, names.keys().next_back()?);
-    if oldest == newest {
+fn mixed(names: &Versions<'_>, others: &Versions<'_>) -> Option<Problem> {
+    let are_far =
+        |(one, _): &(Numbers, &str), (other, _): &(Numbers, &str)| one.0 != other.0 || one.1.abs_diff(other.1) > 1;
+    let mut compared = names.clone();
+    if names.keys().any(|one| others.keys().any(|other| are_far(one, other))) {
+        for (version, names) in others {
+            compared.entry(*version).or_default().extend(names);
+        }
+    }
+    if compared.len() < 2 {
         return None;
     }
     let mut of_each: Vec<String> = Vec::new();
-    for ((_, tag), names) in names {
-        let mut names = names.clone();
+    for ((_, tag), names) in &mut compared {
         names.sort_unstable();
         of_each.push(format!("{tag} on {}", names.join(", ")));
     }
     let observed = of_each.join("; ");
-    let ((major, minor, _), (newest_major, newest_minor, _)) = (oldest.0, newest.0);
-    Some(if major != newest_major || newest_minor - minor > 1 {
+    let (oldest, newest) = (compared.keys().next()?, compared.keys().next_back()?);
+    Some(if are_far(oldest, newest) {
         Problem::fail(Reason::VersionsMixed, "versions of Talos that are one minor version apart at most", observed)
     } else {
         Problem::warn(Reason::VersionsMixed, "one version of Talos", observed)

@@ -225,6 +225,7 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         &["services of a control plane"],
         "etcd's own answer counts; the service is judged by `etcd.service`",
     ),
+    (&["talos.versions"], &["nodes"], "with them, machines that `--nodes` leaves out are compared with, too"),
     (&["etcd.service"], &["the endpoint's readyz"], "only tells a cluster that was never bootstrapped"),
     (
         &["k8s.api.servers"],

@@ -52,6 +52,38 @@ fn versions_may_differ_by_one_minor_during_an_upgrade() {
     assert_eq!(observed("talos.versions", &mixed("v1.9.0")), ["v1.9.0 on w-1; v1.13.0 on cp-1, cp-2, cp-3"]);
 }
 
+/// `--nodes w-1`: the others' versions are known from their Nodes.
+#[test]
+fn a_named_machine_is_compared_with_the_others() {
+    let id = "talos.versions";
+    let named = |tag: &str| {
+        let mut snapshot = mixed(tag);
+        for name in ["cp-1", "cp-2", "cp-3"] {
+            snapshot.node_mut(name).out_of_scope = true;
+            snapshot.kube_node_mut(name).os_image = "Talos (v1.13.0)".to_owned();
+        }
+        snapshot
+    };
+    for (tag, expected) in [("v1.13.1", None), ("v1.12.6", None), ("v1.11.9", Some("fail")), ("v1.15.0", Some("fail"))]
+    {
+        let expected = expected.map(|severity| format!("cluster: {severity} versions-mixed"));
+        assert_eq!(wrong(id, &named(tag)), Vec::from_iter(expected), "{tag}");
+    }
+    let mut far = named("v1.11.9");
+    assert_eq!(observed(id, &far), ["v1.11.9 on w-1; v1.13.0 on cp-1, cp-2, cp-3"]);
+    // What is no Talos, or no longer there, is not compared with.
+    far.kube_node_mut("cp-1").os_image = "Ubuntu 24.04".to_owned();
+    for name in ["cp-2", "cp-3"] {
+        far.power_off(name);
+    }
+    assert_eq!(wrong(id, &far), [""; 0]);
+    // The others differ among themselves, and the named one from none of them by too much.
+    let mut between = named("v1.13.0");
+    between.kube_node_mut("cp-1").os_image = "Talos (v1.12.0)".to_owned();
+    between.kube_node_mut("cp-2").os_image = "Talos (v1.14.0)".to_owned();
+    assert_eq!(wrong(id, &between), [""; 0]);
+}
+
 #[test]
 fn a_version_that_is_none_is_not_compared() {
     for tag in ["", "undefined", "v1.13", "v1.x.0"] {
