@@ -126,6 +126,10 @@ impl<'a> Assessment<'a> {
         self.servers.values().all(|server| matches!(server, Server::Ready))
     }
 
+    pub(crate) fn some_server_is_ready(&self) -> bool {
+        self.servers.values().any(|server| matches!(server, Server::Ready))
+    }
+
     /// Some API server answers at its own address: the way to it is open from here.
     pub(crate) fn some_server_is_reached(&self) -> bool {
         self.servers.values().any(|server| matches!(server, Server::Ready | Server::NotReady(_)))

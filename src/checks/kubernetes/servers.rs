@@ -3,12 +3,12 @@
 use super::not_rendered_by;
 use crate::assess::Assessment;
 use crate::assess::components::{Component, State};
-use crate::assess::servers::{Server, Sign, is_closed, leases_of};
+use crate::assess::servers::{Server, Sign, is_closed, is_ready, leases_of};
 use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, stopped_by, unseen};
 use crate::checks::scope::{control_planes, passed_over};
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Verdict};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{Kubernetes, Node, Readyz};
 
 pub(in crate::checks) const SERVERS: Check = Check {
@@ -23,6 +23,8 @@ cannot reach the nodes, a server counts as alive if its lease in kube-system is 
 among the endpoints of the Service default/kubernetes. The report says so. If other API servers are reached directly, this is \
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
 to be renewed counts, because a recent one may belong to a server that has just died.\n\n\
+Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
+the check fails.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs -k kube-system/kube-apiserver-…`, IDs from `talosctl containers \
 -k`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
     severity: Severity::Fail,
@@ -53,10 +55,31 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
         }
         verdict.push(node.target(), outcome);
     }
-    if cluster.servers_are_all_ready() {
+    if let Err(outcome) = service(cluster, kubernetes) {
+        verdict.push(Target::cluster(), outcome);
+    } else if cluster.servers_are_all_ready() {
         verdict.sum_up("All Kubernetes API server endpoints are healthy");
     }
     verdict
+}
+
+/// Pods reach the API servers through a Service, which those that are ready have to be in, or whatever stands before them.
+fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Result<(), Outcome> {
+    // Whether the lists are this cluster's, and whether any server works, is judged elsewhere.
+    let works = kubernetes.endpoint.as_ref().is_ok_and(is_ready) || cluster.some_server_is_ready();
+    if !works || !cluster.identity.is_trusted(cluster) {
+        return Ok(());
+    }
+    let expected = "a ready endpoint of default/kubernetes";
+    let endpoints = listed(cluster, |kubernetes| &kubernetes.api_endpoints, expected)?;
+    if endpoints.iter().any(|endpoint| endpoint.ready && !endpoint.addresses.is_empty()) {
+        return Ok(());
+    }
+    Err(Outcome::Problem(
+        Problem::fail(Reason::ApiServiceEmpty, expected, "none is ready, while an API server is")
+            .hint(Hint::likely("API servers that do not list themselves (`--endpoint-reconciler-type=none`), or something deletes the endpoints"))
+            .hint(Hint::run("{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml", [])),
+    ))
 }
 
 fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {

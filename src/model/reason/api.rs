@@ -117,6 +117,18 @@ pub(super) const API_UNREACHABLE_FROM_HERE: Text = Text {
     ],
 };
 
+pub(super) const API_SERVICE_EMPTY: Text = Text {
+    explanation: "The Service `kubernetes` in namespace `default` has no ready endpoint, although an API server is ready. Pods reach the Kubernetes API through this Service: cluster DNS, network plugins and operators lose it. API servers enter their own addresses there and repeat it every ten seconds.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml"),
+        Look("talosctl -n CP logs -k kube-system/kube-apiserver-CP:kube-apiserver"),
+        Do(
+            "Look for `--endpoint-reconciler-type` among the API server's arguments. With `none`, something else has to enter the endpoints.",
+        ),
+    ],
+};
+
 pub(super) const SERVER_NOT_DIRECTLY_REACHABLE: Text = Text {
     explanation: "This runner cannot reach an API server at its node's address, and neither its lease nor an endpoint of the `kubernetes` Service shows that it is alive. It may be down, or only unreachable from this network.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,

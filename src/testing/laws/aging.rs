@@ -77,9 +77,10 @@ const AGED: &[Aged] = &[
         what: "the lease of a server out of reach that nobody serves",
         allowed: 40,
         apply: |snapshot, node, seconds| {
+            let address = snapshot.node(node).unwrap().address.clone();
             let kube = snapshot.kube();
             kube.servers.insert(node.to_owned(), crate::testing::fixture::gap(GapKind::NoRoute));
-            kube.api_endpoints = Ok(Vec::new());
+            kube.api_endpoints.as_mut().unwrap().retain(|it| !it.addresses.contains(&address));
             for lease in kube.system_leases.as_mut().unwrap().by_name.values_mut() {
                 if lease.hostname.as_deref() == Some(node) {
                     lease.renewed = Some(before(now(), seconds));

@@ -232,7 +232,7 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         &["contact of a control plane", "contact of a worker", "all endpoints and nodes behind them", "nodes"],
         "the server itself was asked, whatever Talos and the endpoint say",
     ),
-    (&["k8s.api.servers"], &["system_leases", "api_endpoints"], "stand in for a server that is out of reach"),
+    (&["k8s.api.servers"], &["system_leases"], "stand in for a server that is out of reach"),
     (
         &["k8s.api.servers"],
         &["unreached the server of a control plane"],
@@ -441,7 +441,6 @@ pub(super) const HARMLESS: &[(&[&str], &str)] = &[
             "empty stateful_sets",
             "empty starting_pods",
             "empty plugin_namespaces",
-            "api_endpoints",
         ],
         "what they would tell was seen elsewhere",
     ),

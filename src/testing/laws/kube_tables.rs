@@ -278,9 +278,13 @@ fn of_side() -> Table<Kubernetes> {
             bad(|it| it.dns_endpoints.iter_mut().flatten().for_each(|it| it.ready = false)),
             bad(|it| it.dns_endpoints.iter_mut().flatten().for_each(|it| it.addresses.clear())),
         ],
-        api_endpoints: [harmless("the servers themselves were asked", |it| {
-            it.api_endpoints.as_mut().unwrap().clear();
-        })],
+        api_endpoints: [
+            bad(|it| it.api_endpoints.as_mut().unwrap().clear()),
+            bad(|it| it.api_endpoints.iter_mut().flatten().for_each(|it| it.ready = false)),
+            harmless("whatever stands before the servers", |it| {
+                it.api_endpoints.iter_mut().flatten().for_each(|it| it.addresses = vec!["192.0.2.1".to_owned()]);
+            }),
+        ],
         signing_requests: [warns(|it| {
             it.signing_requests.as_mut().unwrap().push(SigningRequest {
                 name: String::new(),

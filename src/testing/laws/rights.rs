@@ -196,7 +196,11 @@ const RIGHTS: &[(&str, &str, &str)] = &[
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.nodes.pressure k8s.pods.starting k8s.staticpods.running",
     ),
-    ("endpointslices", "error k8s.dns k8s.webhooks upgrade.quorum", "error k8s.dns k8s.webhooks"),
+    (
+        "endpointslices",
+        "error k8s.api.servers k8s.dns k8s.webhooks upgrade.quorum",
+        "error k8s.api.servers k8s.dns k8s.webhooks",
+    ),
     ("poddisruptionbudgets", "error upgrade.drain", ""),
     ("volumeattachments", "error upgrade.volumes", ""),
     ("/metrics", "error upgrade.apis", ""),

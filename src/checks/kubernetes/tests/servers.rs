@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use crate::checks::kubernetes::tests::{judge, no, said, status};
 use crate::model::{Hint, Status};
-use crate::snapshot::{Certificate, GapKind, Lease, Readyz, Snapshot};
+use crate::snapshot::{Certificate, GapKind, Lease, Readyz, ServiceEndpoint, Snapshot};
 use crate::testing::fixture::{ago, healthy, now, readyz};
 
 const ID: &str = "k8s.api.servers";
@@ -80,7 +80,7 @@ fn of_a_lost_machine_nobody_asks_the_server() {
 #[test]
 fn a_server_that_nobody_sees_needs_its_own_lease_or_its_place_in_the_service() {
     let mut hidden = server(no(GapKind::NoRoute));
-    hidden.kube().api_endpoints = no(GapKind::TimedOut);
+    hidden.kube().api_endpoints.as_mut().unwrap().truncate(2);
     assert_eq!(status(&hidden, ID), Status::Warn);
     lease(&mut hidden, "cp-3").renewed = Some(ago(41));
     assert_eq!(
@@ -99,10 +99,40 @@ fn a_server_that_nobody_sees_needs_its_own_lease_or_its_place_in_the_service() {
         "it has no lease, as where they are switched off"
     );
     hidden.kube().api_endpoints = no(GapKind::TimedOut);
-    assert_eq!(said(&hidden, ID), ["error timed-out cp-3"], "nothing is known of it");
-    hidden.kube().api_endpoints = Ok(Vec::new());
+    assert_eq!(said(&hidden, ID), ["error timed-out cluster", "error timed-out cp-3"], "nothing is known of it");
+    hidden.kube().api_endpoints = healthy().kube().api_endpoints.clone();
+    hidden.kube().api_endpoints.as_mut().unwrap().truncate(2);
     assert_eq!(said(&hidden, ID), ["fail server-not-directly-reachable cp-3"]);
     assert_eq!(observed(&hidden), "test; it has no lease");
+}
+
+/// What pods call does not end at any API server.
+#[test]
+fn the_service_of_the_servers_needs_an_endpoint() {
+    let endpoints = |change: fn(&mut Vec<ServiceEndpoint>)| {
+        let mut snapshot = healthy();
+        change(snapshot.kube().api_endpoints.as_mut().unwrap());
+        snapshot
+    };
+    let empty = ["fail api-service-empty cluster"];
+    assert_eq!(said(&endpoints(Vec::clear), ID), empty);
+    assert_eq!(said(&endpoints(|it| it.iter_mut().for_each(|it| it.ready = false)), ID), empty);
+    // Another server's, or a balancer's, will do.
+    assert_eq!(said(&endpoints(|it| it.truncate(1)), ID), [""; 0]);
+    assert_eq!(
+        said(&endpoints(|it| it.iter_mut().for_each(|it| it.addresses = vec!["192.0.2.1".into()])), ID),
+        [""; 0]
+    );
+    let mut untold = healthy();
+    untold.kube().api_endpoints = no(GapKind::Forbidden);
+    assert_eq!(said(&untold, ID), ["error forbidden cluster !"]);
+    // While no server is ready, that is the trouble.
+    let mut down = endpoints(Vec::clear);
+    down.kube().endpoint = no(GapKind::TimedOut);
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        down.kube().servers.insert(name.to_owned(), no(GapKind::TimedOut));
+    }
+    assert!(said(&down, ID).iter().all(|said| !said.contains("api-service-empty")));
 }
 
 #[test]
