@@ -100,7 +100,12 @@ pub(super) fn talos(snapshot: &Snapshot) -> TalosAccess<'_> {
 
 /// A named Talos service of a machine.
 pub(crate) fn service<'a>(node: &'a Node, id: &str) -> Option<&'a Service> {
-    node.talos.services.as_ref().ok()?.iter().find(|service| service.id == id)
+    worst_service(node.talos.services.as_ref().ok()?, id)
+}
+
+/// The service of this name; of two that contradict each other, the one that is not well.
+pub(crate) fn worst_service<'a>(services: &'a [Service], id: &str) -> Option<&'a Service> {
+    services.iter().filter(|service| service.id == id).min_by_key(|service| service.is_healthy())
 }
 
 /// The machine says that this service runs and is healthy.

@@ -15,7 +15,7 @@ pub(crate) mod workloads;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 
-pub(crate) use access::{KubernetesAccess, MachineAccess, TalosAccess, contact, service, tells_healthy};
+pub(crate) use access::{KubernetesAccess, MachineAccess, TalosAccess, contact, service, tells_healthy, worst_service};
 pub(crate) use certificate::{Fault, ends_soon, faults, is_unusable};
 pub(crate) use identity::{Identity, Likeness, Undecided};
 pub(crate) use population::{

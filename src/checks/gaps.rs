@@ -11,6 +11,7 @@ use crate::assess::etcd::Standing;
 use crate::assess::servers::endpoint_is_down;
 use crate::assess::{
     Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, faults, has_kubernetes, is_going_down,
+    worst_service,
 };
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason};
 use crate::snapshot::{
@@ -198,7 +199,7 @@ pub(super) fn talos_service<'a>(
     if services.is_empty() {
         return Err(says_nothing(expected, "an empty list"));
     }
-    Ok(services.iter().find(|service| service.id == id))
+    Ok(worst_service(services, id))
 }
 
 /// What has stopped the services of this machine, if that was done on purpose.

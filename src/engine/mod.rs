@@ -337,10 +337,11 @@ impl Round {
         self.verdicts.iter().filter(|(_, verdict)| !verdict.status().is_fine()).map(|(check, _)| *check)
     }
 
-    /// Those, and checks that saw a restart, which is over before anybody looks.
+    /// Those, and checks that saw what was over before anybody looked.
     fn unstable(&self) -> impl Iterator<Item = &'static Check> {
-        let restarts = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.reason == Reason::Restarting);
-        let is_unstable = move |verdict: &Verdict| !verdict.status().is_fine() || restarts(verdict);
+        let is_over = |reason| matches!(reason, Reason::Restarting | Reason::NodeFlapping);
+        let was = move |verdict: &Verdict| verdict.problems().any(|(_, problem)| is_over(problem.reason));
+        let is_unstable = move |verdict: &Verdict| !verdict.status().is_fine() || was(verdict);
         self.verdicts.iter().filter(move |(_, verdict)| is_unstable(verdict)).map(|(check, _)| *check)
     }
 

@@ -23,6 +23,7 @@ enum Said {
     Warns,
     /// Is well, and was restarted since the round before.
     Restarted,
+    Flapped,
     /// May heal.
     Bad,
     /// Will not.
@@ -49,6 +50,7 @@ fn said(_: &Assessment<'_>) -> Verdict {
     match next() {
         Said::Fine => verdict.ok(Target::cluster()),
         Said::Restarted => verdict.problem(Target::cluster(), Problem::warn(Reason::Restarting, "no", "yes")),
+        Said::Flapped => verdict.problem(Target::cluster(), Problem::warn(Reason::NodeFlapping, "no", "yes")),
         Said::Warns => verdict.problem(Target::cluster(), Problem::warn(Reason::Cordoned, "yes", "no")),
         Said::Bad => verdict.problem(Target::cluster(), problem()),
         Said::Fails(reason) => verdict.problem(Target::cluster(), Problem::fail(reason, "yes", "no")),
@@ -347,8 +349,10 @@ async fn a_restart_begins_the_stable_time_again() {
     let told: Vec<&str> = outcome.events.iter().map(String::as_str).filter(|it| !it.starts_with("round")).collect();
     let (again, stable) = ("waiting", "stable");
     assert_eq!(told, [again, stable, again, "lost", again, stable, again, stable, again, stable, again]);
-    let outcome = run_with(setup(), &script(&[Said::Fine, Said::Restarted])).await;
-    assert_eq!(outcome.end, End::Deadline, "it goes on");
+    for again in [Said::Restarted, Said::Flapped] {
+        let outcome = run_with(setup(), &script(&[Said::Fine, again])).await;
+        assert_eq!(outcome.end, End::Deadline, "it goes on");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -202,8 +202,10 @@ impl KubeNode {
         age.is_some_and(|age| age <= REMOVAL)
     }
 
+    /// Of several words on one condition, the worst.
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|condition| condition.kind == kind)
+        let good = if kind == "Ready" { "True" } else { "False" };
+        self.conditions.iter().filter(|it| it.kind == kind).max_by_key(|it| badness(&it.status, good))
     }
 }
 
@@ -223,6 +225,17 @@ pub(crate) struct Condition {
     pub(crate) status: String,
     pub(crate) reason: String,
     pub(crate) message: String,
+    /// When it became so, if it says.
+    pub(crate) since: Option<Timestamp>,
+}
+
+/// How far a status is from the good one. Nothing keeps whoever writes conditions from writing one twice: the worse one counts.
+pub(crate) fn badness(status: &str, good: &str) -> u8 {
+    match status {
+        _ if status == good => 0,
+        "Unknown" => 1,
+        _ => 2,
+    }
 }
 
 /// A list of leases and the clock of the server that answered.

@@ -24,6 +24,8 @@ pub(crate) struct Memory {
     pub(crate) boots: BTreeMap<String, (Timestamp, u32)>,
     /// How often each container of a pod has been restarted, by the names of both.
     pub(crate) restarts: BTreeMap<(String, String), u32>,
+    /// The nodes that were Ready in the previous round, and since when.
+    pub(crate) ready_since: BTreeMap<String, Timestamp>,
     /// The newest list of node leases and that of system leases, each with the start of the round, by the runner's clock, that was
     /// the first to show it like this.
     pub(crate) node_leases: Option<(Leases, Timestamp)>,
@@ -59,6 +61,7 @@ impl Memory {
             }
         }
         memory.restarts.append(&mut restarts(snapshot));
+        memory.ready_since = ready_since(snapshot);
         if let Some(kubernetes) = &snapshot.kubernetes {
             keep(&mut memory.node_leases, &kubernetes.node_leases, snapshot.taken);
             keep(&mut memory.system_leases, &kubernetes.system_leases, snapshot.taken);
@@ -111,6 +114,15 @@ impl Memory {
             None => (at, 0),
         })
     }
+}
+
+fn ready_since(snapshot: &Snapshot) -> BTreeMap<String, Timestamp> {
+    let objects = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes).flatten();
+    let ready = objects.filter_map(|object| {
+        let ready = object.condition("Ready").filter(|ready| ready.status == "True")?;
+        Some((object.name.clone(), ready.since?))
+    });
+    ready.collect()
 }
 
 fn keep(known: &mut Option<(Leases, Timestamp)>, seen: &Observed<Leases>, taken: Timestamp) {

@@ -25,7 +25,7 @@ pub(crate) use kubernetes::{
     Amounts, ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes, KubernetesCredentials, Lease,
     Leases, MINTED, Needs, NodeRoom, PersistentVolume, Placement, Pod, PodEvent, Readyz, RequestedApi, RequestedApis,
     Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Term, Toleration, VolumeAttachment, Webhook,
-    WebhookRule, Workload,
+    WebhookRule, Workload, badness,
 };
 pub(crate) use memory::Memory;
 pub(crate) use observe::{Observe, Suspects};

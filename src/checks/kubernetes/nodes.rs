@@ -1,6 +1,7 @@
 //! What Kubernetes says of the nodes.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use super::{is_old, node_objects};
 use crate::assess::workloads::{RENEWAL, says_ready};
@@ -41,7 +42,8 @@ pub(in crate::checks) const READY: Check = Check {
     summary: "every node is Ready, and its kubelet renews its lease",
     explain: "The Ready condition exists and is True, and the kubelet renews the node's lease. Kubernetes notices a dead \
 kubelet only after about 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, shows it \
-sooner. A lease that looks stale is read again before it counts.\n\n\
+sooner. A lease that looks stale is read again before it counts. A node that was not Ready between two rounds is a warning, and \
+breaks --stable-for.\n\n\
 `cni plugin not initialized` means that no network plugin is installed or that it does not start: with CNI `none` nodes stay \
 NotReady until you install one. `NodeStatusUnknown` means that the kubelet has stopped reporting; then look at the machine and \
 its kubelet (talos.nodes.reachable, talos.nodes.kubelet).\n\n\
@@ -60,7 +62,8 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     summary: "no node is cordoned or waits for a cloud provider",
     explain: "Warns of nodes that take no new pods. They are being removed (deleted, or marked by the cluster autoscaler), \
 cordoned by Talos (during an upgrade, a reboot or a shutdown), or cordoned by someone else. Or they have the taint \
-`uninitialized`, which the cloud controller manager has not removed, or are ready and still have the taint `out-of-service`.\n\n\
+`uninitialized`, which the cloud controller manager has not removed, or are ready and still have the taint `out-of-service`. \
+Or a taint that Kubernetes sets during a condition, such as `node.kubernetes.io/not-ready`, is still there 30 seconds after it.\n\n\
 It is a warning because a cordon is usually deliberate. One that Talos left behind is not: an upgrade or a drain was \
 interrupted.\n\n\
 It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, or is \
@@ -101,6 +104,10 @@ const NAMES: usize = 5;
 pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// Time in which a taint follows its condition, however busy its controller is.
+const TAINT_GOES: Duration = Duration::from_secs(30);
+/// Kubernetes' own taints: most of them it sets as long as a condition lasts.
+const OWN_TAINTS: &str = "node.kubernetes.io/";
 /// That a node has until something on it has started, or until whoever has given it up takes it back.
 const PASSING_TAINTS: [&str; 3] = [UNINITIALIZED, "node.cilium.io/agent-not-ready", OUT_OF_SERVICE];
 
@@ -332,7 +339,10 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
         // Whatever poses as a node may renew no lease.
         Some(condition) if condition.status == "True" && cluster.is_guest(node) => return Outcome::Pass(None),
         Some(condition) if condition.status == "True" => match lease(cluster, node, object) {
-            Ok(()) => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
+            Ok(()) => match flapped(cluster, object, condition) {
+                Some(problem) => problem,
+                None => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
+            },
             Err(Outcome::Problem(problem)) => problem,
             Err(outcome) => return outcome,
         },
@@ -353,6 +363,14 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
         None
     };
     Outcome::Problem(problem.explained_by(cause))
+}
+
+/// It was Ready in the previous round and is so again, after it was not in between.
+fn flapped(cluster: &Assessment<'_>, object: &KubeNode, ready: &Condition) -> Option<Problem> {
+    let before = cluster.memory.ready_since.get(&object.name)?;
+    let since = ready.since.filter(|since| since != before)?;
+    let observed = format!("Ready again since {since}, and in the previous round since {before}");
+    Some(Problem::warn(Reason::NodeFlapping, "stays Ready between two rounds", observed))
 }
 
 fn not_ready(condition: &Condition) -> Problem {
@@ -426,9 +444,10 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
 
 /// It takes pods that tolerate a taint of somebody's own, and whether there are such pods is theirs to know.
 fn is_reserved(object: &KubeNode) -> bool {
-    let mut closing = object.taints.iter().filter(|taint| keeps_away(taint)).peekable();
+    let mut closing = object.taints.iter().filter(|taint| keeps_away(object, taint)).peekable();
     let is_closed = object.unschedulable || closing.peek().is_none();
-    says_ready(object) && !is_closed && closing.all(|taint| !PASSING_TAINTS.contains(&&*taint.key))
+    let passes = |taint: &Taint| PASSING_TAINTS.contains(&&*taint.key) || condition_holds(object, taint).is_some();
+    says_ready(object) && !is_closed && !closing.any(passes)
 }
 
 /// What keeps ordinary pods away from a node, whatever its state.
@@ -438,14 +457,43 @@ fn obstacle(object: &KubeNode) -> Option<String> {
     }
     // While the machine is lost it is as it should be.
     let is_meant = |taint: &&Taint| taint.key == OUT_OF_SERVICE && !says_ready(object);
-    let taint = object.taints.iter().find(|taint| keeps_away(taint) && !is_meant(taint))?;
-    Some(format!("has taint {}:{}", taint.key, taint.effect))
+    let taint = object.taints.iter().find(|taint| keeps_away(object, taint) && !is_meant(taint))?;
+    Some(format!("has taint {}", shown(taint)))
 }
 
-fn keeps_away(taint: &Taint) -> bool {
-    // The others of this prefix repeat conditions, which are judged as such.
-    let is_condition = taint.key.starts_with("node.kubernetes.io/") && taint.key != OUT_OF_SERVICE;
-    matches!(&*taint.effect, "NoSchedule" | "NoExecute") && !is_condition && !is_of_control_planes(taint)
+fn shown(taint: &Taint) -> String {
+    format!("{}:{}", taint.key, taint.effect)
+}
+
+fn keeps_away(object: &KubeNode, taint: &Taint) -> bool {
+    // What only repeats a condition is judged as that condition.
+    let is_repetition = condition_holds(object, taint) == Some(true);
+    matches!(&*taint.effect, "NoSchedule" | "NoExecute") && !is_repetition && !is_of_control_planes(taint)
+}
+
+/// Whether what this taint of Kubernetes' own stands for is so, or was a moment ago. `None`: it stands for nothing that the Node
+/// tells.
+fn condition_holds(object: &KubeNode, taint: &Taint) -> Option<bool> {
+    let (kind, over) = match taint.key.strip_prefix(OWN_TAINTS)? {
+        "not-ready" | "unreachable" => ("Ready", "True"),
+        "unschedulable" => return Some(object.unschedulable),
+        "memory-pressure" => ("MemoryPressure", "False"),
+        "disk-pressure" => ("DiskPressure", "False"),
+        "pid-pressure" => ("PIDPressure", "False"),
+        "network-unavailable" => ("NetworkUnavailable", "False"),
+        _ => return None,
+    };
+    let condition = object.condition(kind);
+    let is_over = condition.is_none_or(|condition| condition.status == over);
+    let age = object.told.zip(condition.and_then(|condition| condition.since)).map(|(now, since)| now - since);
+    let is_fresh = age.is_some_and(|age| Duration::try_from(age).is_ok_and(|age| age < TAINT_GOES));
+    Some(!is_over || is_fresh)
+}
+
+/// A taint that keeps pods away from a node that has long been fine again.
+fn stale_taint(object: &KubeNode) -> Option<&Taint> {
+    let is_stale = |taint: &&Taint| keeps_away(object, taint) && condition_holds(object, taint) == Some(false);
+    object.taints.iter().find(is_stale)
 }
 
 fn is_of_control_planes(taint: &Taint) -> bool {
@@ -481,6 +529,12 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
     if says_ready(object) && object.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE) {
         let problem = Problem::warn(Reason::OutOfService, expected, format!("ready, with taint {OUT_OF_SERVICE}"))
             .hint(Hint::likely("the machine was lost at some time, and nothing has removed the taint since"));
+        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+    }
+    if let Some(taint) = stale_taint(object) {
+        let observed = format!("taint {}, but its condition is over", shown(taint));
+        let problem = Problem::warn(Reason::StaleTaint, expected, observed)
+            .hint(Hint::likely("kube-controller-manager has not removed it, or something else has set it"));
         return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     if node.role == Role::ControlPlane && object.is_leaving() {

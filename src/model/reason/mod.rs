@@ -175,6 +175,7 @@ reasons! {
     NodeAddress "node-address" "the Node's InternalIP is not an address of the machine" workloads::NODE_ADDRESS;
     NodeNotReady "node-not-ready" "Kubernetes reports the node as not ready" workloads::NODE_NOT_READY;
     NodeLeaseStale "node-lease-stale" "the kubelet has stopped renewing the node's lease" workloads::NODE_LEASE_STALE;
+    NodeFlapping "node-flapping" "the node was not ready between two rounds" workloads::NODE_FLAPPING;
     CniMissing "cni-missing" "no network plugin is installed" workloads::CNI_MISSING;
     NodePressure "node-pressure" "the node is short of a resource, or without network" workloads::NODE_PRESSURE;
     NodeCondition "node-condition" "a node condition reports a problem" workloads::NODE_CONDITION;
@@ -183,6 +184,7 @@ reasons! {
     Cordoned "cordoned" "the node is cordoned" workloads::CORDONED;
     Uninitialized "uninitialized" "a cloud provider has not initialized the node" workloads::UNINITIALIZED;
     OutOfService "out-of-service" "the node is marked as out of service" workloads::OUT_OF_SERVICE;
+    StaleTaint "stale-taint" "a taint has outlived the condition that it stands for" workloads::STALE_TAINT;
     NothingSchedulable "nothing-schedulable" "no node takes new pods" workloads::NOTHING_SCHEDULABLE;
     NodeLeaving "node-leaving" "the node is being removed" workloads::NODE_LEAVING;
     NotTalosNotReady "not-talos-not-ready" "a node that is not a Talos machine is not ready" workloads::NOT_TALOS_NOT_READY;

@@ -187,6 +187,16 @@ pub(super) const NODE_LEASE_STALE: Text = Text {
     remedy: &[Look("kubectl -n kube-node-lease get lease NODENAME -o yaml"), KUBELET_SERVICE, NODE_VERSION],
 };
 
+pub(super) const NODE_FLAPPING: Text = Text {
+    explanation: "The node was Ready in two consecutive rounds, but its condition changed in between: for a while it was not. Its kubelet, its network plugin or its connection to the API servers is unstable. With --stable-for the time starts again.",
+    source: KUBERNETES_NODES,
+    remedy: &[
+        DESCRIBE_NODE,
+        Look("kubectl get events --field-selector involvedObject.kind=Node"),
+        Look("talosctl -n NODE logs kubelet"),
+    ],
+};
+
 pub(super) const CNI_MISSING: Text = Text {
     explanation: "Nodes are not Ready because no network plugin is installed. With `cni: none` in the machine configuration this is normal after a bootstrap, until one is installed; otherwise its DaemonSet does not come up.",
     source: KUBERNETES_NETWORK,
@@ -231,6 +241,17 @@ pub(super) const OUT_OF_SERVICE: Text = Text {
         DESCRIBE_NODE,
         Do("Make sure that nothing is replacing the machine. Then:"),
         Change("kubectl taint node NODENAME node.kubernetes.io/out-of-service-"),
+    ],
+};
+
+pub(super) const STALE_TAINT: Text = Text {
+    explanation: "The node has a taint that Kubernetes sets while a condition lasts (not ready, unreachable, under pressure, without network, cordoned), and the condition is over. Pods that do not tolerate the taint are not scheduled there; with effect NoExecute running pods are evicted. kube-controller-manager removes such a taint within seconds, if it works and has set it itself.",
+    source: KUBERNETES_NODES,
+    remedy: &[
+        DESCRIBE_NODE,
+        Look("kubectl -n kube-system get lease kube-controller-manager"),
+        Do("Find out what has set the taint: a script, an operator, a configuration of the kubelet. Then:"),
+        Change("kubectl taint node NODENAME KEY-"),
     ],
 };
 

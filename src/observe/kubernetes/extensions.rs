@@ -4,7 +4,7 @@ use super::lists::Kept;
 use super::wire::admission;
 use super::wire::aggregation::APIService;
 use super::wire::meta::LabelSelector;
-use crate::snapshot::{ApiService, Condition, Requirement, Webhook, WebhookRule};
+use crate::snapshot::{ApiService, Condition, Requirement, Webhook, WebhookRule, badness};
 use crate::text::sanitize::without_secrets;
 
 #[derive(Debug)]
@@ -64,7 +64,8 @@ impl Kept for ApiService {
 
     fn of(object: APIService) -> Self {
         let conditions = object.status.and_then(|status| status.conditions).unwrap_or_default();
-        let available = conditions.into_iter().find(|condition| condition.type_ == "Available");
+        let told = conditions.into_iter().filter(|condition| condition.type_ == "Available");
+        let available = told.max_by_key(|condition| badness(&condition.status, "True"));
         Self {
             name: object.metadata.name.unwrap_or_default(),
             is_local: object.spec.is_none_or(|spec| spec.service.is_none()),
@@ -73,6 +74,7 @@ impl Kept for ApiService {
                 status: condition.status,
                 reason: condition.reason.unwrap_or_default(),
                 message: condition.message.as_deref().map(without_secrets).unwrap_or_default(),
+                since: None,
             }),
         }
     }
@@ -122,8 +124,11 @@ mod tests {
         let of = |spec: serde_json::Value| {
             let condition =
                 json!({"type": "Available", "status": "False", "reason": "MissingEndpoints", "message": "no"});
+            // Of several words on one condition, the worst counts.
+            let good = json!({"type": "Available", "status": "True"});
             let object = json!({
-                "metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": spec, "status": {"conditions": [condition]},
+                "metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": spec,
+                "status": {"conditions": [good, condition, good]},
             });
             ApiService::of(serde_json::from_value(object).unwrap())
         };

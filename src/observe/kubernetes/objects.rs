@@ -12,7 +12,7 @@ use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
     Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, ServiceEndpoint, SigningRequest,
-    StartingPod, Taint, Workload,
+    StartingPod, Taint, Workload, badness,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -83,6 +83,7 @@ impl Kept for KubeNode {
                     status: condition.status,
                     reason: condition.reason.unwrap_or_default(),
                     message: condition.message.as_deref().map(without_secrets).unwrap_or_default(),
+                    since: condition.last_transition_time.map(|Time(time)| time),
                 })
                 .collect(),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -180,10 +181,8 @@ impl Kept for Since<Pod, core::Pod> {
     type Object = core::Pod;
 
     fn of(pod: core::Pod) -> Self {
-        let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let ready = conditions.find(|condition| condition.type_ == "Ready");
-        let turned = ready.and_then(|condition| condition.last_transition_time.as_ref());
-        let since = turned.or(pod.metadata.creation_timestamp.as_ref()).map(|Time(time)| *time);
+        let ready = pod.status.as_ref().and_then(|status| condition(status, "Ready"));
+        let since = ready.and_then(turned).or(pod.metadata.creation_timestamp.as_ref().map(|Time(time)| *time));
         let is_ready = ready.is_some_and(|condition| condition.status == "True");
         Self::new(Pod::of(pod), since.filter(|_| !is_ready))
     }
@@ -206,9 +205,11 @@ impl Kept for Since<Option<StartingPod>, core::Pod> {
 const HAS_SANDBOX: &str = "PodReadyToStartContainers";
 
 fn condition<'a>(status: &'a core::PodStatus, kind: &str) -> Option<&'a core::PodCondition> {
-    status.conditions.iter().flatten().find(|condition| condition.type_ == kind)
+    let told = status.conditions.iter().flatten().filter(|condition| condition.type_ == kind);
+    told.max_by_key(|condition| badness(&condition.status, "True"))
 }
 
+/// Of several words on one condition, the worst. All that are read are True of a pod that is well.
 fn turned(condition: &core::PodCondition) -> Option<Timestamp> {
     condition.last_transition_time.as_ref().map(|Time(time)| *time)
 }
@@ -403,6 +404,7 @@ fn pod_state(status: core::PodStatus) -> PodState {
     let message = status
         .message
         .or_else(|| {
+    let ready = condition(&status, "Ready").map(|ready| ready.status == "True");
             // Why it is not scheduled says more than that its containers are not ready.
             ["PodScheduled", "Initialized", "Ready"].into_iter().find_map(|kind| {
                 conditions
@@ -418,7 +420,7 @@ fn pod_state(status: core::PodStatus) -> PodState {
         status.init_container_statuses.unwrap_or_default().into_iter().filter(|container| !container.ready);
     PodState {
         phase: status.phase.unwrap_or_default(),
-        ready: conditions.iter().find(|condition| condition.type_ == "Ready").map(|ready| ready.status == "True"),
+        ready,
         containers: status
             .container_statuses
             .unwrap_or_default()
@@ -675,6 +677,7 @@ mod tests {
 
     #[test]
     fn a_node_leaves_since_it_was_marked_or_deleted() {
+        assert_eq!(ready.since, Some("2026-11-21T13:56:40Z".parse().unwrap()));
         let since = |metadata: serde_json::Value, taints: serde_json::Value| {
             let node = KubeNode::of(read(json!({"metadata": metadata, "spec": {"taints": taints}})));
             node.leaving_since.map(Timestamp::as_second)
@@ -705,6 +708,24 @@ mod tests {
         let node = KubeNode::of(read(json!({"metadata": {"name": "w-1"}})));
         assert_eq!(node.condition("Ready"), None);
         assert!(node.addresses.is_empty() && node.created.is_none());
+    #[test]
+    fn of_two_words_on_one_condition_the_worse_counts() {
+        let word =
+            |status: &str| json!({"type": "Ready", "status": status, "lastTransitionTime": "2026-11-21T00:00:00Z"});
+        for (words, ready) in [
+            (json!([word("True"), word("False")]), Some(false)),
+            (json!([word("False"), word("True")]), Some(false)),
+            (json!([word("True"), word("Unknown")]), Some(false)),
+            (json!([word("True"), word("True")]), Some(true)),
+            (json!([]), None),
+        ] {
+            let pod = json!({"metadata": {"name": "a", "namespace": "b"}, "status": {"conditions": words}});
+            assert_eq!(Pod::of(read(pod.clone())).state.ready, ready, "{words}");
+            let is_aged = Since::<Pod, core::Pod>::of(read(pod)).began.is_some();
+            assert_eq!(is_aged, ready == Some(false), "{words}");
+        }
+    }
+
     }
 
     #[test]

@@ -190,7 +190,13 @@ pub(super) mod core {
             ; few { addresses: Vec<NodeAddress>, conditions: Vec<NodeCondition>, }
         }
         NodeAddress { type_: String, address: String, }
-        NodeCondition { type_: String, status: String, reason: Option<String>, message: Option<String>, }
+        NodeCondition {
+            type_: String,
+            status: String,
+            reason: Option<String>,
+            message: Option<String>,
+            last_transition_time: Option<Time>,
+        }
         NodeSystemInfo {
             #[serde(rename = "machineID")]
             machine_id: String,

@@ -15,7 +15,7 @@ use crate::model::Role;
 use crate::observe::dial::cause::clean;
 use crate::snapshot::{
     BootstrapManifests, ContainerState, Flags, Gap, GapKind, MachineStatus, Observed, PodState, ReadyResource,
-    StaticPodStatus, UnmetCondition, UserPod,
+    StaticPodStatus, UnmetCondition, UserPod, badness,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -360,7 +360,8 @@ fn flags(pod: String, command: impl Iterator<Item = String>) -> Flags {
 fn static_pod_status(resource: &Resource) -> Observed<StaticPodStatus> {
     let spec: PodStatus = resource.spec()?;
     let (namespace, name) = resource.id.split_once('/').unwrap_or(("kube-system", resource.id.as_str()));
-    let ready = spec.conditions.iter().find(|it| it.kind == "Ready").map(|it| it.status == "True");
+    let ready = spec.conditions.iter().filter(|it| it.kind == "Ready");
+    let ready = ready.max_by_key(|it| badness(&it.status, "True")).map(|it| it.status == "True");
     let told = spec.conditions.into_iter().find(|it| it.status != "True" && !it.message.is_empty());
     let message = if spec.message.is_empty() { told.map(|it| it.message).unwrap_or_default() } else { spec.message };
     let state = PodState {

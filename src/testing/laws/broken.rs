@@ -16,11 +16,14 @@ fn is_none(shape: &Shape, number: usize) -> bool {
     const MEMORY: usize = 7;
     const VOLUMES: usize = 8;
     const DNS: usize = 19;
+    const TAINTS: usize = 24;
     match number {
         // They are the host's.
         TIME | MEMORY | VOLUMES => shape.container,
         // What replaces Talos's own may be gone on purpose.
         DNS => shape.dns != Dns::Own,
+        // They are a place for pods.
+        TAINTS => shape.foreign > 0,
         _ => false,
     }
 }

@@ -388,6 +388,7 @@ fn conditions() -> Table<Condition> {
         ],
         reason: [harmless(EXPLAINS, |it| it.reason.clear())],
         message: [harmless(EXPLAINS, |it| it.message.clear())],
+        since: [harmless("no taint has been left by it, and there was no round before", |it| it.since = Some(now()))],
     })
 }
 

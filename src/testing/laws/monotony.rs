@@ -7,9 +7,10 @@ use proptest::sample::Index;
 
 use crate::model::{Status, Target};
 use crate::snapshot::{
-    AlarmKind, ContainerState, EtcdAlarm, EtcdStatus, GapKind, Kubernetes, Node, PodState, Readyz, Snapshot,
+    AlarmKind, ContainerState, EtcdAlarm, EtcdStatus, GapKind, Kubernetes, Node, PodState, Readyz, Service, Snapshot,
+    Taint,
 };
-use crate::testing::fixture::{GAPS, condition, gap, healthy};
+use crate::testing::fixture::{GAPS, condition, gap, healthy, taint};
 use crate::testing::laws::exceptions::HARMLESS;
 use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::worlds::{any_world, full_world};
@@ -116,6 +117,31 @@ pub(super) const FAILURES: &[Failure] = &[
     |snapshot, _| {
         if let Some(kubernetes) = servers(snapshot) {
             kubernetes.daemon_sets.iter_mut().flatten().for_each(|set| set.available = 0);
+        }
+    },
+    // Beside the good word, before and after it.
+    |snapshot, node| {
+        for object in kube_nodes(snapshot).filter(|object| object.name == node) {
+            object.conditions.insert(0, condition("Ready", "False", "KubeletNotReady", ""));
+        }
+    },
+    |snapshot, node| {
+        for object in kube_nodes(snapshot).filter(|object| object.name == node) {
+            object.conditions.push(condition("Ready", "Unknown", "NodeStatusUnknown", ""));
+        }
+    },
+    |snapshot, node| {
+        if let Ok(services) = &mut snapshot.node_mut(node).talos.services {
+            let kubelet = services.iter().find(|it| it.id == "kubelet").cloned();
+            services.extend(kubelet.map(|it| Service { healthy: Some(false), ..it }));
+        }
+    },
+    // Nothing says any more why.
+    |snapshot, _| {
+        for object in kube_nodes(snapshot).filter(|object| object.os_image.starts_with("Talos (")) {
+            let is_left = |taint: &Taint| taint.key.starts_with("node-role.kubernetes.io/");
+            object.taints.retain(is_left);
+            object.taints.push(taint("node.kubernetes.io/network-unavailable"));
         }
     },
     |snapshot, node| {

@@ -188,6 +188,103 @@ fn a_node_that_is_back_may_still_be_out_of_service() {
     assert_eq!(said(&snapshot, "k8s.nodes.schedulable"), [""; 0], "as it should be");
 }
 
+/// What Kubernetes sets during a condition counts for nothing beside it, and for itself once that is over.
+#[test]
+fn a_taint_may_outlive_its_condition() {
+    let id = "k8s.nodes.schedulable";
+    let over = |workers: usize, key: &str| {
+        let mut snapshot = Shape { workers, ..Shape::default() }.world();
+        snapshot.kube_node_mut("w-1").taints = vec![taint(key)];
+        snapshot
+    };
+    let set_since = |snapshot: &mut Snapshot, kind: &str, seconds: u64| {
+        let node = snapshot.kube_node_mut("w-1");
+        node.told = Some(ago(0));
+        node.conditions.retain(|it| it.kind != "NetworkUnavailable");
+        node.conditions.push(condition("NetworkUnavailable", "False", "", ""));
+        node.conditions.iter_mut().filter(|it| it.kind == kind).for_each(|it| it.since = Some(ago(seconds)));
+    };
+    let set = |snapshot: &mut Snapshot, kind: &str, status: &str| {
+        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+        conditions.retain(|it| it.kind != kind);
+        conditions.push(condition(kind, status, "", ""));
+    };
+    for (name, kind, status) in [
+        ("not-ready", "Ready", "False"),
+        ("unreachable", "Ready", "Unknown"),
+        ("memory-pressure", "MemoryPressure", "True"),
+        ("disk-pressure", "DiskPressure", "True"),
+        ("pid-pressure", "PIDPressure", "True"),
+        ("network-unavailable", "NetworkUnavailable", "True"),
+    ] {
+        let key = format!("node.kubernetes.io/{name}");
+        let mut alone = over(1, &key);
+        assert_eq!(said(&alone, id), ["fail nothing-schedulable cluster", "warn stale-taint w-1"], "{name}");
+        set_since(&mut alone, kind, 29);
+        assert_eq!(said(&alone, id), [""; 0], "{name} goes in a moment");
+        set_since(&mut alone, kind, 30);
+        assert_eq!(said(&alone, id), ["fail nothing-schedulable cluster", "warn stale-taint w-1"], "{name}");
+        assert_eq!(said(&over(2, &key), id), ["warn stale-taint w-1"], "{name}");
+        set(&mut alone, kind, status);
+        assert_eq!(said(&alone, id), [""; 0], "{name} is judged as {kind}");
+        alone.kube_node_mut("w-1").taints[0].effect = "PreferNoSchedule".to_owned();
+        assert_eq!(said(&alone, id), [""; 0], "{name}");
+    }
+    let mut cordoned = over(1, "node.kubernetes.io/unschedulable");
+    assert_eq!(said(&cordoned, id), ["fail nothing-schedulable cluster", "warn stale-taint w-1"]);
+    cordoned.kube_node_mut("w-1").unschedulable = true;
+    assert_eq!(said(&cordoned, id), ["fail nothing-schedulable cluster", "warn cordoned w-1"]);
+    // Under the same prefix, and no condition's.
+    assert_eq!(said(&over(1, "node.kubernetes.io/dedicated"), id), ["warn nothing-schedulable cluster"]);
+}
+
+/// Each round sees it Ready.
+#[test]
+fn a_node_that_was_not_ready_between_two_rounds_is_told() {
+    let id = "k8s.nodes.ready";
+    let since = |snapshot: &mut Snapshot, seconds: u64| {
+        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| it.since = Some(ago(seconds)));
+    };
+    let next = |before: &Snapshot, seconds: u64| {
+        let mut after = before.clone();
+        after.memory = before.memory.after(before, Duration::from_secs(30));
+        since(&mut after, seconds);
+        after
+    };
+    let mut first = healthy();
+    since(&mut first, 600);
+    assert_eq!(said(&first, id), [""; 0]);
+    assert_eq!(said(&next(&first, 600), id), [""; 0]);
+    let flapped = next(&first, 5);
+    assert_eq!(said(&flapped, id), ["warn node-flapping w-1"]);
+    assert_eq!(said(&next(&flapped, 5), id), [""; 0], "it stays");
+    // A round has seen it.
+    set_ready(&mut first, "w-1", "False", "");
+    let mut back = next(&first, 5);
+    set_ready(&mut back, "w-1", "True", "");
+    assert_eq!(said(&back, id), [""; 0]);
+}
+
+/// Two controllers write one condition, or one writes it twice.
+#[test]
+fn of_two_words_on_one_condition_the_worse_counts() {
+    for (kind, status, id, expected) in [
+        ("Ready", "False", "k8s.nodes.ready", "fail node-not-ready w-1"),
+        ("Ready", "Unknown", "k8s.nodes.ready", "fail node-not-ready w-1"),
+        ("DiskPressure", "True", "k8s.nodes.pressure", "fail node-pressure w-1"),
+        ("MemoryPressure", "Unknown", "k8s.nodes.pressure", "error no-answer w-1"),
+    ] {
+        for at_front in [true, false] {
+            let mut snapshot = healthy();
+            let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+            let at = if at_front { 0 } else { conditions.len() };
+            conditions.insert(at, condition(kind, status, "", ""));
+            assert_eq!(said(&snapshot, id), [expected], "{kind} {status} {at_front}");
+        }
+    }
+}
+
 /// No worker has ever been there, and what has to run tolerates the taint of control planes.
 #[test]
 fn control_planes_alone_may_keep_their_taint() {
