@@ -289,6 +289,8 @@ pub(crate) struct Pod {
     /// How long it has not been ready, by the clock of the server that answered. `None`: it is ready, or nothing says since when
     /// it is not.
     pub(crate) unready_for: Option<Duration>,
+    /// One of each family, as far as its kubelet has told them.
+    pub(crate) addresses: Vec<String>,
     pub(crate) state: PodState,
 }
 

@@ -1,6 +1,6 @@
 //! kube-proxy, flannel and cluster DNS, which Talos installs unless its configuration says otherwise.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::{restarted, severity_of};
@@ -17,7 +17,8 @@ pub(in crate::checks) const KUBE_PROXY: Check = Check {
     stage: Stage::Nodes,
     summary: "kube-proxy runs on every node where it should",
     explain: "Reads the DaemonSet kube-proxy: its current generation is observed, and all desired pods are available. Without \
-kube-proxy a node cannot reach Services, including DNS.\n\n\
+kube-proxy a node cannot reach Services, including DNS. The pods themselves count as well: each Talos machine needs one that is \
+ready, also if the DaemonSet does not want one there or has not noticed for 30 seconds that it is not ready.\n\n\
 Skipped where the cluster's configuration disables it, for example because the network plugin replaces it. A DaemonSet with 0 \
 desired pods because its controller has not counted the nodes yet does not pass.\n\n\
 The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy \
@@ -40,8 +41,8 @@ pub(in crate::checks) const CNI: Check = Check {
     id: CheckId::K8sCni,
     summary: "the network plugin that Talos installs runs on every node where it should",
     explain: "Where the cluster's configuration has Talos install flannel, reads the DaemonSet kube-flannel: its current \
-generation is observed, and all desired pods are available. On a node without a flannel pod, new pods get no network and \
-running pods cannot reach other nodes.\n\n\
+generation is observed, and all desired pods are available. The pods themselves count as well: each Talos machine needs one that \
+is ready. On a node without a flannel pod, new pods get no network and running pods cannot reach other nodes.\n\n\
 With any other network plugin the check is skipped: k8s.nodes.ready then shows whether the network is ready.\n\n\
 The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=flannel -o \
 wide`).",
@@ -54,8 +55,8 @@ pub(in crate::checks) const DNS: Check = Check {
     stage: Stage::Nodes,
     summary: "the DNS Service has as many ready endpoints as its Deployment has replicas",
     explain: "Counts the ready endpoints of the Service kube-system/kube-dns. Endpoints on nodes that are not ready do not \
-count, because Kubernetes removes them only after a while; nor do those of pods that have not been ready for 30 seconds. Any \
-DNS server passes, not only Talos's own CoreDNS.\n\n\
+count, because Kubernetes removes them only after a while; nor do those of pods that have not been ready for 30 seconds, have \
+another address, or no longer exist. Any DNS server passes, not only Talos's own CoreDNS.\n\n\
 Without an endpoint no pod can resolve names. The usual reasons: no node is ready yet, the pods cannot be scheduled, they \
 crash because of a forwarding loop, or the Deployment was scaled to zero.\n\n\
 With fewer endpoints than replicas of the Deployment `coredns`, the check warns. It fails if a missing pod has not become \
@@ -190,30 +191,28 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         return verdict.skip(target.clone(), "0 pods desired");
     }
     let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
-    if set.available >= set.desired {
-        return verdict.pass(target.clone(), line);
-    }
     let expected = format!("available on {} nodes", set.desired);
     let short = usize::try_from(i64::from(set.desired) - i64::from(set.available)).unwrap_or_default();
-    let lacking = lacking(cluster, its, short);
-    let counts_not = |node: &Node| node.leaving || cluster.is_guest(node);
-    let left_out = |name: &str| cluster.nodes.iter().any(|node| counts_not(node) && node.name == name);
-    if lacking.len() >= short && lacking.iter().all(|(name, _)| left_out(name)) {
+    let (lacking, excluded) = match placed(cluster, its, set) {
+        Ok(Some(pods)) => (lacking(cluster, &pods, short), 0),
+        Ok(None) => (Vec::new(), excluded(cluster, set)),
+        Err(outcome) if short == 0 => return verdict.push(target.clone(), outcome),
+        Err(_) => (Vec::new(), 0),
+    };
+    let short = short + excluded;
+    let left_out = |node: &Node| node.leaving || cluster.is_guest(node);
+    if lacking.len() >= short && lacking.iter().all(|(node, _)| left_out(node)) {
         return verdict.pass(target.clone(), line);
     }
-    for (name, words) in &lacking {
-        if left_out(name) {
-            continue;
-        }
-        let known = cluster.node(name);
-        let target = known.map_or_else(|| Target::new(Kind::Node, name.as_str()), Node::target);
+    for (node, words) in lacking.iter().filter(|(node, _)| !left_out(node)) {
         let expected = format!("a ready pod of {}", its.name);
         let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, words.as_str());
-        let problem = match known.filter(|node| is_unready(cluster, node)) {
-            Some(_) => problem.explained_by(CheckId::K8sNodesReady),
-            None => problem.hint(its.pods.clone()),
+        let problem = if is_unready(cluster, node) {
+            problem.explained_by(CheckId::K8sNodesReady)
+        } else {
+            problem.hint(its.pods.clone())
         };
-        verdict.problem(target, problem);
+        verdict.problem(node.target(), problem);
     }
     // Those that are named may be missing with permission; what they do not account for may not.
     if lacking.len() < short {
@@ -225,8 +224,38 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
             return verdict.push(target.clone(), outcome);
         }
         let observed = format!("available on {}", set.available);
+        let (expected, observed) = match excluded {
+            0 => (expected, observed),
+            _ => ("wanted on every Talos machine".to_owned(), format!("wanted on {} nodes", set.desired)),
+        };
         verdict.problem(target.clone(), Problem::fail(Reason::DaemonsetIncomplete, expected, observed));
     }
+}
+
+/// The pods of a DaemonSet. `None`: it has some, and none of them shows its label. If they cannot be read, its own numbers are
+/// enough as long as it wants one for each Node.
+fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> Result<Option<Vec<&'a Pod>>, Outcome> {
+    let pods = match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
+        Ok(pods) => pods,
+        Err(outcome) => {
+            let nodes = cluster.list(|kubernetes| &kubernetes.nodes).map_or(0, Vec::len);
+            let wants_all = usize::try_from(set.desired).is_ok_and(|desired| desired >= nodes);
+            return if wants_all { Ok(None) } else { Err(outcome) };
+        }
+    };
+    let pods: Vec<&Pod> = labeled(pods, its.app).collect();
+    Ok((!pods.is_empty() || set.available <= 0).then_some(pods))
+}
+
+/// How many Talos machines a DaemonSet passes over, by its numbers alone.
+fn excluded(cluster: &Assessment<'_>, set: &Workload) -> usize {
+    let needing = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving).count();
+    needing.saturating_sub(usize::try_from(set.desired).unwrap_or_default())
+}
+
+/// Of a DaemonSet without which a node does not work. Other systems have their own.
+fn needs_pod(node: &Node) -> bool {
+    node.is_talos && node.sources.kubernetes
 }
 
 /// It is judged, and not ready: so are its pods.
@@ -234,34 +263,35 @@ fn is_unready(cluster: &Assessment<'_>, node: &Node) -> bool {
     passed_over(cluster, node).is_none() && cluster.object(node).is_some() && !cluster.machine(node).is_ready()
 }
 
-/// Nodes without a ready pod of a DaemonSet, and why: first those whose pod is not ready, then, if they do not make up the
-/// number, Talos machines without one (other nodes may be excluded on purpose), and last those of other systems.
-fn lacking(cluster: &Assessment<'_>, its: &Installed, short: usize) -> Vec<(String, String)> {
-    let Some(pods) = cluster.list(|kubernetes| &kubernetes.pods) else { return Vec::new() };
-    let pods: Vec<&Pod> = labeled(pods, its.app).collect();
-    let mut without = Vec::new();
-    let mut unready = Vec::new();
+/// Nodes without a ready pod of a DaemonSet, and why: Talos machines, whatever its numbers say, and if they do not make up what these
+/// are short of, nodes of other systems, which may be left out on purpose.
+fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], short: usize) -> Vec<(&'a Node, String)> {
+    let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
+    for pod in pods {
+        by_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
+    }
+    let mut lacking = Vec::new();
     let mut guests = Vec::new();
     for node in &cluster.nodes {
-        let here = || {
-            pods.iter()
-                .filter(|pod| pod.node.as_ref() == Some(&node.name))
-                .map(|pod| trouble(&pod.state, cluster.server_time()))
-        };
+        let name = cluster.object(node).map_or(&node.name, |object| &object.name);
+        // The numbers follow the pods in a moment.
+        let is_new = |pod: &Pod| short == 0 && pod.unready_for.is_some_and(|since| since < UNNOTICED);
+        let here = by_node.get(name.as_str()).into_iter().flatten();
+        let troubles = here.map(|pod| trouble(&pod.state, cluster.server_time()).filter(|_| !is_new(pod)));
         // One ready pod is enough: during a rolling update there may be two.
-        match here().reduce(Option::and) {
-            Some(Some(trouble)) => unready.push((node.name.clone(), trouble.words)),
-            None if node.is_talos && node.sources.kubernetes => without.push((node.name.clone(), "no pod".to_owned())),
-            None if cluster.is_guest(node) => guests.push((node.name.clone(), "no pod".to_owned())),
+        match troubles.reduce(Option::and) {
+            Some(Some(trouble)) => lacking.push((node, trouble.words)),
+            // One that is not ready is told as such, and may be gone.
+            None if needs_pod(node) && short == 0 && is_unready(cluster, node) => {}
+            None if needs_pod(node) => lacking.push((node, "no pod".to_owned())),
+            None if cluster.is_guest(node) => guests.push((node, "no pod".to_owned())),
             _ => {}
         }
     }
-    for more in [&mut without, &mut guests] {
-        if unready.len() < short {
-            unready.append(more);
-        }
+    if lacking.len() < short {
+        lacking.append(&mut guests);
     }
-    unready
+    lacking
 }
 
 /// Pods that are judged, and restart from time to time.
@@ -290,7 +320,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let (lost, ready): (Vec<_>, Vec<_>) = endpoints
         .iter()
-        .filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty() && !is_unready_pod(cluster, endpoint))
+        .filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty() && !is_dead(cluster, endpoint))
         .partition(|endpoint| endpoint.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
     if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| is_silent(cluster, node)) {
         // The lease may have been read just before it was renewed.
@@ -312,11 +342,20 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Its pod says itself that it is not ready: nobody has taken the endpoint away, or the Service publishes those that are not.
-fn is_unready_pod(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
-    let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter().flatten();
-    let mut its = pods.filter(|pod| endpoint.pod.as_ref() == Some(&pod.name));
-    its.any(|pod| pod.state.ready == Some(false) && pod.unready_for.is_none_or(|since| since >= UNNOTICED))
+/// Its pod says itself that it is not ready or is at another address, or is gone: nobody has taken the endpoint away, or the
+/// Service publishes such.
+fn is_dead(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
+    let pods = cluster.list(|kubernetes| &kubernetes.pods).filter(|pods| !pods.is_empty());
+    let Some((name, pods)) = endpoint.pod.as_ref().zip(pods) else { return false };
+    let mut its = pods.iter().filter(|pod| pod.name == *name).peekable();
+    // An endpoint has addresses of one family.
+    let is_of_its_family = |it: &&String| endpoint.addresses.iter().all(|its| its.contains(':') == it.contains(':'));
+    let is_elsewhere = |pod: &Pod| {
+        let mut own = pod.addresses.iter().filter(is_of_its_family).peekable();
+        own.peek().is_some() && !own.any(|it| endpoint.addresses.contains(it))
+    };
+    let is_unready = |pod: &Pod| !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED);
+    its.peek().is_none() || its.any(|pod| is_unready(pod) || is_elsewhere(pod))
 }
 
 /// A pod has an endpoint for each address family.
@@ -437,7 +476,9 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         }
         _ => {}
     }
-    let observed = troubles(cluster, &pods).unwrap_or_else(|| "none is ready".to_owned());
+    let is_claimed = endpoints.iter().any(|endpoint| endpoint.ready && is_dead(cluster, endpoint));
+    let none = if is_claimed { "the endpoints do not match any ready pod" } else { "none is ready" };
+    let observed = troubles(cluster, &pods).unwrap_or_else(|| none.to_owned());
     let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
     if nowhere_to_run(cluster, &pods) { problem.explained_by(CheckId::K8sNodesReady) } else { problem }

@@ -1,6 +1,6 @@
 //! Kubernetes objects become facts: only what some judge reads is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -106,7 +106,10 @@ impl Kept for Pod {
     fn of(pod: core::Pod) -> Self {
         let metadata = pod.metadata;
         let spec = pod.spec.unwrap_or_default();
-        let mut state = pod_state(pod.status.unwrap_or_default());
+        let status = pod.status.unwrap_or_default();
+        let addresses = status.pod_ips.iter().flatten().map(|it| &it.ip).chain(&status.pod_ip);
+        let addresses: BTreeSet<String> = addresses.filter(|it| !it.is_empty()).cloned().collect();
+        let mut state = pod_state(status);
         // The runtime may call an image by its digest alone, and the specification says which version that is.
         for container in state.containers.iter_mut().filter(|container| !has_tag(&container.image)) {
             let asked = spec.containers.iter().flatten().find(|asked| asked.name == container.name);
@@ -121,6 +124,7 @@ impl Kept for Pod {
             deleting: metadata.deletion_timestamp.is_some(),
             leader_elect: leader_elect(spec.containers.as_deref().unwrap_or_default()),
             unready_for: None,
+            addresses: addresses.into_iter().collect(),
             state,
         }
     }
@@ -204,12 +208,12 @@ impl Kept for Since<Option<StartingPod>, core::Pod> {
 /// Of which kubelets before 1.29 do not tell.
 const HAS_SANDBOX: &str = "PodReadyToStartContainers";
 
+/// Of several words on one condition, the worst. All that are read are True of a pod that is well.
 fn condition<'a>(status: &'a core::PodStatus, kind: &str) -> Option<&'a core::PodCondition> {
     let told = status.conditions.iter().flatten().filter(|condition| condition.type_ == kind);
     told.max_by_key(|condition| badness(&condition.status, "True"))
 }
 
-/// Of several words on one condition, the worst. All that are read are True of a pod that is well.
 fn turned(condition: &core::PodCondition) -> Option<Timestamp> {
     condition.last_transition_time.as_ref().map(|Time(time)| *time)
 }
@@ -400,11 +404,11 @@ fn has_tag(image: &str) -> bool {
 }
 
 fn pod_state(status: core::PodStatus) -> PodState {
+    let ready = condition(&status, "Ready").map(|ready| ready.status == "True");
     let conditions = status.conditions.unwrap_or_default();
     let message = status
         .message
         .or_else(|| {
-    let ready = condition(&status, "Ready").map(|ready| ready.status == "True");
             // Why it is not scheduled says more than that its containers are not ready.
             ["PodScheduled", "Initialized", "Ready"].into_iter().find_map(|kind| {
                 conditions
@@ -597,6 +601,10 @@ impl Kept for Slice {
     fn of(slice: discovery::EndpointSlice) -> Self {
         let service = labels(&slice.metadata).remove("kubernetes.io/service-name").unwrap_or_default();
         let port = slice.ports.iter().find_map(|port| u16::try_from(port.port?).ok());
+        let namespace = slice.metadata.namespace.as_ref();
+        let is_pod_of_service = |target: &core::ObjectReference| {
+            target.kind.as_deref() == Some("Pod") && target.namespace.as_ref().is_none_or(|it| Some(it) == namespace)
+        };
         let endpoint = |endpoint: discovery::Endpoint| {
             let conditions = endpoint.conditions.unwrap_or_default();
             if conditions.terminating == Some(true) || endpoint.addresses.is_empty() {
@@ -607,10 +615,7 @@ impl Kept for Slice {
                 // "A nil value should be interpreted as true", says the API.
                 ready: conditions.ready.unwrap_or(true),
                 node: endpoint.node_name,
-                pod: endpoint
-                    .target_ref
-                    .filter(|target| target.kind.as_deref() == Some("Pod"))
-                    .and_then(|pod| pod.name),
+                pod: endpoint.target_ref.filter(is_pod_of_service).and_then(|pod| pod.name),
                 port,
             })
         };
@@ -672,12 +677,12 @@ mod tests {
         assert_eq!((node.os_image.as_str(), node.kubelet_version.as_str()), ("Talos (v1.13.0)", "v1.35.4"));
         let ready = node.condition("Ready").unwrap();
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("Unknown", "NodeStatusUnknown"));
+        assert_eq!(ready.since, Some("2026-11-21T13:56:40Z".parse().unwrap()));
         assert_eq!(node.created, Some("2026-11-21T13:33:57Z".parse().unwrap()));
     }
 
     #[test]
     fn a_node_leaves_since_it_was_marked_or_deleted() {
-        assert_eq!(ready.since, Some("2026-11-21T13:56:40Z".parse().unwrap()));
         let since = |metadata: serde_json::Value, taints: serde_json::Value| {
             let node = KubeNode::of(read(json!({"metadata": metadata, "spec": {"taints": taints}})));
             node.leaving_since.map(Timestamp::as_second)
@@ -704,11 +709,6 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_node_claims_nothing() {
-        let node = KubeNode::of(read(json!({"metadata": {"name": "w-1"}})));
-        assert_eq!(node.condition("Ready"), None);
-        assert!(node.addresses.is_empty() && node.created.is_none());
-    #[test]
     fn of_two_words_on_one_condition_the_worse_counts() {
         let word =
             |status: &str| json!({"type": "Ready", "status": status, "lastTransitionTime": "2026-11-21T00:00:00Z"});
@@ -726,6 +726,11 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_empty_node_claims_nothing() {
+        let node = KubeNode::of(read(json!({"metadata": {"name": "w-1"}})));
+        assert_eq!(node.condition("Ready"), None);
+        assert!(node.addresses.is_empty() && node.created.is_none());
     }
 
     #[test]

@@ -114,14 +114,14 @@ fn list_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D
 macro_rules! structs {
     ($($name:ident {
         $($(#[$attribute:meta])* $field:ident: $type:ty,)*
-        $(; few { $($many:ident: $of:ty,)* })?
+        $(; few { $($(#[$marked:meta])* $many:ident: $of:ty,)* })?
     })*) => {$(
         #[derive(Clone, Debug, Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         #[allow(clippy::struct_field_names, reason = "the names are Kubernetes'")]
         pub(in super::super) struct $name {
             $($(#[$attribute])* #[serde(deserialize_with = "or_default")] pub(in super::super) $field: $type,)*
-            $($(#[serde(deserialize_with = "few")] pub(in super::super) $many: Option<$of>,)*)?
+            $($($(#[$marked])* #[serde(deserialize_with = "few")] pub(in super::super) $many: Option<$of>,)*)?
         }
     )*};
 }
@@ -239,11 +239,14 @@ pub(super) mod core {
             pod_ip: Option<String>,
             start_time: Option<Time>,
             ; few {
+                #[serde(rename = "podIPs")]
+                pod_ips: Vec<PodIp>,
                 conditions: Vec<PodCondition>,
                 container_statuses: Vec<ContainerStatus>,
                 init_container_statuses: Vec<ContainerStatus>,
             }
         }
+        PodIp { ip: String, }
         PodCondition { type_: String, status: String, message: Option<String>, last_transition_time: Option<Time>, }
         ContainerStatus {
             name: String,

@@ -475,6 +475,7 @@ fn understudy() -> Table<Pod> {
         deleting: [harmless(UNDERSTUDY, |it| it.deleting = true)],
         leader_elect: [harmless("as if it were not said", |it| it.leader_elect = Some(true))],
         unready_for: [harmless(PROBED, |it| it.unready_for = Some(Duration::MAX))],
+        addresses: [harmless("no Service leads to it", |it| it.addresses = vec!["10.9.9.9".to_owned()])],
         state: [bad(|it| it.state = PodState::default())],
     })
 }
@@ -489,6 +490,7 @@ fn mirror() -> Table<Pod> {
         deleting: [harmless(PROBED, |it| it.deleting = true)],
         leader_elect: [harmless("as if it were not said", |it| it.leader_elect = Some(true))],
         unready_for: [harmless(PROBED, |it| it.unready_for = Some(Duration::MAX))],
+        addresses: [harmless("no Service leads to it", |it| it.addresses = vec!["10.9.9.9".to_owned()])],
         state: [bad(|it| it.state = PodState::default())],
     })
 }

@@ -109,10 +109,8 @@ fn the_nodes_that_lack_a_pod_are_those_whose_pod_is_not_ready_first() {
     let mut one = short(|_| {});
     unready(&mut one);
     assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete w-1"]);
-    // That one makes up the number, so that cp-1 may be left out on purpose.
+    // Whatever the numbers say, cp-1 has none.
     remove(&mut one, "kube-proxy-abcd0");
-    assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete w-1"]);
-    proxy(&mut one).available = 2;
     assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete cp-1", "fail daemonset-incomplete w-1"]);
     // A machine that Kubernetes does not know needs no pod, and that of another system counts for nothing.
     let whole = ["fail daemonset-incomplete kube-system/kube-proxy"];
@@ -124,6 +122,100 @@ fn the_nodes_that_lack_a_pod_are_those_whose_pod_is_not_ready_first() {
     assert_eq!(said(&guest, PROXY), [""; 0]);
     proxy(&mut guest).available = 2;
     assert_eq!(said(&guest, PROXY), whole);
+}
+
+/// By a selector or an affinity, it wants no pod on some machine that needs one.
+#[test]
+fn a_daemon_set_has_to_want_every_machine() {
+    let fewer = |gone: &[&str]| {
+        with(|snapshot| {
+            let wanted = 4 - i32::try_from(gone.len()).unwrap();
+            (proxy(snapshot).desired, proxy(snapshot).available) = (wanted, wanted);
+            snapshot.kube().pods.as_mut().unwrap().retain(|pod| !gone.contains(&&*pod.name));
+        })
+    };
+    let mut one = fewer(&["kube-proxy-abcd3"]);
+    assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete w-1"]);
+    let two = ["fail daemonset-incomplete cp-1", "fail daemonset-incomplete w-1"];
+    assert_eq!(said(&fewer(&["kube-proxy-abcd0", "kube-proxy-abcd3"]), PROXY), two);
+    // Each has a pod of one DaemonSet or another.
+    let numbers =
+        |snapshot: &mut Snapshot, number| (proxy(snapshot).desired, proxy(snapshot).available) = (number, number);
+    assert_eq!(said(&with(|it| numbers(it, 3)), PROXY), [""; 0]);
+    // They show no label, and are too few.
+    let unlabeled = |number| {
+        with(|snapshot| {
+            numbers(snapshot, number);
+            snapshot.kube().pods.iter_mut().flatten().for_each(|pod| pod.labels.clear());
+        })
+    };
+    assert_eq!(said(&unlabeled(4), PROXY), [""; 0]);
+    assert_eq!(said(&unlabeled(3), PROXY), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+    // Nobody tells where they are.
+    one.kube().pods = no(GapKind::TimedOut);
+    assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy"]);
+    // It needs none, or is on its way out.
+    let mut guest = fewer(&["kube-proxy-abcd3"]);
+    guest.node_mut("w-1").is_talos = false;
+    assert_eq!(said(&guest, PROXY), [""; 0]);
+    let mut leaving = fewer(&["kube-proxy-abcd3"]);
+    leaving.node_mut("w-1").leaving = true;
+    assert_eq!(said(&leaving, PROXY), [""; 0]);
+    // As where the network plugin does its work everywhere.
+    let all = ["kube-proxy-abcd0", "kube-proxy-abcd1", "kube-proxy-abcd2", "kube-proxy-abcd3"];
+    assert_eq!(said(&fewer(&all), PROXY), [""; 0]);
+}
+
+/// Its controller has not counted for a while.
+#[test]
+fn the_pods_count_more_than_what_their_daemon_set_says_of_them() {
+    let since = |unready_for: Option<u64>| {
+        with(|snapshot| {
+            let pod = pod(snapshot, "kube-proxy-abcd3");
+            pod.state.ready = Some(false);
+            pod.unready_for = unready_for.map(Duration::from_secs);
+        })
+    };
+    for (unready_for, expected) in [(Some(29), None), (Some(30), Some("w-1")), (None, Some("w-1"))] {
+        let expected = expected.map(|node| format!("fail daemonset-incomplete {node}"));
+        assert_eq!(said(&since(unready_for), PROXY), Vec::from_iter(expected), "{unready_for:?}");
+    }
+    let gone = with(|it| it.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-abcd3"));
+    assert_eq!(said(&gone, PROXY), ["fail daemonset-incomplete w-1"]);
+    // While it is replaced, there are two.
+    let mut replaced = since(None);
+    let mut other = pod(&mut replaced, "kube-proxy-abcd3").clone();
+    (other.name, other.state.ready) = ("kube-proxy-new".to_owned(), Some(true));
+    replaced.kube().pods.as_mut().unwrap().push(other);
+    assert_eq!(said(&replaced, PROXY), [""; 0]);
+}
+
+/// Nobody has taken them away.
+#[test]
+fn endpoints_are_pods_that_are_there() {
+    let missing = ["fail dns-no-endpoints kube-system/kube-dns"];
+    let of_dns = |pod: &Pod| pod.name.starts_with("coredns-");
+    let gone = with(|it| it.kube().pods.as_mut().unwrap().retain(|pod| !of_dns(pod)));
+    assert_eq!(said(&gone, DNS), missing);
+    let moved = |own: &[&str]| {
+        with(|snapshot| {
+            for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| of_dns(pod)) {
+                pod.addresses = own.iter().map(|&it| it.to_owned()).collect();
+            }
+        })
+    };
+    assert_eq!(said(&moved(&["10.244.0.9"]), DNS), missing);
+    assert_eq!(said(&moved(&["10.244.0.1", "10.244.0.2", "2001:db8::9"]), DNS), [""; 0]);
+    // Of the other family, nothing is told.
+    assert_eq!(said(&moved(&["2001:db8::9"]), DNS), [""; 0]);
+    let pending = with(|snapshot| {
+        for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| of_dns(pod)) {
+            (pod.state.ready, pod.node) = (None, None);
+            "Pending".clone_into(&mut pod.state.phase);
+            pod.unready_for = Some(Duration::from_secs(30));
+        }
+    });
+    assert_eq!(said(&pending, DNS), missing);
 }
 
 #[test]
