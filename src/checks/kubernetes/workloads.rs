@@ -7,7 +7,7 @@ use super::{restarted, severity_of};
 use crate::assess::Assessment;
 use crate::assess::workloads::{RENEWAL, is_alive, is_well, says_ready, trouble};
 use crate::checks::Check;
-use crate::checks::gaps::listed;
+use crate::checks::gaps::{listed, says_nothing};
 use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{BootstrapManifests, KubeNode, Node, Pod, ServiceEndpoint, Workload};
@@ -219,7 +219,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         // Guests may be all that lack one.
         let guests = cluster.nodes.iter().filter(|node| cluster.is_guest(node)).count();
         if guests >= short
-            && let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system")
+            && let Err(outcome) = system_pods(cluster)
         {
             return verdict.push(target.clone(), outcome);
         }
@@ -232,19 +232,24 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     }
 }
 
-/// The pods of a DaemonSet. `None`: it has some, and none of them shows its label. If they cannot be read, its own numbers are
-/// enough as long as it wants one for each Node.
+/// The pods of a DaemonSet. `None`: it has some, and none of them shows its label.
 fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> Result<Option<Vec<&'a Pod>>, Outcome> {
-    let pods = match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
-        Ok(pods) => pods,
-        Err(outcome) => {
-            let nodes = cluster.list(|kubernetes| &kubernetes.nodes).map_or(0, Vec::len);
-            let wants_all = usize::try_from(set.desired).is_ok_and(|desired| desired >= nodes);
-            return if wants_all { Ok(None) } else { Err(outcome) };
-        }
-    };
-    let pods: Vec<&Pod> = labeled(pods, its.app).collect();
+    let pods: Vec<&Pod> = labeled(system_pods(cluster)?, its.app).collect();
     Ok((!pods.is_empty() || set.available <= 0).then_some(pods))
+}
+
+/// Evidence like any other, which k8s.staticpods.running tells of first if it is missing.
+fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
+    let expected = "the pods of kube-system";
+    let outcome = match listed(cluster, |kubernetes| &kubernetes.pods, expected) {
+        Ok(pods) if !pods.is_empty() => return Ok(pods),
+        Ok(_) => says_nothing(expected, "an empty list"),
+        Err(outcome) => outcome,
+    };
+    Err(match outcome {
+        Outcome::Problem(problem) => Outcome::Problem(problem.explained_by(CheckId::K8sStaticpodsRunning)),
+        outcome => outcome,
+    })
 }
 
 /// How many Talos machines a DaemonSet passes over, by its numbers alone.
@@ -328,7 +333,9 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     }
     let ready = instances(&ready);
     if ready > 0 {
-        verdict.push(target, enough_dns(cluster, ready, instances(&lost)));
+        let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
+        let outcome = system_pods(cluster).err().filter(|_| are_pods);
+        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, ready, instances(&lost))));
         warn_of_restarts(cluster, "kube-dns", &mut verdict);
         return verdict;
     }
@@ -345,7 +352,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
 /// Its pod says itself that it is not ready or is at another address, or is gone: nobody has taken the endpoint away, or the
 /// Service publishes such.
 fn is_dead(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
-    let pods = cluster.list(|kubernetes| &kubernetes.pods).filter(|pods| !pods.is_empty());
+    let pods = system_pods(cluster).ok();
     let Some((name, pods)) = endpoint.pod.as_ref().zip(pods) else { return false };
     let mut its = pods.iter().filter(|pod| pod.name == *name).peekable();
     // An endpoint has addresses of one family.
@@ -401,7 +408,7 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
         let plural = if ready == 1 { "" } else { "s" };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
     };
-    if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
+    if let Err(outcome) = system_pods(cluster) {
         return outcome;
     }
     let pods = dns_pods(cluster);

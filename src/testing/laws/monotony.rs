@@ -7,8 +7,8 @@ use proptest::sample::Index;
 
 use crate::model::{Status, Target};
 use crate::snapshot::{
-    AlarmKind, ContainerState, EtcdAlarm, EtcdStatus, GapKind, Kubernetes, Node, PodState, Readyz, Service, Snapshot,
-    Taint,
+    AlarmKind, ContainerState, EtcdAlarm, EtcdStatus, GapKind, Kubernetes, Node, Pod, PodState, Readyz, Service,
+    Snapshot, Taint,
 };
 use crate::testing::fixture::{GAPS, condition, gap, healthy, taint};
 use crate::testing::laws::exceptions::HARMLESS;
@@ -142,6 +142,19 @@ pub(super) const FAILURES: &[Failure] = &[
             let is_left = |taint: &Taint| taint.key.starts_with("node-role.kubernetes.io/");
             object.taints.retain(is_left);
             object.taints.push(taint("node.kubernetes.io/network-unavailable"));
+        }
+    },
+    // What counts them still does.
+    |snapshot, node| {
+        let is_needed =
+            |pod: &Pod| pod.labels.get("k8s-app").is_some_and(|app| app == "kube-proxy" || app == "flannel");
+        if let Some(Ok(pods)) = servers(snapshot).map(|kubernetes| &mut kubernetes.pods) {
+            pods.retain(|pod| !is_needed(pod) || pod.node.as_deref() != Some(node));
+        }
+    },
+    |snapshot, _| {
+        if let Some(Ok(pods)) = servers(snapshot).map(|kubernetes| &mut kubernetes.pods) {
+            pods.retain(|pod| !pod.name.starts_with("coredns-"));
         }
     },
     |snapshot, node| {

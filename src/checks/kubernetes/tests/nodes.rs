@@ -471,7 +471,10 @@ fn of_what_poses_as_a_node_only_readiness_is_judged_as_a_warning() {
             set.available += 1;
         }
         snapshot.kube().pods = no(GapKind::TimedOut);
-        assert_eq!(said(&snapshot, "k8s.kube-proxy"), ["error timed-out kube-system/kube-proxy"]);
+        assert_eq!(
+            said(&snapshot, "k8s.kube-proxy"),
+            ["error timed-out kube-system/kube-proxy < k8s.staticpods.running"]
+        );
     }
 }
 

@@ -153,7 +153,7 @@ fn a_daemon_set_has_to_want_every_machine() {
     assert_eq!(said(&unlabeled(3), PROXY), ["fail daemonset-incomplete kube-system/kube-proxy"]);
     // Nobody tells where they are.
     one.kube().pods = no(GapKind::TimedOut);
-    assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy"]);
+    assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy < k8s.staticpods.running"]);
     // It needs none, or is on its way out.
     let mut guest = fewer(&["kube-proxy-abcd3"]);
     guest.node_mut("w-1").is_talos = false;
@@ -354,8 +354,9 @@ fn a_rollout_of_dns_that_was_given_up_fails_though_the_former_pods_serve() {
 #[test]
 fn whether_dns_is_complete_takes_lists_to_know() {
     let without = |change: fn(&mut Snapshot)| said(&degraded(0, change), DNS);
+    let by_pods = ["error timed-out kube-system/kube-dns < k8s.staticpods.running"];
+    assert_eq!(without(|it| it.kube().pods = no(GapKind::TimedOut)), by_pods);
     let untold = ["error timed-out kube-system/kube-dns"];
-    assert_eq!(without(|it| it.kube().pods = no(GapKind::TimedOut)), untold);
     assert_eq!(without(|it| it.kube().deployments = no(GapKind::TimedOut)), untold);
 }
 
