@@ -2,6 +2,7 @@
 
 mod calls;
 
+use std::cmp::Reverse;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -106,7 +107,11 @@ impl ClusterState {
         if self.world().call_faults.is_empty() {
             return None;
         }
-        let fault = |world: &mut World| world.call_faults.iter_mut().find(|fault| fault.fits(server, call))?.next();
+        let fault = |world: &mut World| {
+            // What is meant for this call alone is not hidden by what is meant for all.
+            let fitting = world.call_faults.iter_mut().filter(|fault| fault.fits(server, call));
+            fitting.min_by_key(|fault| Reverse(fault.call.trim_end_matches('*').len()))?.next()
+        };
         self.change_quietly(fault)
     }
 

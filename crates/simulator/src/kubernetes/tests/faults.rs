@@ -92,6 +92,16 @@ async fn calls_misbehave_as_they_are_told() {
 }
 
 #[tokio::test]
+async fn of_two_faults_that_of_the_longer_name_counts() {
+    let simulator = simulator();
+    let fails = |code| Misbehavior::Fail { code, text: "no".to_owned() };
+    simulator.change(|world| {
+        world.call_faults = vec![CallFault::all("/ready*", fails(500)), CallFault::all("/readyz", fails(503))];
+    });
+    assert_eq!(Http::reader(&simulator).at(&simulator, 0).get("/readyz").await.status, 503);
+}
+
+#[tokio::test]
 async fn one_server_can_be_told_to_fail_for_a_while() {
     let simulator = simulator();
     let server = Server::ApiServer(simulator.network().machine(1));
