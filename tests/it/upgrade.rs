@@ -350,10 +350,19 @@ fn the_pods_of_a_machine_need_room_on_the_others() {
 fn with_an_empty_worker() -> Cluster {
     let cluster = Cluster::of(&Shape { workers: 2, ..Shape::default() });
     cluster.change(|world| {
-        let stays = |pod: &Value| {
-            pod["spec"]["nodeName"] != "worker-1" || pod["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
-        };
-        world.kubernetes.objects.get_mut("pods").unwrap().retain(stays);
+        // What was there has moved.
+        for pod in world.kubernetes.objects.get_mut("pods").unwrap() {
+            if pod["spec"]["nodeName"] == "worker-1" && pod["metadata"]["ownerReferences"][0]["kind"] != "DaemonSet" {
+                pod["spec"]["nodeName"] = "worker-2".into();
+            }
+        }
+        for slice in world.kubernetes.objects.get_mut("endpointslices.discovery.k8s.io").unwrap() {
+            for endpoint in slice["endpoints"].as_array_mut().unwrap() {
+                if endpoint["nodeName"] == "worker-1" {
+                    endpoint["nodeName"] = "worker-2".into();
+                }
+            }
+        }
         world.kubernetes.put(
             "volumeattachments.storage.k8s.io",
             json!({

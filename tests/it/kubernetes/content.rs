@@ -101,7 +101,7 @@ const WITH_TALOS: [Case; 16] = [
             }
         },
         1,
-        &[("k8s.dns", "dns-no-endpoints", "kube-system/kube-dns")],
+        &[("k8s.api.servers", "api-service-empty", "cluster"), ("k8s.dns", "dns-no-endpoints", "kube-system/kube-dns")],
     ),
     // Warnings, which are no reason to stop a pipeline.
     (

@@ -6,7 +6,11 @@ use simulator::world::{CallFault, Misbehavior};
 use super::{LEASES, NODES, answers, round};
 use crate::cluster::{Cluster, cluster};
 
-/// As many nodes as are wanted, by copies of a worker that have leases of their own.
+fn is_of_a_daemon_set(pod: &Value, node: &str) -> bool {
+    pod["spec"]["nodeName"] == node && pod["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
+}
+
+/// As many nodes as are wanted, by copies of a worker that have leases and pods of their own.
 fn with_nodes(cluster: &Cluster, wanted: usize) {
     cluster.change(|world| {
         let copy = |object: &Value, name: &str| {
@@ -17,6 +21,8 @@ fn with_nodes(cluster: &Cluster, wanted: usize) {
         let kubernetes = &mut world.kubernetes;
         let node = kubernetes.object("nodes", None, "worker-1").unwrap().clone();
         let lease = kubernetes.object(LEASES, Some("kube-node-lease"), "worker-1").unwrap().clone();
+        let pods: Vec<_> =
+            kubernetes.objects["pods"].iter().filter(|pod| is_of_a_daemon_set(pod, "worker-1")).cloned().collect();
         for number in kubernetes.objects["nodes"].len()..wanted {
             let name = format!("copy-{number:04}");
             let mut node = copy(&node, &name);
@@ -26,6 +32,12 @@ fn with_nodes(cluster: &Cluster, wanted: usize) {
             node["status"]["addresses"] = json!([{"type": "Hostname", "address": name}]);
             kubernetes.objects.get_mut("nodes").unwrap().push(node);
             kubernetes.objects.get_mut(LEASES).unwrap().push(copy(&lease, &name));
+            for pod in &pods {
+                let mut pod =
+                    copy(pod, &format!("{}-{number}", pod["metadata"]["labels"]["k8s-app"].as_str().unwrap()));
+                pod["spec"]["nodeName"] = name.as_str().into();
+                kubernetes.objects.get_mut("pods").unwrap().push(pod);
+            }
         }
     });
 }

@@ -47,7 +47,7 @@ const RIGHTS: [(&str, &[&str], &[&str]); 12] = [
     ("daemonsets", &["k8s.kube-proxy", "k8s.cni", "k8s.system"], &["k8s.kube-proxy", "k8s.cni", "k8s.system"]),
     ("statefulsets", &["k8s.system"], &["k8s.system"]),
     ("events", &["k8s.pods.starting"], &["k8s.pods.starting"]),
-    ("endpointslices", &["k8s.dns"], &["k8s.dns"]),
+    ("endpointslices", &["k8s.api.servers", "k8s.dns"], &["k8s.api.servers", "k8s.dns"]),
     // Talos tells what runs on the nodes, and of two words the worse counts.
     (
         "pods",
@@ -56,6 +56,9 @@ const RIGHTS: [(&str, &[&str], &[&str]); 12] = [
             "k8s.controlplane.controller-manager",
             "k8s.controlplane.scheduler",
             "k8s.controlplane.leases",
+            "k8s.kube-proxy",
+            "k8s.dns",
+            "k8s.cni",
             "k8s.pods.starting",
             "k8s.staticpods.running",
         ],
@@ -65,6 +68,9 @@ const RIGHTS: [(&str, &[&str], &[&str]); 12] = [
             "k8s.controlplane.scheduler",
             "k8s.controlplane.leases",
             "k8s.controlplane.versions",
+            "k8s.kube-proxy",
+            "k8s.dns",
+            "k8s.cni",
             "k8s.pods.starting",
             "k8s.staticpods.running",
         ],
