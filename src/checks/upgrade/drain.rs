@@ -191,7 +191,12 @@ fn comes_back(pod: &BoundPod, local: &HashSet<(&str, &str)>) -> bool {
 /// A drain waits until it is gone.
 fn stuck(pod: &BoundPod) -> Option<Problem> {
     let overdue = pod.overdue.filter(|overdue| pod.deleting && *overdue > LATE)?;
-    let observed = format!("pod {}/{} is still terminating, and should have stopped {} ago", pod.namespace, pod.name, human(overdue));
+    let observed = format!(
+        "pod {}/{} is still terminating, and should have stopped {} ago",
+        pod.namespace,
+        pod.name,
+        human(overdue)
+    );
     let hint = Hint::run("{kubectl} get pod {} -n {} -o yaml", [pod.name.as_str(), pod.namespace.as_str()]);
     Some(Problem::fail(Reason::SlowTermination, "pods that are being deleted stop in time", observed).hint(hint))
 }

@@ -372,7 +372,10 @@ mod drain {
             passes(&deleted(seconds));
         }
         assert_eq!(wrong(DRAIN, &deleted(Some(720))), ["w-1: fail slow-termination"]);
-        assert_eq!(observed(DRAIN, &deleted(Some(720))), ["pod default/web-w-1 is still terminating, and should have stopped 12m00s ago"]);
+        assert_eq!(
+            observed(DRAIN, &deleted(Some(720))),
+            ["pod default/web-w-1 is still terminating, and should have stopped 12m00s ago"]
+        );
         let mut of_daemon = deleted(Some(720));
         for pod in of_daemon.kube().bound_pods.iter_mut().flatten() {
             pod.controller = Some(("DaemonSet".to_owned(), "web".to_owned()));

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::sleep;
+use std::time::Duration;
 
 use kube::config::ExecConfig;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -17,16 +19,32 @@ use crate::snapshot::{Gap, GapKind, Observed};
 /// Of what a plugin prints.
 const MOST: u64 = 1 << 20;
 
-/// Process groups of plugins that run.
+/// How often, a millisecond apart, the lock of one that is being started is tried. A kernel that starts no program keeps nobody from
+/// ending.
+const TRIES: u32 = 500;
+
+/// Process groups of plugins that run. Whoever starts one holds it until the group is in it.
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn running() -> MutexGuard<'static, BTreeSet<i32>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends all plugins: for a process that ends at once.
+/// Ends all plugins, and lets none start any more: for a process that ends at once.
 pub(crate) fn abandon() {
-    running().iter().for_each(|group| kill(*group));
+    for _ in 0..TRIES {
+        let running = match RUNNING.try_lock() {
+            Ok(running) => running,
+            Err(TryLockError::Poisoned(running)) => running.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                sleep(Duration::from_millis(1));
+                continue;
+            }
+        };
+        running.iter().for_each(|group| kill(*group));
+        std::mem::forget(running);
+        return;
+    }
 }
 
 fn kill(group: i32) {
@@ -40,10 +58,12 @@ fn kill(group: i32) {
 struct Group(i32);
 
 impl Group {
-    fn of(child: &Child) -> Option<Self> {
-        let group = i32::try_from(child.id()?).ok()?;
-        running().insert(group);
-        Some(Self(group))
+    fn start(mut command: Command) -> std::io::Result<(Child, Option<Self>)> {
+        let mut running = running();
+        let child = command.spawn()?;
+        let group = child.id().and_then(|id| i32::try_from(id).ok());
+        running.extend(group);
+        Ok((child, group.map(Self)))
     }
 }
 
@@ -58,8 +78,7 @@ impl Drop for Group {
 pub(super) async fn run(exec: &ExecConfig) -> Observed<PluginCredentials> {
     let failed = |text: String| Gap::new(GapKind::Unauthenticated, short(&text));
     let start = |error: std::io::Error| failed(format!("the exec plugin cannot be started: {error}"));
-    let mut child = command(exec).spawn().map_err(start)?;
-    let group = Group::of(&child);
+    let (mut child, group) = Group::start(command(exec)).map_err(start)?;
     let mut answer = Vec::new();
     if let Some(stdout) = child.stdout.take() {
         let read = stdout.take(MOST + 1).read_to_end(&mut answer).await;
