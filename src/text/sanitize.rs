@@ -17,8 +17,20 @@ pub(crate) fn clean(text: &str) -> String {
     // Far more than is shown, and still little work for a text without end.
     let bounded: String = text.chars().take(16 * LIMIT).collect();
     let cut = bounded.len() < text.len();
-    let plain = secrets::hidden(&redact(&visible(&bounded)));
+    let plain = concealed(visible(&bounded));
     truncate(&without_commands(&plain), LIMIT, cut)
+}
+
+/// Without credentials. What is hidden may have stood between the parts of another one, so it is looked at again.
+fn concealed(mut text: String) -> String {
+    for _ in 0..8 {
+        let less = secrets::hidden(&redact(&text));
+        if less == text {
+            break;
+        }
+        text = less;
+    }
+    text
 }
 
 /// [`clean`], cut to `limit` characters, for lines that must stay short.

@@ -97,7 +97,10 @@ pub(crate) fn fault(command: &str, said: &Said) -> Option<String> {
     let Some((_, reads)) = READS.iter().find(|(name, _)| name == program) else {
         return Some(format!("`{program}` is no program that reads"));
     };
-    if words.iter().any(|word| word.contains('<') || word.contains('>') || word.contains("NODE")) {
+    // One that reads from nothing has none.
+    let is_placeholder =
+        |word: &String| word.contains(['<', '>']) && !word.ends_with("/dev/null") || word.contains("NODE");
+    if words.iter().any(is_placeholder) {
         return Some("a placeholder is left".to_owned());
     }
     if let Some(word) = words.iter().find(|word| CHANGES.contains(&word.as_str())) {
