@@ -15,7 +15,9 @@ fn sanitized_texts() {
         for command in ["::error::", "::group::", "::add-mask::", "::stop-commands::", "##[", "##vso["] {
             assert!(!cleaned.starts_with(command), "{cleaned:?}");
         }
-        assert_eq!(clean(&cleaned), cleaned, "what is clean stays as it is");
+        // A secret at the cut takes the mark of the cut with it.
+        let uncut = |text: &str| text.trim_end_matches('…').to_owned();
+        assert_eq!(uncut(&clean(&cleaned)), uncut(&cleaned), "what is clean stays as it is");
         assert!(brief(&text, 80).chars().count() <= 80);
         assert!(ascii(&cleaned).is_ascii());
         assert!(!without_secrets(&text).contains("-----BEGIN "));
