@@ -62,8 +62,11 @@ is permanently lost.",
                         let it = it.sees(target, format!("etcd's status: {}", gap.text));
                         match node {
                             Some(node) if node.talos.contact.is_err() => it,
-                            Some(node) => it.then(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()])),
-                            None => it.then(Hint::run("{etcdctl} endpoint status", [])),
+                            _ => it.then(Hint::of_member(
+                                node.map(|node| node.address.as_str()),
+                                "{talosctl} -n {} service etcd",
+                                "{etcdctl} endpoint status",
+                            )),
                         }
                     });
                 let diagnosis = diagnosis.rests_on_all(&down).rests_on(&sign);
@@ -150,10 +153,8 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
     let headline = format!("etcd is {what}: {}", seen.join("; "));
     let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]);
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
-    vec![match first.target.address.as_deref() {
-        Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} etcd status", [address])),
-        None => diagnosis.then(Hint::run("{etcdctl} endpoint status", [])),
-    }]
+    let machine = first.target.address.as_deref();
+    vec![diagnosis.then(Hint::of_member(machine, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))]
 }
 
 pub(super) const CORRUPT: Cause = Cause {

@@ -182,7 +182,7 @@ fn lives(symptoms: &Symptoms<'_>, target: &Target) -> bool {
     serves || (renewed && symptoms.passed(CheckId::K8sNodesReady, target))
 }
 
-/// `control plane `, as far as it is known.
+/// `control plane node `, as far as it is known.
 fn role(symptoms: &Symptoms<'_>, target: &Target) -> &'static str {
     match symptoms.node(target).map(|node| node.role) {
         Some(Role::ControlPlane) => "control plane node ",

@@ -370,4 +370,4 @@ impl Round {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

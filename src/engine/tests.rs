@@ -233,7 +233,7 @@ fn checks_named(checks: impl IntoIterator<Item = CheckId>) -> Named {
 }
 
 /// Every five seconds, one check, rounds of ten seconds at most.
-fn pace(wait: Option<Duration>) -> Pace {
+pub(crate) fn pace(wait: Option<Duration>) -> Pace {
     let started = Instant::now();
     Pace {
         started,

@@ -278,6 +278,14 @@ impl Hint {
         Self::Likely(text.into())
     }
 
+    /// What shows more of an etcd member: through its machine, else of those that `--etcd-endpoints` names.
+    pub(crate) fn of_member(machine: Option<&str>, of_machine: &'static str, of_etcd: &'static str) -> Self {
+        match machine {
+            Some(address) => Self::run(of_machine, [address]),
+            None => Self::run(of_etcd, []),
+        }
+    }
+
     pub(crate) fn run<const N: usize>(command: &'static str, arguments: [&str; N]) -> Self {
         Self::Try { command, arguments: arguments.map(str::to_owned).to_vec() }
     }

@@ -128,12 +128,9 @@ fn is_named_beyond_etcd(node: &Node) -> bool {
     node.talos.contact.is_ok() || sources.discovery || sources.kubernetes || sources.flags || sources.talosconfig
 }
 
-/// The command that shows more of a member: through its machine, else of those that `--etcd-endpoints` names.
+/// [`Hint::of_member`], of a member that a machine may run.
 fn look(node: Option<&Node>, of_machine: &'static str, of_etcd: &'static str) -> Hint {
-    match node {
-        Some(node) => Hint::run(of_machine, [node.address.as_str()]),
-        None => Hint::run(of_etcd, []),
-    }
+    Hint::of_member(node.map(|node| node.address.as_str()), of_machine, of_etcd)
 }
 
 /// `memberID:7395922438722461683 alarm:NOSPACE `, the id in decimal.

@@ -3,32 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::checks::ALL;
+use crate::engine::Pace;
 use crate::engine::event::Round;
 use crate::engine::recheck::Recheck;
-use crate::engine::{Named, Pace};
 use crate::snapshot::{Memory, Snapshot};
 use crate::testing::fixture::{Shape, Sides};
 use crate::testing::laws::corruption::sick;
 use crate::testing::laws::verdicts;
 
 fn pace() -> Pace {
-    Pace {
-        started: Instant::now(),
-        deadline: None,
-        interval: Duration::from_secs(5),
-        attempt_timeout: Duration::from_secs(10),
-        stable_for: None,
-        fail_fast: false,
-        retry_all: false,
-        strict: false,
-        logs: false,
-        fail_on: Named::default(),
-        warn_only: Named::default(),
-        checks: ALL.to_vec(),
-    }
+    Pace { checks: ALL.to_vec(), ..crate::engine::tests::pace(None) }
 }
 
 /// What a recheck sees of a cluster that is well by now: of other machines than the suspects, what they said before.
