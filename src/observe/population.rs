@@ -377,6 +377,8 @@ mod tests {
             unschedulable: false,
             cordoned_by_talos: false,
             taints: Vec::new(),
+            pod_cidrs: Vec::new(),
+            out_of: Vec::new(),
             conditions: Vec::new(),
             deleting: false,
             leaving_since: None,

@@ -165,6 +165,10 @@ pub(crate) struct KubeNode {
     /// Annotation `talos.dev/cordoned=true`.
     pub(crate) cordoned_by_talos: bool,
     pub(crate) taints: Vec<Taint>,
+    /// Ranges that its pods have their addresses from, one of each family; none where the network plugin hands out its own.
+    pub(crate) pod_cidrs: Vec<String>,
+    /// Of `cpu`, `memory` and `pods`, what it has none of to give.
+    pub(crate) out_of: Vec<String>,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) deleting: bool,
     /// Since when somebody is removing it: it is being deleted, or the cluster autoscaler has marked it. `None`: nobody is, or that
@@ -504,8 +508,17 @@ pub(crate) struct ServiceEndpoint {
     pub(crate) node: Option<String>,
     /// The pod behind it, which has an endpoint for each of its address families; `None` if there is no such pod.
     pub(crate) pod: Option<String>,
-    /// The first port of its slice.
+    /// The first TCP port of its slice.
     pub(crate) port: Option<u16>,
+    /// `TCP`, `UDP`: protocols of the ports of its slice.
+    pub(crate) protocols: Vec<String>,
+}
+
+impl ServiceEndpoint {
+    /// Whoever comes by this protocol is sent there. Without a port for it, nobody is.
+    pub(crate) fn serves(&self, protocol: &str) -> bool {
+        self.ready && !self.addresses.is_empty() && self.protocols.iter().any(|it| it == protocol)
+    }
 }
 
 /// A request for a certificate.

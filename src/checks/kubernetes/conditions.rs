@@ -1,6 +1,7 @@
 //! Node conditions that others than Kubernetes set.
 
-use super::nodes::{PRESSURES, each_object};
+use super::nodes::each_object;
+use super::pressure::PRESSURES;
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};

@@ -63,11 +63,12 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     explain: "Warns of nodes that take no new pods. They are being removed (deleted, or marked by the cluster autoscaler), \
 cordoned by Talos (during an upgrade, a reboot or a shutdown), or cordoned by someone else. Or they have the taint \
 `uninitialized`, which the cloud controller manager has not removed, or are ready and still have the taint `out-of-service`. \
-Or a taint that Kubernetes sets during a condition, such as `node.kubernetes.io/not-ready`, is still there 30 seconds after it.\n\n\
+Or a taint that Kubernetes sets during a condition, such as `node.kubernetes.io/not-ready`, is still there 30 seconds after it. \
+Or they are ready, and have no CPU, memory or pods allocatable.\n\n\
 It is a warning because a cordon is usually deliberate. One that Talos left behind is not: an upgrade or a drain was \
 interrupted.\n\n\
-It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, or is \
-not ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready (see \
+It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, has \
+nothing allocatable, or is not ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready (see \
 k8s.nodes.ready) or are being removed do not fail this check by themselves. If nodes are reserved by custom taints, it is only \
 a warning.\n\n\
 `kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at \
@@ -79,29 +80,8 @@ the cloud controller manager.",
     judge: schedulable,
 };
 
-pub(in crate::checks) const PRESSURE: Check = Check {
-    id: CheckId::K8sNodesPressure,
-    stage: Stage::Nodes,
-    summary: "no node is short of memory, disk or process IDs, and each has its network",
-    explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, which the kubelet sets when a resource runs \
-out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
-ones, but stays Ready.\n\n\
-A condition is as old as the kubelet's last report: a node with a kubelet that has stopped reporting is reported by \
-k8s.nodes.ready instead. NetworkUnavailable exists only where something sets it; if it is Unknown on a Ready node, that is a \
-warning.\n\n\
-`kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
-is left.",
-    severity: Severity::Fail,
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
-    after: &[],
-    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
-    judge: pressure,
-};
-
 /// As many nodes are named at once.
 const NAMES: usize = 5;
-/// What `pressed` reads.
-pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Time in which a taint follows its condition, however busy its controller is.
@@ -455,6 +435,9 @@ fn obstacle(object: &KubeNode) -> Option<String> {
     if object.unschedulable {
         return Some("is cordoned".to_owned());
     }
+    if let Some(resource) = object.out_of.first() {
+        return Some(format!("has no allocatable {resource}"));
+    }
     // While the machine is lost it is as it should be.
     let is_meant = |taint: &&Taint| taint.key == OUT_OF_SERVICE && !says_ready(object);
     let taint = object.taints.iter().find(|taint| keeps_away(object, taint) && !is_meant(taint))?;
@@ -496,6 +479,11 @@ fn stale_taint(object: &KubeNode) -> Option<&Taint> {
     object.taints.iter().find(is_stale)
 }
 
+/// A cloud provider has yet to tell what there is to know of it.
+pub(super) fn is_uninitialized(object: &KubeNode) -> bool {
+    object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALIZED))
+}
+
 fn is_of_control_planes(taint: &Taint) -> bool {
     matches!(&*taint.key, "node-role.kubernetes.io/control-plane" | "node-role.kubernetes.io/master")
 }
@@ -521,7 +509,7 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
             .hint(Hint::likely("usually deliberate: find out why before you uncordon the node"));
         return Outcome::Problem(problem.hint(uncordon()));
     }
-    if object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALIZED)) {
+    if is_uninitialized(object) {
         let problem = Problem::warn(Reason::Uninitialized, expected, format!("taint {UNINITIALIZED}"))
             .hint(Hint::likely("the cloud controller manager is missing or not working"));
         return Outcome::Problem(problem);
@@ -529,6 +517,12 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
     if says_ready(object) && object.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE) {
         let problem = Problem::warn(Reason::OutOfService, expected, format!("ready, with taint {OUT_OF_SERVICE}"))
             .hint(Hint::likely("the machine was lost at some time, and nothing has removed the taint since"));
+        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+    }
+    if says_ready(object) && !object.out_of.is_empty() {
+        let observed = format!("allocatable of the node: no {}", object.out_of.join(", no "));
+        let problem = Problem::warn(Reason::NothingAllocatable, expected, observed)
+            .hint(Hint::likely("the kubelet's configuration reserves all of it, or sets `maxPods` to 0"));
         return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     if let Some(taint) = stale_taint(object) {
@@ -542,53 +536,4 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
         return Outcome::Problem(Problem::warn(Reason::NodeLeaving, expected, observed));
     }
     Outcome::Pass(None)
-}
-
-fn pressure(cluster: &Assessment<'_>) -> Verdict {
-    each_object(cluster, |node, object| {
-        if cluster.is_guest(node) {
-            Outcome::Skip("not a Talos machine".to_owned())
-        } else {
-            pressed(cluster, node, object)
-        }
-    })
-}
-
-/// The kubelet's word on each resource, and whoever's on the network.
-fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
-    let expected = "no pressure on memory, disk and process IDs, and a network";
-    let mut wrong = Vec::new();
-    let mut untold = Vec::new();
-    let mut unknown_network = None;
-    for kind in PRESSURES {
-        match object.condition(kind) {
-            Some(condition) if condition.status == "False" => {}
-            Some(condition) if condition.status == "True" => {
-                wrong.push(format!("{kind}, {}: {}", condition.reason, condition.message));
-            }
-            // Whoever sets it does not know, and the kubelet, which does, calls the node ready.
-            Some(condition) if kind == "NetworkUnavailable" && condition.status == "Unknown" && says_ready(object) => {
-                unknown_network = Some(format!("{kind} is Unknown, {}: {}", condition.reason, condition.message));
-            }
-            Some(condition) => untold.push(format!("{kind} is {}", condition.status)),
-            None if kind == "NetworkUnavailable" => {}
-            None => untold.push(format!("there is no condition {kind}")),
-        }
-    }
-    if !wrong.is_empty() {
-        let problem = Problem::fail(Reason::NodePressure, expected, wrong.join("; "));
-        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
-    }
-    let is_silent = object.condition("Ready").is_none_or(|condition| !matches!(&*condition.status, "True" | "False"));
-    // What a kubelet said before it fell silent is no evidence of the present.
-    if is_silent || !cluster.machine(node).renews_lease {
-        return unseen(Reason::NodeLeaseStale, expected, "its kubelet has stopped reporting");
-    }
-    if !untold.is_empty() {
-        return Outcome::Problem(Problem::error(Reason::NoAnswer, expected, untold.join("; ")));
-    }
-    match unknown_network {
-        Some(observed) => Outcome::Problem(Problem::warn(Reason::NoAnswer, expected, observed)),
-        None => Outcome::Pass(None),
-    }
 }

@@ -171,6 +171,13 @@ fn installed<'a>(workloads: &'a [Workload], name: &str, app: &str) -> Option<&'a
     here().find(|it| it.name == name).or_else(|| here().find(is_labeled))
 }
 
+/// Talos installs flannel, or it is there: it routes pods by the podCIDRs of their nodes.
+pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
+    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
+    let is_there = || sets.is_some_and(|sets| installed(sets, FLANNEL.name, FLANNEL.app).is_some());
+    wanted(cluster, FLANNEL.enabled) == Wanted::Yes || is_there()
+}
+
 /// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
 pub(super) fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload) -> bool {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
@@ -325,7 +332,8 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let (lost, ready): (Vec<_>, Vec<_>) = endpoints
         .iter()
-        .filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty() && !is_dead(cluster, endpoint))
+        // Resolvers come by UDP.
+        .filter(|endpoint| endpoint.serves("UDP") && !is_dead(cluster, endpoint))
         .partition(|endpoint| endpoint.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
     if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| is_silent(cluster, node)) {
         // The lease may have been read just before it was renewed.

@@ -173,6 +173,7 @@ reasons! {
     NodenameMismatch "nodename-mismatch" "the machine has registered under a different name" workloads::NODENAME_MISMATCH;
     DuplicateName "duplicate-name" "two machines have the same name" workloads::DUPLICATE_NAME;
     NodeAddress "node-address" "the Node's InternalIP is not an address of the machine" workloads::NODE_ADDRESS;
+    PodCidrShared "pod-cidr-shared" "two Nodes have overlapping podCIDRs" workloads::POD_CIDR_SHARED;
     NodeNotReady "node-not-ready" "Kubernetes reports the node as not ready" workloads::NODE_NOT_READY;
     NodeLeaseStale "node-lease-stale" "the kubelet has stopped renewing the node's lease" workloads::NODE_LEASE_STALE;
     NodeFlapping "node-flapping" "the node was not ready between two rounds" workloads::NODE_FLAPPING;
@@ -185,6 +186,7 @@ reasons! {
     Uninitialized "uninitialized" "a cloud provider has not initialized the node" workloads::UNINITIALIZED;
     OutOfService "out-of-service" "the node is marked as out of service" workloads::OUT_OF_SERVICE;
     StaleTaint "stale-taint" "a taint has outlived the condition that it stands for" workloads::STALE_TAINT;
+    NothingAllocatable "nothing-allocatable" "the node has no CPU, memory or pods to give" workloads::NOTHING_ALLOCATABLE;
     NothingSchedulable "nothing-schedulable" "no node takes new pods" workloads::NOTHING_SCHEDULABLE;
     NodeLeaving "node-leaving" "the node is being removed" workloads::NODE_LEAVING;
     NotTalosNotReady "not-talos-not-ready" "a node that is not a Talos machine is not ready" workloads::NOT_TALOS_NOT_READY;

@@ -163,7 +163,7 @@ pub(super) const DUPLICATE_NAME: Text = Text {
 };
 
 pub(super) const NODE_ADDRESS: Text = Text {
-    explanation: "The InternalIP of a Node is not an address of its machine, or another Node has it, too. The API server uses it for the kubelet (logs, exec, metrics) and the network plugin for the pods, so both reach nothing, or another machine. Usually a machine has several networks and the kubelet has picked the wrong one. It is the same on all machines, like a hypervisor's NAT network, or no longer exists.",
+    explanation: "The InternalIP of a Node is not an address of its machine, or another Node has it, too, or the Node has no address at all. The API server uses it for the kubelet (logs, exec, metrics) and the network plugin for the pods, so both reach nothing, or another machine. Usually a machine has several networks and the kubelet has picked the wrong one. It is the same on all machines, like a hypervisor's NAT network, or no longer exists.",
     source: KUBERNETES_NODES,
     remedy: &[
         Look("kubectl get nodes -o wide"),
@@ -172,6 +172,19 @@ pub(super) const NODE_ADDRESS: Text = Text {
         Do(
             "Set the right subnet in the machine configuration (`machine.kubelet.nodeIP.validSubnets`); the kubelet then registers again.",
         ),
+    ],
+};
+
+pub(super) const POD_CIDR_SHARED: Text = Text {
+    explanation: "The podCIDRs of two Nodes overlap, so pods on both can get the same address, and flannel sends what is meant for one node's pods to the other. kube-controller-manager never assigns a range twice while it works on one etcd. It happens after etcd was restored from a snapshot that does not know one of the Nodes, when two controller managers assign ranges, or when a range was set by hand. A network plugin that assigns its own ranges (Cilium in its default mode, Calico) is not affected.",
+    source: KUBERNETES_NETWORK,
+    remedy: &[
+        Look("kubectl get nodes -o custom-columns=NAME:.metadata.name,CIDRS:.spec.podCIDRs"),
+        Do(
+            "The range of a Node cannot be changed. Only once the newer of the two is drained, delete it and reboot its machine: it registers again, and its bridge gets an address of the new range:",
+        ),
+        Change("kubectl delete node NODENAME"),
+        Change("talosctl -n NODE reboot"),
     ],
 };
 
@@ -255,8 +268,18 @@ pub(super) const STALE_TAINT: Text = Text {
     ],
 };
 
+pub(super) const NOTHING_ALLOCATABLE: Text = Text {
+    explanation: "The node is Ready, but of CPU, memory or pods it has nothing allocatable, so the scheduler places no pod there. Usually the kubelet's configuration reserves as much as the machine has (`systemReserved`, `kubeReserved`, `evictionHard`) or sets `maxPods` to 0.",
+    source: KUBERNETES_NODES,
+    remedy: &[
+        DESCRIBE_NODE,
+        Look("talosctl -n NODE get kubeletconfig -o yaml"),
+        Do("Correct `machine.kubelet.extraConfig` in the machine configuration; the kubelet restarts with it."),
+    ],
+};
+
 pub(super) const NOTHING_SCHEDULABLE: Text = Text {
-    explanation: "Every node that takes workloads is cordoned, tainted, or not ready. Running pods keep running; new ones stay Pending, and so does every pod that is evicted or recreated.",
+    explanation: "Every node that takes workloads is cordoned, tainted, without anything allocatable, or not ready. Running pods keep running; new ones stay Pending, and so does every pod that is evicted or recreated.",
     source: KUBERNETES_DRAIN,
     remedy: &[
         Look("kubectl get nodes"),

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::gaps::short;
 use super::lists::{Item, Kept, Listed};
+use super::room;
 use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
@@ -74,6 +75,11 @@ impl Kept for KubeNode {
             unschedulable: spec.unschedulable.unwrap_or_default(),
             cordoned_by_talos: annotation(&metadata, "talos.dev/cordoned") == Some("true"),
             taints: taints(spec.taints),
+            pod_cidrs: spec
+                .pod_cidrs
+                .filter(|it| !it.is_empty())
+                .unwrap_or_else(|| [spec.pod_cidr].into_iter().filter(|it| !it.is_empty()).collect()),
+            out_of: room::out_of(status.allocatable.as_ref()),
             conditions: status
                 .conditions
                 .unwrap_or_default()
@@ -588,6 +594,9 @@ impl Kept for SigningRequest {
     }
 }
 
+/// The API's default.
+const TCP: &str = "TCP";
+
 /// Endpoints of a Service. Those that terminate are on their way out and do not count.
 #[derive(Debug)]
 pub(super) struct Slice {
@@ -600,7 +609,10 @@ impl Kept for Slice {
 
     fn of(slice: discovery::EndpointSlice) -> Self {
         let service = labels(&slice.metadata).remove("kubernetes.io/service-name").unwrap_or_default();
-        let port = slice.ports.iter().find_map(|port| u16::try_from(port.port?).ok());
+        let protocol = |port: &discovery::EndpointPort| port.protocol.clone().unwrap_or_else(|| TCP.to_owned());
+        let mut of_tcp = slice.ports.iter().filter(|port| protocol(port) == TCP);
+        let port = of_tcp.find_map(|port| u16::try_from(port.port?).ok());
+        let protocols: BTreeSet<String> = slice.ports.iter().map(protocol).collect();
         let namespace = slice.metadata.namespace.as_ref();
         let is_pod_of_service = |target: &core::ObjectReference| {
             target.kind.as_deref() == Some("Pod") && target.namespace.as_ref().is_none_or(|it| Some(it) == namespace)
@@ -617,6 +629,7 @@ impl Kept for Slice {
                 node: endpoint.node_name,
                 pod: endpoint.target_ref.filter(is_pod_of_service).and_then(|pod| pod.name),
                 port,
+                protocols: protocols.iter().cloned().collect(),
             })
         };
         Self { service, endpoints: slice.endpoints.into_iter().filter_map(endpoint).collect() }
@@ -644,8 +657,9 @@ mod tests {
             "spec": {"unschedulable": true, "taints": [
                 {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
                 {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": "2026-11-21T13:40:00Z"},
-            ]},
+            ], "podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00:10:244:1::/64"]},
             "status": {
+                "allocatable": {"cpu": "0", "memory": "1Gi"},
                 "addresses": [
                     {"type": "ExternalIP", "address": "192.0.2.1"},
                     {"type": "InternalIP", "address": "10.0.0.1"},
@@ -665,6 +679,8 @@ mod tests {
         })));
         assert_eq!(node.addresses, ["10.0.0.1", "192.0.2.1"]);
         assert_eq!(node.internal, ["10.0.0.1"]);
+        assert_eq!(node.pod_cidrs, ["10.244.1.0/24", "fd00:10:244:1::/64"]);
+        assert_eq!(node.out_of, ["cpu", "pods"]);
         assert!(node.control_plane_label && node.unschedulable && node.cordoned_by_talos && !node.deleting);
         let taints: Vec<_> = node.taints.iter().map(|taint| (taint.key.as_str(), taint.effect.as_str())).collect();
         assert_eq!(

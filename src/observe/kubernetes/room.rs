@@ -94,6 +94,17 @@ fn amounts(quantities: Option<&BTreeMap<String, String>>) -> Option<Amounts> {
     quantities.map(|(resource, quantity)| Some((resource.clone(), amount(resource, quantity)?))).collect()
 }
 
+/// Without any of these, no pod fits on a node.
+const VITAL: [&str; 3] = ["cpu", "memory", "pods"];
+
+/// Which of them a node has none of. One that reports nothing at all says nothing of them, and a quantity that cannot be read
+/// may be any.
+pub(super) fn out_of(allocatable: Option<&BTreeMap<String, String>>) -> Vec<String> {
+    let Some(allocatable) = allocatable.filter(|it| !it.is_empty()) else { return Vec::new() };
+    let has = |resource: &str| allocatable.get(resource).is_some_and(|it| amount(resource, it) != Some(0));
+    VITAL.into_iter().filter(|it| !has(it)).map(str::to_owned).collect()
+}
+
 /// As Kubernetes' scheduler reads it: of `cpu` in thousandths, else in whole units, and rounded up.
 fn amount(resource: &str, quantity: &str) -> Option<u64> {
     let end = quantity.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(quantity.len());

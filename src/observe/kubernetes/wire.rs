@@ -150,7 +150,7 @@ pub(super) mod meta {
     use super::{BTreeMap, Deserialize, few, or_default};
     pub(in super::super) use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
-    type Names = BTreeMap<String, String>;
+    pub(in super::super) type Names = BTreeMap<String, String>;
 
     structs! {
         ObjectMeta {
@@ -176,18 +176,18 @@ pub(super) mod meta {
 }
 
 pub(super) mod core {
-    use super::meta::{MicroTime, ObjectMeta, Time};
+    use super::meta::{MicroTime, Names, ObjectMeta, Time};
     use super::{Deserialize, few, or_default};
 
     objects!(k8s_openapi::api::core::v1: Node, Pod, Event);
 
     structs! {
         Node { metadata: ObjectMeta, spec: Option<NodeSpec>, status: Option<NodeStatus>, }
-        NodeSpec { unschedulable: Option<bool>, ; few { taints: Vec<Taint>, } }
+        NodeSpec { unschedulable: Option<bool>, #[serde(rename = "podCIDR")] pod_cidr: String, ; few { #[serde(rename = "podCIDRs")] pod_cidrs: Vec<String>, taints: Vec<Taint>, } }
         Taint { key: String, value: Option<String>, effect: String, time_added: Option<Time>, }
         NodeStatus {
             node_info: Option<NodeSystemInfo>,
-            ; few { addresses: Vec<NodeAddress>, conditions: Vec<NodeCondition>, }
+            ; few { addresses: Vec<NodeAddress>, conditions: Vec<NodeCondition>, allocatable: Names, }
         }
         NodeAddress { type_: String, address: String, }
         NodeCondition {
@@ -502,7 +502,7 @@ pub(super) mod discovery {
 
     structs! {
         EndpointConditions { ready: Option<bool>, terminating: Option<bool>, }
-        EndpointPort { port: Option<i32>, }
+        EndpointPort { port: Option<i32>, protocol: Option<String>, }
     }
 }
 

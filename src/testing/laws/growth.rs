@@ -39,6 +39,7 @@ fn strangers(many: usize) -> Snapshot {
             addresses: addresses.clone(),
             internal: addresses.clone(),
             machine_id: format!("{at:032x}"),
+            pod_cidrs: vec![format!("fd00:{at:x}::/64")],
             ..object.clone()
         });
         kubernetes.node_leases.as_mut().unwrap().by_name.insert(name.clone(), lease.clone());

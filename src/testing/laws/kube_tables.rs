@@ -342,7 +342,7 @@ fn validity() -> Table<Validity> {
 fn kube_node() -> Table<KubeNode> {
     table!(KubeNode {
         name: [bad(|it| it.name.clear()), bad(|it| it.name = "cp-9".to_owned())],
-        addresses: [harmless("the name is enough, and other nodes prove the cluster", |it| it.addresses.clear())],
+        addresses: [bad(|it| it.addresses.clear())],
         internal: [
             bad(|it| it.internal = vec!["10.9.9.9".to_owned()]),
             harmless("a cloud provider tells it later", |it| it.internal.clear()),
@@ -364,6 +364,11 @@ fn kube_node() -> Table<KubeNode> {
             let uninitialized = taint("node.cloudprovider.kubernetes.io/uninitialized");
             it.taints.extend(it.control_plane_label.then_some(uninitialized));
         })],
+        pod_cidrs: [
+            differs(|it| it.pod_cidrs = vec!["100.64.0.0/10".to_owned()]),
+            harmless("the network plugin hands out its own", |it| it.pod_cidrs.clear()),
+        ],
+        out_of: [warns(|it| it.out_of.extend(it.control_plane_label.then(|| "pods".to_owned())))],
         conditions: [
             bad(|it| it.conditions.clear()),
             bad(|it| it.conditions.push(condition("NetworkUnavailable", "True", "", ""))),
@@ -753,6 +758,7 @@ fn dns_endpoint() -> Table<ServiceEndpoint> {
         node: [harmless("no such node is lost", |it| it.node = Some("cp-9".to_owned()))],
         pod: [harmless("its address tells it apart", |it| it.pod = None)],
         port: [harmless("of API servers alone it is looked at", |it| it.port = None)],
+        protocols: [bad(|it| it.protocols.clear()), bad(|it| it.protocols = vec!["TCP".to_owned()])],
     })
 }
 

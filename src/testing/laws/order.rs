@@ -215,7 +215,9 @@ impl Shuffle {
             self.list(failed);
         }
         self.answer(nodes);
-        for KubeNode { addresses, internal, taints, conditions, .. } in nodes.iter_mut().flatten() {
+        for KubeNode { addresses, internal, taints, pod_cidrs, out_of, conditions, .. } in nodes.iter_mut().flatten() {
+            self.list(pod_cidrs);
+            self.list(out_of);
             self.list(addresses);
             self.list(internal);
             self.list(taints);

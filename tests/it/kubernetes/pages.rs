@@ -29,7 +29,9 @@ fn with_nodes(cluster: &Cluster, wanted: usize) {
             // Images and fields are most of a node, and of what takes time.
             node["status"]["images"] = json!([]);
             node["metadata"]["managedFields"] = json!([]);
-            node["status"]["addresses"] = json!([{"type": "Hostname", "address": name}]);
+            node["status"]["addresses"] =
+                json!([{"type": "InternalIP", "address": format!("127.90.{}.{}", number >> 8, number & 255)}]);
+            node["spec"]["podCIDRs"] = json!([format!("fd00:{number:x}::/64")]);
             kubernetes.objects.get_mut("nodes").unwrap().push(node);
             kubernetes.objects.get_mut(LEASES).unwrap().push(copy(&lease, &name));
             for pod in &pods {

@@ -400,6 +400,48 @@ fn pressure_fails_and_a_silent_kubelet_says_nothing() {
 }
 
 #[test]
+fn a_network_takes_an_address_and_a_range_that_is_no_other_nodes() {
+    let id = "k8s.nodes.pressure";
+    let shared = |shape: &Shape| {
+        let mut snapshot = shape.world();
+        let range = snapshot.kube_node_mut("cp-1").pod_cidrs.clone();
+        snapshot.kube_node_mut("w-1").pod_cidrs = range;
+        said(&snapshot, id)
+    };
+    let [fail, warn] = ["fail", "warn"].map(|it| ["cp-1", "w-1"].map(|name| format!("{it} pod-cidr-shared {name}")));
+    assert_eq!(shared(&Shape::default()), fail);
+    assert_eq!(shared(&Shape { sides: Sides::NoTalos, ..Shape::default() }), fail, "flannel is there");
+    assert_eq!(shared(&Shape { flannel: false, ..Shape::default() }), warn);
+    let mut bare = healthy();
+    let node = bare.kube_node_mut("w-1");
+    node.addresses.clear();
+    node.internal.clear();
+    assert_eq!(said(&bare, id), ["fail node-address w-1"]);
+    bare.kube_node_mut("w-1").taints.push(taint("node.cloudprovider.kubernetes.io/uninitialized"));
+    assert_eq!(said(&bare, id), [""; 0], "the cloud provider sets it later");
+    // What runs on a node that is not ready has no network anyway.
+    let mut stale = healthy();
+    let range = stale.kube_node_mut("cp-1").pod_cidrs.clone();
+    stale.kube_node_mut("w-1").pod_cidrs = range;
+    set_ready(&mut stale, "w-1", "False", "");
+    assert_eq!(said(&stale, id), [""; 0]);
+}
+
+#[test]
+fn a_node_without_anything_to_give_is_no_place() {
+    let id = "k8s.nodes.schedulable";
+    let mut snapshot = Shape { workers: 2, ..Shape::default() }.world();
+    snapshot.kube_node_mut("w-1").out_of = vec!["pods".to_owned()];
+    assert_eq!(said(&snapshot, id), ["warn nothing-allocatable w-1"]);
+    snapshot.kube_node_mut("w-2").out_of = vec!["cpu".to_owned(), "memory".to_owned()];
+    let both = ["fail nothing-schedulable cluster", "warn nothing-allocatable w-1", "warn nothing-allocatable w-2"];
+    assert_eq!(said(&snapshot, id), both);
+    // Before it has reported, it is not ready.
+    set_ready(&mut snapshot, "w-1", "False", "");
+    assert_eq!(said(&snapshot, id), ["fail nothing-schedulable cluster", "warn nothing-allocatable w-2"]);
+}
+
+#[test]
 fn without_talos_nodes_that_nobody_asked_for_are_a_warning() {
     let mut named = healthy().without_talos();
     named.asked.worker_nodes = vec!["w-1".to_owned()];

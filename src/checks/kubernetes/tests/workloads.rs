@@ -335,6 +335,16 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
     assert_eq!(said(&told, DNS), explained);
 }
 
+#[test]
+fn endpoints_of_dns_need_a_port_that_resolvers_use() {
+    let mut snapshot = healthy();
+    let endpoints = snapshot.kube().dns_endpoints.as_mut().unwrap();
+    for endpoint in endpoints {
+        endpoint.protocols = vec!["TCP".to_owned()];
+    }
+    assert_eq!(said(&snapshot, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
+}
+
 /// As where the controller of endpoints hangs, or the Service publishes pods that are not ready.
 #[test]
 fn endpoints_of_dns_whose_pods_are_not_ready_do_not_count() {

@@ -1,0 +1,114 @@
+//! What the kubelet says of its node's resources, and whether the node has a network.
+
+use super::nodes::{each_object, is_uninitialized};
+use super::{pod_cidrs, workloads};
+use crate::assess::Assessment;
+use crate::assess::workloads::says_ready;
+use crate::checks::Check;
+use crate::checks::gaps::unseen;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::snapshot::{KubeNode, Node};
+
+pub(in crate::checks) const PRESSURE: Check = Check {
+    id: CheckId::K8sNodesPressure,
+    stage: Stage::Nodes,
+    summary: "no node is short of memory, disk or process IDs, and each has its network",
+    explain: "Reads the conditions MemoryPressure, DiskPressure and PIDPressure, which the kubelet sets when a resource runs \
+out, and NetworkUnavailable, which network plugins and cloud providers set. A node under pressure evicts pods and takes no new \
+ones, but stays Ready.\n\n\
+A condition is as old as the kubelet's last report: a node with a kubelet that has stopped reporting is reported by \
+k8s.nodes.ready instead. NetworkUnavailable exists only where something sets it; if it is Unknown on a Ready node, that is a \
+warning.\n\n\
+To its network belong an address, unless a cloud provider has yet to initialize the node, and podCIDRs that overlap those of no \
+other Node: with two of the same range, flannel routes the pods of one node to the other. With another network plugin, which may \
+not use them, that is a warning.\n\n\
+`kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
+is left.",
+    severity: Severity::Fail,
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
+    judge: pressure,
+};
+
+/// What `pressed` reads.
+pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
+
+fn pressure(cluster: &Assessment<'_>) -> Verdict {
+    let own = cluster.nodes.iter().filter(|node| !cluster.is_guest(node));
+    // Pods of a node that is not ready are on their way elsewhere.
+    let ready = own.filter_map(|node| cluster.object(node)).filter(|object| says_ready(object) && !object.deleting);
+    let overlaps = pod_cidrs::overlapping(ready);
+    each_object(cluster, |node, object| {
+        if cluster.is_guest(node) {
+            return Outcome::Skip("not a Talos machine".to_owned());
+        }
+        let network = || match overlaps.get(object.name.as_str()) {
+            _ if has_no_address(node, object) => Outcome::Problem(no_address()),
+            Some(overlap) => Outcome::Problem(shared_range(cluster, overlap)),
+            None => Outcome::Pass(None),
+        };
+        match pressed(cluster, node, object) {
+            Outcome::Pass(_) => network(),
+            outcome => outcome,
+        }
+    })
+}
+
+/// Talos's kubelet registers with an address. Other nodes may be reached by their names.
+fn has_no_address(node: &Node, object: &KubeNode) -> bool {
+    node.is_talos && !is_uninitialized(object) && object.addresses.is_empty()
+}
+
+fn no_address() -> Problem {
+    Problem::fail(Reason::NodeAddress, "an InternalIP", "the Node has no address")
+        .hint(Hint::run("{kubectl} get nodes -o wide", []))
+}
+
+fn shared_range(cluster: &Assessment<'_>, overlap: &str) -> Problem {
+    let problem = Problem::fail(Reason::PodCidrShared, "podCIDRs of its own", overlap)
+        .hint(Hint::likely("etcd was restored from a snapshot that is older than one of the two Nodes"))
+        .hint(Hint::run("{kubectl} get nodes -o custom-columns=NAME:.metadata.name,CIDRS:.spec.podCIDRs", []));
+    // Another network plugin may assign ranges of its own.
+    let severity = if workloads::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
+    Problem { severity, ..problem }
+}
+
+/// The kubelet's word on each resource, and whoever's on the network.
+fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
+    let expected = "no pressure on memory, disk and process IDs, and a network";
+    let mut wrong = Vec::new();
+    let mut untold = Vec::new();
+    let mut unknown_network = None;
+    for kind in PRESSURES {
+        match object.condition(kind) {
+            Some(condition) if condition.status == "False" => {}
+            Some(condition) if condition.status == "True" => {
+                wrong.push(format!("{kind}, {}: {}", condition.reason, condition.message));
+            }
+            // Whoever sets it does not know, and the kubelet, which does, calls the node ready.
+            Some(condition) if kind == "NetworkUnavailable" && condition.status == "Unknown" && says_ready(object) => {
+                unknown_network = Some(format!("{kind} is Unknown, {}: {}", condition.reason, condition.message));
+            }
+            Some(condition) => untold.push(format!("{kind} is {}", condition.status)),
+            None if kind == "NetworkUnavailable" => {}
+            None => untold.push(format!("there is no condition {kind}")),
+        }
+    }
+    if !wrong.is_empty() {
+        let problem = Problem::fail(Reason::NodePressure, expected, wrong.join("; "));
+        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+    }
+    let is_silent = object.condition("Ready").is_none_or(|condition| !matches!(&*condition.status, "True" | "False"));
+    // What a kubelet said before it fell silent is no evidence of the present.
+    if is_silent || !cluster.machine(node).renews_lease {
+        return unseen(Reason::NodeLeaseStale, expected, "its kubelet has stopped reporting");
+    }
+    if !untold.is_empty() {
+        return Outcome::Problem(Problem::error(Reason::NoAnswer, expected, untold.join("; ")));
+    }
+    match unknown_network {
+        Some(observed) => Outcome::Problem(Problem::warn(Reason::NoAnswer, expected, observed)),
+        None => Outcome::Pass(None),
+    }
+}
