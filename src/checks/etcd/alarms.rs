@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{defrag, human, no_quorum, overview, parse_alarm, status, without_quorum};
+use super::{defrag, no_quorum, overview, parse_alarm, space, status, without_quorum};
 use crate::assess::Assessment;
 use crate::assess::etcd::{Overview, View};
 use crate::checks::Check;
@@ -87,14 +87,9 @@ fn member_target(views: &[View<'_>], members: Option<&[EtcdMember]>, id: u64) ->
 }
 
 fn problem(views: &[View<'_>], alarm: &EtcdAlarm) -> Problem {
-    let sizes = views
-        .iter()
-        .filter_map(|view| view.status.as_ref().ok())
-        .find(|status| status.member_id == alarm.member_id)
-        .map_or_else(String::new, |status| {
-            let of = status.quota.map_or_else(String::new, |quota| format!(" of {}", human(quota)));
-            format!(", database {}{of}, {} in use", human(status.db_size), human(status.db_size_in_use))
-        });
+    let view = views.iter().find(|view| view.id == Some(alarm.member_id));
+    let sizes = view.and_then(|view| Some(format!(", database {}", space::fill(view, view.status.as_ref().ok()?))));
+    let sizes = sizes.unwrap_or_default();
     let fail = |reason, name: &str| Problem::fail(reason, "no alarm", format!("{name}{sizes}"));
     match &alarm.kind {
         AlarmKind::NoSpace => fail(Reason::AlarmNospace, "NOSPACE")

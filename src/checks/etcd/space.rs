@@ -86,26 +86,43 @@ fn space(cluster: &Assessment<'_>) -> Verdict {
 }
 
 fn quota(view: &View<'_>, status: &EtcdStatus) -> Result<Quota, Outcome> {
+    if let Some(quota) = known_quota(view, status) {
+        return Ok(quota);
+    }
     let Some(node) = view.node else {
-        let untold = "this etcd does not report its quota (etcd 3.6 and later do)";
-        return status.quota.map(Quota::Bytes).ok_or_else(|| Outcome::Skip(untold.to_owned()));
+        return Err(Outcome::Skip("this etcd does not report its quota (etcd 3.6 and later do)".to_owned()));
     };
     let expected = "etcd's quota (EtcdSpecs)";
-    match &node.talos.etcd_spec {
-        Ok(Some(spec)) => Ok(match spec.quota {
-            None | Some(0) => Quota::Bytes(DEFAULT_QUOTA),
-            Some(quota) => u64::try_from(quota).map_or(Quota::None, Quota::Bytes),
-        }),
-        Ok(None) => Err(says_nothing(expected, "etcd runs, and Talos has no EtcdSpecs")),
-        Err(gap) if gap.kind != GapKind::Forbidden && !tells_healthy(node, "etcd") => Err(not_running(node)),
-        Err(gap) => Err(Outcome::Problem(through_talos(node, gap, expected))),
-    }
+    Err(match &node.talos.etcd_spec {
+        Ok(_) => says_nothing(expected, "etcd runs, and Talos has no EtcdSpecs"),
+        Err(gap) if gap.kind != GapKind::Forbidden && !tells_healthy(node, "etcd") => not_running(node),
+        Err(gap) => Outcome::Problem(through_talos(node, gap, expected)),
+    })
+}
+
+/// Talos tells how it starts its members; others tell it themselves.
+fn known_quota(view: &View<'_>, status: &EtcdStatus) -> Option<Quota> {
+    let Some(node) = view.node else { return status.quota.map(Quota::Bytes) };
+    let spec = node.talos.etcd_spec.as_ref().ok()?.as_ref()?;
+    Some(match spec.quota {
+        None | Some(0) => Quota::Bytes(DEFAULT_QUOTA),
+        Some(quota) => u64::try_from(quota).map_or(Quota::None, Quota::Bytes),
+    })
+}
+
+/// How full the database is, as far as it is known: `2.0 GiB of 2.0 GiB, 1.9 GiB in use`.
+pub(super) fn fill(view: &View<'_>, status: &EtcdStatus) -> String {
+    let of = match known_quota(view, status) {
+        Some(Quota::Bytes(quota)) => format!(" of {}", human(quota)),
+        Some(Quota::None) | None => String::new(),
+    };
+    format!("{}{of}, {} in use", human(status.db_size), human(status.db_size_in_use))
 }
 
 fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
     let Quota::Bytes(quota) = *quota else { return Outcome::Pass(None) };
     let reached = |percent: u128| u128::from(status.db_size) * 100 >= u128::from(quota) * percent;
-    let observed = format!("{} of {}, {} in use", human(status.db_size), human(quota), human(status.db_size_in_use));
+    let observed = fill(view, status);
     let expected = format!("less than 80 % of {}", human(quota));
     let mut problem = if reached(FAIL_AT) {
         Problem::fail(Reason::SpaceNearlyFull, expected, observed)

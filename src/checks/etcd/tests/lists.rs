@@ -178,7 +178,10 @@ fn an_alarm_names_the_machine_of_its_member() {
     let unknown = with(|snapshot| {
         snapshot.etcd_status_mut("cp-1").errors = vec![format!("memberID:{} alarm:PANIC", member(1).id)];
     });
-    assert_eq!(observed("etcd.alarms", &unknown), ["alarm of unknown kind (-1), database 4.0 MiB, 3.0 MiB in use"]);
+    assert_eq!(
+        observed("etcd.alarms", &unknown),
+        ["alarm of unknown kind (-1), database 4.0 MiB of 2.0 GiB, 3.0 MiB in use"]
+    );
 }
 
 /// Defragmentation stops a member for its time.

@@ -314,7 +314,7 @@ fn alarms_are_shown_once_with_their_member() {
     (status.db_size, status.db_size_in_use) = (2 << 30, 1_181_116_006);
     let verdict = judge("etcd.alarms", &full);
     let (_, problem) = verdict.problems().next().unwrap();
-    assert_eq!(problem.observed, "NOSPACE, database 2.0 GiB, 1.1 GiB in use");
+    assert_eq!(problem.observed, "NOSPACE, database 2.0 GiB of 2.0 GiB, 1.1 GiB in use");
     assert_eq!(problem.hints.last(), Some(&Hint::remedy("{talosctl} -n {} etcd defrag", ["10.0.0.2"])));
     for (text, expected) in [
         (format!("memberID:{} alarm:CORRUPT", member_id(1)), "cp-2: fail alarm-corrupt"),
