@@ -24,6 +24,15 @@ pub(crate) enum Source {
     Container { pod: String, container: String },
 }
 
+impl Source {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Service(id) => id,
+            Self::Container { container, .. } => container,
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -14,7 +14,8 @@ use super::{diagnoses, groups};
 use crate::diagnosis::Diagnosis;
 use crate::model::{CheckId, Kind, Severity, Target};
 use crate::report::Report;
-use crate::text::sanitize::{brief, clean};
+use crate::snapshot::logs::Tail;
+use crate::text::sanitize::{brief, clean, log_lines};
 use crate::text::{excerpt, some};
 
 /// Causes that are told in full; of as many more the headline.
@@ -39,6 +40,8 @@ pub(crate) struct Cause {
     pub(crate) headline: String,
     /// Labels and lines.
     evidence: Vec<(&'static str, String)>,
+    /// The last line of its log, with `--evidence logs`.
+    log: Option<String>,
     hints: Vec<Rendered>,
     is_permanent: bool,
     /// Checks that show it, all or in part.
@@ -114,6 +117,7 @@ impl Cause {
             id: those[0].id,
             headline: headline(those),
             evidence: labeled("seen", told.into_iter().chain(left)),
+            log: machine(those[0]).and_then(|target| last_log_line(report.report, target, &those[0].headline)),
             hints: those.iter().flat_map(|it| diagnoses::next(it, report)).collect(),
             is_permanent: false,
             shows: those.iter().flat_map(|it| &it.explains).map(|it| it.check).collect(),
@@ -154,8 +158,9 @@ impl Cause {
         Self {
             severity: block.severity,
             id: id.name(),
-            headline,
             evidence,
+            log: last_log_line(report.report, first, &headline),
+            headline,
             hints: block.hints(report),
             is_permanent: block.is_permanent(),
             shows: consequences.iter().flat_map(|it| &it.also).map(|(also, _)| *also).chain([id]).collect(),
@@ -167,6 +172,7 @@ impl Cause {
     /// Its lines below the headline.
     pub(crate) fn lines(&self, steps: usize, style: &TextStyle) -> Vec<String> {
         let mut lines: Vec<String> = self.evidence.iter().map(|(label, line)| field(label, line)).collect();
+        lines.extend(self.log.iter().map(|line| field("log", line)));
         let mut likely = Vec::new();
         hints::lines(HintKind::Likely, &self.hints, &mut likely);
         lines.extend(likely.into_iter().take(if style.verbose { usize::MAX } else { 1 }));
@@ -220,6 +226,17 @@ impl Cause {
     }
 }
 
+/// `etcd: …`, of the service or container on this machine that the headline names first.
+fn last_log_line(report: &Report, target: &Target, headline: &str) -> Option<String> {
+    let is_of_machine = |tail: &&Tail| tail.log.node == target.name;
+    let named =
+        report.logs.iter().filter(is_of_machine).filter_map(|tail| Some((headline.find(tail.log.of.name())?, tail)));
+    let (_, tail) = named.min_by_key(|(place, _)| *place)?;
+    let lines = log_lines(tail.lines.as_ref().ok()?);
+    let last = lines.iter().rfind(|line| !line.is_empty())?;
+    Some(brief(&format!("{}: {last}", tail.log.of.name()), excerpt::MOST))
+}
+
 fn labeled(label: &'static str, lines: impl Iterator<Item = String>) -> Vec<(&'static str, String)> {
     lines.enumerate().map(|(n, line)| (if n == 0 { label } else { "" }, line)).collect()
 }
@@ -253,6 +270,7 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
 pub(crate) fn conclude(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
     let Some(cause) = causes.first().filter(|cause| cause.severity != Severity::Warn) else { return };
     lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), brief(&cause.headline, LAST)));
+    lines.extend(cause.log.iter().map(|line| format!("{}     {line}", paint(style.color, Paint::Heading, "last log"))));
     let commands = HintKind::COMMANDS.map(|kind| cause.hints.iter().find(|it| it.kind == kind && it.command.is_some()));
     let look = commands.into_iter().flatten().next();
     let explain = || paint(style.color, Paint::Hint, &format!("cluster-health explain {}", cause.explained_as));

@@ -31,6 +31,10 @@ fn a_kubelet_that_crashes_tells_why() {
     assert_eq!(logs(&cluster, &[]), [], "nobody asked for it");
     let text = cluster.program().args(LOGS).run();
     assert!(text.stdout.contains("Last log lines of service kubelet on worker-1:\n  | started\n"), "{text}");
+    // Beside the cause, too, and in the last lines.
+    for label in ["  log       ", "last log     "] {
+        assert!(text.stdout.contains(&format!("\n{label}kubelet: : :error::failed to run\n")), "{label}: {text}");
+    }
 }
 
 #[test]
