@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use socket2::{Domain, Socket, Type};
-use tokio::net::TcpListener;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 
 use super::conduct::Conduct;
@@ -161,8 +162,8 @@ impl BlackHole {
 /// Takes connections whenever the port does.
 async fn accept(socket: Arc<Socket>, mut state: watch::Receiver<State>, served: Arc<Served>) {
     // With the epoch in which it began: tokio takes a socket that has ceased to listen for one that has ended, so there is a new
-    // registration for every time that it listens.
-    let mut listener: Option<(TcpListener, u64)> = None;
+    // registration for every time that it listens. Not of a second descriptor: a cluster of thousands has few enough.
+    let mut listener: Option<(AsyncFd<Arc<Socket>>, u64)> = None;
     loop {
         let (open, epoch) = {
             let state = state.borrow_and_update();
@@ -171,10 +172,14 @@ async fn accept(socket: Arc<Socket>, mut state: watch::Receiver<State>, served: 
         listener = listener.filter(|(_, begun)| open && *begun == epoch);
         let taken = async {
             if open && listener.is_none() {
-                listener = Some((TcpListener::from_std(socket.try_clone()?.into())?, epoch));
+                listener = Some((registered(&socket)?, epoch));
             }
             match &listener {
-                Some((listener, _)) => Ok::<_, std::io::Error>(listener.accept().await?.0),
+                Some((listener, _)) => {
+                    let (stream, _) = listener.async_io(Interest::READABLE, |socket| socket.accept()).await?;
+                    stream.set_nonblocking(true)?;
+                    tokio::net::TcpStream::from_std(stream.into())
+                }
                 None => std::future::pending().await,
             }
         };
@@ -196,6 +201,14 @@ async fn accept(socket: Arc<Socket>, mut state: watch::Receiver<State>, served: 
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
+}
+
+#[expect(
+    deprecated,
+    reason = "what replaces it is unsafe, for types whose descriptor may change; that of a socket does not"
+)]
+fn registered(socket: &Arc<Socket>) -> std::io::Result<AsyncFd<Arc<Socket>>> {
+    AsyncFd::with_interest(Arc::clone(socket), Interest::READABLE)
 }
 
 impl Tie {
