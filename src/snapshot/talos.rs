@@ -390,6 +390,20 @@ pub(crate) struct Peer {
     pub(crate) name: String,
     /// `up`, `down`, or `unknown` while there is nothing to tell it by.
     pub(crate) state: String,
+    /// Go's zero, which is long ago: there has not been one.
+    #[serde(rename = "lastHandshakeTime", default)]
+    pub(crate) last_handshake: Option<Timestamp>,
+}
+
+/// Keys are renewed every two minutes. Talos takes a peer for down after this time.
+const HANDSHAKE_LASTS: SignedDuration = SignedDuration::from_secs(275);
+
+impl Peer {
+    /// Talos tries one endpoint after the other of a peer that it cannot reach, and calls it `unknown` until each has failed.
+    pub(crate) fn is_down(&self, now: Timestamp) -> bool {
+        let is_silent = self.last_handshake.is_some_and(|last| now.duration_since(last) > HANDSHAKE_LASTS);
+        self.state == "down" || self.state == "unknown" && is_silent
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

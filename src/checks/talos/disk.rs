@@ -32,6 +32,9 @@ const LEAST_EPHEMERAL: u64 = 3932 * MIB;
 const LEAST_DISK: u64 = 6144 * MIB;
 const OTHER_PARTITIONS: u64 = 1400 * MIB;
 
+/// Ids of volumes that have to be there already (`ExistingVolumeConfig`).
+const EXISTING: &str = "e-";
+
 const PHASES: [&str; 8] = ["waiting", "failed", "missing", "located", "provisioned", "prepared", "ready", "closed"];
 
 fn disk(cluster: &Assessment<'_>) -> Verdict {
@@ -105,6 +108,12 @@ fn failed(node: &Node, volume: &Volume) -> Option<Problem> {
             let message = if volume.error.is_empty() { "no reason is given" } else { &volume.error };
             Problem::fail(Reason::VolumeFailed, "no failed volume", format!("{}: {message}", volume.id))
         }
+        // Others are made, or may be absent.
+        "missing" if volume.id.starts_with(EXISTING) => Problem::fail(
+            Reason::VolumeFailed,
+            "no failed volume",
+            format!("{}: no disk or partition matches", volume.id),
+        ),
         _ if PHASES.contains(&phase) => return None,
         _ => {
             let observed = format!("{}: phase `{phase}`", volume.id);

@@ -92,7 +92,7 @@ fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     };
     // A machine that is gone, or that does not answer, is told as such.
     let is_well = |name: &str| cluster.node(name).is_none_or(|peer| peer.talos.contact.is_ok());
-    let down = || peers.iter().filter(|peer| peer.state == "down");
+    let down = || peers.iter().filter(|peer| peer.is_down(cluster.taken));
     let names: Vec<&str> = down().map(|peer| peer.name.as_str()).collect();
     if let Some(odd) = peers.iter().find(|peer| !matches!(&*peer.state, "up" | "down" | "unknown")) {
         let observed = format!("{} is `{}`", odd.name, odd.state);

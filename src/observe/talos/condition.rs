@@ -197,7 +197,8 @@ mod tests {
         assert_eq!(kube_prism("host: 127.0.0.1:7445\nhealthy: false\n"), Ok(false));
         is_malformed(kube_prism("host: 127.0.0.1:7445\n"));
         let peer = "endpoint: 10.0.0.4:51820\nlabel: w-1\nstate: down\nlastHandshakeTime: 2026-11-21T13:33:57Z\n";
-        assert_eq!(literal(peer).spec::<Peer>(), Ok(Peer { name: "w-1".into(), state: "down".into() }));
+        let last_handshake = Some("2026-11-21T13:33:57Z".parse().unwrap());
+        assert_eq!(literal(peer).spec(), Ok(Peer { name: "w-1".into(), state: "down".into(), last_handshake }));
         is_malformed(literal("label: w-1\n").spec::<Peer>());
         is_malformed(literal("state: up\n").spec::<Peer>());
     }

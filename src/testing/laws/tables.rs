@@ -342,7 +342,7 @@ fn talos_node() -> Table<TalosNode> {
 
 fn peer(node: &mut TalosNode, state: &str) {
     let (name, state) = ("w-1".to_owned(), state.to_owned());
-    node.kube_span_peers.as_mut().unwrap().push(Peer { name, state });
+    node.kube_span_peers.as_mut().unwrap().push(Peer { name, state, last_handshake: None });
 }
 
 fn alarm(node: &mut TalosNode, kind: AlarmKind) {

@@ -1,5 +1,7 @@
 //! Versions, network, memory, disks, diagnostics.
 
+use jiff::SignedDuration;
+
 use crate::model::Role;
 use crate::model::{Outcome, Status};
 use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Peer, Snapshot};
@@ -281,10 +283,22 @@ fn a_peer_of_kubespan_that_is_down_is_a_warning() {
     let id = "talos.nodes.network";
     let peers = |states: &[(&str, &str)]| {
         with(|snapshot| {
-            let peer = |(name, state): &(&str, &str)| Peer { name: (*name).to_owned(), state: (*state).to_owned() };
+            let peer = |(name, state): &(&str, &str)| Peer {
+                name: (*name).to_owned(),
+                state: (*state).to_owned(),
+                last_handshake: None,
+            };
             snapshot.talos_of("cp-1").kube_span_peers = Ok(states.iter().map(peer).collect());
         })
     };
+    // While Talos tries its endpoints in turn, one that has not been heard of is as good as down.
+    let mut silent = peers(&[("cp-2", "unknown"), ("cp-3", "unknown"), ("w-1", "unknown")]);
+    let now = silent.taken;
+    let heard = [Some("0001-01-01T00:00:00Z".parse().unwrap()), Some(now - SignedDuration::from_secs(120)), None];
+    for (peer, heard) in silent.talos_of("cp-1").kube_span_peers.as_mut().unwrap().iter_mut().zip(heard) {
+        peer.last_handshake = heard;
+    }
+    assert_eq!(observed(id, &silent), ["down: cp-2"]);
     assert_eq!(status(id, &peers(&[("cp-2", "up"), ("cp-3", "unknown"), ("w-1", "up")])), Status::Pass);
     let down = peers(&[("cp-2", "up"), ("cp-3", "down"), ("w-1", "down")]);
     assert_eq!(wrong(id, &down), ["cp-1: warn kubespan-peer-down"]);
