@@ -46,9 +46,20 @@ pub(crate) async fn judge_in_turns(
 /// the same.
 pub(crate) fn forget_absent(verdicts: &mut [(&'static Check, Verdict)]) {
     let run: HashSet<CheckId> = verdicts.iter().map(|(check, _)| check.id).collect();
+    keep_explanations(verdicts, &run);
+}
+
+/// Nor is it by one that has no problem: those who have to choose what to read first would leave out what it is said to explain.
+pub(crate) fn forget_fine(verdicts: &mut [(&'static Check, Verdict)]) {
+    let tell = verdicts.iter().filter(|(_, verdict)| verdict.problems().next().is_some());
+    let tell: HashSet<CheckId> = tell.map(|(check, _)| check.id).collect();
+    keep_explanations(verdicts, &tell);
+}
+
+fn keep_explanations(verdicts: &mut [(&'static Check, Verdict)], by: &HashSet<CheckId>) {
     for Finding { outcome, .. } in verdicts.iter_mut().flat_map(|(_, verdict)| &mut verdict.findings) {
         if let Outcome::Problem(problem) = outcome {
-            problem.explained_by = problem.explained_by.filter(|by| run.contains(by));
+            problem.explained_by = problem.explained_by.filter(|it| by.contains(it));
         }
     }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use event::{Event, Round};
+use graph::forget_fine;
 use graph::judge_in_turns;
 pub(crate) use graph::{forget_absent, judge, own_verdict};
 use recheck::Recheck;
@@ -287,6 +288,7 @@ fn weighed(
     diagnoses: Vec<Diagnosis>,
 ) -> Round {
     forget_absent(&mut verdicts);
+    forget_fine(&mut verdicts);
     weigh(pace, &snapshot, &mut verdicts);
     Round { number, at: pace.started.elapsed(), took, snapshot, verdicts, diagnoses: diagnoses.into() }
 }
