@@ -21,6 +21,11 @@ pub(crate) const RENEWAL: Duration = Duration::from_secs(11);
 
 /// What has not become ready in this time does not by itself.
 pub(crate) const STUCK: Duration = Duration::from_secs(300);
+
+/// The kubelet waits 10 seconds before the first restart, and twice as long before each other: these take [`STUCK`]. A pod that is
+/// ready between two crashes never looks as old.
+const RESTARTS_UNTIL_STUCK: u32 = 5;
+
 /// It was renewed within the time that it is good for.
 pub(crate) fn is_alive(lease: &Lease, date: Option<Timestamp>) -> bool {
     was_renewed(lease, date, lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST)))
@@ -111,11 +116,31 @@ pub(crate) fn trouble(state: &PodState, now: Timestamp) -> Option<Trouble> {
     if !state.message.is_empty() && !repeats {
         words.push(state.message.clone());
     }
-    Some(Trouble { crash_looping: crashing.is_some(), words: words.join(", ") })
+    let is_stuck = crashing.is_some_and(|container| container.restarts > RESTARTS_UNTIL_STUCK);
+    Some(Trouble { crash_looping: crashing.is_some(), is_stuck, words: words.join(", ") })
+}
+
+/// Of a pod that is well: that it has crashed again and again, and lately. Most have no readiness probe, and so are ready between two
+/// crashes. What ended before its node was `up` ended with it.
+pub(crate) fn between_crashes(state: &PodState, now: Timestamp, up: Timestamp) -> Option<String> {
+    let crashes = |container: &&ContainerState| {
+        let lately = container.finished.is_some_and(|at| at > up && now.duration_since(at) <= BACK_OFF_ENDS);
+        lately && container.running && container.restarts > 1 && container.exit_code.is_some_and(|code| code != 0)
+    };
+    let container = state.containers.iter().find(crashes).filter(|_| is_well(state))?;
+    let (code, at) = container.exit_code.zip(container.finished)?;
+    let why = container.termination_reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    let ago = now.duration_since(at).as_secs();
+    Some(format!(
+        "container {}: exit code {code}{why} {ago}s ago, {} restarts, running now",
+        container.name, container.restarts
+    ))
 }
 
 /// Why a pod is not ready.
 pub(crate) struct Trouble {
     pub(crate) crash_looping: bool,
+    /// It crash-loops, and has for [`STUCK`].
+    pub(crate) is_stuck: bool,
     pub(crate) words: String,
 }

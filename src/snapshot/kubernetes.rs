@@ -202,8 +202,11 @@ impl KubeNode {
 
     /// Somebody has begun to remove it, and not long ago. A mark whose age is not known, by the server's clock, excuses nothing.
     pub(crate) fn is_leaving(&self) -> bool {
-        let age = self.told.zip(self.leaving_since).map(|(now, since)| now.duration_since(since).unsigned_abs());
-        age.is_some_and(|age| age <= REMOVAL)
+        self.leaving_for().is_some_and(|age| age <= REMOVAL)
+    }
+
+    pub(crate) fn leaving_for(&self) -> Option<Duration> {
+        self.told.zip(self.leaving_since).map(|(now, since)| now.duration_since(since).unsigned_abs())
     }
 
     /// Of several words on one condition, the worst.
@@ -288,6 +291,8 @@ pub(crate) struct Pod {
     /// Carries `kubernetes.io/config.mirror`.
     pub(crate) mirror: bool,
     pub(crate) deleting: bool,
+    /// Kind and name of the owner that controls it: a `DaemonSet`, a `ReplicaSet`, a `Node`.
+    pub(crate) controller: Option<(String, String)>,
     /// What its command says of `--leader-elect`, if anything.
     pub(crate) leader_elect: Option<bool>,
     /// How long it has not been ready, by the clock of the server that answered. `None`: it is ready, or nothing says since when
@@ -501,6 +506,13 @@ pub(crate) struct Workload {
     pub(crate) installs_network: bool,
 }
 
+impl Workload {
+    /// Its numbers are those of its current specification.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observed_generation.is_some_and(|observed| observed >= self.generation)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceEndpoint {
     pub(crate) addresses: Vec<String>,
@@ -510,14 +522,15 @@ pub(crate) struct ServiceEndpoint {
     pub(crate) pod: Option<String>,
     /// The first TCP port of its slice.
     pub(crate) port: Option<u16>,
-    /// `TCP`, `UDP`: protocols of the ports of its slice.
-    pub(crate) protocols: Vec<String>,
+    /// `TCP`, `UDP`: protocols of the ports of its slice; `None` if that says nothing of ports.
+    pub(crate) protocols: Option<Vec<String>>,
 }
 
 impl ServiceEndpoint {
     /// Whoever comes by this protocol is sent there. Without a port for it, nobody is.
     pub(crate) fn serves(&self, protocol: &str) -> bool {
-        self.ready && !self.addresses.is_empty() && self.protocols.iter().any(|it| it == protocol)
+        let has_port = self.protocols.as_ref().is_none_or(|protocols| protocols.iter().any(|it| it == protocol));
+        self.ready && !self.addresses.is_empty() && has_port
     }
 }
 

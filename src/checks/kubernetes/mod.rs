@@ -44,7 +44,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::gaps::{listed, says_nothing, unseen};
 use super::scope::passed_over;
 use crate::assess::components::Component;
-use crate::assess::workloads::{RENEWAL, STUCK, Trouble};
+use crate::assess::workloads::{RENEWAL, STUCK, Trouble, between_crashes};
 use crate::assess::{Assessment, KubernetesAccess, etcd_is_bad};
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{KubeNode, Leases, Node, Pod};
@@ -105,10 +105,21 @@ fn failed(trouble: &Trouble, otherwise: Reason) -> Problem {
 
 /// A pod that runs and is ready, and was not all the time.
 fn restarted(cluster: &Assessment<'_>, name: &str) -> Option<Problem> {
-    let (since, total) = cluster.restarted.get(name)?;
-    let plural = if *since == 1 { "" } else { "s" };
-    let observed = format!("{since} restart{plural} since the previous round, {total} in total");
-    Some(Problem::warn(Reason::Restarting, "no restarts between two rounds", observed))
+    if let Some((since, total)) = cluster.restarted.get(name) {
+        let plural = if *since == 1 { "" } else { "s" };
+        let observed = format!("{since} restart{plural} since the previous round, {total} in total");
+        return Some(Problem::warn(Reason::Restarting, "no restarts between two rounds", observed));
+    }
+    let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
+    let pod = pods.iter().find(|pod| pod.namespace == "kube-system" && pod.name == name)?;
+    let words = between_crashes(&pod.state, cluster.server_time(), up_since(cluster, pod)?)?;
+    Some(Problem::warn(Reason::Restarting, "no crash in the last 10 minutes", words))
+}
+
+/// Since when the node of a pod is ready: what ended before, a reboot has ended.
+fn up_since(cluster: &Assessment<'_>, pod: &Pod) -> Option<Timestamp> {
+    let node = cluster.node(pod.node.as_deref()?)?;
+    cluster.object(node)?.condition("Ready").filter(|ready| ready.status == "True")?.since
 }
 
 /// A server that lives dates each answer anew, and somebody renews a lease every few seconds.

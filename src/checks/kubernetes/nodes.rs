@@ -12,6 +12,7 @@ use crate::checks::scope::{OFF_OR_GONE, passed_over};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Condition, KubeNode, Leases, Node, Taint};
+use crate::text::duration::human;
 use crate::text::some;
 
 pub(in crate::checks) const REGISTERED: Check = Check {
@@ -89,7 +90,13 @@ const TAINT_GOES: Duration = Duration::from_secs(30);
 /// Kubernetes' own taints: most of them it sets as long as a condition lasts.
 const OWN_TAINTS: &str = "node.kubernetes.io/";
 /// That a node has until something on it has started, or until whoever has given it up takes it back.
-const PASSING_TAINTS: [&str; 3] = [UNINITIALIZED, "node.cilium.io/agent-not-ready", OUT_OF_SERVICE];
+const PASSING_TAINTS: [&str; 5] = [
+    UNINITIALIZED,
+    "node.cilium.io/agent-not-ready",
+    OUT_OF_SERVICE,
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+];
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() && cluster.kubernetes.is_some() && !cluster.is_stated() {
@@ -531,9 +538,16 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
             .hint(Hint::likely("kube-controller-manager has not removed it, or something else has set it"));
         return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
-    if node.role == Role::ControlPlane && object.is_leaving() {
-        let observed = "being removed, but still checked: it is, or may be, a member of etcd";
-        return Outcome::Problem(Problem::warn(Reason::NodeLeaving, expected, observed));
-    }
-    Outcome::Pass(None)
+    let observed = match object.leaving_for() {
+        Some(_) if node.role == Role::ControlPlane && object.is_leaving() => {
+            "being removed, but still checked: it is, or may be, a member of etcd".to_owned()
+        }
+        // It should have gone, and may be there for long.
+        Some(age) if !object.is_leaving() && says_ready(object) => {
+            format!("being removed for {}, and still there", human(age))
+        }
+        _ => return Outcome::Pass(None),
+    };
+    let problem = Problem::warn(Reason::NodeLeaving, expected, observed);
+    Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])))
 }

@@ -20,8 +20,8 @@ pub(in crate::checks) const STARTING: Check = Check {
     explain: "Reads the pods that are bound to a node and still Pending, and the events about sandboxes that could not be created. \
 Without a sandbox (the pod's network namespace), no container can start. If a pod on a Ready node has waited for its sandbox for \
 60 seconds, its newest event decides. `FailedCreatePodSandBox` means that the node cannot create the sandbox, usually because of a \
-broken network plugin or container runtime. A pod that waits for something of its own, such as a volume, a missing Secret or an \
-image, is not checked here.\n\n\
+broken network plugin or container runtime. A pod that waits for something of its own, such as a volume, a device, a missing Secret or \
+an image, is not checked here.\n\n\
 A pod that was running before its machine rebooted stays in phase Running without a sandbox. An event names it, and either its \
 condition `PodReadyToStartContainers` is False, or the event is newer than its last container.\n\n\
 A node may be Ready and still be unable to start pods: running pods keep running, but no new pod starts there. A common cause \
@@ -52,6 +52,8 @@ enum Cause {
     Node,
     /// It waits for a volume.
     Volume,
+    /// It waits for a device of its own (DRA), which is prepared before the sandbox.
+    Device,
     /// It waits for its image, which comes after the sandbox and is told of before it is there.
     Image,
 }
@@ -63,6 +65,7 @@ fn cause(event: &PodEvent) -> Option<Cause> {
             Some(Cause::Node)
         }
         "FailedMount" | "FailedAttachVolume" | "FailedMapVolume" => Some(Cause::Volume),
+        "FailedPrepareDynamicResources" => Some(Cause::Device),
         "Pulling" | "Failed" | "ErrImageNeverPull" => Some(Cause::Image),
         _ => None,
     }
@@ -138,7 +141,7 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
     };
     let newest = newest(events, pod);
     match newest.and_then(|event| Some((cause(event)?, event))) {
-        Some((Cause::Image, _)) => None,
+        Some((Cause::Image | Cause::Device, _)) => None,
         Some((Cause::Volume, _)) if pod.has_own_volumes => None,
         Some((_, event)) => Some((of(fails, &format!("{}: {}", event.reason, event.message)), pod)),
         None => {

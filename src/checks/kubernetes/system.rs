@@ -1,13 +1,14 @@
 //! Whatever else runs in kube-system and beside the network plugin.
 
 use super::severity_of;
-use super::workloads::is_judged_elsewhere;
+use super::workloads::{is_judged_elsewhere, is_stuck, system_pods, troubles};
 use crate::assess::Assessment;
+use crate::assess::workloads::{is_well, says_ready};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Kubernetes, Observed, Workload};
+use crate::snapshot::{KubeNode, Kubernetes, Observed, Pod, Workload};
 use crate::text::duration::human;
 
 pub(in crate::checks) const SYSTEM: Check = Check {
@@ -20,8 +21,9 @@ Net are recognized by their DaemonSets in any namespace. Any other plugin is rec
 `/opt/cni/bin` of its nodes, or `/etc/cni/net.d` in the host's network. Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check \
 are left to them. Workloads with 0 desired pods are ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
-also fails if pods are missing and nothing has changed for 5 minutes. Until then, missing pods are a warning. Missing \
-DaemonSet pods on nodes that are not ready do not count.\n\n\
+also fails if pods are missing and nothing has changed for 5 minutes, or one of them has crashed for so long. Until then, missing \
+pods are a warning. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
+machines or are being removed, where the pods of kube-system show that they are missing there.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -32,6 +34,7 @@ Look at the events and pods of the workload (`kubectl -n kube-system describe de
         Fact::DaemonSets,
         Fact::Deployments,
         Fact::StatefulSets,
+        Fact::Pods,
         Fact::KubeNodes,
         Fact::NodeLeases,
     ],
@@ -62,6 +65,9 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
             verdict.push(Target::new(Kind::Workload, format!("{}/{}", workload.namespace, workload.name)), outcome);
         }
     }
+    if let Some(outcome) = system_pods(cluster).err().filter(|_| !verdict.findings.is_empty()) {
+        verdict.push(Target::cluster(), outcome);
+    }
     // DaemonSets of all namespaces show where the network plugin is.
     if let Err(outcome) =
         listed(cluster, |kubernetes| &kubernetes.plugin_namespaces, "the DaemonSets of all namespaces")
@@ -78,8 +84,8 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
 }
 
 fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Outcome {
-    let Workload { desired, available, generation, observed_generation, given_up, unchanged_for, .. } = workload;
-    let is_counted = observed_generation.is_some_and(|observed| observed >= *generation);
+    let Workload { desired, available, generation, given_up, unchanged_for, .. } = workload;
+    let is_counted = workload.is_observed();
     let missing = usize::try_from(i64::from(*desired) - i64::from(*available)).unwrap_or_default();
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
@@ -87,36 +93,66 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Ou
     if is_counted && missing == 0 && given_up.is_none() {
         return Outcome::Pass(None);
     }
+    let pods = pods(cluster, kind, workload);
+    let unwell: Vec<&Pod> =
+        pods.iter().copied().filter(|pod| !is_well(&pod.state) && is_judged(cluster, pod)).collect();
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
     let standing = match (given_up, unchanged_for) {
         (Some(words), _) => Some(format!("rollout stuck: {words}")),
         (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
     };
     let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing];
-    let observed = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let observed = [Some(words), troubles(cluster, &unwell)].into_iter().flatten().collect::<Vec<_>>().join("; ");
     let problem = |severity, reason| {
         Problem { severity, ..Problem::fail(reason, format!("{desired} pods available"), observed.as_str()) }
             .hint(Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]))
             .hint(Hint::run("{kubectl} -n {} get pods -o wide", [&workload.namespace]))
     };
-    let (unjudged, unready) = if kind == "daemonset" && is_counted { absent(cluster) } else { (0, 0) };
+    let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
+    let (unjudged, unready) = if kind == "daemonset" && is_counted { absent(cluster, &pods) } else { (0, 0) };
     Outcome::Problem(match missing {
         1.. if missing <= unjudged => return Outcome::Pass(None),
         1.. if missing <= unjudged + unready => {
             problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady)
         }
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
-        _ => problem(severity_of(given_up.is_some(), &[*unchanged_for]), Reason::WorkloadDegraded),
+        _ => problem(severity_of(is_given_up, &[*unchanged_for]), Reason::WorkloadDegraded),
     })
 }
 
-/// How many nodes need no pod of a DaemonSet, and how many others have none that could be ready. Which pods are missing is not
-/// known, so these are counted in favor of the workload.
-fn absent(cluster: &Assessment<'_>) -> (usize, usize) {
+/// The pods of a workload; none outside of kube-system, where pods are not listed.
+fn pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
+    let is_its = |pod: &&Pod| {
+        let Some((owner, name)) = &pod.controller else { return false };
+        match (kind, owner.as_str()) {
+            ("daemonset", "DaemonSet") | ("statefulset", "StatefulSet") => *name == workload.name,
+            // A ReplicaSet has the Deployment's name and a hash.
+            ("deployment", "ReplicaSet") => name.rsplit_once('-').is_some_and(|(of, _)| of == workload.name),
+            _ => false,
+        }
+    };
+    let listed = system_pods(cluster).ok().filter(|_| workload.namespace == "kube-system");
+    listed.into_iter().flatten().filter(|pod| !pod.deleting).filter(is_its).collect()
+}
+
+/// It is on a node that is judged, or on none.
+fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
+    let node = pod.node.as_deref().and_then(|name| cluster.node(name));
+    node.is_none_or(|node| passed_over(cluster, node).is_none() && !cluster.is_guest(node))
+}
+
+/// How many nodes need no pod of a DaemonSet and may have none, and how many others have none that could be ready. Where its pods do
+/// not tell which are missing, those of nodes that Kubernetes calls ready are not.
+fn absent(cluster: &Assessment<'_>, pods: &[&Pod]) -> (usize, usize) {
     let (mut unjudged, mut unready) = (0, 0);
-    for node in cluster.nodes.iter().filter(|node| cluster.object(node).is_some() && !node.out_of_scope) {
+    let has = |object: &KubeNode| {
+        pods.iter().any(|pod| pod.node.as_deref() == Some(object.name.as_str()) && is_well(&pod.state))
+    };
+    for node in cluster.nodes.iter().filter(|node| !node.out_of_scope) {
+        let Some(object) = cluster.object(node).filter(|object| !has(object)) else { continue };
         if passed_over(cluster, node).is_some() || cluster.is_guest(node) {
-            unjudged += 1;
+            unjudged += usize::from(!pods.is_empty() || !says_ready(object));
         } else if !cluster.machine(node).is_ready() {
             unready += 1;
         }

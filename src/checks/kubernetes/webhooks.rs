@@ -132,7 +132,7 @@ fn backend(cluster: &Assessment<'_>, hook: &Webhook) -> Option<Result<bool, Gap>
     let service = hook.service.as_ref()?;
     let endpoints = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.webhook_endpoints.get(service));
     Some(match endpoints {
-        Some(Ok(endpoints)) => Ok(endpoints.iter().any(|it| it.ready && !it.addresses.is_empty())),
+        Some(Ok(endpoints)) => Ok(endpoints.iter().any(|it| it.serves("TCP"))),
         Some(Err(gap)) => Err(gap.clone()),
         None => Err(Gap::not_asked()),
     })

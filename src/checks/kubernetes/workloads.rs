@@ -114,6 +114,8 @@ struct Installed {
     enabled: fn(&BootstrapManifests) -> bool,
     /// Why nothing is judged where the configuration does not ask for it.
     disabled: &'static str,
+    /// That it wants no pod may be on purpose, whatever the configuration says: so Calico's documentation has what its eBPF mode replaces.
+    may_want_none: bool,
     pods: Hint,
 }
 
@@ -122,6 +124,7 @@ const PROXY: Installed = Installed {
     app: "kube-proxy",
     enabled: |manifests| manifests.proxy_enabled,
     disabled: "disabled by configuration",
+    may_want_none: true,
     pods: Hint::Try {
         command: "{kubectl} -n kube-system get pods -l k8s-app=kube-proxy -o wide",
         arguments: Vec::new(),
@@ -133,6 +136,7 @@ const FLANNEL: Installed = Installed {
     app: "flannel",
     enabled: |manifests| manifests.flannel_enabled,
     disabled: "another network plugin, or none: see k8s.nodes.ready",
+    may_want_none: false,
     pods: Hint::Try { command: "{kubectl} -n kube-system get pods -l k8s-app=flannel -o wide", arguments: Vec::new() },
 };
 
@@ -188,13 +192,13 @@ pub(super) fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload)
 }
 
 fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &Target, verdict: &mut Verdict) {
-    if set.observed_generation.is_none_or(|observed| observed < set.generation) {
+    if !set.is_observed() {
         let observed = format!("generation {}, last observed {}", set.generation, set.observed_generation.unwrap_or(0));
         let problem = Problem::fail(Reason::DaemonsetIncomplete, "its current generation is observed", observed)
             .hint(Hint::likely("kube-controller-manager does not work, or has just started"));
         return verdict.problem(target.clone(), problem);
     }
-    if set.desired == 0 {
+    if set.desired == 0 && (its.may_want_none || wanted(cluster, its.enabled) != Wanted::Yes) {
         return verdict.skip(target.clone(), "0 pods desired");
     }
     let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
@@ -246,7 +250,7 @@ fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> R
 }
 
 /// Evidence like any other, which k8s.staticpods.running tells of first if it is missing.
-fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
+pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
     let expected = "the pods of kube-system";
     let outcome = match listed(cluster, |kubernetes| &kubernetes.pods, expected) {
         Ok(pods) if !pods.is_empty() => return Ok(pods),
@@ -349,7 +353,11 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     }
     let wanted = wanted(cluster, |manifests| manifests.dns_enabled);
     let deployment = cluster.list(|kubernetes| &kubernetes.deployments).and_then(|deployments| coredns(deployments));
-    if wanted == Wanted::No && deployment.is_none_or(|deployment| deployment.desired == 0) {
+    // Another one may have a Service of its own.
+    let serves_elsewhere = |deployment: &Workload| {
+        endpoints.is_empty() && deployment.is_observed() && deployment.available >= deployment.desired
+    };
+    if wanted == Wanted::No && deployment.is_none_or(|it| it.desired == 0 || serves_elsewhere(it)) {
         verdict.skip(target, "disabled by configuration");
         return verdict;
     }
@@ -409,49 +417,59 @@ fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
 fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let deployments = listed(cluster, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
     let deployment = match deployments.map(|deployments| coredns(deployments)) {
-        Ok(deployment) => deployment.filter(|it| it.desired > ready || it.given_up.is_some()),
+        Ok(deployment) => deployment,
         Err(outcome) => return outcome,
     };
-    let Some(deployment) = deployment else {
+    let mut pods = dns_pods(cluster);
+    // A pod that was evicted stays, and has been replaced.
+    pods.retain(|pod| !is_well(&pod.state) && !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed"));
+    // Without a Deployment, somebody else has set up these pods.
+    let unready = i32::try_from(pods.len()).unwrap_or(i32::MAX);
+    let desired = deployment.map_or(ready.saturating_add(unready), |it| it.desired);
+    let given_up = deployment.and_then(|it| it.given_up.as_ref());
+    if desired <= ready && given_up.is_none() {
         let plural = if ready == 1 { "" } else { "s" };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
-    };
+    }
     if let Err(outcome) = system_pods(cluster) {
         return outcome;
     }
-    let pods = dns_pods(cluster);
-    let (gone, missing): (Vec<&Pod>, Vec<&Pod>) = pods
-        .iter()
-        // A pod that was evicted stays, and has been replaced.
-        .filter(|pod| !is_well(&pod.state) && !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed"))
-        .partition(|pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
+    let (gone, missing): (Vec<&Pod>, Vec<&Pod>) =
+        pods.iter().partition(|pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
     let gone = i32::try_from(gone.len()).unwrap_or(i32::MAX).saturating_add(lost);
     // Where there is no such pod, only the Deployment tells for how long.
     let ages: Vec<_> = if missing.is_empty() {
-        vec![deployment.unchanged_for]
+        vec![deployment.and_then(|it| it.unchanged_for)]
     } else {
         missing.iter().map(|pod| pod.unready_for).collect()
     };
-    let expected =
-        format!("{} ready endpoints of kube-system/kube-dns (Deployment {})", deployment.desired, deployment.name);
-    let stuck = deployment.given_up.as_ref().map(|words| format!("rollout stuck: {words}"));
+    let of_whom = deployment.map_or_else(String::new, |it| format!(" (Deployment {})", it.name));
+    let expected = format!("{desired} ready endpoints of kube-system/kube-dns{of_whom}");
+    let stuck = given_up.map(|words| format!("rollout stuck: {words}"));
     let words = troubles(cluster, &missing).or(stuck).map(|words| format!("; {words}"));
-    let observed = format!("{ready} of {} replicas ready{}", deployment.desired, words.unwrap_or_default());
+    let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
-    let are_gone = deployment.desired > ready && missing.is_empty() && ready.saturating_add(gone) >= deployment.desired;
+    let are_gone = desired > ready && missing.is_empty() && ready.saturating_add(gone) >= desired;
     Outcome::Problem(if are_gone {
         problem(Severity::Warn).explained_by(CheckId::K8sNodesReady)
     } else {
-        let severity = severity_of(deployment.given_up.is_some(), &ages);
-        let pods = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
-        let rollout = Hint::run("{kubectl} -n kube-system describe deployment {}", [&deployment.name]);
-        let problem = problem(severity).hint(pods);
-        if deployment.given_up.is_some() { problem.hint(rollout) } else { problem }
+        let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));
+        let problem = problem(severity_of(given_up.is_some() || crashes, &ages))
+            .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
+        match deployment.filter(|it| it.given_up.is_some()) {
+            Some(it) => problem.hint(Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name])),
+            None => problem,
+        }
     })
 }
 
+/// It has crashed for too long.
+pub(super) fn is_stuck(cluster: &Assessment<'_>, pod: &Pod) -> bool {
+    trouble(&pod.state, cluster.server_time()).is_some_and(|trouble| trouble.is_stuck)
+}
+
 /// What is wrong with pods, by name.
-fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String> {
+pub(super) fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String> {
     let words: Vec<String> = pods
         .iter()
         .filter_map(|pod| Some(format!("{}: {}", pod.name, trouble(&pod.state, cluster.server_time())?.words)))

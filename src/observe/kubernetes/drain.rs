@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::extensions::requirements;
 use super::lists::Kept;
+use super::objects::controller;
 use super::objects::{Ages, Since};
 use super::room;
-use super::wire::meta::{OwnerReference, Time};
+use super::wire::meta::Time;
 use super::wire::{eviction, policy};
 use crate::model::Shared;
 use crate::snapshot::{BoundPod, DisruptionBudget, Needs};
@@ -38,17 +39,6 @@ impl Ages for BoundPod {
     }
 }
 
-/// Its pods are left alone by drains.
-const DAEMON_SET: &str = "DaemonSet";
-
-/// Others have controllers of the same kind, in a group of their own.
-fn kind(owner: &OwnerReference) -> String {
-    match owner.api_version.split_once('/') {
-        Some((group, _)) if owner.kind == DAEMON_SET && group != "apps" => format!("{DAEMON_SET}.{group}"),
-        _ => owner.kind.clone(),
-    }
-}
-
 impl Kept for Since<BoundPod, eviction::Pod> {
     type Object = eviction::Pod;
 
@@ -69,8 +59,7 @@ impl Kept for BoundPod {
 
     fn of(pod: eviction::Pod) -> Self {
         let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
-        let owners = metadata.owner_references.unwrap_or_default();
-        let controller = owners.into_iter().find(|owner| owner.controller == Some(true));
+        let controller = controller(&metadata);
         let mut conditions = status.conditions.iter().flatten();
         let grace = Duration::from_secs(spec.termination_grace_period_seconds.unwrap_or_default());
         let volumes = spec.volumes.iter().flatten();
@@ -84,7 +73,7 @@ impl Kept for BoundPod {
             name: metadata.name.unwrap_or_default(),
             labels: shared(&LABELS, metadata.labels.unwrap_or_default()),
             mirror: metadata.annotations.is_some_and(|it| it.contains_key("kubernetes.io/config.mirror")),
-            controller: controller.map(|owner| (kind(&owner), owner.name)),
+            controller,
             phase: status.phase.unwrap_or_default(),
             ready: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
             deleting: metadata.deletion_timestamp.is_some(),

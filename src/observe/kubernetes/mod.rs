@@ -421,7 +421,7 @@ impl KubeClient {
         let nodes: BTreeSet<String> = late().map(|pod| pod.node.clone()).collect();
         if nodes.len() <= LOOKED_AT {
             let started = join_all(nodes.iter().map(async |node| {
-                let fields = format!("spec.nodeName={node},status.phase=Running");
+                let fields = format!("spec.nodeName={node},status.phase!=Pending");
                 self.pods::<StartedPod>(None, &fields).await
             }));
             let started: Vec<Observed<Vec<StartedPod>>> = started.await;

@@ -26,6 +26,17 @@ fn labels(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     metadata.labels.clone().unwrap_or_default()
 }
 
+/// Who controls an object, by kind and name.
+pub(super) fn controller(metadata: &ObjectMeta) -> Option<(String, String)> {
+    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    // Others have controllers of the same kind, in a group of their own.
+    let kind = match owner.api_version.split_once('/') {
+        Some((group, _)) if owner.kind == "DaemonSet" && group != "apps" => format!("DaemonSet.{group}"),
+        _ => owner.kind.clone(),
+    };
+    Some((kind, owner.name.clone()))
+}
+
 fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
@@ -128,6 +139,7 @@ impl Kept for Pod {
             labels: labels(&metadata),
             mirror: annotation(&metadata, "kubernetes.io/config.mirror").is_some(),
             deleting: metadata.deletion_timestamp.is_some(),
+            controller: controller(&metadata),
             leader_elect: leader_elect(spec.containers.as_deref().unwrap_or_default()),
             unready_for: None,
             addresses: addresses.into_iter().collect(),
@@ -357,9 +369,16 @@ impl Kept for Since<Option<StartedPod>, core::Pod> {
 
 fn sandboxed_at(pod: &core::Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
+    let taken = || status.start_time.as_ref().map(|Time(time)| *time);
+    // One that has ended has let go of it.
+    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let ended = status.container_statuses.iter().flatten().filter_map(|it| it.state.as_ref()?.terminated.as_ref());
+    let mut began = ended.filter_map(|terminated| terminated.started_at.as_ref());
     match condition(status, HAS_SANDBOX) {
+        _ if has_ended => began.next().and_then(|_| taken()),
         Some(told) => turned(told).filter(|_| told.status == "True"),
-        None => status.start_time.as_ref().filter(|_| status.pod_ip.is_some()).map(|Time(time)| *time),
+        None if status.pod_ip.is_some() => taken(),
+        _ => None,
     }
 }
 
@@ -492,10 +511,12 @@ pub(super) fn leases(listed: Listed<Lease>, moved_within: impl Fn(&str, &str) ->
     Leases { date, last_date, by_name: listed.items.into_iter().map(lease).collect() }
 }
 
-/// Whoever writes to an object leaves its name and the time there.
-fn changed(metadata: &ObjectMeta) -> Option<Timestamp> {
-    let times = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
-    times.map(|Time(time)| *time).max()
+/// Whoever writes to an object leaves its name and the time there. Of a specification that its controller has observed, how long the
+/// status is as it is: anybody may touch an annotation.
+fn changed(metadata: &ObjectMeta, workload: &Workload) -> Option<Timestamp> {
+    let writes = || metadata.managed_fields.iter().flatten().filter_map(|entry| Some((entry, entry.time.as_ref()?.0)));
+    let of_status = writes().filter(|(entry, _)| workload.is_observed() && entry.subresource == "status");
+    of_status.map(|(_, at)| at).max().or_else(|| writes().map(|(_, at)| at).max())
 }
 
 impl Kept for Since<Workload, apps::DaemonSet> {
@@ -510,7 +531,8 @@ impl Kept for Since<Workload, apps::DaemonSet> {
             installs_network: installs_network(&set.spec.unwrap_or_default().template.spec.unwrap_or_default()),
             ..workload(&set.metadata)
         };
-        Self::new(workload, changed(&set.metadata))
+        let changed = changed(&set.metadata, &workload);
+        Self::new(workload, changed)
     }
 }
 
@@ -529,7 +551,8 @@ impl Kept for Since<Workload, apps::Deployment> {
                 .map(|condition| without_secrets(&condition.message.or(condition.reason).unwrap_or_default())),
             ..workload(&deployment.metadata)
         };
-        Self::new(workload, changed(&deployment.metadata))
+        let changed = changed(&deployment.metadata, &workload);
+        Self::new(workload, changed)
     }
 }
 
@@ -544,7 +567,8 @@ impl Kept for Since<Workload, apps::StatefulSet> {
             available: status.available_replicas.unwrap_or_default(),
             ..workload(&set.metadata)
         };
-        Self::new(workload, changed(&set.metadata))
+        let changed = changed(&set.metadata, &workload);
+        Self::new(workload, changed)
     }
 }
 
@@ -610,9 +634,10 @@ impl Kept for Slice {
     fn of(slice: discovery::EndpointSlice) -> Self {
         let service = labels(&slice.metadata).remove("kubernetes.io/service-name").unwrap_or_default();
         let protocol = |port: &discovery::EndpointPort| port.protocol.clone().unwrap_or_else(|| TCP.to_owned());
-        let mut of_tcp = slice.ports.iter().filter(|port| protocol(port) == TCP);
+        let mut of_tcp = slice.ports.iter().flatten().filter(|port| protocol(port) == TCP);
         let port = of_tcp.find_map(|port| u16::try_from(port.port?).ok());
-        let protocols: BTreeSet<String> = slice.ports.iter().map(protocol).collect();
+        let protocols = slice.ports.as_ref().map(|ports| ports.iter().map(protocol).collect::<BTreeSet<_>>());
+        let protocols: Option<Vec<String>> = protocols.map(|them| them.into_iter().collect());
         let namespace = slice.metadata.namespace.as_ref();
         let is_pod_of_service = |target: &core::ObjectReference| {
             target.kind.as_deref() == Some("Pod") && target.namespace.as_ref().is_none_or(|it| Some(it) == namespace)
@@ -629,7 +654,7 @@ impl Kept for Slice {
                 node: endpoint.node_name,
                 pod: endpoint.target_ref.filter(is_pod_of_service).and_then(|pod| pod.name),
                 port,
-                protocols: protocols.iter().cloned().collect(),
+                protocols: protocols.clone(),
             })
         };
         Self { service, endpoints: slice.endpoints.into_iter().filter_map(endpoint).collect() }
@@ -1020,7 +1045,15 @@ mod tests {
         // As kubelets before 1.29 tell it.
         let before = started(json!({"startTime": day, "podIP": "10.244.4.2"}), on.clone()).unwrap();
         assert_eq!(before.has_run_for, Some(Duration::from_secs(600)));
-        assert_eq!(started(json!({"startTime": day}), on), None);
+        assert_eq!(started(json!({"startTime": day}), on.clone()), None);
+        // One that has come and gone had a sandbox after it was taken on; one that was evicted before it began may not have.
+        let ended = |state: serde_json::Value| {
+            let status = json!({"phase": "Succeeded", "startTime": late, "containerStatuses": [
+                {"name": "a", "image": "a", "imageID": "", "ready": false, "restartCount": 0, "state": state}]});
+            started(status, on.clone()).and_then(|pod| pod.has_run_for)
+        };
+        assert_eq!(ended(json!({"terminated": {"exitCode": 0, "startedAt": late}})), Some(Duration::from_secs(60)));
+        assert_eq!(ended(json!({"terminated": {"exitCode": 137}})), None);
     }
 
     #[test]
@@ -1116,6 +1149,16 @@ mod tests {
         ]);
         let seconds: Vec<_> = sets.iter().map(|set| set.unchanged_for.map(|age| age.as_secs())).collect();
         assert_eq!(seconds, [Some(120), None]);
+        // What else is written to it says nothing of its pods, once its controller has seen what they should be.
+        let annotated = |observed: i64| {
+            json!({"metadata": {"name": "a", "namespace": "b", "generation": 2, "managedFields": [
+                {"manager": "argocd", "time": "2026-11-21T00:09:00Z"},
+                {"manager": "kube-controller-manager", "subresource": "status", "time": "2026-11-21T00:01:00Z"},
+            ]}, "status": {"observedGeneration": observed}})
+        };
+        let sets = ages::<Workload, apps::DaemonSet>(vec![annotated(2), annotated(1)]);
+        let seconds: Vec<_> = sets.iter().map(|set| set.unchanged_for.map(|age| age.as_secs())).collect();
+        assert_eq!(seconds, [Some(540), Some(60)]);
     }
 
     #[test]

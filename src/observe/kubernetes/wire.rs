@@ -110,6 +110,11 @@ fn list_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D
     Ok(few::<D, Vec<T>>(deserializer)?.unwrap_or_default())
 }
 
+/// `null`, Go's empty list, is one that is there.
+fn told<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
+    Ok(Some(list_or_empty(deserializer)?))
+}
+
 /// Structs of a part of Kubernetes' API. Lists and mappings stand apart, as they are counted.
 macro_rules! structs {
     ($($name:ident {
@@ -169,7 +174,7 @@ pub(super) mod meta {
             }
         }
         OwnerReference { api_version: String, kind: String, name: String, controller: Option<bool>, }
-        ManagedFieldsEntry { time: Option<Time>, }
+        ManagedFieldsEntry { time: Option<Time>, subresource: String, }
         LabelSelector { ; few { match_labels: Names, match_expressions: Vec<LabelSelectorRequirement>, } }
         LabelSelectorRequirement { key: String, operator: String, ; few { values: Vec<String>, } }
     }
@@ -475,7 +480,7 @@ pub(super) mod certificates {
 
 pub(super) mod discovery {
     use super::meta::ObjectMeta;
-    use super::{Deserialize, list_or_empty, or_default};
+    use super::{Deserialize, list_or_empty, or_default, told};
 
     objects!(k8s_openapi::api::discovery::v1: EndpointSlice);
 
@@ -486,8 +491,8 @@ pub(super) mod discovery {
         pub(in super::super) metadata: ObjectMeta,
         #[serde(deserialize_with = "list_or_empty")]
         pub(in super::super) endpoints: Vec<Endpoint>,
-        #[serde(deserialize_with = "list_or_empty")]
-        pub(in super::super) ports: Vec<EndpointPort>,
+        #[serde(deserialize_with = "told")]
+        pub(in super::super) ports: Option<Vec<EndpointPort>>,
     }
 
     #[derive(Clone, Debug, Default, Deserialize)]

@@ -478,6 +478,9 @@ fn understudy() -> Table<Pod> {
         labels: [harmless(UNDERSTUDY, |it| it.labels.clear())],
         mirror: [harmless(UNDERSTUDY, |it| it.mirror = false)],
         deleting: [harmless(UNDERSTUDY, |it| it.deleting = true)],
+        controller: [
+            harmless("the Node's kubelet runs it", |it| it.controller = Some(("Node".to_owned(), "cp-9".to_owned())))
+        ],
         leader_elect: [harmless("as if it were not said", |it| it.leader_elect = Some(true))],
         unready_for: [harmless(PROBED, |it| it.unready_for = Some(Duration::MAX))],
         addresses: [harmless("no Service leads to it", |it| it.addresses = vec!["10.9.9.9".to_owned()])],
@@ -493,6 +496,9 @@ fn mirror() -> Table<Pod> {
         labels: [harmless("the name tells, too", |it| it.labels.clear())],
         mirror: [bad(|it| it.mirror = false)],
         deleting: [harmless(PROBED, |it| it.deleting = true)],
+        controller: [
+            harmless("the Node's kubelet runs it", |it| it.controller = Some(("Node".to_owned(), "cp-9".to_owned())))
+        ],
         leader_elect: [harmless("as if it were not said", |it| it.leader_elect = Some(true))],
         unready_for: [harmless(PROBED, |it| it.unready_for = Some(Duration::MAX))],
         addresses: [harmless("no Service leads to it", |it| it.addresses = vec!["10.9.9.9".to_owned()])],
@@ -758,7 +764,11 @@ fn dns_endpoint() -> Table<ServiceEndpoint> {
         node: [harmless("no such node is lost", |it| it.node = Some("cp-9".to_owned()))],
         pod: [harmless("its address tells it apart", |it| it.pod = None)],
         port: [harmless("of API servers alone it is looked at", |it| it.port = None)],
-        protocols: [bad(|it| it.protocols.clear()), bad(|it| it.protocols = vec!["TCP".to_owned()])],
+        protocols: [
+            bad(|it| it.protocols = Some(Vec::new())),
+            bad(|it| it.protocols = Some(vec!["TCP".to_owned()])),
+            harmless("an old server does not tell", |it| it.protocols = None),
+        ],
     })
 }
 

@@ -786,6 +786,27 @@ fn a_restart_between_two_rounds_is_a_warning() {
     assert_eq!(status(&after(&unseen, 10), scheduler), Status::Warn);
 }
 
+/// Static pods have no readiness probe: between two crashes they are ready.
+#[test]
+fn a_crash_a_moment_ago_is_a_warning_and_what_a_reboot_ended_is_none() {
+    let pods = "k8s.staticpods.running";
+    let of = |ready_since: u64, ended: u64, exit_code: i32, restarts: u32| {
+        let mut snapshot = healthy();
+        let conditions = &mut snapshot.kube_node_mut("cp-2").conditions;
+        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| it.since = Some(ago(ready_since)));
+        let pod = snapshot.kube().pods.iter_mut().flatten().find(|pod| pod.name == "kube-apiserver-cp-2").unwrap();
+        let container = &mut pod.state.containers[0];
+        (container.exit_code, container.finished, container.restarts) = (Some(exit_code), Some(ago(ended)), restarts);
+        said(&snapshot, pods)
+    };
+    let warned = ["warn restarting kube-apiserver-cp-2 < k8s.controlplane.apiserver"];
+    assert_eq!(of(3600, 40, 137, 57), warned);
+    assert_eq!(of(3600, 40, 0, 57), [""; 0], "it was asked to end");
+    assert_eq!(of(3600, 40, 137, 1), [""; 0], "once");
+    assert_eq!(of(3600, 900, 137, 57), [""; 0], "long ago");
+    assert_eq!(of(30, 40, 137, 57), [""; 0], "with its machine");
+}
+
 #[test]
 fn pods_of_controllers_restart_too() {
     for (id, pod) in [

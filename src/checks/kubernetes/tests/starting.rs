@@ -62,7 +62,7 @@ fn a_node_that_gives_no_sandbox_cannot_start_pods() {
 
 #[test]
 fn what_a_pod_waits_for_itself_is_not_the_nodes() {
-    for reason in ["FailedMount", "FailedAttachVolume", "Pulling"] {
+    for reason in ["FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources", "Pulling"] {
         assert_eq!(said(&waiting(4000, &[(reason, 5)]), STARTING), FINE, "{reason}");
         // The newest word counts.
         let later = waiting(4000, &[(reason, 5), ("FailedCreatePodSandBox", 4), ("SuccessfulAttachVolume", 3)]);

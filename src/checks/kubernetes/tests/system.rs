@@ -69,7 +69,7 @@ fn a_rollout_is_told_from_one_that_is_stuck() {
 
 #[test]
 fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
-    let of = |available: i32, change: fn(&mut Snapshot)| {
+    let of = |available: i32, change: &dyn Fn(&mut Snapshot)| {
         let snapshot = with(|snapshot| {
             let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
             (set.namespace, set.name, set.available) =
@@ -83,11 +83,47 @@ fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
         let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
         conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| "False".clone_into(&mut it.status));
     };
-    assert_eq!(of(3, |_| {}), ["fail workload-degraded calico-system/calico-node"]);
-    assert_eq!(of(3, not_ready), ["warn workload-degraded calico-system/calico-node < k8s.nodes.ready"]);
-    assert_eq!(of(2, not_ready), ["fail workload-degraded calico-system/calico-node"]);
-    assert_eq!(of(3, |it| it.node_mut("w-1").leaving = true), [""; 0]);
-    assert_eq!(of(3, |it| it.node_mut("w-1").is_talos = false), [""; 0], "a guest");
+    assert_eq!(of(3, &|_| {}), ["fail workload-degraded calico-system/calico-node"]);
+    assert_eq!(of(3, &not_ready), ["warn workload-degraded calico-system/calico-node < k8s.nodes.ready"]);
+    assert_eq!(of(2, &not_ready), ["fail workload-degraded calico-system/calico-node"]);
+    // One that is ready runs them, whoever removes it or whatever its system is.
+    let incomplete = ["fail workload-degraded calico-system/calico-node"];
+    assert_eq!(of(3, &|it| it.node_mut("w-1").leaving = true), incomplete);
+    assert_eq!(of(3, &|it| it.node_mut("w-1").is_talos = false), incomplete, "a guest");
+    assert_eq!(of(3, &|it| (not_ready(it), it.node_mut("w-1").leaving = true).1), [""; 0]);
+    assert_eq!(of(3, &|it| (not_ready(it), it.node_mut("w-1").is_talos = false).1), [""; 0], "a guest");
+}
+
+/// Where pods tell whose they are, it is known which are missing.
+#[test]
+fn the_pods_of_kube_system_show_where_a_daemon_set_lacks_one() {
+    let of = |guest: &str, unwell: &str, restarts: u32| {
+        let snapshot = with(|snapshot| {
+            snapshot.node_mut(guest).is_talos = false;
+            let kubernetes = snapshot.kube();
+            let mut set = kubernetes.daemon_sets.as_ref().unwrap()[0].clone();
+            (set.name, set.available, set.unchanged_for) = ("cilium".to_owned(), 3, Some(Duration::from_secs(30)));
+            kubernetes.daemon_sets.as_mut().unwrap().push(set);
+            let of_nodes = ["cp-1", "cp-2", "cp-3", "w-1"].map(|node| {
+                let mut pod = kubernetes.pods.as_ref().unwrap()[0].clone();
+                (pod.name, pod.node, pod.mirror) = (format!("cilium-{node}"), Some(node.to_owned()), false);
+                pod.controller = Some(("DaemonSet".to_owned(), "cilium".to_owned()));
+                if node == unwell {
+                    pod.state.ready = Some(false);
+                    let container = &mut pod.state.containers[0];
+                    (container.ready, container.running, container.restarts) = (false, false, restarts);
+                    container.waiting_reason = Some("CrashLoopBackOff".to_owned());
+                }
+                pod
+            });
+            kubernetes.pods.as_mut().unwrap().extend(of_nodes);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    assert_eq!(of("w-1", "w-1", 431), [""; 0], "the guest's own");
+    assert_eq!(of("w-1", "cp-2", 431), ["fail workload-degraded kube-system/cilium"]);
+    // It may still come up.
+    assert_eq!(of("w-1", "cp-2", 3), ["warn workload-degraded kube-system/cilium"]);
 }
 
 #[test]
@@ -109,6 +145,8 @@ fn what_talos_does_not_install_is_judged_here() {
         }
         snapshot.kube().dns_endpoints = Ok(Vec::new());
     });
+    assert_eq!(status(&dns, "k8s.dns"), Status::Skip, "its Service has another name");
+    dns.kube().deployments.as_mut().unwrap()[0].available = 1;
     assert_eq!(said(&dns, "k8s.dns"), ["fail dns-no-endpoints kube-system/kube-dns"]);
     dns.kube().deployments.as_mut().unwrap()[0].desired = 0;
     assert_eq!(status(&dns, "k8s.dns"), Status::Skip);

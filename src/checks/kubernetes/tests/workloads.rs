@@ -340,7 +340,7 @@ fn endpoints_of_dns_need_a_port_that_resolvers_use() {
     let mut snapshot = healthy();
     let endpoints = snapshot.kube().dns_endpoints.as_mut().unwrap();
     for endpoint in endpoints {
-        endpoint.protocols = vec!["TCP".to_owned()];
+        endpoint.protocols = Some(vec!["TCP".to_owned()]);
     }
     assert_eq!(said(&snapshot, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }
