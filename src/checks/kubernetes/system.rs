@@ -123,14 +123,16 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Ou
 
 /// The pods of a workload; none outside of kube-system, where pods are not listed.
 fn pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
-    let is_its = |pod: &&Pod| {
-        let Some((owner, name)) = &pod.controller else { return false };
-        match (kind, owner.as_str()) {
-            ("daemonset", "DaemonSet") | ("statefulset", "StatefulSet") => *name == workload.name,
-            // A ReplicaSet has the Deployment's name and a hash.
-            ("deployment", "ReplicaSet") => name.rsplit_once('-').is_some_and(|(of, _)| of == workload.name),
-            _ => false,
+    // A ReplicaSet has the Deployment's name and a hash.
+    let stem = |name: &str| name.rsplit_once('-').is_some_and(|(stem, _)| stem == workload.name);
+    let is_its = |pod: &&Pod| match (kind, pod.controller.as_ref().map(|(kind, name)| (kind.as_str(), name))) {
+        ("daemonset", Some(("DaemonSet", name))) | ("statefulset", Some(("StatefulSet", name))) => {
+            *name == workload.name
         }
+        ("deployment", Some(("ReplicaSet", name))) => stem(name),
+        // Nobody tells but its name.
+        ("daemonset" | "statefulset", None) => stem(&pod.name),
+        _ => false,
     };
     let listed = system_pods(cluster).ok().filter(|_| workload.namespace == "kube-system");
     listed.into_iter().flatten().filter(|pod| !pod.deleting).filter(is_its).collect()
