@@ -179,6 +179,9 @@ pub(crate) struct KubeNode {
     pub(crate) created: Option<Timestamp>,
 }
 
+/// Taint of a node that the cluster autoscaler is about to delete. Its value is the time at which that began.
+pub(crate) const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+
 /// Time that a removal may take, in which the node is not judged.
 const REMOVAL: Duration = Duration::from_secs(30 * 60);
 

@@ -22,10 +22,10 @@ use crate::model::{CheckId, Kind, Role, Target};
 pub(crate) use awaited::{Awaited, Part, Progress};
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
 pub(crate) use kubernetes::{
-    Amounts, ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes, KubernetesCredentials, Lease,
-    Leases, MINTED, Needs, NodeRoom, PersistentVolume, Placement, Pod, PodEvent, Readyz, RequestedApi, RequestedApis,
-    Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Term, Toleration, VolumeAttachment, Webhook,
-    WebhookRule, Workload, badness,
+    AUTOSCALER_TAINT, Amounts, ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes,
+    KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, PersistentVolume, Placement, Pod, PodEvent, Readyz,
+    RequestedApi, RequestedApis, Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Term, Toleration,
+    VolumeAttachment, Webhook, WebhookRule, Workload, badness,
 };
 pub(crate) use memory::Memory;
 pub(crate) use observe::{Observe, Suspects};

@@ -103,15 +103,22 @@ fn failed(trouble: &Trouble, otherwise: Reason) -> Problem {
     Problem::fail(reason, "running and ready", trouble.words.as_str())
 }
 
-/// A pod that runs and is ready, and was not all the time.
+/// A static pod that runs and is ready, and was not all the time.
 fn restarted(cluster: &Assessment<'_>, name: &str) -> Option<Problem> {
-    if let Some((since, total)) = cluster.restarted.get(name) {
-        let plural = if *since == 1 { "" } else { "s" };
-        let observed = format!("{since} restart{plural} since the previous round, {total} in total");
-        return Some(Problem::warn(Reason::Restarting, "no restarts between two rounds", observed));
-    }
-    let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
-    let pod = pods.iter().find(|pod| pod.namespace == "kube-system" && pod.name == name)?;
+    restarted_between_rounds(cluster, name).or_else(|| {
+        let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
+        crashed_lately(cluster, pods.iter().find(|pod| pod.namespace == "kube-system" && pod.name == name)?)
+    })
+}
+
+fn restarted_between_rounds(cluster: &Assessment<'_>, name: &str) -> Option<Problem> {
+    let (since, total) = cluster.restarted.get(name)?;
+    let plural = if *since == 1 { "" } else { "s" };
+    let observed = format!("{since} restart{plural} since the previous round, {total} in total");
+    Some(Problem::warn(Reason::Restarting, "no restarts between two rounds", observed))
+}
+
+fn crashed_lately(cluster: &Assessment<'_>, pod: &Pod) -> Option<Problem> {
     let words = between_crashes(&pod.state, cluster.server_time(), up_since(cluster, pod)?)?;
     Some(Problem::warn(Reason::Restarting, "no crash in the last 10 minutes", words))
 }

@@ -11,7 +11,7 @@ use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregist
 use crate::checks::scope::{OFF_OR_GONE, passed_over};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Condition, KubeNode, Leases, Node, Taint};
+use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Leases, Node, Taint};
 use crate::text::duration::human;
 use crate::text::some;
 
@@ -90,13 +90,8 @@ const TAINT_GOES: Duration = Duration::from_secs(30);
 /// Kubernetes' own taints: most of them it sets as long as a condition lasts.
 const OWN_TAINTS: &str = "node.kubernetes.io/";
 /// That a node has until something on it has started, or until whoever has given it up takes it back.
-const PASSING_TAINTS: [&str; 5] = [
-    UNINITIALIZED,
-    "node.cilium.io/agent-not-ready",
-    OUT_OF_SERVICE,
-    "ToBeDeletedByClusterAutoscaler",
-    "karpenter.sh/disrupted",
-];
+const PASSING_TAINTS: [&str; 5] =
+    [UNINITIALIZED, "node.cilium.io/agent-not-ready", OUT_OF_SERVICE, AUTOSCALER_TAINT, "karpenter.sh/disrupted"];
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() && cluster.kubernetes.is_some() && !cluster.is_stated() {

@@ -1,5 +1,7 @@
 //! Whatever else runs in kube-system and beside the network plugin.
 
+use std::collections::HashSet;
+
 use super::severity_of;
 use super::workloads::{is_judged_elsewhere, is_stuck, system_pods, troubles};
 use crate::assess::Assessment;
@@ -8,7 +10,7 @@ use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{KubeNode, Kubernetes, Observed, Pod, Workload};
+use crate::snapshot::{Kubernetes, Observed, Pod, Workload};
 use crate::text::duration::human;
 
 pub(in crate::checks) const SYSTEM: Check = Check {
@@ -148,11 +150,12 @@ fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
 /// not tell which are missing, those of nodes that Kubernetes calls ready are not.
 fn absent(cluster: &Assessment<'_>, pods: &[&Pod]) -> (usize, usize) {
     let (mut unjudged, mut unready) = (0, 0);
-    let has = |object: &KubeNode| {
-        pods.iter().any(|pod| pod.node.as_deref() == Some(object.name.as_str()) && is_well(&pod.state))
-    };
+    let well = pods.iter().filter(|pod| is_well(&pod.state));
+    let served: HashSet<&str> = well.filter_map(|pod| pod.node.as_deref()).collect();
     for node in cluster.nodes.iter().filter(|node| !node.out_of_scope) {
-        let Some(object) = cluster.object(node).filter(|object| !has(object)) else { continue };
+        let Some(object) = cluster.object(node).filter(|object| !served.contains(object.name.as_str())) else {
+            continue;
+        };
         if passed_over(cluster, node).is_some() || cluster.is_guest(node) {
             unjudged += usize::from(!pods.is_empty() || !says_ready(object));
         } else if !cluster.machine(node).is_ready() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::{restarted, severity_of};
+use super::{crashed_lately, restarted_between_rounds, severity_of};
 use crate::assess::Assessment;
 use crate::assess::workloads::{RENEWAL, is_alive, is_well, says_ready, trouble};
 use crate::checks::Check;
@@ -316,7 +316,8 @@ fn warn_of_restarts(cluster: &Assessment<'_>, app: &'static str, verdict: &mut V
     let is_judged =
         |pod: &&Pod| !matches!(pod.node.as_deref().and_then(|name| cluster.node(name)), Some(node) if node.leaving);
     for pod in pods.flat_map(|pods| labeled(pods, app)).filter(is_judged) {
-        if let Some(problem) = restarted(cluster, &pod.name) {
+        let problem = restarted_between_rounds(cluster, &pod.name).or_else(|| crashed_lately(cluster, pod));
+        if let Some(problem) = problem {
             verdict.problem(Target::pod(pod.name.as_str(), pod.node.as_deref()), problem);
         }
     }

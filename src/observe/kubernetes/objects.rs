@@ -12,8 +12,8 @@ use super::room;
 use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
-    Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, ServiceEndpoint, SigningRequest,
-    StartingPod, Taint, Workload, badness,
+    AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, ServiceEndpoint,
+    SigningRequest, StartingPod, Taint, Workload, badness,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -40,9 +40,6 @@ pub(super) fn controller(metadata: &ObjectMeta) -> Option<(String, String)> {
 fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
-
-/// Taint of a node that the cluster autoscaler is about to delete. Its value is the time at which that began.
-const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// Since when a node is being removed.
 fn leaving_since(metadata: &ObjectMeta, taints: &[core::Taint]) -> Option<Timestamp> {
