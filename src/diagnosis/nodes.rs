@@ -18,11 +18,14 @@ use Step::{Change, Do, Look};
 /// have decided about it, or have yet to decide, is no consequence.
 pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> Vec<Sign<'a>> {
     let decided = |reason| {
-        use Reason::{Cordoned, CordonedByTalos, CsrPending, StaleDiscoveryMember, StaleMember, StaleNodeObject};
+        use Reason::{
+            Cordoned, CordonedByTalos, CsrNotIssued, CsrPending, StaleDiscoveryMember, StaleMember, StaleNodeObject,
+        };
         matches!(
             reason,
             Cordoned
                 | CordonedByTalos
+                | CsrNotIssued
                 | CsrPending
                 | StaleDiscoveryMember
                 | StaleMember

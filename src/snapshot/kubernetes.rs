@@ -514,7 +514,41 @@ impl Workload {
     pub(crate) fn is_observed(&self) -> bool {
         self.observed_generation.is_some_and(|observed| observed >= self.generation)
     }
+
+    /// A DaemonSet of a network plugin, by its name or label.
+    pub(crate) fn is_of_network_plugin(&self) -> bool {
+        let labels = ["k8s-app", "app", "component", "app.kubernetes.io/name", "name"]
+            .iter()
+            .filter_map(|key| self.labels.get(*key));
+        labels.chain([&self.name]).any(|name| NETWORK_PLUGINS.contains(&name.as_str()))
+    }
+
+    /// A DaemonSet that gives pods their network; others of the plugin go with it, or between it and the kubelet.
+    pub(crate) fn is_network_agent(&self) -> bool {
+        self.is_of_network_plugin() && !BESIDE_AGENTS.contains(&self.name.as_str())
+    }
 }
+
+/// DaemonSets of network plugins, by their name or label. In their namespaces, all is theirs. Of any other plugin, its DaemonSet
+/// alone is known, by what it mounts.
+const NETWORK_PLUGINS: [&str; 13] = [
+    "antrea-agent",
+    "calico-node",
+    "canal",
+    "cilium",
+    "flannel",
+    "kube-flannel",
+    "kube-flannel-ds",
+    "kube-multus-ds",
+    "kube-ovn-cni",
+    "kube-router",
+    "ovnkube-node",
+    "ovs-ovn",
+    "weave-net",
+];
+
+/// Of these, those that give no network by themselves.
+const BESIDE_AGENTS: [&str; 2] = ["kube-multus-ds", "ovs-ovn"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceEndpoint {
@@ -545,8 +579,18 @@ pub(crate) struct SigningRequest {
     pub(crate) signer: String,
     /// Who asks: `system:node:NAME`, or of a new machine `system:bootstrap:TOKEN-ID`.
     pub(crate) user: String,
+    pub(crate) state: RequestState,
+}
+
+/// How far a request for a certificate has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestState {
     /// Neither approved nor denied.
-    pub(crate) pending: bool,
+    Pending,
+    /// Approved, and its signer has not issued the certificate, or refuses to.
+    Unissued,
+    /// Denied, or issued.
+    Settled,
 }
 
 /// One admission webhook of a configuration.

@@ -6,7 +6,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{ENOUGH, is_refused, kubernetes_side, listed, unseen};
 use crate::checks::scope::{control_planes, passed_over};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, SigningRequest};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, RequestState, SigningRequest};
 
 pub(in crate::checks) const SERVING: Check = Check {
     id: CheckId::K8sApiCertificates,
@@ -37,9 +37,10 @@ shows why a renewal failed.",
 pub(in crate::checks) const REQUESTS: Check = Check {
     id: CheckId::K8sNodesCsrs,
     stage: Stage::Nodes,
-    summary: "no certificate request of a kubelet is pending",
+    summary: "every certificate request of a kubelet is decided, and every approved one issued",
     explain: "Lists the certificate signing requests (CSRs) of kubelets, for their client certificate (on joining) and their \
-serving certificate (with `rotate-server-certificates`). Warns of those that are neither approved nor denied.\n\n\
+serving certificate (with `rotate-server-certificates`). Warns of those that are neither approved nor denied, \
+and of those that are approved but have no certificate: kube-controller-manager does not sign them.\n\n\
 A kubelet without its serving certificate runs pods but accepts no connections: no logs, no exec, no metrics, and Talos cannot \
 refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates, install \
 an approver or approve each by hand.\n\n\
@@ -129,9 +130,10 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
-    let mut pending: Vec<&SigningRequest> = requests.iter().filter(|it| it.pending && is_of_a_kubelet(it)).collect();
-    pending.sort_by_key(|request| (&request.user, &request.name));
-    for theirs in pending.chunk_by(|a, b| a.user == b.user) {
+    let is_open = |request: &&SigningRequest| request.state != RequestState::Settled && is_of_a_kubelet(request);
+    let mut open: Vec<&SigningRequest> = requests.iter().filter(is_open).collect();
+    open.sort_by_key(|request| (&request.user, request.state == RequestState::Unissued, &request.name));
+    for theirs in open.chunk_by(|a, b| (&a.user, a.state) == (&b.user, b.state)) {
         let target = match theirs[0].user.strip_prefix("system:node:").map(|name| (name, cluster.node(name))) {
             Some((_, Some(node))) => match passed_over(cluster, node) {
                 Some(why) => {
@@ -160,7 +162,14 @@ fn is_of_a_kubelet(request: &SigningRequest) -> bool {
 /// All requests of one kubelet: it asks again every few minutes.
 fn waiting(requests: &[&SigningRequest]) -> Problem {
     let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
-    let observed = format!("{} pending of {}: {}", names.len(), requests[0].user, names.join(", "));
+    let (count, user, all) = (names.len(), &requests[0].user, names.join(", "));
+    if requests[0].state == RequestState::Unissued {
+        let observed = format!("{count} approved of {user}, and no certificate issued: {all}");
+        return Problem::warn(Reason::CsrNotIssued, "a certificate once it is approved", observed)
+            .hint(Hint::likely("kube-controller-manager does not sign: its log shows why"))
+            .hint(Hint::run("{kubectl} describe csr {}", [names[0]]));
+    }
+    let observed = format!("{count} pending of {user}: {all}");
     let problem = Problem::warn(Reason::CsrPending, "approved or denied", observed)
         .hint(Hint::run("{kubectl} describe csr {}", [names[0]]));
     // Which of several the kubelet still waits for is not told; and who a new machine is, somebody has to know.

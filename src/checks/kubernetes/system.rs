@@ -1,9 +1,9 @@
 //! Whatever else runs in kube-system and beside the network plugin.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::severity_of;
-use super::workloads::{is_judged_elsewhere, is_stuck, system_pods, troubles};
+use super::workloads::{excluded, is_judged_elsewhere, is_of_dns, is_stuck, system_pods, troubles};
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
 use crate::checks::Check;
@@ -25,7 +25,10 @@ are left to them. Workloads with 0 desired pods are ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
 also fails if pods are missing and nothing has changed for 5 minutes, or one of them has crashed for so long. Until then, missing \
 pods are a warning. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
-machines or are being removed, where the pods of kube-system show that they are missing there.\n\n\
+machines or are being removed, where the pods of kube-system show that they are missing there. Of a workload that is not in its \
+list, the pods decide.\n\n\
+The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a machine without one \
+cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -42,6 +45,8 @@ Look at the events and pods of the workload (`kubectl -n kube-system describe de
     ],
     judge: system,
 };
+
+const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// A kind of workload, as commands name it.
 type Of = (&'static str, fn(&Kubernetes) -> &Observed<Vec<Workload>>, &'static str);
@@ -61,10 +66,13 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
             Err(outcome) => return Verdict::whole(outcome),
         };
         listed_at_all |= !workloads.is_empty();
+        for (name, pods) in unlisted(cluster, kind, workloads) {
+            verdict.push(target(SYSTEM_NAMESPACE, name), by_its_pods(cluster, &pods));
+        }
         for workload in workloads.iter().filter(|workload| !is_judged_elsewhere(cluster, workload)) {
             let outcome = availability(cluster, kind, workload);
             available += usize::from(matches!(outcome, Outcome::Pass(_)));
-            verdict.push(Target::new(Kind::Workload, format!("{}/{}", workload.namespace, workload.name)), outcome);
+            verdict.push(target(&workload.namespace, &workload.name), outcome);
         }
     }
     if let Some(outcome) = system_pods(cluster).err().filter(|_| !verdict.findings.is_empty()) {
@@ -85,7 +93,14 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
+fn target(namespace: &str, name: &str) -> Target {
+    Target::new(Kind::Workload, format!("{namespace}/{name}"))
+}
+
 fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Outcome {
+    if let Some(problem) = uncovered(cluster, kind, workload) {
+        return Outcome::Problem(problem);
+    }
     let Workload { desired, available, generation, given_up, unchanged_for, .. } = workload;
     let is_counted = workload.is_observed();
     let missing = usize::try_from(i64::from(*desired) - i64::from(*available)).unwrap_or_default();
@@ -123,21 +138,81 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Ou
     })
 }
 
+/// A network plugin whose DaemonSets want fewer pods than there are machines: where it has none, no new pod gets a network.
+fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Option<Problem> {
+    if kind != "daemonset" || !workload.is_observed() || !workload.is_network_agent() {
+        return None;
+    }
+    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets)?;
+    let desired: i32 = sets.iter().filter(|set| set.is_network_agent()).map(|set| set.desired).sum();
+    let excluded = excluded(cluster, desired);
+    (excluded > 0).then(|| {
+        let observed = format!("wanted on {desired}, not on {excluded} others");
+        Problem::fail(Reason::DaemonsetIncomplete, "wanted on every Talos machine", observed)
+            .hint(Hint::likely("its nodeSelector or affinity leaves them out"))
+            .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&workload.namespace, &workload.name]))
+    })
+}
+
+/// The workload that a pod belongs to: its kind, and its name.
+fn workload_of(pod: &Pod) -> Option<(&'static str, &str)> {
+    let (kind, name) = pod.controller.as_ref()?;
+    match kind.as_str() {
+        "DaemonSet" => Some(("daemonset", name)),
+        "StatefulSet" => Some(("statefulset", name)),
+        // A ReplicaSet has the Deployment's name and a hash.
+        "ReplicaSet" => Some(("deployment", stem(name)?)),
+        _ => None,
+    }
+}
+
+/// A generated name without what was generated.
+fn stem(name: &str) -> Option<&str> {
+    name.rsplit_once('-').map(|(stem, _)| stem)
+}
+
 /// The pods of a workload; none outside of kube-system, where pods are not listed.
 fn pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
-    // A ReplicaSet has the Deployment's name and a hash.
-    let stem = |name: &str| name.rsplit_once('-').is_some_and(|(stem, _)| stem == workload.name);
-    let is_its = |pod: &&Pod| match (kind, pod.controller.as_ref().map(|(kind, name)| (kind.as_str(), name))) {
-        ("daemonset", Some(("DaemonSet", name))) | ("statefulset", Some(("StatefulSet", name))) => {
-            *name == workload.name
-        }
-        ("deployment", Some(("ReplicaSet", name))) => stem(name),
+    let is_its = |pod: &&Pod| match workload_of(pod) {
+        Some(its) => its == (kind, &workload.name),
         // Nobody tells but its name.
-        ("daemonset" | "statefulset", None) => stem(&pod.name),
-        _ => false,
+        None => kind != "deployment" && pod.controller.is_none() && stem(&pod.name) == Some(&workload.name),
     };
-    let listed = system_pods(cluster).ok().filter(|_| workload.namespace == "kube-system");
+    let listed = system_pods(cluster).ok().filter(|_| workload.namespace == SYSTEM_NAMESPACE);
     listed.into_iter().flatten().filter(|pod| !pod.deleting).filter(is_its).collect()
+}
+
+/// The pods of workloads that are not in their list: it is incomplete, or a `ReplicaSet` stands for itself.
+fn unlisted<'a>(cluster: &'a Assessment<'_>, kind: &str, workloads: &[Workload]) -> BTreeMap<&'a str, Vec<&'a Pod>> {
+    let here = workloads.iter().filter(|workload| workload.namespace == SYSTEM_NAMESPACE);
+    let known: HashSet<&str> = here.map(|workload| workload.name.as_str()).collect();
+    let mut unlisted: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+    // k8s.dns judges the pods that serve, whoever has set them up.
+    let is_judged_here = |pod: &&Pod| !pod.deleting && !is_of_dns(pod);
+    for pod in system_pods(cluster).ok().into_iter().flatten().filter(is_judged_here) {
+        if let Some((_, name)) = workload_of(pod).filter(|(of, name)| *of == kind && !known.contains(name)) {
+            unlisted.entry(name).or_default().push(pod);
+        }
+    }
+    unlisted
+}
+
+/// What can be told of a workload that is not listed.
+fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
+    // A pod that was evicted stays, and has been replaced.
+    let is_amiss = |pod: &&&Pod| !is_well(&pod.state) && !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed");
+    let unwell: Vec<&Pod> = pods.iter().filter(is_amiss).copied().filter(|pod| is_judged(cluster, pod)).collect();
+    if unwell.is_empty() {
+        return Outcome::Pass(None);
+    }
+    let words = format!("{} of {} pods not ready", unwell.len(), pods.len());
+    let observed = [Some(words), troubles(cluster, &unwell)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let ages: Vec<_> = unwell.iter().map(|pod| pod.unready_for).collect();
+    let severity = severity_of(unwell.iter().any(|pod| is_stuck(cluster, pod)), &ages);
+    Outcome::Problem(
+        Problem { severity, ..Problem::fail(Reason::WorkloadDegraded, "all pods ready", observed) }
+            .hint(Hint::run("{kubectl} -n kube-system describe pod {}", [&unwell[0].name])),
+    )
 }
 
 /// It is on a node that is judged, or on none.

@@ -80,6 +80,9 @@ DNS exists, it cannot be determined whether it was deleted; if it is not wanted,
     judge: dns,
 };
 
+/// Label `k8s-app` of whatever serves DNS.
+const DNS_APP: &str = "kube-dns";
+
 /// Time in which the endpoints of a Service follow its pods, however busy their controller is.
 const UNNOTICED: Duration = Duration::from_secs(30);
 
@@ -206,7 +209,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     let short = usize::try_from(i64::from(set.desired) - i64::from(set.available)).unwrap_or_default();
     let (lacking, excluded) = match placed(cluster, its, set) {
         Ok(Some(pods)) => (lacking(cluster, &pods, short), 0),
-        Ok(None) => (Vec::new(), excluded(cluster, set)),
+        Ok(None) => (Vec::new(), excluded(cluster, set.desired)),
         Err(outcome) if short == 0 => return verdict.push(target.clone(), outcome),
         Err(_) => (Vec::new(), 0),
     };
@@ -263,10 +266,10 @@ pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod
     })
 }
 
-/// How many Talos machines a DaemonSet passes over, by its numbers alone.
-fn excluded(cluster: &Assessment<'_>, set: &Workload) -> usize {
+/// How many Talos machines a DaemonSet passes over that wants so many pods.
+pub(super) fn excluded(cluster: &Assessment<'_>, desired: i32) -> usize {
     let needing = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving).count();
-    needing.saturating_sub(usize::try_from(set.desired).unwrap_or_default())
+    needing.saturating_sub(usize::try_from(desired).unwrap_or_default())
 }
 
 /// Of a DaemonSet without which a node does not work. Other systems have their own.
@@ -324,7 +327,15 @@ fn warn_of_restarts(cluster: &Assessment<'_>, app: &'static str, verdict: &mut V
 }
 
 fn labeled<'a>(pods: &'a [Pod], app: &'static str) -> impl Iterator<Item = &'a Pod> {
-    pods.iter().filter(move |pod| pod.labels.get("k8s-app").is_some_and(|label| label == app))
+    pods.iter().filter(move |pod| is_labeled(pod, app))
+}
+
+fn is_labeled(pod: &Pod, app: &str) -> bool {
+    pod.labels.get("k8s-app").is_some_and(|label| label == app)
+}
+
+pub(super) fn is_of_dns(pod: &Pod) -> bool {
+    is_labeled(pod, DNS_APP)
 }
 
 fn dns(cluster: &Assessment<'_>) -> Verdict {
@@ -349,7 +360,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
         let outcome = system_pods(cluster).err().filter(|_| are_pods);
         verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, ready, instances(&lost))));
-        warn_of_restarts(cluster, "kube-dns", &mut verdict);
+        warn_of_restarts(cluster, DNS_APP, &mut verdict);
         return verdict;
     }
     let wanted = wanted(cluster, |manifests| manifests.dns_enabled);
@@ -406,12 +417,12 @@ fn object<'a>(cluster: &Assessment<'a>, name: &str) -> Option<&'a KubeNode> {
 }
 
 fn coredns(deployments: &[Workload]) -> Option<&Workload> {
-    installed(deployments, "coredns", "kube-dns")
+    installed(deployments, "coredns", DNS_APP)
 }
 
 fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
     let pods = cluster.list(|kubernetes| &kubernetes.pods);
-    pods.into_iter().flat_map(|pods| labeled(pods, "kube-dns")).filter(|pod| !pod.deleting).collect()
+    pods.into_iter().flat_map(|pods| labeled(pods, DNS_APP)).filter(|pod| !pod.deleting).collect()
 }
 
 /// There are `ready` instances, and `lost` ones on nodes that are lost.
@@ -428,7 +439,8 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let unready = i32::try_from(pods.len()).unwrap_or(i32::MAX);
     let desired = deployment.map_or(ready.saturating_add(unready), |it| it.desired);
     let given_up = deployment.and_then(|it| it.given_up.as_ref());
-    if desired <= ready && given_up.is_none() {
+    let is_observed = deployment.is_none_or(Workload::is_observed);
+    if desired <= ready && given_up.is_none() && is_observed {
         let plural = if ready == 1 { "" } else { "s" };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
     }
@@ -447,7 +459,8 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let of_whom = deployment.map_or_else(String::new, |it| format!(" (Deployment {})", it.name));
     let expected = format!("{desired} ready endpoints of kube-system/kube-dns{of_whom}");
     let stuck = given_up.map(|words| format!("rollout stuck: {words}"));
-    let words = troubles(cluster, &missing).or(stuck).map(|words| format!("; {words}"));
+    let unobserved = (!is_observed).then(|| "its current generation is not observed".to_owned());
+    let words = troubles(cluster, &missing).or(stuck).or(unobserved).map(|words| format!("; {words}"));
     let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
     let are_gone = desired > ready && missing.is_empty() && ready.saturating_add(gone) >= desired;

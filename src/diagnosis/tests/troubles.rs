@@ -332,7 +332,7 @@ pub(super) const CASES: &[Case] = &[
         cause: "kubelet-certificate-unapproved",
         trouble: |snapshot| {
             let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
-            request.pending = true;
+            request.state = crate::snapshot::RequestState::Pending;
             "system:node:cp-2".clone_into(&mut request.user);
             snapshot.talos_of("cp-2").static_pod_statuses = Ok(Vec::new());
         },

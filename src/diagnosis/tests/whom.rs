@@ -39,7 +39,7 @@ fn a_learner_explains_that_its_etcd_is_not_well() {
 fn a_request_that_waits_explains_what_talos_says_of_it_and_no_other_diagnostic() {
     let snapshot = broken(|snapshot| {
         let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
-        request.pending = true;
+        request.state = crate::snapshot::RequestState::Pending;
         "system:node:cp-2".clone_into(&mut request.user);
         let node = snapshot.talos_of("cp-2");
         node.static_pod_statuses = Ok(Vec::new());

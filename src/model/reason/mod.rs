@@ -181,6 +181,7 @@ reasons! {
     NodePressure "node-pressure" "the node is short of a resource, or without network" workloads::NODE_PRESSURE;
     NodeCondition "node-condition" "a node condition reports a problem" workloads::NODE_CONDITION;
     CsrPending "csr-pending" "a kubelet waits for its certificate to be approved" workloads::CSR_PENDING;
+    CsrNotIssued "csr-not-issued" "a kubelet's certificate was approved and not issued" workloads::CSR_NOT_ISSUED;
     CordonedByTalos "cordoned-by-talos" "Talos has cordoned the node" workloads::CORDONED_BY_TALOS;
     Cordoned "cordoned" "the node is cordoned" workloads::CORDONED;
     Uninitialized "uninitialized" "a cloud provider has not initialized the node" workloads::UNINITIALIZED;

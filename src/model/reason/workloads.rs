@@ -125,6 +125,16 @@ pub(super) const CSR_PENDING: Text = Text {
     ],
 };
 
+pub(super) const CSR_NOT_ISSUED: Text = Text {
+    explanation: "A kubelet's certificate request was approved, but kube-controller-manager, which signs it, has not issued the certificate. Its signing controllers are disabled, have no CA key, or refuse the request. Without a new certificate the kubelet stops working when the current one expires; a new node cannot join.",
+    source: KUBERNETES_TLS,
+    remedy: &[
+        Look("kubectl describe csr CSR"),
+        Look("kubectl -n kube-system logs -l k8s-app=kube-controller-manager --tail=100"),
+        Do("Check `cluster.controllerManager.extraArgs` for options that disable or change signing."),
+    ],
+};
+
 pub(super) const NODE_NOT_REGISTERED: Text = Text {
     explanation: "A machine runs Talos and should be a Kubernetes node, but Kubernetes does not list it. Its kubelet has not registered: it cannot reach the control plane endpoint, waits for its certificate, or registered under another name.",
     source: TALOS_TROUBLESHOOTING_KUBELET,

@@ -453,33 +453,9 @@ type Webhooks =
 /// On more nodes than these, no pod's own trouble is looked for; more pods than these are not read one by one.
 const LOOKED_AT: usize = 8;
 
-/// DaemonSets of network plugins, by their name or label. In their namespaces, all is theirs. Of any other plugin, its DaemonSet
-/// alone is known, by what it mounts.
-const NETWORK_PLUGINS: [&str; 13] = [
-    "antrea-agent",
-    "calico-node",
-    "canal",
-    "cilium",
-    "flannel",
-    "kube-flannel",
-    "kube-flannel-ds",
-    "kube-multus-ds",
-    "kube-ovn-cni",
-    "kube-router",
-    "ovnkube-node",
-    "ovs-ovn",
-    "weave-net",
-];
-
 /// The namespaces of the network plugin beside `kube-system`.
 fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<String> {
-    let is_plugin = |set: &&Workload| {
-        let labels = ["k8s-app", "app", "component", "app.kubernetes.io/name", "name"]
-            .iter()
-            .filter_map(|key| set.labels.get(*key));
-        labels.chain([&set.name]).any(|name| NETWORK_PLUGINS.contains(&name.as_str()))
-    };
-    let own = sets.filter(is_plugin).map(|set| set.namespace.as_str());
+    let own = sets.filter(|set| set.is_of_network_plugin()).map(|set| set.namespace.as_str());
     // The operator of Calico has one of its own, and so has what it serves.
     let with_operator = |namespace| match namespace {
         "calico-system" => vec![namespace, "tigera-operator", "calico-apiserver"],

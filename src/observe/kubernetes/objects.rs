@@ -12,8 +12,8 @@ use super::room;
 use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
-    AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, ServiceEndpoint,
-    SigningRequest, StartingPod, Taint, Workload, badness,
+    AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, RequestState,
+    ServiceEndpoint, SigningRequest, StartingPod, Taint, Workload, badness,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -605,12 +605,20 @@ impl Kept for SigningRequest {
     type Object = certificates::CertificateSigningRequest;
 
     fn of(request: certificates::CertificateSigningRequest) -> Self {
-        let conditions = request.status.and_then(|status| status.conditions).unwrap_or_default();
+        let status = request.status.unwrap_or_default();
+        let conditions = status.conditions.unwrap_or_default();
+        let is = |type_: &str| conditions.iter().any(|it| it.type_ == type_);
+        let is_issued = status.certificate.is_some_and(|certificate| !certificate.is_empty());
+        let state = match (is("Denied"), is("Approved")) {
+            (false, false) => RequestState::Pending,
+            (false, true) if !is_issued => RequestState::Unissued,
+            _ => RequestState::Settled,
+        };
         Self {
             name: name(&request.metadata),
             signer: request.spec.signer_name,
             user: request.spec.username.unwrap_or_default(),
-            pending: !conditions.iter().any(|it| matches!(it.type_.as_str(), "Approved" | "Denied")),
+            state,
         }
     }
 }
@@ -849,20 +857,25 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_pending_until_it_is_approved_or_denied() {
-        for (conditions, pending) in [
-            (json!(null), true),
-            (json!([]), true),
-            (json!([{"type": "Failed", "status": "True"}]), true),
-            (json!([{"type": "Approved", "status": "True"}]), false),
-            (json!([{"type": "Denied", "status": "True"}]), false),
+    fn a_request_is_pending_until_it_is_approved_or_denied_and_then_waits_for_its_certificate() {
+        use RequestState::{Pending, Settled, Unissued};
+        let is = |type_: &str| json!({"type": type_, "status": "True"});
+        for (conditions, certificate, state) in [
+            (json!(null), json!(null), Pending),
+            (json!([]), json!(""), Pending),
+            (json!([is("Failed")]), json!(null), Pending),
+            (json!([is("Approved")]), json!("LS0t"), Settled),
+            (json!([is("Approved")]), json!(null), Unissued),
+            (json!([is("Approved")]), json!(""), Unissued),
+            (json!([is("Approved"), is("Failed")]), json!(null), Unissued),
+            (json!([is("Denied")]), json!(null), Settled),
         ] {
             let request = SigningRequest::of(read(json!({
                 "metadata": {"name": "csr-1"},
                 "spec": {"request": "", "signerName": "kubernetes.io/kubelet-serving", "username": "system:node:w-1"},
-                "status": {"conditions": conditions},
+                "status": {"conditions": conditions, "certificate": certificate},
             })));
-            assert_eq!(request.pending, pending, "{conditions}");
+            assert_eq!(request.state, state, "{conditions}");
             assert_eq!((request.signer.as_str(), &*request.user), ("kubernetes.io/kubelet-serving", "system:node:w-1"));
         }
     }

@@ -473,7 +473,7 @@ pub(super) mod certificates {
             status: Option<CertificateSigningRequestStatus>,
         }
         CertificateSigningRequestSpec { signer_name: String, username: Option<String>, }
-        CertificateSigningRequestStatus { ; few { conditions: Vec<Condition>, } }
+        CertificateSigningRequestStatus { certificate: Option<String>, ; few { conditions: Vec<Condition>, } }
         Condition { type_: String, }
     }
 }

@@ -8,8 +8,8 @@ use jiff::SignedDuration;
 use crate::model::Fact;
 use crate::snapshot::{
     ApiService, BoundPod, Condition, ContainerState, DisruptionBudget, Flags, GapKind, KubeNode, Kubernetes,
-    KubernetesCredentials, Lease, Leases, NodeRoom, Observed, PersistentVolume, Pod, PodState, Readyz, RequestedApi,
-    Requirement, ServiceEndpoint, SigningRequest, Snapshot, StartingPod, StaticPodStatus, Term, Validity,
+    KubernetesCredentials, Lease, Leases, NodeRoom, Observed, PersistentVolume, Pod, PodState, Readyz, RequestState,
+    RequestedApi, Requirement, ServiceEndpoint, SigningRequest, Snapshot, StartingPod, StaticPodStatus, Term, Validity,
     VolumeAttachment, Webhook, WebhookRule, Workload,
 };
 use crate::testing::fixture::{ago, amounts, bound_pod, budget, condition, gap, now, taint};
@@ -290,7 +290,7 @@ fn of_side() -> Table<Kubernetes> {
                 name: String::new(),
                 signer: String::new(),
                 user: "system:bootstrap:abcdef".to_owned(),
-                pending: true,
+                state: RequestState::Pending,
             });
         })],
         validating_webhooks: [bad(|it| {
@@ -530,8 +530,8 @@ fn deployment() -> Table<Workload> {
         namespace: [harmless(SERVED, |it| it.namespace.clear())],
         name: [harmless("the label tells, too", |it| it.name.clear())],
         labels: [harmless("the name tells, too", |it| it.labels.clear())],
-        generation: [harmless(SERVED, |it| it.generation += 1)],
-        observed_generation: [harmless(SERVED, |it| it.observed_generation = None)],
+        generation: [bad(|it| it.generation += 1)],
+        observed_generation: [bad(|it| it.observed_generation = None), bad(|it| it.observed_generation = Some(0))],
         desired: [bad(|it| it.desired += 1), bad(|it| it.desired = i32::MAX), harmless(SERVED, |it| it.desired = 0),],
         available: [harmless(SERVED, |it| it.available = 0)],
         given_up: [bad(|it| it.given_up = Some(String::new()))],
@@ -777,7 +777,7 @@ fn signing_request() -> Table<SigningRequest> {
         name: [harmless(SHOWN, |it| it.name.clear())],
         signer: [harmless("it is not pending", |it| it.signer.clear())],
         user: [harmless("it is not pending", |it| it.user.clear())],
-        pending: [warns(|it| it.pending = true)],
+        state: [warns(|it| it.state = RequestState::Pending), warns(|it| it.state = RequestState::Unissued)],
     })
 }
 

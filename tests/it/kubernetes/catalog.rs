@@ -97,7 +97,7 @@ fn request(name: &str, signer: &str, conditions: &Value) -> Value {
             "request": "", "signerName": signer, "username": "system:node:worker-1",
             "groups": ["system:nodes", "system:authenticated"], "usages": ["digital signature", "server auth"],
         },
-        "status": {"conditions": conditions},
+        "status": {"conditions": conditions, "certificate": "LS0tLS1CRUdJTi4uLg=="},
     })
 }
 

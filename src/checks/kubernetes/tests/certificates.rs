@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use crate::checks::kubernetes::tests::{judge, no, said, status};
 use crate::model::{Hint, Status};
-use crate::snapshot::{GapKind, SigningRequest, Snapshot, Validity};
+use crate::snapshot::{GapKind, RequestState, SigningRequest, Snapshot, Validity};
 use crate::testing::fixture::{healthy, now};
 
 const SERVING: &str = "k8s.api.certificates";
@@ -84,7 +84,7 @@ fn request(name: &str, user: &str) -> SigningRequest {
         name: name.to_owned(),
         signer: "kubernetes.io/kubelet-serving".to_owned(),
         user: user.to_owned(),
-        pending: true,
+        state: RequestState::Pending,
     }
 }
 
@@ -105,6 +105,18 @@ fn pending_requests_are_named_with_their_node() {
     assert!(observed.contains(&"2 pending of system:node:w-1: csr-1, csr-2"), "{observed:?}");
     snapshot.node_mut("w-1").leaving = true;
     assert_eq!(said(&snapshot, REQUESTS), ["warn csr-pending cluster", "warn csr-pending w-9"]);
+}
+
+/// The approver has done its part, and the controller manager does not sign.
+#[test]
+fn approved_requests_are_named_until_their_certificate_is_issued() {
+    let mut snapshot = healthy();
+    let unissued = SigningRequest { state: RequestState::Unissued, ..request("csr-1", "system:node:w-1") };
+    snapshot.kube().signing_requests.as_mut().unwrap().extend([unissued, request("csr-2", "system:node:w-1")]);
+    assert_eq!(said(&snapshot, REQUESTS), ["warn csr-not-issued w-1", "warn csr-pending w-1"]);
+    let verdict = judge(&snapshot, REQUESTS);
+    let observed: Vec<_> = verdict.problems().map(|(_, problem)| problem.observed.as_str()).collect();
+    assert_eq!(observed[1], "1 approved of system:node:w-1, and no certificate issued: csr-1");
 }
 
 #[test]

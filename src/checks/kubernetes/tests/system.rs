@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{judge, lines, no, said, status};
 use crate::model::{Hint, Status};
-use crate::snapshot::{GapKind, Snapshot, Workload};
+use crate::snapshot::{GapKind, Pod, Snapshot, Workload};
 use crate::testing::fixture::{CONTROL_PLANES, healthy};
 
 const SYSTEM: &str = "k8s.system";
@@ -124,6 +124,65 @@ fn the_pods_of_kube_system_show_where_a_daemon_set_lacks_one() {
     assert_eq!(of("w-1", "cp-2", 431), ["fail workload-degraded kube-system/cilium"]);
     // It may still come up.
     assert_eq!(of("w-1", "cp-2", 3), ["warn workload-degraded kube-system/cilium"]);
+}
+
+/// A machine without its agent gives no new pod a network, whether or not the DaemonSet wants one there.
+#[test]
+fn a_network_plugin_wants_a_pod_on_every_talos_machine() {
+    let of = |desired: i32, change: fn(&mut Snapshot)| {
+        let snapshot = with(|snapshot| {
+            let mut sets = Vec::new();
+            for (name, desired) in [("cilium", desired), ("kube-multus-ds", 4)] {
+                let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
+                (set.name, set.labels) = (name.to_owned(), [("k8s-app".to_owned(), name.to_owned())].into());
+                (set.desired, set.available) = (desired, desired);
+                sets.push(set);
+            }
+            snapshot.kube().daemon_sets = Ok(sets);
+            change(snapshot);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    let failed = ["fail daemonset-incomplete kube-system/cilium"];
+    assert_eq!(of(4, |_| {}), [""; 0]);
+    assert_eq!(of(3, |_| {}), failed);
+    assert_eq!(of(0, |_| {}), failed);
+    assert_eq!(of(3, |it| it.node_mut("w-1").leaving = true), [""; 0]);
+    assert_eq!(of(3, |it| it.node_mut("w-1").is_talos = false), [""; 0], "a guest has its own");
+    // Pools of nodes with a plugin each.
+    let second = |it: &mut Snapshot| {
+        let mut set = it.kube().daemon_sets.as_ref().unwrap()[0].clone();
+        (set.namespace, set.name, set.labels) = ("calico-system".to_owned(), "calico-node".to_owned(), [].into());
+        (set.desired, set.available) = (1, 1);
+        it.kube().daemon_sets.as_mut().unwrap().push(set);
+    };
+    assert_eq!(of(3, second), [""; 0]);
+}
+
+/// A list may be incomplete, and a `ReplicaSet` may stand for itself.
+#[test]
+fn the_pods_decide_on_a_workload_that_is_not_listed() {
+    let of = |kind: &str, name: &str, change: fn(&mut Pod)| {
+        let snapshot = with(|snapshot| {
+            let mut pod = snapshot.kube().pods.as_ref().unwrap()[0].clone();
+            (pod.name, pod.labels, pod.mirror) = ("csi-x2b5c".to_owned(), [].into(), false);
+            pod.controller = Some((kind.to_owned(), name.to_owned()));
+            (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(299)));
+            change(&mut pod);
+            snapshot.kube().pods.as_mut().unwrap().push(pod);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    let [warned, failed] = ["warn", "fail"].map(|status| [format!("{status} workload-degraded kube-system/csi")]);
+    for (kind, name) in [("DaemonSet", "csi"), ("StatefulSet", "csi"), ("ReplicaSet", "csi-7f9c")] {
+        assert_eq!(of(kind, name, |_| {}), warned, "{kind}");
+        assert_eq!(of(kind, name, |it| it.unready_for = Some(Duration::from_secs(300))), failed, "{kind}");
+        assert_eq!(of(kind, name, |it| it.state.ready = Some(true)), [""; 0], "{kind}");
+        assert_eq!(of(kind, name, |it| it.deleting = true), [""; 0], "{kind}");
+        assert_eq!(of(kind, name, |it| "Failed".clone_into(&mut it.state.phase)), [""; 0], "{kind}: evicted");
+    }
+    assert_eq!(of("Job", "csi-7f9c", |_| {}), [""; 0], "what is meant to end");
+    assert_eq!(of("ReplicaSet", "coredns-5d8c4cc7b", |_| {}), [""; 0], "listed");
 }
 
 #[test]

@@ -361,6 +361,19 @@ fn a_rollout_of_dns_that_was_given_up_fails_though_the_former_pods_serve() {
     assert_eq!(said(&stuck, DNS), ["fail dns-degraded kube-system/kube-dns"]);
 }
 
+/// Nobody acts on its new form.
+#[test]
+fn a_deployment_of_dns_that_its_controller_does_not_observe_is_degraded() {
+    let unobserved = |seconds: u64| {
+        with(|snapshot| {
+            let dns = coredns(snapshot);
+            (dns.generation, dns.unchanged_for) = (dns.generation + 1, Some(Duration::from_secs(seconds)));
+        })
+    };
+    assert_eq!(said(&unobserved(1), DNS), ["warn dns-degraded kube-system/kube-dns"]);
+    assert_eq!(said(&unobserved(300), DNS), ["fail dns-degraded kube-system/kube-dns"]);
+}
+
 #[test]
 fn whether_dns_is_complete_takes_lists_to_know() {
     let without = |change: fn(&mut Snapshot)| said(&degraded(0, change), DNS);
