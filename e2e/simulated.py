@@ -46,7 +46,21 @@ class Simulated:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
             return json.loads(answer.read() or "null")
 
+    def credentials(self):
+        """A reader's, for a cluster-health binary."""
+        return ["--talosconfig", f"{self.dir}/talosconfig", "--kubeconfig", f"{self.dir}/kubeconfig"]
+
     def machine(self, index):
         """Address of a machine; control planes come first."""
         network = self.env["SIMULATOR_CONTROL"].removeprefix("http://").split(".")[1]
         return f"127.{network}.{(index + 2) // 256}.{(index + 2) % 256}"
+
+
+def instructions(command, environment):
+    """Of a run that succeeds. Valgrind makes it some fifty times as long."""
+    said = subprocess.run(
+        ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", *command,
+         "--attempt-timeout", "15m"],
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True,
+    ).stderr
+    return int(re.search(r"I\s+refs:\s+([\d,]+)", said)[1].replace(",", ""))

@@ -138,9 +138,7 @@ is that large, find out what writes so much, or raise `quota-backend-bytes` (8 G
         ),
         Change("talosctl -n CP etcd alarm disarm"),
     ],
-    recognize: |symptoms| {
-        alarm(symptoms, &OUT_OF_SPACE, &[Reason::AlarmNospace], "out of space and refuses every write")
-    },
+    recognize: |symptoms| alarm(symptoms, &OUT_OF_SPACE, &[Reason::AlarmNospace], "refuses every write"),
 };
 
 /// One diagnosis for all members that have raised the alarm, which ends every write: no lease is renewed any more.
@@ -150,7 +148,7 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
     let whom = |target| symptoms.machine(target).map_or_else(|| target.to_string(), |node| node.target().to_string());
     let seen: Vec<String> =
         signs.iter().map(|sign| format!("{}: {}", whom(sign.target), sign.problem.observed)).collect();
-    let headline = format!("etcd is {what}: {}", seen.join("; "));
+    let headline = format!("etcd {what}: {}", seen.join("; "));
     let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]);
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
     let machine = first.target.address.as_deref();
@@ -174,7 +172,7 @@ let it rejoin. If it is not clear which member is intact, restore a backup.",
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognize: |symptoms| alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "corrupt"),
+    recognize: |symptoms| alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "is corrupt"),
 };
 
 /// How a member shows that it does not take part yet.

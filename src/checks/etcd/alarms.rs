@@ -7,7 +7,7 @@ use crate::assess::Assessment;
 use crate::assess::etcd::{Overview, View};
 use crate::checks::Check;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember};
+use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, Node};
 use crate::text::hex;
 
 pub(in crate::checks) const ALARMS: Check = Check {
@@ -58,15 +58,19 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         verdict.push(view.target.clone(), outcome);
     }
     let of = |alarm: &EtcdAlarm| views.iter().find(|view| view.id == Some(alarm.member_id));
+    let has_room = |view: &View<'_>| view.status.as_ref().is_ok_and(|status| space::has_room(view, status));
     let frees_space = |view: &View<'_>| view.status.as_ref().is_ok_and(|status| defrag::frees_space(status));
     let full = raised.iter().filter(|it| it.kind == AlarmKind::NoSpace).filter_map(of);
-    let full: Vec<&View<'_>> = full.filter(|view| frees_space(view)).collect();
+    let full: Vec<&View<'_>> = full.filter(|view| !has_room(view) && frees_space(view)).collect();
+    // To disarm is the last step, when every member has room again, and it disarms CORRUPT, too: `explain` says when.
+    let may_disarm = raised.iter().all(|it| it.kind == AlarmKind::NoSpace) && views.iter().all(has_room);
+    let disarms = raised.iter().find_map(of).and_then(|view| view.node).filter(|_| may_disarm);
     for alarm in &raised {
         let problem = problem(views, alarm);
-        // To disarm is the last step, when every member has room again, and it disarms CORRUPT, too: `explain` says when.
         let problem = match of(alarm).filter(|_| alarm.kind == AlarmKind::NoSpace) {
-            Some(view) if frees_space(view) => defrag::proposed(problem, view, &full, quorum),
-            Some(_) => problem.hint(Hint::likely(
+            Some(view) if has_room(view) => left(problem, disarms),
+            Some(view) if frees_space(view) => defrag::proposed(problem.hint(Hint::likely(FULL)), view, &full, quorum),
+            Some(_) => problem.hint(Hint::likely(FULL)).hint(Hint::likely(
                 "all of the database is in use, so defragmentation frees nothing: delete data, or raise `quota-backend-bytes`",
             )),
             None => problem,
@@ -74,6 +78,18 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         verdict.problem(member_target(views, *members, alarm.member_id), problem);
     }
     verdict
+}
+
+const FULL: &str = "the database has reached its quota; Kubernetes cannot write";
+
+/// An alarm whose cause is gone; one machine disarms those of all.
+fn left(problem: Problem, disarms: Option<&Node>) -> Problem {
+    let problem = problem
+        .hint(Hint::likely("the database has room again, but Kubernetes cannot write until the alarm is disarmed"));
+    match disarms {
+        Some(node) => problem.hint(Hint::remedy("{talosctl} -n {} etcd alarm disarm", [node.address.as_str()])),
+        None => problem,
+    }
 }
 
 fn member_target(views: &[View<'_>], members: Option<&[EtcdMember]>, id: u64) -> Target {
@@ -92,8 +108,7 @@ fn problem(views: &[View<'_>], alarm: &EtcdAlarm) -> Problem {
     let sizes = sizes.unwrap_or_default();
     let fail = |reason, name: &str| Problem::fail(reason, "no alarm", format!("{name}{sizes}"));
     match &alarm.kind {
-        AlarmKind::NoSpace => fail(Reason::AlarmNospace, "NOSPACE")
-            .hint(Hint::likely("the database has reached its quota; Kubernetes cannot write")),
+        AlarmKind::NoSpace => fail(Reason::AlarmNospace, "NOSPACE"),
         AlarmKind::Corrupt => fail(Reason::AlarmCorrupt, "CORRUPT")
             .hint(Hint::likely("the member's data differs from that of the others; replace the member, do not disarm")),
         AlarmKind::Other(number) => fail(Reason::AlarmUnknown, &format!("alarm of unknown kind ({number})")),

@@ -110,6 +110,18 @@ fn known_quota(view: &View<'_>, status: &EtcdStatus) -> Option<Quota> {
     })
 }
 
+/// It is known to be far from its quota.
+pub(super) fn has_room(view: &View<'_>, status: &EtcdStatus) -> bool {
+    match known_quota(view, status) {
+        Some(Quota::Bytes(quota)) => status.db_size > 0 && !has_reached(WARN_AT, status, quota),
+        Some(Quota::None) | None => false,
+    }
+}
+
+fn has_reached(percent: u128, status: &EtcdStatus, quota: u64) -> bool {
+    u128::from(status.db_size) * 100 >= u128::from(quota) * percent
+}
+
 /// How full the database is, as far as it is known: `2.0 GiB of 2.0 GiB, 1.9 GiB in use`.
 pub(super) fn fill(view: &View<'_>, status: &EtcdStatus) -> String {
     let of = match known_quota(view, status) {
@@ -121,12 +133,11 @@ pub(super) fn fill(view: &View<'_>, status: &EtcdStatus) -> String {
 
 fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
     let Quota::Bytes(quota) = *quota else { return Outcome::Pass(None) };
-    let reached = |percent: u128| u128::from(status.db_size) * 100 >= u128::from(quota) * percent;
     let observed = fill(view, status);
     let expected = format!("less than 80 % of {}", human(quota));
-    let mut problem = if reached(FAIL_AT) {
+    let mut problem = if has_reached(FAIL_AT, status, quota) {
         Problem::fail(Reason::SpaceNearlyFull, expected, observed)
-    } else if reached(WARN_AT) {
+    } else if has_reached(WARN_AT, status, quota) {
         Problem::warn(Reason::SpaceNearlyFull, expected, observed)
     } else {
         return Outcome::Pass(None);

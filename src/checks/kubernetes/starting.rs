@@ -42,6 +42,9 @@ event.",
 const EXPECTED: &str = "pods get their sandbox within 60s";
 const EVENTS: &str = "the events of pods";
 
+/// In the words of the CNI plugin `bridge`, to which flannel delegates.
+const OTHER_CIDR: &str = "already has an IP address different from";
+
 /// Most pods that are named.
 const NAMED: usize = 3;
 
@@ -104,6 +107,11 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&St
     let several = waiting.len() > 1;
     let Some((mut problem, first)) = waiting.into_iter().next() else { return Outcome::Pass(None) };
     let of_several = if several { format!("{named}; ") } else { String::new() };
+    if problem.observed.contains(OTHER_CIDR) {
+        problem = problem.hint(Hint::likely(
+            "the Node was registered again and has a new podCIDR, but the bridge cni0 keeps its old address: drain it and reboot",
+        ));
+    }
     problem.observed = format!("without a sandbox: {of_several}{}", problem.observed);
     Outcome::Problem(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(
         Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={}", object.name)]),

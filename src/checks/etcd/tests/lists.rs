@@ -190,7 +190,13 @@ fn one_full_member_at_a_time_is_proposed_for_defragmentation() {
     let proposed = |kinds: &[(usize, AlarmKind)]| {
         let alarms: Vec<_> =
             kinds.iter().map(|(index, kind)| EtcdAlarm { member_id: member(*index).id, kind: kind.clone() }).collect();
-        let snapshot = with(|snapshot| snapshot.talos_of("cp-1").etcd_alarms = Ok(alarms));
+        let snapshot = with(|snapshot| {
+            snapshot.talos_of("cp-1").etcd_alarms = Ok(alarms);
+            for name in CONTROL_PLANES {
+                let status = snapshot.etcd_status_mut(name);
+                (status.db_size, status.db_size_in_use) = (2 << 30, 1 << 30);
+            }
+        });
         let hints = hints("etcd.alarms", &snapshot);
         hints.iter().filter(|hint| matches!(hint, Hint::Remedy { .. })).count()
     };

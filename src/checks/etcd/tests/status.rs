@@ -280,6 +280,7 @@ fn members_are_defragmented_one_by_one_and_only_where_one_can_be_spared() {
     let alarm = EtcdAlarm { member_id: member_id(1), kind: AlarmKind::NoSpace };
     for name in ["cp-1", "cp-2"] {
         missing.talos_of(name).etcd_alarms = Ok(vec![alarm.clone()]);
+        missing.etcd_status_mut(name).db_size = 2 << 30;
     }
     for id in ["etcd.space", "etcd.alarms"] {
         let seen = defragmentations(id, &missing);
@@ -297,6 +298,30 @@ fn members_are_defragmented_one_by_one_and_only_where_one_can_be_spared() {
     let seen = defragmentations("etcd.space", &single);
     assert_eq!(seen[0].1, proposed("10.0.0.1"));
     assert!(seen[0].2.contains("is unavailable for the seconds"), "{seen:?}");
+}
+
+/// It stays until somebody disarms it, and so do all of them, CORRUPT included.
+#[test]
+fn an_alarm_that_the_database_has_outlived_is_to_be_disarmed() {
+    let left = |change: fn(&mut Snapshot)| {
+        let snapshot = with(|snapshot| {
+            let alarm = EtcdAlarm { member_id: member_id(1), kind: AlarmKind::NoSpace };
+            snapshot.talos_of("cp-1").etcd_alarms = Ok(vec![alarm]);
+            change(snapshot);
+        });
+        let hints = hints("etcd.alarms", &snapshot);
+        let is_told = |hint: &Hint| matches!(hint, Hint::Likely(words) if words.contains("has room again"));
+        (hints.iter().any(is_told), hints.contains(&Hint::remedy("{talosctl} -n {} etcd alarm disarm", ["10.0.0.2"])))
+    };
+    assert_eq!(left(|_| {}), (true, true));
+    assert_eq!(left(|it| it.etcd_status_mut("cp-2").db_size = 1_800_000_000), (false, false));
+    assert_eq!(left(|it| it.etcd_status_mut("cp-3").db_size = 1_800_000_000), (true, false), "another is full");
+    assert_eq!(left(|it| it.talos_of("cp-3").etcd_status = gap(GapKind::TimedOut)), (true, false), "or may be");
+    let corrupt = |it: &mut Snapshot| {
+        let alarm = EtcdAlarm { member_id: member_id(2), kind: AlarmKind::Corrupt };
+        it.talos_of("cp-1").etcd_alarms.as_mut().unwrap().push(alarm);
+    };
+    assert_eq!(left(corrupt), (true, false));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{judge, lines, no, said};
+use crate::model::Hint;
 use crate::snapshot::{GapKind, PodEvent, Snapshot, StartingPod};
 use crate::testing::fixture::{ago, healthy};
 
@@ -55,6 +56,11 @@ fn a_node_that_gives_no_sandbox_cannot_start_pods() {
     let verdict = judge(&waiting(660, &sandbox), STARTING);
     let observed = &verdict.problems().next().unwrap().1.observed;
     assert!(observed.ends_with("default/web-1 for 11m00s: FailedCreatePodSandBox: because"), "{observed}");
+    let mut anew = waiting(60, &sandbox);
+    anew.kube().pod_events.as_mut().unwrap()[0].message =
+        "failed to set bridge addr: \"cni0\" already has an IP address different from 10.244.5.1/24".to_owned();
+    let knows = |hint: &Hint| matches!(hint, Hint::Likely(words) if words.contains("new podCIDR"));
+    assert!(judge(&anew, STARTING).problems().next().unwrap().1.hints.iter().any(knows));
     let mut untold = waiting(0, &sandbox);
     untold.kube().starting_pods.as_mut().unwrap()[0].waiting_for = None;
     assert_eq!(said(&untold, STARTING), FAILED);
