@@ -115,6 +115,8 @@ fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
 
 fn explain_cause(cause: &Cause, lines: &mut Vec<String>) {
     lines.push(format!("{}: {}", cause.id, cause.title));
+    lines.push(String::new());
+    lines.extend(filled(cause.impact, "Impact: ", "        "));
     explain_paragraphs(cause.explain, lines);
     explain_remedy(cause.remedy, cause.source, lines);
 }

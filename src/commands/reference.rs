@@ -142,7 +142,7 @@ fn reason_page(reason: Reason) -> String {
 }
 
 fn cause_page(cause: &Cause) -> String {
-    let what = format!("{}.\n\n{}", prose(cause.title), prose(cause.explain));
+    let what = format!("{}.\n\nImpact: {}.\n\n{}", prose(cause.title), prose(cause.impact), prose(cause.explain));
     format!("{what}\n\n{}\n{}", remedy(cause.remedy, cause.source), at_a_prompt(cause.id))
 }
 

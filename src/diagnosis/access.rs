@@ -15,6 +15,7 @@ use Step::{Change, Do, Look};
 pub(super) const CREDENTIALS_EXPIRED: Cause = Cause {
     id: "credentials-expired",
     title: "the client certificate of this run has expired",
+    impact: "nothing of the cluster was seen; it may be healthy",
     explain: "Client certificates of Talos and of `talosctl kubeconfig` are valid for a year by default, and nothing renews \
 the copy that a pipeline keeps. Servers reject an expired certificate, so no request was sent to the cluster. The cluster \
 itself may be healthy.\n\n\
@@ -51,6 +52,7 @@ fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 pub(super) const OTHER_TALOSCONFIG: Cause = Cause {
     id: "talosconfig-of-another-cluster",
     title: "the talosconfig and its endpoints belong to different clusters",
+    impact: "nothing of this cluster was seen; it may be healthy",
     explain: "Every endpoint of the talosconfig answers with a certificate that is signed by another CA. Each cluster has its \
 own CA, so these machines belong to another cluster than the file. Or the cluster was rebuilt with new secrets, and the file \
 is still the old one.\n\n\
@@ -87,6 +89,7 @@ fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 pub(super) const OTHER_KUBECONFIG: Cause = Cause {
     id: "kubeconfig-of-another-cluster",
     title: "the kubeconfig belongs to another cluster than the talosconfig",
+    impact: "what Kubernetes reports is of another cluster; this one may be healthy",
     explain: "The machines that answer the Talos API are not among the nodes that Kubernetes lists, so the two files belong to \
 different clusters. What Kubernetes reported is about the other cluster and was ignored.\n\n\
 This happens when a kubeconfig has several clusters and the current context is another one, or when a node was moved between \
@@ -117,6 +120,7 @@ clusters.",
 pub(super) const WORKER_ENDPOINT: Cause = Cause {
     id: "worker-as-endpoint",
     title: "the talosconfig names workers as endpoints",
+    impact: "the machines behind these endpoints were not seen; they may be healthy",
     explain: "Clients send every request to an endpoint, which forwards it to the target node. Only control planes forward \
 requests. With a worker among the endpoints, requests fail whenever a client happens to pick it; with only workers, always.\n\n\
 The worker itself is healthy: change the list of endpoints.",
@@ -161,6 +165,7 @@ fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 pub(super) const ROLE_INSUFFICIENT: Cause = Cause {
     id: "talos-role-insufficient",
     title: "the role in the talosconfig does not allow these requests",
+    impact: "some checks could not run; the cluster may be healthy",
     explain: "Talos has refused requests because of the role in the client certificate. With Talos 1.9.6, 1.10.1 and later, \
 the role os:reader is enough for everything except `--server`. Before that, the status and alarms of etcd need os:operator.\n\n\
 What was refused could not be determined; it is not a failure.",
@@ -202,6 +207,7 @@ fn role_insufficient(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 pub(super) const KUBERNETES_RIGHTS: Cause = Cause {
     id: "kubernetes-rights-missing",
     title: "Kubernetes RBAC does not allow the kubeconfig's user these requests",
+    impact: "some checks could not run; the cluster may be healthy",
     explain: "The API server has authenticated the user, but RBAC does not allow the request (403). What was refused could not \
 be determined; it is not a failure. An API server that has just started may refuse every request for a minute; that is \
 reported as such.\n\n\
@@ -237,6 +243,7 @@ reported as such.\n\n\
 pub(super) const ETCD_RIGHTS: Cause = Cause {
     id: "etcd-rights-missing",
     title: "etcd's own access control rejects the certificate of `--etcd-cert`",
+    impact: "etcd was not seen; it may be healthy",
     explain: "The etcd of `--etcd-endpoints` was reached through TLS and then refused the request. Its authentication is \
 enabled. The common name of the client certificate is the user, and that user does not exist in etcd or lacks the permission. \
 Talos roles and Kubernetes RBAC are not involved.\n\n\
@@ -269,6 +276,7 @@ fn checks_of(signs: &[Sign<'_>]) -> String {
 pub(super) const UNCONFIGURED: Cause = Cause {
     id: "machine-unconfigured",
     title: "a machine waits for its configuration (maintenance mode)",
+    impact: "the machine takes no part in the cluster",
     explain: "The machine has booted Talos but has no machine configuration: it was never applied, or the machine was reset or \
 reinstalled. It cannot join the cluster until it gets one.\n\n\
 If it used to be a control plane, its old etcd member is still counted as a voter: remove that member before the machine joins \

@@ -15,6 +15,7 @@ use Step::{Change, Do, Look};
 pub(super) const BALANCER: Cause = Cause {
     id: "load-balancer-down",
     title: "the API servers are healthy, but the endpoint in front of them is not",
+    impact: "whoever uses this endpoint has no Kubernetes API: kubectl, kubelets, controllers; running pods keep running",
     explain: "Every API server is ready at its own address. The common endpoint that kubelets and users connect to does not \
 answer. A load balancer is down or has no backends, no node holds the virtual IP, or a DNS name resolves to another address.\n\n\
 Kubernetes itself needs no repair, and nothing should be restarted. New nodes cannot join and clients see an outage until the \
@@ -46,15 +47,16 @@ endpoint is back.",
 pub(super) const SERVER: Cause = Cause {
     id: "api-server-down",
     title: "the API server of a control plane does not work",
+    impact: "requests to this API server fail; those to others are not affected",
     explain: "The machine is up, but its API server does not answer, is frozen, or reports that it is not ready. A load \
 balancer hides this as long as another server works; upgrading that one then causes an outage.\n\n\
 A frozen server accepts connections but never answers, so TCP health checks report it as up. A server that is not ready lists \
 the checks that fail: `etcd` means that it cannot reach its etcd.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
-        Look("talosctl -n NODE containers -k"),
+        Look("talosctl -n NODE containers --kubernetes"),
         Look("talosctl -n NODE service etcd"),
-        Look("talosctl -n NODE logs -k kube-system/kube-apiserver-NODENAME:kube-apiserver"),
+        Look("talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-NODENAME:kube-apiserver"),
         Do("Fix what the log reports: a wrong `extraArgs`, etcd, or too little memory."),
     ],
     recognize: |symptoms| {
@@ -66,11 +68,7 @@ the checks that fail: `etcd` means that it cannot reach its etcd.",
         signs
             .filter(Sign::is_root)
             .map(|sign| {
-                let how = if sign.problem.reason == ApiFrozen {
-                    "accepts connections and does not answer"
-                } else {
-                    "does not work"
-                };
+                let how = if sign.problem.reason == ApiFrozen { "hangs" } else { "does not work" };
                 let headline =
                     format!("the API server of {} {how}: {}", sign.target, excerpt::of(&sign.problem.observed));
                 Recognized::new(SERVER.id, headline).rests_on(&sign)
@@ -82,6 +80,7 @@ the checks that fail: `etcd` means that it cannot reach its etcd.",
 pub(super) const CRASHES: Cause = Cause {
     id: "component-crash-looping",
     title: "a component is crash-looping",
+    impact: "this instance does no work; those on other control planes can take over",
     explain: "A container exits with an error, is restarted, and exits again. Kubernetes shows its pod as Running most of the \
 time. The exit code and the last log lines show why. 137 means that it was killed, by a failed probe or for lack of memory. 1 \
 and 2 usually mean invalid arguments or files.\n\n\
@@ -89,8 +88,8 @@ For a control plane component on one node alone, compare its `extraArgs` in the 
 others.",
     source: KUBERNETES_PODS,
     remedy: &[
-        Look("talosctl -n NODE containers -k"),
-        Look("talosctl -n NODE logs -k CONTAINER-ID"),
+        Look("talosctl -n NODE containers --kubernetes"),
+        Look("talosctl -n NODE logs --kubernetes CONTAINER-ID"),
         Look("kubectl -n kube-system logs POD --previous"),
         Do("Fix the arguments or the configuration that the log reports."),
     ],
@@ -118,7 +117,7 @@ others.",
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
                         let pods = component.map(|component| format!("{component}-{}", sign.target.name));
-                        let containers = Hint::run("{talosctl} -n {} containers -k", [node.address.as_str()]);
+                        let containers = Hint::run("{talosctl} -n {} containers --kubernetes", [node.address.as_str()]);
                         let diagnosis = pods.iter().fold(diagnosis, |diagnosis, pod| logs(diagnosis, pod));
                         diagnosis.rests_on(&sign).then(containers)
                     }
@@ -143,6 +142,7 @@ fn after_name<'a>(observed: &'a str, container: Option<&str>) -> &'a str {
 pub(super) const DNS_OFF: Cause = Cause {
     id: "dns-switched-off",
     title: "cluster DNS is scaled to zero",
+    impact: "no pod can resolve names",
     explain: "DNS is enabled in the machine configuration, but its Deployment has 0 replicas. It was scaled down, for \
 maintenance or by a script, and not scaled up again. Until then, no pod can resolve names.\n\n\
 If another DNS server replaces it, disable CoreDNS in the machine configuration; then this passes.",
@@ -167,6 +167,7 @@ If another DNS server replaces it, disable CoreDNS in the machine configuration;
 pub(super) const DNS_CRASHES: Cause = Cause {
     id: "dns-crash-looping",
     title: "cluster DNS is crash-looping",
+    impact: "no pod can resolve names",
     explain: "No pod of cluster DNS is ready, and the existing ones exit with an error soon after each start. Until one of \
 them stays up, no pod in the cluster can resolve names.\n\n\
 The last log lines show why: an invalid Corefile (ConfigMap `coredns`), a forwarding loop through the node's resolver, or an \

@@ -12,6 +12,7 @@ use Step::{Change, Do, Look};
 pub(super) const NOT_BOOTSTRAPPED: Cause = Cause {
     id: "cluster-not-bootstrapped",
     title: "the cluster was never bootstrapped",
+    impact: "there is no Kubernetes yet",
     explain: "etcd waits on every control plane, none of them has any data, and no Kubernetes API answers. This is the state \
 of a cluster before its first and only bootstrap. Until one control plane is bootstrapped, the others and all kubelets wait \
 forever.\n\n\
@@ -65,6 +66,7 @@ fn is_of_kubernetes(sign: &Sign<'_>) -> bool {
 pub(super) const TWICE: Cause = Cause {
     id: "bootstrapped-twice",
     title: "the cluster was bootstrapped more than once",
+    impact: "the control planes serve different data, and changes may be lost",
     explain: "The control planes report etcd member lists that have no member in common: there are two databases, each with \
 its own leader, and neither knows of the other. This happens when `talosctl bootstrap` is run on more than one control plane. \
 Which one a client sees depends on the API server that it reaches.\n\n\
@@ -107,6 +109,7 @@ it with empty data.",
 pub(super) const HELD_UP: Cause = Cause {
     id: "boot-held-up",
     title: "a service holds up the boot of a machine",
+    impact: "the machine does not finish booting, so what starts later is missing on it",
     explain: "The machine is in stage booting and waits for a service that does not come up. Everything later in the boot \
 sequence waits for it, and Talos reboots a machine that has not finished after 70 minutes.\n\n\
 Usually an extension service (`ext-…`) waits for a device or a file that the machine does not have, or a service cannot pull \

@@ -13,6 +13,7 @@ use Step::{Change, Do, Look};
 pub(super) const QUORUM: Cause = Cause {
     id: "etcd-quorum-lost",
     title: "etcd has lost its quorum: Kubernetes accepts no changes",
+    impact: "Kubernetes accepts no changes: nothing is scheduled, replaced or updated; running pods keep running",
     explain: "More than half of etcd's voters have to be up and connected. They are not: a member that answers reports no \
 leader, and no other answer contradicts it. Kubernetes cannot change anything and soon stops answering; running pods keep \
 running.\n\n\
@@ -119,6 +120,7 @@ fn views<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, &'a EtcdS
 pub(super) const OUT_OF_SPACE: Cause = Cause {
     id: "etcd-out-of-space",
     title: "etcd's database is full, so Kubernetes cannot write",
+    impact: "Kubernetes accepts no changes: nothing is scheduled, replaced or updated; running pods keep running",
     explain: "A member's database has reached its quota (2 GiB unless configured), and etcd refuses every write until the \
 alarm is cleared manually. Talos and `/readyz` still report healthy, while leases expire, nodes turn NotReady and nothing can \
 be deployed.\n\n\
@@ -158,6 +160,7 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
 pub(super) const CORRUPT: Cause = Cause {
     id: "etcd-data-corrupt",
     title: "the data of an etcd member differs from that of the others",
+    impact: "reads through this member may return wrong data",
     explain: "etcd has compared its members and found that one has different data: a disk or memory fault, or a copied data \
 directory. Reads from this member may be wrong.\n\n\
 Never disarm this alarm to continue working. Take a snapshot from an intact member, remove the corrupt one, wipe its data and \
@@ -181,6 +184,7 @@ const JOINING: &[Reason] = &[Reason::Learner, Reason::MemberJoining];
 pub(super) const LEARNER: Cause = Cause {
     id: "etcd-member-stuck-joining",
     title: "an etcd member is stuck joining",
+    impact: "etcd works with its other members, but no further control plane can join",
     explain: "A new member starts as a learner, copies the database and then becomes a voter, usually within two or three \
 minutes. This one does not: it cannot reach the others on port 2380, or they cannot reach it, or its disk is too slow to catch \
 up. The next control plane has to wait, because etcd allows only one learner.\n\n\
@@ -219,6 +223,7 @@ Repair the network in both directions. If that does not help, remove the member,
 pub(super) const STALE: Cause = Cause {
     id: "etcd-member-without-machine",
     title: "a stale etcd member counts toward quorum",
+    impact: "etcd works, but tolerates fewer failures than it seems",
     explain: "etcd's list has a member that belongs to no control plane: a machine was destroyed, forcibly reset or \
 reinstalled without leaving etcd. It still counts as a voter, so the cluster survives fewer failures than it seems.\n\n\
 Make sure that its machine is permanently gone, then remove the member by its ID. Remove the old member before you add a \
@@ -264,6 +269,7 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
 pub(super) const REMOVED: Cause = Cause {
     id: "etcd-member-removed",
     title: "a control plane is not an etcd member",
+    impact: "etcd works without this control plane, and tolerates fewer failures",
     explain: "The machine is configured as a control plane and answers, but etcd's list does not have its member. It was \
 removed manually, or by an upgrade or reset that did not finish. Its etcd cannot start with its old data, so its API server, \
 if it still runs, has no database. etcd survives one failure less than planned.\n\n\
@@ -299,6 +305,7 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
 pub(super) const DOWN: Cause = Cause {
     id: "etcd-member-down",
     title: "etcd does not work on one control plane; the others keep a quorum",
+    impact: "etcd works without this member, and tolerates fewer failures",
     explain: "The machine answers, but its etcd does not work, and the other members have a quorum without it. The cluster \
 works, but the next failure may stop it. The API server of that machine has no database, so a load balancer has to exclude it.\n\n\
 A member that hangs accepts connections but never answers. One that is cut off from its peers on port 2380 answers but sees no \

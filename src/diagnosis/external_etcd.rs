@@ -14,6 +14,7 @@ use Step::{Change, Do, Look};
 pub(super) const MUTE: Cause = Cause {
     id: "etcd-endpoint-mute",
     title: "one etcd member does not serve clients; the others do",
+    impact: "clients of this member fail; the other members serve theirs",
     explain: "The other members answer and list this address as a member's. So address and credentials are correct, and the \
 problem is the member's own. If it refuses the connection, no etcd runs there. If it accepts the connection and does not \
 answer, its process or its machine is frozen. Either way etcd survives fewer failures.\n\n\
@@ -70,6 +71,7 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
 pub(super) const UNSTARTED: Cause = Cause {
     id: "etcd-member-never-started",
     title: "an etcd member was added but never started",
+    impact: "etcd works, but tolerates fewer failures than it seems",
     explain: "etcd's list has a member without a name and without a client URL: it was added (`etcdctl member add`), but its \
 etcd has never started. It counts as a voter from the moment it was added, so the quorum is larger and the cluster survives no \
 more failures than before, or fewer.\n\n\

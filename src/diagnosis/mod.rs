@@ -33,6 +33,8 @@ pub(crate) struct Cause {
     pub(crate) id: &'static str,
     /// One line for people.
     pub(crate) title: &'static str,
+    /// What it means for the cluster and its workloads, as half a sentence: whether somebody has to get up.
+    pub(crate) impact: &'static str,
     /// For `explain`, for somebody who has never seen the cluster. Paragraphs.
     pub(crate) explain: &'static str,
     /// The official document that the remedy comes from.

@@ -109,6 +109,7 @@ fn with_lost(symptoms: &Symptoms<'_>, recognized: Recognized, lost: &Lost<'_>) -
 pub(super) const UNTRUSTED: Cause = Cause {
     id: "node-certificate-refused",
     title: "a machine runs, but the endpoint does not accept its Talos certificate",
+    impact: "Talos cannot query or manage the machine; its pods may be running",
     explain: "The endpoint has reached the machine's Talos API, which presented a certificate that the endpoint rejects. So \
 the machine has power and a network. It was set up with the secrets of another cluster, or its address now belongs to a \
 machine of another cluster. Or its certificate was not renewed, or is not valid for this address.\n\n\
@@ -136,6 +137,7 @@ Until this is resolved, Talos cannot query the machine, and it may not even be t
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
     title: "a machine is down or cut off",
+    impact: "what runs on the machine is down or cut off; Kubernetes replaces its pods after about 5 minutes",
     explain: "A working endpoint cannot reach the machine, and nothing shows that it is alive. It is powered off, has crashed, \
 hangs, lost its network, or has a new address. Kubernetes takes about 50 seconds to notice; if it keeps reporting the node as \
 Ready, only the Talos API is filtered. The pods on it are down and, if it is a control plane, so are its etcd member and its \
@@ -163,12 +165,15 @@ etcd member first.",
             let also = if unheard {
                 "; its kubelet has stopped reporting to Kubernetes: check its power, console and network"
             } else if symptoms.passed(CheckId::K8sNodesReady, sign.target) {
-                "; Kubernetes still reports it Ready (status can lag by about 50s)"
+                "; Kubernetes still reports it Ready, which may be up to 50s old: run again to see"
             } else {
                 ""
             };
             let role = role(symptoms, sign.target);
-            Some(format!("{role}{} does not answer: {}{also}", sign.target, excerpt::of(&sign.problem.observed)))
+            let observed = excerpt::of(&sign.problem.observed);
+            // An address in the error says the same.
+            let of = if observed.contains(":50000") { "" } else { " on its Talos API (port 50000)" };
+            Some(format!("{role}{} does not answer{of}: {observed}{also}", sign.target))
         })
     },
 };
@@ -197,6 +202,7 @@ fn role(symptoms: &Symptoms<'_>, target: &Target) -> &'static str {
 pub(super) const CUT_OFF: Cause = Cause {
     id: "talos-api-cut-off",
     title: "a machine is alive, but its Talos API cannot be reached",
+    impact: "Talos cannot query or manage the machine; its pods keep running",
     explain: "Its API server answers at the machine's own address, or its kubelet has renewed its lease while Talos did not \
 answer. So it runs and has a network. Only the Talos API cannot be reached: a firewall filters port 50000 between the endpoint \
 and the machine, or its apid does not run.\n\n\
@@ -225,6 +231,7 @@ be upgraded.",
 pub(super) const HANGS: Cause = Cause {
     id: "node-hangs",
     title: "a machine accepts connections and does not answer",
+    impact: "what runs on the machine does not respond; Kubernetes replaces its pods after about 5 minutes",
     explain: "The kernel of the machine still accepts connections, but no program answers. The machine is frozen, paused by \
 its hypervisor, out of memory, or its disk has stopped responding. If only machined hangs, the containers keep running, but \
 the machine cannot be managed. Kubernetes may still report it as Ready.\n\n\
@@ -253,6 +260,7 @@ It usually does not recover by itself. Look at the console before you reset the 
 pub(super) const GOING_DOWN: Cause = Cause {
     id: "machine-going-down",
     title: "a machine is rebooting, upgrading, shutting down or being reset",
+    impact: "the machine takes no part in the cluster until it is back",
     explain: "The machine is in a stage in which Talos stops its services on purpose. Its kubelet, etcd and API server are not \
 broken, and restarting them does not help. An administrator or an upgrade requested it.\n\n\
 A reboot or an upgrade takes a few minutes, then everything recovers by itself. Until then, etcd has one member less: do not \
@@ -288,6 +296,7 @@ fn doing(stage: &str) -> &str {
 pub(super) const REMOVED: Cause = Cause {
     id: "node-removed-but-listed",
     title: "a machine was removed or has long been off, but is still listed",
+    impact: "none for workloads: a list is out of date",
     explain: "A source still lists a machine that the others have forgotten and that does not answer. Talos discovery forgets \
 a machine after half an hour without contact, whether it was removed or is only powered off; from here the two look the same. \
 A Node object stays until it is deleted, and keeps pods and volumes bound to the machine.\n\n\
@@ -327,6 +336,7 @@ pods keep their volumes.",
 pub(super) const SCALED_DOWN: Cause = Cause {
     id: "autoscaler-removes-nodes",
     title: "fewer workers than expected, because some are being removed",
+    impact: "none, if the scale-down is intended",
     explain: "Nodes that an autoscaler has marked for deletion, or that are being deleted, are not counted. With them, the \
 number would be as expected: the cluster is being scaled down, nothing is broken.\n\n\
 With an autoscaler the number of workers is not constant: pass the minimum, or tolerate some that are missing.",
@@ -360,6 +370,7 @@ With an autoscaler the number of workers is not constant: pass the minimum, or t
 pub(super) const KUBELET: Cause = Cause {
     id: "kubelet-not-running",
     title: "the kubelet of a machine is not running",
+    impact: "no pod is started, stopped or reported on the machine; running containers keep running",
     explain: "Talos on the machine reports that its kubelet is not running or not healthy. No pod is started or reported there \
 any more; after about 50 seconds Kubernetes marks the node NotReady. On a control plane, a crashed API server is not restarted \
 either.\n\n\
@@ -406,6 +417,7 @@ something that its service status shows.",
 pub(super) const NO_NETWORK: Cause = Cause {
     id: "network-plugin-missing",
     title: "no network plugin works, so nodes stay NotReady",
+    impact: "no new pod gets a network on these nodes",
     explain: "The kubelets report that no network plugin (CNI) is initialized. With `cni: none` Talos installs none, and nodes \
 stay NotReady until one is installed; with flannel, its pods do not start. Pods that need a network, including DNS, wait for \
 it.\n\n\
@@ -440,6 +452,7 @@ The machines themselves are healthy.",
 pub(super) const UNAPPROVED: Cause = Cause {
     id: "kubelet-certificate-unapproved",
     title: "a kubelet waits for its serving certificate, so it accepts no connections",
+    impact: "no logs, exec or metrics for pods of the machine; the pods keep running",
     explain: "With `rotate-server-certificates` a kubelet requests the certificate of its own API from Kubernetes, which does \
 not approve the request by itself. Until it is approved, Talos cannot read the static pods from the kubelet, and logs and \
 metrics of the node's pods are not available. Everything else keeps running.\n\n\

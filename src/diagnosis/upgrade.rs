@@ -16,6 +16,7 @@ use Step::{Change, Do, Look};
 pub(super) const HALF_DONE: Cause = Cause {
     id: "upgrade-half-done",
     title: "an upgrade of Talos stopped halfway",
+    impact: "cordoned machines take no pods, and the other machines still run the old version",
     explain: "The machines run different versions of Talos, and one that finished booting long ago is still cordoned by Talos, \
 which does that during an upgrade. So an upgrade was interrupted: it never reached the other machines, or the cordoned one \
 fell back to its old version.\n\n\
@@ -79,6 +80,7 @@ fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 pub(super) const UNSUPPORTED_JUMP: Cause = Cause {
     id: "unsupported-jump",
     title: "the planned upgrade is too large for one step",
+    impact: "the upgrade would be refused or fail; nothing has changed yet",
     explain: "There is no supported upgrade from the current versions to the target. The installer or `talosctl upgrade-k8s` \
 would refuse it, or Talos and Kubernetes would run in versions that do not support each other. Nothing is wrong with the \
 cluster as it is.\n\n\
@@ -120,6 +122,7 @@ shows.",
 pub(super) const API_REMOVED: Cause = Cause {
     id: "api-removed",
     title: "clients use an API that the target version of Kubernetes has removed",
+    impact: "these clients would fail after the upgrade; nothing has changed yet",
     explain: "An API server has recorded requests for an API that the target version removes. After the upgrade the clients \
 that send them get 404: often an old release of a controller, a Helm chart or a job. The upgrade itself succeeds, but they \
 stop working.\n\n\
@@ -143,6 +146,7 @@ for the next restart, and check again.",
 pub(super) const DRAIN_BLOCKED: Cause = Cause {
     id: "drain-blocked",
     title: "PodDisruptionBudgets block the drain of a machine",
+    impact: "the drain would not end, and the upgrade stop there; nothing has changed yet",
     explain: "The API server would refuse to evict pods of the machine, so a drain waits until it gives up. `talosctl upgrade` \
 gives up after 5 minutes, when the new version is already installed and the machine cordoned.\n\n\
 A budget that allows 0 disruptions usually allows one again when all replicas are ready; a budget that requires all replicas \
@@ -168,6 +172,7 @@ never does. Two budgets that select the same pod always block its eviction.",
 pub(super) const NO_ROOM: Cause = Cause {
     id: "no-room",
     title: "the other machines have no room for the pods of a drained machine",
+    impact: "pods would stay Pending after the drain; nothing has changed yet",
     explain: "By their resource requests, the pods of the machine do not fit on the other machines. They would stay Pending \
 until it is back, and budgets that wait for them would block the drain of the next machine.\n\n\
 What counts is requests, not usage: workloads that request far more than they use can fill an idle cluster.",
@@ -212,6 +217,7 @@ fn targets<'a>(signs: &[Sign<'a>]) -> Vec<&'a Target> {
 pub(super) const CLOCK: Cause = Cause {
     id: "clock-not-synchronized",
     title: "a machine cannot synchronize its clock",
+    impact: "etcd and the kubelet do not start on the machine",
     explain: "Talos starts neither etcd nor the kubelet before the clock is synchronized, because certificates and leases \
 depend on it. This machine cannot reach any of its time servers, or their time is implausible.\n\n\
 NTP uses UDP port 123. Since Talos 1.14 the default servers are queried with authentication (NTS), which also needs TCP port \
@@ -259,6 +265,7 @@ const TIME_SYNC: &str = "time sync";
 pub(super) const RENEWAL_BROKEN: Cause = Cause {
     id: "certificate-renewal-broken",
     title: "a machine no longer renews its Talos certificate",
+    impact: "Talos cannot query or manage the machine; its pods keep running",
     explain: "Machines renew the certificate of their Talos API by themselves, long before it expires. This one presents a \
 certificate that is not valid now, while others are valid by the same clock. So the renewal on this machine fails, or its \
 clock was far off when the certificate was issued.\n\n\

@@ -267,7 +267,7 @@ pub(crate) fn unhealthy() -> Report {
         vec![problem(
             node(3),
             Problem::fail(Reason::ComponentNotReady, "kube-scheduler ready", "Ready=False since 4m58s")
-                .hint(Hint::run("{talosctl} -n {} containers -k", ["10.0.0.3"])),
+                .hint(Hint::run("{talosctl} -n {} containers --kubernetes", ["10.0.0.3"])),
         )],
     );
     set(

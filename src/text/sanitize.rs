@@ -38,6 +38,19 @@ pub(crate) fn brief(text: &str, limit: usize) -> String {
     truncate(&clean(text), limit.max(1), false)
 }
 
+/// [`clean`], with its beginning and its end: the cause of an error stands last in its chain.
+pub(crate) fn ends(text: &str, limit: usize) -> String {
+    let text = clean(text);
+    let length = text.chars().count();
+    if length <= limit {
+        return text;
+    }
+    let tail = limit / 3;
+    let head: String = text.chars().take(limit.saturating_sub(tail + 1)).collect();
+    let tail: String = text.chars().skip(length - tail).collect();
+    format!("{}…{}", head.trim_end(), tail)
+}
+
 /// Longest line that is shown of a log, in characters.
 const LOG_LINE: usize = 300;
 

@@ -164,12 +164,12 @@ fn waiting(requests: &[&SigningRequest]) -> Problem {
     let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
     let (count, user, all) = (names.len(), &requests[0].user, names.join(", "));
     if requests[0].state == RequestState::Unissued {
-        let observed = format!("{count} approved of {user}, and no certificate issued: {all}");
+        let observed = format!("{all} of {user} {} approved, but not issued", if count == 1 { "is" } else { "are" });
         return Problem::warn(Reason::CsrNotIssued, "a certificate once it is approved", observed)
             .hint(Hint::likely("kube-controller-manager does not sign: its log shows why"))
             .hint(Hint::run("{kubectl} describe csr {}", [names[0]]));
     }
-    let observed = format!("{count} pending of {user}: {all}");
+    let observed = format!("{all} of {user} {} pending", if count == 1 { "is" } else { "are" });
     let problem = Problem::warn(Reason::CsrPending, "approved or denied", observed)
         .hint(Hint::run("{kubectl} describe csr {}", [names[0]]));
     // Which of several the kubelet still waits for is not told; and who a new machine is, somebody has to know.

@@ -19,7 +19,7 @@ the pod ready. Talos forwards the kubelet's report, so this is known even while 
 report, the mirror pod in kube-system is read instead.\n\n\
 Ready proves little here: most versions of this pod have no readiness probe. Whether the server works is checked by \
 k8s.api.servers; this check shows why it does not: a missing pod, an image that cannot be pulled, a crash with its exit code.\n\n\
-`talosctl -n NODE containers -k` lists the containers, including exited ones; `talosctl -n NODE logs -k ID` shows the log of \
+`talosctl -n NODE containers --kubernetes` lists the containers, including exited ones; `talosctl -n NODE logs --kubernetes ID` shows the log of \
 one.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -46,7 +46,7 @@ while some instance holds the lease; if it is not wanted, use `--skip`. A crash 
 instance leads, and becomes an outage when that one is upgraded.\n\n\
 It exits when it loses its lease, which happens whenever its API server or etcd is slow. A few restarts right after a \
 bootstrap are normal. If it keeps restarting, the API server on the same node usually has a problem.\n\n\
-`talosctl -n NODE containers -k` lists the containers, `talosctl -n NODE logs -k ID` shows the log of one.",
+`talosctl -n NODE containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernetes ID` shows the log of one.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
@@ -72,7 +72,7 @@ control plane, the check passes only while some instance holds the lease; if it 
 A crashing scheduler still has phase Running in Kubernetes. So this check uses the Ready condition and the states of the \
 containers, with exit code and restarts, instead of the phase.\n\n\
 A wrong `extraArgs` entry in the machine configuration is the usual reason for a crash on one node only. `talosctl -n NODE \
-containers -k` lists the containers, `talosctl -n NODE logs -k ID` shows the log of one.",
+containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernetes ID` shows the log of one.",
     judge: |cluster| judge(cluster, Component::Scheduler),
     ..CONTROLLER_MANAGER
 };
@@ -159,7 +159,7 @@ fn cause(cluster: &Assessment<'_>, node: &Node) -> Option<CheckId> {
 
 fn look(cluster: &Assessment<'_>, node: &Node, component: Component) -> Hint {
     if cluster.talos.is_some() {
-        Hint::run("{talosctl} -n {} containers -k", [&node.address])
+        Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address])
     } else {
         Hint::run("{kubectl} -n kube-system describe pod {}", [&component.pod_name(node)])
     }

@@ -25,7 +25,7 @@ a warning: packets to this one are dropped, or its machine has a problem. After 
 to be renewed counts, because a recent one may belong to a server that has just died.\n\n\
 Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
 the check fails.\n\n\
-Look at the server's log on the node (`talosctl -n NODE logs -k kube-system/kube-apiserver-…`, IDs from `talosctl containers \
+Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-…`, IDs from `talosctl containers \
 -k`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials],
@@ -153,7 +153,7 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
     let look = look_at_server(&problem, &format!("{host}:{}", node.api_port));
     let problem = problem.hint(look);
     Outcome::Problem(if cluster.talos.is_some() {
-        problem.hint(Hint::run("{talosctl} -n {} containers -k", [&node.address]))
+        problem.hint(Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address]))
     } else {
         problem
     })

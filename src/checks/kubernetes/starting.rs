@@ -106,13 +106,13 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&St
     let named = some(waiting.iter().map(|(_, pod)| full_name(pod)), NAMED);
     let several = waiting.len() > 1;
     let Some((mut problem, first)) = waiting.into_iter().next() else { return Outcome::Pass(None) };
-    let of_several = if several { format!("{named}; ") } else { String::new() };
+    let of_several = if several { format!("pods without a sandbox: {named}; ") } else { String::new() };
     if problem.observed.contains(OTHER_CIDR) {
         problem = problem.hint(Hint::likely(
             "the Node was registered again and has a new podCIDR, but the bridge cni0 keeps its old address: drain it and reboot",
         ));
     }
-    problem.observed = format!("without a sandbox: {of_several}{}", problem.observed);
+    problem.observed = format!("{of_several}{}", problem.observed);
     Outcome::Problem(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(
         Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={}", object.name)]),
     ))
@@ -124,7 +124,10 @@ fn full_name(pod: &StartingPod) -> String {
 
 /// `None`: what it waits for is its own.
 fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Problem, &'a StartingPod)> {
-    let since = pod.waiting_for.map_or_else(String::new, |since| format!(" for {}", human(since)));
+    let since = pod.waiting_for.map_or_else(
+        || " waits for its sandbox".to_owned(),
+        |since| format!(" has waited {} for its sandbox", human(since)),
+    );
     let of = |severity, words: &str| {
         let observed = format!("{}{since}: {words}", full_name(pod));
         let observed = match &pod.overtaken_by {

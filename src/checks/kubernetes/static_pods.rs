@@ -40,7 +40,7 @@ Talos refreshes the statuses through the kubelet's API. If that fails, typically
 never approved, all statuses of the node are missing although the pods run. Their state is then unknown: an error, not a \
 failure.\n\n\
 Control plane components that have already failed in stage 5 are shown again, explained by that failure. `talosctl -n NODE \
-containers -k` lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending \
+containers --kubernetes` lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending \
 certificates.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet, CheckId::K8sStaticpodsRendered],
@@ -179,7 +179,7 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
         return on_worker(cluster, node, ids, verdict);
     }
     if statuses.is_empty() {
-        let problem = Problem::error(Reason::StatusStale, format!("statuses of {} static pods", ids.len()), "none")
+        let problem = Problem::error(Reason::StatusStale, format!("statuses of {} static pods", ids.len()), "Talos has none")
             .hint(Hint::likely(
                 "Talos cannot query the kubelet: its serving certificate may not be approved (as an administrator: `kubectl get csr`)",
             ));

@@ -122,7 +122,7 @@ pub(super) const API_SERVICE_EMPTY: Text = Text {
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml"),
-        Look("talosctl -n CP logs -k kube-system/kube-apiserver-CP:kube-apiserver"),
+        Look("talosctl -n CP logs --kubernetes kube-system/kube-apiserver-CP:kube-apiserver"),
         Do(
             "Look for `--endpoint-reconciler-type` among the API server's arguments. With `none`, something else has to enter the endpoints.",
         ),

@@ -25,6 +25,7 @@ pub(super) const DEFRAGMENT: Step = Do(
 pub(super) const ONLY_WITH_QUORUM: Step = Do(
     "Only with a snapshot at hand, never with a single control plane, and only while the other members have a quorum. `etcd status` has to show a leader, and more than half of the voters have to answer without this one.",
 );
-pub(super) const CONTAINERS: Step = Look("talosctl -n NODE containers -k");
-pub(super) const API_LOGS: Step = Look("talosctl -n NODE logs -k kube-system/kube-apiserver-NODENAME:kube-apiserver");
+pub(super) const CONTAINERS: Step = Look("talosctl -n NODE containers --kubernetes");
+pub(super) const API_LOGS: Step =
+    Look("talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-NODENAME:kube-apiserver");
 pub(super) const DESCRIBE_NODE: Step = Look("kubectl describe node NODENAME");

@@ -24,7 +24,7 @@ pub(super) const COMPONENT_MISSING: Text = Text {
 pub(super) const COMPONENT_NOT_READY: Text = Text {
     explanation: "A control plane component exists but is not ready. This is normal for a short time after a start. If it persists, its log shows why: a wrong argument, a certificate, an API server or etcd that it cannot reach.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
-    remedy: &[CONTAINERS, Look("talosctl -n NODE logs -k kube-system/POD:CONTAINER"), KUBELET_LOGS],
+    remedy: &[CONTAINERS, Look("talosctl -n NODE logs --kubernetes kube-system/POD:CONTAINER"), KUBELET_LOGS],
 };
 
 pub(super) const CRASH_LOOPING: Text = Text {
@@ -32,7 +32,7 @@ pub(super) const CRASH_LOOPING: Text = Text {
     source: KUBERNETES_PODS,
     remedy: &[
         CONTAINERS,
-        Look("talosctl -n NODE logs -k kube-system/POD:CONTAINER"),
+        Look("talosctl -n NODE logs --kubernetes kube-system/POD:CONTAINER"),
         Look("kubectl -n kube-system logs POD --previous"),
         Look("kubectl -n kube-system describe pod POD"),
     ],
@@ -43,7 +43,7 @@ pub(super) const RESTARTING: Text = Text {
     source: KUBERNETES_PODS,
     remedy: &[
         CONTAINERS,
-        Look("talosctl -n NODE logs -k kube-system/POD:CONTAINER"),
+        Look("talosctl -n NODE logs --kubernetes kube-system/POD:CONTAINER"),
         Look("kubectl -n kube-system logs POD --previous"),
         Look("kubectl -n kube-system describe pod POD"),
     ],
@@ -55,7 +55,7 @@ pub(super) const NOT_LEADING: Text = Text {
     remedy: &[
         Look("kubectl -n kube-system get lease kube-controller-manager kube-scheduler -o yaml"),
         CONTAINERS,
-        Look("talosctl -n NODE logs -k kube-system/POD:CONTAINER"),
+        Look("talosctl -n NODE logs --kubernetes kube-system/POD:CONTAINER"),
         Do("Look there for `leaderelection lost`, `failed to acquire lease`, and connection errors."),
         ETCD_STATUS,
     ],
@@ -465,7 +465,7 @@ pub(super) const STATIC_POD_NOT_RENDERED: Text = Text {
 pub(super) const STATIC_POD_FAILED: Text = Text {
     explanation: "A static pod exists but is not ready. The states of its containers show why: an image that cannot be pulled, a crash with an exit code, a failing probe.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
-    remedy: &[CONTAINERS, Look("talosctl -n NODE logs -k kube-system/POD:CONTAINER"), KUBELET_LOGS],
+    remedy: &[CONTAINERS, Look("talosctl -n NODE logs --kubernetes kube-system/POD:CONTAINER"), KUBELET_LOGS],
 };
 
 pub(super) const STATUS_STALE: Text = Text {

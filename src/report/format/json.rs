@@ -174,6 +174,8 @@ struct Diagnosis<'a> {
     id: &'static str,
     /// What is the matter, in general.
     title: &'static str,
+    /// What it means for the cluster and its workloads, as half a sentence.
+    impact: &'static str,
     /// One sentence with names and figures.
     headline: String,
     /// The observed facts that it rests on.
@@ -511,6 +513,7 @@ fn diagnosis_entry<'a>(diagnosis: &'a diagnosis::Diagnosis, report: &Report) -> 
     Diagnosis {
         id: diagnosis.id,
         title: cause.map_or("", |cause| cause.title),
+        impact: cause.map_or("", |cause| cause.impact),
         headline: clean(&diagnosis.headline),
         evidence: Many::of(|| {
             diagnosis.seen.iter().map(|seen| Seen { target: target(&seen.target), observed: clean(&seen.observed) })

@@ -329,10 +329,12 @@ fn the_last_ten_lines_tell_what_to_do() {
         let text = shown(&format::TEXT, report);
         let lines: Vec<_> = text.lines().collect();
         let last = lines[lines.len() - 10..].join("\n");
-        assert!(lines[lines.len() - 3].starts_with("unhealthy: "), "{size:?}: {last}");
+        let verdict = lines[lines.len() - 4];
+        assert!(verdict.starts_with("unhealthy: ") && verdict.ends_with(", exit code 1"), "{size:?}: {last}");
         let first = &report.diagnoses[0];
         let cause: String = first.headline.chars().take(100).collect();
-        assert!(lines[lines.len() - 2].starts_with(&format!("first cause  {cause}")), "{size:?}: {last}");
+        assert!(lines[lines.len() - 3].starts_with(&format!("first cause  {cause}")), "{size:?}: {last}");
+        assert!(lines[lines.len() - 2].starts_with("impact       "), "{size:?}: {last}");
         assert!(last.contains(&first.explains[0].target.name), "{size:?}: {last}");
         let step = lines[lines.len() - 1];
         assert!(

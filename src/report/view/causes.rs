@@ -11,11 +11,11 @@ use super::problems::{self, Block, PERMANENT};
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, field, label, shown, wrap};
 use super::{diagnoses, groups};
-use crate::diagnosis::Diagnosis;
+use crate::diagnosis::{self, Diagnosis};
 use crate::model::{CheckId, Kind, Severity, Target};
 use crate::report::Report;
 use crate::snapshot::logs::Tail;
-use crate::text::sanitize::{brief, clean, log_lines};
+use crate::text::sanitize::{brief, clean, ends, log_lines};
 use crate::text::{excerpt, some};
 
 /// Causes that are told in full; of as many more the headline.
@@ -49,6 +49,8 @@ pub(crate) struct Cause {
     blocked: BTreeSet<CheckId>,
     /// What `explain` takes.
     explained_as: &'static str,
+    /// What it means for the cluster, where it was recognized.
+    impact: Option<&'static str>,
 }
 
 /// All causes of a report, the one to begin with first.
@@ -123,6 +125,7 @@ impl Cause {
             shows: those.iter().flat_map(|it| &it.explains).map(|it| it.check).collect(),
             blocked: those.iter().flat_map(|it| report.blocked(it)).collect(),
             explained_as: those[0].id,
+            impact: diagnosis::find(those[0].id).map(|cause| cause.impact),
         }
     }
 
@@ -152,7 +155,7 @@ impl Cause {
             evidence = labeled(label(first.kind, true), names.into_iter());
         }
         let expected = clean(&problem.expected);
-        let check = format!("{id} {}{}, expected: {expected}", block.word(), block.duration(report));
+        let check = format!("{id} {}{}; expected: {expected}", block.word(), block.duration(report));
         evidence.insert(0, ("check", check));
         let consequences = block.consequences(report);
         Self {
@@ -166,6 +169,7 @@ impl Cause {
             shows: consequences.iter().flat_map(|it| &it.also).map(|(also, _)| *also).chain([id]).collect(),
             blocked: consequences.map(|it| it.blocked).unwrap_or_default(),
             explained_as: block.reason.code(),
+            impact: None,
         }
     }
 
@@ -180,14 +184,16 @@ impl Cause {
         if self.is_permanent {
             lines.push(field("note", PERMANENT));
         }
-        let impact = self.impact();
+        if style.verbose {
+            lines.extend(self.impact.map(|impact| field("impact", impact)));
+        }
         if style.verbose && !self.blocked.is_empty() {
             let blocked = groups::blocked(self.blocked.iter().copied(), style);
             lines.extend(wrap(&field("blocks", ""), blocked, style.columns()));
         }
         let explain = format!("cluster-health explain {}", self.explained_as);
         let explain = paint(style.color, Paint::Hint, &explain);
-        lines.push(field("more", &format!("{impact}{explain}")));
+        lines.push(field("more", &format!("{}{explain}", self.extent())));
         lines
     }
 
@@ -217,10 +223,13 @@ impl Cause {
         }
     }
 
-    /// `explains 3 checks, 2 checks blocked; `, so that the figures of the verdict add up. That it shows in one check goes without saying.
-    fn impact(&self) -> String {
-        let shows = (self.shows.len() > 1).then(|| format!("explains {} checks", self.shows.len()));
-        let blocked = (!self.blocked.is_empty()).then(|| format!("{} blocked", count(self.blocked.len(), "check")));
+    /// `shows in 3 checks, blocks 2; `, so that the figures of the verdict add up. That it shows in one check goes without saying.
+    fn extent(&self) -> String {
+        let shows = (self.shows.len() > 1).then(|| format!("shows in {} checks", self.shows.len()));
+        let blocked = (!self.blocked.is_empty()).then(|| match &shows {
+            Some(_) => format!("blocks {}", self.blocked.len()),
+            None => format!("blocks {}", count(self.blocked.len(), "check")),
+        });
         let parts: Vec<String> = shows.into_iter().chain(blocked).collect();
         if parts.is_empty() { String::new() } else { format!("{}; ", parts.join(", ")) }
     }
@@ -269,7 +278,8 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
 /// For whoever reads nothing but the last lines: where to begin, and with what.
 pub(crate) fn conclude(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
     let Some(cause) = causes.first().filter(|cause| cause.severity != Severity::Warn) else { return };
-    lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), brief(&cause.headline, LAST)));
+    lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), ends(&cause.headline, LAST)));
+    lines.extend(cause.impact.map(|impact| format!("{}       {impact}", paint(style.color, Paint::Heading, "impact"))));
     lines.extend(cause.log.iter().map(|line| format!("{}     {line}", paint(style.color, Paint::Heading, "last log"))));
     let commands = HintKind::COMMANDS.map(|kind| cause.hints.iter().find(|it| it.kind == kind && it.command.is_some()));
     let look = commands.into_iter().flatten().next();

@@ -145,7 +145,7 @@ impl<'a> Block<'a> {
     /// Follows the word: ` for 4m58s (60 rounds), passed before`.
     pub(crate) fn duration(&self, report: &Report) -> String {
         let rounds = match self.check.bad_rounds {
-            0 => String::new(),
+            0 | 1 => String::new(),
             n => format!(" ({})", count(n as usize, "round")),
         };
         let since = match self.check.since {

@@ -50,7 +50,11 @@ pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
                 None => format!("{word}: no round was completed in {took}"),
             }
         }
-        _ => format!("{word}{scope}: {tally} in {took} ({rounds}){deadline}"),
+        RunResult::Healthy => format!("{word}{scope}: {tally} in {took} ({rounds}){deadline}"),
+        _ => {
+            let code = report.exit.code();
+            format!("{word}{scope}: {tally} in {took} ({rounds}){deadline}, exit code {code}")
+        }
     }
 }
 

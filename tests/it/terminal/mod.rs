@@ -72,7 +72,7 @@ fn waits_and_is_interrupted() {
     assert_eq!(left.iter().filter(|line| line.starts_with(verdict)).count(), 2, "{}", left.join("\n"));
     // Before the exit code and the prompt.
     let last = &left[..left.len() - 2];
-    assert!(last[last.len() - 3].starts_with(verdict), "the report is whole: {}", left.join("\n"));
+    assert!(last[last.len() - 4].starts_with(verdict), "the report is whole: {}", left.join("\n"));
     assert!(last[last.len() - 1].contains("talosctl"), "and has its end: {}", left.join("\n"));
     assert!(!left.iter().any(|line| line.contains("^C")), "{}", left.join("\n"));
     assert!(left.iter().any(|line| line.contains("wait  talos.nodes.kubelet")), "{}", left.join("\n"));

@@ -102,7 +102,7 @@ fn pending_requests_are_named_with_their_node() {
     assert_eq!(said(&snapshot, REQUESTS), ["warn csr-pending cluster", "warn csr-pending w-1", "warn csr-pending w-9"]);
     let verdict = judge(&snapshot, REQUESTS);
     let observed: Vec<_> = verdict.problems().map(|(_, problem)| problem.observed.as_str()).collect();
-    assert!(observed.contains(&"2 pending of system:node:w-1: csr-1, csr-2"), "{observed:?}");
+    assert!(observed.contains(&"csr-1, csr-2 of system:node:w-1 are pending"), "{observed:?}");
     snapshot.node_mut("w-1").leaving = true;
     assert_eq!(said(&snapshot, REQUESTS), ["warn csr-pending cluster", "warn csr-pending w-9"]);
 }
@@ -116,7 +116,7 @@ fn approved_requests_are_named_until_their_certificate_is_issued() {
     assert_eq!(said(&snapshot, REQUESTS), ["warn csr-not-issued w-1", "warn csr-pending w-1"]);
     let verdict = judge(&snapshot, REQUESTS);
     let observed: Vec<_> = verdict.problems().map(|(_, problem)| problem.observed.as_str()).collect();
-    assert_eq!(observed[1], "1 approved of system:node:w-1, and no certificate issued: csr-1");
+    assert_eq!(observed[1], "csr-1 of system:node:w-1 is approved, but not issued");
 }
 
 #[test]

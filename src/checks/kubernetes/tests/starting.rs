@@ -55,7 +55,10 @@ fn a_node_that_gives_no_sandbox_cannot_start_pods() {
     assert_eq!(said(&waiting(60, &sandbox), STARTING), FAILED);
     let verdict = judge(&waiting(660, &sandbox), STARTING);
     let observed = &verdict.problems().next().unwrap().1.observed;
-    assert!(observed.ends_with("default/web-1 for 11m00s: FailedCreatePodSandBox: because"), "{observed}");
+    assert!(
+        observed.ends_with("default/web-1 has waited 11m00s for its sandbox: FailedCreatePodSandBox: because"),
+        "{observed}"
+    );
     let mut anew = waiting(60, &sandbox);
     anew.kube().pod_events.as_mut().unwrap()[0].message =
         "failed to set bridge addr: \"cni0\" already has an IP address different from 10.244.5.1/24".to_owned();

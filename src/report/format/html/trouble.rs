@@ -52,6 +52,7 @@ fn diagnosis<'a>(those: &[&'a Diagnosis], is_first: bool, report: &Index<'a>) ->
             h3 { (Foreign(&causes::headline(those))) }
             @if let Some(cause) = cause { p .note { (cause.title) } }
             dl .fields {
+                @if let Some(cause) = cause { (field("impact", &html! { (cause.impact) })) }
                 @if !facts.is_empty() {
                     (field("seen", &html! {
                         ul {
