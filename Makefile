@@ -186,6 +186,18 @@ bench: release ## Measure beside talosctl against simulated clusters of 3 to 100
 	$(CARGO) build --locked --profile fast --package simulator
 	e2e/bench --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
 
+.PHONY: sizes
+sizes: release ## Measure runs over simulated clusters of 3 to 8000 nodes, healthy and half in trouble; rewrites docs/performance.md
+	$(CARGO) build --locked --profile fast --package simulator
+	e2e/sizes --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
+
+.PHONY: builds
+builds: setup ## Build the release in other ways, and measure size, instructions and memory; rewrites docs/performance.md (an hour)
+	@tools/setup musl
+	@tools/setup valgrind
+	$(CARGO) build --locked --profile fast --package simulator
+	e2e/builds --write docs/performance.md $(BUILT)/fast/simulator
+
 .PHONY: perf
 perf: setup ## Hold the instructions of a round over 3, 100 and 1000 simulated nodes against perf/budget.toml (valgrind; UPDATE=1 rewrites it)
 	@tools/setup valgrind

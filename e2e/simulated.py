@@ -46,6 +46,13 @@ class Simulated:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
             return json.loads(answer.read() or "null")
 
+    def change(self, changes):
+        """All of them, or none."""
+        control = self.env["SIMULATOR_CONTROL"].rstrip("/")
+        request = urllib.request.Request(control + "/changes", data=json.dumps(changes).encode(), method="POST")
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=600) as answer:
+            answer.read()
+
     def credentials(self):
         """A reader's, for a cluster-health binary."""
         return ["--talosconfig", f"{self.dir}/talosconfig", "--kubeconfig", f"{self.dir}/kubeconfig"]

@@ -7,6 +7,7 @@ use crate::assess::{Assessment, Excluded, contact};
 use crate::model::Role;
 use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
 use crate::text::sanitize::clean;
+use crate::text::version;
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +143,8 @@ fn place(first: First, machine: &Machine) -> (bool, bool, &str) {
 
 fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, leader: Option<u64>) -> Machine {
     let own = contact(node);
-    let object = cluster.list(|kubernetes| &kubernetes.nodes).and_then(|_| cluster.object(node));
+    let nodes = cluster.list(|kubernetes| &kubernetes.nodes);
+    let object = nodes.and_then(|_| cluster.object(node));
     let known = |text: &String| (!text.is_empty()).then(|| clean(text));
     let bare = |version: &str| clean(version.strip_prefix('v').unwrap_or(version));
     let version = own.map(|contact| bare(&contact.version.tag));
@@ -155,7 +157,11 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
     let (state, evidence) = match version.as_deref() {
         None => (State::Unknown, unanswered(node)),
         Some(version) if version == target => (State::Done, format!("runs v{version}")),
-        Some(version) => behind(version, installed, upgraded, boot_id.as_deref()),
+        Some(version) => {
+            let (state, evidence) = behind(version, installed, upgraded, boot_id.as_deref());
+            let is_newer = version::numbers(version) > version::numbers(target);
+            (state, if is_newer { format!("{evidence}; v{target} is older") } else { evidence })
+        }
     };
     Machine {
         name: clean(&node.name),
@@ -163,7 +169,8 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
         role,
         is_leader: leader.is_some() && node.talos.etcd_status.as_ref().ok().map(|status| status.member_id) == leader,
         kubelet: object.and_then(|object| known(&object.kubelet_version)).map(|version| bare(&version)),
-        cordoned: object.map(|object| object.unschedulable),
+        // Without a Node there is nothing to cordon.
+        cordoned: nodes.map(|_| object.is_some_and(|object| object.unschedulable)),
         installed: own.and_then(|_| installed.clone().ok().flatten()),
         image: cluster.asked.upgrade.image.as_deref().and_then(|image| with_schematic(image, schematic.as_deref())),
         version,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Check;
 use crate::model::Role;
-use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Allowance, Snapshot};
 
 /// Turns what is wrong with so many workers into warnings that name them, and says so if there are more. Control planes are
@@ -21,18 +21,24 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
         Allowance::Count(count) => count,
         Allowance::Percent(percent) => workers.len() * usize::from(percent) / 100,
     };
+    let of_health = || verdicts.iter().filter(|(check, _)| is_of_health(check));
     let missing: BTreeSet<String> =
-        verdicts.iter().flat_map(|(_, verdict)| failing(verdict, &workers)).map(str::to_owned).collect();
+        of_health().flat_map(|(_, verdict)| failing(verdict, &workers)).map(str::to_owned).collect();
     if missing.len() > allowed {
         too_many(verdicts, &workers, &missing, allowed);
         return;
     }
-    let findings = verdicts.iter_mut().flat_map(|(_, verdict)| &mut verdict.findings);
-    for finding in findings.filter(|finding| finding.target.kind == Kind::Node) {
-        if missing.contains(&finding.target.name) {
-            relax(finding);
+    for (check, verdict) in verdicts {
+        let is_missing = |it: &&mut Finding| it.target.kind == Kind::Node && missing.contains(&it.target.name);
+        for finding in verdict.findings.iter_mut().filter(is_missing) {
+            relax(check, finding);
         }
     }
+}
+
+/// What stands in the way of an upgrade of a worker that is ready is none of its health.
+fn is_of_health(check: &Check) -> bool {
+    check.stage != Stage::Upgrade
 }
 
 /// The workers that a check has seen to be wrong.
@@ -43,12 +49,20 @@ fn failing<'a>(verdict: &'a Verdict, workers: &BTreeSet<&str>) -> impl Iterator<
     nodes.filter(|name| workers.contains(name))
 }
 
-/// A worker that is there and runs, and is another one or another version than it should be, is not missing.
+/// A worker that is there and runs, and is another one, another version or in another condition than it should be, is not missing.
 fn is_shortfall(reason: Reason) -> bool {
-    use Reason::{AnsweredByOtherNode, ClockSkew, NodeUnexpected, VersionSkew, VersionUnexpected, VersionsMixed};
+    use Reason::{
+        AnsweredByOtherNode, ClockSkew, NodeCondition, NodeUnexpected, VersionSkew, VersionUnexpected, VersionsMixed,
+    };
     !matches!(
         reason,
-        AnsweredByOtherNode | ClockSkew | NodeUnexpected | VersionSkew | VersionUnexpected | VersionsMixed
+        AnsweredByOtherNode
+            | ClockSkew
+            | NodeCondition
+            | NodeUnexpected
+            | VersionSkew
+            | VersionUnexpected
+            | VersionsMixed
     )
 }
 
@@ -60,18 +74,21 @@ fn too_many(
     missing: &BTreeSet<String>,
     allowed: usize,
 ) {
-    let misses = |verdict: &Verdict| failing(verdict, workers).next().is_some();
+    let misses =
+        |(check, verdict): &(&Check, Verdict)| is_of_health(check) && failing(verdict, workers).next().is_some();
     let place = verdicts.iter().position(|(check, _)| check.id == CheckId::K8sNodesReady);
-    let Some(place) = place.or_else(|| verdicts.iter().position(|(_, verdict)| misses(verdict))) else { return };
+    let Some(place) = place.or_else(|| verdicts.iter().position(misses)) else { return };
     let names = missing.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let expected = format!("at most {allowed} workers not ready");
     let problem = Problem::fail(Reason::TooManyUnready, expected, format!("{}: {names}", missing.len()));
     verdicts[place].1.problem(Target::cluster(), problem);
 }
 
-fn relax(finding: &mut Finding) {
+fn relax(check: &Check, finding: &mut Finding) {
     match &mut finding.outcome {
-        Outcome::Problem(Problem { severity: severity @ Severity::Fail, reason, .. }) if is_shortfall(*reason) => {
+        Outcome::Problem(Problem { severity: severity @ Severity::Fail, reason, .. })
+            if is_of_health(check) && is_shortfall(*reason) =>
+        {
             *severity = Severity::Warn;
         }
         // Nothing was seen of it, because it is missing, and that is allowed.
@@ -139,7 +156,7 @@ mod tests {
         snapshot.asked.max_unready_workers = Allowance::Count(0);
         assert_eq!(sums(&verdicts(&snapshot)), [(CheckId::K8sNodesReady, "1: w-1".to_owned())]);
         let mut some = verdicts(&snapshot);
-        some.retain(|(check, _)| check.stage <= super::super::Stage::Readiness);
+        some.retain(|(check, _)| check.stage <= Stage::Readiness);
         for (check, verdict) in &mut some {
             *verdict = fixture::verdict(check.id.name(), &snapshot);
         }
@@ -172,6 +189,26 @@ mod tests {
         snapshot.asked.max_unready_workers = Allowance::Percent(100);
         snapshot.talos_of("w-1").services = Err(Gap::new(GapKind::Malformed, "?"));
         assert!(!is_fine(&snapshot));
+    }
+
+    /// It is ready; its upgrade is another matter.
+    #[test]
+    fn what_blocks_the_upgrade_of_a_worker_is_not_allowed() {
+        let blocked = |mut snapshot: Snapshot| {
+            let check = super::super::find("upgrade.drain").unwrap();
+            let mut verdict = Verdict::default();
+            verdict.problem(Target::new(Kind::Node, "w-1"), Problem::fail(Reason::EvictionBlocked, "evicted", "not"));
+            snapshot.asked.max_unready_workers = Allowance::Count(1);
+            let mut verdicts = fixture::verdicts(&snapshot);
+            verdicts.push((check, verdict));
+            apply(&snapshot, &mut verdicts);
+            (verdicts.last().unwrap().1.status(), sums(&verdicts))
+        };
+        assert_eq!(blocked(fixture::healthy()), (Status::Fail, Vec::new()));
+        let mut dead = fixture::healthy();
+        dead.nodes.push(fixture::node(4, "w-2"));
+        dead.power_off("w-2");
+        assert_eq!(blocked(dead), (Status::Fail, Vec::new()), "one is missing, as is allowed");
     }
 
     /// What two checks say of four workers.

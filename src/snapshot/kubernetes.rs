@@ -450,8 +450,8 @@ pub(crate) struct VolumeAttachment {
 pub(crate) struct PersistentVolume {
     /// Namespace and name of the claim that it is bound to.
     pub(crate) claim: Option<(String, String)>,
-    /// It is a directory or disk of one machine, and says of which.
-    pub(crate) is_local: bool,
+    /// Nodes that reach it: all of one of these. `None`: every node does, as far as it says.
+    pub(crate) terms: Option<Vec<Term>>,
 }
 
 /// What an API server has counted since its start.

@@ -221,6 +221,8 @@ pub(crate) struct Flags {
     pub(crate) gates: Vec<(String, bool)>,
     /// Admission plugins, whether they are switched on or off.
     pub(crate) plugins: Vec<String>,
+    /// Groups and versions of APIs, whether they are switched on or off: `networking.k8s.io/v1alpha1`.
+    pub(crate) apis: Vec<String>,
 }
 
 impl TalosNode {

@@ -17,7 +17,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 pub(super) mod versions;
-mod webhooks;
+pub(in crate::checks) mod webhooks;
 mod workloads;
 
 pub(super) use apis::APISERVICES;

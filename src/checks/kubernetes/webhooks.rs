@@ -144,6 +144,40 @@ fn missing(hook: &Webhook) -> String {
     format!("{}: Service {namespace}/{service} has no ready endpoint (failurePolicy {policy})", hook.name)
 }
 
+/// Webhooks without a backend that fail closed on the evictions of pods in this namespace. One with conditions may leave them out.
+pub(in crate::checks) fn in_the_way_of_evictions(
+    cluster: &Assessment<'_>,
+    namespace: &str,
+) -> Result<Vec<String>, Outcome> {
+    let mut dead = Vec::new();
+    for its in &KINDS {
+        for hook in listed(cluster, its.list, its.expected)? {
+            let is_asked = hook.fails_closed
+                && !hook.is_conditional
+                && selects(&hook.namespaces, &[("kubernetes.io/metadata.name", namespace)])
+                && selects(&hook.objects, &[])
+                && hook.rules.iter().any(is_of_evictions);
+            match backend(cluster, hook).filter(|_| is_asked) {
+                Some(Ok(false)) => dead.push(missing(hook)),
+                Some(Err(gap)) => {
+                    return Err(Outcome::Problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
+                }
+                Some(Ok(true)) | None => {}
+            }
+        }
+    }
+    Ok(dead)
+}
+
+/// An eviction is created as a part of a pod.
+fn is_of_evictions(rule: &WebhookRule) -> bool {
+    let is_it = |resource: &String| matches!(resource.as_str(), "pods/eviction" | "pods/*" | "*/eviction" | "*/*");
+    rule.scope != "Cluster"
+        && has(&rule.operations, &["CREATE"])
+        && has(&rule.groups, &[""])
+        && rule.resources.iter().any(is_it)
+}
+
 /// What the cluster itself has to write in namespaces: pods there, and leases of leaders there and of nodes.
 const SYSTEM: [(&str, &str, &[&str]); 2] =
     [("", "pods", &["kube-system"]), ("coordination.k8s.io", "leases", &["kube-system", "kube-node-lease"])];

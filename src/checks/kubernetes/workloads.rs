@@ -434,10 +434,11 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     };
     let mut pods = dns_pods(cluster);
     // A pod that was evicted stays, and has been replaced.
-    pods.retain(|pod| !is_well(&pod.state) && !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed"));
-    // Without a Deployment, somebody else has set up these pods.
-    let unready = i32::try_from(pods.len()).unwrap_or(i32::MAX);
-    let desired = deployment.map_or(ready.saturating_add(unready), |it| it.desired);
+    pods.retain(|pod| !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed"));
+    // Without a Deployment, somebody else has set up these pods, and each is to serve.
+    let live = i32::try_from(pods.len()).unwrap_or(i32::MAX);
+    let desired = deployment.map_or(ready.max(live), |it| it.desired);
+    pods.retain(|pod| !is_well(&pod.state));
     let given_up = deployment.and_then(|it| it.given_up.as_ref());
     let is_observed = deployment.is_none_or(Workload::is_observed);
     if desired <= ready && given_up.is_none() && is_observed {

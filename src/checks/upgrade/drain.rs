@@ -1,14 +1,14 @@
 //! Can each machine be drained now?
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::{
-    BEFORE_DRAINS, bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named, some_of,
-};
+use super::places::Places;
+use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_drained, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
+use crate::checks::kubernetes::webhooks::in_the_way_of_evictions;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 use crate::text::duration::human;
@@ -24,7 +24,7 @@ its spec is an error, because it is unknown what it allows.\n\n\
 Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may \
 be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending \
 or being deleted, always.\n\n\
-It fails, too, if a pod that is being deleted should have been gone a minute ago, because a drain waits for it, and if a budget allows fewer disruptions than it has pods on the machine that run nowhere else: the last of them could never be evicted.\n\n\
+It fails, too, if a pod that is being deleted should have been gone a minute ago, because a drain waits for it, and if a budget allows fewer disruptions than it has pods on the machine that run nowhere else: the last of them could never be evicted. So it does if an admission webhook for evictions fails closed and has no ready backend.\n\n\
 It warns of pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
@@ -33,7 +33,17 @@ within minutes.",
     severity: Severity::Fail,
     requires: BEFORE_DRAINS,
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::DisruptionBudgets, Fact::PersistentVolumes],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::KubeNodes,
+        Fact::BoundPods,
+        Fact::DisruptionBudgets,
+        Fact::NodeRoom,
+        Fact::PersistentVolumes,
+        Fact::ValidatingWebhooks,
+        Fact::MutatingWebhooks,
+        Fact::WebhookEndpoints,
+    ],
     judge: drain,
 };
 
@@ -56,8 +66,7 @@ struct Board<'a> {
     budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
     /// Nodes of the ready pods of each workload: namespace, kind and name.
     ready: HashMap<Workload<'a>, Vec<&'a str>>,
-    /// Claims to volumes that are on one machine.
-    local: HashSet<(&'a str, &'a str)>,
+    places: Places<'a>,
 }
 
 type Workload<'a> = (&'a str, &'a str, &'a str);
@@ -66,8 +75,8 @@ impl<'a> Board<'a> {
     fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
         let pods = bound_pods(cluster)?;
         let listed = listed(cluster, |kubernetes| &kubernetes.disruption_budgets, "the PodDisruptionBudgets")?;
-        let local = local_claims(cluster)?;
-        let mut board = Self { by_node: HashMap::new(), budgets: HashMap::new(), ready: HashMap::new(), local };
+        let places = Places::of(cluster, pods.iter().filter(|pod| is_evicted(pod)))?;
+        let mut board = Self { by_node: HashMap::new(), budgets: HashMap::new(), ready: HashMap::new(), places };
         for budget in listed {
             is_understood(budget)?;
             board.budgets.entry(&budget.namespace).or_default().push(budget);
@@ -79,6 +88,11 @@ impl<'a> Board<'a> {
             }
         }
         Ok(board)
+    }
+
+    /// While its machine is away: somebody makes it again, and it runs elsewhere.
+    fn comes_back(&self, pod: &'a BoundPod) -> bool {
+        pod.controller.is_some() && self.places.runs_elsewhere(pod, &pod.node)
     }
 
     fn budgets_of(&self, pod: &BoundPod) -> Vec<&'a DisruptionBudget> {
@@ -136,12 +150,18 @@ fn answer(budget: &DisruptionBudget, pod: &BoundPod) -> Answer {
     }
 }
 
-fn of_machine(cluster: &Assessment<'_>, node: &Node, board: &Board<'_>, verdict: &mut Verdict) {
+fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, board: &Board<'a>, verdict: &mut Verdict) {
     let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
-    let here = board.by_node.get(object.name.as_str()).into_iter().flatten();
-    let evicted: Vec<&BoundPod> = here.copied().filter(|pod| is_evicted(pod)).collect();
-    let problems: Vec<Problem> =
-        budget_problems(&evicted, board).into_iter().chain(warnings(&evicted, &object.name, board)).collect();
+    let here = || board.by_node.get(object.name.as_str()).into_iter().flatten().copied();
+    let evicted: Vec<&'a BoundPod> = here().filter(|pod| is_evicted(pod)).collect();
+    // Finished pods, too, are deleted, and a drain waits until they are gone.
+    let stuck = here().filter(|pod| is_drained(pod)).filter_map(stuck);
+    let hooks = match refusing_webhooks(cluster, &evicted) {
+        Ok(problem) => problem,
+        Err(outcome) => return verdict.push(node.target(), outcome),
+    };
+    let blocked = budget_problems(&evicted, board).into_iter().chain(hooks).chain(stuck);
+    let problems: Vec<Problem> = blocked.chain(warnings(&evicted, &object.name, board)).collect();
     if problems.is_empty() {
         verdict.ok(node.target());
     }
@@ -150,9 +170,21 @@ fn of_machine(cluster: &Assessment<'_>, node: &Node, board: &Board<'_>, verdict:
     }
 }
 
-fn budget_problems(evicted: &[&BoundPod], board: &Board<'_>) -> Vec<Problem> {
+/// The API server asks them before it evicts, and refuses if nobody answers.
+fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<Option<Problem>, Outcome> {
+    let namespaces: BTreeSet<&str> = evicted.iter().map(|pod| pod.namespace.as_str()).collect();
+    let mut dead = BTreeSet::new();
+    for namespace in namespaces {
+        dead.extend(in_the_way_of_evictions(cluster, namespace)?);
+    }
+    let words: Vec<String> = dead.into_iter().collect();
+    let problem = || Problem::fail(Reason::WebhookUnavailable, "its pods may be evicted", words.join("; "));
+    Ok((!words.is_empty()).then(problem))
+}
+
+fn budget_problems<'a>(evicted: &[&'a BoundPod], board: &Board<'a>) -> Vec<Problem> {
     // By namespace and name of the budget.
-    let mut refusing: BTreeMap<(&str, &str), (&DisruptionBudget, Vec<String>)> = BTreeMap::new();
+    let mut refusing: BTreeMap<(&str, &str), (&DisruptionBudget, Vec<&BoundPod>)> = BTreeMap::new();
     let (mut uncounted, mut lasting) = (refusing.clone(), refusing.clone());
     let mut several = Vec::new();
     for pod in evicted.iter().filter(|pod| is_held_by_budgets(pod)) {
@@ -165,27 +197,21 @@ fn budget_problems(evicted: &[&BoundPod], board: &Board<'_>) -> Vec<Problem> {
         };
         let found = match answer(budget, pod) {
             // What does not come back is a disruption that lasts.
-            Answer::Allowed if pod.ready && !comes_back(pod, &board.local) => &mut lasting,
+            Answer::Allowed if pod.ready && !board.comes_back(pod) => &mut lasting,
             Answer::Allowed => continue,
             Answer::Refused => &mut refusing,
             Answer::NotCounted => &mut uncounted,
         };
         let key = (budget.namespace.as_str(), budget.name.as_str());
-        found.entry(key).or_insert_with(|| (budget, Vec::new())).1.push(pod.name.clone());
+        found.entry(key).or_insert_with(|| (budget, Vec::new())).1.push(pod);
     }
     let refused = refusing.into_values().map(|(budget, pods)| refused(budget, &pods));
-    let is_used_up = |(budget, pods): &(&DisruptionBudget, Vec<String>)| {
+    let is_used_up = |(budget, pods): &(&DisruptionBudget, Vec<&BoundPod>)| {
         i32::try_from(pods.len()).is_ok_and(|count| count > budget.disruptions_allowed)
     };
     let used_up = lasting.into_values().filter(is_used_up).map(|(budget, pods)| used_up(budget, &pods));
     let uncounted = uncounted.into_values().map(|(budget, pods)| not_counted(budget, &pods));
-    let stuck = evicted.iter().filter_map(|pod| stuck(pod));
-    refused.chain(several).chain(used_up).chain(stuck).chain(uncounted).collect()
-}
-
-/// While the machine is away: somebody makes it again, and it runs elsewhere.
-fn comes_back(pod: &BoundPod, local: &HashSet<(&str, &str)>) -> bool {
-    pod.controller.is_some() && !has_local_volume(pod, local)
+    refused.chain(several).chain(used_up).chain(uncounted).collect()
 }
 
 /// A drain waits until it is gone.
@@ -215,33 +241,52 @@ fn look_at(budget: &DisruptionBudget) -> Hint {
     Hint::run("{kubectl} describe poddisruptionbudget {} -n {}", arguments)
 }
 
-fn refused(budget: &DisruptionBudget, pods: &[String]) -> Problem {
+fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     let DisruptionBudget { disruptions_allowed: allowed, current_healthy, desired_healthy, .. } = budget;
     let observed = format!(
         "PodDisruptionBudget {} allows {allowed} disruptions ({current_healthy} of {desired_healthy} required pods are healthy); it selects {}",
         name_of(budget),
-        pods_named(pods),
+        all_named(pods),
     );
-    Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget))
+    let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
+    match pods.iter().find(|pod| is_of_operator(pod)) {
+        // Longhorn and CloudNativePG, for two.
+        Some(pod) => problem
+            .hint(Hint::likely(
+                "the operator of these pods may open the budget only once the node is cordoned, as a drain does first: cordon it and run this again",
+            ))
+            .hint(Hint::remedy("{kubectl} cordon {}", [pod.node.as_str()])),
+        None => problem,
+    }
 }
 
-fn not_counted(budget: &DisruptionBudget, pods: &[String]) -> Problem {
+/// Its owner is of a kind that is not Kubernetes' own.
+fn is_of_operator(pod: &BoundPod) -> bool {
+    const OWN: [&str; 5] = ["DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"];
+    pod.controller.as_ref().is_some_and(|(kind, _)| !OWN.contains(&kind.as_str()))
+}
+
+fn all_named(pods: &[&BoundPod]) -> String {
+    pods_named(&pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>())
+}
+
+fn not_counted(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     let DisruptionBudget { generation, observed_generation, .. } = budget;
     let observed = format!(
         "PodDisruptionBudget {} is at generation {generation}, its status at {observed_generation}; it selects {}",
         name_of(budget),
-        pods_named(pods),
+        all_named(pods),
     );
     Problem::error(Reason::BudgetStale, "a status of the current generation", observed).hint(look_at(budget))
 }
 
 /// Each eviction is allowed, and the last of them never is.
-fn used_up(budget: &DisruptionBudget, pods: &[String]) -> Problem {
+fn used_up(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     let (name, allowed, count) = (name_of(budget), budget.disruptions_allowed, pods.len());
     let s = if allowed == 1 { "" } else { "s" };
     let observed = format!(
         "PodDisruptionBudget {name} allows {allowed} disruption{s}, but {count} of its pods here cannot run elsewhere: {}",
-        pods_named(pods),
+        all_named(pods),
     );
     Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget))
 }
@@ -261,9 +306,9 @@ fn several_budgets(pod: &BoundPod, budgets: &[&DisruptionBudget]) -> Problem {
         .hint(Hint::run("{kubectl} get poddisruptionbudgets -n {}", [pod.namespace.as_str()]))
 }
 
-fn warnings(evicted: &[&BoundPod], node: &str, board: &Board<'_>) -> Vec<Problem> {
+fn warnings<'a>(evicted: &[&'a BoundPod], node: &str, board: &Board<'a>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let named = |wanted: &dyn Fn(&BoundPod) -> bool| -> Vec<String> {
+    let named = |wanted: &dyn Fn(&'a BoundPod) -> bool| -> Vec<String> {
         let found = evicted.iter().filter(|pod| !pod.deleting && wanted(pod));
         found.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect()
     };
@@ -302,7 +347,7 @@ fn warnings(evicted: &[&BoundPod], node: &str, board: &Board<'_>) -> Vec<Problem
         "has emptyDir volumes, which are deleted",
     );
     warn(
-        named(&|pod| has_local_volume(pod, &board.local)),
+        named(&|pod| board.places.is_held_by_volumes(pod, node)),
         Reason::LocalVolume,
         "volumes that are available on other machines",
         "has volumes on the machine itself and cannot run elsewhere",

@@ -15,8 +15,8 @@ pub(in crate::checks) const FLAGS: Check = Check {
     stage: Stage::Upgrade,
     summary: "no component of Kubernetes has a flag that the target version refuses",
     explain: "Runs with `--upgrade-kubernetes VERSION`. Reads the command lines of kube-apiserver, kube-controller-manager and \
-kube-scheduler from the static pods that Talos has rendered. Compares their flags, feature gates and admission plugins with a \
-table of those that Kubernetes has removed. A component with a removed flag exits at once, and the upgrade loses the control \
+kube-scheduler from the static pods that Talos has rendered. Compares their flags, feature gates, admission plugins and the APIs \
+of `--runtime-config` with a table of those that Kubernetes has removed. A component with a removed flag exits at once, and the upgrade loses the control \
 plane. Setting a feature gate to a value that is no longer allowed fails, too.\n\n\
 The flags and feature gates of each kubelet are compared the same way (`KubeletSpecs`). Talos 1.12.9, 1.13.4, 1.14 and newer show \
 them to os:admin only: with a lower role, a warning says that they were not checked. They come from `machine.kubelet.extraArgs` \
@@ -134,6 +134,9 @@ fn with_flags(name: &str, flags: &Flags, to: u32) -> Vec<Problem> {
     let plugins = flags.plugins.iter().filter(|_| name == Component::ApiServer.name());
     found.extend(
         plugins.filter_map(|it| Some(gone(&format!("admission plugin {it}"), since(removed::PLUGINS, it, to)?))),
+    );
+    found.extend(
+        flags.apis.iter().filter_map(|it| Some(gone(&format!("--runtime-config {it}"), since(removed::APIS, it, to)?))),
     );
     let locked = flags.gates.iter().filter_map(|(gate, is_on)| {
         let table = if *is_on { removed::LOCKED_OFF } else { removed::LOCKED_ON };

@@ -7,6 +7,7 @@ mod extensions;
 mod flags;
 mod matrix;
 mod path;
+mod places;
 mod quorum;
 mod removed;
 mod room;
@@ -24,7 +25,7 @@ pub(super) use quorum::QUORUM;
 pub(super) use room::ROOM;
 pub(super) use volumes::VOLUMES;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
@@ -109,22 +110,15 @@ fn bound_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<BoundPod>, Outc
     if pods.is_empty() { Err(says_nothing(expected, "an empty list")) } else { Ok(pods) }
 }
 
-/// Claims, by namespace and name, to volumes that are on one machine.
-fn local_claims<'a>(cluster: &'a Assessment<'_>) -> Result<HashSet<(&'a str, &'a str)>, Outcome> {
-    let volumes = listed(cluster, |kubernetes| &kubernetes.persistent_volumes, "the PersistentVolumes")?;
-    let local = volumes.iter().filter(|volume| volume.is_local).filter_map(|volume| volume.claim.as_ref());
-    Ok(local.map(|(namespace, name)| (namespace.as_str(), name.as_str())).collect())
-}
-
-/// It has a volume that is on one machine.
-fn has_local_volume(pod: &BoundPod, local: &HashSet<(&str, &str)>) -> bool {
-    pod.claims.iter().any(|claim| local.contains(&(pod.namespace.as_str(), claim.as_str())))
-}
-
 /// A drain leaves the pods of DaemonSets, which come back at once, and static pods, which no API takes away.
-fn is_evicted(pod: &BoundPod) -> bool {
+fn is_drained(pod: &BoundPod) -> bool {
     let is_daemon = pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet");
-    !pod.mirror && !is_daemon && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+    !pod.mirror && !is_daemon
+}
+
+/// It is drained, and still does something.
+fn is_evicted(pod: &BoundPod) -> bool {
+    is_drained(pod) && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
 }
 
 /// `pod a`, `pods a, b, c and 2 more`

@@ -7,6 +7,7 @@ use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Running, Seen};
 use crate::checks::scope::each_node;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::Node;
 
 pub(in crate::checks) const TALOS_PATH: Check = Check {
     id: CheckId::UpgradeTalosPath,
@@ -49,14 +50,19 @@ fn talos(cluster: &Assessment<'_>) -> Verdict {
         return Verdict::whole(Outcome::Problem(unknown("Talos", target, KNOWN_TALOS)));
     };
     let mut verdict = each_node(cluster, |node, verdict| {
-        let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target));
+        let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target, is_final(node)));
         verdict.push(node.target(), outcome.unwrap_or_else(|outcome| outcome));
     });
     verdict.sum_up(&format!("every machine can be upgraded to Talos v{target}"));
     verdict
 }
 
-fn talos_step(from: Numbers, to: Numbers, target: &str) -> Outcome {
+/// It runs a version that no other of the same numbers follows.
+fn is_final(node: &Node) -> bool {
+    node.talos.contact.as_ref().is_ok_and(|contact| !contact.version.tag.contains('-'))
+}
+
+fn talos_step(from: Numbers, to: Numbers, target: &str, is_final: bool) -> Outcome {
     let (major, minor, patch) = from;
     let observed = format!("Talos v{major}.{minor}.{patch}");
     let Some(table) = data::known_talos(to) else {
@@ -70,7 +76,7 @@ fn talos_step(from: Numbers, to: Numbers, target: &str) -> Outcome {
         unsupported(format!("Talos 1.{} or newer, to upgrade to v{target}", table.from)).hint(Hint::likely(format!(
             "upgrade to the latest patch of each minor version in between, first to 1.{first}"
         )))
-    } else if from > to {
+    } else if from > to || (from == to && is_final && target.contains('-')) {
         let expected = format!("a version that is not newer than v{target}");
         Problem::warn(Reason::Downgrade, expected, observed)
     } else if table.minor - minor > 1 {

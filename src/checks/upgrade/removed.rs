@@ -38,6 +38,17 @@ pub(super) const PLUGINS: &[(u32, &[&str])] = &[
     (37, &["JobValidation", "PodGroupWorkloadExists"]),
 ];
 
+/// Versions of APIs that kube-apiserver does not know any more as of a minor version, while their group remains: who names one in
+/// `--runtime-config`, whatever its value, does not start. From the published modules of `k8s.io/api`, 0.30 to 0.37.
+pub(super) const APIS: &[(u32, &[&str])] = &[
+    (31, &["resource.k8s.io/v1alpha2"]),
+    (32, &["coordination.k8s.io/v1alpha1"]),
+    (34, &["networking.k8s.io/v1alpha1"]),
+    (35, &["storagemigration.k8s.io/v1alpha1"]),
+    (36, &["autoscaling/v2beta1", "autoscaling/v2beta2", "scheduling.k8s.io/v1alpha1"]),
+    (37, &["scheduling.k8s.io/v1alpha2"]),
+];
+
 /// Feature gates that are gone as of a minor version: who names one, whatever its value, does not start.
 pub(super) const GATES: &[(u32, &[&str])] = &[
     (

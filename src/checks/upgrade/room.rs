@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{BEFORE_DRAINS, bound_pods, each_to_go, has_local_volume, is_evicted, local_claims, not_asked, pods_named};
+use super::places::{Places, unreadable};
+use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
-use crate::checks::gaps::{listed, says_nothing, unregistered};
+use crate::checks::gaps::{says_nothing, unregistered};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use crate::snapshot::{Amounts, BoundPod, Node, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
+use crate::snapshot::{Amounts, BoundPod, Node};
 
 pub(in crate::checks) const ROOM: Check = Check {
     id: CheckId::UpgradeRoom,
@@ -16,9 +17,9 @@ pub(in crate::checks) const ROOM: Check = Check {
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts as \
 the scheduler does. On one side is what the other nodes have allocatable, minus the requests of their own pods; on the other, \
 the requests of the evicted pods that a controller recreates. Cordoned nodes and those with one of Kubernetes' own taints take \
-no pods; node selectors, required node affinity and tolerations are honored.\n\n\
+no pods; node selectors, required node affinity, tolerations, the node affinity of volumes and devices are honored.\n\n\
 It fails if a pod requests more than any suitable node has left, or if all pods together request more than those nodes have \
-left together. It warns if no placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It \
+left together, or if all machines that take a pod are cordoned. It warns if no placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It \
 also warns of pods that fit on no other node and stay Pending until the machine is back.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
@@ -27,9 +28,6 @@ Not counted: rules between pods (affinity, topology spread), priorities, and nod
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::NodeRoom, Fact::PersistentVolumes],
     judge: room,
 };
-
-/// Pairs of a placement and a node that are compared: real clusters have some dozens of the former.
-const COMPARED: usize = 20_000_000;
 
 fn room(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asked.upgrade.takes_down_machines() {
@@ -46,7 +44,7 @@ fn room(cluster: &Assessment<'_>) -> Verdict {
 
 fn of_machine(cluster: &Assessment<'_>, node: &Node, plan: &mut Plan<'_>, verdict: &mut Verdict) {
     let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
-    let Some(place) = plan.places.get(object.name.as_str()).copied() else {
+    let Some(place) = plan.places.at.get(object.name.as_str()).copied() else {
         return verdict.push(node.target(), says_nothing("the node's allocatable resources", "it is not in the list"));
     };
     let problems = plan.without(place);
@@ -71,12 +69,12 @@ struct Plan<'a> {
     left: Vec<Left<'a>>,
     allocatable: Vec<&'a Amounts>,
     moving: Vec<Vec<Moving<'a>>>,
-    places: HashMap<&'a str, usize>,
-    /// Nodes that take pods of each placement.
+    places: Places<'a>,
+    /// Nodes that take pods of each kind, the emptiest first, where the next pod most likely fits.
     takers: Vec<Vec<usize>>,
     /// The same by node.
     takes: Vec<Vec<bool>>,
-    /// Of nodes that take any of these placements, what is left and what is allocatable.
+    /// Of nodes that take any of these kinds, what is left and what is allocatable.
     sums: HashMap<BTreeSet<usize>, Sums<'a>>,
 }
 
@@ -88,50 +86,33 @@ struct Sums<'a> {
     allocatable: Left<'a>,
 }
 
-fn unreadable(what: &str) -> Outcome {
-    Outcome::Problem(Problem::error(
-        Reason::UnreadableAnswer,
-        "a valid Kubernetes quantity or selector",
-        what.to_owned(),
-    ))
-}
-
 impl<'a> Plan<'a> {
     fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
         let pods = bound_pods(cluster)?;
-        let nodes = listed(cluster, |kubernetes| &kubernetes.node_room, "the nodes' allocatable resources")?;
-        let local = local_claims(cluster)?;
-        let places: HashMap<&str, usize> = nodes.iter().zip(0..).map(|(node, at)| (node.name.as_str(), at)).collect();
-        let allocatable: Option<Vec<&Amounts>> = nodes.iter().map(|node| node.allocatable.as_ref()).collect();
+        let places = Places::of(cluster, pods.iter().filter(|pod| is_evicted(pod)))?;
+        let allocatable: Option<Vec<&Amounts>> = places.nodes.iter().map(|node| node.allocatable.as_ref()).collect();
         let allocatable = allocatable.ok_or_else(|| unreadable("a node's allocatable resources"))?;
         let mut left: Vec<Left<'_>> = allocatable.iter().map(|it| signed(it).collect()).collect();
-        let mut moving = vec![Vec::new(); nodes.len()];
-        let mut kinds: BTreeMap<&Placement, usize> = BTreeMap::new();
+        let mut moving = vec![Vec::new(); left.len()];
         for pod in pods {
-            let Some(&at) = places.get(pod.node.as_str()) else { continue };
+            let Some(&at) = places.at.get(pod.node.as_str()) else { continue };
             let requests = pod.needs.requests.as_ref().ok_or_else(|| unreadable("what a pod requests"))?;
             subtract(&mut left[at], requests);
             let is_moved = is_evicted(pod) && !pod.deleting && pod.controller.is_some();
-            if is_moved && !has_local_volume(pod, &local) {
-                let next = kinds.len();
-                moving[at].push((pod, *kinds.entry(&pod.needs.placement).or_insert(next)));
+            if is_moved && !places.is_held_by_volumes(pod, &pod.node) {
+                moving[at].push((pod, places.kind(pod)));
             }
         }
-        if kinds.len() * nodes.len() > COMPARED {
-            let observed = format!("{} different placements", kinds.len());
-            return Err(Outcome::Problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
+        let (mut takers, mut takes) = (Vec::new(), Vec::new());
+        for kind in 0..places.kinds() {
+            let mut its = places.takers(kind).to_vec();
+            let mut by_node = vec![false; left.len()];
+            its.iter().for_each(|&at| by_node[at] = true);
+            its.sort_by_key(|&at| std::cmp::Reverse(left[at].get("cpu").copied()));
+            takers.push(its);
+            takes.push(by_node);
         }
-        let (mut hosts, mut takes) = (vec![Vec::new(); kinds.len()], vec![Vec::new(); kinds.len()]);
-        for (placement, kind) in kinds {
-            for (node, at) in nodes.iter().zip(0..) {
-                let is_taken = is_open(node, placement).ok_or_else(|| unreadable("where a pod may run"))?;
-                takes[kind].push(is_taken);
-                hosts[kind].extend(is_taken.then_some(at));
-            }
-            // The emptiest first, where the next pod most likely fits.
-            hosts[kind].sort_by_key(|&at| std::cmp::Reverse(left[at].get("cpu").copied()));
-        }
-        Ok(Self { left, allocatable, moving, places, takers: hosts, takes, sums: HashMap::new() })
+        Ok(Self { left, allocatable, moving, places, takers, takes, sums: HashMap::new() })
     }
 
     /// What is in the way of the pods of this node.
@@ -139,7 +120,7 @@ impl<'a> Plan<'a> {
         let takers = &self.takers;
         let is_taken = |(_, kind): &Moving<'a>| takers[*kind].iter().any(|&at| at != gone);
         let (mut moving, pinned): (Vec<Moving<'a>>, Vec<_>) = self.moving[gone].iter().copied().partition(is_taken);
-        let mut problems: Vec<Problem> = (!pinned.is_empty()).then(|| pinned_here(&pinned)).into_iter().collect();
+        let mut problems = self.pinned(gone, &pinned);
         if moving.is_empty() {
             return problems;
         }
@@ -150,6 +131,18 @@ impl<'a> Plan<'a> {
         let too_much = if stranded.is_empty() { None } else { self.too_much(gone, &moving, &stranded, &kinds, &all) };
         problems.extend(too_much.or_else(|| little_room(&moving, &stranded, &all)));
         problems
+    }
+
+    /// No other node takes these, or none that is not cordoned.
+    fn pinned(&self, gone: usize, pods: &[Moving<'a>]) -> Vec<Problem> {
+        let node = self.places.nodes[gone].name.as_str();
+        let is_shut_out = |(pod, _): &Moving<'a>| !self.places.cordoned_elsewhere(pod, node).is_empty();
+        let (shut_out, pinned): (Vec<Moving<'a>>, Vec<_>) = pods.iter().copied().partition(is_shut_out);
+        let cordoned: BTreeSet<&str> =
+            shut_out.iter().flat_map(|(pod, _)| self.places.cordoned_elsewhere(pod, node)).collect();
+        let shut_out = (!shut_out.is_empty()).then(|| others_cordoned(&shut_out, &cordoned));
+        let pinned = (!pinned.is_empty()).then(|| pinned_here(&pinned));
+        shut_out.into_iter().chain(pinned).collect()
     }
 
     /// The pods for which no node is left, if one after the other goes where it fits.
@@ -252,49 +245,24 @@ fn fits(left: &Left<'_>, requests: &Amounts) -> bool {
     signed(requests).filter(|(_, amount)| *amount > 0).all(is_left)
 }
 
-/// Whether a node takes pods that are placed so, were there room. `None`: an operator of no known meaning.
-fn is_open(node: &NodeRoom, placement: &Placement) -> Option<bool> {
-    let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
-    let is_tolerated = |taint: &Taint| placement.tolerations.iter().any(|it| tolerates(it, taint));
-    let is_closed = |taint: &Taint| taint.key.starts_with("node.kubernetes.io/") || !is_tolerated(taint);
-    let is_selected = placement.labels.iter().all(|(key, value)| node.labels.get(key) == Some(value));
-    if node.unschedulable || !is_selected || node.taints.iter().filter(repels).any(is_closed) {
-        return Some(false);
-    }
-    let Some(terms) = &placement.terms else { return Some(true) };
-    let mut any = false;
-    for term in terms {
-        any |= meets(node, term)?;
-    }
-    Some(any)
-}
-
-/// An empty term is met by no node.
-fn meets(node: &NodeRoom, Term { labels, fields }: &Term) -> Option<bool> {
-    let mut all = !labels.is_empty() || !fields.is_empty();
-    for it in labels {
-        all &= it.is_met_by(node.labels.get(&it.key).map(String::as_str))?;
-    }
-    for it in fields {
-        let value = |it: &Requirement| (it.key == "metadata.name").then_some(node.name.as_str());
-        all &= it.is_met_by(value(it))?;
-    }
-    Some(all)
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let Toleration { key, operator, value, effect } = toleration;
-    let is_equal = || matches!(operator.as_str(), "" | "Equal") && *value == taint.value;
-    (effect.is_empty() || *effect == taint.effect)
-        && (*key == taint.key || (key.is_empty() && operator == "Exists"))
-        && (operator == "Exists" || is_equal())
-}
-
 fn pinned_here(pinned: &[Moving<'_>]) -> Problem {
     let names: Vec<String> = pinned.iter().map(|(pod, _)| name_of(pod)).collect();
     let observed =
         format!("{} cannot run on any other machine and stays Pending until this one is back", pods_named(&names));
     Problem::warn(Reason::PinnedPod, "another machine that takes each of its pods", observed).permanent()
+}
+
+fn others_cordoned(pods: &[Moving<'_>], cordoned: &BTreeSet<&str>) -> Problem {
+    let names: Vec<String> = pods.iter().map(|(pod, _)| name_of(pod)).collect();
+    let cordoned: Vec<&str> = cordoned.iter().copied().collect();
+    let machines = if cordoned.len() == 1 { "the machine that takes" } else { "all machines that take" };
+    let observed = format!("{machines} {} is cordoned: {}", pods_named(&names), some_of(&cordoned));
+    let observed = if cordoned.len() == 1 { observed } else { observed.replace(" is cordoned", " are cordoned") };
+    let problem = Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed);
+    match cordoned[..] {
+        [node] => problem.hint(Hint::remedy("{kubectl} uncordon {}", [node])),
+        _ => problem.hint(Hint::run("{kubectl} get nodes", [])),
+    }
 }
 
 fn name_of(pod: &BoundPod) -> String {

@@ -76,6 +76,9 @@ fn talos_goes_back_within_bounds_and_not_unnoticed() {
     let warned = NODES[..3].iter().map(|name| format!("{name}: warn downgrade, for ever"));
     let expected: Vec<_> = warned.chain(["w-1: fail upgrade-path-unsupported, for ever".to_owned()]).collect();
     assert_eq!(wrong(TALOS, &snapshot), expected);
+    let mut final_release = before(Some("1.14.0-beta.1"), None);
+    runs(&mut final_release, &NODES, "v1.14.0");
+    assert_eq!(wrong(TALOS, &final_release)[0], "cp-1: warn downgrade, for ever");
 }
 
 #[test]
@@ -386,6 +389,56 @@ mod drain {
         passes(&with(|pod, _| pod.grace = std::time::Duration::from_secs(300)));
     }
 
+    /// It is deleted like any other, and something keeps it.
+    #[test]
+    fn a_finished_pod_that_should_be_gone_holds_the_machine() {
+        for phase in ["Succeeded", "Failed"] {
+            let finished = with(|pod, _| {
+                pod.phase = phase.to_owned();
+                (pod.deleting, pod.overdue) = (true, Some(std::time::Duration::from_secs(720)));
+            });
+            assert_eq!(wrong(DRAIN, &finished), ["w-1: fail slow-termination"], "{phase}");
+        }
+    }
+
+    /// Longhorn and CloudNativePG open theirs once the node is cordoned.
+    #[test]
+    fn a_budget_of_an_operator_may_open_with_the_cordon() {
+        let cordons = |kind: &str| {
+            let closed = closed(|pod, _| pod.controller = Some((kind.to_owned(), "web".to_owned())));
+            hints(DRAIN, &closed).contains(&Hint::remedy("{kubectl} cordon {}", ["w-1"]))
+        };
+        assert!(cordons("InstanceManager") && !cordons("ReplicaSet"));
+    }
+
+    /// The API server asks it of every eviction.
+    #[test]
+    fn a_webhook_for_evictions_without_a_backend_blocks() {
+        let dead = |change: fn(&mut crate::snapshot::Webhook)| {
+            let mut snapshot = world();
+            let kubernetes = snapshot.kube();
+            for hook in kubernetes.validating_webhooks.iter_mut().flatten() {
+                hook.service = Some(("policy".to_owned(), "dead".to_owned()));
+                change(hook);
+            }
+            kubernetes.webhook_endpoints.insert(("policy".to_owned(), "dead".to_owned()), Ok(Vec::new()));
+            snapshot
+        };
+        assert_eq!(wrong(DRAIN, &dead(|_| {})), ["w-1: fail webhook-unavailable"]);
+        passes(&dead(|hook| hook.fails_closed = false));
+        passes(&dead(|hook| hook.is_conditional = true));
+        passes(&dead(|hook| hook.rules[0].resources = vec!["pods".to_owned()]));
+        passes(&dead(|hook| hook.rules[0].operations = vec!["DELETE".to_owned()]));
+        let elsewhere = |hook: &mut crate::snapshot::Webhook| {
+            hook.namespaces = vec![Requirement {
+                key: "kubernetes.io/metadata.name".to_owned(),
+                operator: "In".to_owned(),
+                values: vec!["other".to_owned()],
+            }];
+        };
+        passes(&dead(elsewhere));
+    }
+
     /// The budget allows one, and after that one never another.
     #[test]
     fn a_budget_of_pods_that_do_not_come_back_is_used_up() {
@@ -405,9 +458,16 @@ mod drain {
             observed(DRAIN, &bare)[0],
             "PodDisruptionBudget default/web allows 1 disruption, but 2 of its pods here cannot run elsewhere: pods web-cp-1, web-w-1"
         );
+        let nowhere = with_two(&|pod| pod.needs.placement.labels = [("pool".to_owned(), "a".to_owned())].into());
+        assert_eq!(wrong(DRAIN, &nowhere), ["w-1: fail eviction-blocked"], "no other machine takes what replaces them");
+        let mut cordoned = with_two(&|_| {});
+        for room in cordoned.kube().node_room.as_mut().unwrap().iter_mut().filter(|room| room.name != "w-1") {
+            room.unschedulable = true;
+        }
+        assert_eq!(wrong(DRAIN, &cordoned), ["w-1: fail eviction-blocked"]);
         let mut local = with_two(&|_| {});
         let claim = ("default".to_owned(), "data".to_owned());
-        let volume = crate::snapshot::PersistentVolume { claim: Some(claim), is_local: true };
+        let volume = crate::snapshot::PersistentVolume { claim: Some(claim), terms: Some(Vec::new()) };
         local.kube().persistent_volumes = Ok(vec![volume]);
         assert_eq!(wrong(DRAIN, &local)[0], "w-1: fail eviction-blocked");
         for enough in [bare, local] {
@@ -494,6 +554,21 @@ fn the_cluster_goes_on_without_any_one_machine() {
     assert_eq!(lines(QUORUM, &before(Some("1.14.1"), None)), [line]);
     // `talosctl upgrade-k8s` takes none of them down.
     assert_eq!(status(QUORUM, &before(None, Some("1.36.0"))), Status::Skip);
+}
+
+/// A lease shows that a server lives, and not that anybody reaches it.
+#[test]
+fn the_only_server_that_was_seen_is_not_taken_down() {
+    let seen = |names: &[&str]| {
+        let mut snapshot = before(Some("1.14.1"), None);
+        for name in ["cp-1", "cp-2", "cp-3"].into_iter().filter(|name| !names.contains(name)) {
+            snapshot.kube().servers.insert(name.to_owned(), gap(GapKind::ConnectTimedOut));
+        }
+        wrong(QUORUM, &snapshot)
+    };
+    assert_eq!(seen(&["cp-1", "cp-2"]), [""; 0]);
+    assert_eq!(seen(&["cp-1"]), ["cp-1: error no-answer"]);
+    assert_eq!(seen(&[]), [""; 0], "a runner that reaches the endpoint alone");
 }
 
 #[test]
@@ -644,6 +719,14 @@ mod flags {
             ["no component of the control plane has a flag that Kubernetes 1.36 refuses"]
         );
         assert_eq!(status(FLAGS, &before(Some("1.14.1"), None)), Status::Skip);
+    }
+
+    #[test]
+    fn an_api_that_is_gone_may_not_be_configured() {
+        let with_api = |api: &str| with("kube-apiserver", |flags| flags.apis.push(api.to_owned()));
+        let gone = observed(FLAGS, &with_api("networking.k8s.io/v1alpha1"));
+        assert_eq!(gone, ["kube-apiserver has --runtime-config networking.k8s.io/v1alpha1 (removed in 1.34)"]);
+        assert_eq!(wrong(FLAGS, &with_api("scheduling.k8s.io/v1alpha2")), [""; 0], "not before 1.37");
     }
 
     #[test]
@@ -907,9 +990,20 @@ mod room {
             observed(ROOM, &does_not),
             ["pod default/web-w-1 requests 3.7 CPU, more than any of the 3 machines that take it has left"]
         );
-        for resource in ["memory", "nvidia.com/gpu"] {
-            assert_eq!(wrong(ROOM, &with(|it| requests(it, &[(resource, 9 << 30)]))), NO_ROOM, "{resource}");
-        }
+        assert_eq!(wrong(ROOM, &with(|it| requests(it, &[("memory", 9 << 30)]))), NO_ROOM);
+        // No other machine has any, and none ever will.
+        let device = |amount: u64| {
+            with(|it| {
+                requests(it, &[("nvidia.com/gpu", 2)]);
+                let others = rooms(it).iter_mut().filter(|room| room.name != "w-1");
+                others.for_each(|room| {
+                    _ = room.allocatable.as_mut().unwrap().insert("nvidia.com/gpu".to_owned(), amount)
+                });
+            })
+        };
+        assert_eq!(wrong(ROOM, &device(0)), PINNED);
+        assert_eq!(wrong(ROOM, &device(1)), NO_ROOM);
+        assert_eq!(wrong(ROOM, &device(2)), [""; 0]);
         let full = with(|it| {
             for room in rooms(it) {
                 room.allocatable = Some(amounts(&[("cpu", 4000), ("memory", 8 << 30), ("pods", 3)]));
@@ -960,7 +1054,7 @@ mod room {
         }
         let local = with(|it| {
             requests(it, &[("cpu", 9000)]);
-            it.kube().persistent_volumes.as_mut().unwrap()[0].is_local = true;
+            it.kube().persistent_volumes.as_mut().unwrap()[0].terms = Some(Vec::new());
         });
         assert_eq!(wrong(ROOM, &local), [""; 0]);
         let drain = wrong("upgrade.drain", &local);
@@ -998,10 +1092,32 @@ mod room {
         }
     }
 
+    /// A volume of a zone, or of storage that some machines alone have.
+    #[test]
+    fn a_pod_goes_where_its_volumes_are() {
+        let zoned = |zones: &[&str], cpu: u64| {
+            with(|it| {
+                requests(it, &[("cpu", cpu)]);
+                for (room, zone) in rooms(it).iter_mut().zip(["a", "b", "b", "a"]) {
+                    room.labels.insert("zone".to_owned(), zone.to_owned());
+                }
+                rooms(it)[0].allocatable = Some(amounts(&[("cpu", 1000), ("memory", 8 << 30), ("pods", 10)]));
+                let values = zones.iter().map(|&zone| zone.to_owned()).collect();
+                let zone = Requirement { key: "zone".to_owned(), operator: "In".to_owned(), values };
+                let term = Term { labels: vec![zone], fields: Vec::new() };
+                it.kube().persistent_volumes.as_mut().unwrap()[0].terms = Some(vec![term]);
+            })
+        };
+        assert_eq!(wrong(ROOM, &zoned(&["a", "b"], 2000)), [""; 0]);
+        assert_eq!(wrong(ROOM, &zoned(&["a"], 2000)), NO_ROOM, "cp-1 alone is in the zone, and has too little");
+        assert_eq!(wrong(ROOM, &zoned(&["c"], 2000)), [""; 0], "held by its volume");
+        assert_eq!(wrong("upgrade.drain", &zoned(&["c"], 2000)), ["w-1: warn local-volume, for ever"]);
+    }
+
     #[test]
     fn taints_and_cordons_keep_pods_away() {
         let all = |change: fn(&mut NodeRoom)| with(|it| rooms(it).iter_mut().for_each(change));
-        assert_eq!(wrong(ROOM, &all(|room| room.unschedulable = true)), PINNED);
+        assert_eq!(wrong(ROOM, &all(|room| room.unschedulable = true)), NO_ROOM, "somebody has cordoned them");
         assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("gpu")))), PINNED);
         assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("node.kubernetes.io/not-ready")))), PINNED);
         let soft =

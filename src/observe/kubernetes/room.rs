@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::gaps;
 use super::lists::Kept;
 use super::objects::taints;
-use super::wire::eviction::{Container, NodeSelectorTerm, PodSpec, Resources};
+use super::wire::eviction::{Container, NodeSelector, NodeSelectorTerm, PodSpec, Resources};
 use super::wire::meta::LabelSelectorRequirement;
 use super::wire::{room, storage, volumes};
 use crate::snapshot::{
@@ -25,13 +25,17 @@ pub(super) fn needs(mut spec: PodSpec) -> Needs {
         effect: it.effect,
     });
     let required = spec.affinity.and_then(|it| it.node_affinity).and_then(|it| it.required);
-    let term = |it: NodeSelectorTerm| Term { labels: all(it.match_expressions), fields: all(it.match_fields) };
     let placement = Placement {
         labels: spec.node_selector.unwrap_or_default(),
-        terms: required.map(|it| it.node_selector_terms.unwrap_or_default().into_iter().map(term).collect()),
+        terms: required.map(terms),
         tolerations: tolerations.collect(),
     };
     Needs { requests, placement }
+}
+
+fn terms(selector: NodeSelector) -> Vec<Term> {
+    let term = |it: NodeSelectorTerm| Term { labels: all(it.match_expressions), fields: all(it.match_fields) };
+    selector.node_selector_terms.unwrap_or_default().into_iter().map(term).collect()
 }
 
 fn all(requirements: Option<Vec<LabelSelectorRequirement>>) -> Vec<Requirement> {
@@ -179,7 +183,7 @@ impl Kept for PersistentVolume {
     fn of(volume: volumes::PersistentVolume) -> Self {
         let spec = volume.spec.unwrap_or_default();
         let claim = spec.claim_ref.map(|it| (it.namespace.unwrap_or_default(), it.name.unwrap_or_default()));
-        Self { claim, is_local: spec.node_affinity.is_some() && (spec.local.is_some() || spec.host_path.is_some()) }
+        Self { claim, terms: spec.node_affinity.and_then(|it| it.required).map(terms) }
     }
 }
 
@@ -293,9 +297,12 @@ mod tests {
             PersistentVolume::of(serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap())
         };
         let claim = json!({"namespace": "data", "name": "db-0"});
-        let local = volume(json!({"claimRef": claim, "local": {"path": "/x"}, "nodeAffinity": {}}));
-        assert!(local.is_local && local.claim == Some(("data".to_owned(), "db-0".to_owned())));
-        assert!(volume(json!({"hostPath": {"path": "/x"}, "nodeAffinity": {}})).is_local);
-        assert!(!volume(json!({"csi": {}, "nodeAffinity": {}})).is_local && !volume(json!({"hostPath": {}})).is_local);
+        let here = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["w-1"]});
+        let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}});
+        let local = volume(json!({"claimRef": claim, "local": {"path": "/x"}, "nodeAffinity": affinity}));
+        assert_eq!(local.claim, Some(("data".to_owned(), "db-0".to_owned())));
+        assert_eq!(local.terms.unwrap()[0].labels[0].values, ["w-1"]);
+        assert_eq!(volume(json!({"csi": {}, "nodeAffinity": {}})).terms, None);
+        assert_eq!(volume(json!({"hostPath": {}})).terms, None);
     }
 }

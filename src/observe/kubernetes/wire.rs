@@ -352,7 +352,6 @@ pub(super) mod room {
 }
 
 pub(super) mod volumes {
-    use super::core::Present;
     use super::meta::ObjectMeta;
     use super::{Deserialize, or_default};
 
@@ -362,10 +361,9 @@ pub(super) mod volumes {
         PersistentVolume { metadata: ObjectMeta, spec: Option<PersistentVolumeSpec>, }
         PersistentVolumeSpec {
             claim_ref: Option<super::core::ObjectReference>,
-            node_affinity: Option<Present>,
-            local: Option<Present>,
-            host_path: Option<Present>,
+            node_affinity: Option<VolumeNodeAffinity>,
         }
+        VolumeNodeAffinity { required: Option<super::eviction::NodeSelector>, }
     }
 }
 

@@ -333,7 +333,7 @@ fn kubelet_flags(KubeletSpec { args, config }: KubeletSpec) -> Flags {
 }
 
 fn flags(pod: String, command: impl Iterator<Item = String>) -> Flags {
-    let mut flags = Flags { pod, names: Vec::new(), gates: Vec::new(), plugins: Vec::new() };
+    let mut flags = Flags { pod, names: Vec::new(), gates: Vec::new(), plugins: Vec::new(), apis: Vec::new() };
     let mut words = command.peekable();
     while let Some(word) = words.next() {
         let Some(flag) = word.strip_prefix("--") else { continue };
@@ -345,10 +345,18 @@ fn flags(pod: String, command: impl Iterator<Item = String>) -> Flags {
         match name.as_str() {
             "feature-gates" => flags.gates.extend(parts.map(|part| {
                 let (gate, value) = part.split_once('=').unwrap_or((part, "true"));
+                // Of Kubernetes itself: in one process, other components could have gates of their own.
+                let gate = gate.strip_prefix("kube:").unwrap_or(gate);
                 (clean(gate), !matches!(value.to_ascii_lowercase().as_str(), "false" | "f" | "0"))
             })),
             "enable-admission-plugins" | "disable-admission-plugins" | "admission-control" => {
                 flags.plugins.extend(parts.map(clean));
+            }
+            "runtime-config" => {
+                let apis = parts.map(|part| part.split_once('=').map_or(part, |(api, _)| api));
+                // A resource may follow the version.
+                let versions = apis.map(|api| clean(&api.splitn(3, '/').take(2).collect::<Vec<_>>().join("/")));
+                flags.apis.extend(versions);
             }
             _ => {}
         }
@@ -603,13 +611,14 @@ mod tests {
 
     #[test]
     fn of_a_command_line_only_names_are_kept() {
-        let yaml = "metadata:\n    name: kube-apiserver\nspec:\n    containers:\n        - command:\n            - /usr/local/bin/kube-apiserver\n            - --etcd-servers=https://user:hunter2@127.0.0.1:2379\n            - --feature-gates=AppArmor=true, NodeSwap=False,Alone\n            - --feature_gates\n            - Other=0\n            - --enable-admission-plugins=NodeRestriction,PodNodeSelector\n          args:\n            - --disable-admission-plugins\n            - --profiling\n            - -v=2\n";
+        let yaml = "metadata:\n    name: kube-apiserver\nspec:\n    containers:\n        - command:\n            - /usr/local/bin/kube-apiserver\n            - --etcd-servers=https://user:hunter2@127.0.0.1:2379\n            - --feature-gates=AppArmor=true, kube:NodeSwap=False,Alone\n            - --runtime-config=api/all=false,networking.k8s.io/v1alpha1/ipaddresses=true\n            - --feature_gates\n            - Other=0\n            - --enable-admission-plugins=NodeRestriction,PodNodeSelector\n          args:\n            - --disable-admission-plugins\n            - --profiling\n            - -v=2\n";
         let found = component_flags(&Resource::literal("StaticPods", "kube-apiserver", yaml)).unwrap();
         assert_eq!(found.pod, "kube-apiserver");
         let gates: Vec<_> = found.gates.iter().map(|(gate, is_on)| (gate.as_str(), *is_on)).collect();
         assert_eq!(gates, [("AppArmor", true), ("NodeSwap", false), ("Alone", true), ("Other", false)]);
         assert_eq!(found.plugins, ["NodeRestriction", "PodNodeSelector"]);
-        assert_eq!(found.names.len(), 6);
+        assert_eq!(found.apis, ["api/all", "networking.k8s.io/v1alpha1"]);
+        assert_eq!(found.names.len(), 7);
         assert!(found.names.contains(&"etcd-servers".to_owned()) && !format!("{found:?}").contains("hunter2"));
         assert_eq!(component_flags(&Resource::literal("StaticPods", "mine", yaml)), None);
         assert_eq!(component_flags(&Resource::literal("StaticPods", "kube-scheduler", "metadata: {}\n")), None);

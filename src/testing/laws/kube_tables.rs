@@ -268,7 +268,7 @@ fn of_side() -> Table<Kubernetes> {
             it.volume_attachments.as_mut().unwrap()[0].detach_error = Some(String::new());
         })],
         persistent_volumes: [harmless("nobody claims it", |it| {
-            it.persistent_volumes.as_mut().unwrap().push(PersistentVolume { claim: None, is_local: true });
+            it.persistent_volumes.as_mut().unwrap().push(PersistentVolume { claim: None, terms: Some(Vec::new()) });
         })],
         requested_apis: [harmless("it stays", |it| {
             it.requested_apis.values_mut().flatten().for_each(|requested| requested.apis.clear());
@@ -645,8 +645,8 @@ fn claimed_volumes(snapshot: &mut Snapshot) -> Vec<&mut PersistentVolume> {
 
 fn persistent_volume() -> Table<PersistentVolume> {
     table!(PersistentVolume {
-        claim: [harmless("it is not local", |it| it.claim = None)],
-        is_local: [warns(|it| it.is_local = true)],
+        claim: [harmless("every node reaches it", |it| it.claim = None)],
+        terms: [warns(|it| it.terms = Some(Vec::new()))],
     })
 }
 
@@ -681,6 +681,7 @@ fn flags() -> Table<Flags> {
             bad(|it| it.gates.push(("AllowOverwriteTerminationGracePeriodSeconds".to_owned(), true))),
         ],
         plugins: [bad(|it| it.plugins.push("SecurityContextDeny".to_owned()))],
+        apis: [bad(|it| it.apis.push("resource.k8s.io/v1alpha2".to_owned()))],
     })
 }
 

@@ -182,8 +182,8 @@ const RIGHTS: &[(&str, &str, &str)] = &[
         "error k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.staticpods.running",
     ),
-    ("mutatingwebhookconfigurations", "error k8s.webhooks", "error k8s.webhooks"),
-    ("validatingwebhookconfigurations", "error k8s.webhooks", "error k8s.webhooks"),
+    ("mutatingwebhookconfigurations", "error k8s.webhooks upgrade.drain", "error k8s.webhooks"),
+    ("validatingwebhookconfigurations", "error k8s.webhooks upgrade.drain", "error k8s.webhooks"),
     ("apiservices", "skip k8s.apiservices", "skip k8s.apiservices"),
     ("daemonsets", "error k8s.kube-proxy k8s.cni k8s.system", "error k8s.kube-proxy k8s.cni k8s.system"),
     // They tell how many pods of DNS there should be.
@@ -199,7 +199,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
     ),
     (
         "endpointslices",
-        "error k8s.api.servers k8s.dns k8s.webhooks upgrade.quorum",
+        "error k8s.api.servers k8s.dns k8s.webhooks upgrade.drain upgrade.quorum",
         "error k8s.api.servers k8s.dns k8s.webhooks",
     ),
     ("poddisruptionbudgets", "error upgrade.drain", ""),

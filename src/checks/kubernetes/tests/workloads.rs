@@ -257,8 +257,18 @@ fn ready_endpoints_of_dns_are_counted() {
     let replaced = with(|snapshot| {
         snapshot.kube().dns_endpoints.as_mut().unwrap().truncate(1);
         snapshot.kube().deployments = Ok(Vec::new());
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "coredns-5d8c4cc7b-bbbbb");
     });
     assert_eq!(lines(&replaced, DNS), ["Cluster DNS: 1 ready endpoint"]);
+    let unserved = with(|snapshot| {
+        snapshot.kube().dns_endpoints.as_mut().unwrap().truncate(1);
+        snapshot.kube().deployments = Ok(Vec::new());
+    });
+    assert_eq!(
+        said(&unserved, DNS),
+        ["error dns-degraded kube-system/kube-dns"],
+        "a pod that is well and does not serve"
+    );
     let both_families = with(|snapshot| {
         let endpoints = snapshot.kube().dns_endpoints.as_mut().unwrap();
         let mut second = endpoints.clone();

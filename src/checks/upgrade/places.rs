@@ -1,0 +1,202 @@
+//! On which machines the pods of one that goes could run.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::assess::Assessment;
+use crate::checks::gaps::{listed, says_nothing};
+use crate::model::{Outcome, Problem, Reason};
+use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
+
+/// Pairs of a placement and a node that are compared: real clusters have some dozens of the former.
+const COMPARED: usize = 20_000_000;
+
+/// What the scheduler has to know of a pod to choose nodes for it; it is the same of all pods of a workload.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Wants<'a> {
+    placement: &'a Placement,
+    /// Where its volumes are, of those that are not everywhere.
+    volumes: Vec<&'a [Term]>,
+    /// Devices and the like, which a node has or not.
+    extended: Vec<&'a str>,
+}
+
+/// The nodes that take pods of each kind.
+pub(super) struct Places<'a> {
+    pub(super) nodes: &'a [NodeRoom],
+    /// By name, the place in the list.
+    pub(super) at: HashMap<&'a str, usize>,
+    /// Terms of the volumes behind claims, by namespace and name.
+    volumes: HashMap<(&'a str, &'a str), &'a [Term]>,
+    kinds: BTreeMap<Wants<'a>, usize>,
+    /// By kind.
+    takers: Vec<Takers>,
+}
+
+#[derive(Default)]
+struct Takers {
+    /// Now, were there room.
+    open: Vec<usize>,
+    /// If they were not cordoned.
+    cordoned: Vec<usize>,
+    /// They reach its volumes, whatever else.
+    reach: Vec<usize>,
+}
+
+pub(super) fn unreadable(what: &str) -> Outcome {
+    Outcome::Problem(Problem::error(
+        Reason::UnreadableAnswer,
+        "a valid Kubernetes quantity or selector",
+        what.to_owned(),
+    ))
+}
+
+impl<'a> Places<'a> {
+    /// Of these pods.
+    pub(super) fn of(cluster: &'a Assessment<'_>, pods: impl Iterator<Item = &'a BoundPod>) -> Result<Self, Outcome> {
+        let expected = "the nodes' allocatable resources";
+        let nodes = listed(cluster, |kubernetes| &kubernetes.node_room, expected)?;
+        if nodes.is_empty() {
+            return Err(says_nothing(expected, "an empty list"));
+        }
+        let volumes = listed(cluster, |kubernetes| &kubernetes.persistent_volumes, "the PersistentVolumes")?;
+        let bound = volumes.iter().filter_map(|volume| {
+            let (namespace, name) = volume.claim.as_ref()?;
+            Some(((namespace.as_str(), name.as_str()), volume.terms.as_deref()?))
+        });
+        let mut places = Self {
+            nodes,
+            at: nodes.iter().zip(0..).map(|(node, at)| (node.name.as_str(), at)).collect(),
+            volumes: bound.collect(),
+            kinds: BTreeMap::new(),
+            takers: Vec::new(),
+        };
+        for pod in pods {
+            let (wants, next) = (places.wants(pod), places.kinds.len());
+            places.kinds.entry(wants).or_insert(next);
+        }
+        if places.kinds.len() * nodes.len() > COMPARED {
+            let observed = format!("{} different placements", places.kinds.len());
+            return Err(Outcome::Problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
+        }
+        let mut takers: Vec<(usize, Takers)> = Vec::new();
+        for (wants, kind) in &places.kinds {
+            takers.push((*kind, wants.takers(nodes).ok_or_else(|| unreadable("where a pod may run"))?));
+        }
+        takers.sort_by_key(|(kind, _)| *kind);
+        places.takers = takers.into_iter().map(|(_, takers)| takers).collect();
+        Ok(places)
+    }
+
+    fn wants(&self, pod: &'a BoundPod) -> Wants<'a> {
+        let of_claim = |claim: &String| self.volumes.get(&(pod.namespace.as_str(), claim.as_str())).copied();
+        let requests = pod.needs.requests.iter().flatten().filter(|(_, amount)| **amount > 0);
+        Wants {
+            placement: &pod.needs.placement,
+            volumes: pod.claims.iter().filter_map(of_claim).collect(),
+            extended: requests.map(|(resource, _)| resource.as_str()).filter(|it| is_extended(it)).collect(),
+        }
+    }
+
+    /// The kind of one of the pods that were named.
+    pub(super) fn kind(&self, pod: &'a BoundPod) -> usize {
+        self.kinds.get(&self.wants(pod)).copied().unwrap_or_default()
+    }
+
+    pub(super) fn kinds(&self) -> usize {
+        self.takers.len()
+    }
+
+    /// Nodes that take pods of this kind.
+    pub(super) fn takers(&self, kind: usize) -> &[usize] {
+        self.takers.get(kind).map_or(&[], |takers| &takers.open)
+    }
+
+    /// Another node takes it, were there room.
+    pub(super) fn runs_elsewhere(&self, pod: &'a BoundPod, node: &str) -> bool {
+        let here = self.at.get(node);
+        self.takers(self.kind(pod)).iter().any(|at| Some(at) != here)
+    }
+
+    /// Other nodes that would take it, were they not cordoned.
+    pub(super) fn cordoned_elsewhere(&self, pod: &'a BoundPod, node: &str) -> Vec<&'a str> {
+        let here = self.at.get(node);
+        let cordoned = self.takers.get(self.kind(pod)).into_iter().flat_map(|takers| &takers.cordoned);
+        cordoned.filter(|at| Some(*at) != here).map(|at| self.nodes[*at].name.as_str()).collect()
+    }
+
+    /// No other node reaches its volumes.
+    pub(super) fn is_held_by_volumes(&self, pod: &'a BoundPod, node: &str) -> bool {
+        let here = self.at.get(node);
+        let Some(takers) = self.takers.get(self.kind(pod)) else { return false };
+        !self.wants(pod).volumes.is_empty() && !takers.reach.iter().any(|at| Some(at) != here)
+    }
+}
+
+/// Every node has the others, more or less.
+fn is_extended(resource: &str) -> bool {
+    !matches!(resource, "cpu" | "memory" | "pods" | "ephemeral-storage")
+}
+
+impl Wants<'_> {
+    /// `None`: an operator of no known meaning.
+    fn takers(&self, nodes: &[NodeRoom]) -> Option<Takers> {
+        let mut takers = Takers::default();
+        for (node, at) in nodes.iter().zip(0..) {
+            let mut reaches = true;
+            for terms in &self.volumes {
+                reaches &= meets_any(node, terms)?;
+            }
+            takers.reach.extend(reaches.then_some(at));
+            let has = |resource: &&str| {
+                let allocatable = node.allocatable.as_ref();
+                allocatable.is_none_or(|all| all.get(*resource).is_some_and(|amount| *amount > 0))
+            };
+            if reaches && self.extended.iter().all(has) && is_open(node, self.placement)? {
+                if node.unschedulable { takers.cordoned.push(at) } else { takers.open.push(at) }
+            }
+        }
+        Some(takers)
+    }
+}
+
+/// Whether a node takes pods that are placed so, were there room and were it not cordoned. `None`: an operator of no known meaning.
+fn is_open(node: &NodeRoom, placement: &Placement) -> Option<bool> {
+    let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+    let is_tolerated = |taint: &Taint| placement.tolerations.iter().any(|it| tolerates(it, taint));
+    let is_cordon = |taint: &&Taint| node.unschedulable && taint.key == "node.kubernetes.io/unschedulable";
+    let is_closed = |taint: &Taint| taint.key.starts_with("node.kubernetes.io/") || !is_tolerated(taint);
+    let is_selected = placement.labels.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+    if !is_selected || node.taints.iter().filter(repels).filter(|it| !is_cordon(it)).any(is_closed) {
+        return Some(false);
+    }
+    placement.terms.as_ref().map_or(Some(true), |terms| meets_any(node, terms))
+}
+
+fn meets_any(node: &NodeRoom, terms: &[Term]) -> Option<bool> {
+    let mut any = false;
+    for term in terms {
+        any |= meets(node, term)?;
+    }
+    Some(any)
+}
+
+/// An empty term is met by no node.
+fn meets(node: &NodeRoom, Term { labels, fields }: &Term) -> Option<bool> {
+    let mut all = !labels.is_empty() || !fields.is_empty();
+    for it in labels {
+        all &= it.is_met_by(node.labels.get(&it.key).map(String::as_str))?;
+    }
+    for it in fields {
+        let value = |it: &Requirement| (it.key == "metadata.name").then_some(node.name.as_str());
+        all &= it.is_met_by(value(it))?;
+    }
+    Some(all)
+}
+
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+    let Toleration { key, operator, value, effect } = toleration;
+    let is_equal = || matches!(operator.as_str(), "" | "Equal") && *value == taint.value;
+    (effect.is_empty() || *effect == taint.effect)
+        && (*key == taint.key || (key.is_empty() && operator == "Exists"))
+        && (operator == "Exists" || is_equal())
+}
