@@ -14,7 +14,7 @@ pub(crate) const LEASE_LASTS: Duration = Duration::from_secs(40);
 const LEASE_LASTS_AT_MOST: Duration = Duration::from_secs(300);
 
 /// A kubelet starts a container at once again that has run for this long: what crashed before is history.
-const BACK_OFF_ENDS: SignedDuration = SignedDuration::from_mins(10);
+pub(crate) const BACK_OFF_ENDS: SignedDuration = SignedDuration::from_mins(10);
 
 /// For a lease that looks stale: long enough for a live holder to renew it.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(11);

@@ -64,6 +64,7 @@ mod tests {
             health_message: String::new(),
             last_event: None,
             running_since: None,
+            failures: Vec::new(),
         }
     }
 

@@ -94,6 +94,9 @@ impl EtcdClients {
     }
 }
 
+/// The port at which etcd serves its clients, unless told otherwise.
+const CLIENTS: u16 = 2379;
+
 /// Where an endpoint is, and what is spoken there: TLS, unless it begins with `http://`.
 fn parse(text: &str) -> Observed<(EndpointAddress, Scheme)> {
     let malformed = || {
@@ -108,8 +111,7 @@ fn parse(text: &str) -> Observed<(EndpointAddress, Scheme)> {
         Some(port) => port,
         // `http` calls a port that is no number, or too large, none.
         None if !authority.as_str().ends_with(authority.host()) => return Err(malformed()),
-        None if *scheme == Scheme::HTTPS => 443,
-        None => 80,
+        None => CLIENTS,
     };
     let host = authority.host().trim_matches(['[', ']']).to_owned();
     Ok((EndpointAddress { host, port, shown: text.to_owned(), via: Proxy::Direct }, scheme.clone()))
@@ -579,12 +581,12 @@ mod tests {
         for (text, scheme, host, port) in [
             ("https://10.0.0.1:2379", Scheme::HTTPS, "10.0.0.1", 2379),
             ("10.0.0.1:2379", Scheme::HTTPS, "10.0.0.1", 2379),
-            ("etcd-1.example", Scheme::HTTPS, "etcd-1.example", 443),
-            ("HTTPS://etcd-1.example/", Scheme::HTTPS, "etcd-1.example", 443),
+            ("etcd-1.example", Scheme::HTTPS, "etcd-1.example", 2379),
+            ("HTTPS://etcd-1.example/", Scheme::HTTPS, "etcd-1.example", 2379),
             ("http://etcd-1:2379/path", Scheme::HTTP, "etcd-1", 2379),
-            ("http://etcd-1", Scheme::HTTP, "etcd-1", 80),
+            ("http://etcd-1", Scheme::HTTP, "etcd-1", 2379),
             ("[2001:db8::1]:2379", Scheme::HTTPS, "2001:db8::1", 2379),
-            ("http://[::1]", Scheme::HTTP, "::1", 80),
+            ("http://[::1]", Scheme::HTTP, "::1", 2379),
         ] {
             let (address, found) = parse(text).unwrap();
             assert_eq!((found, address.host.as_str(), address.port), (scheme, host, port), "{text}");

@@ -18,6 +18,8 @@ pub(crate) struct Memory {
     pub(crate) etcd_members: Option<Vec<EtcdMember>>,
     /// Highest raft term seen.
     pub(crate) raft_term: Option<u64>,
+    /// When it grew last, since the start of the run.
+    pub(crate) elected: Option<Duration>,
     /// Names of the nodes that have answered the Talos API.
     pub(crate) answered: BTreeSet<String>,
     /// When each machine was booted, by its own clock, and how often it was booted anew since it was first seen.
@@ -52,6 +54,9 @@ impl Memory {
         }
         let statuses = nodes().map(|node| &node.etcd_status).chain(external().map(|endpoint| &endpoint.status));
         memory.raft_term = statuses.flatten().map(|status| status.raft_term).chain(self.raft_term).max();
+        if self.raft_term.is_some() && memory.raft_term > self.raft_term {
+            memory.elected = Some(elapsed);
+        }
         memory
             .answered
             .extend(snapshot.nodes.iter().filter(|node| node.talos.contact.is_ok()).map(|node| node.name.clone()));

@@ -318,6 +318,8 @@ pub(crate) struct Service {
     pub(crate) last_event: Option<ServiceEvent>,
     /// When the newest uninterrupted `Running` began, by the node's clock.
     pub(crate) running_since: Option<Timestamp>,
+    /// When it has failed and was started again, by its events: Talos keeps the last of them since the boot.
+    pub(crate) failures: Vec<Timestamp>,
 }
 
 impl Service {

@@ -134,10 +134,10 @@ fn is_path(word: &str) -> bool {
     (word.starts_with('/') || parts.len() > 3) && !word.contains('+') && random * 2 < parts.len().max(2)
 }
 
-/// `pvc-3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`: short parts without capitals.
+/// `pvc-3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`, `kube-system/kube-controller-manager-cp-1`: short parts without capitals.
 fn is_name(word: &str) -> bool {
     let fits = |part: &str| part.len() <= 16 && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    word.matches('-').count() > 2 && word.split('-').all(fits)
+    word.matches('-').count() > 2 && word.split(['-', '/', '.']).all(fits)
 }
 
 /// `ip-10-0-0-1.eu-central-1.compute.internal`. Tokens that have dots have capitals, too.

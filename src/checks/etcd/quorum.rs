@@ -1,6 +1,7 @@
 //! Does etcd have a quorum, one leader, and a member to spare?
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::{SETTLE, awaits_quorum, look, members, overview, status};
 use crate::assess::Assessment;
@@ -217,21 +218,26 @@ fn leader(cluster: &Assessment<'_>) -> Verdict {
         return verdict;
     }
     let term = terms.iter().max().copied().unwrap_or_default();
-    match cluster.memory.raft_term {
-        Some(before) if term > before => {
-            let observed = format!("term {term}, after {before} earlier in this run");
-            let problem = Problem::warn(Reason::LeaderChanges, "the same leader during the run", observed)
-                .hint(Hint::likely("a slow disk or a lossy network between control planes"));
-            verdict.problem(Target::cluster(), problem);
-        }
-        _ => {
-            let is_it = |member: &&EtcdMember| leaders.contains(&member.id);
-            let leader = members.iter().copied().flatten().find(is_it).map_or("", |it| it.name.as_str());
-            verdict.pass(Target::cluster(), format!("etcd leader: {leader}"));
-        }
+    let ago = cluster.memory.elected.map(|at| cluster.memory.elapsed.saturating_sub(at));
+    let observed = match cluster.memory.raft_term {
+        Some(before) if term > before => Some(format!("term {term}, after {before} earlier in this run")),
+        _ if ago.is_some_and(|ago| ago < STEADY) => Some(format!("term {term}, since less than a minute")),
+        _ => None,
+    };
+    if let Some(observed) = observed {
+        let problem = Problem::warn(Reason::LeaderChanges, "the same leader during the last minute", observed)
+            .hint(Hint::likely("a slow disk or a lossy network between control planes"));
+        verdict.problem(Target::cluster(), problem);
+    } else {
+        let is_it = |member: &&EtcdMember| leaders.contains(&member.id);
+        let leader = members.iter().copied().flatten().find(is_it).map_or("", |it| it.name.as_str());
+        verdict.pass(Target::cluster(), format!("etcd leader: {leader}"));
     }
     verdict
 }
+
+/// An election counts for so long: the rounds of a wait are shorter.
+const STEADY: Duration = Duration::from_secs(60);
 
 /// Voters that are down, by name. One that could not be queried may be up; one that nobody is any more is not.
 fn voters_down(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<String> {

@@ -8,8 +8,9 @@ use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, stopped_by, unseen};
 use crate::checks::scope::{control_planes, passed_over};
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
-use crate::snapshot::{Kubernetes, Node, Readyz};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict};
+use crate::snapshot::{Kubernetes, Node, Readyz, ServiceEndpoint};
+use crate::text::some;
 
 pub(in crate::checks) const SERVERS: Check = Check {
     id: CheckId::K8sApiServers,
@@ -24,9 +25,9 @@ among the endpoints of the Service default/kubernetes. The report says so. If ot
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
 to be renewed counts, because a recent one may belong to a server that has just died.\n\n\
 Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
-the check fails.\n\n\
+the check fails; so it does if one of its endpoints is a worker. Unknown addresses beside those of control planes are a warning.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-…`, IDs from `talosctl containers \
--k`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
+--kubernetes`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
     severity: Severity::Fail,
     requires: &[CheckId::K8sCredentials],
     after: &[CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -73,7 +74,7 @@ fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Result<(), Outc
     let expected = "a ready endpoint of default/kubernetes";
     let endpoints = listed(cluster, |kubernetes| &kubernetes.api_endpoints, expected)?;
     if endpoints.iter().any(|endpoint| endpoint.serves("TCP")) {
-        return Ok(());
+        return astray(cluster, endpoints).map_or(Ok(()), |problem| Err(Outcome::Problem(problem)));
     }
     Err(Outcome::Problem(
         Problem::fail(Reason::ApiServiceEmpty, expected, "none is ready, while an API server is")
@@ -81,6 +82,39 @@ fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Result<(), Outc
             .hint(Hint::run("{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml", [])),
     ))
 }
+
+/// Endpoints at which no API server of this cluster is. Unknown addresses alone are those of whatever stands before the servers.
+fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Problem> {
+    let ready = endpoints.iter().filter(|endpoint| endpoint.serves("TCP"));
+    let mut addresses: Vec<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
+    addresses.sort();
+    addresses.dedup();
+    let of = |address: &String| {
+        let has = |node: &&Node| node.addresses.contains(address) || node.own_addresses.contains(address);
+        cluster.nodes.iter().find(has)
+    };
+    let is_worker = |address: &&&String| of(address).is_some_and(|node| node.role == Role::Worker);
+    let worker = addresses.iter().find(is_worker).copied().and_then(of);
+    let (known, unknown): (Vec<&String>, Vec<_>) = addresses.iter().partition(|address| of(address).is_some());
+    let problem = match worker {
+        Some(node) => {
+            let observed = format!("an endpoint is {}, which is a worker", node.target());
+            Problem::fail(Reason::ApiServiceStray, "the endpoints of default/kubernetes are API servers", observed)
+        }
+        None if !known.is_empty() && !unknown.is_empty() => {
+            let observed = format!("no known machine has {}", some(unknown.iter(), NAMES));
+            Problem::warn(Reason::ApiServiceStray, "the endpoints of default/kubernetes are control planes", observed)
+        }
+        None => return None,
+    };
+    Some(problem.hint(Hint::run(
+        "{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml",
+        [],
+    )))
+}
+
+/// Most addresses that are named.
+const NAMES: usize = 3;
 
 fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
     let expected = "/readyz answers 200, or the server's lease is renewed";

@@ -10,7 +10,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{kubelet_word, no_pods, unregistered, unseen};
 use crate::checks::scope::{control_planes, passed_over};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Node, PodState};
+use crate::snapshot::{Node, Pod, PodState};
 use crate::text::version;
 
 /// What stands before whoever compares the versions of Kubernetes.
@@ -28,10 +28,10 @@ pub(in crate::checks) const AFTER: &[CheckId] = &[
 pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::K8sControlplaneVersions,
     stage: Stage::ControlPlane,
-    summary: "control plane and kubelet versions are compatible, and are the expected ones",
+    summary: "the versions of control plane, kubelets and kube-proxy are compatible, and are the expected ones",
     explain: "Reads the versions of kube-apiserver, kube-controller-manager and kube-scheduler from the images of their static \
-pods, and that of each kubelet from its Node object. Compares them with Kubernetes' version skew policy. API servers are at \
-most one minor version apart. The other two are no newer than any API server and at most one minor version older. Kubelets are \
+pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. Compares them with Kubernetes' version skew policy. API servers are at \
+most one minor version apart. The other two are no newer than any API server and at most one minor version older. Kubelets and kube-proxy are \
 no newer and at most three older (two before 1.25). Anything else fails.\n\n\
 Different versions within the policy are a warning: an upgrade is in progress, or was interrupted. With --expect-kubernetes V \
 every component has to run version V (`1.35.4`, or `1.35` for any patch).\n\n\
@@ -63,6 +63,8 @@ type Minor = (u32, u32);
 enum Part {
     Component(Component),
     Kubelet,
+    /// On one node, in the pod of its DaemonSet.
+    Proxy,
 }
 
 /// One process, as it was seen.
@@ -87,8 +89,9 @@ impl Running {
         self.part == Part::Component(Component::ApiServer)
     }
 
-    pub(in crate::checks) fn is_kubelet(&self) -> bool {
-        self.part == Part::Kubelet
+    /// It may be as old as kubelets may.
+    pub(in crate::checks) fn is_of_nodes(&self) -> bool {
+        matches!(self.part, Part::Kubelet | Part::Proxy)
     }
 }
 
@@ -123,6 +126,7 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
         }
     }
     of_kubelets(cluster, &mut running, &mut verdict);
+    of_proxies(cluster, &mut running);
     Seen { running, verdict, alone, untold }
 }
 
@@ -312,12 +316,40 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
     }
 }
 
+/// Those that run, wherever; that they do is judged elsewhere. An image without a version has none to compare.
+fn of_proxies(cluster: &Assessment<'_>, running: &mut Vec<Running>) {
+    let is_proxy =
+        |pod: &&Pod| pod.namespace == "kube-system" && pod.labels.get("k8s-app").is_some_and(|it| it == PROXY);
+    let mut pods: Vec<&Pod> = mirrors(cluster).into_iter().flatten().filter(is_proxy).collect();
+    pods.sort_by_key(|pod| &pod.name);
+    for pod in pods.into_iter().filter(|pod| is_well(&pod.state)) {
+        let node = pod.node.as_deref().and_then(|name| cluster.node(name));
+        let is_left_out = node.is_none_or(|node| passed_over(cluster, node).is_some() || cluster.is_guest(node));
+        let container = pod.state.containers.iter().find(|container| container.name == PROXY);
+        if let Some(Image::Names(version, numbers)) =
+            container.and_then(|it| tagged(&it.image)).filter(|_| !is_left_out)
+        {
+            let target = Target::pod(pod.name.as_str(), pod.node.as_deref());
+            running.push(Running {
+                part: Part::Proxy,
+                target,
+                name: pod.name.clone(),
+                version,
+                numbers,
+                passed_over: false,
+            });
+        }
+    }
+}
+
+const PROXY: &str = "kube-proxy";
+
 /// What the policy demands of this one and it does not keep to.
 fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<String> {
     let behind = match it.part {
         Part::Component(_) => 1,
-        Part::Kubelet if it.minor() < (1, 25) => 2,
-        Part::Kubelet => 3,
+        Part::Kubelet | Part::Proxy if it.minor() < (1, 25) => 2,
+        Part::Kubelet | Part::Proxy => 3,
     };
     if let Some(oldest) = oldest.filter(|oldest| !it.is_api_server() && it.minor() > oldest.minor()) {
         return Some(format!("not newer than the oldest API server (v{})", oldest.version));

@@ -1,6 +1,9 @@
 //! Stage 2: has each machine booted, is it ready, and do its services run?
 
+use jiff::Timestamp;
+
 use crate::assess::servers::endpoint_is_down;
+use crate::assess::workloads::BACK_OFF_ENDS;
 use crate::assess::{Assessment, is_older};
 use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, stopped_by, talos_contact, talos_fact, talos_service, unseen};
@@ -49,7 +52,8 @@ pub(in crate::checks) const SERVICES: Check = Check {
     explain: "Reads each machine's list of services. Every machine needs machined, apid, containerd and cri running and \
 healthy; control planes also trustd. etcd and the kubelet have their own checks: `etcd.service` and `talos.nodes.kubelet`.\n\n\
 Any other service may also have finished or been skipped, or have no health check. Extension services (`ext-…`) count too: a \
-failed one does not affect the machine's own readiness, but holds up the next boot.\n\n\
+failed one does not affect the machine's own readiness, but holds up the next boot. A service that runs and has failed more than \
+once in the last 10 minutes, etcd and the kubelet included, is a warning.\n\n\
 The last event and the message of the health check are shown; `talosctl -n NODE service ID` and `talosctl -n NODE logs ID` \
 have the history.",
     severity: Severity::Fail,
@@ -110,7 +114,7 @@ fn booted(cluster: &Assessment<'_>) -> Verdict {
 /// One reboot is an upgrade's or a person's; the second one in the same run is neither.
 const LOOP: u32 = 2;
 
-fn rebooted(node: &Node, at: jiff::Timestamp, times: u32) -> Problem {
+fn rebooted(node: &Node, at: Timestamp, times: u32) -> Problem {
     let observed = format!("rebooted {times} times in this run, the last time at {at} by its clock");
     Problem::warn(Reason::RebootLoop, "no further reboot", observed)
         .hint(Hint::run("{talosctl} -n {} dmesg", [node.address.as_str()]))
@@ -232,6 +236,7 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
                 problems.push(service_failed(node, service));
             }
         }
+        problems.extend(services.iter().filter_map(|service| between_crashes(cluster, node, service)));
         if problems.is_empty() {
             verdict.ok(target.clone());
         }
@@ -239,6 +244,24 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
             verdict.problem(target.clone(), problem);
         }
     })
+}
+
+/// It runs at the moment, as it did before each of its failures. What failed before its node was ready, has failed while it came up:
+/// a kubelet does until there is an API server.
+fn between_crashes(cluster: &Assessment<'_>, node: &Node, service: &Service) -> Option<Problem> {
+    let ready = cluster.object(node)?.condition("Ready").filter(|ready| ready.status == "True")?;
+    let up = ready.since.unwrap_or(Timestamp::MIN);
+    let is_late = |at: &&Timestamp| **at > up && cluster.taken.duration_since(**at) <= BACK_OFF_ENDS;
+    let count = service.failures.iter().filter(is_late).count();
+    if count < 2 || service.state != "Running" || service.healthy == Some(false) {
+        return None;
+    }
+    let id = service.id.as_str();
+    let observed = format!("{id}: failed {count} times in the last 10 minutes, running now");
+    let problem = Problem::warn(Reason::Restarting, "no failure in the last 10 minutes", observed)
+        .hint(Hint::run("{talosctl} -n {} service {}", [node.address.as_str(), id]))
+        .hint(Hint::run("{talosctl} -n {} logs {}", [node.address.as_str(), id]));
+    Some(problem)
 }
 
 /// Services that have to be there, beside those that are judged elsewhere.

@@ -117,7 +117,7 @@ fn kubernetes_step(it: &Running, to: Numbers, target: &str) -> Option<Problem> {
     if it.numbers > to || major != to.0 {
         return Some(unsupported(format!("no component newer than v{target}: Kubernetes cannot be downgraded")));
     }
-    let behind = if it.is_kubelet() { kubelet_skew(minor) } else { 1 };
+    let behind = if it.is_of_nodes() { kubelet_skew(minor) } else { 1 };
     (to.1 - minor > behind).then(|| {
         let plural = if behind == 1 { "" } else { "s" };
         unsupported(format!("at most {behind} minor version{plural} older than v{target}"))

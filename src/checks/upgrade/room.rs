@@ -73,7 +73,7 @@ struct Plan<'a> {
     /// Nodes that take pods of each kind, the emptiest first, where the next pod most likely fits.
     takers: Vec<Vec<usize>>,
     /// The same by node.
-    takes: Vec<Vec<bool>>,
+    is_taker: Vec<Vec<bool>>,
     /// Of nodes that take any of these kinds, what is left and what is allocatable.
     sums: HashMap<BTreeSet<usize>, Sums<'a>>,
 }
@@ -103,16 +103,18 @@ impl<'a> Plan<'a> {
                 moving[at].push((pod, places.kind(pod)));
             }
         }
-        let (mut takers, mut takes) = (Vec::new(), Vec::new());
+        let (mut takers, mut is_taker) = (Vec::new(), Vec::new());
         for kind in 0..places.kinds() {
             let mut its = places.takers(kind).to_vec();
             let mut by_node = vec![false; left.len()];
-            its.iter().for_each(|&at| by_node[at] = true);
+            for &at in &its {
+                by_node[at] = true;
+            }
             its.sort_by_key(|&at| std::cmp::Reverse(left[at].get("cpu").copied()));
             takers.push(its);
-            takes.push(by_node);
+            is_taker.push(by_node);
         }
-        Ok(Self { left, allocatable, moving, places, takers, takes, sums: HashMap::new() })
+        Ok(Self { left, allocatable, moving, places, takers, is_taker, sums: HashMap::new() })
     }
 
     /// What is in the way of the pods of this node.
@@ -183,7 +185,7 @@ impl<'a> Plan<'a> {
             self.sums.insert(kinds.clone(), sums.clone());
             sums
         });
-        if kinds.iter().any(|&kind| self.takes[kind][gone]) {
+        if kinds.iter().any(|&kind| self.is_taker[kind][gone]) {
             sums.takers -= 1;
             add(&mut sums.left, self.left[gone].iter().map(|(resource, left)| (*resource, -(*left).max(0))));
             add(&mut sums.allocatable, signed(self.allocatable[gone]).map(|(resource, amount)| (resource, -amount)));
@@ -204,7 +206,7 @@ impl<'a> Plan<'a> {
         for (pod, kind) in moving.iter().filter(|(pod, _)| is_stranded(pod)) {
             let mut takers = self.takers[*kind].iter().filter(|at| **at != gone);
             if !takers.any(|at| fits(&self.left[*at], requests(pod))) {
-                return Some(too_large(pod, self.takers[*kind].len() - usize::from(self.takes[*kind][gone])));
+                return Some(too_large(pod, self.takers[*kind].len() - usize::from(self.is_taker[*kind][gone])));
             }
         }
         for kind in kinds {

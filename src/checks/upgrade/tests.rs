@@ -35,6 +35,9 @@ fn kubernetes_runs(snapshot: &mut Snapshot, version: &str) {
     for object in snapshot.kube().nodes.as_mut().unwrap() {
         version.clone_into(&mut object.kubelet_version);
     }
+    for pod in snapshot.kube().pods.as_mut().unwrap().iter_mut().filter(|pod| pod.name.starts_with("kube-proxy-")) {
+        pod.state.containers[0].image = format!("registry.k8s.io/kube-proxy:{version}");
+    }
 }
 
 fn likely(id: &str, snapshot: &Snapshot) -> Vec<String> {
@@ -144,7 +147,7 @@ fn kubernetes_goes_one_minor_version_at_a_time_and_never_back() {
     for target in ["1.37.0", "1.35.3", "1.34.9"] {
         let snapshot = before(None, Some(target));
         // Kubelets may be three minor versions older.
-        let parts = if target == "1.37.0" { 9 } else { 13 };
+        let parts = if target == "1.37.0" { 9 } else { 17 };
         let wrong = wrong(KUBERNETES, &snapshot);
         assert_eq!(wrong.len(), parts, "{target} {wrong:?}");
         assert!(wrong.iter().all(|it| it.ends_with("fail upgrade-path-unsupported, for ever")), "{wrong:?}");
@@ -193,7 +196,7 @@ fn both_go_in_an_order_that_works() {
     assert_eq!(
         observed(MATRIX, &snapshot),
         [
-            "neither order works: Kubernetes 1.31 on kube-apiserver-cp-1, kube-controller-manager-cp-1, kube-scheduler-cp-1 and 10 more, \
+            "neither order works: Kubernetes 1.31 on kube-apiserver-cp-1, kube-controller-manager-cp-1, kube-scheduler-cp-1 and 14 more, \
           Talos 1.13 on cp-1, cp-2, cp-3 and 1 more"
         ]
     );
@@ -401,7 +404,7 @@ mod drain {
         }
     }
 
-    /// Longhorn and CloudNativePG open theirs once the node is cordoned.
+    /// Longhorn and `CloudNativePG` open theirs once the node is cordoned.
     #[test]
     fn a_budget_of_an_operator_may_open_with_the_cordon() {
         let cordons = |kind: &str| {
@@ -997,7 +1000,7 @@ mod room {
                 requests(it, &[("nvidia.com/gpu", 2)]);
                 let others = rooms(it).iter_mut().filter(|room| room.name != "w-1");
                 others.for_each(|room| {
-                    _ = room.allocatable.as_mut().unwrap().insert("nvidia.com/gpu".to_owned(), amount)
+                    _ = room.allocatable.as_mut().unwrap().insert("nvidia.com/gpu".to_owned(), amount);
                 });
             })
         };

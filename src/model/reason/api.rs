@@ -129,6 +129,18 @@ pub(super) const API_SERVICE_EMPTY: Text = Text {
     ],
 };
 
+pub(super) const API_SERVICE_STRAY: Text = Text {
+    explanation: "The Service `kubernetes` in namespace `default` has an endpoint that is a worker, or that no known machine has, beside the control planes. Pods reach the Kubernetes API through this Service, so a share of their requests goes to an address at which no API server of this cluster answers. API servers enter their own `--advertise-address` there; a wrong one, a copied configuration, or a control plane of another cluster with the same etcd shows like this.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml"),
+        Look("kubectl -n kube-system get lease"),
+        Do(
+            "Look for `--advertise-address` among the arguments of each API server, and for whoever writes these endpoints.",
+        ),
+    ],
+};
+
 pub(super) const SERVER_NOT_DIRECTLY_REACHABLE: Text = Text {
     explanation: "This runner cannot reach an API server at its node's address, and neither its lease nor an endpoint of the `kubernetes` Service shows that it is alive. It may be down, or only unreachable from this network.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,

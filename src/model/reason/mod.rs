@@ -161,6 +161,7 @@ reasons! {
     EndpointBehindProxy "endpoint-behind-proxy" "the endpoint's certificate is not the cluster's own" api::ENDPOINT_BEHIND_PROXY;
     ApiUnreachableFromHere "api-unreachable-from-here" "an API server cannot be reached from this runner, while others can" api::API_UNREACHABLE_FROM_HERE;
     ServerNotDirectlyReachable "server-not-directly-reachable" "the API server cannot be reached from this runner, and nothing else shows that it is alive" api::SERVER_NOT_DIRECTLY_REACHABLE;
+    ApiServiceStray "api-service-stray" "the Service of the API servers leads to a machine that is none" api::API_SERVICE_STRAY;
     ApiServiceEmpty "api-service-empty" "the Service of the API servers has no ready endpoint" api::API_SERVICE_EMPTY;
     ComponentMissing "component-missing" "a control plane component is missing" workloads::COMPONENT_MISSING;
     ComponentNotReady "component-not-ready" "a control plane component is not ready" workloads::COMPONENT_NOT_READY;

@@ -160,6 +160,7 @@ fn service(info: ServiceInfo) -> Observed<Service> {
     let health = info.health.filter(|health| !health.unknown);
     Ok(Service {
         running_since: began.and_then(|event| timestamp(event.ts)),
+        failures: events.iter().filter(|it| it.msg.contains(RESTARTS)).filter_map(|it| timestamp(it.ts)).collect(),
         last_event: events.last().map(|event| ServiceEvent {
             message: without_secrets(&event.msg),
             state: event.state.clone(),
@@ -171,6 +172,9 @@ fn service(info: ServiceInfo) -> Observed<Service> {
         state: info.state,
     })
 }
+
+/// In the words of Talos's runner: `Error running Containerd(etcd), going to restart forever: …`.
+const RESTARTS: &str = "going to restart forever";
 
 fn timestamp(value: Option<talos_api::google::protobuf::Timestamp>) -> Option<Timestamp> {
     let value = value?;
@@ -219,6 +223,14 @@ mod tests {
         assert_eq!(since("Running", &events[..2]), None);
         assert_eq!(since("Waiting", &events), None);
         assert_eq!(since("Running", &[]), None);
+    }
+
+    #[test]
+    fn failures_after_which_a_service_was_started_again_are_kept() {
+        let mut told = info("Running", &[("Running", 1), ("Waiting", 2), ("Running", 3)], None);
+        let words = "Error running Containerd(etcd), going to restart forever: task \"etcd\" failed: exit code 1";
+        words.clone_into(&mut told.events.as_mut().unwrap().events[1].msg);
+        assert_eq!(service(told).unwrap().failures, [Timestamp::from_second(2).unwrap()]);
     }
 
     #[test]

@@ -377,6 +377,7 @@ fn services() -> Table<Service> {
         health_message: [harmless(EXPLAINS, |it| it.health_message = "connection refused".to_owned())],
         last_event: [harmless(EXPLAINS, |it| it.last_event = None)],
         running_since: [harmless("tells the age of what has just joined", |it| it.running_since = None)],
+        failures: [warns(|it| it.failures = vec![now(); 3])],
     })
 }
 

@@ -140,6 +140,15 @@ fn leaders_and_terms_agree() {
     }
     let grown = with(|snapshot| snapshot.memory.raft_term = Some(2));
     assert_eq!(wrong("etcd.leader", &grown), ["cluster: warn leader-changes"]);
+    // It is not forgotten with the next round.
+    let since = |seconds: u64| {
+        with(|snapshot| {
+            let memory = &mut snapshot.memory;
+            (memory.elected, memory.elapsed) = (Some(Duration::from_secs(100)), Duration::from_secs(100 + seconds));
+        })
+    };
+    assert_eq!(wrong("etcd.leader", &since(59)), ["cluster: warn leader-changes"]);
+    assert_eq!(status("etcd.leader", &since(60)), Status::Pass);
 }
 
 #[test]

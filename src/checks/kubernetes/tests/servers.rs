@@ -123,6 +123,21 @@ fn the_service_of_the_servers_needs_an_endpoint() {
         said(&endpoints(|it| it.iter_mut().for_each(|it| it.addresses = vec!["192.0.2.1".into()])), ID),
         [""; 0]
     );
+    // A share of the requests goes to a machine that is none.
+    let another = |address: &'static str| {
+        let mut snapshot = healthy();
+        let endpoints = snapshot.kube().api_endpoints.as_mut().unwrap();
+        let mut more = endpoints[0].clone();
+        more.addresses = vec![address.to_owned()];
+        endpoints.push(more);
+        snapshot
+    };
+    assert_eq!(said(&another("10.0.0.4"), ID), ["fail api-service-stray cluster"], "w-1");
+    assert_eq!(said(&another("192.0.2.1"), ID), ["warn api-service-stray cluster"]);
+    assert_eq!(
+        said(&endpoints(|it| it.iter_mut().for_each(|it| it.addresses = vec!["10.0.0.4".into()])), ID),
+        ["fail api-service-stray cluster"]
+    );
     let mut untold = healthy();
     untold.kube().api_endpoints = no(GapKind::Forbidden);
     assert_eq!(said(&untold, ID), ["error forbidden cluster !"]);

@@ -2,7 +2,7 @@
 
 use crate::checks::kubernetes::tests::{judge, lines, no, said, status};
 use crate::model::{Outcome, Status};
-use crate::snapshot::{GapKind, Snapshot};
+use crate::snapshot::{GapKind, Pod, Snapshot};
 use crate::testing::fixture::healthy;
 
 const ID: &str = "k8s.controlplane.versions";
@@ -26,12 +26,45 @@ fn kubelet(snapshot: &mut Snapshot, node: &str, version: &str) {
     version.clone_into(&mut snapshot.kube_node_mut(node).kubelet_version);
 }
 
+/// Those of all nodes.
+fn proxies(snapshot: &mut Snapshot, version: &str) {
+    let is_proxy = |pod: &&mut Pod| pod.name.starts_with("kube-proxy-");
+    for pod in snapshot.kube().pods.iter_mut().flatten().filter(is_proxy) {
+        pod.state.containers[0].image = format!("registry.k8s.io/kube-proxy:{version}");
+    }
+}
+
 #[test]
 fn one_version_everywhere_is_told() {
     assert_eq!(lines(&healthy(), ID), ["Kubernetes: v1.35.4"]);
     assert_eq!(status(&healthy().without_talos(), ID), Status::Pass);
     let single = healthy().only(&["cp-1"]);
     assert_eq!((status(&single, ID), status(&single.without_talos(), ID)), (Status::Pass, Status::Pass));
+}
+
+/// What a half-finished upgrade leaves behind.
+#[test]
+fn kube_proxy_follows_the_api_servers() {
+    let with = |version: &str| {
+        let mut snapshot = healthy();
+        let mut pod = snapshot.kube().pods.as_ref().unwrap()[0].clone();
+        (pod.name, pod.node, pod.mirror) = ("kube-proxy-x2b5c".to_owned(), Some("w-1".to_owned()), false);
+        pod.labels = [("k8s-app".to_owned(), "kube-proxy".to_owned())].into();
+        let container = &mut pod.state.containers[0];
+        "kube-proxy".clone_into(&mut container.name);
+        container.image = format!("registry.k8s.io/kube-proxy{version}");
+        snapshot.kube().pods.as_mut().unwrap().push(pod);
+        snapshot
+    };
+    for skewed in [":v1.29.3", ":v1.31.9", ":v1.36.0"] {
+        assert_eq!(said(&with(skewed), ID), ["fail version-skew kube-proxy-x2b5c"], "{skewed}");
+    }
+    assert_eq!(said(&with(":v1.32.0"), ID), ["warn versions-mixed cluster"]);
+    assert_eq!(said(&with(":v1.35.4"), ID), [""; 0]);
+    assert_eq!(said(&with("@sha256:0"), ID), [""; 0]);
+    let mut expected = with(":v1.35.3");
+    expected.asked.expect_kubernetes = Some("1.35.4".to_owned());
+    assert_eq!(said(&expected, ID), ["fail version-unexpected kube-proxy-x2b5c"]);
 }
 
 #[test]
@@ -72,6 +105,7 @@ fn old_kubelets_had_a_narrower_policy() {
             kubelet(&mut snapshot, node, "v1.26.0");
         }
         kubelet(&mut snapshot, "w-1", kubelet_version);
+        proxies(&mut snapshot, kubelet_version);
         assert_eq!(status(&snapshot, ID), if fine { Status::Warn } else { Status::Fail }, "{kubelet_version}");
     }
 }
@@ -105,7 +139,7 @@ fn the_version_that_was_asked_for_is_demanded_of_all() {
         let said = said(&snapshot, ID);
         assert_eq!(said.is_empty(), fine, "{asked}: {said:?}");
         assert!(
-            fine || said.len() == 13 && said.iter().all(|it| it.starts_with("fail version-unexpected")),
+            fine || said.len() == 17 && said.iter().all(|it| it.starts_with("fail version-unexpected")),
             "{said:?}"
         );
     }
@@ -242,6 +276,7 @@ fn kubelets_may_be_three_minor_versions_older_from_1_25_on() {
             kubelet(&mut snapshot, node, "v1.28.0");
         }
         kubelet(&mut snapshot, "w-1", kubelet_version);
+        proxies(&mut snapshot, kubelet_version);
         assert_eq!(status(&snapshot, ID), if fine { Status::Warn } else { Status::Fail }, "{kubelet_version}");
     }
 }
@@ -270,7 +305,7 @@ fn a_mixture_names_three_of_each_version() {
     assert_eq!(
         mixed(&["w-1"]),
         format!(
-            "v1.35.3: kubelet of w-1; v1.35.4: kube-apiserver-cp-1, kube-apiserver-cp-2, kube-apiserver-cp-3 and 9 more"
+            "v1.35.3: kubelet of w-1; v1.35.4: kube-apiserver-cp-1, kube-apiserver-cp-2, kube-apiserver-cp-3 and 13 more"
         )
     );
     assert!(mixed(&["w-1", "cp-1", "cp-2"]).starts_with("v1.35.3: kubelet of cp-1, kubelet of cp-2, kubelet of w-1; "));

@@ -117,6 +117,21 @@ fn services_beyond_the_required_may_rest() {
     }
 }
 
+/// It runs at the moment, as before each of its failures.
+#[test]
+fn a_service_that_fails_again_and_again_is_told_while_it_runs() {
+    let failed = |service: &str, seconds: &[u64]| {
+        let mut snapshot = healthy();
+        snapshot.service_mut("cp-2", service).failures = seconds.iter().map(|seconds| ago(*seconds)).collect();
+        wrong("talos.nodes.services", &snapshot)
+    };
+    for service in ["etcd", "kubelet", "cri"] {
+        assert_eq!(failed(service, &[30, 20, 10]), ["cp-2: warn restarting"], "{service}");
+    }
+    assert_eq!(failed("etcd", &[10]), [""; 0], "once");
+    assert_eq!(failed("etcd", &[900, 800, 10]), [""; 0], "once lately");
+}
+
 #[test]
 fn required_services_run_and_are_healthy() {
     for id in ["machined", "apid", "containerd", "cri", "trustd"] {
