@@ -206,7 +206,9 @@ fn expected_numbers_are_met(snapshot: &Snapshot) -> bool {
 /// With node flags, they are the population; whoever else was found is only listed.
 fn is_outside_flags(snapshot: &Snapshot, node: &Node) -> bool {
     let asked = &snapshot.asked;
-    let given = !asked.control_plane_nodes.is_empty() || !asked.worker_nodes.is_empty();
+    // Who names workers alone says nothing of the control planes, without which there is no cluster.
+    let given =
+        !asked.control_plane_nodes.is_empty() || (!asked.worker_nodes.is_empty() && node.role != Role::ControlPlane);
     given && !node.sources.flags
 }
 

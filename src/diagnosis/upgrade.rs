@@ -8,7 +8,7 @@ use crate::model::reason::sources::{
     KUBERNETES_DEPRECATIONS, KUBERNETES_DISRUPTIONS, KUBERNETES_RESOURCES, TALOS_PKI, TALOS_TIME, TALOS_UPGRADE,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Severity, Step, Target};
-use crate::snapshot::{GapKind, Node, Service};
+use crate::snapshot::{Gap, GapKind, Node, Service};
 use crate::text::host;
 
 use Step::{Change, Do, Look};
@@ -309,7 +309,11 @@ fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 
 /// The endpoint has reached it, and does not take its certificate: the words are those of Go's `crypto/x509`, by way of apid.
 fn is_not_accepted(node: &Node) -> bool {
-    node.talos.contact.as_ref().is_err_and(|gap| gap.text.contains("x509: certificate has expired or is not yet valid"))
+    let says = |gap: &Gap| {
+        // One that begins later is a clock's doing.
+        gap.text.contains("x509: certificate has expired or is not yet valid") && !gap.text.contains(" is before ")
+    };
+    node.talos.contact.as_ref().is_err_and(says)
 }
 
 fn at_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {

@@ -38,7 +38,7 @@ struct Takers {
     open: Vec<usize>,
     /// If they were not cordoned.
     cordoned: Vec<usize>,
-    /// They reach its volumes, whatever else.
+    /// They reach its volumes, whatever else; of one that has some.
     reach: Vec<usize>,
 }
 
@@ -111,6 +111,11 @@ impl<'a> Places<'a> {
         self.takers.get(kind).map_or(&[], |takers| &takers.open)
     }
 
+    /// The least by this key first.
+    pub(super) fn sort_takers<K: Ord>(&mut self, key: impl Fn(usize) -> K) {
+        self.takers.iter_mut().for_each(|takers| takers.open.sort_by_key(|&at| key(at)));
+    }
+
     /// Another node takes it, were there room.
     pub(super) fn runs_elsewhere(&self, pod: &'a BoundPod, node: &str) -> bool {
         let here = self.at.get(node);
@@ -146,7 +151,9 @@ impl Wants<'_> {
             for terms in &self.volumes {
                 reaches &= meets_any(node, terms)?;
             }
-            takers.reach.extend(reaches.then_some(at));
+            if reaches && !self.volumes.is_empty() {
+                takers.reach.push(at);
+            }
             let has = |resource: &&str| {
                 let allocatable = node.allocatable.as_ref();
                 allocatable.is_none_or(|all| all.get(*resource).is_some_and(|amount| *amount > 0))

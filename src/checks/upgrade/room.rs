@@ -70,9 +70,7 @@ struct Plan<'a> {
     allocatable: Vec<&'a Amounts>,
     moving: Vec<Vec<Moving<'a>>>,
     places: Places<'a>,
-    /// Nodes that take pods of each kind, the emptiest first, where the next pod most likely fits.
-    takers: Vec<Vec<usize>>,
-    /// The same by node.
+    /// By kind and node, whether it takes such pods.
     is_taker: Vec<Vec<bool>>,
     /// Of nodes that take any of these kinds, what is left and what is allocatable.
     sums: HashMap<BTreeSet<usize>, Sums<'a>>,
@@ -89,7 +87,7 @@ struct Sums<'a> {
 impl<'a> Plan<'a> {
     fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
         let pods = bound_pods(cluster)?;
-        let places = Places::of(cluster, pods.iter().filter(|pod| is_evicted(pod)))?;
+        let mut places = Places::of(cluster, pods.iter().filter(|pod| is_evicted(pod)))?;
         let allocatable: Option<Vec<&Amounts>> = places.nodes.iter().map(|node| node.allocatable.as_ref()).collect();
         let allocatable = allocatable.ok_or_else(|| unreadable("a node's allocatable resources"))?;
         let mut left: Vec<Left<'_>> = allocatable.iter().map(|it| signed(it).collect()).collect();
@@ -103,24 +101,23 @@ impl<'a> Plan<'a> {
                 moving[at].push((pod, places.kind(pod)));
             }
         }
-        let (mut takers, mut is_taker) = (Vec::new(), Vec::new());
-        for kind in 0..places.kinds() {
-            let mut its = places.takers(kind).to_vec();
+        // The emptiest first, where the next pod most likely fits.
+        places.sort_takers(|at| std::cmp::Reverse(left[at].get("cpu").copied()));
+        let is_taker = (0..places.kinds()).map(|kind| {
             let mut by_node = vec![false; left.len()];
-            for &at in &its {
+            for &at in places.takers(kind) {
                 by_node[at] = true;
             }
-            its.sort_by_key(|&at| std::cmp::Reverse(left[at].get("cpu").copied()));
-            takers.push(its);
-            is_taker.push(by_node);
-        }
-        Ok(Self { left, allocatable, moving, places, takers, is_taker, sums: HashMap::new() })
+            by_node
+        });
+        let is_taker = is_taker.collect();
+        Ok(Self { left, allocatable, moving, places, is_taker, sums: HashMap::new() })
     }
 
     /// What is in the way of the pods of this node.
     fn without(&mut self, gone: usize) -> Vec<Problem> {
-        let takers = &self.takers;
-        let is_taken = |(_, kind): &Moving<'a>| takers[*kind].iter().any(|&at| at != gone);
+        let places = &self.places;
+        let is_taken = |(_, kind): &Moving<'a>| places.takers(*kind).iter().any(|&at| at != gone);
         let (mut moving, pinned): (Vec<Moving<'a>>, Vec<_>) = self.moving[gone].iter().copied().partition(is_taken);
         let mut problems = self.pinned(gone, &pinned);
         if moving.is_empty() {
@@ -153,7 +150,7 @@ impl<'a> Plan<'a> {
         let mut next: HashMap<usize, usize> = HashMap::new();
         let mut stranded = Vec::new();
         for (pod, kind) in moving {
-            let takers = &self.takers[*kind];
+            let takers = self.places.takers(*kind);
             let requests = requests(pod);
             // Each begins where the one before it ended, so that not all of them look at the same full nodes.
             let begin = next.get(kind).copied().unwrap_or_default();
@@ -176,7 +173,7 @@ impl<'a> Plan<'a> {
     /// Of the nodes that take any of these, but for the one that goes.
     fn sums(&mut self, gone: usize, kinds: &BTreeSet<usize>) -> Sums<'a> {
         let mut sums = self.sums.get(kinds).cloned().unwrap_or_else(|| {
-            let takers: BTreeSet<usize> = kinds.iter().flat_map(|&kind| &self.takers[kind]).copied().collect();
+            let takers: BTreeSet<usize> = kinds.iter().flat_map(|&kind| self.places.takers(kind)).copied().collect();
             let mut sums = Sums { takers: takers.len(), ..Sums::default() };
             for at in takers {
                 add(&mut sums.left, self.left[at].iter().map(|(resource, left)| (*resource, (*left).max(0))));
@@ -204,9 +201,9 @@ impl<'a> Plan<'a> {
     ) -> Option<Problem> {
         let is_stranded = |pod: &BoundPod| stranded.iter().any(|it| std::ptr::eq(*it, pod));
         for (pod, kind) in moving.iter().filter(|(pod, _)| is_stranded(pod)) {
-            let mut takers = self.takers[*kind].iter().filter(|at| **at != gone);
+            let mut takers = self.places.takers(*kind).iter().filter(|at| **at != gone);
             if !takers.any(|at| fits(&self.left[*at], requests(pod))) {
-                return Some(too_large(pod, self.takers[*kind].len() - usize::from(self.is_taker[*kind][gone])));
+                return Some(too_large(pod, self.places.takers(*kind).len() - usize::from(self.is_taker[*kind][gone])));
             }
         }
         for kind in kinds {

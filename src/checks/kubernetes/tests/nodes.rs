@@ -445,6 +445,7 @@ fn a_node_without_anything_to_give_is_no_place() {
 fn without_talos_nodes_that_nobody_asked_for_are_a_warning() {
     let mut named = healthy().without_talos();
     named.asked.worker_nodes = vec!["w-1".to_owned()];
+    named.asked.control_plane_nodes = vec!["cp-1".to_owned(), "cp-2".to_owned()];
     for name in ["w-1", "cp-1", "cp-2"] {
         named.node_mut(name).sources.flags = true;
     }

@@ -296,6 +296,13 @@ fn flags_are_the_population() {
     assert_eq!(wrong("talos.nodes.expected", &asked(&[])), ["w-1: warn node-unexpected"]);
     assert_eq!(wrong("talos.nodes.expected", &asked(&["w-1", "w-2"])), ["w-2: fail node-missing"]);
     assert_eq!(wrong("talos.nodes.expected", &asked(&["w-1", "cp-1"])), ["cp-1: fail node-missing"]);
+    // Where workers alone are named, the control planes are still those of the cluster.
+    let mut workers = asked(&["w-1"]);
+    workers.asked.control_plane_nodes.clear();
+    workers.nodes.iter_mut().for_each(|node| node.sources.flags = node.role == Role::Worker);
+    assert_eq!(status("talos.nodes.expected", &workers), Status::Pass);
+    workers.service_mut("cp-2", "kubelet").healthy = Some(false);
+    assert_eq!(wrong("talos.nodes.kubelet", &workers), ["cp-2: fail kubelet-unhealthy"]);
 }
 
 #[test]
