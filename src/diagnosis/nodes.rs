@@ -137,7 +137,7 @@ Until this is resolved, Talos cannot query the machine, and it may not even be t
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
     title: "a machine is down or cut off",
-    impact: "what runs on the machine is down or cut off; Kubernetes replaces its pods after about 5 minutes",
+    impact: "if the machine is down, so are its pods, until Kubernetes replaces them after about 5 minutes",
     explain: "A working endpoint cannot reach the machine, and nothing shows that it is alive. It is powered off, has crashed, \
 hangs, lost its network, or has a new address. Kubernetes takes about 50 seconds to notice; if it keeps reporting the node as \
 Ready, only the Talos API is filtered. The pods on it are down and, if it is a control plane, so are its etcd member and its \

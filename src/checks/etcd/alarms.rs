@@ -58,7 +58,6 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         verdict.push(view.target.clone(), outcome);
     }
     let of = |alarm: &EtcdAlarm| views.iter().find(|view| view.id == Some(alarm.member_id));
-    let has_room = |view: &View<'_>| view.status.as_ref().is_ok_and(|status| space::has_room(view, status));
     let frees_space = |view: &View<'_>| view.status.as_ref().is_ok_and(|status| defrag::frees_space(status));
     let full = raised.iter().filter(|it| it.kind == AlarmKind::NoSpace).filter_map(of);
     let full: Vec<&View<'_>> = full.filter(|view| !has_room(view) && frees_space(view)).collect();
@@ -78,6 +77,10 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         verdict.problem(member_target(views, *members, alarm.member_id), problem);
     }
     verdict
+}
+
+fn has_room(view: &View<'_>) -> bool {
+    view.status.as_ref().is_ok_and(|status| space::has_room(view, status))
 }
 
 const FULL: &str = "the database has reached its quota; Kubernetes cannot write";
@@ -108,6 +111,9 @@ fn problem(views: &[View<'_>], alarm: &EtcdAlarm) -> Problem {
     let sizes = sizes.unwrap_or_default();
     let fail = |reason, name: &str| Problem::fail(reason, "no alarm", format!("{name}{sizes}"));
     match &alarm.kind {
+        AlarmKind::NoSpace if view.is_some_and(has_room) => {
+            fail(Reason::AlarmNospace, "NOSPACE, still set though there is room again")
+        }
         AlarmKind::NoSpace => fail(Reason::AlarmNospace, "NOSPACE"),
         AlarmKind::Corrupt => fail(Reason::AlarmCorrupt, "CORRUPT")
             .hint(Hint::likely("the member's data differs from that of the others; replace the member, do not disarm")),

@@ -249,6 +249,13 @@ fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
         all_named(pods),
     );
     let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
+    // Nothing is required, and yet nothing allowed.
+    let problem = match (desired_healthy, current_healthy) {
+        (0, 0) => {
+            problem.hint(Hint::likely("its controller could not compute it: the condition DisruptionAllowed says why"))
+        }
+        _ => problem,
+    };
     match pods.iter().find(|pod| is_of_operator(pod)) {
         // Longhorn and CloudNativePG, for two.
         Some(pod) => problem
@@ -314,6 +321,10 @@ fn warnings<'a>(evicted: &[&'a BoundPod], node: &str, board: &Board<'a>) -> Vec<
     };
     let mut warn = |pods: Vec<String>, reason, expected: &str, what: &str| {
         if !pods.is_empty() {
+            let what = what
+                .strip_prefix("has ")
+                .filter(|_| pods.len() > 1)
+                .map_or_else(|| what.to_owned(), |it| format!("have {it}"));
             let observed = format!("{} {what}", pods_named(&pods));
             problems.push(Problem::warn(reason, expected, observed).permanent());
         }

@@ -81,7 +81,8 @@ fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     };
     let foreign = || cluster.machine(node).is_foreign.then_some("not a Talos machine");
     let why = passed_over(cluster, node).or_else(foreign)?;
-    Some(Problem::error(Reason::NodeMissing, expected, format!("{} is not checked: {why}", node.target())).permanent())
+    let reason = if node.leaving { Reason::NodeLeaving } else { Reason::NodeMissing };
+    Some(Problem::error(reason, expected, format!("{} is not checked: {why}", node.target())).permanent())
 }
 
 /// The version of Talos that this machine runs, as it says itself.

@@ -246,8 +246,9 @@ fn fits(left: &Left<'_>, requests: &Amounts) -> bool {
 
 fn pinned_here(pinned: &[Moving<'_>]) -> Problem {
     let names: Vec<String> = pinned.iter().map(|(pod, _)| name_of(pod)).collect();
+    let stays = if names.len() == 1 { "stays" } else { "stay" };
     let observed =
-        format!("{} cannot run on any other machine and stays Pending until this one is back", pods_named(&names));
+        format!("{} cannot run on any other machine and {stays} Pending until this one is back", pods_named(&names));
     Problem::warn(Reason::PinnedPod, "another machine that takes each of its pods", observed).permanent()
 }
 
@@ -271,7 +272,11 @@ fn name_of(pod: &BoundPod) -> String {
 const EXPECTED: &str = "room for its pods on the others";
 
 fn machines(count: usize) -> String {
-    if count == 1 { "the 1 machine that takes it".to_owned() } else { format!("the {count} machines that take it") }
+    if count == 1 {
+        "the machine that takes it".to_owned()
+    } else {
+        format!("any of the {count} machines that take it")
+    }
 }
 
 fn too_large(pod: &BoundPod, takers: usize) -> Problem {
@@ -280,7 +285,7 @@ fn too_large(pod: &BoundPod, takers: usize) -> Problem {
         .map(|(resource, amount)| quantity(resource, amount))
         .collect();
     let requests = if requests.is_empty() { "a place".to_owned() } else { requests.join(" and ") };
-    let observed = format!("pod {} requests {requests}, more than any of {} has left", name_of(pod), machines(takers));
+    let observed = format!("pod {} requests {requests}, more than {} has left", name_of(pod), machines(takers));
     Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed)
 }
 
