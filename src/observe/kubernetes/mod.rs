@@ -250,9 +250,10 @@ impl KubeClient {
         Ok(objects::nodes(self.limited(list(&self.transport, &self.lists, Selection::default())).await?))
     }
 
-    /// Pods of all namespaces that a drain may have to do with: what has finished leaves without being asked.
+    /// Pods of all namespaces that a drain may have to do with. Those that have finished are deleted, too; Kubernetes keeps some
+    /// thousands of them at most.
     async fn bound_pods(&self) -> Observed<Vec<BoundPod>> {
-        let fields = Some("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed");
+        let fields = Some("spec.nodeName!=");
         let pods = list(&self.transport, &self.lists, Selection { fields, ..Selection::default() });
         Ok(aged::<BoundPod, eviction::Pod>(self.limited(pods).await?))
     }
