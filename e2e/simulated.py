@@ -40,18 +40,18 @@ class Simulated:
         end(self.child)
         shutil.rmtree(self.dir, ignore_errors=True)
 
-    def calls(self, method="GET"):
-        request = urllib.request.Request(self.env["SIMULATOR_CONTROL"].rstrip("/") + "/calls", method=method)
+    def _control(self, path, method="GET", data=None, patience=60):
+        request = urllib.request.Request(self.env["SIMULATOR_CONTROL"].rstrip("/") + path, data=data, method=method)
         # No proxy of the environment stands between two programs on one machine.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
-            return json.loads(answer.read() or "null")
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=patience) as answer:
+            return answer.read()
+
+    def calls(self, method="GET"):
+        return json.loads(self._control("/calls", method) or "null")
 
     def change(self, changes):
         """All of them, or none."""
-        control = self.env["SIMULATOR_CONTROL"].rstrip("/")
-        request = urllib.request.Request(control + "/changes", data=json.dumps(changes).encode(), method="POST")
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=600) as answer:
-            answer.read()
+        self._control("/changes", "POST", json.dumps(changes).encode(), patience=600)
 
     def credentials(self):
         """A reader's, for a cluster-health binary."""
