@@ -297,7 +297,13 @@ impl Observe for Observer<'_> {
         self.facts = suspects.facts.iter().copied().chain([Fact::KubeNodes]).collect();
         self.facts.retain(|fact| self.wanted.contains(fact));
         let others = last.nodes.iter().filter(|node| !suspects.machines.contains(&node.name));
-        self.repeated = Some(others.map(|node| (node.name.clone(), node.talos.clone())).collect());
+        let mut repeated: HashMap<_, _> = others.map(|node| (node.name.clone(), node.talos.clone())).collect();
+        // What one machine of a name has told is not what another would tell; this is what the second one is called here.
+        for node in last.nodes.iter().filter(|node| matches!(&node.talos.nodename, Ok(Some(own)) if *own != node.name))
+        {
+            node.talos.nodename.iter().flatten().for_each(|own| drop(repeated.remove(own)));
+        }
+        self.repeated = Some(repeated);
         self.observe(memory).await
     }
 

@@ -32,7 +32,7 @@ impl Answered {
         // Who was asked by address alone may have told its name, and an address that was given to another machine is no proof.
         let told = self.talos.nodename.iter().flatten();
         match (self.candidate.name.iter().chain(told).next(), &other.name) {
-            (Some(a), Some(b)) => a.eq_ignore_ascii_case(b),
+            (Some(a), Some(b)) => a.eq_ignore_ascii_case(b) && !population::are_two(&self.candidate, other, None),
             _ => self.candidate.addresses.iter().any(|address| other.addresses.contains(address)),
         }
     }
@@ -255,7 +255,11 @@ impl Observer<'_> {
             let told = candidate.sources.discovery || candidate.sources.kubernetes;
             let unread = own_addresses.as_ref().err().cloned();
             let own_addresses = own_addresses.unwrap_or_default();
-            let known = if own_addresses.is_empty() && told { ips(&candidate.addresses) } else { own_addresses };
+            let known = match own_addresses.is_empty() {
+                false => own_addresses,
+                true if told => ips(&candidate.addresses),
+                true => ips(&candidate.own_addresses),
+            };
             // A machine that answers and does not say what it is may be more than its label in Kubernetes admits.
             let is_guess = !candidate.role_told && candidate.is_talos && talos.contact.is_ok();
             let node = Node {
@@ -357,7 +361,13 @@ impl Machines {
                 new.node.talos = TalosNode::unasked(gap).into();
             }
         }
-        if !namesakes.is_empty() {
+        if let Some(first) = namesakes.first() {
+            let known = &mut self.all[*first];
+            if new.node.sources.kubernetes && !known.node.sources.kubernetes {
+                // The Node is its own.
+                mem::swap(known, &mut new);
+                known.node.name.clone_from(&known.name);
+            }
             new.node.name = format!("{} ({})", new.name, new.node.address);
         }
         namesakes.push(self.all.len());
@@ -368,7 +378,7 @@ impl Machines {
 /// Those who have been asked, so that nobody is compared with all of them.
 pub(super) struct Places {
     /// By name, in lower case.
-    named: HashMap<String, usize>,
+    named: HashMap<String, Vec<usize>>,
     /// By address: of all, and of those without a name.
     at: HashMap<String, usize>,
     unnamed_at: HashMap<String, usize>,
@@ -379,7 +389,7 @@ impl Places {
         let mut places = Self { named: HashMap::new(), at: HashMap::new(), unnamed_at: HashMap::new() };
         for (place, Answered { candidate, .. }) in asked.iter().enumerate() {
             if let Some(name) = &candidate.name {
-                places.named.entry(name.to_ascii_lowercase()).or_insert(place);
+                places.named.entry(name.to_ascii_lowercase()).or_default().push(place);
             }
             for address in &candidate.addresses {
                 places.at.entry(address.clone()).or_insert(place);
@@ -393,7 +403,8 @@ impl Places {
 
     /// The first that means the same machine.
     pub(super) fn find(&self, asked: &[Answered], other: &Candidate) -> Option<usize> {
-        let named = other.name.as_ref().and_then(|name| self.named.get(&name.to_ascii_lowercase()));
+        let named =
+            other.name.as_ref().and_then(|name| self.named.get(&name.to_ascii_lowercase())).into_iter().flatten();
         let at = if other.name.is_some() { &self.unnamed_at } else { &self.at };
         let places = other.addresses.iter().filter_map(|address| at.get(address)).chain(named);
         // One that had no name may have got one meanwhile, and be somebody else.

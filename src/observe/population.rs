@@ -1,9 +1,11 @@
 //! Which machines there are: every source's word, merged by identity.
 //!
-//! A node is its name, as the machine itself has it; what has registered under another one is told by its machine id. Addresses only help to find out that two sources mean the same machine, and a suspected virtual IP
-//! does not even do that, because it is held by one control plane today and by another tomorrow.
+//! A node is its name, as the machine itself has it; what has registered under another one is told by its machine id, and so are two
+//! machines of one name. Addresses only help to find out that two sources mean the same machine, and a suspected virtual IP does not
+//! even do that, because it is held by one control plane today and by another tomorrow.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 
 use super::talos::{Member, machine_id};
 use crate::model::Role;
@@ -21,6 +23,8 @@ pub(crate) struct Candidate {
     /// What Kubernetes has to show as its `machineID`, by its id in discovery, and by its own word.
     pub(crate) machine_id: Option<String>,
     pub(crate) own_machine_id: Option<String>,
+    /// What Kubernetes does show.
+    pub(crate) registered_id: Option<String>,
     pub(crate) role: Option<Role>,
     /// Somebody has said so. Kubernetes' label is a guess, and its absence is none at all.
     pub(crate) role_told: bool,
@@ -70,7 +74,9 @@ pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     for candidate in &mut all {
         put_last(&mut candidate.addresses, vip.as_deref());
     }
-    all.sort_by(|a, b| (label(a), &a.addresses).cmp(&(label(b), &b.addresses)));
+    // Of two machines of one name, the one that has a Node keeps it.
+    let place = |of: &Candidate| (label(of), !of.sources.kubernetes);
+    all.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.addresses.cmp(&b.addresses)));
     all
 }
 
@@ -78,8 +84,8 @@ pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
 #[derive(Default)]
 struct Known {
     all: Vec<Candidate>,
-    /// The first of each name, in lower case, and of each address.
-    by_name: HashMap<String, usize>,
+    /// All of each name, in lower case, and the first of each address.
+    by_name: HashMap<String, Vec<usize>>,
     by_address: HashMap<String, usize>,
     /// Those that have only addresses, which somebody has written down.
     unnamed: BTreeSet<usize>,
@@ -99,8 +105,10 @@ impl Known {
         match &self.all[at].name {
             Some(name) => {
                 self.unnamed.remove(&at);
-                let first = self.by_name.entry(name.to_ascii_lowercase()).or_insert(at);
-                *first = at.min(*first);
+                let namesakes = self.by_name.entry(name.to_ascii_lowercase()).or_default();
+                if !namesakes.contains(&at) {
+                    namesakes.push(at);
+                }
             }
             None => drop(self.unnamed.insert(at)),
         }
@@ -108,14 +116,18 @@ impl Known {
 
     /// The first that is the same machine.
     fn twin(&self, new: &Candidate, vip: Option<&str>) -> Option<usize> {
-        let named = |name: &String| self.by_name.get(&name.to_ascii_lowercase());
+        let named = |name: &String| self.by_name.get(&name.to_ascii_lowercase()).into_iter().flatten();
         if let Some(name) = &new.name {
             let is_it = |at: &&usize| same(&self.all[**at], new, vip);
-            return named(name).into_iter().chain(self.unnamed.iter().find(is_it)).min().copied();
+            let namesakes = || named(name).filter(|at| !are_two(&self.all[**at], new, vip));
+            // By its id, if that is told: another machine of this name may tell none.
+            let proven = namesakes().find(|at| ids(&self.all[**at]).any(|id| ids(new).any(|other| id == other)));
+            let one = proven.or_else(|| namesakes().min());
+            return one.into_iter().chain(self.unnamed.iter().find(is_it)).min().copied();
         }
         let telling = new.addresses.iter().filter(|address| Some(address.as_str()) != vip);
         let sharing = telling.filter_map(|address| self.by_address.get(address));
-        sharing.chain(new.addresses.iter().filter_map(named)).min().copied()
+        sharing.chain(new.addresses.iter().flat_map(named)).min().copied()
     }
 }
 
@@ -131,6 +143,7 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
         sources: Sources { kubernetes: true, ..Sources::default() },
         is_talos: node.os_image.starts_with("Talos ("),
         leaving: node.is_leaving(),
+        registered_id: Some(node.machine_id.clone()).filter(|id| !id.is_empty()),
         ..Candidate::default()
     });
     let discovery = said.members.iter().map(|member| Candidate {
@@ -215,6 +228,24 @@ fn named_by_hand(node: &str, role: Option<Role>) -> Candidate {
     Candidate { addresses: vec![node.to_owned()], role, role_told, is_talos: true, ..Candidate::default() }
 }
 
+fn ids(candidate: &Candidate) -> impl Iterator<Item = &String> {
+    candidate.machine_id.iter().chain(&candidate.own_machine_id).chain(&candidate.registered_id)
+}
+
+/// Two machines were given one name: neither an id nor an address is both's, where both have told them. One that was installed anew
+/// has another id at the addresses of before.
+pub(crate) fn are_two(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
+    fn apart<T: PartialEq>(a: &[T], b: &[T]) -> bool {
+        !a.is_empty() && !b.is_empty() && !a.iter().any(|one| b.contains(one))
+    }
+    let all_ids = |of| ids(of).collect::<Vec<_>>();
+    let addresses = |of: &Candidate| {
+        let telling = of.addresses.iter().filter(|address| Some(address.as_str()) != vip);
+        telling.filter_map(|address| address.parse::<IpAddr>().ok()).collect::<Vec<_>>()
+    };
+    apart(&all_ids(known), &all_ids(new)) && apart(&addresses(known), &addresses(new))
+}
+
 fn same(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
     if let (Some(a), Some(b)) = (&known.name, &new.name) {
         return a.eq_ignore_ascii_case(b);
@@ -251,6 +282,7 @@ fn merge(known: &mut Candidate, new: Candidate) {
     }
     known.machine_id = known.machine_id.take().or(new.machine_id);
     known.own_machine_id = known.own_machine_id.take().or(new.own_machine_id);
+    known.registered_id = known.registered_id.take().or(new.registered_id);
     known.sources = Sources {
         discovery: known.sources.discovery || new.sources.discovery,
         kubernetes: known.sources.kubernetes || new.sources.kubernetes,
@@ -298,7 +330,7 @@ pub(crate) fn same_cluster<'a>(talos: &'a [Candidate], kube_nodes: &[KubeNode]) 
         candidate.name.as_ref().is_some_and(|name| node.is_of_a_namesake(name, ids(candidate)))
     };
     let has_name_and_address = |candidate: &Candidate, node: &KubeNode| {
-        let is_address = |address: &&str| address.parse::<std::net::IpAddr>().is_ok();
+        let is_address = |address: &&str| address.parse::<IpAddr>().is_ok();
         let known: Vec<&str> = candidate.addresses.iter().map(String::as_str).filter(is_address).collect();
         let has_name = |name: &String, node: &KubeNode| {
             // An external cloud provider tells the addresses some time after the node has registered.
@@ -318,7 +350,7 @@ pub(crate) fn endpoint_vip(kubernetes_host: Option<&str>, population: &[Candidat
     let host = kubernetes_host?;
     let control_planes = population.iter().filter(|candidate| candidate.role == Some(Role::ControlPlane)).count();
     let owned = population.iter().any(|candidate| candidate.addresses.first().is_some_and(|first| first == host));
-    let is_address = host.parse::<std::net::IpAddr>().is_ok();
+    let is_address = host.parse::<IpAddr>().is_ok();
     (is_address && control_planes > 1 && !owned).then(|| host.to_owned())
 }
 
@@ -535,6 +567,44 @@ mod tests {
         let unknown = member("cp-1", &["10.0.0.1"], Role::ControlPlane);
         assert!(!same_cluster(&with(&unknown, Some(MACHINE_ID)), &shows(other)));
         assert!(same_cluster(&with(&unknown, None), &shows(other)));
+    }
+
+    #[test]
+    fn two_machines_of_one_name_are_two() {
+        let other = "e875c2372e92f08f61556762349ae4a4";
+        let of = |address: &str, node_id: &str, shown: &str| {
+            let members = [Member { node_id: node_id.into(), ..member("w-1", &[address], Role::Worker) }];
+            let nodes = [KubeNode { machine_id: shown.into(), ..kube_node("w-1", "10.0.0.4") }];
+            let all = population(&Said { members: &members, kube_nodes: &nodes, ..Said::default() });
+            all.into_iter().map(|candidate| candidate.addresses).collect::<Vec<_>>()
+        };
+        assert_eq!(of("10.0.0.9", NODE_ID, other), [["10.0.0.4"], ["10.0.0.9"]]);
+        // One machine with two networks; one that does not tell; one that was installed anew.
+        assert_eq!(of("10.0.0.9", NODE_ID, MACHINE_ID), [["10.0.0.4", "10.0.0.9"]]);
+        assert_eq!(of("10.0.0.9", "", other), [["10.0.0.4", "10.0.0.9"]]);
+        assert_eq!(of("10.0.0.9", NODE_ID, ""), [["10.0.0.4", "10.0.0.9"]]);
+        assert_eq!(of("10.0.0.4", NODE_ID, other), [["10.0.0.4"]]);
+    }
+
+    #[test]
+    fn an_endpoint_is_the_one_of_its_name_whose_id_it_shows() {
+        let other = "e875c2372e92f08f61556762349ae4a4";
+        let members = [Member { node_id: NODE_ID.into(), ..member("cp-1", &["10.0.0.9"], Role::Worker) }];
+        let nodes = [KubeNode { machine_id: other.into(), ..kube_node("cp-1", "10.0.0.4") }];
+        let endpoint = |address: &str, id: &str| KnownEndpoint {
+            addresses: vec![address.to_owned()],
+            own_addresses: vec![address.to_owned()],
+            name: Some("cp-1".to_owned()),
+            role: Some(Role::ControlPlane),
+            machine_id: Some(id.to_owned()),
+        };
+        for (address, id, at) in [("10.0.0.4", other, 0), ("10.0.0.9", MACHINE_ID, 1), ("10.0.0.2", "0", 1)] {
+            let endpoints = [endpoint(address, id)];
+            let all =
+                population(&Said { members: &members, kube_nodes: &nodes, endpoints: &endpoints, ..Said::default() });
+            assert!(all.iter().all(|candidate| candidate.addresses.len() == 1), "{all:?}");
+            assert_eq!(all.iter().position(|candidate| candidate.sources.talosconfig), Some(at), "{all:?}");
+        }
     }
 
     #[test]

@@ -140,11 +140,21 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
     }
     match has_kubernetes(node) {
         Some(_) => {
-            let problem = Problem::fail(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses")
-                .hint(Hint::likely(
+            let own = node.talos.nodename.iter().flatten().next();
+            let namesake = own.filter(|own| **own != node.name).and_then(|own| cluster.node(own));
+            let (observed, why) = match namesake {
+                Some(other) => (
+                    format!("the Node of its hostname is that of the machine at {}", other.address),
+                    "two machines have this hostname: give this one a name of its own",
+                ),
+                None => (
+                    "none of its name or addresses".to_owned(),
                     "its kubelet cannot reach the API server, or its certificate request is pending (as an administrator: \
                      `kubectl get csr`)",
-                ))
+                ),
+            };
+            let problem = Problem::fail(Reason::NodeNotRegistered, "a Node object", observed)
+                .hint(Hint::likely(why))
                 .hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address]));
             Outcome::Problem(if kubelet_is_bad(node) {
                 problem.explained_by(CheckId::TalosNodesKubelet)
@@ -196,19 +206,21 @@ fn odd_registration(
             .hint(Hint::run("{talosctl} -n {} get hostnamestatus", [address]));
         return Some(problem);
     }
-    let told = node.machine_id.as_ref().filter(|_| !object.machine_id.is_empty());
-    if told.is_some_and(|id| *id != object.machine_id) {
-        let observed = format!("discovery knows another machine of this name, at {}", node.own_addresses.join(", "));
-        let problem = Problem::warn(Reason::DuplicateName, "one machine of this name", observed)
-            .hint(Hint::likely("two machines have this hostname, or the machine was reinstalled: then discovery forgets the old one within 30 minutes"))
-            .hint(Hint::run("{talosctl} -n {} get affiliates", [address]));
+    let elsewhere = foreign_address(node, object, holders).or_else(|| shared_address(node, object, holders));
+    if let Some(observed) = elsewhere {
+        let problem = Problem::fail(Reason::NodeAddress, "an InternalIP that is the machine's own", observed)
+            .hint(Hint::run("{talosctl} -n {} get nodeips", [address]))
+            .hint(Hint::run("{talosctl} -n {} get addresses", [address]))
+            .hint(Hint::run("{kubectl} get nodes -o wide", []));
         return Some(problem);
     }
-    let observed = foreign_address(node, object, holders).or_else(|| shared_address(node, object, holders))?;
-    let problem = Problem::fail(Reason::NodeAddress, "an InternalIP that is the machine's own", observed)
-        .hint(Hint::run("{talosctl} -n {} get nodeips", [address]))
-        .hint(Hint::run("{talosctl} -n {} get addresses", [address]));
-    Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
+    let told = node.machine_id.as_ref().filter(|_| !object.machine_id.is_empty());
+    told.filter(|id| **id != object.machine_id)?;
+    let observed = format!("discovery knows another machine of this name, at {}", node.own_addresses.join(", "));
+    let problem = Problem::warn(Reason::DuplicateName, "one machine of this name", observed)
+        .hint(Hint::likely("two machines have this hostname, or the machine was reinstalled: then discovery forgets the old one within 30 minutes"))
+        .hint(Hint::run("{talosctl} -n {} get affiliates", [address]));
+    Some(problem)
 }
 
 /// None of the addresses by which Kubernetes looks for the machine is one that Talos tells of it, and it did not answer at any:

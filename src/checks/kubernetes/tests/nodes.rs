@@ -669,6 +669,11 @@ fn two_machines_of_one_name_are_a_warning() {
     let mut snapshot = Shape { machine_ids: true, ..Shape::default() }.world();
     snapshot.node_mut("w-1").machine_id = Some("e875".to_owned());
     assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["warn duplicate-name w-1"]);
+    // It was the other one that answered: of the one that has the Node nothing was seen.
+    let mut other = snapshot.clone();
+    other.node_mut("w-1").own_addresses = vec!["10.0.0.9".to_owned()];
+    other.talos_of("w-1").contact.as_mut().unwrap().address = "10.0.0.9".to_owned();
+    assert_eq!(said(&other, "k8s.nodes.registered"), ["fail node-address w-1"]);
     snapshot.kube_node_mut("w-1").machine_id.clear();
     assert_eq!(status(&snapshot, "k8s.nodes.registered"), Status::Pass, "Kubernetes does not tell");
 }
