@@ -187,7 +187,7 @@ bench: release ## Measure beside talosctl against simulated clusters of 3 to 100
 	e2e/bench --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
 
 .PHONY: sizes
-sizes: release ## Measure runs over simulated clusters of 3 to 8000 nodes, healthy and half in trouble; rewrites docs/performance.md
+sizes: release ## Measure runs over simulated clusters of 3 to 20,000 nodes, healthy, half in trouble and before an upgrade; rewrites docs/performance.md
 	$(CARGO) build --locked --profile fast --package simulator
 	e2e/sizes --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
 

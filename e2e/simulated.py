@@ -19,9 +19,9 @@ CACHE = pathlib.Path(
 class Simulated:
     """A simulated cluster that lives as long as the `with` block."""
 
-    def __init__(self, simulator, control_planes, workers, delay=0):
+    def __init__(self, simulator, control_planes, workers, delay=0, scenario=None):
         self.command = [
-            simulator, "--control-planes", str(control_planes), "--workers", str(workers), "--delay", f"{delay}ms", "--dir",
+            simulator, *([scenario] if scenario else []), "--control-planes", str(control_planes), "--workers", str(workers), "--delay", f"{delay}ms", "--dir",
         ]
 
     def __enter__(self):

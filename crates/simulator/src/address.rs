@@ -11,6 +11,9 @@ pub(crate) const API_SERVER: u16 = 6443;
 pub(crate) const ETCD: u16 = 2379;
 pub(crate) const KUBELET: u16 = 10_250;
 
+/// Nobody else's in a cluster.
+const CONTROL: u16 = 50_001;
+
 /// 127.N.0.0/16, held by nobody else for as long as this lives: clusters on one machine do not meet, though all use the same
 /// ports. Or, in a network namespace that has them, addresses of IPv6.
 #[derive(Debug)]
@@ -44,7 +47,7 @@ impl Network {
         let first = std::process::id().wrapping_mul(7).wrapping_add(u32::from(NEXT.fetch_add(1, Ordering::Relaxed)));
         for offset in 0..parts {
             let part = u8::try_from(first.wrapping_add(offset) % parts).unwrap_or_default() + LOWEST;
-            if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, part, 255, 254), 50_000)) {
+            if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, part, 255, 254), CONTROL)) {
                 return Ok(Self { part: Part::Loopback(part), claim });
             }
         }
@@ -57,7 +60,7 @@ impl Network {
     /// # Errors
     /// If there is a cluster already.
     pub fn ipv6() -> anyhow::Result<Self> {
-        let claim = TcpListener::bind((Ipv6Addr::LOCALHOST, 50_001)).context("one cluster has all of IPv6")?;
+        let claim = TcpListener::bind((Ipv6Addr::LOCALHOST, CONTROL)).context("one cluster has all of IPv6")?;
         Ok(Self { part: Part::Ipv6, claim })
     }
 

@@ -11,8 +11,8 @@ use crate::timeline::{Step, When, from_toml};
 use crate::version::plain_version;
 use crate::world::{Role, Shape, World};
 
-/// Most machines of a cluster: beyond it, starting takes minutes and the kernel runs out of sockets.
-const MOST: usize = 10_000;
+/// Most machines of a cluster: beyond it, starting takes minutes.
+const MOST: usize = 20_000;
 
 /// A cluster, and what happens to it.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +49,8 @@ struct Cluster {
     etcd: Option<String>,
     /// Of each API server.
     api_port: Option<u16>,
+    /// Pods of applications, on each worker.
+    pods: Option<usize>,
     /// Relative to the scenario. The recording says everything else.
     recording: Option<PathBuf>,
 }
@@ -131,6 +133,7 @@ impl Cluster {
             versions.etcd = plain_version(&etcd).context("`etcd`")?;
         }
         shape.api_port = self.api_port.unwrap_or(shape.api_port);
+        shape.pods = self.pods.unwrap_or(shape.pods);
         if let Some(name) = self.name {
             ensure!(
                 is_name(&name),
@@ -261,7 +264,7 @@ mod tests {
         assert!(Scenario::parse("title = \"x\"\n[cluster]\nname = \"0a.B_c-d\"\n").is_ok());
         assert_eq!(
             error("title = \"x\"\n[cluster]\nworkers = 9223372036854775807\n"),
-            "a simulated cluster has at most 10000 machines"
+            "a simulated cluster has at most 20000 machines"
         );
         let text = error("title = \"x\"\n[cluster]\nkubernetes = \"1.35\"\n");
         assert!(text.starts_with("`[cluster]`: `kubernetes`: `1.35` is no version"), "{text}");

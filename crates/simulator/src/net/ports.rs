@@ -1,10 +1,12 @@
 //! Ports, and how they follow the world.
 
-use std::net::{SocketAddr, TcpStream};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rustix::process::{Resource, getrlimit};
 use socket2::{Domain, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -27,7 +29,8 @@ pub(crate) struct Ports(Arc<Mutex<Vec<Port>>>);
 struct Port {
     server: Server,
     at: SocketAddr,
-    socket: Arc<Socket>,
+    /// None: one socket takes the connections to all addresses.
+    socket: Option<Arc<Socket>>,
     hole: Option<BlackHole>,
     state: watch::Sender<State>,
 }
@@ -70,15 +73,28 @@ impl Ports {
     pub(crate) fn open(&self, cluster: &Arc<ClusterState>, services: Vec<Service>) -> anyhow::Result<()> {
         let world = cluster.world();
         let mut all = self.all();
+        let wide = are_too_many(&services);
+        let mut shared: HashMap<u16, Doors> = HashMap::new();
         for service in services {
             let at = service.at;
-            let socket = Arc::new(bind(at).with_context(|| format!("cannot bind {at}"))?);
+            let is_shared = wide && matches!(service.server, Server::Apid(_) | Server::Kubelet(_));
+            let own = || bind(at).with_context(|| format!("cannot bind {at}")).map(Arc::new);
+            let socket = (!is_shared).then(own).transpose()?;
             let state = watch::Sender::new(State { conduct: Conduct::Closed, epoch: 0, reset: 0 });
-            let mut port = Port { server: service.server.clone(), at, socket: Arc::clone(&socket), hole: None, state };
+            let mut port = Port { server: service.server.clone(), at, socket, hole: None, state };
             port.follow(&world);
-            let served = Served::new(Arc::clone(cluster), service);
-            tokio::spawn(accept(socket, port.state.subscribe(), Arc::new(served)));
+            let (state, served) = (port.state.subscribe(), Arc::new(Served::new(Arc::clone(cluster), service)));
+            match &port.socket {
+                Some(socket) => drop(tokio::spawn(accept(Arc::clone(socket), state, served))),
+                None => drop(shared.entry(at.port()).or_default().insert(at.ip(), (state, served))),
+            }
             all.push(port);
+        }
+        for (port, doors) in shared {
+            let listener = listen_everywhere(port).with_context(|| {
+                format!("so many machines share port {port} of all of 127.0.0.0/8: no other cluster can be simulated beside them")
+            })?;
+            tokio::spawn(accept_for_all(listener, doors));
         }
         Ok(())
     }
@@ -110,8 +126,8 @@ impl Port {
         let (listened, listens) = (self.state.borrow().conduct.accepts(), conduct.accepts());
         let digs = conduct == Conduct::BlackHole;
         self.hole = None;
-        if listens && !listened {
-            self.socket.listen(BACKLOG).expect("a bound socket can listen");
+        if let Some(socket) = self.socket.as_ref().filter(|_| listens && !listened) {
+            socket.listen(BACKLOG).expect("a bound socket can listen");
         }
         self.state.send_modify(|state| {
             if !conduct.keeps_connections() {
@@ -122,9 +138,10 @@ impl Port {
             }
             state.conduct = conduct;
         });
+        let Some(socket) = &self.socket else { return };
         if listened && !listens {
             // Linux: it stays bound, is told nothing more, and whoever waited in its queue is reset.
-            self.socket.shutdown(std::net::Shutdown::Both).expect("a socket that listens can cease to");
+            socket.shutdown(std::net::Shutdown::Both).expect("a socket that listens can cease to");
         }
         if digs {
             self.hole = Some(BlackHole::dig(self.at).expect("an address that was bound can be bound again"));
@@ -156,6 +173,43 @@ impl BlackHole {
         // If it does not come about, somebody else's fills the queue.
         let filling = TcpStream::connect_timeout(&at, Duration::from_millis(10)).ok();
         Ok(Self { _listener: listener, _filling: filling })
+    }
+}
+
+/// By address.
+type Doors = HashMap<IpAddr, (watch::Receiver<State>, Arc<Served>)>;
+
+/// Each has a descriptor, and clients need as many again: this process may not have enough of them.
+fn are_too_many(services: &[Service]) -> bool {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let all_v4 = services.iter().all(|service| service.at.is_ipv4());
+    all_v4 && u64::try_from(services.len()).is_ok_and(|count| count > limit / 2)
+}
+
+/// Of loopback alone, as everything here.
+fn listen_everywhere(port: u16) -> std::io::Result<tokio::net::TcpListener> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind_device(Some(b"lo"))?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
+    socket.listen(BACKLOG)?;
+    tokio::net::TcpListener::from_std(socket.into())
+}
+
+/// Takes the connections to all machines. Where nobody listens they are reset instead of refused.
+async fn accept_for_all(listener: tokio::net::TcpListener, doors: Doors) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let door = stream.local_addr().ok().and_then(|at| doors.get(&at.ip()));
+        if let Some((state, served)) = door {
+            let epoch = state.borrow().epoch;
+            let tie = Tie { state: state.clone(), epoch };
+            tokio::spawn(connection::run(stream, tie, Arc::clone(served)));
+        }
     }
 }
 

@@ -89,6 +89,8 @@ pub struct Shape {
     pub versions: Versions,
     /// Port of each API server; the endpoint of all has the usual one.
     pub api_port: u16,
+    /// Pods of applications, on each worker.
+    pub pods: usize,
 }
 
 impl Default for Shape {
@@ -101,6 +103,7 @@ impl Default for Shape {
             machines: Vec::new(),
             versions,
             api_port: API_SERVER,
+            pods: 0,
         }
     }
 }

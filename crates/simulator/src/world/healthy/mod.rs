@@ -16,7 +16,10 @@ impl World {
     /// A healthy cluster.
     #[must_use]
     pub fn healthy(network: &Network, shape: &Shape) -> Self {
-        Self::of_machines(network, &shape.cluster, &shape.versions, shape.all_machines(), shape.api_port)
+        let machines = shape.all_machines();
+        let mut world = Self::of_machines(network, &shape.cluster, &shape.versions, machines, shape.api_port);
+        kubernetes::applications::fill(&mut world, shape.pods);
+        world
     }
 
     /// A healthy cluster of machines that are called so.

@@ -1,6 +1,7 @@
 //! The objects of a healthy Kubernetes, as Talos sets it up: flannel, kube-proxy, `CoreDNS`.
 
 mod admission;
+pub(super) mod applications;
 mod leases;
 mod nodes;
 mod pods;
