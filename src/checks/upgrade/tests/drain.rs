@@ -1,0 +1,343 @@
+//! Who would not leave the machine.
+
+use super::*;
+use crate::checks::find;
+use crate::engine;
+use crate::model::Reason;
+use crate::snapshot::{BoundPod, DisruptionBudget, Requirement};
+use crate::testing::fixture::{bound_pod, budget};
+
+const DRAIN: &str = "upgrade.drain";
+
+/// About to take down w-1, on which a pod of `web` runs as on each of the others.
+fn world() -> Snapshot {
+    let mut snapshot = before(None, None);
+    snapshot.asked.upgrade.drain = Some("w-1".to_owned());
+    snapshot
+}
+
+fn with(change: impl FnOnce(&mut BoundPod, &mut DisruptionBudget)) -> Snapshot {
+    let mut snapshot = world();
+    let kube = snapshot.kube();
+    let pods = kube.bound_pods.as_mut().unwrap();
+    let pod = pods.iter_mut().find(|pod| pod.name == "web-w-1").unwrap();
+    change(pod, &mut kube.disruption_budgets.as_mut().unwrap()[0]);
+    snapshot
+}
+
+/// With a budget that allows nothing.
+fn closed(change: impl FnOnce(&mut BoundPod, &mut DisruptionBudget)) -> Snapshot {
+    with(|pod, budget| {
+        (budget.disruptions_allowed, budget.current_healthy, budget.desired_healthy) = (0, 2, 3);
+        change(pod, budget);
+    })
+}
+
+const BLOCKED: [&str; 1] = ["w-1: fail eviction-blocked"];
+
+fn passes(snapshot: &Snapshot) {
+    assert_eq!(status(DRAIN, snapshot), Status::Pass, "{:#?}", judge(DRAIN, snapshot));
+}
+
+#[test]
+fn a_budget_that_allows_one_is_enough() {
+    passes(&world());
+    assert_eq!(lines(DRAIN, &world()), ["w-1 may be drained now"]);
+}
+
+#[test]
+fn a_budget_that_allows_none_holds_the_machine() {
+    let snapshot = closed(|_, _| {});
+    assert_eq!(wrong(DRAIN, &snapshot), BLOCKED);
+    assert_eq!(
+        observed(DRAIN, &snapshot),
+        [
+            "PodDisruptionBudget default/web allows 0 disruptions (2 of 3 required pods are healthy); it selects pod web-w-1"
+        ]
+    );
+    // Of all machines, if all are to be upgraded.
+    let mut all = snapshot;
+    all.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
+    assert_eq!(wrong(DRAIN, &all).len(), NODES.len());
+    assert_eq!(status(DRAIN, &closed(|_, budget| budget.disruptions_allowed = -1)), Status::Fail);
+}
+
+#[test]
+fn what_is_not_evicted_asks_no_budget() {
+    passes(&closed(|pod, _| pod.mirror = true));
+    passes(&closed(|pod, _| pod.controller = Some(("DaemonSet".to_owned(), "web".to_owned()))));
+    for phase in ["Succeeded", "Failed", "Pending"] {
+        passes(&closed(|pod, _| pod.phase = phase.to_owned()));
+    }
+    passes(&closed(|pod, _| pod.deleting = true));
+    assert_eq!(wrong(DRAIN, &closed(|pod, _| pod.phase = "Unknown".to_owned())), BLOCKED);
+}
+
+#[test]
+fn a_pod_that_is_not_ready_goes_by_the_policy_of_its_budget() {
+    let unready = |change: fn(&mut DisruptionBudget)| {
+        closed(|pod, budget| {
+            pod.ready = false;
+            change(budget);
+        })
+    };
+    assert_eq!(wrong(DRAIN, &unready(|_| {})), BLOCKED, "too few others are healthy");
+    passes(&unready(|budget| budget.always_allows_unready = true));
+    passes(&unready(|budget| (budget.current_healthy, budget.desired_healthy) = (3, 3)));
+    assert_eq!(wrong(DRAIN, &unready(|it| (it.current_healthy, it.desired_healthy) = (0, 0))), BLOCKED);
+    // A ready one has to ask, whatever the policy says of others.
+    assert_eq!(wrong(DRAIN, &closed(|_, budget| budget.always_allows_unready = true)), BLOCKED);
+}
+
+#[test]
+fn selectors_are_those_of_kubernetes() {
+    let require = |key: &str, operator: &str, values: &[&str]| Requirement {
+        key: key.to_owned(),
+        operator: operator.to_owned(),
+        values: values.iter().map(|&value| value.to_owned()).collect(),
+    };
+    for (selector, holds) in [
+        (None, false),
+        (Some(vec![]), true),
+        (Some(vec![require("app", "In", &["web", "x"])]), true),
+        (Some(vec![require("app", "In", &["x"])]), false),
+        (Some(vec![require("app", "NotIn", &["x"])]), true),
+        (Some(vec![require("tier", "NotIn", &["x"])]), true),
+        (Some(vec![require("app", "NotIn", &["web"])]), false),
+        (Some(vec![require("app", "Exists", &[])]), true),
+        (Some(vec![require("tier", "Exists", &[])]), false),
+        (Some(vec![require("tier", "DoesNotExist", &[])]), true),
+        (Some(vec![require("app", "Exists", &[]), require("tier", "Exists", &[])]), false),
+    ] {
+        let snapshot = closed(|_, budget| budget.selector.clone_from(&selector));
+        let expected = if holds { Status::Fail } else { Status::Pass };
+        assert_eq!(status(DRAIN, &snapshot), expected, "{selector:?}");
+    }
+    let unlabeled = closed(|pod, budget| {
+        pod.labels.clear();
+        budget.selector = Some(Vec::new());
+    });
+    assert_eq!(wrong(DRAIN, &unlabeled), BLOCKED, "an empty selector selects what has no label, too");
+    passes(&closed(|_, budget| budget.namespace = "other".to_owned()));
+    let newer = closed(|_, budget| budget.selector = Some(vec![require("app", "Like", &["w*"])]));
+    assert_eq!(wrong(DRAIN, &newer), ["cluster: error unreadable-answer"]);
+}
+
+#[test]
+fn two_budgets_of_one_pod_refuse_it_whatever_they_allow() {
+    let mut snapshot = world();
+    let more = DisruptionBudget { name: "all".to_owned(), selector: Some(Vec::new()), ..budget("web") };
+    snapshot.kube().disruption_budgets.as_mut().unwrap().push(more);
+    assert_eq!(wrong(DRAIN, &snapshot), ["w-1: fail several-budgets, for ever"]);
+    assert_eq!(observed(DRAIN, &snapshot), ["pod default/web-w-1 is selected by 2 PodDisruptionBudgets: web, all"]);
+}
+
+#[test]
+fn a_budget_that_nobody_has_counted_is_an_error() {
+    let stale = with(|_, budget| budget.generation = 2);
+    assert_eq!(wrong(DRAIN, &stale), ["w-1: error budget-stale"]);
+    let closed = closed(|_, budget| budget.generation = 2);
+    assert_eq!(wrong(DRAIN, &closed), ["w-1: error budget-stale"], "what it allows is of the past");
+    let other = with(|_, budget| {
+        budget.generation = 2;
+        budget.namespace = "other".to_owned();
+    });
+    passes(&other);
+}
+
+#[test]
+fn what_a_drain_breaks_is_a_warning() {
+    assert_eq!(wrong(DRAIN, &with(|pod, _| pod.controller = None)), ["w-1: warn unmanaged-pod, for ever"]);
+    assert_eq!(wrong(DRAIN, &with(|pod, _| pod.has_empty_dir = true)), ["w-1: warn local-data, for ever"]);
+    let mut alone = world();
+    let pods = alone.kube().bound_pods.as_mut().unwrap();
+    pods.retain(|pod| pod.name != "web-cp-1" && pod.name != "web-cp-2");
+    pods.iter_mut().filter(|pod| pod.name == "web-cp-3").for_each(|pod| pod.ready = false);
+    assert_eq!(wrong(DRAIN, &alone), ["w-1: warn last-replica, for ever"]);
+    assert_eq!(observed(DRAIN, &alone), ["pod default/web-w-1 has no ready replica on another machine"]);
+    // It is no replica that serves, or it goes anyway.
+    for change in [|pod: &mut BoundPod| pod.ready = false, |pod: &mut BoundPod| pod.deleting = true] {
+        let mut gone = alone.clone();
+        gone.kube().bound_pods.iter_mut().flatten().filter(|pod| pod.name == "web-w-1").for_each(change);
+        passes(&gone);
+    }
+}
+
+/// The drain waits for it, and gives up.
+#[test]
+fn a_pod_that_should_be_gone_holds_the_machine() {
+    let deleted = |seconds: Option<u64>| {
+        with(|pod, _| (pod.deleting, pod.overdue) = (true, seconds.map(std::time::Duration::from_secs)))
+    };
+    for seconds in [None, Some(0), Some(60)] {
+        passes(&deleted(seconds));
+    }
+    assert_eq!(wrong(DRAIN, &deleted(Some(720))), ["w-1: fail slow-termination"]);
+    assert_eq!(
+        observed(DRAIN, &deleted(Some(720))),
+        ["pod default/web-w-1 is still terminating, and should have stopped 12m00s ago"]
+    );
+    let mut of_daemon = deleted(Some(720));
+    for pod in of_daemon.kube().bound_pods.iter_mut().flatten() {
+        pod.controller = Some(("DaemonSet".to_owned(), "web".to_owned()));
+    }
+    passes(&of_daemon);
+    let slow = with(|pod, _| pod.grace = std::time::Duration::from_secs(301));
+    assert_eq!(wrong(DRAIN, &slow), ["w-1: warn slow-termination, for ever"]);
+    passes(&with(|pod, _| pod.grace = std::time::Duration::from_secs(300)));
+}
+
+/// It is deleted like any other, and something keeps it.
+#[test]
+fn a_finished_pod_that_should_be_gone_holds_the_machine() {
+    for phase in ["Succeeded", "Failed"] {
+        let finished = with(|pod, _| {
+            pod.phase = phase.to_owned();
+            (pod.deleting, pod.overdue) = (true, Some(std::time::Duration::from_secs(720)));
+        });
+        assert_eq!(wrong(DRAIN, &finished), ["w-1: fail slow-termination"], "{phase}");
+    }
+}
+
+/// Longhorn and `CloudNativePG` open theirs once the node is cordoned.
+#[test]
+fn a_budget_of_an_operator_may_open_with_the_cordon() {
+    let cordons = |kind: &str| {
+        let closed = closed(|pod, _| pod.controller = Some((kind.to_owned(), "web".to_owned())));
+        hints(DRAIN, &closed).contains(&Hint::remedy("{kubectl} cordon {}", ["w-1"]))
+    };
+    assert!(cordons("InstanceManager") && !cordons("ReplicaSet"));
+}
+
+/// The API server asks it of every eviction.
+#[test]
+fn a_webhook_for_evictions_without_a_backend_blocks() {
+    let dead = |change: fn(&mut crate::snapshot::Webhook)| {
+        let mut snapshot = world();
+        let kubernetes = snapshot.kube();
+        for hook in kubernetes.validating_webhooks.iter_mut().flatten() {
+            hook.service = Some(("policy".to_owned(), "dead".to_owned()));
+            change(hook);
+        }
+        kubernetes.webhook_endpoints.insert(("policy".to_owned(), "dead".to_owned()), Ok(Vec::new()));
+        snapshot
+    };
+    assert_eq!(wrong(DRAIN, &dead(|_| {})), ["w-1: fail webhook-unavailable"]);
+    passes(&dead(|hook| hook.fails_closed = false));
+    passes(&dead(|hook| hook.is_conditional = true));
+    passes(&dead(|hook| hook.rules[0].resources = vec!["pods".to_owned()]));
+    passes(&dead(|hook| hook.rules[0].operations = vec!["DELETE".to_owned()]));
+    let elsewhere = |hook: &mut crate::snapshot::Webhook| {
+        hook.namespaces = vec![Requirement {
+            key: "kubernetes.io/metadata.name".to_owned(),
+            operator: "In".to_owned(),
+            values: vec!["other".to_owned()],
+        }];
+    };
+    passes(&dead(elsewhere));
+}
+
+/// The budget allows one, and after that one never another.
+#[test]
+fn a_budget_of_pods_that_do_not_come_back_is_used_up() {
+    let with_two = |change: &dyn Fn(&mut BoundPod)| {
+        let mut snapshot = world();
+        let pods = snapshot.kube().bound_pods.as_mut().unwrap();
+        for pod in pods.iter_mut().filter(|pod| ["web-w-1", "web-cp-1"].contains(&pod.name.as_str())) {
+            "w-1".clone_into(&mut pod.node);
+            change(pod);
+        }
+        snapshot
+    };
+    passes(&with_two(&|_| {}));
+    let bare = with_two(&|pod| pod.controller = None);
+    assert_eq!(wrong(DRAIN, &bare), ["w-1: fail eviction-blocked", "w-1: warn unmanaged-pod, for ever"]);
+    assert_eq!(
+        observed(DRAIN, &bare)[0],
+        "PodDisruptionBudget default/web allows 1 disruption, but 2 of its pods here cannot run elsewhere: pods web-cp-1, web-w-1"
+    );
+    let nowhere = with_two(&|pod| pod.needs.placement.labels = [("pool".to_owned(), "a".to_owned())].into());
+    assert_eq!(wrong(DRAIN, &nowhere), ["w-1: fail eviction-blocked"], "no other machine takes what replaces them");
+    let mut cordoned = with_two(&|_| {});
+    for room in cordoned.kube().node_room.as_mut().unwrap().iter_mut().filter(|room| room.name != "w-1") {
+        room.unschedulable = true;
+    }
+    assert_eq!(wrong(DRAIN, &cordoned), ["w-1: fail eviction-blocked"]);
+    let mut local = with_two(&|_| {});
+    let claim = ("default".to_owned(), "data".to_owned());
+    let volume = crate::snapshot::PersistentVolume { claim: Some(claim), terms: Some(Vec::new()) };
+    local.kube().persistent_volumes = Ok(vec![volume]);
+    assert_eq!(wrong(DRAIN, &local)[0], "w-1: fail eviction-blocked");
+    for enough in [bare, local] {
+        let mut enough = enough;
+        enough.kube().disruption_budgets.as_mut().unwrap()[0].disruptions_allowed = 2;
+        assert_ne!(status(DRAIN, &enough), Status::Fail);
+    }
+}
+
+#[test]
+fn the_machine_is_known_by_name_or_address() {
+    let mut snapshot = closed(|_, _| {});
+    let address = snapshot.node("w-1").unwrap().address.clone();
+    snapshot.asked.upgrade.drain = Some(address);
+    assert_eq!(wrong(DRAIN, &snapshot), BLOCKED);
+    snapshot.asked.upgrade.drain = Some("gone".to_owned());
+    assert_eq!(wrong(DRAIN, &snapshot), ["cluster: error node-missing"]);
+}
+
+#[test]
+fn a_machine_that_is_not_judged_does_not_pass() {
+    let mut outside = world();
+    outside.node_mut("w-1").out_of_scope = true;
+    let mut leaving = world();
+    leaving.node_mut("w-1").leaving = true;
+    assert_eq!(wrong(DRAIN, &outside), ["cluster: error node-missing, for ever"]);
+    assert_eq!(wrong(DRAIN, &leaving), ["cluster: error node-leaving, for ever"]);
+    let mut unregistered = world();
+    unregistered.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+    assert!(!status(DRAIN, &unregistered).is_fine());
+}
+
+#[test]
+fn no_list_is_no_pass() {
+    for kind in [GapKind::Forbidden, GapKind::TimedOut, GapKind::TooLarge, GapKind::NotAsked] {
+        let (mut pods, mut budgets) = (world(), world());
+        pods.kube().bound_pods = gap(kind);
+        budgets.kube().disruption_budgets = gap(kind);
+        assert_eq!(status(DRAIN, &pods), Status::Error, "{kind:?}");
+        assert_eq!(status(DRAIN, &budgets), Status::Error, "{kind:?}");
+    }
+    let mut empty = world();
+    empty.kube().bound_pods = Ok(Vec::new());
+    assert_eq!(wrong(DRAIN, &empty), ["cluster: error no-answer"]);
+    let mut without = world();
+    without.kube().disruption_budgets = Ok(Vec::new());
+    passes(&without);
+}
+
+#[test]
+fn the_right_that_is_missing_is_named() {
+    let mut snapshot = world();
+    let text = "poddisruptionbudgets.policy is forbidden: User \"reader\" cannot list resource";
+    snapshot.kube().disruption_budgets = Err(crate::snapshot::Gap::new(GapKind::Forbidden, text));
+    let verdict = judge(DRAIN, &snapshot);
+    let (_, problem) = verdict.problems().next().unwrap();
+    assert_eq!((problem.reason, problem.observed.as_str()), (Reason::Forbidden, text));
+    assert!(likely(DRAIN, &snapshot)[0].contains("`cluster-health rbac --upgrade`"));
+}
+
+#[test]
+fn a_thousand_machines_of_a_hundred_pods_are_judged_at_once() {
+    let mut snapshot = world();
+    snapshot.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
+    let web = Some(("ReplicaSet", "web-6f7"));
+    let nodes = (0..1000).map(|node| format!("n-{node}"));
+    let pods = nodes.flat_map(|node| (0..110).map(move |pod| (node.clone(), pod)));
+    let pods = pods.map(|(node, pod)| bound_pod("default", &format!("web-{pod}"), &node, web));
+    snapshot.kube().bound_pods.as_mut().unwrap().extend(pods);
+    let began = tokio::time::Instant::now();
+    let check = find(DRAIN).unwrap();
+    let verdicts = engine::judge(&[check], &crate::assess::Assessment::of(&snapshot));
+    assert!(verdicts[0].1.status().is_fine());
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}

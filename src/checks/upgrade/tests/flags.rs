@@ -1,0 +1,117 @@
+//! Flags and gates that the new Kubernetes no longer knows.
+
+use super::*;
+use crate::snapshot::Flags;
+
+const FLAGS: &str = "upgrade.flags";
+
+fn with(pod: &str, change: impl FnOnce(&mut Flags)) -> Snapshot {
+    let mut snapshot = before(None, Some("1.36.0"));
+    let flags = &mut snapshot.talos_of("cp-2").component_flags;
+    change(flags.iter_mut().find(|it| it.pod.starts_with(pod)).unwrap());
+    snapshot
+}
+
+#[test]
+fn kubelets_are_not_checked_without_the_role() {
+    let mut snapshot = before(None, Some("1.36.0"));
+    assert_eq!(lines(FLAGS, &snapshot), ["no component has a flag that Kubernetes 1.36 refuses"]);
+    assert_eq!(status(FLAGS, &snapshot), Status::Pass);
+    for node in NODES {
+        snapshot.talos_of(node).kubelet_flags = gap(GapKind::Forbidden);
+    }
+    assert_eq!(wrong(FLAGS, &snapshot), ["cluster: warn kubelet-flags-unseen, for ever"]);
+    assert!(observed(FLAGS, &snapshot)[0].contains("cp-1, cp-2, cp-3 and 1 more"));
+    assert_eq!(lines(FLAGS, &snapshot), ["no component of the control plane has a flag that Kubernetes 1.36 refuses"]);
+    assert_eq!(status(FLAGS, &before(Some("1.14.1"), None)), Status::Skip);
+}
+
+#[test]
+fn an_api_that_is_gone_may_not_be_configured() {
+    let with_api = |api: &str| with("kube-apiserver", |flags| flags.apis.push(api.to_owned()));
+    let gone = observed(FLAGS, &with_api("networking.k8s.io/v1alpha1"));
+    assert_eq!(gone, ["kube-apiserver has --runtime-config networking.k8s.io/v1alpha1 (removed in 1.34)"]);
+    assert_eq!(wrong(FLAGS, &with_api("scheduling.k8s.io/v1alpha2")), [""; 0], "not before 1.37");
+}
+
+#[test]
+fn a_kubelet_has_flags_and_gates_of_its_own() {
+    let with = |change: &dyn Fn(&mut Flags)| {
+        let mut snapshot = before(None, Some("1.36.0"));
+        change(snapshot.talos_of("w-1").kubelet_flags.as_mut().unwrap().as_mut().unwrap());
+        snapshot
+    };
+    for (flag, expected) in [
+        ("pod-infra-container-image", Some("kubelet has --pod-infra-container-image (removed in 1.35)")),
+        ("concurrent-service-syncs", None),
+    ] {
+        let snapshot = with(&|it| it.names.push(flag.to_owned()));
+        assert_eq!(observed(FLAGS, &snapshot).first().map(String::as_str), expected);
+    }
+    let gate = with(&|it| it.gates.push(("AppArmor".to_owned(), true)));
+    assert_eq!(wrong(FLAGS, &gate), ["w-1: fail removed-flag, for ever"]);
+    // Whoever shows none has not shown them.
+    let mut silent = before(None, Some("1.36.0"));
+    silent.talos_of("w-1").kubelet_flags = gap(GapKind::TimedOut);
+    assert_eq!(wrong(FLAGS, &silent), ["w-1: error timed-out"]);
+    silent.talos_of("w-1").kubelet_flags = Ok(None);
+    assert_eq!(wrong(FLAGS, &silent), ["w-1: error no-answer"]);
+}
+
+#[test]
+fn what_is_gone_is_named_with_its_version() {
+    let gate = |gate: &str, is_on| {
+        let gate = (gate.to_owned(), is_on);
+        with("kube-scheduler", |it| it.gates.push(gate))
+    };
+    for (snapshot, expected) in [
+        (with("kube-apiserver", |it| it.names.push("cloud-config".to_owned())), "--cloud-config (removed in 1.33)"),
+        (
+            with("kube-apiserver", |it| it.plugins.push("SecurityContextDeny".to_owned())),
+            "admission plugin SecurityContextDeny (removed in 1.30)",
+        ),
+        (gate("AppArmor", true), "feature gate AppArmor (removed in 1.33)"),
+        (gate("AppArmor", false), "feature gate AppArmor (removed in 1.33)"),
+        (gate("NodeSwap", false), "feature gate NodeSwap=false (locked since 1.34)"),
+        (gate("SeparateCacheWatchRPC", true), "feature gate SeparateCacheWatchRPC=true (locked since 1.36)"),
+    ] {
+        assert_eq!(wrong(FLAGS, &snapshot), ["cp-2: fail removed-flag, for ever"], "{expected}");
+        assert!(
+            observed(FLAGS, &snapshot)[0].ends_with(&format!(" has {expected}")),
+            "{:?}",
+            observed(FLAGS, &snapshot)
+        );
+    }
+    for snapshot in [
+        gate("NodeSwap", true),
+        gate("SidecarContainers", true),
+        gate("MyOwn", false),
+        with("kube-scheduler", |it| it.names.push("cloud-config".to_owned())),
+        with("kube-controller-manager", |it| it.names.push("concurrent-service-syncs".to_owned())),
+    ] {
+        assert_eq!(wrong(FLAGS, &snapshot), [""; 0]);
+    }
+    let mut later = with("kube-controller-manager", |it| it.names.push("concurrent-service-syncs".to_owned()));
+    later.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
+    assert_eq!(wrong(FLAGS, &later), ["cp-2: fail removed-flag, for ever"]);
+}
+
+#[test]
+fn what_was_not_read_is_no_pass() {
+    let mut unread = before(None, Some("1.36.0"));
+    unread.talos_of("cp-2").static_pods = gap(GapKind::TimedOut);
+    assert_eq!(wrong(FLAGS, &unread), ["cp-2: error timed-out"]);
+    let mut empty = before(None, Some("1.36.0"));
+    empty.talos_of("cp-2").component_flags.clear();
+    assert_eq!(wrong(FLAGS, &empty), ["cp-2: error no-answer"]);
+    assert_eq!(wrong(FLAGS, &with("kube-scheduler", |it| it.names.clear())), ["cp-2: error no-answer"]);
+    for target in ["1.29.0", "1.38.0"] {
+        assert_eq!(wrong(FLAGS, &before(None, Some(target))), ["cluster: error target-unknown, for ever"], "{target}");
+    }
+    // Switched off on this machine.
+    let mut without = before(None, Some("1.36.0"));
+    let talos = without.talos_of("cp-2");
+    talos.static_pods.as_mut().unwrap().retain(|id| !id.starts_with("kube-scheduler"));
+    talos.component_flags.retain(|it| !it.pod.starts_with("kube-scheduler"));
+    assert_eq!(wrong(FLAGS, &without), [""; 0]);
+}

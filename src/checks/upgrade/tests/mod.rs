@@ -1,0 +1,51 @@
+//! What may be upgraded, and what not.
+
+mod apis;
+mod drain;
+mod extensions;
+mod flags;
+mod path;
+mod quorum;
+mod room;
+mod volumes;
+
+use crate::model::{Hint, Status};
+use crate::snapshot::{GapKind, Snapshot, Upgrade};
+use crate::testing::fixture::{NODES, gap, healthy};
+use crate::testing::judged::{hints, judge, lines, observed, status, wrong};
+
+/// The healthy cluster, about to be upgraded: Talos 1.13.0 and Kubernetes 1.35.4 run.
+fn before(talos: Option<&str>, kubernetes: Option<&str>) -> Snapshot {
+    let mut snapshot = healthy();
+    snapshot.asked.upgrade =
+        Upgrade { talos: talos.map(str::to_owned), kubernetes: kubernetes.map(str::to_owned), ..Upgrade::default() };
+    snapshot
+}
+
+fn runs(snapshot: &mut Snapshot, names: &[&str], tag: &str) {
+    for name in names {
+        tag.clone_into(&mut snapshot.talos_of(name).contact.as_mut().unwrap().version.tag);
+    }
+}
+
+/// Of all parts of Kubernetes.
+fn kubernetes_runs(snapshot: &mut Snapshot, version: &str) {
+    for node in &mut snapshot.nodes {
+        for status in node.talos.static_pod_statuses.iter_mut().flatten() {
+            for container in &mut status.state.containers {
+                container.image = format!("registry.k8s.io/{}:{version}", container.name);
+            }
+        }
+    }
+    for object in snapshot.kube().nodes.as_mut().unwrap() {
+        version.clone_into(&mut object.kubelet_version);
+    }
+    for pod in snapshot.kube().pods.as_mut().unwrap().iter_mut().filter(|pod| pod.name.starts_with("kube-proxy-")) {
+        pod.state.containers[0].image = format!("registry.k8s.io/kube-proxy:{version}");
+    }
+}
+
+fn likely(id: &str, snapshot: &Snapshot) -> Vec<String> {
+    let text = |hint| if let Hint::Likely(text) = hint { Some(text) } else { None };
+    hints(id, snapshot).into_iter().filter_map(text).collect()
+}

@@ -1,0 +1,166 @@
+//! Which versions follow which.
+
+use super::*;
+
+const TALOS: &str = "upgrade.talos.path";
+const KUBERNETES: &str = "upgrade.kubernetes.path";
+const MATRIX: &str = "upgrade.matrix";
+
+#[test]
+fn talos_goes_to_the_same_and_to_the_next_minor_version() {
+    for target in ["1.13.0", "1.13.9", "1.14.1"] {
+        let snapshot = before(Some(target), None);
+        assert_eq!(lines(TALOS, &snapshot), [format!("every machine can be upgraded to Talos v{target}")]);
+    }
+}
+
+#[test]
+fn each_machine_is_judged_by_its_own_version() {
+    let mut snapshot = before(Some("1.14.1"), None);
+    runs(&mut snapshot, &["w-1"], "v1.11.5");
+    runs(&mut snapshot, &["cp-2"], "v1.12.4");
+    assert_eq!(
+        wrong(TALOS, &snapshot),
+        ["cp-2: warn minor-skipped, for ever", "w-1: fail upgrade-path-unsupported, for ever"]
+    );
+    assert_eq!(observed(TALOS, &snapshot), ["Talos v1.12.4", "Talos v1.11.5"]);
+    assert_eq!(
+        likely(TALOS, &snapshot),
+        [
+            "upgrade to the latest patch of 1.13 first",
+            "upgrade to the latest patch of each minor version in between, first to 1.12"
+        ]
+    );
+}
+
+#[test]
+fn talos_goes_back_within_bounds_and_not_unnoticed() {
+    let mut snapshot = before(Some("1.12.4"), None);
+    runs(&mut snapshot, &["w-1"], "v1.14.0");
+    let warned = NODES[..3].iter().map(|name| format!("{name}: warn downgrade, for ever"));
+    let expected: Vec<_> = warned.chain(["w-1: fail upgrade-path-unsupported, for ever".to_owned()]).collect();
+    assert_eq!(wrong(TALOS, &snapshot), expected);
+    let mut final_release = before(Some("1.14.0-beta.1"), None);
+    runs(&mut final_release, &NODES, "v1.14.0");
+    assert_eq!(wrong(TALOS, &final_release)[0], "cp-1: warn downgrade, for ever");
+}
+
+#[test]
+fn what_the_tables_do_not_have_never_passes() {
+    for target in ["1.15.0", "1.99.0", "2.0.0", "0.14.0", "1.4.0", "x"] {
+        let snapshot = before(Some(target), None);
+        for id in [TALOS, MATRIX] {
+            assert_eq!(status(id, &snapshot), Status::Error, "{id} {target}");
+            assert!(wrong(id, &snapshot).iter().all(|it| it.ends_with("error target-unknown, for ever")), "{target}");
+        }
+    }
+    for target in ["1.38.0", "1.23.0", "2.35.0", "0.35.0", "x"] {
+        let snapshot = before(None, Some(target));
+        for id in [KUBERNETES, MATRIX] {
+            assert_eq!(wrong(id, &snapshot), ["cluster: error target-unknown, for ever"], "{id} {target}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_whose_version_was_not_seen_does_not_pass() {
+    let both = || before(Some("1.14.1"), Some("1.36.0"));
+    let mut silent = both();
+    silent.talos_of("w-1").contact = gap(GapKind::TimedOut);
+    let mut unreadable = both();
+    runs(&mut unreadable, &["w-1"], "dirty");
+    for snapshot in [silent, unreadable] {
+        for id in [TALOS, MATRIX] {
+            assert!(!status(id, &snapshot).is_fine(), "{id}");
+        }
+    }
+    let mut silent = both();
+    for node in &mut silent.nodes {
+        node.talos.static_pod_statuses = gap(GapKind::TimedOut);
+    }
+    silent.kube().pods = gap(GapKind::Forbidden);
+    let mut unnamed = both();
+    kubernetes_runs(&mut unnamed, "");
+    let mut unlisted = both();
+    unlisted.kube().nodes = Ok(Vec::new());
+    for snapshot in [silent, unnamed, unlisted] {
+        for id in [KUBERNETES, MATRIX] {
+            assert!(!status(id, &snapshot).is_fine(), "{id} {:#?}", judge(id, &snapshot));
+        }
+    }
+}
+
+#[test]
+fn a_talos_that_no_table_has_is_no_talos_that_supports_anything() {
+    let mut snapshot = before(None, Some("1.36.0"));
+    runs(&mut snapshot, &["w-1"], "v1.16.0");
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: error target-unknown, for ever"]);
+    runs(&mut snapshot, &["w-1"], "v2.0.0");
+    assert_eq!(wrong(MATRIX, &snapshot), ["w-1: error target-unknown, for ever"]);
+}
+
+#[test]
+fn kubernetes_goes_one_minor_version_at_a_time_and_never_back() {
+    for target in ["1.35.4", "1.35.9", "1.36.0"] {
+        let snapshot = before(None, Some(target));
+        assert_eq!(lines(KUBERNETES, &snapshot), [format!("Kubernetes can be upgraded to v{target}")]);
+    }
+    for target in ["1.37.0", "1.35.3", "1.34.9"] {
+        let snapshot = before(None, Some(target));
+        // Kubelets may be three minor versions older.
+        let parts = if target == "1.37.0" { 9 } else { 17 };
+        let wrong = wrong(KUBERNETES, &snapshot);
+        assert_eq!(wrong.len(), parts, "{target} {wrong:?}");
+        assert!(wrong.iter().all(|it| it.ends_with("fail upgrade-path-unsupported, for ever")), "{wrong:?}");
+    }
+}
+
+#[test]
+fn kubelets_bear_with_the_new_api_server_while_it_is_upgraded() {
+    let mut snapshot = before(None, Some("1.36.0"));
+    snapshot.kube_node_mut("w-1").kubelet_version = "v1.33.1".to_owned();
+    assert_eq!(status(KUBERNETES, &snapshot), Status::Pass);
+    snapshot.kube_node_mut("w-1").kubelet_version = "v1.32.1".to_owned();
+    assert_eq!(wrong(KUBERNETES, &snapshot), ["w-1: fail upgrade-path-unsupported, for ever"]);
+}
+
+#[test]
+fn the_new_talos_has_to_support_what_runs() {
+    let mut snapshot = before(Some("1.14.0"), None);
+    assert_eq!(lines(MATRIX, &snapshot), ["Talos 1.14 supports the current Kubernetes"]);
+    kubernetes_runs(&mut snapshot, "v1.31.2");
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"]);
+    assert_eq!(likely(MATRIX, &snapshot), ["upgrade Kubernetes to 1.32 first"]);
+}
+
+#[test]
+fn the_present_talos_has_to_support_the_new_kubernetes() {
+    assert_eq!(lines(MATRIX, &before(None, Some("1.36.0"))), ["the current Talos supports the new Kubernetes"]);
+    let mut snapshot = before(None, Some("1.36.0"));
+    runs(&mut snapshot, &["cp-3"], "v1.12.4");
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"]);
+    assert_eq!(observed(MATRIX, &snapshot), ["Talos 1.12 on cp-3"]);
+    assert_eq!(likely(MATRIX, &snapshot), ["upgrade Talos to 1.13 first"]);
+}
+
+#[test]
+fn both_go_in_an_order_that_works() {
+    let mut snapshot = before(Some("1.14.0"), Some("1.36.0"));
+    assert_eq!(lines(MATRIX, &snapshot), ["Talos and Kubernetes may be upgraded in either order"]);
+    snapshot.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
+    assert_eq!(lines(MATRIX, &snapshot), ["upgrade Talos first, then Kubernetes"]);
+    let mut snapshot = before(Some("1.14.0"), Some("1.32.0"));
+    kubernetes_runs(&mut snapshot, "v1.31.2");
+    assert_eq!(lines(MATRIX, &snapshot), ["upgrade Kubernetes first, then Talos"]);
+    snapshot.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"]);
+    assert_eq!(
+        observed(MATRIX, &snapshot),
+        [
+            "neither order works: Kubernetes 1.31 on kube-apiserver-cp-1, kube-controller-manager-cp-1, kube-scheduler-cp-1 and 14 more, \
+          Talos 1.13 on cp-1, cp-2, cp-3 and 1 more"
+        ]
+    );
+    snapshot.asked.upgrade.talos = Some("1.12.0".to_owned());
+    assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"], "the two new ones");
+}

@@ -1,0 +1,82 @@
+//! Whether the cluster goes on without the machine.
+
+use super::*;
+
+const QUORUM: &str = "upgrade.quorum";
+
+#[test]
+fn the_cluster_goes_on_without_any_one_machine() {
+    let line = "etcd, the API and DNS keep working: every machine may go down";
+    assert_eq!(lines(QUORUM, &before(Some("1.14.1"), None)), [line]);
+    // `talosctl upgrade-k8s` takes none of them down.
+    assert_eq!(status(QUORUM, &before(None, Some("1.36.0"))), Status::Skip);
+}
+
+/// A lease shows that a server lives, and not that anybody reaches it.
+#[test]
+fn the_only_server_that_was_seen_is_not_taken_down() {
+    let seen = |names: &[&str]| {
+        let mut snapshot = before(Some("1.14.1"), None);
+        for name in ["cp-1", "cp-2", "cp-3"].into_iter().filter(|name| !names.contains(name)) {
+            snapshot.kube().servers.insert(name.to_owned(), gap(GapKind::ConnectTimedOut));
+        }
+        wrong(QUORUM, &snapshot)
+    };
+    assert_eq!(seen(&["cp-1", "cp-2"]), [""; 0]);
+    assert_eq!(seen(&["cp-1"]), ["cp-1: error no-answer"]);
+    assert_eq!(seen(&[]), [""; 0], "a runner that reaches the endpoint alone");
+}
+
+#[test]
+fn a_second_member_is_not_taken_down() {
+    let mut snapshot = before(Some("1.14.1"), None);
+    snapshot.talos_of("cp-2").contact = gap(GapKind::NodeUnreachable);
+    snapshot.talos_of("cp-2").etcd_status = gap(GapKind::NotAsked);
+    snapshot.kube().servers.insert("cp-2".to_owned(), gap(GapKind::NoRoute));
+    snapshot.kube().api_endpoints.as_mut().unwrap().truncate(1);
+    assert_eq!(
+        wrong(QUORUM, &snapshot),
+        ["cp-1: fail quorum-at-risk, see etcd.tolerance", "cp-3: fail quorum-at-risk, see etcd.tolerance"]
+    );
+    assert_eq!(observed(QUORUM, &snapshot), ["1 would be left", "1 would be left"]);
+    // It may be up.
+    let mut untold = before(Some("1.14.1"), None);
+    untold.talos_of("cp-2").etcd_status = gap(GapKind::Broken);
+    assert_eq!(wrong(QUORUM, &untold), ["cp-1: blocked etcd.tolerance", "cp-3: blocked etcd.tolerance"]);
+}
+
+#[test]
+fn only_the_machine_that_goes_is_judged() {
+    let mut snapshot = before(None, None);
+    snapshot.talos_of("cp-2").contact = gap(GapKind::NodeUnreachable);
+    snapshot.talos_of("cp-2").etcd_status = gap(GapKind::NotAsked);
+    snapshot.kube().servers.insert("cp-2".to_owned(), gap(GapKind::NoRoute));
+    snapshot.kube().api_endpoints.as_mut().unwrap().truncate(1);
+    for (name, expected) in
+        [("cp-1", &["cp-1: fail quorum-at-risk, see etcd.tolerance"][..]), ("w-1", &[]), ("cp-2", &[])]
+    {
+        snapshot.asked.upgrade.drain = Some(name.to_owned());
+        assert_eq!(wrong(QUORUM, &snapshot), expected, "{name}");
+    }
+}
+
+#[test]
+fn the_last_api_server_and_the_last_dns_endpoint_stay() {
+    let mut snapshot = before(Some("1.14.1"), None);
+    for name in ["cp-2", "cp-3"] {
+        let unready = crate::snapshot::Readyz { status: 500, ..snapshot.kube().servers[name].clone().unwrap() };
+        snapshot.kube().servers.insert(name.to_owned(), Ok(unready));
+    }
+    for endpoint in snapshot.kube().dns_endpoints.as_mut().unwrap() {
+        endpoint.node = Some("w-1".to_owned());
+    }
+    assert_eq!(
+        wrong(QUORUM, &snapshot),
+        ["cp-1: fail last-api-server, see k8s.api.servers", "w-1: fail last-dns-endpoint"]
+    );
+    snapshot.kube().dns_endpoints.as_mut().unwrap()[0].node = None;
+    assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers", "w-1: error no-answer"]);
+    // That is the trouble of `k8s.dns`.
+    snapshot.kube().dns_endpoints.as_mut().unwrap().clear();
+    assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers"]);
+}
