@@ -171,11 +171,8 @@ pub(in crate::checks) fn in_the_way_of_evictions(
 
 /// An eviction is created as a part of a pod.
 fn is_of_evictions(rule: &WebhookRule) -> bool {
-    let is_it = |resource: &String| matches!(resource.as_str(), "pods/eviction" | "pods/*" | "*/eviction" | "*/*");
-    rule.scope != "Cluster"
-        && has(&rule.operations, &["CREATE"])
-        && has(&rule.groups, &[""])
-        && rule.resources.iter().any(is_it)
+    let is_it = is_in(rule, "", "pods", |part| part == Some("eviction"));
+    rule.scope != "Cluster" && has(&rule.operations, &["CREATE"]) && is_it
 }
 
 /// What the cluster itself has to write in namespaces: pods there, and leases of leaders there and of nodes.
@@ -189,21 +186,25 @@ fn is_vital(hook: &Webhook) -> bool {
     // Of what has no namespace, the labels of namespaces say nothing.
     let in_any =
         |names: &[&str]| names.iter().any(|name| selects(&hook.namespaces, &[("kubernetes.io/metadata.name", name)]));
+    // The object itself, or a part of it that the scheduler or the kubelet writes.
+    let written = |part: Option<&str>| matches!(part, None | Some("status" | "binding"));
+    let is_of = |rule: &WebhookRule, group: &str, plural: &str| is_in(rule, group, plural, written);
     let in_system =
-        |rule: &WebhookRule| SYSTEM.iter().any(|(group, plural, names)| is_in(rule, group, plural) && in_any(names));
+        |rule: &WebhookRule| SYSTEM.iter().any(|(group, plural, names)| is_of(rule, group, plural) && in_any(names));
     let covers = |rule: &WebhookRule| {
         has(&rule.operations, &["CREATE", "UPDATE"])
-            && ((is_in(rule, "", "nodes") && rule.scope != "Namespaced")
+            && ((is_of(rule, "", "nodes") && rule.scope != "Namespaced")
                 || (rule.scope != "Cluster" && in_system(rule)))
     };
     is_closed && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
 }
 
-/// The rule names this resource, or a part of it that the scheduler or the kubelet writes.
-fn is_in(rule: &WebhookRule, group: &str, plural: &str) -> bool {
+/// The rule names this resource with such a part of it, or none.
+fn is_in(rule: &WebhookRule, group: &str, plural: &str, is_part: impl Fn(Option<&str>) -> bool) -> bool {
     let is_it = |resource: &String| match resource.split_once('/') {
-        None => resource == plural || resource == "*",
-        Some((of, part)) => (of == plural || of == "*") && matches!(part, "*" | "status" | "binding"),
+        None => (resource == plural || resource == "*") && is_part(None),
+        Some((of, "*")) => of == plural || of == "*",
+        Some((of, part)) => (of == plural || of == "*") && is_part(Some(part)),
     };
     has(&rule.groups, &[group]) && rule.resources.iter().any(is_it)
 }
