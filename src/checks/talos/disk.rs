@@ -13,7 +13,7 @@ pub(in crate::checks) const DISK: Check = Check {
     stage: Stage::Readiness,
     summary: "every machine's disk is large enough and not full, and no volume has failed",
     explain: "Checks three things. Has a volume failed? Talos reports those that it could not find, create, unlock or grow, \
-including user volumes. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
+including user volumes; one that still waits is a warning. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
 mounted at `/var`. Is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd also keeps \
 its data there.\n\n\
 Talos before 1.8 does not report its volumes; the size of `/var` is checked instead. In container mode the disks are the \
@@ -114,6 +114,11 @@ fn failed(node: &Node, volume: &Volume) -> Option<Problem> {
             "no failed volume",
             format!("{}: no disk or partition matches", volume.id),
         ),
+        // Without a partition of its own, META waits for ever, as in container mode.
+        "waiting" if volume.id != "META" => {
+            let observed = format!("{}: not there yet, phase `waiting`", volume.id);
+            Problem::warn(Reason::VolumeFailed, "no volume that waits", observed)
+        }
         _ if PHASES.contains(&phase) => return None,
         _ => {
             let observed = format!("{}: phase `{phase}`", volume.id);

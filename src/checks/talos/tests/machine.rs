@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use crate::model::Role;
 use crate::model::{Outcome, Status};
-use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Peer, Snapshot};
+use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Peer, Snapshot, Volume};
 use crate::testing::fixture::{gap, healthy, mount, volume};
 use crate::testing::judged::{judge, observed, status, wrong};
 
@@ -240,11 +240,17 @@ fn volumes_that_failed_are_named_one_by_one() {
             snapshot.talos_of("w-1").volumes.as_mut().unwrap().push(user);
         })
     };
-    for fine in ["ready", "waiting", "missing", "located", "provisioned", "prepared", "closed"] {
+    for fine in ["ready", "missing", "located", "provisioned", "prepared", "closed"] {
         assert_eq!(status("talos.nodes.disk", &phase(fine)), Status::Pass, "{fine}");
     }
+    assert_eq!(wrong("talos.nodes.disk", &phase("waiting")), ["w-1: warn volume-failed"]);
     assert_eq!(wrong("talos.nodes.disk", &phase("failed")), ["w-1: fail volume-failed"]);
     assert_eq!(observed("talos.nodes.disk", &phase("failed")), ["u-data: no disks matched"]);
+    let meta = with(|snapshot| {
+        let volumes = snapshot.talos_of("w-1").volumes.as_mut().unwrap();
+        volumes.push(Volume { phase: "waiting".to_owned(), ..volume("META", None) });
+    });
+    assert_eq!(status("talos.nodes.disk", &meta), Status::Pass, "it has no partition in container mode");
     assert_eq!(wrong("talos.nodes.disk", &phase("exploded")), ["w-1: error unreadable-answer"]);
 }
 
