@@ -255,11 +255,8 @@ impl Observer<'_> {
             let told = candidate.sources.discovery || candidate.sources.kubernetes;
             let unread = own_addresses.as_ref().err().cloned();
             let own_addresses = own_addresses.unwrap_or_default();
-            let known = match own_addresses.is_empty() {
-                false => own_addresses,
-                true if told => ips(&candidate.addresses),
-                true => ips(&candidate.own_addresses),
-            };
+            let said = if told { &candidate.addresses } else { &candidate.own_addresses };
+            let known = if own_addresses.is_empty() { ips(said) } else { own_addresses };
             // A machine that answers and does not say what it is may be more than its label in Kubernetes admits.
             let is_guess = !candidate.role_told && candidate.is_talos && talos.contact.is_ok();
             let node = Node {
