@@ -14,7 +14,7 @@ use crate::model::Reason;
 use crate::snapshot::TalosCredentials;
 
 /// More endpoints or nodes than any cluster has.
-const MOST_ADDRESSES: usize = 10_000;
+const MOST_ADDRESSES: usize = 20_000;
 
 /// A file, and why this one.
 #[derive(Clone, Debug, PartialEq, Eq)]

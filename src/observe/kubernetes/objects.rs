@@ -117,6 +117,9 @@ pub(super) fn taints(taints: Option<Vec<core::Taint>>) -> Vec<Taint> {
 impl Kept for Pod {
     type Object = core::Pod;
 
+    // Each of twenty thousand nodes has one of each DaemonSet of kube-system.
+    const MOST: usize = 100_000;
+
     fn of(pod: core::Pod) -> Self {
         let metadata = pod.metadata;
         let spec = pod.spec.unwrap_or_default();
@@ -198,6 +201,8 @@ pub(super) fn aged<T: Ages, K>(listed: Listed<Since<T, K>>) -> Vec<T> {
 
 impl Kept for Since<Pod, core::Pod> {
     type Object = core::Pod;
+
+    const MOST: usize = Pod::MOST;
 
     fn of(pod: core::Pod) -> Self {
         let ready = pod.status.as_ref().and_then(|status| condition(status, "Ready"));

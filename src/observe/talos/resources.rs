@@ -13,7 +13,7 @@ use crate::text::yaml::{self, Bounds};
 
 /// Most that we take of a list of what one machine has, and of one of what all machines are.
 const OF_MACHINE: Most = Most { resources: 1000, bytes: 2 << 20 };
-const OF_CLUSTER: Most = Most { resources: 10_000, bytes: 16 << 20 };
+const OF_CLUSTER: Most = Most { resources: 20_000, bytes: 16 << 20 };
 /// What is counted for a resource beside its YAML, in bytes.
 const OVERHEAD: usize = 256;
 /// Bytes of YAML that are read before others have their turn.
