@@ -4,11 +4,12 @@
 //! can be among them.
 
 use std::io;
+use std::iter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -201,7 +202,7 @@ pub(crate) fn write(out: &mut dyn io::Write) -> io::Result<()> {
         outcome: String::new(),
     };
     let ended = trace.spans();
-    let spans: Vec<Written> = std::iter::once(&run).chain(&*ended).map(|span| Written::of(trace, span)).collect();
+    let spans = Spans { trace, run: &run, ended: &ended };
     let version = env!("CARGO_PKG_VERSION");
     let resource = [attribute("service.name", &json!("cluster-health")), attribute("service.version", &json!(version))];
     let scope = Scope { scope: json!({ "name": "cluster-health", "version": version }), spans };
@@ -214,7 +215,20 @@ pub(crate) fn write(out: &mut dyn io::Write) -> io::Result<()> {
 #[serde(rename_all = "camelCase")]
 struct Scope<'a> {
     scope: Value,
-    spans: Vec<Written<'a>>,
+    spans: Spans<'a>,
+}
+
+/// Written one by one: a run over thousands of machines has hundreds of thousands.
+struct Spans<'a> {
+    trace: &'a Trace,
+    run: &'a Ended,
+    ended: &'a [Ended],
+}
+
+impl Serialize for Spans<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(iter::once(self.run).chain(self.ended).map(|span| Written::of(self.trace, span)))
+    }
 }
 
 #[derive(Serialize)]
