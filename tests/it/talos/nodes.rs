@@ -117,11 +117,11 @@ fn ten_of_thirty_hang_and_the_living_are_judged_in_each_round() {
     for node in &hung {
         cluster.fault(node, "*", Misbehavior::Hang);
     }
-    let waiting = ["--wait-timeout", "40s", "--attempt-timeout", "8s", "--interval", "100ms", "--no-kubernetes"];
+    let waiting = ["--wait-timeout", "60s", "--attempt-timeout", "16s", "--interval", "100ms", "--no-kubernetes"];
     let judged = cluster.run(&waiting);
     let expected: Vec<_> =
         hung.iter().map(|node| ("talos.nodes.reachable", "node-unreachable", node.as_str())).collect();
-    judged.is(1, &expected).within(Duration::from_secs(40) + SLACK);
+    judged.is(1, &expected).within(Duration::from_secs(60) + SLACK);
     let rounds = judged.report["rounds"].as_u64().unwrap();
     assert!(rounds >= 2, "{judged}");
     assert_eq!(targets(&judged, "talos.nodes.booted", "pass"), 20, "{judged}");
