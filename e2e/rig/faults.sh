@@ -45,6 +45,7 @@ no-gateway|w1|the default route is gone: Talos says that there is no connectivit
 trustd-filtered|cp2|port 50001 swallows what the node itself sends: Talos's own check of trustd fails
 boot-blocked|w1|reboots with a kubelet that cannot be pulled: the boot waits for it for ever
 older-talos|w1|reboots with Talos 1.12, as in the middle of an upgrade: no fault
+extensions|w1|reboots with an image that says of itself that it has a system extension: no fault
 api-filtered|cp2|port 6443 of the node swallows what comes from the switch, where the binary runs; nodes reach it
 peers-filtered|cp3|port 2380 of the node swallows what comes and what it sends: etcd is cut off, all else goes on
 lossy|-|a tenth of all packets between the nodes, and from the binary to them, is lost
@@ -214,6 +215,12 @@ case $name:$switch in
     reboot "$node" ;;
   older-talos:on) reboot "$node" 1.12.6 ;;
   older-talos:off) reboot "$node" ;;
+  extensions:*) # all nodes have the image in common, and read this when they boot
+    file=/dev/null
+    [ "$switch" = off ] || file=$here/extensions.yaml
+    rig_node down "$node"
+    cat "$file" > "$(rootfs_of "$TALOS")/etc/extensions.yaml"
+    rig_node up "$node" ;;
   boot-blocked:on)
     no_kubelet "$node"
     reboot "$node" ;;
