@@ -123,7 +123,7 @@ async fn http(stream: TlsStream<Line>, service: &conduct::Service, served: &Serv
     // As Go's gRPC has it: a client that bounds itself is not held up, nor sent away for calls that it takes back, and the names of all
     // nodes fit into one call.
     builder.http2().max_concurrent_streams(None).max_header_list_size(16 << 20);
-    builder.http2().max_pending_accept_reset_streams(None).max_local_error_reset_streams(None);
+    builder.http2().max_pending_accept_reset_streams(usize::MAX).max_local_error_reset_streams(None);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
     tokio::select! {
         _ = connection.as_mut() => return,
