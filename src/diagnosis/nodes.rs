@@ -96,7 +96,7 @@ fn lost<'a>(
     vec![lost.iter().fold(Recognized::new(cause, headline), |it, one| with_lost(symptoms, it, one))]
 }
 
-fn with_lost(symptoms: &Symptoms<'_>, recognized: Recognized, lost: &Lost<'_>) -> Recognized {
+fn with_lost<'a>(symptoms: &Symptoms<'a>, recognized: Recognized, lost: &Lost<'a>) -> Recognized {
     let recognized = recognized.rests_on(&lost.sign);
     let others = consequences(symptoms, lost.sign.target);
     let heard = others.iter().filter(|it| matches!(it.check, CheckId::K8sNodesReady | CheckId::K8sApiServers));
@@ -179,7 +179,7 @@ etcd member first.",
 };
 
 /// The machine was seen to live while it was silent to Talos. Being Ready is none: Kubernetes says so of the dead for 50 s.
-fn lives(symptoms: &Symptoms<'_>, target: &Target) -> bool {
+fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     let Some(kubernetes) = &symptoms.snapshot.kubernetes else { return false };
     let memory = &symptoms.snapshot.memory;
     let silent_before = memory.rounds > 0 && !memory.answered.contains(&target.name);

@@ -3,8 +3,7 @@
 //! A large cluster in trouble has thousands of problems. Whoever looks for some of them goes by check or by machine, and no
 //! problem is compared with all others.
 
-#[cfg(test)]
-use std::cell::Cell;
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Explained;
@@ -19,8 +18,9 @@ pub(crate) struct Symptoms<'a> {
     all: Vec<Sign<'a>>,
     by_check: HashMap<CheckId, Vec<usize>>,
     subjects: Subjects,
-    /// Targets that a check has seen to be well.
-    passed: HashSet<(CheckId, &'a Target)>,
+    verdicts: &'a [(&'static Check, Verdict)],
+    /// Targets that a check has seen to be well; made when the first cause asks, since nobody does where nothing is wrong.
+    passed: OnceCell<HashSet<(CheckId, &'a Target)>>,
     nodes: HashMap<&'a str, &'a Node>,
     machines: Subjects,
     machine_targets: Vec<Target>,
@@ -74,17 +74,14 @@ impl<'a> Symptoms<'a> {
         for sign in &all {
             by_check.entry(sign.check).or_default().push(sign.at);
         }
-        let passed = verdicts.iter().flat_map(|(check, verdict)| {
-            let fine = verdict.findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Pass(_)));
-            fine.map(|finding| (check.id, &finding.target))
-        });
         let machine_targets: Vec<_> = snapshot.nodes.iter().map(Node::target).collect();
         let symptoms = Self {
             snapshot,
             by_check,
             subjects: Subjects::of(all.iter().map(|sign| sign.target)),
             all,
-            passed: passed.collect(),
+            verdicts,
+            passed: OnceCell::new(),
             nodes: snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
             machines: Subjects::of(&machine_targets),
             machine_targets,
@@ -120,12 +117,23 @@ impl<'a> Symptoms<'a> {
 
     /// This check has seen this target, and it is well.
     pub(super) fn passed(&self, check: CheckId, target: &'a Target) -> bool {
-        self.passed.contains(&(check, target))
+        self.all_passed().contains(&(check, target))
     }
 
     /// The same of a check that has the whole cluster for its target.
     pub(super) fn passed_on_the_whole(&self, check: CheckId) -> bool {
-        self.passed.iter().any(|(it, target)| *it == check && target.kind == Kind::Cluster)
+        self.all_passed().iter().any(|(it, target)| *it == check && target.kind == Kind::Cluster)
+    }
+
+    fn all_passed(&self) -> &HashSet<(CheckId, &'a Target)> {
+        self.passed.get_or_init(|| {
+            let verdicts = self.verdicts.iter();
+            let passed = verdicts.flat_map(|(check, verdict)| {
+                let fine = verdict.findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Pass(_)));
+                fine.map(|finding| (check.id, &finding.target))
+            });
+            passed.collect()
+        })
     }
 
     pub(super) fn node(&self, target: &Target) -> Option<&'a Node> {
@@ -234,7 +242,7 @@ struct Subjects {
     /// Pods, under the name of their node.
     pods: HashMap<String, Vec<usize>>,
     #[cfg(test)]
-    compared: Cell<usize>,
+    compared: std::cell::Cell<usize>,
 }
 
 impl Subjects {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// What this thread has worked, however busy the machine is.
 fn worked() -> Duration {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(told.split(' ').next().unwrap().parse().unwrap())
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
 /// The least of three times; of what takes long, once will do.
@@ -21,8 +22,8 @@ pub(crate) fn work<T>(of: impl Fn() -> T) -> Duration {
     if first > Duration::from_millis(40) { first } else { first.min(once()).min(once()) }
 }
 
-/// Whether ten times as much of something was a hundred times the work, or more than thirty. The kernel counts in steps of four
-/// milliseconds.
+/// Whether ten times as much of something was a hundred times the work, or more than thirty. Four milliseconds are
+/// what memory that is touched for the first time may take.
 pub(crate) fn is_square(few: Duration, many: Duration) -> bool {
     many > 30 * few.max(Duration::from_millis(4))
 }

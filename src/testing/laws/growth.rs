@@ -1,6 +1,7 @@
 //! What a round costs grows with the cluster, not with its square: whoever answers for the API server decides how long its lists
 //! are, and nothing of what is done with them waits for anything.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -114,15 +115,28 @@ fn parts(world: &Snapshot) -> Vec<(String, Duration)> {
     parts
 }
 
-#[test]
-fn ten_times_the_nodes_are_ten_times_the_work() {
-    let mut wrong = Vec::new();
+/// What ten times as many nodes make more work than they should.
+fn square() -> BTreeSet<String> {
+    let mut square = BTreeSet::new();
     for (name, world) in [("strangers", strangers as fn(usize) -> Snapshot), ("workers", workers)] {
         let (few, many) = (parts(&world(200)), parts(&world(2000)));
         for ((part, few), (_, many)) in few.into_iter().zip(many) {
             if is_square(few, many) {
-                wrong.push(format!("{part} of {name}: {few:?}, and {many:?}"));
+                println!("{part} of {name}: {few:?}, and {many:?}");
+                square.insert(format!("{part} of {name}"));
             }
+        }
+    }
+    square
+}
+
+/// What others do with the machine's caches meanwhile passes; a square stays one.
+#[test]
+fn ten_times_the_nodes_are_ten_times_the_work() {
+    let mut wrong = square();
+    for _ in 0..2 {
+        if !wrong.is_empty() {
+            wrong = &wrong & &square();
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
