@@ -131,7 +131,7 @@ impl Node {
 
     /// Whether an option that names a machine, by name or address, means this one.
     pub(crate) fn is_called(&self, named: &str) -> bool {
-        self.name == named || self.address == named || self.addresses.iter().any(|address| address == named)
+        self.name.eq_ignore_ascii_case(named) || self.address == named || self.addresses.iter().any(|address| address == named)
     }
 }
 
@@ -420,6 +420,8 @@ pub(crate) struct Volume {
     pub(crate) size: Option<u64>,
     /// Why it failed.
     pub(crate) error: String,
+    /// What went wrong when the keys of its encryption were brought up to date; since 1.9.
+    pub(crate) failed_syncs: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,13 +7,14 @@ use crate::checks::gaps::{self, says_nothing, talos_contact};
 use crate::checks::scope::each_node;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{GapKind, Mount, Node, Volume};
+use crate::text;
 
 pub(in crate::checks) const DISK: Check = Check {
     id: CheckId::TalosNodesDisk,
     stage: Stage::Readiness,
     summary: "every machine's disk is large enough and not full, and no volume has failed",
     explain: "Checks three things. Has a volume failed? Talos reports those that it could not find, create, unlock or grow, \
-including user volumes; one that still waits is a warning. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
+including user volumes; one that still waits, or has encryption keys that could not be updated, is a warning. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
 mounted at `/var`. Is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd also keeps \
 its data there.\n\n\
 Talos before 1.8 does not report its volumes; the size of `/var` is checked instead. In container mode the disks are the \
@@ -34,6 +35,9 @@ const OTHER_PARTITIONS: u64 = 1400 * MIB;
 
 /// Ids of volumes that have to be there already (`ExistingVolumeConfig`).
 const EXISTING: &str = "e-";
+
+/// As many failures of keys are told of a volume.
+const SYNCS: usize = 2;
 
 const PHASES: [&str; 8] = ["waiting", "failed", "missing", "located", "provisioned", "prepared", "ready", "closed"];
 
@@ -77,7 +81,7 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
     if volumes.is_some_and(<[Volume]>::is_empty) {
         return Err(says_nothing("the volumes of the machine", "an empty list"));
     }
-    judged.problems.extend(volumes.into_iter().flatten().filter_map(|volume| failed(node, volume)));
+    judged.problems.extend(volumes.into_iter().flatten().flat_map(|volume| of_volume(node, volume)));
     if is_container(node) {
         judged.unknown(CONTAINER);
         return Ok(judged);
@@ -101,7 +105,13 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
     Ok(judged)
 }
 
-fn failed(node: &Node, volume: &Volume) -> Option<Problem> {
+fn of_volume(node: &Node, volume: &Volume) -> Vec<Problem> {
+    let phase = in_phase(volume);
+    let look = || Hint::run("{talosctl} -n {} get volumestatus -o yaml", [node.address.as_str()]);
+    phase.into_iter().chain(unsynced(volume)).map(|problem| problem.hint(look())).collect()
+}
+
+fn in_phase(volume: &Volume) -> Option<Problem> {
     let phase = volume.phase.as_str();
     let problem = match phase {
         "failed" => {
@@ -125,7 +135,15 @@ fn failed(node: &Node, volume: &Volume) -> Option<Problem> {
             Problem::error(Reason::UnreadableAnswer, "volumes in a phase that is known", observed)
         }
     };
-    Some(problem.hint(Hint::run("{talosctl} -n {} get volumestatus", [node.address.as_str()])))
+    Some(problem)
+}
+
+/// It is open, by another of its keys. Whether it can be opened after the next reboot is not said.
+fn unsynced(volume: &Volume) -> Option<Problem> {
+    let text = text::some(volume.failed_syncs.iter(), SYNCS);
+    let observed = format!("{}: keys of its encryption are not up to date: {text}", volume.id);
+    let problem = || Problem::warn(Reason::VolumeFailed, "volumes with the keys of the configuration", observed);
+    (!volume.failed_syncs.is_empty()).then(problem)
 }
 
 fn too_small(node: &Node, size: u64, least: u64) -> Problem {

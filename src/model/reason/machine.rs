@@ -82,7 +82,7 @@ pub(super) const DISK_NEARLY_FULL: Text = Text {
 };
 
 pub(super) const VOLUME_FAILED: Text = Text {
-    explanation: "Talos could not find, create, unlock or grow a volume of this machine. Services that store data on it do not start. Encrypted volumes fail when their key is not available (a TPM that was replaced, a KMS that does not answer), user volumes when no disk matches their selector.",
+    explanation: "Talos could not find, create, unlock or grow a volume of this machine. Services that store data on it do not start. Encrypted volumes fail when their key is not available (a TPM that was replaced, a KMS that does not answer), user volumes when no disk matches their selector. If only its keys could not be updated, the volume is open, but may not open after the next reboot.",
     source: TALOS_VOLUMES,
     remedy: &[
         VOLUMES,

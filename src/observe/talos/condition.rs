@@ -99,6 +99,8 @@ fn volume(resource: &Resource) -> Observed<Volume> {
         size: u64,
         #[serde(default)]
         error_message: String,
+        #[serde(default)]
+        encryption_failed_syncs: Option<Vec<String>>,
     }
     let spec: Spec = resource.spec()?;
     Ok(Volume {
@@ -106,6 +108,7 @@ fn volume(resource: &Resource) -> Observed<Volume> {
         phase: spec.phase,
         size: Some(spec.size).filter(|size| *size > 0),
         error: without_secrets(&spec.error_message),
+        failed_syncs: spec.encryption_failed_syncs.iter().flatten().map(|text| without_secrets(text)).collect(),
     })
 }
 
@@ -223,6 +226,8 @@ mod tests {
         let failed = "phase: failed\npreFailPhase: located\nsize: 0\nerrorMessage: no keys\n";
         let failed = volume(&literal(failed)).unwrap();
         assert_eq!((failed.size, failed.error.as_str()), (None, "no keys"));
+        let unsynced = volume(&literal("phase: ready\nencryptionFailedSyncs:\n    - no KMS\n")).unwrap();
+        assert_eq!(unsynced.failed_syncs, ["no KMS"]);
         assert_eq!(volume(&literal("phase: ready\nsize: 4123000832\n")).unwrap().size, Some(4_123_000_832));
         is_malformed(volume(&literal("size: 4123000832\n")));
         is_malformed(volume(&literal("phase: ready\nsize: -1\n")));

@@ -18,7 +18,7 @@ use crate::engine::event::{Event, Round};
 use crate::engine::{End, judge};
 use crate::model::{Severity, Stage};
 use crate::snapshot::{Gap, GapKind, Snapshot, TalosNode, TimeStatus, Volume};
-use crate::testing::fixture::{Naming, Shape, condition};
+use crate::testing::fixture::{Naming, Shape, condition, volume};
 
 /// A cluster of so many nodes, of which so many are in trouble.
 #[derive(Clone, Copy, Debug)]
@@ -170,7 +170,7 @@ fn kubelet_waits(world: &mut Snapshot, name: &str) {
 }
 
 fn volume_fails(world: &mut Snapshot, name: &str, why: &str) {
-    let volume = Volume { id: "u-data".to_owned(), phase: "failed".to_owned(), size: None, error: why.to_owned() };
+    let volume = Volume { phase: "failed".to_owned(), error: why.to_owned(), ..volume("u-data", None) };
     world.talos_of(name).volumes.as_mut().unwrap().push(volume);
 }
 

@@ -418,6 +418,7 @@ fn ephemeral() -> Table<Volume> {
             harmless("a size that is not told is passed over", |it| it.size = None),
         ],
         error: [harmless(EXPLAINS, |it| it.error = "no such disk".to_owned())],
+        failed_syncs: [warns(|it| it.failed_syncs.push("no KMS".to_owned()))],
     })
 }
 

@@ -251,6 +251,11 @@ fn volumes_that_failed_are_named_one_by_one() {
         volumes.push(Volume { phase: "waiting".to_owned(), ..volume("META", None) });
     });
     assert_eq!(status("talos.nodes.disk", &meta), Status::Pass, "it has no partition in container mode");
+    let unsynced = with(|snapshot| {
+        let volumes = snapshot.talos_of("w-1").volumes.as_mut().unwrap();
+        volumes[0].failed_syncs = vec!["slot 1: the KMS does not answer".to_owned()];
+    });
+    assert_eq!(wrong("talos.nodes.disk", &unsynced), ["w-1: warn volume-failed"]);
     assert_eq!(wrong("talos.nodes.disk", &phase("exploded")), ["w-1: error unreadable-answer"]);
 }
 
