@@ -16,7 +16,7 @@ pub(crate) enum Excluded {
     Leaving,
     /// Outside of `--nodes`.
     OutOfScope,
-    /// With node flags, they are the population; whoever else was found is only listed.
+    /// With node flags, they are the population of their role; whoever else has it is only listed.
     OutsideFlags,
     /// Known to discovery alone, and gone.
     StaleDiscoveryMember,
@@ -203,12 +203,16 @@ fn expected_numbers_are_met(snapshot: &Snapshot) -> bool {
     met(snapshot.asked.expect_control_planes, Role::ControlPlane) && met(snapshot.asked.expect_workers, Role::Worker)
 }
 
-/// With node flags, they are the population; whoever else was found is only listed.
+/// With node flags, they are the population of their role; whoever else has it is only listed.
 fn is_outside_flags(snapshot: &Snapshot, node: &Node) -> bool {
     let asked = &snapshot.asked;
-    // Who names workers alone says nothing of the control planes, without which there is no cluster.
-    let given =
-        !asked.control_plane_nodes.is_empty() || (!asked.worker_nodes.is_empty() && node.role != Role::ControlPlane);
+    let (control_planes, workers) = (!asked.control_plane_nodes.is_empty(), !asked.worker_nodes.is_empty());
+    // Who names machines of one role says nothing of the other.
+    let given = match node.role {
+        Role::ControlPlane => control_planes,
+        Role::Worker => workers,
+        Role::Unknown => control_planes && workers,
+    };
     given && !node.sources.flags
 }
 

@@ -23,7 +23,7 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let control_planes = cluster.asked.control_plane_nodes.iter().map(|asked| (asked, Role::ControlPlane));
     let workers = cluster.asked.worker_nodes.iter().map(|asked| (asked, Role::Worker));
     for (asked, role) in control_planes.chain(workers) {
-        let is_it = |node: &&Node| node.name == *asked || node.address == *asked || node.addresses.contains(asked);
+        let is_it = |node: &&Node| node.is_called(asked);
         let expected = format!("{} `{asked}`", role_name(role));
         let Some(node) = cluster.nodes.iter().find(is_it) else {
             let problem = Problem::fail(Reason::NodeMissing, expected, "no source knows it");

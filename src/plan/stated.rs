@@ -54,7 +54,15 @@ pub(super) fn all_judged(args: &RunArgs, selection: &[(&'static Check, Selection
         }
     }
     sides(args)?;
-    let RunArgs { checks, verdict, .. } = args;
+    let RunArgs { nodes, checks, verdict, .. } = args;
+    // By what name each has, is not known yet.
+    if let Some(named) = &checks.drain
+        && !nodes.nodes.is_empty()
+        && !nodes.nodes.iter().any(|it| it.eq_ignore_ascii_case(named))
+    {
+        let usage = Usage::new(format!("`--drain {named}` needs that machine, which `--nodes` leaves out"));
+        return Err(usage.hint(format!("add it, in the same words: `--nodes {},{named}`", nodes.nodes.join(","))));
+    }
     names_run("fail_on", &verdict.fail_on, selection)?;
     // Who says that nothing may be left to check has said so of every name.
     if verdict.allow_empty { Ok(()) } else { names_run("check", &checks.check, selection) }

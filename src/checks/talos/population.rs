@@ -76,6 +76,11 @@ fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     }
 }
 
+/// It does so itself.
+fn answers(node: &Node) -> bool {
+    node.talos.contact.as_ref().is_ok_and(|contact| contact.answered_by_other.is_none())
+}
+
 /// What is odd about one node, if anything.
 fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     if node.leaving {
@@ -100,7 +105,7 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         Problem::fail(Reason::StaleNodeObject, "Kubernetes lists only nodes that exist", observed)
             .hint(Hint::likely(OFF_OR_GONE))
             .hint(Hint::run("{kubectl} describe node {}", [node.name.as_str()]))
-    } else if cluster.discovery_is_on() && node.talos.contact.is_ok() && !node.sources.discovery {
+    } else if cluster.discovery_is_on() && answers(node) && !node.sources.discovery {
         Problem::warn(
             Reason::NodeUnexpected,
             "discovery lists every node",

@@ -76,7 +76,7 @@ fn each_to_go<'a>(
 fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     let expected = format!("a machine called {named}");
     let Some(node) = cluster.nodes.iter().find(|node| node.is_called(named)) else {
-        let problem = Problem::error(Reason::NodeMissing, expected, "no source lists it");
+        let problem = Problem::error(Reason::NodeMissing, expected, format!("no source lists {named}"));
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     };
     let foreign = || cluster.machine(node).is_foreign.then_some("not a Talos machine");

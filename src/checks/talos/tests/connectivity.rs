@@ -288,15 +288,25 @@ fn flags_are_the_population() {
             snapshot.asked.control_plane_nodes = ["10.0.0.1", "cp-2", "cp-3"].map(str::to_owned).to_vec();
             snapshot.asked.worker_nodes = workers.iter().map(|&name| name.to_owned()).collect();
             for node in &mut snapshot.nodes {
-                node.sources.flags = node.role == Role::ControlPlane || workers.contains(&node.name.as_str());
+                let is_named = || workers.iter().any(|name| node.is_called(name));
+                node.sources.flags = node.role == Role::ControlPlane || is_named();
             }
         })
     };
     assert_eq!(status("talos.nodes.expected", &asked(&["w-1"])), Status::Pass);
-    assert_eq!(wrong("talos.nodes.expected", &asked(&[])), ["w-1: warn node-unexpected"]);
+    assert_eq!(wrong("talos.nodes.expected", &asked(&["W-1"])), Vec::<String>::new(), "names have no case");
+    let mut more = asked(&["w-1"]);
+    let mut other = more.nodes.iter().find(|node| node.name == "w-1").unwrap().clone();
+    (other.name, other.sources.flags) = ("w-9".to_owned(), false);
+    more.nodes.push(other);
+    assert_eq!(wrong("talos.nodes.expected", &more), ["w-9: warn node-unexpected"]);
     assert_eq!(wrong("talos.nodes.expected", &asked(&["w-1", "w-2"])), ["w-2: fail node-missing"]);
     assert_eq!(wrong("talos.nodes.expected", &asked(&["w-1", "cp-1"])), ["cp-1: fail node-missing"]);
-    // Where workers alone are named, the control planes are still those of the cluster.
+    // Where machines of one role are named, those of the other are still those of the cluster.
+    let mut control_planes = asked(&[]);
+    assert_eq!(status("talos.nodes.expected", &control_planes), Status::Pass);
+    control_planes.service_mut("w-1", "kubelet").healthy = Some(false);
+    assert_eq!(wrong("talos.nodes.kubelet", &control_planes), ["w-1: fail kubelet-unhealthy"]);
     let mut workers = asked(&["w-1"]);
     workers.asked.control_plane_nodes.clear();
     workers.nodes.iter_mut().for_each(|node| node.sources.flags = node.role == Role::Worker);
