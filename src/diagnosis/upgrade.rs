@@ -163,7 +163,8 @@ never does. Two budgets that select the same pod always block its eviction.",
         let signs = failed(symptoms, &[Reason::EvictionBlocked, Reason::SeveralBudgets]);
         let Some(first) = signs.first() else { return Vec::new() };
         let who = first_names(&targets(&signs), 3);
-        let headline = format!("{who} cannot be drained: {}", first.problem.observed);
+        let on = if targets(&signs).len() > 1 { format!("; on {}", first.target) } else { String::new() };
+        let headline = format!("{who} cannot be drained{on}: {}", first.problem.observed);
         let recognized = rests_on_each(Recognized::new(DRAIN_BLOCKED.id, headline), &signs);
         vec![recognized.then(Hint::run("{kubectl} get poddisruptionbudgets -A", []))]
     },

@@ -239,6 +239,17 @@ pub(crate) struct Condition {
     pub(crate) since: Option<Timestamp>,
 }
 
+impl Condition {
+    /// `False, KubeletNotReady: no network plugin`, of which it may say only a part.
+    pub(crate) fn told_as(&self, what: &str) -> String {
+        let separated = |separator: &str, text: &str| match text {
+            "" => String::new(),
+            _ => format!("{separator}{text}"),
+        };
+        format!("{what}{}{}", separated(", ", &self.reason), separated(": ", &self.message))
+    }
+}
+
 /// How far a status is from the good one. Nothing keeps whoever writes conditions from writing one twice: the worse one counts.
 pub(crate) fn badness(status: &str, good: &str) -> u8 {
     match status {
@@ -487,6 +498,8 @@ pub(crate) struct DisruptionBudget {
     pub(crate) disruptions_allowed: i32,
     pub(crate) current_healthy: i32,
     pub(crate) desired_healthy: i32,
+    /// Why its controller cannot tell how many pods it needs, and allows none to go.
+    pub(crate) sync_failed: Option<String>,
 }
 
 /// What keeps pods running: a DaemonSet, a Deployment or a `StatefulSet`.

@@ -151,6 +151,6 @@ fn an_interrupted_run_says_what_it_saw_last() {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(code(output.status), 130);
-    assert!(text.contains("connection refused"), "{text}");
+    assert!(text.contains("the connection was refused"), "{text}");
     drop(home);
 }

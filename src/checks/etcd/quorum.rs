@@ -110,7 +110,11 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
         format!("{} of {} voters up and a leader", quorum.needed(), quorum.voters),
         observed,
     )
-    .hint(Hint::likely("too few control planes are up, or they cannot reach each other on port 2380"));
+    .hint(Hint::likely(match (quorum.up >= quorum.needed(), quorum.voters) {
+        (false, _) => "too few control planes are up, or they cannot reach each other on port 2380",
+        (true, 1) => "it has just started, or its disk is too slow",
+        (true, _) => "they cannot reach each other on port 2380, or their disks are too slow",
+    }));
     let node = views.iter().find_map(|view| view.node.filter(|_| view.status.is_ok()));
     problem.hint(look(node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))
 }
@@ -221,7 +225,7 @@ fn leader(cluster: &Assessment<'_>) -> Verdict {
     let ago = cluster.memory.elected.map(|at| cluster.memory.elapsed.saturating_sub(at));
     let observed = match cluster.memory.raft_term {
         Some(before) if term > before => Some(format!("term {term}, after {before} earlier in this run")),
-        _ if ago.is_some_and(|ago| ago < STEADY) => Some(format!("term {term}, since less than a minute")),
+        _ if ago.is_some_and(|ago| ago < STEADY) => Some(format!("term {term}, for less than a minute")),
         _ => None,
     };
     if let Some(observed) = observed {

@@ -44,7 +44,7 @@ fn apiservices(cluster: &Assessment<'_>) -> Verdict {
                 verdict.ok(target);
                 continue;
             }
-            Some(available) => format!("{}, {}: {}", available.status, available.reason, available.message),
+            Some(available) => available.told_as(&available.status),
             None => "there is no such condition".to_owned(),
         };
         let problem = Problem::warn(Reason::ApiserviceUnavailable, "condition Available is True", observed)

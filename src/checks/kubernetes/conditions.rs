@@ -50,7 +50,7 @@ fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     if problems.is_empty() {
         return Outcome::Pass(None);
     }
-    let words = problems.iter().map(|it| format!("{}, {}: {}", it.kind, it.reason, it.message)).collect::<Vec<_>>();
+    let words = problems.iter().map(|it| it.told_as(&it.kind)).collect::<Vec<_>>();
     let severity = if problems.into_iter().any(is_demanded) { Severity::Fail } else { Severity::Warn };
     let problem = Problem::fail(Reason::NodeCondition, "no condition that reports a problem", words.join("; "))
         .hint(Hint::run("{kubectl} describe node {}", [&object.name]));

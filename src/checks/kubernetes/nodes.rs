@@ -368,7 +368,7 @@ fn flapped(cluster: &Assessment<'_>, object: &KubeNode, ready: &Condition) -> Op
 }
 
 fn not_ready(condition: &Condition) -> Problem {
-    let observed = format!("{}, {}: {}", condition.status, condition.reason, condition.message);
+    let observed = condition.told_as(&condition.status);
     if condition.message.contains("cni plugin not initialized") {
         return Problem::fail(Reason::CniMissing, "condition Ready is True", observed)
             .hint(Hint::likely("no network plugin is installed, or its pods do not start"));

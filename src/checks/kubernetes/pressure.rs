@@ -84,11 +84,11 @@ fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome 
         match object.condition(kind) {
             Some(condition) if condition.status == "False" => {}
             Some(condition) if condition.status == "True" => {
-                wrong.push(format!("{kind}, {}: {}", condition.reason, condition.message));
+                wrong.push(condition.told_as(kind));
             }
             // Whoever sets it does not know, and the kubelet, which does, calls the node ready.
             Some(condition) if kind == "NetworkUnavailable" && condition.status == "Unknown" && says_ready(object) => {
-                unknown_network = Some(format!("{kind} is Unknown, {}: {}", condition.reason, condition.message));
+                unknown_network = Some(condition.told_as(&format!("{kind} is Unknown")));
             }
             Some(condition) => untold.push(format!("{kind} is {}", condition.status)),
             None if kind == "NetworkUnavailable" => {}

@@ -219,8 +219,8 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         return verdict.pass(target.clone(), line);
     }
     for (node, words) in lacking.iter().filter(|(node, _)| !left_out(node)) {
-        let expected = format!("a ready pod of {}", its.name);
-        let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, words.as_str());
+        let (expected, observed) = (format!("a ready pod of {}", its.name), format!("{}: {words}", its.name));
+        let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed);
         let problem = if is_unready(cluster, node) {
             problem.explained_by(CheckId::K8sNodesReady)
         } else {

@@ -242,20 +242,8 @@ fn look_at(budget: &DisruptionBudget) -> Hint {
 }
 
 fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
-    let DisruptionBudget { disruptions_allowed: allowed, current_healthy, desired_healthy, .. } = budget;
-    let observed = format!(
-        "PodDisruptionBudget {} allows {allowed} disruptions ({current_healthy} of {desired_healthy} required pods are healthy); it selects {}",
-        name_of(budget),
-        all_named(pods),
-    );
+    let observed = format!("PodDisruptionBudget {} {}; it selects {}", name_of(budget), why(budget), all_named(pods));
     let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
-    // Nothing is required, and yet nothing allowed.
-    let problem = match (desired_healthy, current_healthy) {
-        (0, 0) => {
-            problem.hint(Hint::likely("its controller could not compute it: the condition DisruptionAllowed says why"))
-        }
-        _ => problem,
-    };
     match pods.iter().find(|pod| is_of_operator(pod)) {
         // Longhorn and CloudNativePG, for two.
         Some(pod) => problem
@@ -264,6 +252,19 @@ fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
             ))
             .hint(Hint::remedy("{kubectl} cordon {}", [pod.node.as_str()])),
         None => problem,
+    }
+}
+
+/// Why it allows nothing, as far as its status tells.
+fn why(budget: &DisruptionBudget) -> String {
+    let DisruptionBudget { disruptions_allowed: allowed, current_healthy: healthy, desired_healthy: required, .. } = budget;
+    match &budget.sync_failed {
+        Some(message) => format!("allows {allowed} disruptions because its controller cannot count its pods: {message}"),
+        // Those that are on their way out are healthy to the last.
+        None if healthy > required => {
+            format!("allows {allowed} disruptions while evictions are under way ({healthy} healthy pods, {required} required)")
+        }
+        None => format!("allows {allowed} disruptions ({healthy} of {required} required pods are healthy)"),
     }
 }
 

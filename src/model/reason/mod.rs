@@ -239,7 +239,7 @@ reasons! {
     AnswerTooLarge "answer-too-large" "an answer exceeded the size limit" workloads::ANSWER_TOO_LARGE;
     NotSupportedByVersion "not-supported-by-version" "this version of Talos does not report it" workloads::NOT_SUPPORTED_BY_VERSION;
     NotMeasurable "not-measurable" "this machine does not report it" machine::NOT_MEASURABLE;
-    NoAnswer "no-answer" "the request got no answer" workloads::NO_ANSWER;
+    NoAnswer "no-answer" "there is no usable answer" workloads::NO_ANSWER;
 }
 
 impl Reason {

@@ -530,7 +530,7 @@ pub(super) const NOT_SUPPORTED_BY_VERSION: Text = Text {
 };
 
 pub(super) const NO_ANSWER: Text = Text {
-    explanation: "The request was sent, but no usable answer arrived in time. This does not count as a pass. Usually the node or the API server is overloaded or shutting down.",
+    explanation: "No answer arrived in time, or it was empty or lacks what a healthy cluster reports. This does not count as a pass. Usually the machine or the API server is overloaded, starting or shutting down.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[NODE_VERSION, Do("Allow more time with `--attempt-timeout`, or wait with `--wait-timeout`.")],
 };

@@ -14,6 +14,7 @@ use super::wire::meta::Time;
 use super::wire::{eviction, policy};
 use crate::model::Shared;
 use crate::snapshot::{BoundPod, DisruptionBudget, Needs};
+use crate::text::sanitize::without_secrets;
 
 /// The last of its kind that was read by this thread.
 type Last<T> = LocalKey<RefCell<Shared<T>>>;
@@ -89,6 +90,8 @@ impl Kept for DisruptionBudget {
 
     fn of(budget: policy::PodDisruptionBudget) -> Self {
         let (spec, status) = (budget.spec.unwrap_or_default(), budget.status.unwrap_or_default());
+        let mut conditions = status.conditions.into_iter().flatten();
+        let failed = conditions.find(|it| it.type_ == "DisruptionAllowed" && it.reason == "SyncFailed");
         Self {
             namespace: budget.metadata.namespace.unwrap_or_default(),
             name: budget.metadata.name.unwrap_or_default(),
@@ -99,6 +102,7 @@ impl Kept for DisruptionBudget {
             disruptions_allowed: status.disruptions_allowed,
             current_healthy: status.current_healthy,
             desired_healthy: status.desired_healthy,
+            sync_failed: failed.map(|it| without_secrets(&it.message)),
         }
     }
 }
@@ -171,6 +175,13 @@ mod tests {
             "spec": {"minAvailable": 2, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
             "status": {"observedGeneration": 3, "disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3},
         }));
+        assert_eq!(counted.sync_failed, None);
+        let condition = json!({"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "no controllers"});
+        let failed = budget(json!({
+            "metadata": {"name": "a", "namespace": "b", "generation": 1},
+            "status": {"disruptionsAllowed": 0, "conditions": [condition]},
+        }));
+        assert_eq!(failed.sync_failed.as_deref(), Some("no controllers"));
         assert!(counted.always_allows_unready);
         assert_eq!((counted.disruptions_allowed, counted.current_healthy, counted.desired_healthy), (1, 3, 2));
     }

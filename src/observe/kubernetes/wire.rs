@@ -388,7 +388,7 @@ pub(super) mod storage {
 
 pub(super) mod policy {
     use super::meta::{LabelSelector, ObjectMeta};
-    use super::{Deserialize, or_default};
+    use super::{Deserialize, few, or_default};
 
     objects!(k8s_openapi::api::policy::v1: PodDisruptionBudget);
 
@@ -407,7 +407,9 @@ pub(super) mod policy {
             disruptions_allowed: i32,
             current_healthy: i32,
             desired_healthy: i32,
+            ; few { conditions: Vec<Condition>, }
         }
+        Condition { type_: String, status: String, reason: String, message: String, }
     }
 }
 

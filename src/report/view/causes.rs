@@ -98,12 +98,19 @@ fn machine(diagnosis: &Diagnosis) -> Option<&Target> {
     targets().find(|target| target.kind == Kind::Node).or_else(|| targets().next())
 }
 
-/// What was seen, after the words of its reason unless it says the same.
+/// What was seen, after the words of its reason unless one says what the other does.
 fn finding(title: &str, observed: &str) -> String {
     fn subject(text: &str) -> impl Iterator<Item = &str> {
         text.split_whitespace().take(2)
     }
-    if subject(title).eq(subject(observed)) { observed.to_owned() } else { format!("{title}: {observed}") }
+    let mut words = observed.split_whitespace();
+    if words.all(|word| title.split_whitespace().any(|it| it == word)) {
+        title.to_owned()
+    } else if subject(title).eq(subject(observed)) {
+        observed.to_owned()
+    } else {
+        format!("{title}: {observed}")
+    }
 }
 
 impl Cause {

@@ -755,6 +755,7 @@ fn disruption_budget() -> Table<DisruptionBudget> {
         disruptions_allowed: [bad(|it| it.disruptions_allowed = 0), bad(|it| it.disruptions_allowed = -1)],
         current_healthy: [harmless("all are ready", |it| it.current_healthy = 0)],
         desired_healthy: [harmless("all are ready", |it| it.desired_healthy = i32::MAX)],
+        sync_failed: [harmless(EXPLAINS, |it| it.sync_failed = Some("no controllers".to_owned()))],
     })
 }
 

@@ -69,7 +69,7 @@ fn one_that_prints_without_end_is_ended() {
     // What it complains about does not fill up anything, either.
     let answer = r#"yes >&2 & echo '{"status":{"token":"abc"}}'"#;
     let outcome = with_plugin(answer).run();
-    assert!(outcome.stdout.contains("connection refused"), "{outcome}");
+    assert!(outcome.stdout.contains("the connection was refused"), "{outcome}");
 }
 
 #[test]
