@@ -15,7 +15,7 @@ use crate::text::{excerpt, host};
 use Step::{Change, Do, Look};
 
 /// All that is found wrong with a machine that takes part in nothing, and the margin that etcd lacks, or may lack, without it. What people
-/// have decided about it, or have yet to decide, is no consequence.
+/// have decided about it, or have yet to decide, is no consequence, and no version is the wrong one because a machine is silent.
 pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> Vec<Sign<'a>> {
     let decided = |reason| {
         use Reason::{
@@ -31,6 +31,9 @@ pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> V
                 | StaleMember
                 | StaleNodeObject
                 | Reason::Uninitialized
+                | Reason::VersionSkew
+                | Reason::VersionUnexpected
+                | Reason::VersionsMixed
         )
     };
     let own = symptoms.about(target).filter(|sign| !decided(sign.problem.reason));

@@ -15,6 +15,8 @@ pub(crate) enum Event<'a> {
     ServerSaid { at: Duration, said: &'a ServerProgress },
     /// A round has ended, everything selected was judged.
     Round(&'a Round),
+    /// A round did not end in time, and nothing of it counts: what it would have seen is not known.
+    CutOff,
     /// All was fine, and now it is not: the stability period starts over.
     StabilityLost { after: Duration, because: Vec<CheckId> },
     /// All is fine; the run goes on until it has been for long enough. `begun`: it has not been so in the round before.
@@ -36,6 +38,6 @@ pub(crate) struct Round {
     pub(crate) snapshot: Snapshot,
     /// In the order of the catalog, only those that ran; weighed as the user has asked for.
     pub(crate) verdicts: Vec<(&'static Check, Verdict)>,
-    /// What lies behind the problems. How much they weigh changes none of it.
+    /// What lies behind the problems. How much they weigh changes no cause, and may leave what fails to itself.
     pub(crate) diagnoses: Shared<Vec<Diagnosis>>,
 }

@@ -8,6 +8,7 @@ pub(crate) mod event;
 mod graph;
 mod logs;
 pub(crate) mod recheck;
+mod weight;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -97,6 +98,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
         let started = Instant::now();
         let limit = pace.limit(started, slowest);
         let Some(round) = one_round(pace, observer, &memory, limit).await else {
+            tell(Event::CutOff);
             if pace.deadline.is_some_and(|deadline| limit < deadline) {
                 continue;
             }
@@ -143,8 +145,9 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             tell(Event::Waiting { next_in: next.saturating_duration_since(Instant::now()) });
             sleep_until(next).await;
             started = Instant::now();
-            // The last round of a run asks everything.
-            match rechecks.next().zip(pace.limit_before_another(started, slowest)) {
+            // The last round of a run asks everything, and so does the last one that silence would not cut off.
+            let recheck = rechecks.next().filter(|_| !pace.is_last_look(started, slowest));
+            match recheck.zip(pace.limit_before_another(started, slowest)) {
                 Some((recheck, limit)) if recheck.is_unchanged(pace, observer, limit).await => {}
                 _ => break,
             }
@@ -207,6 +210,13 @@ impl Pace {
     fn limit_before_another(&self, started: Instant, slowest: Duration) -> Option<Instant> {
         let (deadline, needed) = (self.deadline?, self.needed(slowest));
         (deadline.saturating_duration_since(started) >= needed * 2).then(|| deadline - needed)
+    }
+
+    /// What begins now has just the time for calls that nobody answers; a later round may have not.
+    fn is_last_look(&self, started: Instant, slowest: Duration) -> bool {
+        let Some(deadline) = self.deadline else { return false };
+        let (left, needed) = (deadline.saturating_duration_since(started), self.needed(slowest));
+        left <= self.attempt_timeout + needed * 2 && left >= self.attempt_timeout / 2 + needed
     }
 
     /// The time to leave for a round like one that took so long. A cluster that refuses at once may take longer to say that it
@@ -285,11 +295,11 @@ fn weighed(
     took: Duration,
     snapshot: Snapshot,
     mut verdicts: Vec<(&'static Check, Verdict)>,
-    diagnoses: Vec<Diagnosis>,
+    mut diagnoses: Vec<Diagnosis>,
 ) -> Round {
     forget_absent(&mut verdicts);
     forget_fine(&mut verdicts);
-    weigh(pace, &snapshot, &mut verdicts);
+    weight::apply(pace, &snapshot, &mut verdicts, &mut diagnoses);
     Round { number, at: pace.started.elapsed(), took, snapshot, verdicts, diagnoses: diagnoses.into() }
 }
 
@@ -298,33 +308,6 @@ fn wanted_again(verdicts: &[(&'static Check, Verdict)]) -> Option<(Duration, BTr
     let asking = || verdicts.iter().filter_map(|(check, verdict)| Some((check, verdict.resample_after?)));
     let after = asking().map(|(_, after)| after).max()?;
     Some((after, checks::facts(asking().map(|(check, _)| check))))
-}
-
-/// How much each problem counts: `--max-unready-workers`, and then what else the user makes of it.
-fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
-    checks::allowance::apply(snapshot, verdicts);
-    for (check, verdict) in verdicts {
-        for finding in &mut verdict.findings {
-            if let Outcome::Problem(problem) = &mut finding.outcome {
-                problem.severity = pace.weight(check.id, problem);
-            }
-        }
-    }
-}
-
-impl Pace {
-    /// Of `--strict`, `--fail-on` and `--warn-only` the most specific counts: a reason before a check before everything. No
-    /// option names the same as the other.
-    fn weight(&self, check: CheckId, problem: &Problem) -> Severity {
-        let names = |named: &Named| (named.reasons.contains(&problem.reason), named.checks.contains(&check));
-        let fails = match (names(&self.warn_only), names(&self.fail_on)) {
-            ((true, _), _) => return Severity::Warn,
-            (_, (true, _)) => true,
-            ((_, true), _) => return Severity::Warn,
-            (_, (_, by_check)) => by_check || self.strict,
-        };
-        if fails && problem.severity == Severity::Warn { Severity::Fail } else { problem.severity }
-    }
 }
 
 /// Nothing ends these but a person. Whoever waits may wait for that person; `--fail-fast` does not.

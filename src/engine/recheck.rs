@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::event::Round;
-use super::{Pace, own_verdict, weigh};
+use super::weight::weigh;
+use super::{Pace, own_verdict};
 use crate::assess::Assessment;
 use crate::checks::{self, Check};
 use crate::model::{CheckId, Fact, Kind, Problem, Reason, Role, Severity, Target, Verdict};

@@ -218,6 +218,7 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
         events.push(match event {
             Event::ServerSaid { .. } => "said".to_owned(),
             Event::Round(round) => format!("round {}", round.number),
+            Event::CutOff => "cut off".to_owned(),
             Event::StabilityLost { .. } => "lost".to_owned(),
             Event::Stable { .. } => "stable".to_owned(),
             Event::Logs(_) => "logs".to_owned(),
@@ -335,7 +336,7 @@ async fn slow_rounds_are_stretched() {
 async fn the_deadline_is_hard_even_in_a_round_that_never_ends() {
     let outcome = run_with(Setup { round_takes: &[100, 1_000_000], ..WAITING }, &script(&[Said::Bad])).await;
     assert_eq!((outcome.end, outcome.took), (End::Deadline, Duration::from_secs(60)));
-    assert_eq!(outcome.events, ["round 1", "waiting"], "the round that was cut off is not told");
+    assert_eq!(outcome.events, ["round 1", "waiting", "cut off", "cut off"], "nothing of them is told");
 }
 
 /// It is no failure, and no stability either.

@@ -170,6 +170,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         result: RunResult::Healthy,
         exit: Exit::Healthy,
         deadline_reached: false,
+        cut_off: false,
         error: None,
         hint: None,
         targeted: None,

@@ -14,6 +14,7 @@ use crate::engine::event::{Event, Round};
 use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Role, Severity, Shared, Status, Verdict};
 use crate::rollout::{Rollout, State};
 use crate::snapshot::{Endpoint, KubernetesCredentials, Snapshot, Talos};
+use crate::text::duration::human;
 
 /// How a run came to its end.
 #[derive(Clone, Debug)]
@@ -54,6 +55,7 @@ impl Ledger {
         let report = Arc::make_mut(&mut self.report);
         if let Event::Round(round) = event {
             report.rounds = round.number;
+            report.cut_off = false;
             report.took = round.at;
             report.sources = sources(&report.sources, &round.snapshot);
             report.targeted = targeted(&round.snapshot);
@@ -75,6 +77,8 @@ impl Ledger {
             }
         } else if let Event::Logs(logs) = event {
             report.logs = logs.to_vec();
+        } else if matches!(event, Event::CutOff) {
+            report.cut_off = true;
         } else if let Event::StabilityLost { because, .. } = event {
             let took = report.took;
             report.happened(took, Happened::StabilityLost(because.clone()));
@@ -89,8 +93,13 @@ impl Ledger {
     /// The last word. `took` is measured on the monotonic clock.
     pub(crate) fn conclude(&mut self, ending: &Ending, finished_at: Timestamp, took: Duration) -> Arc<Report> {
         let report = Arc::make_mut(&mut self.report);
+        let age = took.saturating_sub(report.took);
         report.finished_at = finished_at;
         report.took = took;
+        if report.cut_off && report.rounds > 0 {
+            let age = human(age);
+            report.not_observed.insert(0, format!("the last {age}: the round that began then did not end in time"));
+        }
         report.complete = matches!(ending, Ending::Engine(_) | Ending::Configuration(_));
         report.deadline_reached = matches!(ending, Ending::Engine(End::Deadline));
         if let Ending::Internal(what) | Ending::Configuration(what) = ending {

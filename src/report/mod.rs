@@ -44,6 +44,8 @@ pub(crate) struct Report {
     pub(crate) result: RunResult,
     pub(crate) exit: Exit,
     pub(crate) deadline_reached: bool,
+    /// A round that came after those that are reported did not end in time.
+    pub(crate) cut_off: bool,
     /// One sentence behind the exit code where the checks do not say it all (`could not read …`).
     pub(crate) error: Option<String>,
     /// What to do about the error.
@@ -290,6 +292,7 @@ impl Report {
             result: RunResult::Undetermined,
             exit: Exit::Undetermined,
             deadline_reached: false,
+            cut_off: false,
             error: None,
             hint: None,
             targeted: None,

@@ -188,7 +188,11 @@ fn verdict_lines() {
     assert_eq!(verdict(&report), "healthy: 9 passed, 1 skipped in 0.4s (1 round)");
     report.deadline_reached = true;
     assert!(verdict(&report).ends_with("(1 round), no time for another round before the deadline of 5m00s"));
-    report.deadline_reached = false;
+    report.took = std::time::Duration::from_secs(300);
+    assert!(verdict(&report).ends_with("in 5m00s (1 round), deadline of 5m00s reached"));
+    report.cut_off = true;
+    assert!(verdict(&report).ends_with("(1 round), deadline of 5m00s reached in a later round that did not end"));
+    let mut report = fixture::healthy();
     report.targeted = Some((1, 4));
     assert_eq!(verdict(&report), "healthy (targeted: 1 of 4 nodes): 9 passed, 1 skipped in 0.4s (1 round)");
     assert_eq!(

@@ -131,7 +131,9 @@ impl Node {
 
     /// Whether an option that names a machine, by name or address, means this one.
     pub(crate) fn is_called(&self, named: &str) -> bool {
-        self.name.eq_ignore_ascii_case(named) || self.address == named || self.addresses.iter().any(|address| address == named)
+        self.name.eq_ignore_ascii_case(named)
+            || self.address == named
+            || self.addresses.iter().any(|address| address == named)
     }
 }
 

@@ -147,7 +147,11 @@ fn is_old(cluster: &Assessment<'_>, known: Option<&(Leases, Timestamp)>, leases:
 
 /// What a pod is like on a node whose kubelet has fallen silent.
 fn silent() -> Outcome {
-    unseen(Reason::NodeLeaseStale, "a kubelet that renews its node's lease", "no lease that is renewed: the state of its pods is not current")
+    unseen(
+        Reason::NodeLeaseStale,
+        "a kubelet that renews its node's lease",
+        "no lease that is renewed: the state of its pods is not current",
+    )
 }
 
 /// With a second look where a kubelet counts as silent: its lease may have been read just before it was renewed.

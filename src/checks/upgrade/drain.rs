@@ -257,12 +257,17 @@ fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
 
 /// Why it allows nothing, as far as its status tells.
 fn why(budget: &DisruptionBudget) -> String {
-    let DisruptionBudget { disruptions_allowed: allowed, current_healthy: healthy, desired_healthy: required, .. } = budget;
+    let DisruptionBudget { disruptions_allowed: allowed, current_healthy: healthy, desired_healthy: required, .. } =
+        budget;
     match &budget.sync_failed {
-        Some(message) => format!("allows {allowed} disruptions because its controller cannot count its pods: {message}"),
+        Some(message) => {
+            format!("allows {allowed} disruptions because its controller cannot count its pods: {message}")
+        }
         // Those that are on their way out are healthy to the last.
         None if healthy > required => {
-            format!("allows {allowed} disruptions while evictions are under way ({healthy} healthy pods, {required} required)")
+            format!(
+                "allows {allowed} disruptions while evictions are under way ({healthy} healthy pods, {required} required)"
+            )
         }
         None => format!("allows {allowed} disruptions ({healthy} of {required} required pods are healthy)"),
     }

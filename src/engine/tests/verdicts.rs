@@ -66,7 +66,7 @@ async fn strictness_makes_failures_of_warnings_alone() {
             Problem::fail(Reason::NodeUnreachable, "yes", "no"),
         ];
         let mut verdicts = [(&CHECK, verdict(&problems))];
-        weigh(pace, &Snapshot::empty(), &mut verdicts);
+        weight::weigh(pace, &Snapshot::empty(), &mut verdicts);
         verdicts[0].1.problems().map(|(_, problem)| problem.severity).collect()
     };
     assert_eq!(severities(&pace(false)), [Severity::Warn, Severity::Error, Severity::Fail]);
@@ -74,6 +74,29 @@ async fn strictness_makes_failures_of_warnings_alone() {
     assert_eq!(severities(&strict), [Severity::Fail, Severity::Error, Severity::Fail]);
     let warn_only = checks_named([CHECK.id]);
     assert_eq!(severities(&Pace { warn_only, ..strict }), [Severity::Warn; 3]);
+}
+
+/// Of a worker that is allowed to be silent, what fails all the same is nobody else's.
+#[tokio::test(start_paused = true)]
+async fn what_fails_is_left_to_no_cause_that_is_allowed() {
+    let mut snapshot = crate::testing::fixture::healthy();
+    snapshot.power_off("w-1");
+    snapshot.kubernetes.as_mut().unwrap().dns_endpoints = Ok(Vec::new());
+    let explained = |snapshot: &Snapshot| {
+        let pace = Pace { checks: checks::ALL.to_vec(), ..pace(false) };
+        let verdicts = judge(&pace.checks, &Assessment::of(snapshot));
+        let round = completed(&pace, 1, Duration::ZERO, snapshot.clone(), verdicts);
+        let (_, dns) = round.verdicts.iter().find(|(check, _)| check.id == CheckId::K8sDns).unwrap();
+        let (_, problem) = dns.problems().next().unwrap();
+        assert_eq!(problem.severity, Severity::Fail);
+        let causes: Vec<_> = round.diagnoses.iter().map(|it| it.id).collect();
+        let by_cause = round.diagnoses.iter().any(|it| it.explains.iter().any(|it| it.check == CheckId::K8sDns));
+        (causes, by_cause, problem.explained_by)
+    };
+    let (causes, ..) = explained(&snapshot);
+    assert_eq!(causes, ["node-down"]);
+    snapshot.asked.max_unready_workers = crate::snapshot::Allowance::Count(1);
+    assert_eq!(explained(&snapshot), (vec!["node-down"], false, None));
 }
 
 #[tokio::test(start_paused = true)]

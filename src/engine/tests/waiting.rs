@@ -157,3 +157,14 @@ async fn rounds_are_bounded() {
         assert!(took <= wait && took > seconds(297.0), "{took:?}");
     }
 }
+
+/// Ten seconds before the end machines fall silent, which takes each call all its time: that is seen, though the last round, which was to
+/// be as short as all before it, does not end.
+#[tokio::test(start_paused = true)]
+async fn silence_before_the_deadline_is_heard_out() {
+    let setup = Setup { wait: Some(40), round_takes: &[100, 100, 100, 100, 100, 100, 5_100], ..WAITING };
+    let outcome = run_with(setup, &script(&[Said::Bad])).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Deadline, 4));
+    let rounds = outcome.events.iter().filter(|event| *event != "waiting").cloned().collect::<Vec<_>>();
+    assert_eq!(rounds, ["round 1", "round 2", "round 3", "round 4", "cut off", "cut off", "cut off"]);
+}

@@ -25,6 +25,9 @@ pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
         Some(limit) if report.deadline_reached && report.took < limit => {
             format!(", no time for another round before the deadline of {}", human(limit))
         }
+        Some(limit) if report.deadline_reached && report.cut_off => {
+            format!(", deadline of {} reached in a later round that did not end", human(limit))
+        }
         Some(limit) if report.deadline_reached => format!(", deadline of {} reached", human(limit)),
         _ => String::new(),
     };

@@ -217,7 +217,7 @@ impl<W: Write> Live<W> {
                 }
             }
             // They are in the report.
-            Event::Logs(_) => {}
+            Event::Logs(_) | Event::CutOff => {}
             Event::Waiting { next_in } => {
                 if self.style.verbose {
                     self.line(&format!("next round in {}", human(*next_in)));

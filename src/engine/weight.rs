@@ -1,0 +1,84 @@
+//! How much each problem counts, once the user's options have had their say; and what then has to speak for itself.
+
+use std::collections::HashSet;
+
+use super::{Named, Pace};
+use crate::checks::{self, Check};
+use crate::diagnosis::{Diagnosis, Explained};
+use crate::model::{CheckId, Finding, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::snapshot::Snapshot;
+
+/// What was seen of somebody.
+type Sight = (CheckId, Target, Reason, String);
+
+/// Gives each problem its weight. What still fails is not left to a cause that the options have made a warning: whoever reads only what
+/// failed would find nothing.
+pub(super) fn apply(
+    pace: &Pace,
+    snapshot: &Snapshot,
+    verdicts: &mut [(&'static Check, Verdict)],
+    diagnoses: &mut [Diagnosis],
+) {
+    let failed = failing(verdicts);
+    weigh(pace, snapshot, verdicts);
+    let fails = failing(verdicts);
+    let relaxed: HashSet<&Sight> = failed.difference(&fails).collect();
+    if relaxed.is_empty() {
+        return;
+    }
+    let still: HashSet<CheckId> = fails.iter().map(|sight| sight.0).collect();
+    let stand_back: HashSet<CheckId> = relaxed.iter().map(|sight| sight.0).filter(|id| !still.contains(id)).collect();
+    for (_, problem) in problems(verdicts).filter(|(_, problem)| problem.severity > Severity::Warn) {
+        problem.explained_by = problem.explained_by.filter(|it| !stand_back.contains(it));
+    }
+    for diagnosis in diagnoses {
+        let Diagnosis { seen, explains, .. } = diagnosis;
+        let sight = |it: &Explained| (it.check, it.target.clone(), it.reason, it.observed.clone());
+        let rests_on =
+            |it: &&Explained| seen.iter().any(|seen| seen.target == it.target && seen.observed == it.observed);
+        let mut evidence = explains.iter().filter(rests_on).map(sight).peekable();
+        if evidence.peek().is_some() && evidence.all(|sight| relaxed.contains(&sight)) {
+            explains.retain(|it| !fails.contains(&sight(it)));
+        }
+    }
+}
+
+/// The same, of which nothing else depends on the weight.
+pub(super) fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
+    checks::allowance::apply(snapshot, verdicts);
+    for (check, problem) in problems(verdicts) {
+        problem.severity = pace.weight(check, problem);
+    }
+}
+
+fn problems<'a>(verdicts: &'a mut [(&'static Check, Verdict)]) -> impl Iterator<Item = (CheckId, &'a mut Problem)> {
+    verdicts.iter_mut().flat_map(|(check, verdict)| {
+        verdict.findings.iter_mut().filter_map(|Finding { outcome, .. }| match outcome {
+            Outcome::Problem(problem) => Some((check.id, problem)),
+            _ => None,
+        })
+    })
+}
+
+/// All that stands in the way of a healthy verdict.
+fn failing(verdicts: &[(&'static Check, Verdict)]) -> HashSet<Sight> {
+    let all =
+        verdicts.iter().flat_map(|(check, verdict)| verdict.problems().map(|(target, it)| (check.id, target, it)));
+    let fail = all.filter(|(.., problem)| problem.severity > Severity::Warn);
+    fail.map(|(check, target, it)| (check, target.clone(), it.reason, it.observed.clone())).collect()
+}
+
+impl Pace {
+    /// Of `--strict`, `--fail-on` and `--warn-only` the most specific counts: a reason before a check before everything. No
+    /// option names the same as the other.
+    pub(super) fn weight(&self, check: CheckId, problem: &Problem) -> Severity {
+        let names = |named: &Named| (named.reasons.contains(&problem.reason), named.checks.contains(&check));
+        let fails = match (names(&self.warn_only), names(&self.fail_on)) {
+            ((true, _), _) => return Severity::Warn,
+            (_, (true, _)) => true,
+            ((_, true), _) => return Severity::Warn,
+            (_, (_, by_check)) => by_check || self.strict,
+        };
+        if fails && problem.severity == Severity::Warn { Severity::Fail } else { problem.severity }
+    }
+}
