@@ -425,7 +425,7 @@ fn upgraded(text: &str) -> Result<(String, String), String> {
 
 /// A whole version, without the `v` that may stand before it: half of one would let every patch pass.
 fn version(text: &str) -> Result<String, String> {
-    numbers(text, &[3]).ok_or_else(|| "expected a version such as `v1.13.0`".to_owned())
+    numbers(text, &[3]).ok_or_else(|| "expected a version of three numbers, such as `v1.13.0` for Talos".to_owned())
 }
 
 /// The same, or of a minor version every patch.

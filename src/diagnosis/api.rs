@@ -71,7 +71,10 @@ the checks that fail: `etcd` means that it cannot reach its etcd.",
                 let how = if sign.problem.reason == ApiFrozen { "hangs" } else { "does not work" };
                 let headline =
                     format!("the API server of {} {how}: {}", sign.target, excerpt::of(&sign.problem.observed));
-                Recognized::new(SERVER.id, headline).rests_on(&sign)
+                // The endpoint may lead to this very server.
+                let endpoint = symptoms.of_check(CheckId::K8sApiEndpoint, &[ApiNotReady]);
+                let same = endpoint.filter(|it| it.problem.observed == sign.problem.observed);
+                Recognized::new(SERVER.id, headline).rests_on(&sign).explains(same)
             })
             .collect()
     },
@@ -113,7 +116,10 @@ others.",
                     let logs = Hint::run("{kubectl} -n kube-system logs {} --previous", [pod]);
                     if answers { diagnosis.then(logs) } else { diagnosis }
                 };
-                let diagnosis = Recognized::new(CRASHES.id, headline);
+                let is_server = sign.check == CheckId::K8sControlplaneApiserver;
+                let endpoint =
+                    symptoms.about(sign.target).filter(|it| is_server && it.check == CheckId::K8sApiEndpoint);
+                let diagnosis = Recognized::new(CRASHES.id, headline).explains(endpoint);
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
                         let pods = component.map(|component| format!("{component}-{}", sign.target.name));

@@ -363,7 +363,13 @@ fn down(symptoms: &Symptoms<'_>, node: &Node) -> Option<Recognized> {
         .about(&target)
         .filter(|sign| sign.check.is_of_etcd() && matches!(sign.problem.reason, Reason::TimedOut | Reason::NoAnswer));
     let address = node.address.as_str();
-    let diagnosis = Recognized::new(DOWN.id, headline).rests_on_all(&signs).explains(margin);
+    // The endpoint may lead to an API server that lacks nothing but its etcd.
+    let endpoint = symptoms.of_check(CheckId::K8sApiEndpoint, &[Reason::ApiNotReady]);
+    let waiting = endpoint.filter(|it| {
+        let mut failed = it.problem.observed.split("[-]").skip(1).peekable();
+        failed.peek().is_some() && failed.all(|check| check.starts_with("etcd"))
+    });
+    let diagnosis = Recognized::new(DOWN.id, headline).rests_on_all(&signs).explains(margin).explains(waiting);
     Some(match trouble {
         Some(_) => diagnosis
             .explains(unanswered)

@@ -234,7 +234,7 @@ be upgraded.",
 pub(super) const HANGS: Cause = Cause {
     id: "node-hangs",
     title: "a machine accepts connections and does not answer",
-    impact: "what runs on the machine does not respond; Kubernetes replaces its pods after about 5 minutes",
+    impact: "Talos cannot manage the machine; if all of it hangs, Kubernetes replaces its pods after about 5 minutes",
     explain: "The kernel of the machine still accepts connections, but no program answers. The machine is frozen, paused by \
 its hypervisor, out of memory, or its disk has stopped responding. If only machined hangs, the containers keep running, but \
 the machine cannot be managed. Kubernetes may still report it as Ready.\n\n\
@@ -251,7 +251,7 @@ It usually does not recover by itself. Look at the console before you reset the 
         lost(HANGS.id, what, symptoms, &[Reason::NodeFrozen], |symptoms, sign| {
             let role = role(symptoms, sign.target);
             let what = if lives(symptoms, sign.target) {
-                "its machined hangs, its containers keep running"
+                "its apid or machined hangs, its containers keep running"
             } else {
                 "it hangs"
             };
@@ -391,11 +391,9 @@ something that its service status shows.",
             .of_check(CheckId::TalosNodesKubelet, &[Reason::KubeletUnhealthy])
             .filter(|sign| symptoms.is_open(sign))
             .map(|sign| {
-                let headline = format!(
-                    "the kubelet of {} is not running: {}",
-                    sign.target,
-                    service::of_problem(&sign.problem.observed, symptoms.service(sign.target, "kubelet"))
-                );
+                let words = service::of_problem(&sign.problem.observed, symptoms.service(sign.target, "kubelet"));
+                let what = if words.starts_with("Running") { "does not work" } else { "is not running" };
+                let headline = format!("the kubelet of {} {what}: {words}", sign.target);
                 let follows = symptoms.about(sign.target).filter(|it| {
                     use Reason::{NodeLeaseStale, NodeNotReady, NodeNotRegistered, StatusStale};
                     matches!(it.problem.reason, NodeLeaseStale | NodeNotReady | NodeNotRegistered | StatusStale)

@@ -110,9 +110,13 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
         format!("{} of {} voters up and a leader", quorum.needed(), quorum.voters),
         observed,
     )
-    .hint(Hint::likely(match (quorum.up >= quorum.needed(), quorum.voters) {
+    .hint(Hint::likely(match (quorum.up >= quorum.needed(), quorum.source) {
         (false, _) => "too few control planes are up, or they cannot reach each other on port 2380",
-        (true, 1) => "it has just started, or its disk is too slow",
+        // So many would have a leader.
+        (true, VoterSource::Assumed) => {
+            "etcd counts voters of machines that were removed, or the voters cannot reach each other on port 2380"
+        }
+        (true, _) if quorum.voters == 1 => "it has just started, or its disk is too slow",
         (true, _) => "they cannot reach each other on port 2380, or their disks are too slow",
     }));
     let node = views.iter().find_map(|view| view.node.filter(|_| view.status.is_ok()));
@@ -322,7 +326,8 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     } else if voters == 1 {
         Outcome::Pass(Some("etcd has a single voter: tolerates 0".to_owned()))
     } else if voters == 2 {
-        let problem = Problem::warn(Reason::TwoMembers, "an odd number of voters", "2 voters, which is worse than one");
+        let problem =
+            Problem::warn(Reason::TwoMembers, "an odd number of voters", "2 voters, and either loss stops the cluster");
         Outcome::Problem(problem)
     } else if voters % 2 == 0 {
         let spare = voters / 2 - 1;

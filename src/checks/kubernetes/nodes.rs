@@ -504,7 +504,7 @@ fn is_of_control_planes(taint: &Taint) -> bool {
 
 /// Nothing else is said of it, until that has taken too long.
 fn leaving() -> Problem {
-    let observed = "being removed, not checked for up to 30 minutes";
+    let observed = "marked for removal, and not checked for up to 30 minutes";
     Problem::warn(Reason::NodeLeaving, "takes new pods", observed)
 }
 
@@ -512,14 +512,14 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
     let expected = "takes new pods";
     let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
     if object.unschedulable && object.cordoned_by_talos {
-        let problem = Problem::warn(Reason::CordonedByTalos, expected, "cordoned by Talos")
+        let problem = Problem::warn(Reason::CordonedByTalos, expected, "new pods are not scheduled to it")
             .hint(Hint::likely("an upgrade, a reboot or a shutdown is in progress, or was interrupted"));
         // While it is on its way, the mark is as it should be.
         let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
         return Outcome::Problem(if is_up { problem.hint(uncordon()) } else { problem });
     }
     if object.unschedulable {
-        let problem = Problem::warn(Reason::Cordoned, expected, "cordoned, not by Talos")
+        let problem = Problem::warn(Reason::Cordoned, expected, "new pods are not scheduled to it; not by Talos")
             .hint(Hint::likely("usually deliberate: find out why before you uncordon the node"));
         return Outcome::Problem(problem.hint(uncordon()));
     }

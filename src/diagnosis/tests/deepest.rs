@@ -53,6 +53,18 @@ fn a_member_without_peers_comes_before_its_api_server() {
     assert_eq!(left(&snapshot), [""; 0]);
 }
 
+/// The balancer leads to the API server of the member.
+#[test]
+fn an_endpoint_that_waits_for_the_same_member_is_no_cause_of_its_own() {
+    let mut snapshot = broken(member_hangs);
+    let server = snapshot.kube().servers["cp-3"].clone();
+    snapshot.kube().endpoint = server;
+    assert_eq!(ids(&snapshot), ["etcd-member-down"]);
+    assert_eq!(left(&snapshot), [""; 0]);
+    snapshot.kube().endpoint.as_mut().unwrap().failed.push("informer-sync".to_owned());
+    assert_ne!(left(&snapshot), [""; 0], "that is none of etcd's");
+}
+
 /// What fails beside etcd is the API server's own.
 #[test]
 fn an_api_server_that_fails_for_itself_is_told_of() {

@@ -118,7 +118,7 @@ reasons! {
     MemoryTooSmall "memory-too-small" "the machine has less memory than Talos needs" machine::MEMORY_TOO_SMALL;
     DiskTooSmall "disk-too-small" "the machine's disk is smaller than Talos needs" machine::DISK_TOO_SMALL;
     DiskNearlyFull "disk-nearly-full" "the machine's disk is nearly full" machine::DISK_NEARLY_FULL;
-    VolumeFailed "volume-failed" "a volume of the machine has failed" machine::VOLUME_FAILED;
+    VolumeFailed "volume-failed" "a volume of the machine is not as it should be" machine::VOLUME_FAILED;
     Diagnostic "diagnostic" "Talos has diagnosed a problem of the machine" machine::DIAGNOSTIC;
     TimeNotSynced "time-not-synced" "the machine's clock is not synchronized" machine::TIME_NOT_SYNCED;
     ClockSkew "clock-skew" "the machine's clock is wrong" machine::CLOCK_SKEW;
@@ -161,7 +161,7 @@ reasons! {
     EndpointBehindProxy "endpoint-behind-proxy" "the endpoint's certificate is not the cluster's own" api::ENDPOINT_BEHIND_PROXY;
     ApiUnreachableFromHere "api-unreachable-from-here" "an API server cannot be reached from this runner, while others can" api::API_UNREACHABLE_FROM_HERE;
     ServerNotDirectlyReachable "server-not-directly-reachable" "the API server cannot be reached from this runner, and nothing else shows that it is alive" api::SERVER_NOT_DIRECTLY_REACHABLE;
-    ApiServiceStray "api-service-stray" "the Service of the API servers leads to a machine that is none" api::API_SERVICE_STRAY;
+    ApiServiceStray "api-service-stray" "the Service of the API servers has an address that no API server has" api::API_SERVICE_STRAY;
     ApiServiceEmpty "api-service-empty" "the Service of the API servers has no ready endpoint" api::API_SERVICE_EMPTY;
     ComponentMissing "component-missing" "a control plane component is missing" workloads::COMPONENT_MISSING;
     ComponentNotReady "component-not-ready" "a control plane component is not ready" workloads::COMPONENT_NOT_READY;
