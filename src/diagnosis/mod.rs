@@ -242,8 +242,10 @@ fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosi
     }
 }
 
-/// The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what matters.
+/// The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what matters. Then comes what
+/// takes the Kubernetes API from everybody, whoever else is in trouble.
 fn in_order(mut made: Vec<Diagnosis>) -> Vec<Diagnosis> {
-    made.sort_by_key(|diagnosis| diagnosis.id != etcd::QUORUM.id);
+    let is_of_all = |diagnosis: &Diagnosis| diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
+    made.sort_by_key(|diagnosis| (diagnosis.id != etcd::QUORUM.id, !is_of_all(diagnosis)));
     made
 }

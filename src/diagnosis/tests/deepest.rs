@@ -154,3 +154,12 @@ fn nothing_is_removed_where_nobody_leaves() {
     snapshot.nodes.push(foreign);
     assert!(!ids(&snapshot).contains(&"autoscaler-removes-nodes"), "{:#?}", diagnosed(&snapshot));
 }
+
+/// Whoever is called at night wants to know that first.
+#[test]
+fn what_takes_the_kubernetes_api_from_everybody_comes_first() {
+    let mut snapshot = broken(|snapshot| service(snapshot, "w-1", "kubelet", "Failed"));
+    assert_eq!(ids(&snapshot), ["kubelet-not-running"]);
+    snapshot.kube().endpoint = gap(GapKind::TimedOut);
+    assert_eq!(ids(&snapshot), ["load-balancer-down", "kubelet-not-running"]);
+}
