@@ -260,8 +260,22 @@ fn voters_down(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<String
         }
     };
     let voters = members.into_iter().flatten().filter(|member| !member.is_learner);
-    let name = |member: &EtcdMember| if member.name.is_empty() { hex(member.id) } else { member.name.clone() };
     voters.filter(is_down).map(name).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Behind `--etcd-endpoints`, voters that none of these is, by name.
+fn voters_not_given(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<String> {
+    // One that does not tell its id may be any of them.
+    if views.iter().any(|view| view.node.is_some() || view.id.is_none()) {
+        return Vec::new();
+    }
+    let is_given = |member: &EtcdMember| views.iter().any(|view| view.id == Some(member.id));
+    let voters = members.into_iter().flatten().filter(|member| !member.is_learner && !is_given(member));
+    voters.map(name).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn name(member: &EtcdMember) -> String {
+    if member.name.is_empty() { hex(member.id) } else { member.name.clone() }
 }
 
 /// `2 of 3 voters up (cp-3 is not), tolerates 0, 1 required`.
@@ -312,8 +326,15 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
         let living = views.iter().find_map(|view| view.node.filter(|_| view.sees_leader()));
         Outcome::Problem(problem.hint(look(living, "{talosctl} -n {} etcd members", "{etcdctl} member list")))
     } else if worst < needed {
-        let observed = format!("{margin}; {} more could not be queried", quorum.untold);
-        let problem = Problem::error(Reason::NoAnswer, expected, observed);
+        let not_given = voters_not_given(views, *members);
+        let problem = if not_given.is_empty() {
+            let observed = format!("{margin}; {} more could not be queried", quorum.untold);
+            Problem::error(Reason::NoAnswer, expected, observed)
+        } else {
+            let observed = format!("{margin}; not among `--etcd-endpoints`: {}", not_given.join(", "));
+            let hint = Hint::likely("pass the client URLs of all members with `--etcd-endpoints`");
+            Problem::error(Reason::NoAnswer, expected, observed).hint(hint)
+        };
         let refusals = views.iter().filter_map(|view| match status(cluster, view) {
             Err(Outcome::Problem(problem)) if !problem.waiting_helps && !problem.unseen => Some(problem.reason),
             _ => None,

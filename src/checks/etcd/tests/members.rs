@@ -112,7 +112,7 @@ fn who_refuses_speaks_for_no_other_voter() {
     endpoints.push(EtcdEndpoint { address, status, members: gap(refused), alarms: gap(refused) });
     assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: error no-answer"]);
     let seen = observed("etcd.tolerance", &snapshot);
-    assert_eq!(seen, ["3 of 5 voters up (cp-4 is not), tolerates 0; 1 more could not be queried"]);
+    assert_eq!(seen, ["3 of 5 voters up (cp-4 is not), tolerates 0; not among `--etcd-endpoints`: cp-5"]);
 }
 
 #[test]
@@ -129,6 +129,8 @@ fn a_voter_that_never_started_is_down_for_everybody() {
         "cp-4".clone_into(&mut endpoint.members.as_mut().unwrap()[3].name);
     }
     assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: error no-answer"]);
+    let seen = "3 of 4 voters up, tolerates 0; not among `--etcd-endpoints`: cp-4";
+    assert_eq!(observed("etcd.tolerance", &snapshot), [seen]);
 }
 
 #[test]
