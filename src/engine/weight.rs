@@ -6,7 +6,7 @@ use super::{Named, Pace};
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained};
 use crate::model::{CheckId, Finding, Outcome, Problem, Reason, Severity, Target, Verdict};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Allowance, Snapshot};
 
 /// What was seen of somebody.
 type Sight = (CheckId, Target, Reason, String);
@@ -19,6 +19,13 @@ pub(super) fn apply(
     verdicts: &mut [(&'static Check, Verdict)],
     diagnoses: &mut [Diagnosis],
 ) {
+    // Nothing else makes a warning of a failure.
+    let may_relax = !matches!(snapshot.asked.max_unready_workers, Allowance::None)
+        || !pace.warn_only.checks.is_empty()
+        || !pace.warn_only.reasons.is_empty();
+    if !may_relax {
+        return weigh(pace, snapshot, verdicts);
+    }
     let failed = failing(verdicts);
     weigh(pace, snapshot, verdicts);
     let fails = failing(verdicts);
