@@ -39,7 +39,7 @@ fn region(screen: &[String]) -> Vec<&str> {
 
 /// For how long the program runs, as the region says it: `38 of 45 passed, 1m02s of 1h00m`.
 fn seconds(counts: &str) -> u64 {
-    let parts = Regex::new(" passed, (?:([0-9]+)m)?([0-9]+)s ").unwrap().captures(counts).unwrap();
+    let parts = Regex::new(" passed, (?:([0-9]+)m)?([0-9]+)(?:\\.[0-9])?s ").unwrap().captures(counts).unwrap();
     let number = |group| parts.get(group).map_or(0, |digits| digits.as_str().parse().unwrap());
     number(1) * 60 + number(2)
 }
@@ -57,7 +57,7 @@ fn waits_and_is_interrupted() {
     let terminal = Terminal::open(waiting(&cluster), 100, 30);
     terminal.run("");
     let screen = pending(&terminal);
-    let times = Regex::new("\\b([0-9]+m)?[0-9]+s\\b").unwrap();
+    let times = Regex::new("\\b([0-9]+m)?[0-9]+(\\.[0-9])?s\\b").unwrap();
     let rows = region(&screen).join("\n");
     // How long the address is decides where a row is cut.
     let addresses = Regex::new("\\(127[0-9.]+\\)(: .{12}).*").unwrap();
