@@ -324,7 +324,7 @@ impl Round {
 
     /// Those, and checks that saw what was over before anybody looked.
     fn unstable(&self) -> impl Iterator<Item = &'static Check> {
-        let is_over = |reason| matches!(reason, Reason::Restarting | Reason::NodeFlapping);
+        let is_over = |reason| matches!(reason, Reason::Restarting | Reason::NodeFlapping | Reason::NodeRebooted);
         let was = move |verdict: &Verdict| verdict.problems().any(|(_, problem)| is_over(problem.reason));
         let is_unstable = move |verdict: &Verdict| !verdict.status().is_fine() || was(verdict);
         self.verdicts.iter().filter(move |(_, verdict)| is_unstable(verdict)).map(|(check, _)| *check)

@@ -24,6 +24,7 @@ enum Said {
     /// Is well, and was restarted since the round before.
     Restarted,
     Flapped,
+    Rebooted,
     /// May heal.
     Bad,
     /// Will not.
@@ -51,6 +52,7 @@ fn said(_: &Assessment<'_>) -> Verdict {
         Said::Fine => verdict.ok(Target::cluster()),
         Said::Restarted => verdict.problem(Target::cluster(), Problem::warn(Reason::Restarting, "no", "yes")),
         Said::Flapped => verdict.problem(Target::cluster(), Problem::warn(Reason::NodeFlapping, "no", "yes")),
+        Said::Rebooted => verdict.problem(Target::cluster(), Problem::warn(Reason::NodeRebooted, "no", "yes")),
         Said::Warns => verdict.problem(Target::cluster(), Problem::warn(Reason::Cordoned, "yes", "no")),
         Said::Bad => verdict.problem(Target::cluster(), problem()),
         Said::Fails(reason) => verdict.problem(Target::cluster(), Problem::fail(reason, "yes", "no")),
@@ -350,7 +352,7 @@ async fn a_restart_begins_the_stable_time_again() {
     let told: Vec<&str> = outcome.events.iter().map(String::as_str).filter(|it| !it.starts_with("round")).collect();
     let (again, stable) = ("waiting", "stable");
     assert_eq!(told, [again, stable, again, "lost", again, stable, again, stable, again, stable, again]);
-    for again in [Said::Restarted, Said::Flapped] {
+    for again in [Said::Restarted, Said::Flapped, Said::Rebooted] {
         let outcome = run_with(setup(), &script(&[Said::Fine, again])).await;
         assert_eq!(outcome.end, End::Deadline, "it goes on");
     }

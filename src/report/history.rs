@@ -133,6 +133,14 @@ impl History {
         }
     }
 
+    /// When the stability period last started over, and the checks that were not fine.
+    pub(crate) fn last_break(&self) -> Option<(Duration, &[CheckId])> {
+        self.entries.iter().rev().find_map(|entry| match &entry.happened {
+            Happened::StabilityLost(because) => Some((entry.at, &because[..])),
+            _ => None,
+        })
+    }
+
     #[cfg(test)]
     pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
         &mut self.entries

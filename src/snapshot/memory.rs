@@ -22,12 +22,12 @@ pub(crate) struct Memory {
     pub(crate) elected: Option<Duration>,
     /// Names of the nodes that have answered the Talos API.
     pub(crate) answered: BTreeSet<String>,
-    /// When each machine was booted, by its own clock, and how often it was booted anew since it was first seen.
-    pub(crate) boots: BTreeMap<String, (Timestamp, u32)>,
+    /// The last boot of each machine that has told of one.
+    pub(crate) boots: BTreeMap<String, Boot>,
     /// How often each container of a pod has been restarted, by the names of both.
     pub(crate) restarts: BTreeMap<(String, String), u32>,
-    /// The nodes that were Ready in the previous round, and since when.
-    pub(crate) ready_since: BTreeMap<String, Timestamp>,
+    /// The nodes that were Ready in the previous round, since when, and the ID of their boot.
+    pub(crate) ready: BTreeMap<String, (Option<Timestamp>, String)>,
     /// The newest list of node leases and that of system leases, each with the start of the round, by the runner's clock, that was
     /// the first to show it like this.
     pub(crate) node_leases: Option<(Leases, Timestamp)>,
@@ -40,6 +40,17 @@ pub(crate) struct Memory {
     ///
     /// [`Kubernetes::refusals`]: crate::snapshot::Kubernetes::refusals
     pub(crate) forbidden_since: BTreeMap<String, Duration>,
+}
+
+/// A boot of a machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Boot {
+    /// By its own clock.
+    pub(crate) at: Timestamp,
+    /// How often the machine was booted anew since it was first seen.
+    pub(crate) times: u32,
+    /// The last round that was told of it.
+    round: u32,
 }
 
 impl Memory {
@@ -66,7 +77,7 @@ impl Memory {
             }
         }
         memory.restarts.append(&mut restarts(snapshot));
-        memory.ready_since = ready_since(snapshot);
+        memory.ready = ready(snapshot);
         if let Some(kubernetes) = &snapshot.kubernetes {
             keep(&mut memory.node_leases, &kubernetes.node_leases, snapshot.taken);
             keep(&mut memory.system_leases, &kubernetes.system_leases, snapshot.taken);
@@ -108,24 +119,31 @@ impl Memory {
         pods
     }
 
-    /// When the machine was booted, and how often anew in this run; `None` if it has not told. machined begins with the machine.
-    pub(crate) fn boot(&self, node: &Node) -> Option<(Timestamp, u32)> {
+    /// The last boot of the machine; `None` if it has not told. machined begins with the machine.
+    pub(crate) fn boot(&self, node: &Node) -> Option<Boot> {
         let services = node.talos.services.as_ref().ok()?;
         let at = services.iter().find(|service| service.id == "machined")?.running_since?;
+        let round = self.rounds + 1;
         Some(match self.boots.get(&node.name) {
             // Its clock may have been wrong at either time.
-            Some((before, times)) if *before != at => (at, times + 1),
-            Some(known) => *known,
-            None => (at, 0),
+            Some(known) if known.at != at => Boot { at, times: known.times + 1, round },
+            Some(known) => Boot { round, ..*known },
+            None => Boot { at, times: 0, round },
         })
+    }
+
+    /// This boot, if the previous round was told of another.
+    pub(crate) fn rebooted(&self, node: &Node) -> Option<Boot> {
+        let known = self.boots.get(&node.name).filter(|known| known.round == self.rounds)?;
+        self.boot(node).filter(|boot| boot.at != known.at)
     }
 }
 
-fn ready_since(snapshot: &Snapshot) -> BTreeMap<String, Timestamp> {
+fn ready(snapshot: &Snapshot) -> BTreeMap<String, (Option<Timestamp>, String)> {
     let objects = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes).flatten();
     let ready = objects.filter_map(|object| {
         let ready = object.condition("Ready").filter(|ready| ready.status == "True")?;
-        Some((object.name.clone(), ready.since?))
+        Some((object.name.clone(), (ready.since, object.boot_id.clone())))
     });
     ready.collect()
 }

@@ -27,7 +27,7 @@ pub(crate) use kubernetes::{
     RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Term,
     Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness,
 };
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Boot, Memory};
 pub(crate) use observe::{Observe, Suspects};
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Flags, MachineStatus, Mount,

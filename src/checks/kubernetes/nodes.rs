@@ -43,8 +43,8 @@ pub(in crate::checks) const READY: Check = Check {
     summary: "every node is Ready, and its kubelet renews its lease",
     explain: "The Ready condition exists and is True, and the kubelet renews the node's lease. Kubernetes notices a dead \
 kubelet only after about 50 seconds and shows the node as Ready until then; the lease, renewed every 10 seconds, shows it \
-sooner. A lease that looks stale is read again before it counts. A node that was not Ready between two rounds is a warning, and \
-breaks --stable-for.\n\n\
+sooner. A lease that looks stale is read again before it counts. A node that was not Ready, or was rebooted, between two \
+rounds is a warning, and breaks `--stable-for`.\n\n\
 `cni plugin not initialized` means that no network plugin is installed or that it does not start: with CNI `none` nodes stay \
 NotReady until you install one. `NodeStatusUnknown` means that the kubelet has stopped reporting; then look at the machine and \
 its kubelet (talos.nodes.reachable, talos.nodes.kubelet).\n\n\
@@ -333,7 +333,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
         // Whatever poses as a node may renew no lease.
         Some(condition) if condition.status == "True" && cluster.is_guest(node) => return Outcome::Pass(None),
         Some(condition) if condition.status == "True" => match lease(cluster, node, object) {
-            Ok(()) => match flapped(cluster, object, condition) {
+            Ok(()) => match interrupted(cluster, node, object, condition) {
                 Some(problem) => problem,
                 None => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
             },
@@ -360,8 +360,15 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
 }
 
 /// It was Ready in the previous round and is so again, after it was not in between.
-fn flapped(cluster: &Assessment<'_>, object: &KubeNode, ready: &Condition) -> Option<Problem> {
-    let before = cluster.memory.ready_since.get(&object.name)?;
+fn interrupted(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, ready: &Condition) -> Option<Problem> {
+    let (before, boot) = cluster.memory.ready.get(&object.name)?;
+    if !boot.is_empty() && !object.boot_id.is_empty() && *boot != object.boot_id {
+        let observed = format!("boot ID {}, and in the previous round {boot}", object.boot_id);
+        let by_talos = cluster.memory.rebooted(node).map(|_| CheckId::TalosNodesBooted);
+        let problem = Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed);
+        return Some(problem.explained_by(by_talos));
+    }
+    let before = before.as_ref()?;
     let since = ready.since.filter(|since| since != before)?;
     let observed = format!("Ready again since {since}, and in the previous round since {before}");
     Some(Problem::warn(Reason::NodeFlapping, "stays Ready between two rounds", observed))

@@ -9,7 +9,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, stopped_by, talos_contact, talos_fact, talos_service, unseen};
 use crate::checks::scope::each_node;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
-use crate::snapshot::{GapKind, MachineStatus, Node, Service, UnmetCondition};
+use crate::snapshot::{Boot, GapKind, MachineStatus, Node, Service, UnmetCondition};
 use crate::text::version;
 
 pub(in crate::checks) const BOOTED: Check = Check {
@@ -21,7 +21,8 @@ resetting or upgrading. Only running is a final state; the others are transition
 A machine that stays in booting is held up by a service that is neither running and healthy, nor finished, nor skipped. Such \
 services are listed with their last event. Extension services are a common cause: they wait for a device or a file that the \
 machine does not have. A machine that has not finished booting after 70 minutes reboots and starts over.\n\n\
-A machine that reboots twice during one run is a warning: an upgrade needs one reboot.\n\n\
+A machine that reboots twice during one run is a warning: an upgrade needs one reboot. So is one that runs in two consecutive \
+rounds and was rebooted in between; with `--stable-for` the stability period starts over.\n\n\
 `talosctl -n NODE services` and `talosctl -n NODE dmesg` show more.",
     severity: Severity::Fail,
     requires: &[CheckId::TalosNodesReachable],
@@ -101,23 +102,35 @@ fn booted(cluster: &Assessment<'_>) -> Verdict {
     each_node(cluster, |node, verdict| {
         let target = node.target();
         match machine_status(cluster, node) {
-            Ok(status) if status.stage == "running" => match cluster.memory.boot(node) {
-                Some((at, times)) if times >= LOOP => verdict.problem(target, rebooted(node, at, times)),
-                _ => verdict.ok(target),
-            },
+            Ok(status) if status.stage == "running" => {
+                let problems = [just_rebooted(cluster, node), keeps_rebooting(cluster, node)];
+                if problems.iter().all(Option::is_none) {
+                    verdict.ok(target.clone());
+                }
+                for problem in problems.into_iter().flatten() {
+                    verdict.problem(target.clone(), problem.hint(Hint::run("{talosctl} -n {} dmesg", [&node.address])));
+                }
+            }
             Ok(status) => verdict.problem(target, not_running(node, &status.stage)),
             Err(outcome) => verdict.push(target, outcome),
         }
     })
 }
 
+/// Each round sees it run.
+fn just_rebooted(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
+    let at = cluster.memory.rebooted(node)?.at;
+    let observed = format!("rebooted at {at} by its clock, after the previous round");
+    Some(Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed))
+}
+
 /// One reboot is an upgrade's or a person's; the second one in the same run is neither.
 const LOOP: u32 = 2;
 
-fn rebooted(node: &Node, at: Timestamp, times: u32) -> Problem {
+fn keeps_rebooting(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
+    let Boot { at, times, .. } = cluster.memory.boot(node).filter(|boot| boot.times >= LOOP)?;
     let observed = format!("rebooted {times} times in this run, the last time at {at} by its clock");
-    Problem::warn(Reason::RebootLoop, "no further reboot", observed)
-        .hint(Hint::run("{talosctl} -n {} dmesg", [node.address.as_str()]))
+    Some(Problem::warn(Reason::RebootLoop, "no further reboot", observed))
 }
 
 fn not_running(node: &Node, stage: &str) -> Problem {

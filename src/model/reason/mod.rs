@@ -107,6 +107,7 @@ reasons! {
     SingleSource "single-source" "only one source lists the nodes" nodes::SINGLE_SOURCE;
     StageNotRunning "stage-not-running" "the machine is not in stage running" nodes::STAGE_NOT_RUNNING;
     RebootLoop "reboot-loop" "the machine keeps rebooting" nodes::REBOOT_LOOP;
+    NodeRebooted "node-rebooted" "the machine rebooted between two rounds" nodes::NODE_REBOOTED;
     ConditionUnmet "condition-unmet" "the machine reports that it is not ready" nodes::CONDITION_UNMET;
     ServiceFailed "service-failed" "a Talos service is not running or not healthy" nodes::SERVICE_FAILED;
     ServiceMissing "service-missing" "a Talos service that the node needs is missing" nodes::SERVICE_MISSING;

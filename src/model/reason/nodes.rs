@@ -88,6 +88,16 @@ pub(super) const REBOOT_LOOP: Text = Text {
     ],
 };
 
+pub(super) const NODE_REBOOTED: Text = Text {
+    explanation: "The machine was running in two consecutive rounds, but rebooted in between. During an upgrade this is expected once. With `--stable-for`, the stability period starts over.",
+    source: TALOS_TROUBLESHOOTING,
+    remedy: &[
+        Do("Check whether somebody, or an upgrade, has rebooted the machine."),
+        NODE_DMESG,
+        Do("Look at the console, and at the log of the hypervisor or the BMC; the kernel log begins with the reboot."),
+    ],
+};
+
 pub(super) const CONDITION_UNMET: Text = Text {
     explanation: "Talos reports the conditions that keep the node from being ready; the message lists them. Common ones are a clock that is not synchronized, services that are not healthy, static pods that do not run, and a Kubernetes node that is not Ready.",
     source: TALOS_TROUBLESHOOTING,

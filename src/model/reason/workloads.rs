@@ -211,7 +211,7 @@ pub(super) const NODE_LEASE_STALE: Text = Text {
 };
 
 pub(super) const NODE_FLAPPING: Text = Text {
-    explanation: "The node was Ready in two consecutive rounds, but its condition changed in between: for a while it was not. Its kubelet, its network plugin or its connection to the API servers is unstable. With --stable-for the time starts again.",
+    explanation: "The node was Ready in two consecutive rounds, but its condition changed in between: for a while it was not. Its kubelet, its network plugin or its connection to the API servers is unstable. With `--stable-for`, the stability period starts over.",
     source: KUBERNETES_NODES,
     remedy: &[
         DESCRIBE_NODE,

@@ -91,6 +91,20 @@ pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
 const UNSEEN: &str = "not checked";
 const HINT: &str = "hint";
 
+/// What the exit code means, and what a cluster that did not stay healthy was interrupted by.
+fn because(report: &Report) -> String {
+    let Some(wanted) = report.stable_for.filter(|_| report.exit == Exit::Deadline).map(human) else {
+        return report.exit.meaning().to_owned();
+    };
+    match report.history.last_break() {
+        Some((at, checks)) => {
+            let at = human(at);
+            format!("not healthy for {wanted} in a row; the stability period last started over at {at}: {}", joined(checks))
+        }
+        None => format!("not healthy for {wanted} in a row; it became healthy too late for that"),
+    }
+}
+
 /// What the verdict does not say, and what makes it weaker: a name, and one or more items.
 pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     let judged = report.is_judged();
@@ -98,7 +112,7 @@ pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     if let Some(error) = report.error.as_deref().filter(|_| judged || report.result != RunResult::Error) {
         remarks.push(("because", vec![clean(error)]));
     } else if judged && matches!(report.exit, Exit::Deadline | Exit::NothingChecked | Exit::Internal) {
-        remarks.push(("because", vec![report.exit.meaning().to_owned()]));
+        remarks.push(("because", vec![because(report)]));
     }
     remarks.extend(report.hint.as_deref().map(|hint| (HINT, vec![clean(hint)])));
     let weakened = report.weakened.iter().map(|weak| format!("{} ({})", clean(&weak.option), clean(&weak.origin)));
@@ -112,4 +126,27 @@ pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     }
     remarks.retain(|(_, items)| !items.is_empty());
     remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::CheckId;
+    use crate::report::fixture;
+    use crate::report::history::Happened;
+
+    #[test]
+    fn what_broke_the_stability_period_is_told() {
+        let mut report = fixture::healthy();
+        (report.exit, report.stable_for) = (Exit::Deadline, Some(Duration::from_secs(30)));
+        let said = |report: &Report| remarks(report)[0].1.concat();
+        assert_eq!(said(&report), "not healthy for 30s in a row; it became healthy too late for that");
+        for (at, check) in [(20, CheckId::EtcdQuorum), (42, CheckId::K8sDns)] {
+            report.happened(Duration::from_secs(at), Happened::StabilityLost(vec![check]));
+        }
+        let expected = "not healthy for 30s in a row; the stability period last started over at 42s: k8s.dns";
+        assert_eq!(said(&report), expected);
+    }
 }

@@ -266,6 +266,28 @@ fn a_node_that_was_not_ready_between_two_rounds_is_told() {
     assert_eq!(said(&back, id), [""; 0]);
 }
 
+/// A machine that is back before anybody looks was away all the same.
+#[test]
+fn a_node_that_was_rebooted_between_two_rounds_is_told() {
+    let id = "k8s.nodes.ready";
+    let next = |before: &Snapshot, boot: &str| {
+        let mut after = before.clone();
+        after.memory = before.memory.after(before, Duration::from_secs(30));
+        boot.clone_into(&mut after.kube_node_mut("w-1").boot_id);
+        after
+    };
+    let first = healthy();
+    let rebooted = next(&first, "another");
+    assert_eq!(said(&rebooted, id), ["warn node-rebooted w-1"]);
+    assert_eq!(said(&next(&rebooted, "another"), id), [""; 0], "once");
+    assert_eq!(said(&next(&first, ""), id), [""; 0], "who does not tell says nothing");
+    let mut away = first;
+    set_ready(&mut away, "w-1", "False", "");
+    let mut back = next(&away, "another");
+    set_ready(&mut back, "w-1", "True", "");
+    assert_eq!(said(&back, id), [""; 0], "a round has seen it");
+}
+
 /// Two controllers write one condition, or one writes it twice.
 #[test]
 fn of_two_words_on_one_condition_the_worse_counts() {
