@@ -1,12 +1,12 @@
 //! The API servers, what stands before them, and the components beside them.
 
-use super::symptoms::Sign;
+use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized};
 use crate::assess::workloads::trouble;
 use crate::model::reason::sources::{
     KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
-use crate::model::{CheckId, Hint, Kind, Reason, Step};
+use crate::model::{CheckId, Hint, Kind, Reason, Step, Target};
 use crate::snapshot::{Pod, Snapshot};
 use crate::text::excerpt;
 
@@ -79,6 +79,70 @@ the checks that fail: `etcd` means that it cannot reach its etcd.",
             .collect()
     },
 };
+
+pub(super) const NONE_WORKS: Cause = Cause {
+    id: "no-api-server-works",
+    title: "no API server works",
+    impact: "nobody has a Kubernetes API: kubectl, kubelets, controllers; running pods keep running",
+    explain: "The API server of every control plane crashes, hangs, or reports that it is not ready, although the machines \
+answer and etcd is not the reason. Without a Kubernetes API nothing is scheduled and no controller acts; \
+kube-controller-manager and kube-scheduler exit and are restarted until they reach one. Containers that run keep running.\n\n\
+What all API servers have in common is changed in the machine configuration of all control planes: `extraArgs`, certificates, \
+an authentication or audit file, the address of etcd. The log of one of them shows which. Undo the last change on one control \
+plane first.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("talosctl -n CP containers --kubernetes"),
+        Look("talosctl -n CP logs --kubernetes kube-system/kube-apiserver-NODENAME:kube-apiserver"),
+        Look("talosctl -n CP service etcd"),
+        Do(
+            "Fix what the log reports, on one control plane first: a wrong `extraArgs`, a certificate, too little memory.",
+        ),
+    ],
+    recognize: |symptoms| {
+        use Reason::{ApiFrozen, ApiNotReady, CrashLooping};
+        let crash = symptoms.of_check(CheckId::K8sControlplaneApiserver, &[CrashLooping]);
+        let servers = symptoms.of_check(CheckId::K8sApiServers, &[ApiFrozen, ApiNotReady]);
+        let mut signs: Vec<_> = crash.chain(servers).filter(|it| it.is_root() && symptoms.is_open(it)).collect();
+        let of_machines = symptoms.by_subject(signs.iter().copied());
+        let is_reached = symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL).next().is_none();
+        if is_reached || of_machines.len() != symptoms.snapshot.control_planes().count() {
+            return Vec::new();
+        }
+        let parts = of_machines.iter().map(|signs| (signs[0].target, how(&signs[0])));
+        let mut alike: Vec<(Vec<&Target>, String)> = Vec::new();
+        for (target, how) in parts {
+            match alike.iter_mut().find(|(_, known)| *known == how) {
+                Some((targets, _)) => targets.push(target),
+                None => alike.push((vec![target], how)),
+            }
+        }
+        let alike: Vec<_> =
+            alike.into_iter().map(|(targets, how)| format!("{}: {how}", first_names(&targets, NAMES))).collect();
+        // They exit without a server to renew their lease with.
+        signs.extend(symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL));
+        let clients = [CheckId::K8sControlplaneControllerManager, CheckId::K8sControlplaneScheduler];
+        let clients =
+            clients.into_iter().flat_map(|it| symptoms.of_check(it, &[CrashLooping, Reason::ComponentNotReady]));
+        let headline = format!("no API server works: {}", alike.join("; "));
+        let evidence: Vec<_> = of_machines.iter().map(|signs| signs[0]).collect();
+        vec![Recognized::new(NONE_WORKS.id, headline).rests_on_all(&evidence).explains(signs).explains(clients)]
+    },
+};
+
+/// Most machines that one headline names for the same trouble.
+const NAMES: usize = 3;
+
+/// What is wrong with an API server, after its name.
+fn how(sign: &Sign<'_>) -> String {
+    let observed = &sign.problem.observed;
+    match sign.problem.reason {
+        Reason::CrashLooping => {
+            format!("crash-looping, {}", excerpt::of(after_name(observed, Some("kube-apiserver"))))
+        }
+        _ => excerpt::of(observed),
+    }
+}
 
 pub(super) const CRASHES: Cause = Cause {
     id: "component-crash-looping",

@@ -193,6 +193,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &etcd::DOWN,
     &nodes::KUBELET,
     &nodes::UNAPPROVED,
+    &api::NONE_WORKS,
     &api::CRASHES,
     &api::BALANCER,
     &api::SERVER,

@@ -497,6 +497,19 @@ pub(super) const CASES: &[Case] = &[
         needs: &[|snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = gap(GapKind::ConnectTimedOut)],
     },
     Case {
+        cause: "no-api-server-works",
+        trouble: |snapshot| {
+            snapshot.kube().endpoint = gap(GapKind::TimedOut);
+            for name in CONTROL_PLANES {
+                *snapshot.kube().servers.get_mut(name).unwrap() = gap(GapKind::TimedOut);
+            }
+        },
+        needs: &[
+            |snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = Err(Gap::not_asked()),
+            |snapshot| snapshot.kube().endpoint = healthy().kube().endpoint.clone(),
+        ],
+    },
+    Case {
         cause: "api-server-down",
         trouble: |snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = gap(GapKind::TimedOut),
         needs: &[|snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = Err(Gap::not_asked())],
