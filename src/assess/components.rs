@@ -168,6 +168,16 @@ impl<'a> Assessment<'a> {
         worse(&status.state, pods.filter(of_node).map(|pod| &pod.state).next())
     }
 
+    /// Whoever holds this lease runs on no control plane that is known. A holder's name begins with its hostname, which may be longer
+    /// or shorter than the name of the machine by a domain.
+    pub(crate) fn is_outsider(&self, holder: &str) -> bool {
+        let host = holder.rsplit_once('_').map_or(holder, |(host, _)| host);
+        let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        let is_host = |name: &str| first(name) == first(host);
+        let names = |node: &'a Node| node.talos.nodename.iter().flatten().chain([&node.name]);
+        !self.control_planes().any(|node| names(node).any(|name| is_host(name)))
+    }
+
     /// Others run it, or whoever asks has left it out where it runs nowhere.
     pub(crate) fn is_missed(&self, component: Component) -> bool {
         match self.place(component) {
@@ -187,11 +197,7 @@ fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
         let lease = leases.by_name.get(component.name()).filter(|lease| is_alive(lease, leases.date))?;
         lease.holder.as_deref()
     });
-    let is_outside = |holder: &&str| {
-        let host = holder.rsplit_once('_').map_or(*holder, |(host, _)| host);
-        cluster.control_planes().all(|node| node.name != host)
-    };
-    holder.filter(is_outside).map_or(Place::Nowhere, Place::Elsewhere)
+    holder.filter(|holder| cluster.is_outsider(holder)).map_or(Place::Nowhere, Place::Elsewhere)
 }
 
 fn instance<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Instance<'a> {

@@ -74,7 +74,9 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         return outcome;
     }
     let observed = match leases.by_name.get(component.name()) {
-        Some(lease) if lease.holder.is_some() && is_alive(lease, leases.date) => return Outcome::Pass(None),
+        Some(lease @ Lease { holder: Some(holder), .. }) if is_alive(lease, leases.date) => {
+            return led_by(cluster, component, holder);
+        }
         Some(Lease { holder: Some(holder), renewed: Some(renewed), .. }) => {
             format!("held by {holder}, last renewed at {renewed}")
         }
@@ -100,6 +102,19 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     let problem = Problem::fail(Reason::NotLeading, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]));
     Outcome::Problem(problem.explained_by(cause))
+}
+
+/// Somebody does. Where this cluster's own instances only stand by, it is one that nobody looks at.
+fn led_by(cluster: &Assessment<'_>, component: Component, holder: &str) -> Outcome {
+    if cluster.place(component) != Place::Here || !cluster.is_outsider(holder) {
+        return Outcome::Pass(None);
+    }
+    let observed = format!("held by {holder}, which is on no known control plane");
+    let problem = Problem::warn(Reason::ForeignLeader, "an instance on a control plane holds the lease", observed)
+        .hint(Hint::likely("a control plane that was removed and still runs, or that no source of nodes names"))
+        .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]))
+        .hint(Hint::run("{kubectl} get nodes -o wide", []));
+    Outcome::Problem(problem)
 }
 
 /// Why nobody knows whether there is somebody to lead: it is switched off wherever that is known, and seen nowhere.

@@ -9,7 +9,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, stopped_by, unseen};
 use crate::checks::scope::{control_planes, passed_over};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict};
-use crate::snapshot::{Kubernetes, Node, Readyz, ServiceEndpoint};
+use crate::snapshot::{GapKind, Kubernetes, Node, Readyz, ServiceEndpoint};
 use crate::text::some;
 
 pub(in crate::checks) const SERVERS: Check = Check {
@@ -83,7 +83,8 @@ fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Result<(), Outc
     ))
 }
 
-/// Endpoints at which no API server of this cluster is. Unknown addresses alone are those of whatever stands before the servers.
+/// Endpoints at which no API server of this cluster is. An unknown address alone is that of whatever stands before the servers, and
+/// who has no control plane among its machines knows none.
 fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Problem> {
     let ready = endpoints.iter().filter(|endpoint| endpoint.serves("TCP"));
     let mut addresses: Vec<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
@@ -96,12 +97,13 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Pro
     let is_worker = |address: &&&String| of(address).is_some_and(|node| node.role == Role::Worker);
     let worker = addresses.iter().find(is_worker).copied().and_then(of);
     let (known, unknown): (Vec<&String>, Vec<_>) = addresses.iter().partition(|address| of(address).is_some());
+    let has_control_planes = cluster.control_planes().next().is_some();
     let problem = match worker {
         Some(node) => {
             let observed = format!("an endpoint is {}, which is a worker", node.target());
             Problem::fail(Reason::ApiServiceStray, "the endpoints of default/kubernetes are API servers", observed)
         }
-        None if !known.is_empty() && !unknown.is_empty() => {
+        None if !unknown.is_empty() && (!known.is_empty() || (unknown.len() > 1 && has_control_planes)) => {
             let observed = format!("no known machine has {}", some(unknown.iter(), NAMES));
             Problem::warn(Reason::ApiServiceStray, "the endpoints of default/kubernetes are control planes", observed)
         }
@@ -135,7 +137,9 @@ fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Ou
                 return Outcome::Pass(Some(line));
             }
             let observed = format!("{} (from this runner); {sign}", gap.text);
+            let why = (gap.kind == GapKind::ConnectionRefused).then(|| why_no_server(cluster, node)).flatten();
             Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as other API servers give", observed)
+                .explained_by(why)
         }
         Server::Refused(gap) => {
             Problem::fail(Reason::ConnectionRefused, expected, &*gap.text).explained_by(why_no_server(cluster, node))

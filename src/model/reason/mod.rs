@@ -168,6 +168,7 @@ reasons! {
     ComponentNotReady "component-not-ready" "a control plane component is not ready" workloads::COMPONENT_NOT_READY;
     CrashLooping "crash-looping" "a container is crash-looping" workloads::CRASH_LOOPING;
     Restarting "restarting" "a container restarts during the run" workloads::RESTARTING;
+    ForeignLeader "foreign-leader" "the leader runs on no known control plane" workloads::FOREIGN_LEADER;
     NotLeading "not-leading" "no instance of the component holds its lease" workloads::NOT_LEADING;
     ElectionOff "election-off" "an instance acts alongside others without being elected" workloads::ELECTION_OFF;
     VersionSkew "version-skew" "versions differ more than the version skew policy allows" workloads::VERSION_SKEW;

@@ -61,6 +61,18 @@ pub(super) const NOT_LEADING: Text = Text {
     ],
 };
 
+pub(super) const FOREIGN_LEADER: Text = Text {
+    explanation: "The lease of kube-controller-manager or kube-scheduler is held and renewed by an instance on a host that is none of the known control planes. The instances on the control planes only stand by, so what schedules pods or runs the controllers is one that no check looks at, possibly of another version. Usually a control plane was removed from the cluster but not reset, and still runs.",
+    source: KUBERNETES_LEASES,
+    remedy: &[
+        Look("kubectl -n kube-system get lease kube-controller-manager kube-scheduler -o yaml"),
+        Look("kubectl get nodes -o wide"),
+        Do(
+            "Find the host that the lease names. If it was removed from the cluster, shut it down or reset it; another instance takes over within seconds.",
+        ),
+    ],
+};
+
 pub(super) const ELECTION_OFF: Text = Text {
     explanation: "Only one instance of kube-controller-manager and of kube-scheduler may be active at a time. One with `--leader-elect=false` is always active, alongside the elected leader: two schedulers fill the same node, two controller managers create the same objects. The flag is meant for a single control plane, and often stays in the machine configuration when a second one joins.",
     source: KUBERNETES_LEASES,

@@ -126,6 +126,26 @@ fn what_is_disabled_everywhere_need_not_lead() {
     assert_eq!(said(&snapshot, ID), ["error timed-out kube-system/kube-scheduler"]);
 }
 
+/// A control plane that was removed and still runs leads those that are looked at.
+#[test]
+fn who_leads_is_a_control_plane() {
+    let held_by = |holder: &str| {
+        let mut snapshot = healthy();
+        lease(&mut snapshot, "kube-scheduler").holder = Some(holder.to_owned());
+        snapshot
+    };
+    let foreign = ["warn foreign-leader kube-system/kube-scheduler"];
+    for outside in ["old-cp_0c1d", "old-cp", "w-1_0c1d"] {
+        assert_eq!(said(&held_by(outside), ID), foreign, "{outside}");
+    }
+    for known in ["cp-2_0c1d", "CP-2_0c1d", "cp-2.example.org_0c1d", "cp-2"] {
+        assert_eq!(said(&held_by(known), ID), [""; 0], "{known}");
+    }
+    let mut renamed = held_by("talos-2_0c1d");
+    renamed.talos_of("cp-2").nodename = Ok(Some("talos-2".to_owned()));
+    assert_eq!(said(&renamed, ID), [""; 0]);
+}
+
 #[test]
 fn nobody_leads_where_nobody_runs() {
     let mut snapshot = healthy();

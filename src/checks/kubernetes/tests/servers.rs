@@ -138,6 +138,13 @@ fn the_service_of_the_servers_needs_an_endpoint() {
         said(&endpoints(|it| it.iter_mut().for_each(|it| it.addresses = vec!["10.0.0.4".into()])), ID),
         ["fail api-service-stray cluster"]
     );
+    // A balancer has one address.
+    let two: fn(&mut Vec<ServiceEndpoint>) = |it| {
+        it.truncate(2);
+        it[0].addresses = vec!["192.0.2.1".to_owned()];
+        it[1].addresses = vec!["192.0.2.2".to_owned()];
+    };
+    assert_eq!(said(&endpoints(two), ID), ["warn api-service-stray cluster"]);
     let mut untold = healthy();
     untold.kube().api_endpoints = no(GapKind::Forbidden);
     assert_eq!(said(&untold, ID), ["error forbidden cluster !"]);
