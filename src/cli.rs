@@ -236,6 +236,9 @@ pub(crate) struct NodeOptions {
     #[arg(long, value_name = "V", env = "CLUSTER_HEALTH_EXPECT_KUBERNETES", value_parser = version_or_minor)]
     pub(crate) expect_kubernetes: Option<String>,
     /// Tolerate up to N (or P%) workers that are not ready (warn instead of fail)
+    ///
+    /// These are workers that are missing, down or not Ready, or fail another check of their health. A wrong clock, version or
+    /// identity is not tolerated, nor is what stands in the way of an upgrade.
     #[arg(long, value_name = "N|P%", env = "CLUSTER_HEALTH_MAX_UNREADY_WORKERS")]
     pub(crate) max_unready_workers: Option<String>,
 }

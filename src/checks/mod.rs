@@ -31,6 +31,8 @@ pub(crate) struct Check {
     pub(crate) explain: &'static str,
     /// The worst it can say.
     pub(crate) severity: Severity,
+    /// Every reason for which it fails or warns. What keeps it from seeing anything is an error, and any check's.
+    pub(crate) finds: &'static [Reason],
     /// Checks that run with it when it is selected alone. Where this one could not see a target, and one of these did not pass
     /// for it, the engine says that this one is blocked by that.
     pub(crate) requires: &'static [CheckId],

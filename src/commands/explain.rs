@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::{CommandError, needs};
-use crate::checks::Check;
+use crate::checks::{self, Check};
 use crate::diagnosis::{self, Cause};
 use crate::model::{Exit, Page, Reason, Source, Step};
 use crate::text::sanitize::brief;
@@ -99,6 +99,7 @@ fn explain_check(check: &Check, lines: &mut Vec<String>) {
     };
     field("stage", vec![format!("{} ({})", check.stage.number(), check.stage.name())]);
     field("severity", vec![check.severity.status().name().to_owned()]);
+    field("reasons", check.finds.iter().map(|reason| reason.code().to_owned()).collect());
     field("requires", check.requires.iter().map(ToString::to_string).collect());
     field("after", check.after.iter().map(ToString::to_string).collect());
     field("reads", check.facts.iter().map(|fact| fact.reads().to_owned()).collect());
@@ -109,8 +110,18 @@ fn explain_check(check: &Check, lines: &mut Vec<String>) {
 fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
     let text = reason.text();
     lines.push(format!("{}: {}", reason.code(), reason.title()));
+    let found_by: Vec<_> = found_by(reason).map(|check| check.id.to_string()).collect();
+    if !found_by.is_empty() {
+        lines.push(String::new());
+        lines.extend(filled(&found_by.join(", "), "Found by: ", "          "));
+    }
     explain_paragraphs(text.explanation, lines);
     explain_remedy(text.remedy, text.source, lines);
+}
+
+/// The checks that fail or warn for this reason.
+pub(super) fn found_by(reason: Reason) -> impl Iterator<Item = &'static Check> {
+    checks::ALL.iter().copied().filter(move |check| check.finds.contains(&reason))
 }
 
 fn explain_cause(cause: &Cause, lines: &mut Vec<String>) {

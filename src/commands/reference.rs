@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Arg;
 use serde_json::Value;
 
+use super::explain::found_by;
 use super::{command, needs};
 use crate::checks::{self, Check};
 use crate::diagnosis::{self, Cause};
@@ -116,9 +117,11 @@ fn check_page(check: &Check) -> String {
         let links: Vec<_> = ids.iter().map(|id| link(Page::Check(*id), id.name())).collect();
         links.join(", ")
     };
+    let reasons: Vec<_> = check.finds.iter().map(|it| link(Page::Reason(*it), it.code())).collect();
     let rows = [
         ("stage", format!("{} ({})", check.stage.number(), check.stage.name())),
         ("severity", check.severity.status().name().to_owned()),
+        ("reasons", reasons.join(", ")),
         ("requires", ids(check.requires)),
         ("after", ids(check.after)),
         ("reads", check.facts.iter().map(|fact| prose(fact.reads())).collect::<Vec<_>>().join(", ")),
@@ -137,7 +140,12 @@ fn check_page(check: &Check) -> String {
 
 fn reason_page(reason: Reason) -> String {
     let text = reason.text();
-    let what = format!("{}.\n\n{}", prose(reason.title()), prose(text.explanation));
+    let found_by: Vec<_> = found_by(reason).map(|check| link(Page::Check(check.id), check.id.name())).collect();
+    let found_by = match &found_by[..] {
+        [] => "Any check that cannot see what it needs may say so, as an error.".to_owned(),
+        some => format!("Found by {}.", some.join(", ")),
+    };
+    let what = format!("{}.\n\n{}\n\n{found_by}", prose(reason.title()), prose(text.explanation));
     format!("{what}\n\n{}\n{}", remedy(text.remedy, text.source), at_a_prompt(reason.code()))
 }
 

@@ -83,7 +83,7 @@ the checks that fail: `etcd` means that it cannot reach its etcd.",
 pub(super) const NONE_WORKS: Cause = Cause {
     id: "no-api-server-works",
     title: "no API server works",
-    impact: "nobody has a Kubernetes API: kubectl, kubelets, controllers; running pods keep running",
+    impact: "the Kubernetes API is down: kubectl, kubelets and controllers get no answer; running pods keep running",
     explain: "The API server of every control plane crashes, hangs, or reports that it is not ready, although the machines \
 answer and etcd is not the reason. Without a Kubernetes API nothing is scheduled and no controller acts; \
 kube-controller-manager and kube-scheduler exit and are restarted until they reach one. Containers that run keep running.\n\n\

@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 
 use crate::assess::Assessment;
 use crate::checks::{self, Check};
-use crate::model::{CheckId, Finding, Kind, Outcome, Severity, Target, Verdict};
+use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Severity, Target, Verdict};
 
 /// What the checks of a plan say of a round, whatever the user makes of it.
 pub(crate) fn judge(plan: &[&'static Check], cluster: &Assessment<'_>) -> Vec<(&'static Check, Verdict)> {
@@ -70,6 +70,11 @@ pub(crate) fn own_verdict(check: &Check, cluster: &Assessment<'_>) -> Verdict {
     if verdict.findings.is_empty() {
         return checks::nothing_judged();
     }
+    let finds = |it: &Problem| it.severity == Severity::Error || check.finds.contains(&it.reason);
+    debug_assert!(
+        verdict.problems().all(|(_, it)| finds(it)),
+        "{check:?} finds what its table does not have: {verdict:?}"
+    );
     // It is kept as long as the report, and has grown by doubling.
     verdict.findings.shrink_to_fit();
     verdict

@@ -76,6 +76,7 @@ static CHECK: Check = Check {
     explain: "",
     severity: Severity::Fail,
     requires: &[CheckId::TalosCredentials],
+    finds: Reason::ALL,
     after: &[],
     facts: &[Fact::NodeLeases],
     judge: said,

@@ -24,7 +24,7 @@ use crate::cli::{
 };
 use crate::config::access::Access;
 use crate::engine::Pace;
-use crate::model::{CheckId, Fact, Stage};
+use crate::model::{CheckId, Fact};
 use crate::observe::Inquiry;
 use crate::report::format::plan;
 use crate::report::{Report, Selection, Sources, Weakening};
@@ -272,12 +272,9 @@ fn contradictions(
         of_the_upgrade(image, checks.upgrade_talos.as_deref())?;
     }
     for pattern in &checks.check {
-        let with = match selection::means_only_unasked(pattern, planned) {
-            Some(Stage::Server) => "`--server`",
-            Some(_) => "`--upgrade-talos`, `--upgrade-kubernetes` or `--drain`",
-            None => continue,
-        };
-        return Err(Usage::new(format!("`{pattern}` runs only with {with}")));
+        if let Some(stage) = selection::means_only_unasked(pattern, planned) {
+            return Err(Usage::new(format!("`{pattern}` runs only with {}", selection::asked_by(stage))));
+        }
     }
     if no_talos && no_kubernetes && connection.etcd_endpoints.is_empty() {
         return Err(Usage::new("`--no-talos` and `--no-kubernetes` together leave nothing to check"));
@@ -444,6 +441,12 @@ mod tests {
             &["--fail-on", "cordoned", "--warn-only", "two-members,cordoned"],
             &["--fail-on", "etcd", "--warn-only", "etcd.space"],
             &["--fail-on", "k8s.dns", "--level", "etcd"],
+            &["--fail-on", "cordoned", "--level", "etcd"],
+            &["--fail-on", "fragmented", "--skip", "etcd.space"],
+            &["--fail-on", "disk-nearly-full", "--no-talos"],
+            &["--fail-on", "little-room"],
+            &["--fail-on", "upgrade.room", "--drain", "w-1", "--skip", "upgrade.room"],
+            &["--fail-on", "upgrade.room"],
             &["--check", "etcd.quorum,talos.time", "--level", "talos"],
             &["--fail-on-node-condition", "KernelDeadlock", "--no-kubernetes"],
             &["--fail-on-node-condition", "KernelDeadlock", "--level", "etcd"],

@@ -94,6 +94,14 @@ fn is_asked_by_option(stage: Stage) -> bool {
     matches!(stage, Stage::Upgrade | Stage::Server)
 }
 
+/// The options that ask for the checks of such a stage.
+pub(crate) fn asked_by(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Server => "`--server`",
+        _ => "`--upgrade-talos`, `--upgrade-kubernetes` or `--drain`",
+    }
+}
+
 /// The first check that a pattern of `--check` names, if it names such as only an option of their own asks for, and none of
 /// them is `planned`.
 pub(crate) fn means_only_unasked(pattern: &str, planned: &[(&'static Check, Selection)]) -> Option<Stage> {
@@ -186,6 +194,7 @@ mod tests {
             explain: "",
             severity: Severity::Fail,
             requires,
+            finds: Reason::ALL,
             after: &[],
             facts: &[],
             judge: |_| Verdict::default(),

@@ -2,7 +2,7 @@
 //! cluster.
 
 use super::{Usage, selection};
-use crate::checks::Check;
+use crate::checks::{self, Check};
 use crate::cli::RunArgs;
 use crate::model::CheckId;
 use crate::report::Selection;
@@ -68,13 +68,23 @@ pub(super) fn all_judged(args: &RunArgs, selection: &[(&'static Check, Selection
     if verdict.allow_empty { Ok(()) } else { names_run("check", &checks.check, selection) }
 }
 
-/// Of the checks that each name stands for, some run. Of what a reason stands for, any check may tell.
+/// Of the checks that each name stands for, some run; a reason stands for those that find it.
 fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
     for name in names {
-        let parts = || selection.iter().filter(|(check, _)| selection::fits(check, name));
-        let runs = parts().any(|(_, part)| part.runs());
-        if let (false, Some((check, Selection::NotSelected(by)))) = (runs, parts().next()) {
-            return Err(Usage::new(format!("`--{} {name}` means {}, which is {}", dashed(id), check.id, by.words())));
+        let is_meant = |check: &Check| {
+            selection::fits(check, name) || check.finds.iter().any(|reason| reason.code() == name.as_str())
+        };
+        let parts = || selection.iter().filter(|(check, _)| is_meant(check));
+        if parts().any(|(_, part)| part.runs()) {
+            continue;
+        }
+        let option = format!("`--{} {name}`", dashed(id));
+        if let Some((check, Selection::NotSelected(by))) = parts().next() {
+            return Err(Usage::new(format!("{option} means {}, which is {}", check.id, by.words())));
+        }
+        if let Some(check) = checks::ALL.iter().find(|check| is_meant(check)) {
+            let with = selection::asked_by(check.stage);
+            return Err(Usage::new(format!("{option} means {}, which runs only with {with}", check.id)));
         }
     }
     Ok(())

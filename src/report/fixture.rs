@@ -21,6 +21,7 @@ const fn check(id: CheckId, stage: Stage, summary: &'static str, requires: &'sta
         explain: "What it measures.\n\nWhy it fails.",
         severity: Severity::Fail,
         requires,
+        finds: Reason::ALL,
         after: &[],
         facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EndpointReadyz],
         judge: |_| Verdict::default(),

@@ -23,6 +23,7 @@ one at a time with `talosctl etcd defrag`. If the data itself is that large, del
 CORRUPT: a member's data differs from that of the others. Do not disarm this alarm: remove that member, wipe its data and let \
 it rejoin.",
     severity: Severity::Fail,
+    finds: &[Reason::EtcdUnhealthy, Reason::AlarmNospace, Reason::AlarmCorrupt, Reason::AlarmUnknown],
     requires: &[CheckId::EtcdQuorum],
     after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdAlarms],

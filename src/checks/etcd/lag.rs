@@ -20,6 +20,14 @@ A learner is always behind until it has caught up, and is checked by `etcd.learn
 Reads through a member that makes no progress are stale or hang. The usual causes are a disk that is too slow, and a member \
 that is short of CPU.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::ConnectionRefused,
+        Reason::TimedOut,
+        Reason::UnknownCa,
+        Reason::NameNotInCertificate,
+        Reason::ServerCertificateExpired,
+        Reason::Lagging,
+    ],
     requires: &[CheckId::EtcdLeader],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],

@@ -24,6 +24,7 @@ was run on more than one control plane. Both take writes, and neither knows of t
 reset the control planes of the other so that they join it. `members-differ` is usually a change in progress, so the members \
 are sampled again one second later before it counts.",
     severity: Severity::Fail,
+    finds: &[Reason::SplitCluster, Reason::MembersDiffer],
     requires: &[CheckId::EtcdQuorum],
     after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
@@ -42,6 +43,7 @@ voter that is permanently down, so the cluster survives fewer failures. Remove i
 quorum, wipe its EPHEMERAL partition to let it rejoin.\n\n\
 A member without a name was added and has not started yet. That is normal for a few minutes while a control plane joins.",
     severity: Severity::Fail,
+    finds: &[Reason::ForeignEtcd, Reason::StaleMember, Reason::NotAMember, Reason::MemberJoining],
     requires: &[CheckId::EtcdQuorum],
     after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
@@ -59,6 +61,7 @@ It warns while the member's etcd started less than five minutes ago, and fails l
 other on port 2380 in both directions. If it does not recover: `talosctl etcd remove-member ID`, then wipe that machine's \
 EPHEMERAL partition.",
     severity: Severity::Fail,
+    finds: &[Reason::Learner],
     requires: &[CheckId::EtcdQuorum],
     after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],

@@ -25,6 +25,7 @@ The number of voters is taken from this round's member list, else from an earlie
 number of control planes. Without Talos and without `--etcd-endpoints`, the proof is a list of nodes that the API server has \
 to read with a quorum.",
     severity: Severity::Fail,
+    finds: &[Reason::QuorumLost, Reason::SplitCluster],
     requires: &[CheckId::EtcdService, CheckId::TalosNodesReachable],
     after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::KubeNodes],
@@ -44,6 +45,15 @@ An endpoint of `--etcd-endpoints` that refuses the connection, accepts it withou
 fails here if the other members list its address. An endpoint that cannot be reached at all may be up behind a broken network. \
 One that no source lists may be a mistake.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::ConnectionRefused,
+        Reason::TimedOut,
+        Reason::UnknownCa,
+        Reason::NameNotInCertificate,
+        Reason::ServerCertificateExpired,
+        Reason::LeadersDiffer,
+        Reason::LeaderChanges,
+    ],
     requires: &[CheckId::EtcdQuorum],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
@@ -62,6 +72,7 @@ single voter tolerates nothing by design, and passes. `--require-quorum-margin N
 A voter that could not be queried may be up, so it is unknown how many may fail: `no-answer`. The same applies to a machine \
 that does not answer Talos while its API server answers at its own address: machined hangs there, but etcd may still work.",
     severity: Severity::Fail,
+    finds: &[Reason::EvenMembers, Reason::TwoMembers, Reason::NoTolerance, Reason::MarginUnmet],
     requires: &[CheckId::EtcdQuorum],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::ServerReadyz],

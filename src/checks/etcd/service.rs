@@ -21,6 +21,7 @@ of them wait, no data directory holds a member, and no Kubernetes API answers. B
 create a second cluster. In any other case it is `etcd-starting`: a slow image pull looks the same from outside.\n\n\
 A member that is Waiting and \"going to restart forever\" was removed from the cluster while its machine kept running.",
     severity: Severity::Fail,
+    finds: &[Reason::ServiceMissing, Reason::NeverBootstrapped, Reason::EtcdStarting, Reason::EtcdUnhealthy],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdData, Fact::EndpointReadyz],

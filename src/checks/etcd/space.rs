@@ -20,6 +20,15 @@ how much of it is in use.\n\n\
 A file of more than 100 MB of which less than half is in use is fragmented, and `talosctl etcd defrag` frees the rest. The \
 member does not respond while it is defragmented: defragment one member at a time, the leader last.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::ConnectionRefused,
+        Reason::TimedOut,
+        Reason::UnknownCa,
+        Reason::NameNotInCertificate,
+        Reason::ServerCertificateExpired,
+        Reason::SpaceNearlyFull,
+        Reason::Fragmented,
+    ],
     requires: &[CheckId::EtcdLeader],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdSpecs],

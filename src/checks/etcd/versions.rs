@@ -19,6 +19,14 @@ During an upgrade of the control planes the versions differ for a while. etcd ke
 member. If they stay different, the upgrade left a member out, or its image is pinned in the machine configuration \
 (`cluster.etcd.image`).",
     severity: Severity::Warn,
+    finds: &[
+        Reason::ConnectionRefused,
+        Reason::TimedOut,
+        Reason::UnknownCa,
+        Reason::NameNotInCertificate,
+        Reason::ServerCertificateExpired,
+        Reason::VersionsMixed,
+    ],
     requires: &[CheckId::EtcdLeader],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],

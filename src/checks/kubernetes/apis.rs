@@ -19,6 +19,7 @@ pods. FailedDiscoveryCheck means that the API server cannot connect to the Servi
 certificate.\n\n\
 Where the credentials may not list apiservices, the check is skipped.",
     severity: Severity::Warn,
+    finds: &[Reason::ApiserviceUnavailable],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::ApiServices],

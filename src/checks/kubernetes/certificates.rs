@@ -21,6 +21,7 @@ which has to be renewed there.\n\n\
 A server that could not be reached presents no certificate and is not checked. `talosctl -n NODE logs controller-runtime` \
 shows why a renewal failed.",
     severity: Severity::Fail,
+    finds: &[Reason::CertificateExpiresSoon, Reason::ServerCertificateExpired],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiServers],
     after: &[],
     facts: &[
@@ -46,6 +47,7 @@ refresh the statuses of the static pods. Talos approves the requests of joining 
 an approver or approve each by hand.\n\n\
 Where the credentials may not list the requests, the check is skipped. `kubectl get csr` shows them.",
     severity: Severity::Warn,
+    finds: &[Reason::CsrPending, Reason::CsrNotIssued],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::SigningRequests],

@@ -22,6 +22,7 @@ k8s.api.servers; this check shows why it does not: a missing pod, an image that 
 `talosctl -n NODE containers --kubernetes` lists the containers, including exited ones; `talosctl -n NODE logs --kubernetes ID` shows the log of \
 one.",
     severity: Severity::Fail,
+    finds: &[Reason::ComponentMissing, Reason::ComponentNotReady, Reason::CrashLooping, Reason::Restarting],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     facts: &[
@@ -48,6 +49,7 @@ It exits when it loses its lease, which happens whenever its API server or etcd 
 bootstrap are normal. If it keeps restarting, the API server on the same node usually has a problem.\n\n\
 `talosctl -n NODE containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernetes ID` shows the log of one.",
     severity: Severity::Fail,
+    finds: &[Reason::ComponentMissing, Reason::ComponentNotReady, Reason::CrashLooping, Reason::Restarting],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     facts: &[

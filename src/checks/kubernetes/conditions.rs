@@ -21,6 +21,7 @@ StorageReady of the EKS node monitoring agent), and EtcdIsVoter of k3s and RKE2.
 at all: nothing sets it, or the type is misspelled.\n\n\
 `kubectl describe node NODE` shows all conditions with their reasons and times.",
     severity: Severity::Fail,
+    finds: &[Reason::NodeCondition],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[CheckId::K8sNodesRegistered],
     facts: &[Fact::TalosNodes, Fact::KubeNodes],

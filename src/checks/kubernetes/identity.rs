@@ -20,6 +20,7 @@ If it fails, compare the contexts in use with --context and --kube-context. The 
 clusters are the same, but the CA in the kubeconfig has not signed the API servers' own certificates. An access proxy such as \
 Omni or Rancher, or a load balancer with its own certificate, is in between.",
     severity: Severity::Fail,
+    finds: &[Reason::WrongCluster, Reason::EndpointBehindProxy],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EtcdMembership],

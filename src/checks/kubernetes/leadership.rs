@@ -20,9 +20,10 @@ nothing is scheduled and no controller acts. A lease that looks stale is read ag
 There is no leader when no instance reaches an API server, when etcd is too slow to renew a lease in time, or when a component \
 is missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
 `--leader-elect=false`, its lease is not checked. If there are several instances and one does not take part in the election, \
-the check fails: two act at once.\n\n\
+the check fails: two act at once. A leader on a host that is no known control plane is a warning.\n\n\
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance shows why it cannot acquire the lease.",
     severity: Severity::Fail,
+    finds: &[Reason::ForeignLeader, Reason::NotLeading, Reason::ElectionOff],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[

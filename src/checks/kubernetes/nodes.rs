@@ -31,6 +31,15 @@ this one. Where Talos lists no addresses, it is not checked.\n\n\
 For a missing node look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only \
 when you are sure that the machine is gone.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::NodeMissing,
+        Reason::NodeUnexpected,
+        Reason::StaleNodeObject,
+        Reason::NodeNotRegistered,
+        Reason::NodenameMismatch,
+        Reason::DuplicateName,
+        Reason::NodeAddress,
+    ],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes],
@@ -51,6 +60,15 @@ its kubelet (talos.nodes.reachable, talos.nodes.kubelet).\n\n\
 --max-unready-workers tolerates some workers that are not ready and reports each as a warning. Control planes are never \
 tolerated. Nodes that are not Talos machines only warn.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::NodeRebooted,
+        Reason::NodeNotReady,
+        Reason::NodeLeaseStale,
+        Reason::NodeFlapping,
+        Reason::CniMissing,
+        Reason::NotTalosNotReady,
+        Reason::TooManyUnready,
+    ],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesRegistered],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
@@ -75,6 +93,16 @@ a warning.\n\n\
 `kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at \
 the cloud controller manager.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::CordonedByTalos,
+        Reason::Cordoned,
+        Reason::Uninitialized,
+        Reason::OutOfService,
+        Reason::StaleTaint,
+        Reason::NothingAllocatable,
+        Reason::NothingSchedulable,
+        Reason::NodeLeaving,
+    ],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[CheckId::K8sNodesRegistered],
     facts: &[Fact::TalosNodes, Fact::KubeNodes],

@@ -25,6 +25,7 @@ not use them, that is a warning.\n\n\
 `kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
 is left.",
     severity: Severity::Fail,
+    finds: &[Reason::NodeAddress, Reason::PodCidrShared, Reason::NodePressure, Reason::NoAnswer],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],

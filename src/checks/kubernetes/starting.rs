@@ -33,6 +33,7 @@ Without events, the check is undetermined: no other list shows the pods that los
 decides where it can: a pod without volumes of its own that has waited for 5 minutes fails. The same applies to a pod without any \
 event.",
     severity: Severity::Fail,
+    finds: &[Reason::PodsCannotStart],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::StartingPods, Fact::PodEvents, Fact::KubeNodes, Fact::NodeLeases],

@@ -22,6 +22,7 @@ Otherwise a mistake in the machine configuration, such as an invalid admission p
 rendering.\n\n\
 `talosctl -n NODE logs controller-runtime` names the controller that failed and why.",
     severity: Severity::Fail,
+    finds: &[Reason::StaticPodNotRendered],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::StaticPods, Fact::ConfigStatuses, Fact::ComponentConfigs],
@@ -43,6 +44,7 @@ Control plane components that have already failed in stage 5 are shown again, ex
 containers --kubernetes` lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending \
 certificates.",
     severity: Severity::Fail,
+    finds: &[Reason::CrashLooping, Reason::Restarting, Reason::StaticPodMissing, Reason::StaticPodFailed],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet, CheckId::K8sStaticpodsRendered],
     after: &[
         CheckId::EtcdService,

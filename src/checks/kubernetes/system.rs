@@ -31,6 +31,7 @@ The DaemonSets of a known network plugin also fail if they want fewer pods than 
 cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
     severity: Severity::Fail,
+    finds: &[Reason::DaemonsetIncomplete, Reason::WorkloadUnavailable, Reason::WorkloadDegraded],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[

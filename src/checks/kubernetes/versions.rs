@@ -38,6 +38,7 @@ every component has to run version V (`1.35.4`, or `1.35` for any patch).\n\n\
 An image without a version in its tag (pinned by digest) has no version to compare and is ignored, unless --expect-kubernetes \
 requires one. `talosctl -n CP upgrade-k8s --to VERSION` brings all components to one version.",
     severity: Severity::Fail,
+    finds: &[Reason::VersionUnexpected, Reason::VersionsMixed, Reason::VersionSkew],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: AFTER,
     facts: FACTS,

@@ -25,6 +25,7 @@ Webhooks that are called by URL are not checked, because nothing in the cluster 
 Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration; \
 its controller creates it again.",
     severity: Severity::Fail,
+    finds: &[Reason::WebhookUnavailable],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[

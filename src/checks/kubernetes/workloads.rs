@@ -24,6 +24,7 @@ desired pods because its controller has not counted the nodes yet does not pass.
 The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy \
 -o wide`).",
     severity: Severity::Fail,
+    finds: &[Reason::Restarting, Reason::DaemonsetIncomplete, Reason::DaemonsetMissing],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[
@@ -66,6 +67,13 @@ Skipped where the cluster's configuration disables DNS and nothing serves it. Wi
 DNS exists, it cannot be determined whether it was deleted; if it is not wanted, use `--skip k8s.dns`. Otherwise look at \
 `kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::Restarting,
+        Reason::DnsScaledToZero,
+        Reason::DnsNoEndpoints,
+        Reason::DnsDegraded,
+        Reason::DnsMissing,
+    ],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[

@@ -26,6 +26,7 @@ results counts. More than 1 second is a warning, more than 30 seconds a failure.
 A machine with time synchronization disabled is skipped, unless its clock is seen to be wrong. So is a machine with nothing to \
 compare its clock with (container mode without Kubernetes).",
     severity: Severity::Fail,
+    finds: &[Reason::TimeNotSynced, Reason::ClockSkew],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::TimeStatus, Fact::NodeLeases, Fact::KubeNodes],

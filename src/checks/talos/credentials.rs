@@ -21,6 +21,15 @@ whichever is shorter. To make a new talosconfig as an administrator: `talosctl c
 ci.yaml`. Without an administrator's talosconfig, from the secrets of the cluster: `talosctl gen config --with-secrets \
 secrets.yaml --output-types talosconfig`.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::CertificateExpired,
+        Reason::CertificateExpiresSoon,
+        Reason::CertificateNotYetValid,
+        Reason::ClientAuthMissing,
+        Reason::KeyMismatch,
+        Reason::ConfigUnreadable,
+        Reason::ContextUnknown,
+    ],
     requires: &[],
     after: &[],
     facts: &[Fact::TalosNodes],

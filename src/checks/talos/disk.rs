@@ -21,6 +21,7 @@ Talos before 1.8 does not report its volumes; the size of `/var` is checked inst
 host's. A machine that reports no sizes or mounts is not checked for them: a single hanging file system, such as a lost \
 network share, keeps Talos from reporting any.",
     severity: Severity::Fail,
+    finds: &[Reason::DiskTooSmall, Reason::DiskNearlyFull, Reason::VolumeFailed],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Volumes],

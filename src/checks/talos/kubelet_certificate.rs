@@ -21,6 +21,7 @@ if the certificate is for another host.\n\n\
 With `rotate-server-certificates` look for unapproved certificate requests (k8s.nodes.csrs). Without it, restart the kubelet \
 once the certificate has expired (`talosctl -n NODE service kubelet restart`): it then makes a new one.",
     severity: Severity::Fail,
+    finds: &[Reason::CertificateExpiresSoon, Reason::ServerCertificateExpired],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeletCertificate],

@@ -19,6 +19,7 @@ without symptoms.\n\n\
 Where KubeSpan is enabled, each control plane reports which peers it can reach. A peer that is down is a warning: the two \
 machines, and the pods on them, reach each other in other ways or not at all. Pairs of workers are not checked.",
     severity: Severity::Fail,
+    finds: &[Reason::NetworkNotReady, Reason::KubespanPeerDown],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::NetworkStatus, Fact::KubeSpan],
@@ -34,6 +35,7 @@ Talos 1.8), 874 MiB for a worker. That is 2 GiB and 1 GiB minus what firmware an
 processes under load (OOM), and etcd is a likely victim.\n\n\
 In container mode the memory is the host's, and the machine is skipped.",
     severity: Severity::Fail,
+    finds: &[Reason::MemoryTooSmall],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Memory],
@@ -50,6 +52,7 @@ the pod or service networks. Each is a warning, with its details. `talosctl -n N
 talos.dev/diagnostic/ID explains each.\n\n\
 Talos before 1.8 has no diagnostics, and such machines are skipped.",
     severity: Severity::Warn,
+    finds: &[Reason::Diagnostic],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Diagnostics],

@@ -22,6 +22,13 @@ minutes and is a warning.\n\n\
 `single-source` warns that only one source lists the nodes, so a missing node could not be noticed. Enable discovery, provide \
 Kubernetes credentials, or pass the expected numbers.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::NodeMissing,
+        Reason::NodeUnexpected,
+        Reason::StaleDiscoveryMember,
+        Reason::StaleNodeObject,
+        Reason::SingleSource,
+    ],
     requires: &[CheckId::TalosCredentials, CheckId::TalosEndpoints],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EtcdMembership],

@@ -25,6 +25,13 @@ A machine that reboots twice during one run is a warning: an upgrade needs one r
 rounds and was rebooted in between; with `--stable-for` the stability period starts over.\n\n\
 `talosctl -n NODE services` and `talosctl -n NODE dmesg` show more.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::MaintenanceMode,
+        Reason::StageNotRunning,
+        Reason::RebootLoop,
+        Reason::NodeRebooted,
+        Reason::ServiceBlocksBoot,
+    ],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::MachineStatus, Fact::Services],
@@ -40,6 +47,7 @@ services, staticPods, nodeReady. In other stages a machine reports `ready` witho
 to `talos.nodes.booted`.\n\n\
 An unmet condition often repeats what another check has found in more detail; then that check is shown as the cause.",
     severity: Severity::Fail,
+    finds: &[Reason::ConditionUnmet],
     requires: &[CheckId::TalosNodesBooted],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::MachineStatus],
@@ -58,6 +66,7 @@ once in the last 10 minutes, etcd and the kubelet included, is a warning.\n\n\
 The last event and the message of the health check are shown; `talosctl -n NODE service ID` and `talosctl -n NODE logs ID` \
 have the history.",
     severity: Severity::Fail,
+    finds: &[Reason::ServiceFailed, Reason::ServiceMissing, Reason::Restarting],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::MachineStatus],
@@ -77,6 +86,7 @@ The kubelet connects to the API servers through KubePrism, a load balancer on ev
 KubePrism that cannot reach any API server is a warning: the kubelet keeps working at first, but its node turns NotReady \
 within a minute.",
     severity: Severity::Fail,
+    finds: &[Reason::ServiceMissing, Reason::KubeletUnhealthy, Reason::KubeprismUnhealthy],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::KubePrism],

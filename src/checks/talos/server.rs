@@ -20,6 +20,7 @@ success.\n\n\
 It needs the role os:admin; with another role this check is skipped. It may take as long as a round (`--attempt-timeout`); on \
 a large cluster it takes minutes.",
     severity: Severity::Fail,
+    finds: &[Reason::ServerCheckFailed],
     requires: &[CheckId::TalosEndpoints],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::ServerCheck],

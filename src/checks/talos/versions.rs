@@ -22,6 +22,7 @@ Kubernetes. Only a failure is reported of them.\n\n\
 `--expect-talos V` requires a version: each machine that runs another one fails. After an upgrade this finds machines that \
 were left out, were not rebooted, or fell back to the previous version because the new one did not boot.",
     severity: Severity::Fail,
+    finds: &[Reason::VersionUnexpected, Reason::VersionsMixed],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes],

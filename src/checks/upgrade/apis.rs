@@ -24,6 +24,7 @@ Every control plane is queried at its own address, because each counts only its 
 others. An API server that was not seen, or metrics that may not be read, are an error. Counting starts when the API server \
 starts. So a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.",
     severity: Severity::Fail,
+    finds: &[Reason::RemovedApiRequested],
     requires: &[
         CheckId::TalosNodesReachable,
         CheckId::K8sCredentials,

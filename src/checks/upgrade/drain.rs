@@ -31,6 +31,16 @@ It warns of pods that may take longer to stop than `talosctl upgrade` waits, pod
 `--wait-timeout`, this check waits before anything is changed: budgets managed by operators usually allow disruptions again \
 within minutes.",
     severity: Severity::Fail,
+    finds: &[
+        Reason::WebhookUnavailable,
+        Reason::EvictionBlocked,
+        Reason::SeveralBudgets,
+        Reason::SlowTermination,
+        Reason::UnmanagedPod,
+        Reason::LastReplica,
+        Reason::LocalData,
+        Reason::LocalVolume,
+    ],
     requires: BEFORE_DRAINS,
     after: &[],
     facts: &[

@@ -22,6 +22,7 @@ The flags and feature gates of each kubelet are compared the same way (`KubeletS
 them to os:admin only: with a lower role, a warning says that they were not checked. They come from `machine.kubelet.extraArgs` \
 and `extraConfig`; those of the control plane from `cluster.apiServer.extraArgs` and so on.",
     severity: Severity::Fail,
+    finds: &[Reason::RemovedFlag, Reason::KubeletFlagsUnseen],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::StaticPods, Fact::KubeletFlags],

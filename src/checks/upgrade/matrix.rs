@@ -21,6 +21,7 @@ Nothing else checks this in advance: Talos refuses an unsupported Kubernetes onl
 upgrade-k8s` knows only the current Talos. A version that is not in the tables of cluster-health is an error \
 (`target-unknown`).",
     severity: Severity::Fail,
+    finds: &[Reason::VersionsIncompatible],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: versions::AFTER,
     facts: versions::FACTS,

@@ -21,6 +21,7 @@ is a warning, because only upgrades between adjacent minor versions are tested: 
 between. A downgrade is a warning, too. A version that is not in the tables of cluster-health is an error (`target-unknown`), \
 never a pass.",
     severity: Severity::Fail,
+    finds: &[Reason::UpgradePathUnsupported, Reason::MinorSkipped, Reason::Downgrade],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes],
@@ -38,6 +39,7 @@ downgrades. Meanwhile the new API server works with kubelets of the old version,
 older (two for those before 1.25). A component with an image that names no version is an error, because its current version is \
 unknown.",
     severity: Severity::Fail,
+    finds: &[Reason::UpgradePathUnsupported],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: versions::AFTER,
     facts: versions::FACTS,

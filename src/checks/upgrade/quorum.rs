@@ -22,6 +22,7 @@ voters, the only control plane, and DNS in a cluster of one node. A member or AP
 the result depends on it, the check is an error.\n\n\
 `etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
     severity: Severity::Fail,
+    finds: &[Reason::QuorumAtRisk, Reason::LastApiServer, Reason::LastDnsEndpoint],
     requires: &[
         CheckId::TalosNodesReachable,
         CheckId::EtcdQuorum,

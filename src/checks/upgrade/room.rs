@@ -23,6 +23,7 @@ left together, or if all machines that take a pod are cordoned. It warns if no p
 also warns of pods that fit on no other node and stay Pending until the machine is back.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
+    finds: &[Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
     requires: BEFORE_DRAINS,
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::NodeRoom, Fact::PersistentVolumes],

@@ -20,6 +20,7 @@ next machine makes it worse.\n\n\
 An attachment with a detach error fails. Any other is a warning, because detaching takes a moment, or up to 6 minutes after a \
 machine went down with volumes attached. Volumes of machines that are not drained do not count.",
     severity: Severity::Fail,
+    finds: &[Reason::VolumeAttached],
     requires: BEFORE_DRAINS,
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::VolumeAttachments],

@@ -92,7 +92,7 @@ pub(super) const NODE_REBOOTED: Text = Text {
     explanation: "The machine was running in two consecutive rounds, but rebooted in between. During an upgrade this is expected once. With `--stable-for`, the stability period starts over.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
-        Do("Check whether somebody, or an upgrade, has rebooted the machine."),
+        Do("Check whether the machine was rebooted on purpose, for example by an upgrade."),
         NODE_DMESG,
         Do("Look at the console, and at the log of the hypervisor or the BMC; the kernel log begins with the reboot."),
     ],

@@ -99,7 +99,10 @@ fn because(report: &Report) -> String {
     match report.history.last_break() {
         Some((at, checks)) => {
             let at = human(at);
-            format!("not healthy for {wanted} in a row; the stability period last started over at {at}: {}", joined(checks))
+            format!(
+                "not healthy for {wanted} in a row; the stability period last started over at {at}: {}",
+                joined(checks)
+            )
         }
         None => format!("not healthy for {wanted} in a row; it became healthy too late for that"),
     }
