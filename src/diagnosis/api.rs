@@ -106,7 +106,8 @@ plane first.",
         let mut signs: Vec<_> = crash.chain(servers).filter(|it| it.is_root() && symptoms.is_open(it)).collect();
         let of_machines = symptoms.by_subject(signs.iter().copied());
         let is_reached = symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL).next().is_none();
-        if is_reached || of_machines.len() != symptoms.snapshot.control_planes().count() {
+        // Who knows no control plane has seen none of them fail.
+        if is_reached || signs.is_empty() || of_machines.len() != symptoms.snapshot.control_planes().count() {
             return Vec::new();
         }
         let parts = of_machines.iter().map(|signs| (signs[0].target, how(&signs[0])));

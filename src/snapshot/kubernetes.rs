@@ -317,15 +317,17 @@ pub(crate) struct Pod {
     pub(crate) state: PodState,
 }
 
-/// A pod that a node should run and that has no sandbox, so that none of its containers runs.
+/// A pod that a node should run and that has no sandbox, so that none of its containers runs; or one that nobody has given to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StartingPod {
     pub(crate) namespace: String,
     pub(crate) name: String,
     /// Another pod of the same name has another.
     pub(crate) uid: String,
-    pub(crate) node: String,
-    /// Since it was given to the node or lost its sandbox, by the clock of the server that answered; `None` if nothing says.
+    /// `None`: no scheduler has looked at it.
+    pub(crate) node: Option<String>,
+    /// Since it was created, was given to the node or lost its sandbox, by the clock of the server that answered; `None` if nothing
+    /// says.
     pub(crate) waiting_for: Option<Duration>,
     /// When it lost the sandbox that it had, as its kubelet says.
     pub(crate) lost_at: Option<Timestamp>,
@@ -338,9 +340,11 @@ pub(crate) struct StartingPod {
 }
 
 impl StartingPod {
-    /// A sandbox takes a second or two. What nobody can tell the age of may be late.
+    /// A sandbox takes a second or two, and a scheduler may have thousands of pods before it. What nobody can tell the age of may be
+    /// late.
     pub(crate) fn is_late(&self) -> bool {
-        self.waiting_for.is_none_or(|waiting| waiting >= Duration::from_secs(60))
+        let limit = Duration::from_secs(if self.node.is_some() { 60 } else { 300 });
+        self.waiting_for.is_none_or(|waiting| waiting >= limit)
     }
 }
 

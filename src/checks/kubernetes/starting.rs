@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::nodes::each_object;
 use super::severity_of;
 use crate::assess::Assessment;
+use crate::assess::components::{Component, State};
 use crate::assess::workloads::STUCK;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unseen};
@@ -27,13 +28,16 @@ condition `PodReadyToStartContainers` is False, or the event is newer than its l
 A node may be Ready and still be unable to start pods: running pods keep running, but no new pod starts there. A common cause \
 is a Node that was deleted and registered again: it has a new podCIDR, but the bridge of the network plugin keeps its old \
 address.\n\n\
+A pod that has waited for 5 minutes and that no scheduler has looked at, as the missing condition `PodScheduled` shows, fails, \
+too: the scheduler that leads does nothing, or has no profile `default-scheduler`. If it has looked at a younger pod, it is a \
+warning. Pods with scheduling gates, with device claims or of other schedulers are left out.\n\n\
 If another pod on the same node got its sandbox in the meantime, the problem is the waiting pod's own (for example a \
 RuntimeClass that the node does not have), and only a warning.\n\n\
 Without events, the check is undetermined: no other list shows the pods that lost their sandbox. The status of a Pending pod \
 decides where it can: a pod without volumes of its own that has waited for 5 minutes fails. The same applies to a pod without any \
 event.",
     severity: Severity::Fail,
-    finds: &[Reason::PodsCannotStart],
+    finds: &[Reason::PodsCannotStart, Reason::PodsNotScheduled],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::StartingPods, Fact::PodEvents, Fact::KubeNodes, Fact::NodeLeases],
@@ -82,16 +86,48 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     };
     let mut of_node: HashMap<&str, Vec<&StartingPod>> = HashMap::new();
     for pod in pods.iter().filter(|pod| pod.is_late()) {
-        of_node.entry(pod.node.as_str()).or_default().push(pod);
+        of_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
     }
+    let ignored = of_node.remove("").unwrap_or_default();
     let mut verdict = each_object(cluster, |node, object| {
         on_node(cluster, node, object, of_node.get(object.name.as_str()).map_or(&[], Vec::as_slice))
     });
     if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS) {
         verdict.push(Target::cluster(), outcome);
     }
+    if let Some(problem) = unscheduled(cluster, pods, &ignored) {
+        verdict.problem(Target::cluster(), problem);
+    }
     verdict.sum_up("Pods start on all nodes");
     verdict
+}
+
+/// Pods that no scheduler has looked at. A younger one that was looked at shows that there is one, and that it is slow or leaves these
+/// out.
+fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&StartingPod]) -> Option<Problem> {
+    let first = ignored.iter().max_by_key(|pod| pod.waiting_for)?;
+    let created = first.waiting_for.and_then(|waiting| cluster.server_time().checked_sub(waiting).ok());
+    let is_bound_later = |pod: &StartingPod| pod.node.is_some() && pod.waiting_for < first.waiting_for;
+    let events = cluster.list(|kubernetes| &kubernetes.pod_events).into_iter().flatten();
+    let is_later = |event: &PodEvent| event.reason == "FailedScheduling" && event.at > created;
+    let is_alive = created.is_some() && (pods.iter().any(is_bound_later) || events.into_iter().any(is_later));
+    let named = some(ignored.iter().map(|pod| full_name(pod)), NAMED);
+    let waits = first.waiting_for.map_or_else(|| "waits".to_owned(), |since| format!("has waited {}", human(since)));
+    let observed = format!("no scheduler has looked at {named}; {} {waits}", full_name(first));
+    let expected = "a scheduler looks at every pod within 5m00s";
+    let problem = if is_alive {
+        Problem::warn(Reason::PodsNotScheduled, expected, observed)
+    } else {
+        Problem::fail(Reason::PodsNotScheduled, expected, observed)
+    };
+    let runs =
+        cluster.control_planes().any(|node| matches!(cluster.instance(node, Component::Scheduler).state, State::Ready));
+    let cause = if runs { CheckId::K8sControlplaneLeases } else { CheckId::K8sControlplaneScheduler };
+    let problem = problem
+        .hint(Hint::likely("the schedulers hang, or their configuration has no profile `default-scheduler`"))
+        .hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name]))
+        .hint(Hint::run("{kubectl} -n kube-system logs -l k8s-app=kube-scheduler --tail=50", []));
+    Some(problem.explained_by(cause))
 }
 
 fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&StartingPod]) -> Outcome {

@@ -507,6 +507,10 @@ pub(super) const CASES: &[Case] = &[
         needs: &[
             |snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = Err(Gap::not_asked()),
             |snapshot| snapshot.kube().endpoint = healthy().kube().endpoint.clone(),
+            |snapshot| {
+                snapshot.nodes.clear();
+                snapshot.kube().servers.clear();
+            },
         ],
     },
     Case {

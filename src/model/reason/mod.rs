@@ -202,6 +202,7 @@ reasons! {
     DnsMissing "dns-missing" "cluster DNS is not installed" workloads::DNS_MISSING;
     WorkloadUnavailable "workload-unavailable" "no pod of a system workload is available" workloads::WORKLOAD_UNAVAILABLE;
     WorkloadDegraded "workload-degraded" "a system workload has fewer available pods than desired" workloads::WORKLOAD_DEGRADED;
+    PodsNotScheduled "pods-not-scheduled" "no scheduler has looked at a pod" workloads::PODS_NOT_SCHEDULED;
     PodsCannotStart "pods-cannot-start" "the node cannot start pods" workloads::PODS_CANNOT_START;
     WebhookUnavailable "webhook-unavailable" "an admission webhook has no ready backend" workloads::WEBHOOK_UNAVAILABLE;
     ApiserviceUnavailable "apiservice-unavailable" "an aggregated API is not available" workloads::APISERVICE_UNAVAILABLE;

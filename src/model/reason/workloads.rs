@@ -415,6 +415,20 @@ pub(super) const WORKLOAD_DEGRADED: Text = Text {
     ],
 };
 
+pub(super) const PODS_NOT_SCHEDULED: Text = Text {
+    explanation: "A pod for the default scheduler has been pending for more than 5 minutes, and no scheduler has looked at it: it has no condition `PodScheduled`, not even one that says why it does not fit. The scheduler that holds the lease hangs, or its configuration has no profile named `default-scheduler`. Running pods keep running, but no new pod starts anywhere. If a scheduler has looked at a younger pod, it is only a warning: the scheduler is slow, or another component holds this pod back.",
+    source: KUBERNETES_PODS,
+    remedy: &[
+        Look("kubectl -n NAMESPACE describe pod POD"),
+        Look("kubectl -n kube-system get lease kube-scheduler -o yaml"),
+        Look("kubectl -n kube-system logs -l k8s-app=kube-scheduler --tail=50"),
+        Look("talosctl -n CP get schedulerconfigs -o yaml"),
+        Do(
+            "Fix the configuration that the log names. If the scheduler hangs, restart its pod on the node that holds the lease; another instance takes over.",
+        ),
+    ],
+};
+
 pub(super) const PODS_CANNOT_START: Text = Text {
     explanation: "The node is Ready, but pods scheduled to it have waited for their sandbox for more than a minute, so their containers cannot start. Running pods keep running, so the failure is easily overlooked. The network plugin or the container runtime of the node is broken. Its DaemonSet does not run there, it has no addresses left, or the Node was deleted and registered again: then it has a new podCIDR, but the bridge `cni0` keeps its old address. If another pod got its sandbox there later, the problem is the waiting pod's own (such as a RuntimeClass that the node does not have), and only a warning.",
     source: KUBERNETES_NETWORK,

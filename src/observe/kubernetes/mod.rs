@@ -351,9 +351,10 @@ impl KubeClient {
         }
     }
 
-    /// Pods without a sandbox, and what the events say: of sandboxes alone, unless one has waited for long.
+    /// Pods that no scheduler has looked at or that have no sandbox, and what the events say: of sandboxes alone, unless one has
+    /// waited for long.
     async fn starting(&self, facts: &BTreeSet<Fact>) -> (Observed<Vec<StartingPod>>, Observed<Vec<PodEvent>>) {
-        let pending = self.pods::<StartingPod>(None, "status.phase=Pending,spec.nodeName!=");
+        let pending = self.pods::<StartingPod>(None, "status.phase=Pending");
         let failed = self.events("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
         let (mut pods, failed) =
             tokio::join!(wanted(facts, Fact::StartingPods, pending), wanted(facts, Fact::PodEvents, failed));
@@ -419,7 +420,7 @@ impl KubeClient {
     /// them excuses nothing.
     async fn overtaken(&self, mut pods: Observed<Vec<StartingPod>>) -> Observed<Vec<StartingPod>> {
         let late = || pods.iter().flatten().filter(|pod| pod.is_late());
-        let nodes: BTreeSet<String> = late().map(|pod| pod.node.clone()).collect();
+        let nodes: BTreeSet<String> = late().filter_map(|pod| pod.node.clone()).collect();
         if nodes.len() <= LOOKED_AT {
             let started = join_all(nodes.iter().map(async |node| {
                 let fields = format!("spec.nodeName={node},status.phase!=Pending");
@@ -429,7 +430,7 @@ impl KubeClient {
             for pod in pods.iter_mut().flatten() {
                 let is_later = |other: &&StartedPod| {
                     let ages = other.has_run_for.zip(pod.waiting_for);
-                    other.node == pod.node && ages.is_some_and(|(other, waiting)| other < waiting)
+                    Some(&other.node) == pod.node.as_ref() && ages.is_some_and(|(other, waiting)| other < waiting)
                 };
                 let later = started.iter().flatten().flatten().filter(is_later);
                 pod.overtaken_by = later.min_by_key(|other| other.has_run_for).map(|other| other.name.clone());

@@ -242,6 +242,9 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
     let (metadata, status) = (pod.metadata, pod.status.unwrap_or_default());
     let spec = pod.spec.unwrap_or_default();
     let is_pending = status.phase.as_deref() == Some("Pending");
+    if is_ignored(&spec, &status) {
+        return is_pending.then(|| without_sandbox(&metadata, spec, None, "no scheduler has looked at it")).flatten();
+    }
     // The address of a pod in the host's network is there before.
     let has_address = status.pod_ip.is_some() && spec.host_network != Some(true);
     let has_sandbox = condition(&status, HAS_SANDBOX).is_some_and(|told| told.status == "True") || has_address;
@@ -258,10 +261,21 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
         }
     }
     let says = says.unwrap_or("its kubelet has not reported it");
-    (is_pending && !has_sandbox).then(|| without_sandbox(&metadata, spec, None, says)).flatten()
+    let starting = (is_pending && !has_sandbox).then(|| without_sandbox(&metadata, spec, None, says)).flatten();
+    starting.filter(|pod| pod.node.is_some())
 }
 
-/// `None`: it is on no node, on its way out, or static: stage 7 judges those.
+/// Whoever looks at a pod leaves a condition. Those that wait for a gate, a device or their group are looked at later, and those of
+/// another scheduler may have none.
+fn is_ignored(spec: &core::PodSpec, status: &core::PodStatus) -> bool {
+    let is_bound = spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
+    let is_default = spec.scheduler_name.as_deref().is_none_or(|name| name == "default-scheduler");
+    let waits = spec.scheduling_gates.iter().flatten().next().is_some()
+        || spec.resource_claims.iter().flatten().next().is_some();
+    !is_bound && is_default && !waits && condition(status, "PodScheduled").is_none()
+}
+
+/// `None`: it is on its way out, or static: stage 7 judges those.
 fn without_sandbox(
     metadata: &ObjectMeta,
     spec: core::PodSpec,
@@ -275,7 +289,7 @@ fn without_sandbox(
         name: name(metadata),
         uid: metadata.uid.clone().unwrap_or_default(),
         has_own_volumes: spec.volumes.iter().flatten().any(is_own),
-        node: spec.node_name.filter(|node| !node.is_empty())?,
+        node: spec.node_name.filter(|node| !node.is_empty()),
         waiting_for: None,
         lost_at,
         overtaken_by: None,
@@ -321,6 +335,7 @@ impl Kept for Since<Option<StrandedPod>, core::Pod> {
         let may_be = status.phase.as_deref() == Some("Running") && (lost.is_some() || !is_ready);
         let says = "it has lost its sandbox";
         let pod = may_be.then(|| without_sandbox(&metadata, pod.spec.unwrap_or_default(), lost_at, says)).flatten();
+        let pod = pod.filter(|pod| pod.node.is_some());
         Self::new(pod.map(|pod| StrandedPod { pod, had }), since)
     }
 }
@@ -1016,7 +1031,10 @@ mod tests {
             ages::<Option<StartingPod>, core::Pod>(vec![pod]).remove(0)
         };
         let pod = starting("/metadata/generation", json!(1)).unwrap();
-        assert_eq!((pod.namespace.as_str(), pod.name.as_str(), pod.node.as_str()), ("default", "newcomer", "w1"));
+        assert_eq!(
+            (pod.namespace.as_str(), pod.name.as_str(), pod.node.as_deref()),
+            ("default", "newcomer", Some("w1"))
+        );
         assert_eq!((pod.waiting_for, pod.says.as_str()), (Some(Duration::from_secs(600)), "ContainerCreating"));
         assert!(!pod.has_own_volumes && pod.is_late());
         let own = |volume| starting("/spec/volumes/0", volume).unwrap().has_own_volumes;
@@ -1035,6 +1053,29 @@ mod tests {
             ("/spec/nodeName", json!("")),
         ] {
             assert_eq!(starting(pointer, value), None, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_no_scheduler_has_looked_at_is_starting() {
+        let created = "2026-11-21T00:00:00Z";
+        let pod = |spec: serde_json::Value, conditions: serde_json::Value| {
+            let pod = json!({
+                "metadata": {"name": "a", "namespace": "b", "creationTimestamp": created},
+                "spec": spec, "status": {"phase": "Pending", "conditions": conditions},
+            });
+            ages::<Option<StartingPod>, core::Pod>(vec![pod]).remove(0)
+        };
+        let ignored = pod(json!({"containers": [], "schedulerName": "default-scheduler"}), json!([])).unwrap();
+        assert_eq!((ignored.node.as_deref(), ignored.waiting_for), (None, Some(Duration::from_secs(600))));
+        let looked_at = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
+        assert_eq!(pod(json!({"containers": []}), looked_at), None);
+        for spec in [
+            json!({"containers": [], "schedulerName": "volcano"}),
+            json!({"containers": [], "schedulingGates": [{"name": "example.com/quota"}]}),
+            json!({"containers": [], "resourceClaims": [{"name": "gpu"}]}),
+        ] {
+            assert_eq!(pod(spec.clone(), json!([])), None, "{spec}");
         }
     }
 

@@ -215,7 +215,13 @@ pub(super) mod core {
         PodSpec {
             node_name: Option<String>,
             host_network: Option<bool>,
-            ; few { containers: Vec<Container>, volumes: Vec<Volume>, }
+            scheduler_name: Option<String>,
+            ; few {
+                containers: Vec<Container>,
+                volumes: Vec<Volume>,
+                scheduling_gates: Vec<Present>,
+                resource_claims: Vec<Present>,
+            }
         }
         Container { name: String, image: Option<String>, ; few { command: Vec<String>, args: Vec<String>, } }
         Volume {

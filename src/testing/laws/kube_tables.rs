@@ -565,7 +565,10 @@ fn starting_pod() -> Table<StartingPod> {
         namespace: [harmless(SHOWN, |it| it.namespace.clear())],
         name: [harmless(SHOWN, |it| it.name.clear())],
         uid: [harmless("no event names it", |it| it.uid.clear())],
-        node: [harmless("no node of ours", |it| it.node.clear())],
+        node: [
+            harmless("no node of ours", |it| it.node = Some(String::new())),
+            harmless("a scheduler may take a while", |it| it.node = None),
+        ],
         lost_at: [harmless("no event names it", |it| it.lost_at = Some(jiff::Timestamp::MAX))],
         waiting_for: [
             bad(|it| it.waiting_for = None),

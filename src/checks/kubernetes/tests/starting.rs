@@ -30,7 +30,7 @@ fn waiting(seconds: u64, events: &[(&str, u64)]) -> Snapshot {
         namespace: "default".to_owned(),
         name: "web-1".to_owned(),
         uid: "a".to_owned(),
-        node: "w-1".to_owned(),
+        node: Some("w-1".to_owned()),
         waiting_for: Some(Duration::from_secs(seconds)),
         lost_at: None,
         has_own_volumes: true,
@@ -202,4 +202,29 @@ fn only_nodes_that_are_ready_and_ours_are_judged() {
     assert_eq!(of(|it| it.node_mut("w-1").leaving = true), FINE);
     assert_eq!(of(|it| it.node_mut("w-1").is_talos = false), FINE, "a guest");
     assert_eq!(of(|it| it.kube().starting_pods = no(GapKind::Forbidden)), ["error forbidden cluster !"]);
+}
+
+/// Whoever holds the lease of the scheduler does nothing, or nothing for this profile.
+#[test]
+fn a_pod_that_no_scheduler_looks_at_is_told() {
+    let ignored = |seconds: u64, events: &[(&str, u64)]| {
+        let mut snapshot = waiting(seconds, events);
+        snapshot.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.node = None);
+        snapshot
+    };
+    let fails = ["fail pods-not-scheduled cluster < k8s.controlplane.leases"];
+    let warns = ["warn pods-not-scheduled cluster < k8s.controlplane.leases"];
+    assert_eq!(said(&ignored(299, &[]), STARTING), FINE);
+    assert_eq!(said(&ignored(300, &[]), STARTING), fails);
+    assert_eq!(said(&ignored(600, &[("FailedScheduling", 900)]), STARTING), fails, "it was older");
+    assert_eq!(said(&ignored(600, &[("FailedScheduling", 60)]), STARTING), warns);
+    let mut ageless = ignored(600, &[("FailedScheduling", 60)]);
+    ageless.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.waiting_for = None);
+    assert_eq!(said(&ageless, STARTING), fails);
+    let mut other = ignored(600, &[]);
+    let pods = other.kube().starting_pods.as_mut().unwrap();
+    let mut younger = pods[0].clone();
+    (younger.node, younger.waiting_for) = (Some("w-1".to_owned()), Some(Duration::from_secs(5)));
+    pods.push(younger);
+    assert_eq!(said(&other, STARTING), warns);
 }
