@@ -244,9 +244,12 @@ fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosi
 }
 
 /// The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what matters. Then comes what
-/// takes the Kubernetes API from everybody, whoever else is in trouble.
+/// takes the Kubernetes API, or every write to it, from everybody, whoever else is in trouble.
 fn in_order(mut made: Vec<Diagnosis>) -> Vec<Diagnosis> {
-    let is_of_all = |diagnosis: &Diagnosis| diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
+    let is_of_all = |diagnosis: &Diagnosis| {
+        let takes_api = diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
+        takes_api || diagnosis.id == etcd::OUT_OF_SPACE.id
+    };
     made.sort_by_key(|diagnosis| (diagnosis.id != etcd::QUORUM.id, !is_of_all(diagnosis)));
     made
 }

@@ -46,20 +46,24 @@ pub(crate) async fn judge_in_turns(
 /// the same.
 pub(crate) fn forget_absent(verdicts: &mut [(&'static Check, Verdict)]) {
     let run: HashSet<CheckId> = verdicts.iter().map(|(check, _)| check.id).collect();
-    keep_explanations(verdicts, &run);
+    keep_explanations(verdicts, |_| &run);
 }
 
-/// Nor is it by one that has no problem: those who have to choose what to read first would leave out what it is said to explain.
+/// Nor is it by one that has no problem, and what fails is not explained by a warning: those who have to choose what to read first
+/// would leave out what it is said to explain.
 pub(crate) fn forget_fine(verdicts: &mut [(&'static Check, Verdict)]) {
-    let tell = verdicts.iter().filter(|(_, verdict)| verdict.problems().next().is_some());
-    let tell: HashSet<CheckId> = tell.map(|(check, _)| check.id).collect();
-    keep_explanations(verdicts, &tell);
+    let telling = |least: Severity| -> HashSet<CheckId> {
+        let tells = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.severity >= least);
+        verdicts.iter().filter(|(_, verdict)| tells(verdict)).map(|(check, _)| check.id).collect()
+    };
+    let (any, failing) = (telling(Severity::Warn), telling(Severity::Error));
+    keep_explanations(verdicts, |problem| if problem.severity > Severity::Warn { &failing } else { &any });
 }
 
-fn keep_explanations(verdicts: &mut [(&'static Check, Verdict)], by: &HashSet<CheckId>) {
+fn keep_explanations<'a>(verdicts: &mut [(&'static Check, Verdict)], by: impl Fn(&Problem) -> &'a HashSet<CheckId>) {
     for Finding { outcome, .. } in verdicts.iter_mut().flat_map(|(_, verdict)| &mut verdict.findings) {
         if let Outcome::Problem(problem) = outcome {
-            problem.explained_by = problem.explained_by.filter(|it| by.contains(it));
+            problem.explained_by = problem.explained_by.filter(|it| by(problem).contains(it));
         }
     }
 }
