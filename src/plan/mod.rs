@@ -442,6 +442,7 @@ mod tests {
             &["--fail-on", "etcd", "--warn-only", "etcd.space"],
             &["--fail-on", "k8s.dns", "--level", "etcd"],
             &["--fail-on", "cordoned", "--level", "etcd"],
+            &["--max-unready-workers", "1", "-n", "w-1"],
             &["--fail-on", "fragmented", "--skip", "etcd.space"],
             &["--fail-on", "disk-nearly-full", "--no-talos"],
             &["--fail-on", "little-room"],

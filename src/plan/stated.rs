@@ -93,6 +93,11 @@ fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection
 /// Checks that run judge only what is asked of the cluster at all.
 fn sides(args: &RunArgs) -> Result<(), Usage> {
     let RunArgs { connection, nodes, checks, verdict, .. } = args;
+    if nodes.max_unready_workers.is_some() && !nodes.nodes.is_empty() {
+        return Err(Usage::new(
+            "`--max-unready-workers` tolerates workers that `--nodes` names, and these are to be ready",
+        ));
+    }
     let of_kubernetes = [
         ("expect-kubernetes", nodes.expect_kubernetes.is_some()),
         ("fail-on-node-condition", !verdict.fail_on_node_condition.is_empty()),
