@@ -221,9 +221,15 @@ fn unmet(cluster: &Assessment<'_>, node: &Node, condition: &UnmetCondition) -> P
         "staticPods" => problem.explained_by(CheckId::K8sStaticpodsRunning),
         "nodeReady" if cluster.has_another_name(node) => problem.explained_by(CheckId::K8sNodesRegistered),
         "nodeReady" if no_etcd(cluster) => problem.explained_by(CheckId::EtcdService),
+        "nodeReady" if is_unregistered(cluster, node) => problem.explained_by(CheckId::K8sNodesRegistered),
         "nodeReady" if kubernetes => problem.explained_by(CheckId::K8sNodesReady),
         _ => problem,
     }
+}
+
+/// Kubernetes lists its nodes, and this is none of them.
+fn is_unregistered(cluster: &Assessment<'_>, node: &Node) -> bool {
+    cluster.list(|kubernetes| &kubernetes.nodes).is_some() && cluster.object(node).is_none()
 }
 
 /// Not one control plane says that its etcd runs: then there is no Kubernetes that could call a node ready.

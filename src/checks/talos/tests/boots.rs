@@ -47,6 +47,8 @@ fn a_node_that_is_not_ready_waits_for_etcd_or_kubernetes() {
     let stop = |snapshot: &mut Snapshot, name: &str| snapshot.service_mut(name, "etcd").healthy = Some(false);
     assert_eq!(unmet(|_| {}), ["w-1: fail condition-unmet, see k8s.nodes.ready"]);
     assert_eq!(unmet(|it| it.kubernetes = None), ["w-1: fail condition-unmet"]);
+    let unregistered = unmet(|it| it.kube().nodes.as_mut().unwrap().retain(|object| object.name != "w-1"));
+    assert_eq!(unregistered, ["w-1: fail condition-unmet, see k8s.nodes.registered"]);
     let mut stopped = with(|snapshot| {
         let status = snapshot.machine_status_mut("w-1");
         (status.ready, status.unmet) =
