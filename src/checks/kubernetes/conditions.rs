@@ -46,7 +46,7 @@ fn conditions(cluster: &Assessment<'_>) -> Verdict {
 
 fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     let is_demanded = |it: &Condition| cluster.asked.fail_on_node_condition.contains(&it.kind);
-    let is_problem = |it: &&Condition| it.status == "True" && (is_demanded(it) || !is_left_out(&it.kind));
+    let is_problem = |it: &&Condition| is_bad(it) && (is_demanded(it) || !PRESSURES.contains(&it.kind.as_str()));
     let problems: Vec<&Condition> = object.conditions.iter().filter(is_problem).collect();
     if problems.is_empty() {
         return Outcome::Pass(None);
@@ -58,8 +58,9 @@ fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     Outcome::Problem(Problem { severity, ..problem })
 }
 
-/// `True` is as it should be, or another check says that it is not.
-fn is_left_out(kind: &str) -> bool {
+/// It reports a problem. What ends in Ready does so when it is False; of `Ready` itself another check tells.
+fn is_bad(condition: &Condition) -> bool {
+    let kind = condition.kind.as_str();
     let is_good = kind == "EtcdIsVoter" || (kind.ends_with("Ready") && !kind.ends_with("NotReady"));
-    is_good || PRESSURES.contains(&kind)
+    kind != "Ready" && condition.status == if is_good { "False" } else { "True" }
 }
