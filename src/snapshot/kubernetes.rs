@@ -517,8 +517,14 @@ pub(crate) struct Workload {
     /// Pods that it should have.
     pub(crate) desired: i32,
     pub(crate) available: i32,
+    /// Pods of its newest template; `None` if those of an older one may stay.
+    pub(crate) updated: Option<i32>,
+    /// Pods of an older template that are still there beside them.
+    pub(crate) outdated: i32,
     /// Its controller has given up on a rollout (Progressing is False), in the controller's words.
     pub(crate) given_up: Option<String>,
+    /// Its controller cannot create its pods (`ReplicaFailure`), in the API server's words.
+    pub(crate) refused: Option<String>,
     /// How long neither its specification nor its status has changed, by the clock of the server that answered; `None` if
     /// nothing says.
     pub(crate) unchanged_for: Option<Duration>,
@@ -530,6 +536,19 @@ impl Workload {
     /// Its numbers are those of its current specification.
     pub(crate) fn is_observed(&self) -> bool {
         self.observed_generation.is_some_and(|observed| observed >= self.generation)
+    }
+
+    /// How far its rollout is, if more of its pods than these may be are not of its newest template: `rollout not complete: 1 of 4
+    /// pods updated`.
+    pub(crate) fn rollout(&self, excused: usize) -> Option<String> {
+        let Self { desired, outdated, .. } = self;
+        let updated = self.updated?;
+        let missing = usize::try_from(i64::from(*desired) - i64::from(updated)).unwrap_or_default();
+        if missing > excused {
+            return Some(format!("rollout not complete: {updated} of {desired} pods updated"));
+        }
+        let plural = if *outdated == 1 { "" } else { "s" };
+        (*outdated > 0).then(|| format!("rollout not complete: {outdated} pod{plural} of the former template left"))
     }
 
     /// A DaemonSet of a network plugin, by its name or label.

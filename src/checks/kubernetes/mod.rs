@@ -7,7 +7,7 @@ mod conditions;
 mod endpoint;
 mod identity;
 mod leadership;
-mod nodes;
+pub(in crate::checks) mod nodes;
 mod pod_cidrs;
 mod pressure;
 mod servers;
@@ -18,7 +18,7 @@ mod system;
 mod tests;
 pub(super) mod versions;
 pub(in crate::checks) mod webhooks;
-mod workloads;
+pub(in crate::checks) mod workloads;
 
 pub(super) use apis::APISERVICES;
 pub(super) use certificates::{REQUESTS, SERVING};

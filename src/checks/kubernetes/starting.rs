@@ -85,10 +85,13 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut of_node: HashMap<&str, Vec<&StartingPod>> = HashMap::new();
+    let mut ignored = Vec::new();
     for pod in pods.iter().filter(|pod| pod.is_late()) {
-        of_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
+        match pod.node.as_deref() {
+            Some(node) => of_node.entry(node).or_default().push(pod),
+            None => ignored.push(pod),
+        }
     }
-    let ignored = of_node.remove("").unwrap_or_default();
     let mut verdict = each_object(cluster, |node, object| {
         on_node(cluster, node, object, of_node.get(object.name.as_str()).map_or(&[], Vec::as_slice))
     });

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::severity_of;
-use super::workloads::{excluded, is_judged_elsewhere, is_of_dns, is_stuck, system_pods, troubles};
+use super::workloads::{
+    by_webhook, excluded, is_judged_elsewhere, is_of_dns, is_stuck, system_pods, troubles, unfinished, warn_of_restarts,
+};
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
 use crate::checks::Check;
@@ -24,14 +26,15 @@ Net are recognized by their DaemonSets in any namespace. Any other plugin is rec
 are left to them. Workloads with 0 desired pods are ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
 also fails if pods are missing and nothing has changed for 5 minutes, or one of them has crashed for so long. Until then, missing \
-pods are a warning. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
+pods are a warning. While enough pods are available, so are a rollout that is not complete (if one of its new pods crashes \
+again and again, it fails), pods that cannot be created, and pods of kube-system that restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
 machines or are being removed, where the pods of kube-system show that they are missing there. Of a workload that is not in its \
 list, the pods decide.\n\n\
 The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a machine without one \
 cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
     severity: Severity::Fail,
-    finds: &[Reason::DaemonsetIncomplete, Reason::WorkloadUnavailable, Reason::WorkloadDegraded],
+    finds: &[Reason::Restarting, Reason::DaemonsetIncomplete, Reason::WorkloadUnavailable, Reason::WorkloadDegraded],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[
@@ -74,6 +77,7 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
             let outcome = availability(cluster, kind, workload);
             available += usize::from(matches!(outcome, Outcome::Pass(_)));
             verdict.push(target(&workload.namespace, &workload.name), outcome);
+            warn_of_restarts(cluster, pods(cluster, kind, workload), &mut verdict);
         }
     }
     if let Some(outcome) = system_pods(cluster).err().filter(|_| !verdict.findings.is_empty()) {
@@ -108,10 +112,13 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Ou
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
     }
-    if is_counted && missing == 0 && given_up.is_none() {
-        return Outcome::Pass(None);
-    }
     let pods = pods(cluster, kind, workload);
+    if is_counted && missing == 0 && given_up.is_none() {
+        let (unjudged, unready) = if kind == "daemonset" { absent(cluster, &pods) } else { (0, 0) };
+        let problem = unfinished(cluster, workload, &pods, unjudged + unready, Reason::WorkloadDegraded);
+        let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
+        return problem.map_or(Outcome::Pass(None), |problem| Outcome::Problem(problem.hint(describe)));
+    }
     let unwell: Vec<&Pod> =
         pods.iter().copied().filter(|pod| !is_well(&pod.state) && is_judged(cluster, pod)).collect();
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
@@ -119,13 +126,15 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Ou
         (Some(words), _) => Some(format!("rollout stuck: {words}")),
         (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
     };
-    let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing];
+    let refused = workload.refused.as_ref().map(|words| format!("its pods cannot be created: {words}"));
+    let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing, refused];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let observed = [Some(words), troubles(cluster, &unwell)].into_iter().flatten().collect::<Vec<_>>().join("; ");
     let problem = |severity, reason| {
         Problem { severity, ..Problem::fail(reason, format!("{desired} pods available"), observed.as_str()) }
             .hint(Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]))
             .hint(Hint::run("{kubectl} -n {} get pods -o wide", [&workload.namespace]))
+            .explained_by(by_webhook(workload.refused.as_ref()))
     };
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
     let (unjudged, unready) = if kind == "daemonset" && is_counted { absent(cluster, &pods) } else { (0, 0) };

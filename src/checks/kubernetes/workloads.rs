@@ -175,7 +175,7 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
             verdict.problem(target, Problem::error(Reason::DaemonsetMissing, missing, observed));
         }
     }
-    warn_of_restarts(cluster, its.app, &mut verdict);
+    warn_of_restarts(cluster, labeled_pods(cluster, its.app), &mut verdict);
     verdict
 }
 
@@ -224,7 +224,11 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     let short = short + excluded;
     let left_out = |node: &Node| node.leaving || cluster.is_guest(node);
     if lacking.len() >= short && lacking.iter().all(|(node, _)| left_out(node)) {
-        return verdict.pass(target.clone(), line);
+        let pods = labeled_pods(cluster, its.app);
+        return match unfinished(cluster, set, &pods, lacking.len(), Reason::DaemonsetIncomplete) {
+            Some(problem) => verdict.problem(target.clone(), problem.hint(its.pods.clone())),
+            None => verdict.pass(target.clone(), line),
+        };
     }
     for (node, words) in lacking.iter().filter(|(node, _)| !left_out(node)) {
         let (expected, observed) = (format!("a ready pod of {}", its.name), format!("{}: {words}", its.name));
@@ -321,12 +325,42 @@ fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], short: usize) -> Vec<
     lacking
 }
 
+/// A rollout that is not complete, although enough pods are available: what is wrong with its new pods, or why there are none. One
+/// that crashes again and again holds it up for good. `excused`: so many of its pods may be missing.
+pub(super) fn unfinished(
+    cluster: &Assessment<'_>,
+    workload: &Workload,
+    pods: &[&Pod],
+    excused: usize,
+    reason: Reason,
+) -> Option<Problem> {
+    let rollout = workload.rollout(excused);
+    let is_amiss = |pod: &&&Pod| !is_well(&pod.state) && !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed");
+    let unwell: Vec<&Pod> = pods.iter().filter(is_amiss).filter(|_| rollout.is_some()).copied().collect();
+    let refused = workload.refused.as_ref().map(|words| format!("its pods cannot be created: {words}"));
+    let words: Vec<String> = [rollout, troubles(cluster, &unwell), refused].into_iter().flatten().collect();
+    if words.is_empty() {
+        return None;
+    }
+    let severity = severity_of(unwell.iter().any(|pod| is_stuck(cluster, pod)), &[]);
+    let problem = Problem { severity, ..Problem::fail(reason, "all pods of its newest template", words.join("; ")) };
+    Some(problem.explained_by(by_webhook(workload.refused.as_ref())))
+}
+
+fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -> Vec<&'a Pod> {
+    let pods = cluster.list(|kubernetes| &kubernetes.pods);
+    pods.into_iter().flat_map(|pods| labeled(pods, app)).filter(|pod| !pod.deleting).collect()
+}
+
 /// Pods that are judged, and restart from time to time.
-fn warn_of_restarts(cluster: &Assessment<'_>, app: &'static str, verdict: &mut Verdict) {
-    let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter();
+pub(super) fn warn_of_restarts<'a>(
+    cluster: &Assessment<'_>,
+    pods: impl IntoIterator<Item = &'a Pod>,
+    verdict: &mut Verdict,
+) {
     let is_judged =
         |pod: &&Pod| !matches!(pod.node.as_deref().and_then(|name| cluster.node(name)), Some(node) if node.leaving);
-    for pod in pods.flat_map(|pods| labeled(pods, app)).filter(is_judged) {
+    for pod in pods.into_iter().filter(is_judged) {
         let problem = restarted_between_rounds(cluster, &pod.name).or_else(|| crashed_lately(cluster, pod));
         if let Some(problem) = problem {
             verdict.problem(Target::pod(pod.name.as_str(), pod.node.as_deref()), problem);
@@ -368,7 +402,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
         let outcome = system_pods(cluster).err().filter(|_| are_pods);
         verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, ready, instances(&lost))));
-        warn_of_restarts(cluster, DNS_APP, &mut verdict);
+        warn_of_restarts(cluster, dns_pods(cluster), &mut verdict);
         return verdict;
     }
     let wanted = wanted(cluster, |manifests| manifests.dns_enabled);
@@ -381,7 +415,9 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         verdict.skip(target, "disabled by configuration");
         return verdict;
     }
-    verdict.problem(target, without_dns(cluster, endpoints, wanted));
+    let problem = without_dns(cluster, endpoints, wanted);
+    let are_lost = !lost.is_empty() && problem.reason == Reason::DnsNoEndpoints;
+    verdict.problem(target, if are_lost { problem.explained_by(CheckId::K8sNodesReady) } else { problem });
     verdict
 }
 
@@ -409,7 +445,7 @@ fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
 }
 
 /// Its kubelet has fallen silent or says itself that the node is not ready, and nobody is removing it.
-fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
+pub(in crate::checks) fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
     let is_left_out = cluster.node(name).is_some_and(|node| node.leaving);
     !is_left_out && object(cluster, name).is_some_and(|object| !says_ready(object) || is_silent(cluster, name))
 }
@@ -429,8 +465,7 @@ fn coredns(deployments: &[Workload]) -> Option<&Workload> {
 }
 
 fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
-    let pods = cluster.list(|kubernetes| &kubernetes.pods);
-    pods.into_iter().flat_map(|pods| labeled(pods, DNS_APP)).filter(|pod| !pod.deleting).collect()
+    labeled_pods(cluster, DNS_APP)
 }
 
 /// There are `ready` instances, and `lost` ones on nodes that are lost.
@@ -450,6 +485,11 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let given_up = deployment.and_then(|it| it.given_up.as_ref());
     let is_observed = deployment.is_none_or(Workload::is_observed);
     if desired <= ready && given_up.is_none() && is_observed {
+        let pods = dns_pods(cluster);
+        if let Some(problem) = deployment.and_then(|it| unfinished(cluster, it, &pods, 0, Reason::DnsDegraded)) {
+            let pods = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
+            return Outcome::Problem(problem.hint(pods));
+        }
         let plural = if ready == 1 { "" } else { "s" };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
     }
@@ -469,7 +509,9 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let expected = format!("{desired} ready endpoints of kube-system/kube-dns{of_whom}");
     let stuck = given_up.map(|words| format!("rollout stuck: {words}"));
     let unobserved = (!is_observed).then(|| "its current generation is not observed".to_owned());
-    let words = troubles(cluster, &missing).or(stuck).or(unobserved).map(|words| format!("; {words}"));
+    let refused = deployment.and_then(|it| it.refused.as_ref());
+    let uncreated = refused.map(|words| format!("its pods cannot be created: {words}"));
+    let words = troubles(cluster, &missing).or(uncreated).or(stuck).or(unobserved).map(|words| format!("; {words}"));
     let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
     let are_gone = desired > ready && missing.is_empty() && ready.saturating_add(gone) >= desired;
@@ -478,12 +520,18 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     } else {
         let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));
         let problem = problem(severity_of(given_up.is_some() || crashes, &ages))
-            .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
-        match deployment.filter(|it| it.given_up.is_some()) {
+            .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []))
+            .explained_by(by_webhook(refused));
+        match deployment.filter(|it| it.given_up.is_some() || it.refused.is_some()) {
             Some(it) => problem.hint(Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name])),
             None => problem,
         }
     })
+}
+
+/// An API server asks them before it creates a pod.
+pub(super) fn by_webhook(refused: Option<&String>) -> Option<CheckId> {
+    refused.filter(|words| words.contains("failed calling webhook")).map(|_| CheckId::K8sWebhooks)
 }
 
 /// It has crashed for too long.
@@ -533,8 +581,31 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         _ => {}
     }
     let is_claimed = endpoints.iter().any(|endpoint| endpoint.ready && is_dead(cluster, endpoint));
-    let none = if is_claimed { "the endpoints do not match any ready pod" } else { "none is ready" };
-    let observed = troubles(cluster, &pods).unwrap_or_else(|| none.to_owned());
+    let serves = |endpoint: &ServiceEndpoint| endpoint.serves("UDP");
+    let none = if is_claimed {
+        "the endpoints do not match any ready pod".to_owned()
+    } else if endpoints.iter().any(serves) {
+        "those that are ready are on nodes that are not ready".to_owned()
+    } else {
+        "none is ready".to_owned()
+    };
+    let is_alive = |pod: &&&Pod| !pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
+    let observed = match (troubles(cluster, &pods), pods.iter().filter(is_alive).count()) {
+        (Some(words), _) => words,
+        // Nothing is wrong with the pods, and nobody is led to them.
+        (None, ready @ 1..) if endpoints.iter().all(|endpoint| endpoint.addresses.is_empty()) => {
+            let are = if ready == 1 { "pod is" } else { "pods are" };
+            let problem =
+                Problem::fail(Reason::DnsNoEndpoints, expected, format!("none, although {ready} {are} ready"))
+                    .hint(Hint::likely(
+                        "the selector of the Service does not match the pods, or the endpoints are not kept",
+                    ))
+                    .hint(Hint::run("{kubectl} -n kube-system describe service kube-dns", []))
+                    .hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns --show-labels", []));
+            return problem;
+        }
+        (None, _) => none,
+    };
     let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
     if nowhere_to_run(cluster, &pods) { problem.explained_by(CheckId::K8sNodesReady) } else { problem }

@@ -541,11 +541,13 @@ impl Kept for Since<Workload, apps::DaemonSet> {
 
     fn of(set: apps::DaemonSet) -> Self {
         let status = set.status.unwrap_or_default();
+        let spec = set.spec.unwrap_or_default();
         let workload = Workload {
             observed_generation: status.observed_generation,
             desired: status.desired_number_scheduled,
             available: status.number_available.unwrap_or_default(),
-            installs_network: installs_network(&set.spec.unwrap_or_default().template.spec.unwrap_or_default()),
+            updated: rolls_out(&spec.update_strategy).then(|| status.updated_number_scheduled.unwrap_or_default()),
+            installs_network: installs_network(&spec.template.spec.unwrap_or_default()),
             ..workload(&set.metadata)
         };
         let changed = changed(&set.metadata, &workload);
@@ -558,14 +560,20 @@ impl Kept for Since<Workload, apps::Deployment> {
 
     fn of(deployment: apps::Deployment) -> Self {
         let status = deployment.status.unwrap_or_default();
-        let mut conditions = status.conditions.into_iter().flatten();
-        let given_up = conditions.find(|condition| condition.type_ == "Progressing" && condition.status == "False");
+        let updated = status.updated_replicas.unwrap_or_default();
+        let says = |kind: &str, wrong: &str| {
+            let mut conditions = status.conditions.iter().flatten();
+            let it = conditions.find(|condition| condition.type_ == kind && condition.status == wrong)?;
+            Some(without_secrets(it.message.as_deref().or(it.reason.as_deref()).unwrap_or_default()))
+        };
         let workload = Workload {
             observed_generation: status.observed_generation,
             desired: replicas(deployment.spec.and_then(|spec| spec.replicas)),
             available: status.available_replicas.unwrap_or_default(),
-            given_up: given_up
-                .map(|condition| without_secrets(&condition.message.or(condition.reason).unwrap_or_default())),
+            updated: Some(updated),
+            outdated: status.replicas.unwrap_or_default().saturating_sub(updated).max(0),
+            given_up: says("Progressing", "False"),
+            refused: says("ReplicaFailure", "True"),
             ..workload(&deployment.metadata)
         };
         let changed = changed(&deployment.metadata, &workload);
@@ -578,10 +586,14 @@ impl Kept for Since<Workload, apps::StatefulSet> {
 
     fn of(set: apps::StatefulSet) -> Self {
         let status = set.status.unwrap_or_default();
+        let spec = set.spec.unwrap_or_default();
+        // Of the newest revision all are, whatever was counted.
+        let is_rolling = status.current_revision != status.update_revision && rolls_out(&spec.update_strategy);
         let workload = Workload {
             observed_generation: status.observed_generation,
-            desired: replicas(set.spec.and_then(|spec| spec.replicas)),
+            desired: replicas(spec.replicas),
             available: status.available_replicas.unwrap_or_default(),
+            updated: is_rolling.then(|| status.updated_replicas.unwrap_or_default()),
             ..workload(&set.metadata)
         };
         let changed = changed(&set.metadata, &workload);
@@ -600,6 +612,12 @@ fn installs_network(pod: &apps::PodTemplateSpec) -> bool {
     folders.any(|it| is_in(it, "/opt/cni") || pod.host_network == Some(true) && is_in(it, "/etc/cni"))
 }
 
+/// Its controller replaces all pods by those of its newest template. `OnDelete` leaves that to people, and so does a partition.
+fn rolls_out(strategy: &apps::UpdateStrategy) -> bool {
+    let partition = strategy.rolling_update.as_ref().and_then(|rolling| rolling.partition);
+    strategy.type_.as_deref() != Some("OnDelete") && partition.unwrap_or_default() == 0
+}
+
 /// The API server's default is one.
 fn replicas(replicas: Option<i32>) -> i32 {
     replicas.unwrap_or(1)
@@ -615,7 +633,10 @@ fn workload(metadata: &ObjectMeta) -> Workload {
         observed_generation: None,
         desired: 0,
         available: 0,
+        updated: None,
+        outdated: 0,
         given_up: None,
+        refused: None,
         unchanged_for: None,
         installs_network: false,
     }

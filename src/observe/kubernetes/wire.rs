@@ -427,7 +427,7 @@ pub(super) mod apps {
 
     structs! {
         DaemonSet { metadata: ObjectMeta, spec: Option<DaemonSetSpec>, status: Option<DaemonSetStatus>, }
-        DaemonSetSpec { template: PodTemplate, }
+        DaemonSetSpec { template: PodTemplate, update_strategy: UpdateStrategy, }
         PodTemplate { spec: Option<PodTemplateSpec>, }
         PodTemplateSpec { host_network: Option<bool>, ; few { volumes: Vec<HostVolume>, } }
         HostVolume { host_path: Option<HostPath>, }
@@ -436,17 +436,29 @@ pub(super) mod apps {
             observed_generation: Option<i64>,
             desired_number_scheduled: i32,
             number_available: Option<i32>,
+            updated_number_scheduled: Option<i32>,
         }
+        UpdateStrategy { type_: Option<String>, rolling_update: Option<RollingUpdate>, }
+        RollingUpdate { partition: Option<i32>, }
         Deployment { metadata: ObjectMeta, spec: Option<Spec>, status: Option<DeploymentStatus>, }
         Spec { replicas: Option<i32>, }
         DeploymentStatus {
             observed_generation: Option<i64>,
+            replicas: Option<i32>,
             available_replicas: Option<i32>,
+            updated_replicas: Option<i32>,
             ; few { conditions: Vec<DeploymentCondition>, }
         }
         DeploymentCondition { type_: String, status: String, reason: Option<String>, message: Option<String>, }
-        StatefulSet { metadata: ObjectMeta, spec: Option<Spec>, status: Option<StatefulSetStatus>, }
-        StatefulSetStatus { observed_generation: Option<i64>, available_replicas: Option<i32>, }
+        StatefulSet { metadata: ObjectMeta, spec: Option<StatefulSetSpec>, status: Option<StatefulSetStatus>, }
+        StatefulSetSpec { replicas: Option<i32>, update_strategy: UpdateStrategy, }
+        StatefulSetStatus {
+            observed_generation: Option<i64>,
+            available_replicas: Option<i32>,
+            updated_replicas: Option<i32>,
+            current_revision: Option<String>,
+            update_revision: Option<String>,
+        }
     }
 }
 

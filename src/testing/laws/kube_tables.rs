@@ -520,6 +520,13 @@ fn daemon_set() -> Table<Workload> {
         ],
         available: [bad(|it| it.available = 0), bad(|it| it.available -= 1), bad(|it| it.available = i32::MIN)],
         given_up: [harmless("who counts them never gives up", |it| it.given_up = Some(String::new()))],
+        updated: [
+            warns(|it| it.updated = Some(it.desired - 1)),
+            warns(|it| it.updated = Some(i32::MIN)),
+            harmless("pods of an older template may stay", |it| it.updated = None),
+        ],
+        outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
+        refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
@@ -535,6 +542,13 @@ fn deployment() -> Table<Workload> {
         desired: [bad(|it| it.desired += 1), bad(|it| it.desired = i32::MAX), harmless(SERVED, |it| it.desired = 0),],
         available: [harmless(SERVED, |it| it.available = 0)],
         given_up: [bad(|it| it.given_up = Some(String::new()))],
+        updated: [
+            warns(|it| it.updated = Some(it.desired - 1)),
+            warns(|it| it.updated = Some(i32::MIN)),
+            harmless("pods of an older template may stay", |it| it.updated = None),
+        ],
+        outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
+        refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
@@ -555,6 +569,13 @@ fn other_workload() -> Table<Workload> {
         ],
         available: [bad(|it| it.available = 0), bad(|it| it.available -= 1), bad(|it| it.available = i32::MIN)],
         given_up: [bad(|it| it.given_up = Some(String::new()))],
+        updated: [
+            warns(|it| it.updated = Some(it.desired - 1)),
+            warns(|it| it.updated = Some(i32::MIN)),
+            harmless("pods of an older template may stay", |it| it.updated = None),
+        ],
+        outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
+        refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
