@@ -11,7 +11,7 @@ use crate::row::Row;
 const FAILURES: [(&str, usize); 10] = [
     ("ACC", 13),
     ("BOOT", 11),
-    ("UPG", 24),
+    ("UPG", 26),
     ("NODE", 10),
     ("ETCD", 16),
     ("K8S", 12),

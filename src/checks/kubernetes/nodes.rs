@@ -118,7 +118,7 @@ const TAINT_GOES: Duration = Duration::from_secs(30);
 /// Kubernetes' own taints: most of them it sets as long as a condition lasts.
 const OWN_TAINTS: &str = "node.kubernetes.io/";
 /// That a node has until something on it has started, or until whoever has given it up takes it back.
-const PASSING_TAINTS: [&str; 5] =
+pub(in crate::checks) const PASSING_TAINTS: [&str; 5] =
     [UNINITIALIZED, "node.cilium.io/agent-not-ready", OUT_OF_SERVICE, AUTOSCALER_TAINT, "karpenter.sh/disrupted"];
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::assess::Assessment;
 use crate::checks::gaps::{listed, says_nothing};
+use crate::checks::kubernetes::nodes::PASSING_TAINTS;
 use crate::model::{Outcome, Problem, Reason};
 use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
 
@@ -29,15 +30,15 @@ pub(super) struct Places<'a> {
     volumes: HashMap<(&'a str, &'a str), &'a [Term]>,
     kinds: BTreeMap<Wants<'a>, usize>,
     /// By kind.
-    takers: Vec<Takers>,
+    takers: Vec<Takers<'a>>,
 }
 
 #[derive(Default)]
-struct Takers {
+struct Takers<'a> {
     /// Now, were there room.
     open: Vec<usize>,
-    /// If they were not cordoned.
-    cordoned: Vec<usize>,
+    /// If they were not cordoned, or closed by a taint that is to pass; with what it is.
+    shut: Vec<(usize, &'a str)>,
     /// They reach its volumes, whatever else; of one that has some.
     reach: Vec<usize>,
 }
@@ -78,7 +79,7 @@ impl<'a> Places<'a> {
             let observed = format!("{} different placements", places.kinds.len());
             return Err(Outcome::Problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
         }
-        let mut takers: Vec<(usize, Takers)> = Vec::new();
+        let mut takers: Vec<(usize, Takers<'_>)> = Vec::new();
         for (wants, kind) in &places.kinds {
             takers.push((*kind, wants.takers(nodes).ok_or_else(|| unreadable("where a pod may run"))?));
         }
@@ -122,11 +123,12 @@ impl<'a> Places<'a> {
         self.takers(self.kind(pod)).iter().any(|at| Some(at) != here)
     }
 
-    /// Other nodes that would take it, were they not cordoned.
-    pub(super) fn cordoned_elsewhere(&self, pod: &'a BoundPod, node: &str) -> Vec<&'a str> {
+    /// Other nodes that would take it, were they not shut for now, and what shuts them.
+    pub(super) fn shut_elsewhere(&self, pod: &'a BoundPod, node: &str) -> Vec<(&'a str, &'a str)> {
         let here = self.at.get(node);
-        let cordoned = self.takers.get(self.kind(pod)).into_iter().flat_map(|takers| &takers.cordoned);
-        cordoned.filter(|at| Some(*at) != here).map(|at| self.nodes[*at].name.as_str()).collect()
+        let shut = self.takers.get(self.kind(pod)).into_iter().flat_map(|takers| &takers.shut);
+        let elsewhere = shut.filter(|(at, _)| Some(at) != here);
+        elsewhere.map(|(at, by)| (self.nodes[*at].name.as_str(), *by)).collect()
     }
 
     /// No other node reaches its volumes.
@@ -144,7 +146,7 @@ fn is_extended(resource: &str) -> bool {
 
 impl Wants<'_> {
     /// `None`: an operator of no known meaning.
-    fn takers(&self, nodes: &[NodeRoom]) -> Option<Takers> {
+    fn takers<'a>(&self, nodes: &'a [NodeRoom]) -> Option<Takers<'a>> {
         let mut takers = Takers::default();
         for (node, at) in nodes.iter().zip(0..) {
             let mut reaches = true;
@@ -158,25 +160,55 @@ impl Wants<'_> {
                 let allocatable = node.allocatable.as_ref();
                 allocatable.is_none_or(|all| all.get(*resource).is_some_and(|amount| *amount > 0))
             };
-            if reaches && self.extended.iter().all(has) && is_open(node, self.placement)? {
-                if node.unschedulable { takers.cordoned.push(at) } else { takers.open.push(at) }
+            if reaches && self.extended.iter().all(has) {
+                match access(node, self.placement)? {
+                    Access::Open => takers.open.push(at),
+                    Access::Shut(by) => takers.shut.push((at, by)),
+                    Access::Closed => {}
+                }
             }
         }
         Some(takers)
     }
 }
 
-/// Whether a node takes pods that are placed so, were there room and were it not cordoned. `None`: an operator of no known meaning.
-fn is_open(node: &NodeRoom, placement: &Placement) -> Option<bool> {
+/// Whether a node takes pods that are placed so, were there room.
+enum Access<'a> {
+    Open,
+    /// Not for now: it is cordoned, or has a taint that Kubernetes, the network plugin or the autoscaler sets and removes.
+    Shut(&'a str),
+    /// Not by design.
+    Closed,
+}
+
+/// What shuts a node that is cordoned.
+pub(super) const CORDON: &str = "cordoned";
+
+/// `None`: an operator of no known meaning.
+fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
+    let is_selected = placement.labels.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+    if !is_selected || !placement.terms.as_ref().map_or(Some(true), |terms| meets_any(node, terms))? {
+        return Some(Access::Closed);
+    }
     let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
     let is_tolerated = |taint: &Taint| placement.tolerations.iter().any(|it| tolerates(it, taint));
     let is_cordon = |taint: &&Taint| node.unschedulable && taint.key == "node.kubernetes.io/unschedulable";
-    let is_closed = |taint: &Taint| taint.key.starts_with("node.kubernetes.io/") || !is_tolerated(taint);
-    let is_selected = placement.labels.iter().all(|(key, value)| node.labels.get(key) == Some(value));
-    if !is_selected || node.taints.iter().filter(repels).filter(|it| !is_cordon(it)).any(is_closed) {
-        return Some(false);
-    }
-    placement.terms.as_ref().map_or(Some(true), |terms| meets_any(node, terms))
+    // Whoever tolerates those of Kubernetes finds no working machine there either.
+    let keeps_away = |taint: &&Taint| taint.key.starts_with("node.kubernetes.io/") || !is_tolerated(taint);
+    let mut taints = node.taints.iter().filter(repels).filter(|it| !is_cordon(it)).filter(keeps_away).peekable();
+    Some(match taints.peek() {
+        None if node.unschedulable => Access::Shut(CORDON),
+        None => Access::Open,
+        Some(first) => {
+            let by = first.key.as_str();
+            if taints.all(|taint| passes(&taint.key)) { Access::Shut(by) } else { Access::Closed }
+        }
+    })
+}
+
+/// A taint that is not there to stay.
+fn passes(key: &str) -> bool {
+    key.starts_with("node.kubernetes.io/") || PASSING_TAINTS.contains(&key)
 }
 
 fn meets_any(node: &NodeRoom, terms: &[Term]) -> Option<bool> {

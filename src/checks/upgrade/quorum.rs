@@ -7,6 +7,7 @@ use crate::assess::servers::Server;
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
+use crate::checks::kubernetes::workloads::is_lost;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::Node;
 
@@ -40,6 +41,7 @@ the result depends on it, the check is an error.\n\n\
         Fact::EtcdMembership,
         Fact::ServerReadyz,
         Fact::KubeNodes,
+        Fact::NodeLeases,
         Fact::DnsEndpoints,
     ],
     judge: quorum,
@@ -142,9 +144,14 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
             Err(outcome) => return Some(outcome),
         };
     let Some(object) = cluster.object(node) else { return Some(unregistered(node)) };
+    // An endpoint of a node that has fallen silent is there for a while.
+    if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.node_leases, "the leases of the nodes") {
+        return Some(outcome);
+    }
     let ready = || endpoints.iter().filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty());
     let is_here = |name: &str| name == object.name;
-    let is_elsewhere = ready().any(|endpoint| endpoint.node.as_deref().is_some_and(|name| !is_here(name)));
+    let lives_elsewhere = |name: &str| !is_here(name) && !is_lost(cluster, name);
+    let is_elsewhere = ready().any(|endpoint| endpoint.node.as_deref().is_some_and(lives_elsewhere));
     // Where there is none at all, that is the trouble of `k8s.dns`, and of no machine.
     if is_elsewhere || !ready().any(|endpoint| endpoint.node.as_deref().is_none_or(is_here)) {
         return None;
@@ -154,7 +161,10 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return Some(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed)));
     }
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns -o wide", []);
-    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all of them are on this machine").hint(hint);
+    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all that work are on this machine").hint(hint);
+    let is_lost_elsewhere = |name: &str| !is_here(name) && is_lost(cluster, name);
+    let are_lost = ready().any(|endpoint| endpoint.node.as_deref().is_some_and(is_lost_elsewhere));
+    let problem = problem.explained_by(are_lost.then_some(CheckId::K8sNodesReady));
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
     Some(unless_by_design(is_only_node, problem))
 }

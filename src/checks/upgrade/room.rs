@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::places::{Places, unreadable};
+use super::places::{CORDON, Places, unreadable};
 use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -93,7 +93,8 @@ impl<'a> Plan<'a> {
         let allocatable = allocatable.ok_or_else(|| unreadable("a node's allocatable resources"))?;
         let mut left: Vec<Left<'_>> = allocatable.iter().map(|it| signed(it).collect()).collect();
         let mut moving = vec![Vec::new(); left.len()];
-        for pod in pods {
+        // Those that have ended stay until somebody deletes them, and take no room.
+        for pod in pods.iter().filter(|pod| !matches!(pod.phase.as_str(), "Succeeded" | "Failed")) {
             let Some(&at) = places.at.get(pod.node.as_str()) else { continue };
             let requests = pod.needs.requests.as_ref().ok_or_else(|| unreadable("what a pod requests"))?;
             subtract(&mut left[at], requests);
@@ -133,14 +134,14 @@ impl<'a> Plan<'a> {
         problems
     }
 
-    /// No other node takes these, or none that is not cordoned.
+    /// No other node takes these, or none that is open.
     fn pinned(&self, gone: usize, pods: &[Moving<'a>]) -> Vec<Problem> {
         let node = self.places.nodes[gone].name.as_str();
-        let is_shut_out = |(pod, _): &Moving<'a>| !self.places.cordoned_elsewhere(pod, node).is_empty();
+        let is_shut_out = |(pod, _): &Moving<'a>| !self.places.shut_elsewhere(pod, node).is_empty();
         let (shut_out, pinned): (Vec<Moving<'a>>, Vec<_>) = pods.iter().copied().partition(is_shut_out);
-        let cordoned: BTreeSet<&str> =
-            shut_out.iter().flat_map(|(pod, _)| self.places.cordoned_elsewhere(pod, node)).collect();
-        let shut_out = (!shut_out.is_empty()).then(|| others_cordoned(&shut_out, &cordoned));
+        let shut: BTreeMap<&str, &str> =
+            shut_out.iter().flat_map(|(pod, _)| self.places.shut_elsewhere(pod, node)).collect();
+        let shut_out = (!shut_out.is_empty()).then(|| others_shut(&shut_out, &shut));
         let pinned = (!pinned.is_empty()).then(|| pinned_here(&pinned));
         shut_out.into_iter().chain(pinned).collect()
     }
@@ -253,17 +254,32 @@ fn pinned_here(pinned: &[Moving<'_>]) -> Problem {
     Problem::warn(Reason::PinnedPod, "another machine that takes each of its pods", observed).permanent()
 }
 
-fn others_cordoned(pods: &[Moving<'_>], cordoned: &BTreeSet<&str>) -> Problem {
+/// `shut`: machines by name, each with what keeps pods away for now.
+fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, &str>) -> Problem {
     let names: Vec<String> = pods.iter().map(|(pod, _)| name_of(pod)).collect();
-    let cordoned: Vec<&str> = cordoned.iter().copied().collect();
-    let machines = if cordoned.len() == 1 { "the machine that takes" } else { "all machines that take" };
-    let observed = format!("{machines} {} is cordoned: {}", pods_named(&names), some_of(&cordoned));
-    let observed = if cordoned.len() == 1 { observed } else { observed.replace(" is cordoned", " are cordoned") };
+    let are_cordoned = shut.values().all(|by| *by == CORDON);
+    let machines: Vec<String> = shut
+        .iter()
+        .map(|(machine, by)| if are_cordoned { (*machine).to_owned() } else { format!("{machine} ({})", shut_by(by)) })
+        .collect();
+    let which = if shut.len() == 1 { "the machine that takes" } else { "all machines that take" };
+    let state = match (shut.len(), are_cordoned) {
+        (1, true) => "is cordoned",
+        (1, false) => "accepts no pods",
+        (_, true) => "are cordoned",
+        (_, false) => "accept no pods",
+    };
+    let observed = format!("{which} {} {state}: {}", pods_named(&names), some_of(&machines));
     let problem = Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed);
-    match cordoned[..] {
-        [node] => problem.hint(Hint::remedy("{kubectl} uncordon {}", [node])),
+    match shut.keys().collect::<Vec<_>>()[..] {
+        [node] if are_cordoned => problem.hint(Hint::remedy("{kubectl} uncordon {}", [*node])),
+        [node] => problem.hint(Hint::run("{kubectl} describe node {}", [*node])),
         _ => problem.hint(Hint::run("{kubectl} get nodes", [])),
     }
+}
+
+fn shut_by(it: &str) -> String {
+    if it == CORDON { it.to_owned() } else { format!("taint {it}") }
 }
 
 fn name_of(pod: &BoundPod) -> String {

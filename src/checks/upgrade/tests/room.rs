@@ -188,7 +188,11 @@ fn taints_and_cordons_keep_pods_away() {
     let all = |change: fn(&mut NodeRoom)| with(|it| rooms(it).iter_mut().for_each(change));
     assert_eq!(wrong(ROOM, &all(|room| room.unschedulable = true)), NO_ROOM, "somebody has cordoned them");
     assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("gpu")))), PINNED);
-    assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("node.kubernetes.io/not-ready")))), PINNED);
+    assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("node.kubernetes.io/not-ready")))), NO_ROOM);
+    let cilium = |room: &mut NodeRoom| room.taints.push(taint("node.cilium.io/agent-not-ready"));
+    assert_eq!(wrong(ROOM, &all(cilium)), NO_ROOM);
+    let both = |room: &mut NodeRoom| room.taints.extend(["node.cilium.io/agent-not-ready", "gpu"].map(taint));
+    assert_eq!(wrong(ROOM, &all(both)), PINNED, "it would stay away");
     let soft = |room: &mut NodeRoom| room.taints.push(Taint { effect: "PreferNoSchedule".to_owned(), ..taint("gpu") });
     assert_eq!(wrong(ROOM, &all(soft)), [""; 0]);
     for (key, operator, value, effect, tolerates) in [
