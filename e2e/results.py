@@ -15,18 +15,13 @@ from simulated import CACHE
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = HERE / "results.json"
 WHOLE = HERE / "whole.json"
-WRITTEN = ("e2e/results.json", "e2e/whole.json", "docs/e2e.md")  # by a run and by --table
 
 
-def commit():
-    """As `git describe --always --dirty` has it; what the run itself writes does not make the tree dirty."""
-
-    def git(*arguments):
-        return subprocess.run(["git", "-C", HERE.parent, *arguments], capture_output=True, text=True, check=False)
-
-    name = git("describe", "--always", "--exclude", "*").stdout.strip()
-    changed = git("diff", "--quiet", "HEAD", "--", ".", *(f":(exclude){path}" for path in WRITTEN))
-    return f"{name}-dirty" if name and changed.returncode else name or "unknown"
+def commit(binary):
+    """That the binary was built from, in short; the tree may have gone on."""
+    said = subprocess.run([binary, "version", "-o", "json"], capture_output=True, text=True, check=True).stdout
+    commit, *dirty = (json.loads(said)["commit"] or "unknown").split("-")
+    return "-".join([commit[:7], *dirty])
 
 
 def of_run(run):
@@ -130,7 +125,7 @@ class Results:
             "title": scenario["title"],
             "cluster": scenario["cluster"],
             "date": datetime.date.today().isoformat(),
-            "commit": commit(),
+            "commit": commit(binary),
             "binary": fingerprint(binary.read_bytes()),
             "scenario": scenario["digest"],
             "ours": of_run(run),
