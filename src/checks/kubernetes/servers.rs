@@ -110,7 +110,8 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Pro
     let is_worker = |address: &&&String| of(address).is_some_and(|node| node.role == Role::Worker);
     let worker = addresses.iter().find(is_worker).copied().and_then(of);
     let (known, unknown): (Vec<&String>, Vec<_>) = addresses.iter().partition(|address| of(address).is_some());
-    let has_control_planes = cluster.control_planes().next().is_some();
+    // Talos tells all addresses of its machines; a Node has those alone by which it is looked for.
+    let has_control_planes = cluster.talos.is_some() && cluster.control_planes().next().is_some();
     let problem = match worker {
         Some(node) => {
             let observed = format!("an endpoint is {}, which is a worker", node.target());

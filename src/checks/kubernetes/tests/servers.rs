@@ -145,6 +145,7 @@ fn the_service_of_the_servers_needs_an_endpoint() {
         it[1].addresses = vec!["192.0.2.2".to_owned()];
     };
     assert_eq!(said(&endpoints(two), ID), ["warn api-service-stray cluster"]);
+    assert_eq!(said(&endpoints(two).without_talos(), ID), [""; 0]);
     let mut untold = healthy();
     untold.kube().api_endpoints = no(GapKind::Forbidden);
     assert_eq!(said(&untold, ID), ["error forbidden cluster !"]);
