@@ -532,6 +532,11 @@ pub(crate) struct Workload {
     pub(crate) installs_network: bool,
 }
 
+/// A pod in this phase stays until it is deleted, and does nothing any more: it takes no room, and has been replaced if it was evicted.
+pub(crate) fn has_ended(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
+}
+
 impl Workload {
     /// Its numbers are those of its current specification.
     pub(crate) fn is_observed(&self) -> bool {
@@ -549,6 +554,11 @@ impl Workload {
         }
         let plural = if *outdated == 1 { "" } else { "s" };
         (*outdated > 0).then(|| format!("rollout not complete: {outdated} pod{plural} of the former template left"))
+    }
+
+    /// Why it has too few pods, or none of its newest template.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.refused.as_ref().map(|words| format!("its pods cannot be created: {words}"))
     }
 
     /// A DaemonSet of a network plugin, by its name or label.

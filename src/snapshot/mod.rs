@@ -25,7 +25,7 @@ pub(crate) use kubernetes::{
     AUTOSCALER_TAINT, Amounts, ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes,
     KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, PersistentVolume, Placement, Pod, PodEvent, Readyz,
     RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Term,
-    Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness,
+    Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness, has_ended,
 };
 pub(crate) use memory::{Boot, Memory};
 pub(crate) use observe::{Observe, Suspects};

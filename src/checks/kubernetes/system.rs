@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::severity_of;
 use super::workloads::{
-    by_webhook, excluded, is_judged_elsewhere, is_of_dns, is_stuck, system_pods, troubles, unfinished, warn_of_restarts,
+    by_webhook, excluded, is_amiss, is_judged_elsewhere, is_of_dns, is_stuck, system_pods, troubles, unfinished,
+    warn_of_restarts,
 };
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
@@ -27,9 +28,9 @@ are left to them. Workloads with 0 desired pods are ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
 also fails if pods are missing and nothing has changed for 5 minutes, or one of them has crashed for so long. Until then, missing \
 pods are a warning. While enough pods are available, so are a rollout that is not complete (if one of its new pods crashes \
-again and again, it fails), pods that cannot be created, and pods of kube-system that restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
-machines or are being removed, where the pods of kube-system show that they are missing there. Of a workload that is not in its \
-list, the pods decide.\n\n\
+again and again, it fails), pods that cannot be created, and pods of kube-system that restart. Missing DaemonSet pods on nodes \
+that are not ready do not count, nor those on nodes that are not Talos machines or are being removed, where the pods of \
+kube-system show that they are missing there. Of a workload that is not in its list, the pods decide.\n\n\
 The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a machine without one \
 cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
@@ -74,10 +75,11 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
             verdict.push(target(SYSTEM_NAMESPACE, name), by_its_pods(cluster, &pods));
         }
         for workload in workloads.iter().filter(|workload| !is_judged_elsewhere(cluster, workload)) {
-            let outcome = availability(cluster, kind, workload);
+            let pods = pods(cluster, kind, workload);
+            let outcome = availability(cluster, kind, workload, &pods);
             available += usize::from(matches!(outcome, Outcome::Pass(_)));
             verdict.push(target(&workload.namespace, &workload.name), outcome);
-            warn_of_restarts(cluster, pods(cluster, kind, workload), &mut verdict);
+            warn_of_restarts(cluster, pods, &mut verdict);
         }
     }
     if let Some(outcome) = system_pods(cluster).err().filter(|_| !verdict.findings.is_empty()) {
@@ -102,7 +104,7 @@ fn target(namespace: &str, name: &str) -> Target {
     Target::new(Kind::Workload, format!("{namespace}/{name}"))
 }
 
-fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Outcome {
+fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> Outcome {
     if let Some(problem) = uncovered(cluster, kind, workload) {
         return Outcome::Problem(problem);
     }
@@ -112,11 +114,14 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Ou
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
     }
-    let pods = pods(cluster, kind, workload);
+    let absent = || if kind == "daemonset" && is_counted { absent(cluster, pods) } else { (0, 0) };
+    let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
     if is_counted && missing == 0 && given_up.is_none() {
-        let (unjudged, unready) = if kind == "daemonset" { absent(cluster, &pods) } else { (0, 0) };
-        let problem = unfinished(cluster, workload, &pods, unjudged + unready, Reason::WorkloadDegraded);
-        let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
+        let excused = || {
+            let (unjudged, unready) = absent();
+            unjudged + unready
+        };
+        let problem = unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
         return problem.map_or(Outcome::Pass(None), |problem| Outcome::Problem(problem.hint(describe)));
     }
     let unwell: Vec<&Pod> =
@@ -126,18 +131,17 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Ou
         (Some(words), _) => Some(format!("rollout stuck: {words}")),
         (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
     };
-    let refused = workload.refused.as_ref().map(|words| format!("its pods cannot be created: {words}"));
-    let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing, refused];
+    let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing, workload.refusal()];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let observed = [Some(words), troubles(cluster, &unwell)].into_iter().flatten().collect::<Vec<_>>().join("; ");
     let problem = |severity, reason| {
         Problem { severity, ..Problem::fail(reason, format!("{desired} pods available"), observed.as_str()) }
-            .hint(Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]))
+            .hint(describe.clone())
             .hint(Hint::run("{kubectl} -n {} get pods -o wide", [&workload.namespace]))
-            .explained_by(by_webhook(workload.refused.as_ref()))
+            .explained_by(by_webhook(workload))
     };
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
-    let (unjudged, unready) = if kind == "daemonset" && is_counted { absent(cluster, &pods) } else { (0, 0) };
+    let (unjudged, unready) = absent();
     Outcome::Problem(match missing {
         1.. if missing <= unjudged => return Outcome::Pass(None),
         1.. if missing <= unjudged + unready => {
@@ -209,9 +213,8 @@ fn unlisted<'a>(cluster: &'a Assessment<'_>, kind: &str, workloads: &[Workload])
 
 /// What can be told of a workload that is not listed.
 fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
-    // A pod that was evicted stays, and has been replaced.
-    let is_amiss = |pod: &&&Pod| !is_well(&pod.state) && !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed");
-    let unwell: Vec<&Pod> = pods.iter().filter(is_amiss).copied().filter(|pod| is_judged(cluster, pod)).collect();
+    let unwell: Vec<&Pod> =
+        pods.iter().filter(|pod| is_amiss(pod)).copied().filter(|pod| is_judged(cluster, pod)).collect();
     if unwell.is_empty() {
         return Outcome::Pass(None);
     }

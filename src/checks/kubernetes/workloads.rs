@@ -10,7 +10,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{listed, says_nothing};
 use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{BootstrapManifests, KubeNode, Node, Pod, ServiceEndpoint, Workload};
+use crate::snapshot::{BootstrapManifests, KubeNode, Node, Pod, ServiceEndpoint, Workload, has_ended};
 
 pub(in crate::checks) const KUBE_PROXY: Check = Check {
     id: CheckId::K8sKubeProxy,
@@ -224,8 +224,8 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     let short = short + excluded;
     let left_out = |node: &Node| node.leaving || cluster.is_guest(node);
     if lacking.len() >= short && lacking.iter().all(|(node, _)| left_out(node)) {
-        let pods = labeled_pods(cluster, its.app);
-        return match unfinished(cluster, set, &pods, lacking.len(), Reason::DaemonsetIncomplete) {
+        let pods = || labeled_pods(cluster, its.app);
+        return match unfinished(cluster, set, pods, || lacking.len(), Reason::DaemonsetIncomplete) {
             Some(problem) => verdict.problem(target.clone(), problem.hint(its.pods.clone())),
             None => verdict.pass(target.clone(), line),
         };
@@ -327,24 +327,30 @@ fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], short: usize) -> Vec<
 
 /// A rollout that is not complete, although enough pods are available: what is wrong with its new pods, or why there are none. One
 /// that crashes again and again holds it up for good. `excused`: so many of its pods may be missing.
-pub(super) fn unfinished(
+pub(super) fn unfinished<'a>(
     cluster: &Assessment<'_>,
     workload: &Workload,
-    pods: &[&Pod],
-    excused: usize,
+    pods: impl FnOnce() -> Vec<&'a Pod>,
+    excused: impl FnOnce() -> usize,
     reason: Reason,
 ) -> Option<Problem> {
-    let rollout = workload.rollout(excused);
-    let is_amiss = |pod: &&&Pod| !is_well(&pod.state) && !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed");
-    let unwell: Vec<&Pod> = pods.iter().filter(is_amiss).filter(|_| rollout.is_some()).copied().collect();
-    let refused = workload.refused.as_ref().map(|words| format!("its pods cannot be created: {words}"));
-    let words: Vec<String> = [rollout, troubles(cluster, &unwell), refused].into_iter().flatten().collect();
+    // Nobody looks for the pods of a rollout that is complete.
+    let rollout = workload.rollout(0).and_then(|_| workload.rollout(excused()));
+    let mut unwell = if rollout.is_some() { pods() } else { Vec::new() };
+    unwell.retain(|pod| is_amiss(pod));
+    let words = [rollout, troubles(cluster, &unwell), workload.refusal()];
+    let words: Vec<String> = words.into_iter().flatten().collect();
     if words.is_empty() {
         return None;
     }
     let severity = severity_of(unwell.iter().any(|pod| is_stuck(cluster, pod)), &[]);
     let problem = Problem { severity, ..Problem::fail(reason, "all pods of its newest template", words.join("; ")) };
-    Some(problem.explained_by(by_webhook(workload.refused.as_ref())))
+    Some(problem.explained_by(by_webhook(workload)))
+}
+
+/// It does not do what it is to do, and is still there for it.
+pub(super) fn is_amiss(pod: &Pod) -> bool {
+    !is_well(&pod.state) && !has_ended(&pod.state.phase)
 }
 
 fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -> Vec<&'a Pod> {
@@ -415,9 +421,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         verdict.skip(target, "disabled by configuration");
         return verdict;
     }
-    let problem = without_dns(cluster, endpoints, wanted);
-    let are_lost = !lost.is_empty() && problem.reason == Reason::DnsNoEndpoints;
-    verdict.problem(target, if are_lost { problem.explained_by(CheckId::K8sNodesReady) } else { problem });
+    verdict.problem(target, without_dns(cluster, endpoints, wanted, !lost.is_empty()));
     verdict
 }
 
@@ -476,8 +480,7 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
         Err(outcome) => return outcome,
     };
     let mut pods = dns_pods(cluster);
-    // A pod that was evicted stays, and has been replaced.
-    pods.retain(|pod| !matches!(pod.state.phase.as_str(), "Succeeded" | "Failed"));
+    pods.retain(|pod| !has_ended(&pod.state.phase));
     // Without a Deployment, somebody else has set up these pods, and each is to serve.
     let live = i32::try_from(pods.len()).unwrap_or(i32::MAX);
     let desired = deployment.map_or(ready.max(live), |it| it.desired);
@@ -485,10 +488,10 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let given_up = deployment.and_then(|it| it.given_up.as_ref());
     let is_observed = deployment.is_none_or(Workload::is_observed);
     if desired <= ready && given_up.is_none() && is_observed {
-        let pods = dns_pods(cluster);
-        if let Some(problem) = deployment.and_then(|it| unfinished(cluster, it, &pods, 0, Reason::DnsDegraded)) {
-            let pods = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
-            return Outcome::Problem(problem.hint(pods));
+        let unfinished = |it| unfinished(cluster, it, || pods, || 0, Reason::DnsDegraded);
+        if let Some(problem) = deployment.and_then(unfinished) {
+            let describe = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
+            return Outcome::Problem(problem.hint(describe));
         }
         let plural = if ready == 1 { "" } else { "s" };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
@@ -509,9 +512,8 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let expected = format!("{desired} ready endpoints of kube-system/kube-dns{of_whom}");
     let stuck = given_up.map(|words| format!("rollout stuck: {words}"));
     let unobserved = (!is_observed).then(|| "its current generation is not observed".to_owned());
-    let refused = deployment.and_then(|it| it.refused.as_ref());
-    let uncreated = refused.map(|words| format!("its pods cannot be created: {words}"));
-    let words = troubles(cluster, &missing).or(uncreated).or(stuck).or(unobserved).map(|words| format!("; {words}"));
+    let refusal = deployment.and_then(Workload::refusal);
+    let words = troubles(cluster, &missing).or(refusal).or(stuck).or(unobserved).map(|words| format!("; {words}"));
     let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
     let are_gone = desired > ready && missing.is_empty() && ready.saturating_add(gone) >= desired;
@@ -521,7 +523,7 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
         let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));
         let problem = problem(severity_of(given_up.is_some() || crashes, &ages))
             .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []))
-            .explained_by(by_webhook(refused));
+            .explained_by(deployment.and_then(by_webhook));
         match deployment.filter(|it| it.given_up.is_some() || it.refused.is_some()) {
             Some(it) => problem.hint(Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name])),
             None => problem,
@@ -530,8 +532,9 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
 }
 
 /// An API server asks them before it creates a pod.
-pub(super) fn by_webhook(refused: Option<&String>) -> Option<CheckId> {
-    refused.filter(|words| words.contains("failed calling webhook")).map(|_| CheckId::K8sWebhooks)
+pub(super) fn by_webhook(workload: &Workload) -> Option<CheckId> {
+    let is_theirs = workload.refused.as_ref().is_some_and(|words| words.contains("failed calling webhook"));
+    is_theirs.then_some(CheckId::K8sWebhooks)
 }
 
 /// It has crashed for too long.
@@ -548,7 +551,8 @@ pub(super) fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted) -> Problem {
+/// `are_lost`: there are endpoints on nodes that are lost.
+fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted, are_lost: bool) -> Problem {
     let expected = "a ready endpoint of kube-system/kube-dns";
     let deployment = cluster.list(|kubernetes| &kubernetes.deployments).map(|deployments| coredns(deployments));
     let pods = dns_pods(cluster);
@@ -581,13 +585,10 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         _ => {}
     }
     let is_claimed = endpoints.iter().any(|endpoint| endpoint.ready && is_dead(cluster, endpoint));
-    let serves = |endpoint: &ServiceEndpoint| endpoint.serves("UDP");
-    let none = if is_claimed {
-        "the endpoints do not match any ready pod".to_owned()
-    } else if endpoints.iter().any(serves) {
-        "those that are ready are on nodes that are not ready".to_owned()
-    } else {
-        "none is ready".to_owned()
+    let none = match (is_claimed, are_lost) {
+        (true, _) => "the endpoints do not match any ready pod",
+        (false, true) => "those that are ready are on nodes that are not ready",
+        (false, false) => "none is ready",
     };
     let is_alive = |pod: &&&Pod| !pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
     let observed = match (troubles(cluster, &pods), pods.iter().filter(is_alive).count()) {
@@ -604,11 +605,11 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
                     .hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns --show-labels", []));
             return problem;
         }
-        (None, _) => none,
+        (None, _) => none.to_owned(),
     };
     let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
-    if nowhere_to_run(cluster, &pods) { problem.explained_by(CheckId::K8sNodesReady) } else { problem }
+    if are_lost || nowhere_to_run(cluster, &pods) { problem.explained_by(CheckId::K8sNodesReady) } else { problem }
 }
 
 /// Every node that could run or runs DNS is not ready.

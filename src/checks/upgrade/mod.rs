@@ -32,7 +32,7 @@ use super::gaps::{listed, says_nothing, talos_contact};
 use super::scope::{each_node, passed_over};
 use crate::assess::Assessment;
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Target, Verdict};
-use crate::snapshot::{BoundPod, Node};
+use crate::snapshot::{BoundPod, Node, has_ended};
 use crate::text::version;
 
 /// No option asks for it: only tests, which run all checks, come here.
@@ -119,7 +119,7 @@ fn is_drained(pod: &BoundPod) -> bool {
 
 /// It is drained, and still does something.
 fn is_evicted(pod: &BoundPod) -> bool {
-    is_drained(pod) && !matches!(pod.phase.as_str(), "Succeeded" | "Failed")
+    is_drained(pod) && !has_ended(&pod.phase)
 }
 
 /// `pod a`, `pods a, b, c and 2 more`

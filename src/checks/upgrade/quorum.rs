@@ -162,8 +162,8 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     }
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns -o wide", []);
     let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all that work are on this machine").hint(hint);
-    let is_lost_elsewhere = |name: &str| !is_here(name) && is_lost(cluster, name);
-    let are_lost = ready().any(|endpoint| endpoint.node.as_deref().is_some_and(is_lost_elsewhere));
+    // Those elsewhere are on lost nodes, as none of them lives.
+    let are_lost = ready().any(|endpoint| endpoint.node.as_deref().is_some_and(|name| !is_here(name)));
     let problem = problem.explained_by(are_lost.then_some(CheckId::K8sNodesReady));
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
     Some(unless_by_design(is_only_node, problem))

@@ -8,7 +8,7 @@ use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, unregistered};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use crate::snapshot::{Amounts, BoundPod, Node};
+use crate::snapshot::{Amounts, BoundPod, Node, has_ended};
 
 pub(in crate::checks) const ROOM: Check = Check {
     id: CheckId::UpgradeRoom,
@@ -93,8 +93,7 @@ impl<'a> Plan<'a> {
         let allocatable = allocatable.ok_or_else(|| unreadable("a node's allocatable resources"))?;
         let mut left: Vec<Left<'_>> = allocatable.iter().map(|it| signed(it).collect()).collect();
         let mut moving = vec![Vec::new(); left.len()];
-        // Those that have ended stay until somebody deletes them, and take no room.
-        for pod in pods.iter().filter(|pod| !matches!(pod.phase.as_str(), "Succeeded" | "Failed")) {
+        for pod in pods.iter().filter(|pod| !has_ended(&pod.phase)) {
             let Some(&at) = places.at.get(pod.node.as_str()) else { continue };
             let requests = pod.needs.requests.as_ref().ok_or_else(|| unreadable("what a pod requests"))?;
             subtract(&mut left[at], requests);

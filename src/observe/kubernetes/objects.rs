@@ -13,7 +13,7 @@ use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
     AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, RequestState,
-    ServiceEndpoint, SigningRequest, StartingPod, Taint, Workload, badness,
+    ServiceEndpoint, SigningRequest, StartingPod, Taint, Workload, badness, has_ended,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -388,7 +388,7 @@ fn sandboxed_at(pod: &core::Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
     let taken = || status.start_time.as_ref().map(|Time(time)| *time);
     // One that has ended has let go of it.
-    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let has_ended = status.phase.as_deref().is_some_and(has_ended);
     let ended = status.container_statuses.iter().flatten().filter_map(|it| it.state.as_ref()?.terminated.as_ref());
     let mut began = ended.filter_map(|terminated| terminated.started_at.as_ref());
     match condition(status, HAS_SANDBOX) {
