@@ -25,7 +25,8 @@ among the endpoints of the Service default/kubernetes. The report says so. If ot
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
 to be renewed counts, because a recent one may belong to a server that has just died.\n\n\
 Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
-the check fails; so it does if one of its endpoints is a worker. Unknown addresses beside those of control planes are a warning.\n\n\
+the check fails; so it does if one of its endpoints is a worker. Unknown addresses beside those of control planes are a warning, and \
+so are several unknown ones alone where Talos tells the addresses of its machines; a load balancer has one.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-…`, IDs from `talosctl containers \
 --kubernetes`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
     severity: Severity::Fail,

@@ -17,7 +17,7 @@ pub(in crate::checks) const QUORUM: Check = Check {
     summary: "etcd, the API and DNS keep working without the machine to be upgraded or drained",
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts \
 the etcd voters that are up without the machine, the working API servers on other control planes, and the ready endpoints of \
-cluster DNS on other machines.\n\n\
+cluster DNS on other machines that are ready.\n\n\
 `quorum-at-risk` means that fewer voters than n/2+1 would be left. What cannot be avoided is a warning: etcd with one or two \
 voters, the only control plane, and DNS in a cluster of one node. A member or API server of unknown state counts as down; if \
 the result depends on it, the check is an error.\n\n\
