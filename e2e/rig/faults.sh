@@ -29,6 +29,7 @@ nospace-alarm|cp1|NOSPACE alarm for this node's member through etcd's API: real 
 corrupt-alarm|cp1|CORRUPT alarm, likewise
 controller-manager-disabled|cp3|by machine configuration, on this node alone: no fault
 scheduler-disabled|cp3|the same for the scheduler
+beta-api|cp2|kube-apiserver of this node alone serves a beta API that Kubernetes 1.37 no longer has: no fault
 custom-pod|w1|a static pod of the user's own, healthy: no fault
 custom-pod-broken|w1|the same with an unknown flag: CrashLoopBackOff after about 20 s
 kubelet-image|w1|kubelet of a version that does not exist: Talos cannot pull it, the service stays in Preparing
@@ -206,6 +207,7 @@ case $name:$switch in
   kubelet-crash:on) patch "$node" '{"machine": {"kubelet": {"extraArgs": {"bogus-flag": "1"}}}}' ;;
   controller-manager-disabled:on) patch "$node" '{"machine": {"controlPlane": {"controllerManager": {"disabled": true}}}}' ;;
   scheduler-disabled:on) patch "$node" '{"machine": {"controlPlane": {"scheduler": {"disabled": true}}}}' ;;
+  beta-api:on) patch "$node" '{"cluster": {"apiServer": {"extraArgs": {"runtime-config": "networking.k8s.io/v1beta1=true"}}}}' ;;
   custom-pod:on) custom_pod "$node" '"/pause"' ;;
   custom-pod-broken:on) custom_pod "$node" '"/pause", "-bogus-flag"' ;;
   kubelet-image:on) no_kubelet "$node" ;;
@@ -225,7 +227,7 @@ case $name:$switch in
     no_kubelet "$node"
     reboot "$node" ;;
   boot-blocked:off) restore "$node" ;;
-  *-broken:off | *-disabled:off | custom-pod:off | kubelet-crash:off | kubelet-image:off | kubelet-csr:off)
+  *-broken:off | *-disabled:off | beta-api:off | custom-pod:off | kubelet-crash:off | kubelet-image:off | kubelet-csr:off)
     case $name in
       dns-broken) kubectl -n kube-system rollout undo deployment coredns ;;
       etcd-broken)

@@ -144,7 +144,8 @@ impl<'a> Objects<'a> {
 }
 
 /// Discovery lists a machine for up to half an hour after it is gone. To call it that takes proof: Kubernetes and etcd were
-/// both read and do not know it, the expected numbers are met without it, and it has not answered in this run.
+/// both read and do not know it, the expected numbers are met without it, and it has not answered in this run, unless somebody was
+/// removing it then.
 struct Removed<'a> {
     snapshot: &'a Snapshot,
     /// Names and addresses of Node objects and of etcd members.
@@ -170,12 +171,13 @@ impl<'a> Removed<'a> {
     }
 
     fn has(&self, node: &Node) -> bool {
+        let memory = &self.snapshot.memory;
         self.is_possible
             && is_discovery_only(node)
             && is_seen_lost(node)
             // What runs etcd and Kubernetes for all others is not called gone as long as anything speaks against it.
             && (node.role == Role::Worker || (self.members_are_complete && !lives(self.snapshot, node)))
-            && !self.snapshot.memory.answered.contains(&node.name)
+            && (!memory.answered.contains(&node.name) || memory.leaving.contains(&node.name))
             && !node.addresses.iter().chain([&node.name]).any(|known| self.known.contains(known.as_str()))
     }
 }

@@ -186,7 +186,9 @@ fn exit_codes() -> String {
 fn options() -> String {
     let mut all = command();
     all.build();
-    let mut text = "Each can also be given as a variable, where one is named.\n\n".to_owned();
+    let mut text =
+        "Each can also be given as a variable, where one is named. An empty variable counts as not given.\n\n"
+            .to_owned();
     let mut headings: Vec<(&str, Vec<&Arg>)> = Vec::new();
     for arg in all.get_arguments().filter(|arg| !arg.is_hide_set()) {
         let heading = arg.get_help_heading().unwrap_or("Program");

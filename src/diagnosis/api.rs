@@ -15,7 +15,7 @@ use Step::{Change, Do, Look};
 pub(super) const BALANCER: Cause = Cause {
     id: "load-balancer-down",
     title: "the API servers are healthy, but the endpoint in front of them is not",
-    impact: "whoever uses this endpoint has no Kubernetes API: kubectl, kubelets, controllers; running pods keep running",
+    impact: "whoever uses this endpoint has no Kubernetes API: kubectl, and kubelets without KubePrism; running pods keep running",
     explain: "Every API server is ready at its own address. The common endpoint that kubelets and users connect to does not \
 answer. A load balancer is down or has no backends, no node holds the virtual IP, or a DNS name resolves to another address.\n\n\
 Kubernetes itself needs no repair, and nothing should be restarted. New nodes cannot join and clients see an outage until the \
@@ -148,7 +148,7 @@ fn how(sign: &Sign<'_>) -> String {
 pub(super) const CRASHES: Cause = Cause {
     id: "component-crash-looping",
     title: "a component is crash-looping",
-    impact: "this instance does no work; those on other control planes can take over",
+    impact: "this instance does no work; one on another control plane takes over, if it works",
     explain: "A container exits with an error, is restarted, and exits again. Kubernetes shows its pod as Running most of the \
 time. The exit code and the last log lines show why. 137 means that it was killed, by a failed probe or for lack of memory. 1 \
 and 2 usually mean invalid arguments or files.\n\n\

@@ -1,15 +1,18 @@
 //! Machines and their kubelets.
 
+use std::collections::HashSet;
+
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms, service};
 use crate::assess::is_going_down;
+use crate::assess::workloads::trouble;
 use crate::model::Role;
 use crate::model::reason::sources::{
     KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
     TALOS_TROUBLESHOOTING_KUBELET,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
-use crate::snapshot::{EtcdMember, Gap, Node};
+use crate::snapshot::{EtcdMember, Gap, Node, Pod, Snapshot};
 use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
@@ -19,12 +22,14 @@ use Step::{Change, Do, Look};
 pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> Vec<Sign<'a>> {
     let decided = |reason| {
         use Reason::{
-            Cordoned, CordonedByTalos, CsrNotIssued, CsrPending, StaleDiscoveryMember, StaleMember, StaleNodeObject,
+            Cordoned, CordonedByTalos, CsrDenied, CsrNotIssued, CsrPending, StaleDiscoveryMember, StaleMember,
+            StaleNodeObject,
         };
         matches!(
             reason,
             Cordoned
                 | CordonedByTalos
+                | CsrDenied
                 | CsrNotIssued
                 | CsrPending
                 | StaleDiscoveryMember
@@ -140,7 +145,7 @@ Until this is resolved, Talos cannot query the machine, and it may not even be t
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
     title: "a machine is down or cut off",
-    impact: "if the machine is down, so are its pods, until Kubernetes replaces them after about 5 minutes",
+    impact: "if the machine is down, so are its pods, until Kubernetes replaces them, not before 5 minutes have passed",
     explain: "A working endpoint cannot reach the machine, and nothing shows that it is alive. It is powered off, has crashed, \
 hangs, lost its network, or has a new address. Kubernetes takes about 50 seconds to notice; if it keeps reporting the node as \
 Ready, only the Talos API is filtered. The pods on it are down and, if it is a control plane, so are its etcd member and its \
@@ -234,7 +239,7 @@ be upgraded.",
 pub(super) const HANGS: Cause = Cause {
     id: "node-hangs",
     title: "a machine accepts connections and does not answer",
-    impact: "Talos cannot manage the machine; if all of it hangs, Kubernetes replaces its pods after about 5 minutes",
+    impact: "Talos cannot manage the machine; if all of it hangs, Kubernetes replaces its pods, not before 5 minutes have passed",
     explain: "The kernel of the machine still accepts connections, but no program answers. The machine is frozen, paused by \
 its hypervisor, out of memory, or its disk has stopped responding. If only machined hangs, the containers keep running, but \
 the machine cannot be managed. Kubernetes may still report it as Ready.\n\n\
@@ -441,14 +446,32 @@ The machines themselves are healthy.",
             first_names(&signs.iter().map(|sign| sign.target).collect::<Vec<_>>(), NAMES)
         );
         let dns = symptoms.of_check(CheckId::K8sDns, &[Reason::DnsNoEndpoints]);
-        vec![
-            Recognized::new(NO_NETWORK.id, headline)
-                .then(Hint::run("{kubectl} -n kube-system get pods -o wide", []))
-                .rests_on_all(&signs)
-                .explains(dns),
-        ]
+        let recognized = Recognized::new(NO_NETWORK.id, headline);
+        let recognized = match crashing_agent(symptoms.snapshot, &signs) {
+            Some((pod, words)) => recognized
+                .sees(Target::pod(pod.name.as_str(), pod.node.as_deref()), words)
+                .then(Hint::run("{kubectl} -n {} logs {} --previous", [&pod.namespace, &pod.name])),
+            None => recognized.then(Hint::run("{kubectl} -n kube-system get pods -o wide", [])),
+        };
+        vec![recognized.rests_on_all(&signs).explains(dns)]
     },
 };
+
+/// A pod of the network plugin that crashes again and again on one of these machines, and what is said of it.
+fn crashing_agent<'a>(snapshot: &'a Snapshot, signs: &[Sign<'_>]) -> Option<(&'a Pod, String)> {
+    let kubernetes = snapshot.kubernetes.as_ref()?;
+    let agents = kubernetes.daemon_sets.as_ref().ok()?.iter().filter(|set| set.is_network_agent());
+    let agents: HashSet<_> = agents.map(|set| ("DaemonSet", set.namespace.as_str(), set.name.as_str())).collect();
+    let is_of_one = |pod: &&Pod| {
+        let owner = pod.controller.as_ref().map(|(kind, name)| (kind.as_str(), pod.namespace.as_str(), name.as_str()));
+        owner.is_some_and(|owner| agents.contains(&owner))
+    };
+    let is_there = |pod: &&Pod| signs.iter().any(|sign| pod.node.as_ref() == Some(&sign.target.name));
+    kubernetes.pods.as_ref().ok()?.iter().filter(is_of_one).filter(is_there).find_map(|pod| {
+        let trouble = trouble(&pod.state, snapshot.server_time()).filter(|trouble| trouble.crash_looping)?;
+        Some((pod, trouble.words))
+    })
+}
 
 pub(super) const UNAPPROVED: Cause = Cause {
     id: "kubelet-certificate-unapproved",

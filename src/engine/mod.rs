@@ -156,7 +156,8 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
 }
 
 /// Slow rounds are stretched to twice their length, so that a struggling cluster is asked less often. While it is stable, the
-/// last round comes exactly when it has been so for long enough. Before the deadline there is always one last round, and no
+/// last round comes exactly when it has been so for long enough; while it is not, one comes when it has just to become so. Before
+/// the deadline there is always one last round, and no
 /// earlier one takes its time; `None` once there is no time for any.
 fn next_round(
     pace: &Pace,
@@ -171,6 +172,9 @@ fn next_round(
     let stable = fine_since.zip(pace.stable_for).map(|(since, wanted)| (since + wanted).max(now));
     let next = stable.map_or(next, |stable| next.min(stable));
     let Some(deadline) = pace.deadline else { return Some(next) };
+    // What is not well by then cannot be so for long enough any more.
+    let latest = pace.stable_for.and_then(|wanted| deadline.checked_sub(wanted + pace.needed(took)));
+    let next = latest.filter(|latest| fine_since.is_none() && *latest > now).map_or(next, |latest| next.min(latest));
     // Where no round as slow as the slowest fits any more, one like the last may.
     for needed in [pace.needed(slowest), pace.needed(took)] {
         let last = deadline.checked_sub(needed).filter(|last| *last >= now);

@@ -446,6 +446,7 @@ pub(crate) struct NodeRoom {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<Taint>,
     pub(crate) unschedulable: bool,
+    pub(crate) deleting: bool,
     /// `None`: a quantity cannot be read.
     pub(crate) allocatable: Option<Amounts>,
 }
@@ -497,6 +498,8 @@ pub(crate) struct DisruptionBudget {
     pub(crate) selector: Option<Vec<Requirement>>,
     /// `unhealthyPodEvictionPolicy: AlwaysAllow`
     pub(crate) always_allows_unready: bool,
+    /// Some controller has made it, and may change it at any time.
+    pub(crate) is_operated: bool,
     pub(crate) generation: i64,
     pub(crate) observed_generation: i64,
     pub(crate) disruptions_allowed: i32,
@@ -629,13 +632,14 @@ pub(crate) struct SigningRequest {
 }
 
 /// How far a request for a certificate has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RequestState {
     /// Neither approved nor denied.
     Pending,
     /// Approved, and its signer has not issued the certificate, or refuses to.
     Unissued,
-    /// Denied, or issued.
+    Denied,
+    /// Issued.
     Settled,
 }
 

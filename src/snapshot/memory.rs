@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::snapshot::{EtcdMember, GapKind, Leases, Node, Observed, Snapshot};
+use crate::snapshot::{EtcdMember, GapKind, Leases, Node, Observed, Service, Snapshot};
 
 /// What earlier rounds of the same run left behind. The engine keeps it; judges only read it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,8 +22,12 @@ pub(crate) struct Memory {
     pub(crate) elected: Option<Duration>,
     /// Names of the nodes that have answered the Talos API.
     pub(crate) answered: BTreeSet<String>,
+    /// Names of the nodes that somebody was removing.
+    pub(crate) leaving: BTreeSet<String>,
     /// The last boot of each machine that has told of one.
     pub(crate) boots: BTreeMap<String, Boot>,
+    /// The last failure of each service, by the names of its node and its own; `None`: it has not failed.
+    pub(crate) failures: BTreeMap<(String, String), Option<Timestamp>>,
     /// How often each container of a pod has been restarted, by the names of both.
     pub(crate) restarts: BTreeMap<(String, String), u32>,
     /// The nodes that were Ready in the previous round, since when, and the ID of their boot.
@@ -71,10 +75,15 @@ impl Memory {
         memory
             .answered
             .extend(snapshot.nodes.iter().filter(|node| node.talos.contact.is_ok()).map(|node| node.name.clone()));
+        memory.leaving.extend(snapshot.nodes.iter().filter(|node| node.leaving).map(|node| node.name.clone()));
         for node in &snapshot.nodes {
             if let Some(boot) = self.boot(node) {
                 memory.boots.insert(node.name.clone(), boot);
             }
+        }
+        for node in &snapshot.nodes {
+            let services = node.talos.services.iter().flatten();
+            memory.failures.extend(services.map(|it| ((node.name.clone(), it.id.clone()), it.last_failure())));
         }
         memory.restarts.append(&mut restarts(snapshot));
         memory.ready = ready(snapshot);
@@ -130,6 +139,12 @@ impl Memory {
             Some(known) => Boot { round, ..*known },
             None => Boot { at, times: 0, round },
         })
+    }
+
+    /// It has failed since the last round that was told of it.
+    pub(crate) fn has_failed(&self, node: &Node, service: &Service) -> bool {
+        let known = self.failures.get(&(node.name.clone(), service.id.clone()));
+        known.is_some_and(|known| service.last_failure() > *known)
     }
 
     /// This boot, if the previous round was told of another.

@@ -325,6 +325,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    pub(crate) fn last_failure(&self) -> Option<Timestamp> {
+        self.failures.iter().copied().max()
+    }
+
     /// `Running` with a health check that passed.
     pub(crate) fn is_healthy(&self) -> bool {
         self.state == "Running" && self.healthy == Some(true)

@@ -3,7 +3,7 @@
 use crate::assess::Assessment;
 use crate::assess::etcd::Standing;
 use crate::checks::Check;
-use crate::checks::gaps::{stopped_by, talos_service, talos_way};
+use crate::checks::gaps::{NO_TALOS, stopped_by, talos_service, talos_way};
 use crate::checks::scope::no_control_plane;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Observed, Readyz, Service};
@@ -30,7 +30,7 @@ A member that is Waiting and \"going to restart forever\" was removed from the c
 
 fn service(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() {
-        return Verdict::skipped("Talos is not queried (`--no-talos`); etcd itself is checked");
+        return Verdict::skipped(NO_TALOS);
     }
     if let Err(outcome) = talos_way(cluster) {
         return Verdict::whole(outcome);
@@ -55,7 +55,8 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
                 verdict.skip(target, "etcd runs elsewhere (`--etcd-endpoints`)");
             }
             Ok(None) => {
-                let problem = Problem::fail(Reason::ServiceMissing, "service `etcd`", "not in the machine's list");
+                let problem =
+                    Problem::fail(Reason::ServiceMissing, "service `etcd`", "etcd is not in the machine's list");
                 verdict.problem(target, problem);
             }
             Err(outcome) => verdict.push(target, outcome),

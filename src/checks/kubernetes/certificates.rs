@@ -1,5 +1,7 @@
 //! Certificates of servers: those that the API servers show, and those that kubelets still wait for.
 
+use std::collections::HashSet;
+
 use crate::assess::servers::Server;
 use crate::assess::{Assessment, ends_soon};
 use crate::checks::Check;
@@ -38,16 +40,17 @@ shows why a renewal failed.",
 pub(in crate::checks) const REQUESTS: Check = Check {
     id: CheckId::K8sNodesCsrs,
     stage: Stage::Nodes,
-    summary: "every certificate request of a kubelet is decided, and every approved one issued",
+    summary: "every certificate request of a kubelet is approved and issued",
     explain: "Lists the certificate signing requests (CSRs) of kubelets, for their client certificate (on joining) and their \
 serving certificate (with `rotate-server-certificates`). Warns of those that are neither approved nor denied, \
-and of those that are approved but have no certificate: kube-controller-manager does not sign them.\n\n\
+of those that are denied if no other request of that kubelet is issued, and of those that are approved but have no certificate: \
+kube-controller-manager does not sign them.\n\n\
 A kubelet without its serving certificate runs pods but accepts no connections: no logs, no exec, no metrics, and Talos cannot \
 refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates, install \
 an approver or approve each by hand.\n\n\
 Where the credentials may not list the requests, the check is skipped. `kubectl get csr` shows them.",
     severity: Severity::Warn,
-    finds: &[Reason::CsrPending, Reason::CsrNotIssued],
+    finds: &[Reason::CsrPending, Reason::CsrDenied, Reason::CsrNotIssued],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::SigningRequests],
@@ -132,28 +135,45 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
-    let is_open = |request: &&SigningRequest| request.state != RequestState::Settled && is_of_a_kubelet(request);
-    let mut open: Vec<&SigningRequest> = requests.iter().filter(is_open).collect();
-    open.sort_by_key(|request| (&request.user, request.state == RequestState::Unissued, &request.name));
+    let is_settled = |request: &&SigningRequest| request.state == RequestState::Settled;
+    let settled: HashSet<_> = requests.iter().filter(is_settled).map(|it| (&it.user, &it.signer)).collect();
+    // Kubelets ask again, so one that was issued is enough. Whom nobody knows may have been denied for that.
+    let is_missed = |request: &SigningRequest| !settled.contains(&(&request.user, &request.signer));
+    let is_open = |request: &&SigningRequest| match request.state {
+        RequestState::Settled => false,
+        RequestState::Denied => is_missed(request) && node_of(cluster, request).is_some(),
+        RequestState::Pending | RequestState::Unissued => true,
+    };
+    let mut open: Vec<_> = requests.iter().filter(|it| is_of_a_kubelet(it)).filter(is_open).collect();
+    open.sort_by_key(|request| (&request.user, request.state, &request.name));
     for theirs in open.chunk_by(|a, b| (&a.user, a.state) == (&b.user, b.state)) {
-        let target = match theirs[0].user.strip_prefix("system:node:").map(|name| (name, cluster.node(name))) {
-            Some((_, Some(node))) => match passed_over(cluster, node) {
+        let target = match (node_of(cluster, theirs[0]), name_of(theirs[0])) {
+            (Some(node), _) => match passed_over(cluster, node) {
                 Some(why) => {
                     verdict.skip(node.target(), why);
                     continue;
                 }
                 None => node.target(),
             },
-            Some((name, None)) => Target::new(Kind::Node, name),
+            (None, Some(name)) => Target::new(Kind::Node, name),
             // A machine that is about to join has no name yet.
-            None => Target::cluster(),
+            (None, None) => Target::cluster(),
         };
-        verdict.problem(target, waiting(theirs));
+        verdict.problem(target, waiting(theirs, node_of(cluster, theirs[0]).is_some()));
     }
     if verdict.problems().next().is_none() {
         verdict.ok(Target::cluster());
     }
     verdict
+}
+
+/// Of the Node that asks, once it has one.
+fn name_of(request: &SigningRequest) -> Option<&str> {
+    request.user.strip_prefix("system:node:")
+}
+
+fn node_of<'a>(cluster: &'a Assessment<'_>, request: &SigningRequest) -> Option<&'a Node> {
+    cluster.node(name_of(request)?)
 }
 
 /// Other signers have other people to approve. A request that names none is nobody else's.
@@ -162,21 +182,31 @@ fn is_of_a_kubelet(request: &SigningRequest) -> bool {
 }
 
 /// All requests of one kubelet: it asks again every few minutes.
-fn waiting(requests: &[&SigningRequest]) -> Problem {
+fn waiting(requests: &[&SigningRequest], is_known: bool) -> Problem {
     let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
     let (count, user, all) = (names.len(), &requests[0].user, names.join(", "));
-    if requests[0].state == RequestState::Unissued {
-        let observed = format!("{all} of {user} {} approved, but not issued", if count == 1 { "is" } else { "are" });
-        return Problem::warn(Reason::CsrNotIssued, "a certificate once it is approved", observed)
-            .hint(Hint::likely("kube-controller-manager does not sign: its log shows why"))
-            .hint(Hint::run("{kubectl} describe csr {}", [names[0]]));
+    let are = if count == 1 { "is" } else { "are" };
+    let describe = Hint::run("{kubectl} describe csr {}", [names[0]]);
+    match requests[0].state {
+        RequestState::Denied => {
+            let observed = format!("{all} of {user} {are} denied, and none is issued");
+            return Problem::warn(Reason::CsrDenied, "a certificate for each kubelet", observed)
+                .hint(Hint::likely("an approver does not accept its names or addresses"))
+                .hint(describe);
+        }
+        RequestState::Unissued => {
+            let observed = format!("{all} of {user} {are} approved, but not issued");
+            return Problem::warn(Reason::CsrNotIssued, "a certificate once it is approved", observed)
+                .hint(Hint::likely("kube-controller-manager does not sign: its log shows why"))
+                .hint(describe);
+        }
+        RequestState::Pending | RequestState::Settled => {}
     }
-    let observed = format!("{all} of {user} {} pending", if count == 1 { "is" } else { "are" });
-    let problem = Problem::warn(Reason::CsrPending, "approved or denied", observed)
-        .hint(Hint::run("{kubectl} describe csr {}", [names[0]]));
+    let observed = format!("{all} of {user} {are} pending");
+    let problem = Problem::warn(Reason::CsrPending, "approved or denied", observed).hint(describe);
     // Which of several the kubelet still waits for is not told; and who a new machine is, somebody has to know.
     match requests {
-        [only] if only.signer == "kubernetes.io/kubelet-serving" => {
+        [only] if is_known && only.signer == "kubernetes.io/kubelet-serving" => {
             problem.hint(Hint::remedy("{kubectl} certificate approve {}", [names[0]]))
         }
         _ => problem,

@@ -82,13 +82,14 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     explain: "Warns of nodes that take no new pods. They are being removed (deleted, or marked by the cluster autoscaler), \
 cordoned by Talos (during an upgrade, a reboot or a shutdown), or cordoned by someone else. Or they have the taint \
 `uninitialized`, which the cloud controller manager has not removed, or are ready and still have the taint `out-of-service`. \
-Or a taint that Kubernetes sets during a condition, such as `node.kubernetes.io/not-ready`, is still there 30 seconds after it. \
+Or a taint that Kubernetes sets during a condition, such as `node.kubernetes.io/not-ready`, is still there 30 seconds after it, \
+or the taint of an agent that is not ready, such as Cilium's, 30 seconds after the node is Ready. \
 Or they are ready, and have no CPU, memory or pods allocatable.\n\n\
 It is a warning because a cordon is usually deliberate. One that Talos left behind is not: an upgrade or a drain was \
 interrupted.\n\n\
 It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, has \
 nothing allocatable, or is not ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready (see \
-k8s.nodes.ready) or are being removed do not fail this check by themselves. If nodes are reserved by custom taints, it is only \
+k8s.nodes.ready) or are being removed do not fail this check by themselves. If nodes are reserved by custom taints, or all workers are being removed, it is only \
 a warning.\n\n\
 `kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at \
 the cloud controller manager.",
@@ -117,9 +118,14 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const TAINT_GOES: Duration = Duration::from_secs(30);
 /// Kubernetes' own taints: most of them it sets as long as a condition lasts.
 const OWN_TAINTS: &str = "node.kubernetes.io/";
-/// That a node has until something on it has started, or until whoever has given it up takes it back.
-pub(in crate::checks) const PASSING_TAINTS: [&str; 5] =
-    [UNINITIALIZED, "node.cilium.io/agent-not-ready", OUT_OF_SERVICE, AUTOSCALER_TAINT, "karpenter.sh/disrupted"];
+/// Those of network plugins and storage drivers, until their agent on the node works: `node.cilium.io/agent-not-ready` is one.
+const AGENT_NOT_READY: &str = "/agent-not-ready";
+
+/// A node has this taint until something on it has started, or until whoever has given it up takes it back.
+pub(in crate::checks) fn is_to_pass(key: &str) -> bool {
+    key.ends_with(AGENT_NOT_READY)
+        || matches!(key, UNINITIALIZED | OUT_OF_SERVICE | AUTOSCALER_TAINT | "karpenter.sh/disrupted")
+}
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() && cluster.kubernetes.is_some() && !cluster.is_stated() {
@@ -365,7 +371,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
                 Some(problem) => problem,
                 None => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
             },
-            Err(Outcome::Problem(problem)) => problem,
+            Err(Outcome::Problem(problem)) if problem.reason == Reason::NodeLeaseStale => problem,
             Err(outcome) => return outcome,
         },
         Some(condition) => not_ready(condition),
@@ -447,16 +453,27 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
 /// such as cluster DNS: there was never a place for anything else. Nodes of other systems may be reserved for what only they run.
 fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     node_objects(cluster, "").ok()?;
-    let staying = cluster.nodes.iter().filter(|node| !node.leaving);
-    let (guests, own): (Vec<_>, Vec<_>) =
-        staying.filter_map(|node| Some((node, cluster.object(node)?))).partition(|(node, _)| cluster.is_guest(node));
+    let all = cluster.nodes.iter().filter_map(|node| Some((node, cluster.object(node)?)));
+    let (guests, own): (Vec<_>, Vec<_>) = all.partition(|(node, _)| cluster.is_guest(node));
+    let guests: Vec<_> = guests.into_iter().filter(|(node, _)| !node.leaving).collect();
     let is_kept = |object: &KubeNode| object.taints.iter().any(is_of_control_planes);
     let (kept, workers): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, object)| is_kept(object));
-    let own = if workers.is_empty() { kept } else { workers };
+    let had_workers = workers.iter().any(|(node, _)| !node.out_of_scope);
+    let mut own = workers;
+    own.retain(|(node, _)| !node.leaving);
+    let own = if own.is_empty() && !had_workers { kept } else { own };
     let is_place = |object: &KubeNode| says_ready(object) && obstacle(object).is_none();
-    let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object);
+    // Images are made for one operating system, and nearly all for Linux.
+    let is_linux = |object: &KubeNode| !object.os_image.contains("Windows");
+    let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
     if own.iter().any(|(_, it)| is_place(it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
         return None;
+    }
+    // An autoscaler that needs none may remove the last of them.
+    if own.is_empty() && had_workers {
+        let problem =
+            Problem::warn(Reason::NothingSchedulable, "a node that takes new pods", "every worker is being removed");
+        return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     }
     // If they all are only not ready, that is judged elsewhere, and how many may be.
     let (_, closed) = own.iter().find(|(_, object)| obstacle(object).is_some())?;
@@ -475,7 +492,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
 fn is_reserved(object: &KubeNode) -> bool {
     let mut closing = object.taints.iter().filter(|taint| keeps_away(object, taint)).peekable();
     let is_closed = object.unschedulable || closing.peek().is_none();
-    let passes = |taint: &Taint| PASSING_TAINTS.contains(&&*taint.key) || condition_holds(object, taint).is_some();
+    let passes = |taint: &Taint| is_to_pass(&taint.key) || condition_holds(object, taint).is_some();
     says_ready(object) && !is_closed && !closing.any(passes)
 }
 
@@ -517,15 +534,30 @@ fn condition_holds(object: &KubeNode, taint: &Taint) -> Option<bool> {
     };
     let condition = object.condition(kind);
     let is_over = condition.is_none_or(|condition| condition.status == over);
-    let age = object.told.zip(condition.and_then(|condition| condition.since)).map(|(now, since)| now - since);
-    let is_fresh = age.is_some_and(|age| Duration::try_from(age).is_ok_and(|age| age < TAINT_GOES));
-    Some(!is_over || is_fresh)
+    Some(!is_over || is_fresh(object, condition))
 }
 
-/// A taint that keeps pods away from a node that has long been fine again.
-fn stale_taint(object: &KubeNode) -> Option<&Taint> {
-    let is_stale = |taint: &&Taint| keeps_away(object, taint) && condition_holds(object, taint) == Some(false);
-    object.taints.iter().find(is_stale)
+/// What follows this condition may take a moment yet.
+fn is_fresh(object: &KubeNode, condition: Option<&Condition>) -> bool {
+    let age = object.told.zip(condition.and_then(|condition| condition.since)).map(|(now, since)| now - since);
+    age.is_some_and(|age| Duration::try_from(age).is_ok_and(|age| age < TAINT_GOES))
+}
+
+/// A taint that keeps pods away from a node that has long been fine, and what it should have followed.
+fn stale_taint(object: &KubeNode) -> Option<(&Taint, &'static str, &'static str)> {
+    let is_left_by_agent = |taint: &Taint| {
+        taint.key.ends_with(AGENT_NOT_READY) && says_ready(object) && !is_fresh(object, object.condition("Ready"))
+    };
+    object.taints.iter().filter(|taint| keeps_away(object, taint)).find_map(|taint| {
+        if condition_holds(object, taint) == Some(false) {
+            let why = "kube-controller-manager has not removed it, or something else has set it";
+            Some((taint, "but its condition is over", why))
+        } else if is_left_by_agent(taint) {
+            Some((taint, "although the node is Ready", "the agent on the node, or its operator, does not work"))
+        } else {
+            None
+        }
+    })
 }
 
 /// A cloud provider has yet to tell what there is to know of it.
@@ -574,10 +606,9 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
             .hint(Hint::likely("the kubelet's configuration reserves all of it, or sets `maxPods` to 0"));
         return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
-    if let Some(taint) = stale_taint(object) {
-        let observed = format!("taint {}, but its condition is over", shown(taint));
-        let problem = Problem::warn(Reason::StaleTaint, expected, observed)
-            .hint(Hint::likely("kube-controller-manager has not removed it, or something else has set it"));
+    if let Some((taint, but, why)) = stale_taint(object) {
+        let observed = format!("taint {}, {but}", shown(taint));
+        let problem = Problem::warn(Reason::StaleTaint, expected, observed).hint(Hint::likely(why));
         return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     let observed = match object.leaving_for() {

@@ -1,5 +1,7 @@
 //! Each control plane's own API server, asked at the node's address.
 
+use std::collections::BTreeSet;
+
 use super::not_rendered_by;
 use crate::assess::Assessment;
 use crate::assess::components::{Component, State};
@@ -25,7 +27,7 @@ among the endpoints of the Service default/kubernetes. The report says so. If ot
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
 to be renewed counts, because a recent one may belong to a server that has just died.\n\n\
 Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
-the check fails; so it does if one of its endpoints is a worker. Unknown addresses beside those of control planes are a warning, and \
+the check fails; so it does if one of its endpoints is a worker. API servers that are ready and not among them are a warning. Unknown addresses beside those of control planes are a warning, and \
 so are several unknown ones alone where Talos tells the addresses of its machines; a load balancer has one.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-…`, IDs from `talosctl containers \
 --kubernetes`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
@@ -41,6 +43,7 @@ Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-s
         Reason::ApiUnreachableFromHere,
         Reason::ServerNotDirectlyReachable,
         Reason::ApiServiceStray,
+        Reason::ApiServiceIncomplete,
         Reason::ApiServiceEmpty,
     ],
     requires: &[CheckId::K8sCredentials],
@@ -97,32 +100,34 @@ fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Result<(), Outc
     ))
 }
 
-/// Endpoints at which no API server of this cluster is. An unknown address alone is that of whatever stands before the servers, and
-/// who has no control plane among its machines knows none.
+/// Whose the endpoints are: an unknown address alone is that of whatever stands before the servers, and who has no control plane
+/// among its machines knows none.
 fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Problem> {
     let ready = endpoints.iter().filter(|endpoint| endpoint.serves("TCP"));
-    let mut addresses: Vec<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
-    addresses.sort();
-    addresses.dedup();
+    let addresses: BTreeSet<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
     let of = |address: &String| {
         let has = |node: &&Node| node.addresses.contains(address) || node.own_addresses.contains(address);
         cluster.nodes.iter().find(has)
     };
-    let is_worker = |address: &&&String| of(address).is_some_and(|node| node.role == Role::Worker);
-    let worker = addresses.iter().find(is_worker).copied().and_then(of);
-    let (known, unknown): (Vec<&String>, Vec<_>) = addresses.iter().partition(|address| of(address).is_some());
+    let known: Vec<&Node> = addresses.iter().filter_map(|address| of(address)).collect();
+    let unknown: Vec<_> = addresses.iter().filter(|address| of(address).is_none()).collect();
     // Talos tells all addresses of its machines; a Node has those alone by which it is looked for.
     let has_control_planes = cluster.talos.is_some() && cluster.control_planes().next().is_some();
-    let problem = match worker {
-        Some(node) => {
-            let observed = format!("an endpoint is {}, which is a worker", node.target());
-            Problem::fail(Reason::ApiServiceStray, "the endpoints of default/kubernetes are API servers", observed)
-        }
-        None if !unknown.is_empty() && (!known.is_empty() || (unknown.len() > 1 && has_control_planes)) => {
-            let observed = format!("no known machine has {}", some(unknown.iter(), NAMES));
-            Problem::warn(Reason::ApiServiceStray, "the endpoints of default/kubernetes are control planes", observed)
-        }
-        None => return None,
+    let is_left_out = |node: &&Node| {
+        matches!(cluster.server(node), Server::Ready) && !known.iter().any(|other| other.name == node.name)
+    };
+    let left_out: Vec<&Node> = cluster.control_planes().filter(is_left_out).collect();
+    let problem = if let Some(worker) = known.iter().find(|node| node.role == Role::Worker) {
+        let observed = format!("an endpoint is {}, which is a worker", worker.target());
+        Problem::fail(Reason::ApiServiceStray, "the endpoints of default/kubernetes are API servers", observed)
+    } else if !unknown.is_empty() && (!known.is_empty() || (unknown.len() > 1 && has_control_planes)) {
+        let observed = format!("no known machine has {}", some(unknown.into_iter(), NAMES));
+        Problem::warn(Reason::ApiServiceStray, "the endpoints of default/kubernetes are control planes", observed)
+    } else if !known.is_empty() && !left_out.is_empty() {
+        let observed = format!("{} is ready, and not among them", some(left_out.iter().map(|it| it.target()), NAMES));
+        Problem::warn(Reason::ApiServiceIncomplete, "the endpoints of default/kubernetes are all API servers", observed)
+    } else {
+        return None;
     };
     Some(problem.hint(Hint::run(
         "{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml",

@@ -1,6 +1,7 @@
 //! Whether nodes start the pods that are given to them.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::nodes::each_object;
 use super::severity_of;
@@ -197,12 +198,19 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
         Some((_, event)) => Some((of(fails, &format!("{}: {}", event.reason, event.message)), pod)),
         None => {
             let severity = match severity_of(false, &[pod.waiting_for]) {
+                // A sandbox that fails is told of at each try; of a volume that cannot be attached the only event may have expired.
+                Severity::Fail if pod.has_own_volumes && is_older_than_events(pod) => Severity::Warn,
                 Severity::Fail if pod.has_own_volumes => Severity::Error,
                 severity => severity,
             };
             Some((of(severity.min(fails), &format!("{}; no event explains why", pod.says)), pod))
         }
     }
+}
+
+/// API servers keep events for an hour.
+fn is_older_than_events(pod: &StartingPod) -> bool {
+    pod.waiting_for.is_some_and(|waiting| waiting >= Duration::from_secs(3600))
 }
 
 fn is_stuck(pod: &StartingPod) -> bool {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::severity_of;
 use super::workloads::{
-    by_webhook, excluded, is_amiss, is_judged_elsewhere, is_of_dns, is_stuck, system_pods, troubles, unfinished,
-    warn_of_restarts,
+    UNNOTICED, by_webhook, excluded, is_amiss, is_judged_elsewhere, is_lost, is_of_dns, is_stuck, system_pods,
+    troubles, unfinished, warn_of_restarts,
 };
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
@@ -13,7 +13,7 @@ use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Kubernetes, Observed, Pod, Workload};
+use crate::snapshot::{Kubernetes, Observed, Pod, Workload, has_ended};
 use crate::text::duration::human;
 
 pub(in crate::checks) const SYSTEM: Check = Check {
@@ -27,8 +27,10 @@ Net are recognized by their DaemonSets in any namespace. Any other plugin is rec
 are left to them. Workloads with 0 desired pods are ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
 also fails if pods are missing and nothing has changed for 5 minutes, or one of them has crashed for so long. Until then, missing \
-pods are a warning. While enough pods are available, so are a rollout that is not complete (if one of its new pods crashes \
-again and again, it fails), pods that cannot be created, and pods of kube-system that restart. Missing DaemonSet pods on nodes \
+pods are a warning; so are those that were on nodes that are not ready, if others are available. In kube-system, pods that have \
+not been ready for 30 seconds are missing, whatever the status of the workload says. While enough pods are available, a rollout \
+that is not complete is a warning (if one of its new pods crashes again and again, it fails), and so are pods that cannot be \
+created, and pods of kube-system that restart. Missing DaemonSet pods on nodes \
 that are not ready do not count, nor those on nodes that are not Talos machines or are being removed, where the pods of \
 kube-system show that they are missing there. Of a workload that is not in its list, the pods decide.\n\n\
 The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a machine without one \
@@ -116,6 +118,17 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     }
     let absent = || if kind == "daemonset" && is_counted { absent(cluster, pods) } else { (0, 0) };
     let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
+    let silent = unnoticed(cluster, workload, pods);
+    if is_counted && missing == 0 && given_up.is_none() && !silent.is_empty() {
+        let words = format!("{available} of {desired} pods available by its status, but {} not ready", silent.len());
+        let observed = [Some(words), troubles(cluster, &silent)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let ages: Vec<_> = silent.iter().map(|pod| pod.unready_for).collect();
+        let severity = severity_of(silent.iter().any(|pod| is_stuck(cluster, pod)), &ages);
+        let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);
+        let is_theirs = |pod: &&Pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
+        let cause = silent.iter().all(is_theirs).then_some(CheckId::K8sNodesReady);
+        return Outcome::Problem(Problem { severity, ..problem }.hint(describe).explained_by(cause));
+    }
     if is_counted && missing == 0 && given_up.is_none() {
         let excused = || {
             let (unjudged, unready) = absent();
@@ -124,8 +137,7 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
         let problem = unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
         return problem.map_or(Outcome::Pass(None), |problem| Outcome::Problem(problem.hint(describe)));
     }
-    let unwell: Vec<&Pod> =
-        pods.iter().copied().filter(|pod| !is_well(&pod.state) && is_judged(cluster, pod)).collect();
+    let unwell: Vec<&Pod> = pods.iter().copied().filter(|pod| is_amiss(pod) && is_judged(cluster, pod)).collect();
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
     let standing = match (given_up, unchanged_for) {
         (Some(words), _) => Some(format!("rollout stuck: {words}")),
@@ -144,12 +156,21 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     let (unjudged, unready) = absent();
     Outcome::Problem(match missing {
         1.. if missing <= unjudged => return Outcome::Pass(None),
-        1.. if missing <= unjudged + unready => {
+        1.. if missing <= unjudged + unready || (*available > 0 && missing <= gone(cluster, kind, workload)) => {
             problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady)
         }
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
         _ => problem(severity_of(is_given_up, &[*unchanged_for]), Reason::WorkloadDegraded),
     })
+}
+
+/// Pods that have not been ready for longer than the numbers of a workload take to follow, and without which it has too few.
+fn unnoticed<'a>(cluster: &Assessment<'_>, workload: &Workload, pods: &[&'a Pod]) -> Vec<&'a Pod> {
+    let is_old = |pod: &Pod| pod.unready_for.is_none_or(|since| since >= UNNOTICED);
+    let is_unwell = |pod: &Pod| is_amiss(pod) && is_old(pod) && is_judged(cluster, pod);
+    let unwell: Vec<&Pod> = pods.iter().copied().filter(|pod| is_unwell(pod)).collect();
+    let others = pods.iter().filter(|pod| !is_unwell(pod) && !has_ended(&pod.state.phase)).count();
+    if usize::try_from(workload.desired).is_ok_and(|desired| others < desired) { unwell } else { Vec::new() }
 }
 
 /// A network plugin whose DaemonSets want fewer pods than there are machines: where it has none, no new pod gets a network.
@@ -185,15 +206,36 @@ fn stem(name: &str) -> Option<&str> {
     name.rsplit_once('-').map(|(stem, _)| stem)
 }
 
+/// How many pods of a Deployment or StatefulSet are on nodes that are lost, or have no node to run on while one is: these are in the
+/// place of those.
+fn gone(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> usize {
+    const TAINTS: [&str; 2] = ["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"];
+    if kind == "daemonset" {
+        return 0;
+    }
+    let mut unwell = all_pods(cluster, kind, workload);
+    unwell.retain(|pod| !is_well(&pod.state));
+    let is_on_lost = |pod: &&&Pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
+    let waits = |pod: &&&Pod| pod.node.is_none() && TAINTS.iter().any(|taint| pod.state.message.contains(taint));
+    unwell.iter().filter(is_on_lost).count().max(unwell.iter().filter(waits).count())
+}
+
 /// The pods of a workload; none outside of kube-system, where pods are not listed.
 fn pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
+    let mut pods = all_pods(cluster, kind, workload);
+    pods.retain(|pod| !pod.deleting);
+    pods
+}
+
+/// Those that are on their way out, too.
+fn all_pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
     let is_its = |pod: &&Pod| match workload_of(pod) {
         Some(its) => its == (kind, &workload.name),
         // Nobody tells but its name.
         None => kind != "deployment" && pod.controller.is_none() && stem(&pod.name) == Some(&workload.name),
     };
     let listed = system_pods(cluster).ok().filter(|_| workload.namespace == SYSTEM_NAMESPACE);
-    listed.into_iter().flatten().filter(|pod| !pod.deleting).filter(is_its).collect()
+    listed.into_iter().flatten().filter(is_its).collect()
 }
 
 /// The pods of workloads that are not in their list: it is incomplete, or a `ReplicaSet` stands for itself.
@@ -240,12 +282,13 @@ fn absent(cluster: &Assessment<'_>, pods: &[&Pod]) -> (usize, usize) {
     let (mut unjudged, mut unready) = (0, 0);
     let well = pods.iter().filter(|pod| is_well(&pod.state));
     let served: HashSet<&str> = well.filter_map(|pod| pod.node.as_deref()).collect();
-    for node in cluster.nodes.iter().filter(|node| !node.out_of_scope) {
+    for node in &cluster.nodes {
         let Some(object) = cluster.object(node).filter(|object| !served.contains(object.name.as_str())) else {
             continue;
         };
         if passed_over(cluster, node).is_some() || cluster.is_guest(node) {
-            unjudged += usize::from(!pods.is_empty() || !says_ready(object));
+            // What tells no system runs no containers: a virtual kubelet, or one of kwok.
+            unjudged += usize::from(!pods.is_empty() || !says_ready(object) || object.os_image.is_empty());
         } else if !cluster.machine(node).is_ready() {
             unready += 1;
         }

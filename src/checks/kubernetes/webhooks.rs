@@ -6,7 +6,7 @@ use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Gap, Kubernetes, Observed, Requirement, Webhook, WebhookRule};
+use crate::snapshot::{BoundPod, Gap, Kubernetes, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule};
 
 pub(in crate::checks) const WEBHOOKS: Check = Check {
     id: CheckId::K8sWebhooks,
@@ -61,6 +61,9 @@ const KINDS: [Configured; 2] = [
         show: "{kubectl} describe mutatingwebhookconfiguration {}",
     },
 ];
+
+/// The label that every namespace has.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 fn webhooks(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
@@ -155,7 +158,7 @@ pub(in crate::checks) fn in_the_way_of_evictions(
         for hook in listed(cluster, its.list, its.expected)? {
             let is_asked = hook.fails_closed
                 && !hook.is_conditional
-                && selects(&hook.namespaces, &[("kubernetes.io/metadata.name", namespace)])
+                && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
                 && selects(&hook.objects, &[])
                 && hook.rules.iter().any(is_of_evictions);
             match backend(cluster, hook).filter(|_| is_asked) {
@@ -168,6 +171,48 @@ pub(in crate::checks) fn in_the_way_of_evictions(
         }
     }
     Ok(dead)
+}
+
+/// Webhooks that fail closed on the creation of the very pods behind them, all of which are among those that go: nobody lets them
+/// come back, nor any other pod. Labels of namespaces are not known, so what depends on them is left out.
+pub(in crate::checks) fn that_would_lock_themselves_out(
+    cluster: &Assessment<'_>,
+    evicted: &[&BoundPod],
+) -> Result<Vec<String>, Outcome> {
+    let mut locked = Vec::new();
+    for its in &KINDS {
+        for hook in listed(cluster, its.list, its.expected)?.iter().filter(|it| it.fails_closed && !it.is_conditional) {
+            let Some(service @ (namespace, name)) = &hook.service else { continue };
+            let Some(Ok(endpoints)) = cluster.kubernetes.as_ref().and_then(|it| it.webhook_endpoints.get(service))
+            else {
+                continue;
+            };
+            let ready: Vec<_> = endpoints.iter().filter(|endpoint| endpoint.serves("TCP")).collect();
+            let pod_of = |endpoint: &&ServiceEndpoint| {
+                evicted.iter().find(|pod| pod.namespace == *namespace && endpoint.pod.as_ref() == Some(&pod.name))
+            };
+            let pods: Vec<&&BoundPod> = ready.iter().filter_map(pod_of).collect();
+            let is_asked = |pod: &&BoundPod| {
+                let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+                selects(&hook.objects, &labels)
+            };
+            let knows = |it: &Requirement| it.key == NAMESPACE_NAME;
+            if !pods.is_empty()
+                && pods.len() == ready.len()
+                && pods.iter().copied().all(is_asked)
+                && hook.namespaces.iter().all(knows)
+                && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
+                && hook.rules.iter().any(is_of_new_pods)
+            {
+                locked.push(format!("{}: all ready endpoints of Service {namespace}/{name} are here", hook.name));
+            }
+        }
+    }
+    Ok(locked)
+}
+
+fn is_of_new_pods(rule: &WebhookRule) -> bool {
+    rule.scope != "Cluster" && has(&rule.operations, &["CREATE"]) && is_in(rule, "", "pods", |part| part.is_none())
 }
 
 /// An eviction is created as a part of a pod.
@@ -185,8 +230,7 @@ fn is_vital(hook: &Webhook) -> bool {
     // What a condition leaves out cannot be told from here.
     let is_closed = hook.fails_closed && !hook.is_conditional;
     // Of what has no namespace, the labels of namespaces say nothing.
-    let in_any =
-        |names: &[&str]| names.iter().any(|name| selects(&hook.namespaces, &[("kubernetes.io/metadata.name", name)]));
+    let in_any = |names: &[&str]| names.iter().any(|name| selects(&hook.namespaces, &[(NAMESPACE_NAME, name)]));
     // The object itself, or a part of it that the scheduler or the kubelet writes.
     let written = |part: Option<&str>| matches!(part, None | Some("status" | "binding"));
     let is_of = |rule: &WebhookRule, group: &str, plural: &str| is_in(rule, group, plural, written);

@@ -92,7 +92,7 @@ DNS exists, it cannot be determined whether it was deleted; if it is not wanted,
 const DNS_APP: &str = "kube-dns";
 
 /// Time in which the endpoints of a Service follow its pods, however busy their controller is.
-const UNNOTICED: Duration = Duration::from_secs(30);
+pub(super) const UNNOTICED: Duration = Duration::from_secs(30);
 
 /// What the cluster's configuration wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +222,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         Err(_) => (Vec::new(), 0),
     };
     let short = short + excluded;
-    let left_out = |node: &Node| node.leaving || cluster.is_guest(node);
+    let left_out = |node: &Node| passed_over(cluster, node).is_some() || cluster.is_guest(node);
     if lacking.len() >= short && lacking.iter().all(|(node, _)| left_out(node)) {
         let pods = || labeled_pods(cluster, its.app);
         return match unfinished(cluster, set, pods, || lacking.len(), Reason::DaemonsetIncomplete) {
@@ -403,6 +403,10 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         // The lease may have been read just before it was renewed.
         verdict.resample_after = Some(RENEWAL);
     }
+    // Who removes a node has pods made elsewhere first; until then, one that is silent serves nobody.
+    let is_silent_one = |endpoint: &&ServiceEndpoint| endpoint.node.as_deref().is_some_and(|it| is_silent(cluster, it));
+    let (ready, lost) =
+        if ready.iter().all(is_silent_one) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
     let ready = instances(&ready);
     if ready > 0 {
         let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
@@ -491,6 +495,15 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
         let unfinished = |it| unfinished(cluster, it, || pods, || 0, Reason::DnsDegraded);
         if let Some(problem) = deployment.and_then(unfinished) {
             let describe = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
+            return Outcome::Problem(problem.hint(describe));
+        }
+        if let Some(it) = deployment.filter(|it| it.available < it.desired) {
+            let observed = format!(
+                "{ready} endpoints are ready, but {} of {} pods of Deployment {} are available",
+                it.available, it.desired, it.name
+            );
+            let problem = Problem::warn(Reason::DnsDegraded, "the endpoints are pods of its Deployment", observed);
+            let describe = Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name]);
             return Outcome::Problem(problem.hint(describe));
         }
         let plural = if ready == 1 { "" } else { "s" };

@@ -62,7 +62,8 @@ pub(in crate::checks) const SERVICES: Check = Check {
 healthy; control planes also trustd. etcd and the kubelet have their own checks: `etcd.service` and `talos.nodes.kubelet`.\n\n\
 Any other service may also have finished or been skipped, or have no health check. Extension services (`ext-…`) count too: a \
 failed one does not affect the machine's own readiness, but holds up the next boot. A service that runs and has failed more than \
-once in the last 10 minutes, etcd and the kubelet included, is a warning.\n\n\
+once in the last 10 minutes, or since the previous round, is a warning, etcd and the kubelet included; with `--stable-for` the \
+stability period starts over.\n\n\
 The last event and the message of the health check are shown; `talosctl -n NODE service ID` and `talosctl -n NODE logs ID` \
 have the history.",
     severity: Severity::Fail,
@@ -258,7 +259,10 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
         let mut problems: Vec<Problem> = required
             .iter()
             .filter(|id| !services.iter().any(|service| service.id == **id))
-            .map(|id| Problem::fail(Reason::ServiceMissing, format!("service `{id}`"), "not in the machine's list"))
+            .map(|id| {
+                let observed = format!("{id} is not in the machine's list");
+                Problem::fail(Reason::ServiceMissing, format!("service `{id}`"), observed)
+            })
             .collect();
         for service in services.iter().filter(|service| !is_judged_elsewhere(service)) {
             if !is_fine(cluster, node, service, required.contains(&service.id.as_str())) {
@@ -282,11 +286,15 @@ fn between_crashes(cluster: &Assessment<'_>, node: &Node, service: &Service) -> 
     let up = ready.since.unwrap_or(Timestamp::MIN);
     let is_late = |at: &&Timestamp| **at > up && cluster.taken.duration_since(**at) <= BACK_OFF_ENDS;
     let count = service.failures.iter().filter(is_late).count();
-    if count < 2 || service.state != "Running" || service.healthy == Some(false) {
+    let has_just_failed = cluster.memory.has_failed(node, service);
+    if (count < 2 && !has_just_failed) || service.state != "Running" || service.healthy == Some(false) {
         return None;
     }
     let id = service.id.as_str();
-    let observed = format!("{id}: failed {count} times in the last 10 minutes, running now");
+    let observed = match count {
+        2.. => format!("{id}: failed {count} times in the last 10 minutes, running now"),
+        _ => format!("{id}: failed since the previous round, running now"),
+    };
     let problem = Problem::warn(Reason::Restarting, "no failure in the last 10 minutes", observed)
         .hint(Hint::run("{talosctl} -n {} service {}", [node.address.as_str(), id]))
         .hint(Hint::run("{talosctl} -n {} logs {}", [node.address.as_str(), id]));
@@ -389,7 +397,8 @@ fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
 /// No kubelet is right only for a machine without Kubernetes, which exists from Talos 1.14 on and has no node name.
 fn kubelet_absent(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let missing = || {
-        let problem = Problem::fail(Reason::ServiceMissing, "service `kubelet`", "not in the machine's list");
+        let problem =
+            Problem::fail(Reason::ServiceMissing, "service `kubelet`", "kubelet is not in the machine's list");
         Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} services", [node.address.as_str()])))
     };
     let version = talos_contact(cluster, node).ok().and_then(|contact| version::numbers(&contact.version.tag));

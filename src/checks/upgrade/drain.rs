@@ -8,7 +8,7 @@ use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_drained, is_evicted, not_a
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
-use crate::checks::kubernetes::webhooks::in_the_way_of_evictions;
+use crate::checks::kubernetes::webhooks::{in_the_way_of_evictions, that_would_lock_themselves_out};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 use crate::text::duration::human;
@@ -19,12 +19,13 @@ pub(in crate::checks) const DRAIN: Check = Check {
     summary: "the pods of each machine to be upgraded or drained may be evicted now",
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Reads the \
 pods and PodDisruptionBudgets of all namespaces and decides as the Kubernetes eviction API would. It fails if a budget that \
-allows 0 disruptions selects a pod of the machine, or if two budgets select the same pod. A budget with a status older than \
+allows 0 disruptions selects a pod of the machine (a warning if it is one of KubeVirt's virtual machines, which are moved then), or if two budgets select the same pod. A budget with a status older than \
 its spec is an error, because it is unknown what it allows.\n\n\
 Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may \
 be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending \
 or being deleted, always.\n\n\
-It fails, too, if a pod that is being deleted should have been gone a minute ago, because a drain waits for it, and if a budget allows fewer disruptions than it has pods on the machine that run nowhere else: the last of them could never be evicted. So it does if an admission webhook for evictions fails closed and has no ready backend.\n\n\
+It fails, too, if a pod that is being deleted should have been gone a minute ago, because a drain waits for it, and if a budget allows fewer disruptions than it has pods on the machine that run nowhere else: the last of them could never be evicted (a warning if the budget belongs to an operator, which may open it). So it does if an admission webhook for evictions fails closed and has no ready backend, \
+and if one for new pods, which fails closed on its own pods too, has all its backends on the machine: they could not come back.\n\n\
 It warns of pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
@@ -188,7 +189,17 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
         dead.extend(in_the_way_of_evictions(cluster, namespace)?);
     }
     let words: Vec<String> = dead.into_iter().collect();
-    let problem = || Problem::fail(Reason::WebhookUnavailable, "its pods may be evicted", words.join("; "));
+    if !words.is_empty() {
+        let expected = "its pods may be evicted";
+        return Ok(Some(Problem::fail(Reason::WebhookUnavailable, expected, words.join("; "))));
+    }
+    let words = that_would_lock_themselves_out(cluster, evicted)?;
+    let problem = || {
+        let expected = "pods can be created while this machine is away";
+        Problem::fail(Reason::WebhookUnavailable, expected, words.join("; ")).hint(Hint::likely(
+            "without them no pod is created, theirs included: run more replicas, or exclude their namespace",
+        ))
+    };
     Ok((!words.is_empty()).then(problem))
 }
 
@@ -254,6 +265,12 @@ fn look_at(budget: &DisruptionBudget) -> Hint {
 fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     let observed = format!("PodDisruptionBudget {} {}; it selects {}", name_of(budget), why(budget), all_named(pods));
     let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
+    let is_machine =
+        |pod: &&BoundPod| pod.controller.as_ref().is_some_and(|(kind, _)| kind == "VirtualMachineInstance");
+    if pods.iter().all(is_machine) {
+        let why = "KubeVirt moves a virtual machine once its pod is to be evicted, and drains wait for that: look at whether it can be moved (LiveMigratable)";
+        return Problem { severity: Severity::Warn, ..problem }.hint(Hint::likely(why));
+    }
     match pods.iter().find(|pod| is_of_operator(pod)) {
         // Longhorn and CloudNativePG, for two.
         Some(pod) => problem
@@ -311,7 +328,13 @@ fn used_up(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
         "PodDisruptionBudget {name} allows {allowed} disruption{s}, but {count} of its pods here cannot run elsewhere: {}",
         all_named(pods),
     );
-    Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget))
+    let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
+    if !budget.is_operated {
+        return problem;
+    }
+    // Rook, for one, replaces the budget of its OSDs once the first of a machine is down.
+    let why = "the operator that has made this budget may open it once the first of these pods is gone";
+    Problem { severity: Severity::Warn, ..problem }.hint(Hint::likely(why))
 }
 
 /// No budget opens over that.

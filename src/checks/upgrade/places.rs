@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::assess::Assessment;
 use crate::checks::gaps::{listed, says_nothing};
-use crate::checks::kubernetes::nodes::PASSING_TAINTS;
+use crate::checks::kubernetes::nodes::is_to_pass;
 use crate::model::{Outcome, Problem, Reason};
 use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
 
@@ -183,6 +183,8 @@ enum Access<'a> {
 
 /// What shuts a node that is cordoned.
 pub(super) const CORDON: &str = "cordoned";
+/// What shuts one that is to go.
+pub(super) const DELETION: &str = "being deleted";
 
 /// `None`: an operator of no known meaning.
 fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
@@ -198,6 +200,7 @@ fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
     let mut taints = node.taints.iter().filter(repels).filter(|it| !is_cordon(it)).filter(keeps_away).peekable();
     Some(match taints.peek() {
         None if node.unschedulable => Access::Shut(CORDON),
+        None if node.deleting => Access::Shut(DELETION),
         None => Access::Open,
         Some(first) => {
             let by = first.key.as_str();
@@ -208,7 +211,7 @@ fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
 
 /// A taint that is not there to stay.
 fn passes(key: &str) -> bool {
-    key.starts_with("node.kubernetes.io/") || PASSING_TAINTS.contains(&key)
+    key.starts_with("node.kubernetes.io/") || is_to_pass(key)
 }
 
 fn meets_any(node: &NodeRoom, terms: &[Term]) -> Option<bool> {

@@ -9,7 +9,7 @@ use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
 use crate::checks::kubernetes::workloads::is_lost;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
-use crate::snapshot::Node;
+use crate::snapshot::{Node, ServiceEndpoint};
 
 pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::UpgradeQuorum,
@@ -151,7 +151,15 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     let ready = || endpoints.iter().filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty());
     let is_here = |name: &str| name == object.name;
     let lives_elsewhere = |name: &str| !is_here(name) && !is_lost(cluster, name);
-    let is_elsewhere = ready().any(|endpoint| endpoint.node.as_deref().is_some_and(lives_elsewhere));
+    // Behind none of the pods and at none of the machines: it serves from outside of the cluster.
+    let is_outside = |endpoint: &ServiceEndpoint| {
+        let has = |address: &String| cluster.nodes.iter().any(|it| it.addresses.contains(address));
+        endpoint.pod.is_none() && !endpoint.addresses.iter().any(has)
+    };
+    let is_elsewhere = ready().any(|endpoint| match &endpoint.node {
+        Some(name) => lives_elsewhere(name),
+        None => is_outside(endpoint),
+    });
     // Where there is none at all, that is the trouble of `k8s.dns`, and of no machine.
     if is_elsewhere || !ready().any(|endpoint| endpoint.node.as_deref().is_none_or(is_here)) {
         return None;

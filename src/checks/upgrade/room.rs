@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::places::{CORDON, Places, unreadable};
+use super::places::{CORDON, DELETION, Places, unreadable};
 use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -279,7 +279,7 @@ fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, &str>) -> Problem {
 }
 
 fn shut_by(it: &str) -> String {
-    if it == CORDON { it.to_owned() } else { format!("taint {it}") }
+    if matches!(it, CORDON | DELETION) { it.to_owned() } else { format!("taint {it}") }
 }
 
 fn name_of(pod: &BoundPod) -> String {

@@ -129,6 +129,18 @@ pub(super) const API_SERVICE_EMPTY: Text = Text {
     ],
 };
 
+pub(super) const API_SERVICE_INCOMPLETE: Text = Text {
+    explanation: "An API server reports ready, and is not among the ready endpoints of the Service `kubernetes` in namespace `default`. Pods reach the Kubernetes API through this Service, so they lose it with the servers that are listed, although another one works. Each API server lists itself every 10 seconds, and removes whoever does not; with `--endpoint-reconciler-type=none` none does.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml"),
+        Look("kubectl -n kube-system get lease"),
+        Do(
+            "Look for `--endpoint-reconciler-type` and `--advertise-address` among the arguments of each API server, and for whoever writes these endpoints.",
+        ),
+    ],
+};
+
 pub(super) const API_SERVICE_STRAY: Text = Text {
     explanation: "The Service `kubernetes` in namespace `default` has an endpoint that is a worker, or that no known machine has, beside the control planes. Pods reach the Kubernetes API through this Service, so a share of their requests goes to an address at which no API server of this cluster answers. API servers enter their own `--advertise-address` there; a wrong one, a copied configuration, or a control plane of another cluster with the same etcd shows like this.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,

@@ -163,11 +163,12 @@ reasons! {
     ApiUnreachableFromHere "api-unreachable-from-here" "an API server cannot be reached from this runner, while others can" api::API_UNREACHABLE_FROM_HERE;
     ServerNotDirectlyReachable "server-not-directly-reachable" "the API server cannot be reached from this runner, and nothing else shows that it is alive" api::SERVER_NOT_DIRECTLY_REACHABLE;
     ApiServiceStray "api-service-stray" "the Service of the API servers has an address that no API server has" api::API_SERVICE_STRAY;
+    ApiServiceIncomplete "api-service-incomplete" "the Service of the API servers lacks one that is ready" api::API_SERVICE_INCOMPLETE;
     ApiServiceEmpty "api-service-empty" "the Service of the API servers has no ready endpoint" api::API_SERVICE_EMPTY;
     ComponentMissing "component-missing" "a control plane component is missing" workloads::COMPONENT_MISSING;
     ComponentNotReady "component-not-ready" "a control plane component is not ready" workloads::COMPONENT_NOT_READY;
     CrashLooping "crash-looping" "a container is crash-looping" workloads::CRASH_LOOPING;
-    Restarting "restarting" "a container restarts during the run" workloads::RESTARTING;
+    Restarting "restarting" "a container has restarted recently" workloads::RESTARTING;
     ForeignLeader "foreign-leader" "the leader runs on no known control plane" workloads::FOREIGN_LEADER;
     NotLeading "not-leading" "no instance of the component holds its lease" workloads::NOT_LEADING;
     ElectionOff "election-off" "an instance acts alongside others without being elected" workloads::ELECTION_OFF;
@@ -184,6 +185,7 @@ reasons! {
     NodePressure "node-pressure" "the node is short of a resource, or without network" workloads::NODE_PRESSURE;
     NodeCondition "node-condition" "a node condition reports a problem" workloads::NODE_CONDITION;
     CsrPending "csr-pending" "a kubelet waits for its certificate to be approved" workloads::CSR_PENDING;
+    CsrDenied "csr-denied" "a kubelet's certificate request was denied" workloads::CSR_DENIED;
     CsrNotIssued "csr-not-issued" "a kubelet's certificate was approved and not issued" workloads::CSR_NOT_ISSUED;
     CordonedByTalos "cordoned-by-talos" "Talos has cordoned the node" workloads::CORDONED_BY_TALOS;
     Cordoned "cordoned" "the node is cordoned" workloads::CORDONED;

@@ -137,6 +137,16 @@ pub(super) const CSR_PENDING: Text = Text {
     ],
 };
 
+pub(super) const CSR_DENIED: Text = Text {
+    explanation: "A kubelet's certificate request was denied, by an administrator or by an approver that does not accept its names or addresses, and no later request of this kubelet has been issued. The kubelet requests again and is denied again. Without its serving certificate nothing that connects to the kubelet works: logs, exec, metrics, and Talos's own view of the static pods.",
+    source: KUBERNETES_TLS,
+    remedy: &[
+        Look("kubectl get csr"),
+        Look("kubectl describe csr CSR"),
+        Do("Look at the log of the approver: it says which name or address it does not accept."),
+    ],
+};
+
 pub(super) const CSR_NOT_ISSUED: Text = Text {
     explanation: "A kubelet's certificate request was approved, but kube-controller-manager, which signs it, has not issued the certificate. Its signing controllers are disabled, have no CA key, or refuse the request. Without a new certificate the kubelet stops working when the current one expires; a new node cannot join.",
     source: KUBERNETES_TLS,
@@ -280,7 +290,7 @@ pub(super) const OUT_OF_SERVICE: Text = Text {
 };
 
 pub(super) const STALE_TAINT: Text = Text {
-    explanation: "The node has a taint that Kubernetes sets while a condition lasts (not ready, unreachable, under pressure, without network, cordoned), and the condition is over. Pods that do not tolerate the taint are not scheduled there; with effect NoExecute running pods are evicted. kube-controller-manager removes such a taint within seconds, if it works and has set it itself.",
+    explanation: "The node has a taint that Kubernetes sets while a condition lasts (not ready, unreachable, under pressure, without network, cordoned), and the condition is over. Pods that do not tolerate the taint are not scheduled there; with effect NoExecute running pods are evicted. kube-controller-manager removes such a taint within seconds, if it works and has set it itself. A taint `…/agent-not-ready` is removed by the network plugin or storage driver once its agent on the node works.",
     source: KUBERNETES_NODES,
     remedy: &[
         DESCRIBE_NODE,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::header::{ACCEPT, AGE, AUTHORIZATION, DATE, USER_AGENT};
+use http::header::{ACCEPT, AGE, AUTHORIZATION, DATE, RETRY_AFTER, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
@@ -21,7 +21,7 @@ use memchr::memmem;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer as _, ServiceExt as _};
 
 use super::auth::Auth;
@@ -47,6 +47,8 @@ pub(super) struct Answer {
     /// What the server showed in the TLS handshake; `None` if that cannot be read.
     pub(super) certificate: Option<Validity>,
     pub(super) body: Vec<u8>,
+    /// When to ask again (`Retry-After`), if the server has too much to do.
+    pub(super) later: Option<Duration>,
     /// To be long, for as long as it is there.
     #[expect(dead_code, reason = "held, not read")]
     pub(super) leave: Option<OwnedSemaphorePermit>,
@@ -55,6 +57,9 @@ pub(super) struct Answer {
 /// Bytes of an answer that any may hold, and how many may hold more at once.
 const SHORT: usize = 1 << 20;
 const LONG_AT_ONCE: usize = 2;
+/// How often a server that has too much to do is asked again, and how long it may ask to wait: API servers say a second.
+const AGAIN: u32 = 2;
+const LATER: Duration = Duration::from_secs(5);
 /// Bytes of a token that are in no answer by chance.
 const SECRET: usize = 16;
 
@@ -188,7 +193,7 @@ impl Transport {
         self.ask(of, request, keep).await
     }
 
-    /// Asks for one answer, whatever it is. No answer is asked for again, no redirect is followed.
+    /// Asks for one answer, whatever it is. No redirect is followed, and nothing is asked again but what a server puts off.
     pub(super) async fn ask(&self, of: &Target, request: Request<Vec<u8>>, keep: Keep) -> Observed<Answer> {
         let (parts, body) = request.into_parts();
         let mut span = span(of, &parts);
@@ -217,12 +222,24 @@ impl Transport {
             let response = send(client, || Request::from_parts(parts.clone(), Body::from(body.clone()))).await?;
             read(response, keep, &self.long, bytes).await
         };
-        let call = async {
+        let once = async || {
             match asked(&client).await {
                 // A connection that many share may end because of any of them. One of its own does not.
                 Err(gap) if is_shared && gap.kind == GapKind::Broken => asked(&self.open(of).await?.client).await,
                 answer => answer,
             }
+        };
+        let begun = Instant::now();
+        let call = async {
+            let mut answer = once().await;
+            for _ in 0..AGAIN {
+                let has_time = |later: &Duration| begun.elapsed() + 2 * *later < self.timeout;
+                let Some(later) = answer.as_ref().ok().and_then(|answer| answer.later).filter(has_time) else { break };
+                drop(answer);
+                sleep(later).await;
+                answer = once().await;
+            }
+            answer
         };
         let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)));
         has_failed.fetch_or(answer.is_err(), Ordering::Relaxed);
@@ -301,6 +318,7 @@ async fn read(response: Response<Body>, keep: Keep, long: &Arc<Semaphore>, bytes
         return Err(Gap::new(GapKind::Malformed, text));
     }
     let certificate = response.extensions().get::<Shown>().and_then(|shown| certificate::validity(&shown.0));
+    let later = later(status, response.headers());
     let fault = response.extensions().get::<Fault>().cloned();
     let mut stream = response.into_body();
     let (mut intake, mut leave) = (Intake::new(keep, status), None);
@@ -315,7 +333,7 @@ async fn read(response: Response<Body>, keep: Keep, long: &Arc<Semaphore>, bytes
             leave = Arc::clone(long).acquire_owned().await.ok();
         }
     }
-    Ok(Answer { status, date, certificate, body: intake.into_body()?, leave })
+    Ok(Answer { status, date, certificate, body: intake.into_body()?, later, leave })
 }
 
 /// Of what a server says, some is shown to people, and some server may repeat what it was given. A success with a word in it that is
@@ -333,6 +351,12 @@ fn concealed(mut answer: Answer, authorization: Option<&HeaderValue>) -> Answer 
 fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let date = headers.get(DATE)?.to_str().ok()?;
     rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
+}
+
+/// An API server that is asked too much at once says when it may be asked again.
+fn later(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER).filter(|_| status == StatusCode::TOO_MANY_REQUESTS)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs).filter(|later| *later <= LATER)
 }
 
 /// Seconds that a cache on the way has had the answer for, as caches have to say (RFC 9111). No API server says so.

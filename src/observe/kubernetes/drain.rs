@@ -93,6 +93,7 @@ impl Kept for DisruptionBudget {
         let mut conditions = status.conditions.into_iter().flatten();
         let failed = conditions.find(|it| it.type_ == "DisruptionAllowed" && it.reason == "SyncFailed");
         Self {
+            is_operated: controller(&budget.metadata).is_some(),
             namespace: budget.metadata.namespace.unwrap_or_default(),
             name: budget.metadata.name.unwrap_or_default(),
             selector: spec.selector.map(|selector| requirements(Some(selector))),

@@ -204,7 +204,10 @@ mod tests {
             <Kind<T> as Resource>::API_VERSION
         );
         let body = [kind.as_bytes(), bytes, b"]}"].concat();
-        let _ = parse::<T>(&Answer { status: StatusCode::OK, date: None, certificate: None, body, leave: None }, None);
+        let _ = parse::<T>(
+            &Answer { status: StatusCode::OK, date: None, certificate: None, body, later: None, leave: None },
+            None,
+        );
     }
 
     #[test]

@@ -97,7 +97,7 @@ mod tests {
 
     fn read(status: u16, body: &str) -> Observed<RequestedApis> {
         let status = StatusCode::from_u16(status).unwrap();
-        parse(&Answer { status, date: None, certificate: None, body: body.into(), leave: None })
+        parse(&Answer { status, date: None, certificate: None, body: body.into(), later: None, leave: None })
     }
 
     const SOME: &str = "apiserver_requested_deprecated_apis{group=\"flowcontrol.apiserver.k8s.io\",removed_release=\"1.32\",\
@@ -126,7 +126,8 @@ mod tests {
                 let mut intake = Intake::new(KEEP, StatusCode::OK);
                 let body = body.chunks(7).try_for_each(|piece| intake.take(piece)).and_then(|()| intake.into_body());
                 let Ok(body) = body else { continue };
-                let answer = Answer { status: StatusCode::OK, date: None, certificate: None, body, leave: None };
+                let answer =
+                    Answer { status: StatusCode::OK, date: None, certificate: None, body, later: None, leave: None };
                 for api in parse(&answer).map(|found| found.apis).unwrap_or_default() {
                     let shown = [&api.group, &api.version, &api.resource, &api.subresource, &api.removed];
                     assert!(shown.iter().all(|text| !text.contains(char::is_control)), "{api:?}");

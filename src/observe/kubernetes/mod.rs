@@ -20,7 +20,7 @@ pub(crate) mod testing;
 mod tests;
 mod wire;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -421,20 +421,21 @@ impl KubeClient {
     async fn overtaken(&self, mut pods: Observed<Vec<StartingPod>>) -> Observed<Vec<StartingPod>> {
         let late = || pods.iter().flatten().filter(|pod| pod.is_late());
         let nodes: BTreeSet<String> = late().filter_map(|pod| pod.node.clone()).collect();
-        if nodes.len() <= LOOKED_AT {
-            let started = join_all(nodes.iter().map(async |node| {
-                let fields = format!("spec.nodeName={node},status.phase!=Pending");
-                self.pods::<StartedPod>(None, &fields).await
-            }));
-            let started: Vec<Observed<Vec<StartedPod>>> = started.await;
-            for pod in pods.iter_mut().flatten() {
-                let is_later = |other: &&StartedPod| {
-                    let ages = other.has_run_for.zip(pod.waiting_for);
-                    Some(&other.node) == pod.node.as_ref() && ages.is_some_and(|(other, waiting)| other < waiting)
-                };
-                let later = started.iter().flatten().flatten().filter(is_later);
-                pod.overtaken_by = later.min_by_key(|other| other.has_run_for).map(|other| other.name.clone());
-            }
+        let selections = match nodes.len() {
+            0..=LOOKED_AT => nodes.iter().map(|node| format!("spec.nodeName={node},status.phase!=Pending")).collect(),
+            _ => vec!["spec.nodeName!=,status.phase!=Pending".to_owned()],
+        };
+        let started = join_all(selections.iter().map(|fields| self.pods::<StartedPod>(None, fields))).await;
+        let mut youngest: HashMap<&str, (Duration, &str)> = HashMap::new();
+        for pod in started.iter().flatten().flatten() {
+            let Some(age) = pod.has_run_for else { continue };
+            let known = youngest.entry(&pod.node).or_insert((age, &pod.name));
+            *known = (*known).min((age, &pod.name));
+        }
+        for pod in pods.iter_mut().flatten() {
+            let other = pod.node.as_deref().and_then(|node| youngest.get(node));
+            let later = other.filter(|(age, _)| pod.waiting_for.is_some_and(|waiting| *age < waiting));
+            pod.overtaken_by = later.map(|(_, name)| (*name).to_owned());
         }
         pods
     }
@@ -452,7 +453,7 @@ impl KubeClient {
 type Webhooks =
     (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>, BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>);
 
-/// On more nodes than these, no pod's own trouble is looked for; more pods than these are not read one by one.
+/// The pods of more nodes than these, and more pods than these, are not read one by one.
 const LOOKED_AT: usize = 8;
 
 /// The namespaces of the network plugin beside `kube-system`.

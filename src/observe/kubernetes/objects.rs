@@ -653,7 +653,8 @@ impl Kept for SigningRequest {
         let state = match (is("Denied"), is("Approved")) {
             (false, false) => RequestState::Pending,
             (false, true) if !is_issued => RequestState::Unissued,
-            _ => RequestState::Settled,
+            (false, true) => RequestState::Settled,
+            (true, _) => RequestState::Denied,
         };
         Self {
             name: name(&request.metadata),
@@ -899,7 +900,7 @@ mod tests {
 
     #[test]
     fn a_request_is_pending_until_it_is_approved_or_denied_and_then_waits_for_its_certificate() {
-        use RequestState::{Pending, Settled, Unissued};
+        use RequestState::{Denied, Pending, Settled, Unissued};
         let is = |type_: &str| json!({"type": type_, "status": "True"});
         for (conditions, certificate, state) in [
             (json!(null), json!(null), Pending),
@@ -909,7 +910,7 @@ mod tests {
             (json!([is("Approved")]), json!(null), Unissued),
             (json!([is("Approved")]), json!(""), Unissued),
             (json!([is("Approved"), is("Failed")]), json!(null), Unissued),
-            (json!([is("Denied")]), json!(null), Settled),
+            (json!([is("Denied")]), json!(null), Denied),
         ] {
             let request = SigningRequest::of(read(json!({
                 "metadata": {"name": "csr-1"},

@@ -41,7 +41,7 @@ mod tests {
         let status = StatusCode::from_u16(status).unwrap();
         parse(
             "https://10.0.0.1:6443".to_owned(),
-            &Answer { status, date: None, certificate: None, body: body.into(), leave: None },
+            &Answer { status, date: None, certificate: None, body: body.into(), later: None, leave: None },
         )
     }
 
@@ -49,7 +49,8 @@ mod tests {
     fn fuzz_readyz() {
         bolero::check!().for_each(|bytes: &[u8]| {
             for status in [StatusCode::OK, StatusCode::INTERNAL_SERVER_ERROR] {
-                let answer = Answer { status, date: None, certificate: None, body: bytes.to_vec(), leave: None };
+                let answer =
+                    Answer { status, date: None, certificate: None, body: bytes.to_vec(), later: None, leave: None };
                 if let Ok(found) = parse(String::new(), &answer) {
                     let mut shown = found.failed.iter().chain([&found.text]);
                     assert!(shown.all(|text| !text.contains(char::is_control)), "{found:?}");

@@ -16,7 +16,9 @@ use crate::snapshot::{
 const OWN_TAINTS: &str = "node.kubernetes.io/";
 
 pub(super) fn needs(mut spec: PodSpec) -> Needs {
-    let requests = requests(&spec);
+    // Placeholders for nodes to come: whatever has no priority of its own takes their place.
+    let is_placeholder = spec.priority.is_some_and(|priority| priority < 0);
+    let requests = if is_placeholder { Some(Amounts::new()) } else { requests(&spec) };
     let tolerations = spec.tolerations.take().unwrap_or_default().into_iter();
     let tolerations = tolerations.filter(|it| !it.key.starts_with(OWN_TAINTS)).map(|it| Toleration {
         key: it.key,
@@ -151,6 +153,7 @@ impl Kept for NodeRoom {
     fn of(node: room::Node) -> Self {
         let spec = node.spec.unwrap_or_default();
         Self {
+            deleting: node.metadata.deletion_timestamp.is_some(),
             name: node.metadata.name.unwrap_or_default(),
             labels: node.metadata.labels.unwrap_or_default(),
             taints: taints(spec.taints),
@@ -246,6 +249,9 @@ mod tests {
         assert_eq!(cpu(whole), Some(4250));
         assert_eq!(asked(json!({})).requests, Some(Amounts::from([("pods".to_owned(), 1)])));
         assert_eq!(asked(json!({"containers": [container("much")]})).requests, None);
+        // It is there to make place.
+        let placeholder = json!({"containers": [container("2")], "priority": -10});
+        assert_eq!(asked(placeholder).requests, Some(Amounts::new()));
     }
 
     #[test]

@@ -242,6 +242,18 @@ async fn a_kept_connection_that_ends_says_nothing_of_the_server() {
 }
 
 #[tokio::test]
+async fn a_server_that_has_too_much_to_do_is_asked_again_when_it_says() {
+    let later: fn() -> Reply = || http("429 Too Many Requests", "Retry-After: 0\r\n", "{}");
+    assert_eq!(listed_again(1..3, later).await.0, Ok(1));
+    let never: fn() -> Reply = || http("429 Too Many Requests", "Retry-After: 3600\r\n", "{}");
+    let silent: fn() -> Reply = || http("429 Too Many Requests", "", "{}");
+    for (odd, reply, requests) in [(1..9, later, 4), (1..2, never, 2), (1..2, silent, 2)] {
+        let (list, asked, _) = listed_again(odd, reply).await;
+        assert_eq!((list.unwrap_err().kind, asked), (GapKind::Throttled, requests));
+    }
+}
+
+#[tokio::test]
 async fn a_token_goes_to_both_paths_and_into_no_text() {
     let pki = Pki::new();
     let server = good(&pki, |_| http("401 Unauthorized", "", "Bearer s3cret is not known here")).await;

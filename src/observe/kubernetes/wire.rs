@@ -316,6 +316,7 @@ pub(super) mod eviction {
         PodSpec {
             node_name: Option<String>,
             termination_grace_period_seconds: Option<u64>,
+            priority: Option<i32>,
             resources: Option<Resources>,
             affinity: Option<Affinity>,
             ; few {

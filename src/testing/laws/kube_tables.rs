@@ -654,6 +654,7 @@ fn rooms(snapshot: &mut Snapshot) -> Vec<&mut NodeRoom> {
 fn node_room() -> Table<NodeRoom> {
     const OTHERS: &str = "others take the pods";
     table!(NodeRoom {
+        deleting: [harmless(OTHERS, |it| it.deleting = true)],
         name: [harmless("a machine of which nothing is known takes none", |it| it.labels.clear())],
         labels: [harmless("no pod selects by them", |it| it.labels.clear())],
         taints: [harmless(OTHERS, |it| it.taints.push(taint("gpu")))],
@@ -766,6 +767,7 @@ fn holding_budgets(snapshot: &mut Snapshot) -> Vec<&mut DisruptionBudget> {
 
 fn disruption_budget() -> Table<DisruptionBudget> {
     table!(DisruptionBudget {
+        is_operated: [harmless("what it allows counts, whoever made it", |it| it.is_operated = true)],
         namespace: [harmless("it selects no pod", |it| it.namespace.clear())],
         name: [harmless(SHOWN, |it| it.name.clear())],
         selector: [
@@ -803,7 +805,11 @@ fn signing_request() -> Table<SigningRequest> {
         name: [harmless(SHOWN, |it| it.name.clear())],
         signer: [harmless("it is not pending", |it| it.signer.clear())],
         user: [harmless("it is not pending", |it| it.user.clear())],
-        state: [warns(|it| it.state = RequestState::Pending), warns(|it| it.state = RequestState::Unissued)],
+        state: [
+            warns(|it| it.state = RequestState::Pending),
+            warns(|it| it.state = RequestState::Denied),
+            warns(|it| it.state = RequestState::Unissued),
+        ],
     })
 }
 

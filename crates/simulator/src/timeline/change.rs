@@ -397,7 +397,13 @@ impl Told {
 /// Removes what a JSON pointer points to, if it is there.
 fn take(object: &mut Value, pointer: &str) {
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
-    if let Some(Value::Object(parent)) = object.pointer_mut(parent) {
-        parent.remove(&key.replace("~1", "/").replace("~0", "~"));
+    match (object.pointer_mut(parent), key.parse::<usize>()) {
+        (Some(Value::Object(parent)), _) => {
+            parent.remove(&key.replace("~1", "/").replace("~0", "~"));
+        }
+        (Some(Value::Array(parent)), Ok(at)) if at < parent.len() => {
+            parent.remove(at);
+        }
+        _ => {}
     }
 }

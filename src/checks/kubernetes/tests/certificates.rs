@@ -119,6 +119,23 @@ fn approved_requests_are_named_until_their_certificate_is_issued() {
     assert_eq!(observed[1], "csr-1 of system:node:w-1 is approved, but not issued");
 }
 
+/// A kubelet asks again after each denial; one certificate is enough.
+#[test]
+fn denied_requests_are_named_unless_another_of_that_kubelet_is_issued() {
+    let mut snapshot = healthy();
+    let denied = |name, user| SigningRequest { state: RequestState::Denied, ..request(name, user) };
+    let issued = |name, user| SigningRequest { state: RequestState::Settled, ..request(name, user) };
+    let requests = snapshot.kube().signing_requests.as_mut().unwrap();
+    requests.clear();
+    requests.extend([denied("csr-1", "system:node:w-1"), denied("csr-2", "system:node:cp-2")]);
+    requests.extend([issued("csr-3", "system:node:cp-2"), denied("csr-4", "system:node:w-9"), denied("csr-5", "eve")]);
+    assert_eq!(said(&snapshot, REQUESTS), ["warn csr-denied w-1"]);
+    // Its client certificate is another one.
+    let client = "kubernetes.io/kube-apiserver-client-kubelet".to_owned();
+    snapshot.kube().signing_requests.as_mut().unwrap()[2].signer = client;
+    assert_eq!(said(&snapshot, REQUESTS), ["warn csr-denied cp-2", "warn csr-denied w-1"]);
+}
+
 #[test]
 fn a_refusal_of_the_list_alone_is_skipped() {
     let mut snapshot = healthy();

@@ -234,6 +234,17 @@ fn a_taint_may_outlive_its_condition() {
     assert_eq!(said(&cordoned, id), ["fail nothing-schedulable cluster", "warn stale-taint w-1"]);
     cordoned.kube_node_mut("w-1").unschedulable = true;
     assert_eq!(said(&cordoned, id), ["fail nothing-schedulable cluster", "warn cordoned w-1"]);
+    // It is not one of Kubernetes' own, and closes the node until its agent says otherwise.
+    let mut agent = over(2, "node.cilium.io/agent-not-ready");
+    assert_eq!(said(&agent, id), ["warn stale-taint w-1"]);
+    set_since(&mut agent, "Ready", 29);
+    assert_eq!(said(&agent, id), [""; 0], "it goes in a moment");
+    set(&mut agent, "Ready", "False");
+    assert_eq!(said(&agent, id), [""; 0], "it is as it should be");
+    assert_eq!(
+        said(&over(1, "ebs.csi.aws.com/agent-not-ready"), id),
+        ["fail nothing-schedulable cluster", "warn stale-taint w-1"]
+    );
     // Under the same prefix, and no condition's.
     assert_eq!(said(&over(1, "node.kubernetes.io/dedicated"), id), ["warn nothing-schedulable cluster"]);
 }
@@ -319,11 +330,15 @@ fn control_planes_alone_may_keep_their_taint() {
     let mut leaving = healthy();
     leaving.kube_node_mut("w-1").taints = vec![taint("ToBeDeletedByClusterAutoscaler")];
     leaving.node_mut("w-1").leaving = true;
-    assert_eq!(said(&leaving, "k8s.nodes.schedulable"), ["warn node-leaving w-1"]);
+    assert_eq!(said(&leaving, "k8s.nodes.schedulable"), ["warn node-leaving w-1", "warn nothing-schedulable cluster"]);
     // A node of another system has its own pods, and is a place for others where it has no taint.
     let guest = Shape { foreign: 1, ..bare };
     assert_eq!(closed(&guest, &["x-1"], |it| it.taints = vec![taint("virtual-kubelet.io/provider")]), Status::Pass);
-    assert_eq!(closed(&Shape { workers: 1, ..guest }, &["w-1"], cordon), Status::Warn);
+    assert_eq!(closed(&Shape { workers: 1, ..guest.clone() }, &["w-1"], cordon), Status::Warn);
+    let mut windows = Shape { workers: 1, ..guest }.world();
+    windows.kube_node_mut("w-1").unschedulable = true;
+    windows.kube_node_mut("x-1").os_image = "Windows Server 2022 Datacenter".to_owned();
+    assert_eq!(status(&windows, "k8s.nodes.schedulable"), Status::Fail);
 }
 
 /// Whether they are ready is judged elsewhere, and so is how many need not be.
@@ -593,8 +608,12 @@ fn a_removal_excuses_for_half_an_hour_of_the_servers_clock() {
     let mut snapshot = healthy();
     set_ready(&mut snapshot, "w-1", "False", "");
     snapshot.node_mut("w-1").leaving = true;
-    assert_eq!(said(&snapshot, "k8s.nodes.schedulable"), ["warn node-leaving w-1"]);
-    assert_eq!(roots(&snapshot), ["k8s.nodes.schedulable node-leaving w-1"]);
+    let last = ["warn node-leaving w-1", "warn nothing-schedulable cluster"];
+    assert_eq!(said(&snapshot, "k8s.nodes.schedulable"), last, "the only worker");
+    assert_eq!(
+        roots(&snapshot),
+        ["k8s.nodes.schedulable node-leaving w-1", "k8s.nodes.schedulable nothing-schedulable cluster"]
+    );
     snapshot.node_mut("w-1").out_of_scope = true;
     assert_eq!(status(&snapshot, "k8s.nodes.schedulable"), Status::Pass);
 }

@@ -41,6 +41,14 @@ fn waiting(seconds: u64, events: &[(&str, u64)]) -> Snapshot {
     snapshot
 }
 
+/// API servers keep events for an hour, and of a volume there may have been only one.
+#[test]
+fn a_pod_that_waits_for_its_volume_longer_than_events_last_is_a_warning() {
+    assert_eq!(said(&waiting(3599, &[]), STARTING), ["error pods-cannot-start w-1"]);
+    assert_eq!(said(&waiting(3600, &[]), STARTING), ["warn pods-cannot-start w-1"]);
+    assert_eq!(said(&bare(waiting(3600, &[])), STARTING), FAILED);
+}
+
 /// Without volumes that somebody has to provide.
 fn bare(mut snapshot: Snapshot) -> Snapshot {
     snapshot.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.has_own_volumes = false);

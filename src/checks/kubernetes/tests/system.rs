@@ -90,6 +90,11 @@ fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
     let incomplete = ["fail workload-degraded calico-system/calico-node"];
     assert_eq!(of(3, &|it| it.node_mut("w-1").leaving = true), incomplete);
     assert_eq!(of(3, &|it| it.node_mut("w-1").is_talos = false), incomplete, "a guest");
+    let virtual_kubelet = |snapshot: &mut Snapshot| {
+        snapshot.node_mut("w-1").is_talos = false;
+        snapshot.kube_node_mut("w-1").os_image.clear();
+    };
+    assert_eq!(of(3, &virtual_kubelet), [""; 0], "it runs no containers");
     assert_eq!(of(3, &|it| (not_ready(it), it.node_mut("w-1").leaving = true).1), [""; 0]);
     assert_eq!(of(3, &|it| (not_ready(it), it.node_mut("w-1").is_talos = false).1), [""; 0], "a guest");
 }
@@ -124,6 +129,68 @@ fn the_pods_of_kube_system_show_where_a_daemon_set_lacks_one() {
     assert_eq!(of("w-1", "cp-2", 431), ["fail workload-degraded kube-system/cilium"]);
     // It may still come up.
     assert_eq!(of("w-1", "cp-2", 3), ["warn workload-degraded kube-system/cilium"]);
+}
+
+/// They are where their node is, or wait for it.
+#[test]
+fn pods_of_a_deployment_that_went_with_their_node_are_the_nodes() {
+    let of = |change: &dyn Fn(&mut Vec<Pod>)| {
+        let snapshot = with(|snapshot| {
+            snapshot.power_off("w-1");
+            (metrics(snapshot).available, metrics(snapshot).unchanged_for) = (1, Some(Duration::from_secs(600)));
+            let mut pods = ["w-1", "cp-1", ""].map(|node| {
+                let mut pod = snapshot.kube().pods.as_ref().unwrap()[0].clone();
+                (pod.name, pod.mirror) = (format!("metrics-server-7f-{node}"), false);
+                pod.node = Some(node.to_owned()).filter(|node| !node.is_empty());
+                pod.controller = Some(("ReplicaSet".to_owned(), "metrics-server-7f".to_owned()));
+                pod.state.ready = Some(node == "cp-1");
+                pod
+            });
+            pods[0].deleting = true;
+            pods[2].state.phase = "Pending".to_owned();
+            "0/4 nodes are available: 1 had untolerated taint {node.kubernetes.io/unreachable: }"
+                .clone_into(&mut pods[2].state.message);
+            let mut pods = pods.to_vec();
+            change(&mut pods);
+            snapshot.kube().pods.as_mut().unwrap().append(&mut pods);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    let theirs = ["warn workload-degraded kube-system/metrics-server < k8s.nodes.ready"];
+    assert_eq!(of(&|_| {}), theirs);
+    assert_eq!(of(&|pods| drop(pods.remove(0))), theirs);
+    assert_eq!(of(&|pods| drop(pods.remove(2))), theirs);
+    let fails = ["fail workload-degraded kube-system/metrics-server"];
+    assert_eq!(of(&|pods| drop(pods.drain(..))), fails, "nobody says where the second one is");
+    assert_eq!(of(&|pods| (pods.remove(0), pods[1].state.message.clear()).1), fails);
+}
+
+/// Whoever counts them has stopped.
+#[test]
+fn numbers_that_do_not_follow_the_pods_are_not_believed() {
+    let of = |count: usize, unready_for: u64| {
+        let snapshot = with(|snapshot| {
+            let kubernetes = snapshot.kube();
+            let pods = (0..count).map(|at| {
+                let mut pod = kubernetes.pods.as_ref().unwrap()[0].clone();
+                (pod.name, pod.mirror) = (format!("metrics-server-7f-{at}"), false);
+                pod.controller = Some(("ReplicaSet".to_owned(), "metrics-server-7f".to_owned()));
+                if at == 0 {
+                    (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(unready_for)));
+                }
+                pod
+            });
+            let pods: Vec<Pod> = pods.collect();
+            kubernetes.pods.as_mut().unwrap().extend(pods);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    let degraded = |status| [format!("{status} workload-degraded kube-system/metrics-server")];
+    assert_eq!(of(2, 29), [""; 0], "they follow in a moment");
+    assert_eq!(of(2, 30), degraded("warn"));
+    assert_eq!(of(2, 300), degraded("fail"));
+    // Two others are enough.
+    assert_eq!(of(3, 300), [""; 0]);
 }
 
 /// A machine without its agent gives no new pod a network, whether or not the DaemonSet wants one there.

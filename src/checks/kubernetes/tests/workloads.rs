@@ -112,6 +112,9 @@ fn the_nodes_that_lack_a_pod_are_those_whose_pod_is_not_ready_first() {
     // Whatever the numbers say, cp-1 has none.
     remove(&mut one, "kube-proxy-abcd0");
     assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete cp-1", "fail daemonset-incomplete w-1"]);
+    let mut narrowed = short(|snapshot| snapshot.node_mut("w-1").out_of_scope = true);
+    unready(&mut narrowed);
+    assert_eq!(said(&narrowed, PROXY), [""; 0], "nobody asked after this one");
     // A machine that Kubernetes does not know needs no pod, and that of another system counts for nothing.
     let whole = ["fail daemonset-incomplete kube-system/kube-proxy"];
     let mut outside = short(|snapshot| snapshot.node_mut("w-1").sources.kubernetes = false);
@@ -278,6 +281,30 @@ fn ready_endpoints_of_dns_are_counted() {
         endpoints.extend(second);
     });
     assert_eq!(lines(&both_families, DNS), ["Cluster DNS: 2 ready endpoints"]);
+}
+
+#[test]
+fn endpoints_on_nodes_that_are_being_removed_count_while_these_live() {
+    let leaving = |is_silent: bool| {
+        with(|snapshot| {
+            for endpoint in snapshot.kube().dns_endpoints.iter_mut().flatten() {
+                endpoint.node = Some("w-1".to_owned());
+            }
+            snapshot.node_mut("w-1").leaving = true;
+            if is_silent {
+                snapshot.kube().node_leases.as_mut().unwrap().by_name.remove("w-1");
+            }
+        })
+    };
+    assert_eq!(said(&leaving(false), DNS), [""; 0]);
+    assert_eq!(said(&leaving(true), DNS), ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready"]);
+}
+
+/// Something else serves under the name.
+#[test]
+fn a_deployment_of_dns_that_does_not_work_beside_endpoints_that_do_is_a_warning() {
+    let snapshot = with(|snapshot| coredns(snapshot).available = 0);
+    assert_eq!(said(&snapshot, DNS), ["warn dns-degraded kube-system/kube-dns"]);
 }
 
 /// One of the two pods is Running and not ready, since so many seconds.

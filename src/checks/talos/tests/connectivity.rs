@@ -360,6 +360,11 @@ fn a_member_of_discovery_alone_is_stale_only_with_proof() {
         change(&mut changed);
         assert_eq!(wrong("talos.nodes.reachable", &changed), ["w-9: fail node-unreachable"]);
     }
+    // A scale-down that began during the run has ended.
+    let mut scaled = snapshot.clone();
+    scaled.memory.answered.extend(["w-9".to_owned()]);
+    scaled.memory.leaving.extend(["w-9".to_owned()]);
+    assert_eq!(wrong("talos.nodes.reachable", &scaled), [""; 0]);
     snapshot.node_mut("w-9").sources.kubernetes = true;
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), ["w-9: fail node-unreachable"]);
 }

@@ -133,6 +133,23 @@ fn a_service_that_fails_again_and_again_is_told_while_it_runs() {
 }
 
 #[test]
+fn a_single_failure_between_two_rounds_is_told() {
+    let with_failures = |seconds: &[u64]| {
+        let failures = seconds.iter().map(|seconds| ago(*seconds)).collect();
+        with(|snapshot| snapshot.service_mut("cp-2", "etcd").failures = failures)
+    };
+    let after = |first: &[u64], second: &[u64]| {
+        let mut snapshot = with_failures(second);
+        snapshot.memory = Memory::default().after(&with_failures(first), Duration::from_secs(5));
+        wrong("talos.nodes.services", &snapshot)
+    };
+    assert_eq!(after(&[], &[1]), ["cp-2: warn restarting"]);
+    assert_eq!(after(&[900], &[900, 1]), ["cp-2: warn restarting"]);
+    assert_eq!(after(&[9], &[9]), [""; 0], "before the run");
+    assert_eq!(after(&[], &[]), [""; 0]);
+}
+
+#[test]
 fn required_services_run_and_are_healthy() {
     for id in ["machined", "apid", "containerd", "cri", "trustd"] {
         for (state, health) in [("Running", None), ("Running", Some(false)), ("Finished", None), ("Skipped", None)] {

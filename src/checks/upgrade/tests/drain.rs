@@ -209,6 +209,14 @@ fn a_budget_of_an_operator_may_open_with_the_cordon() {
     assert!(cordons("InstanceManager") && !cordons("ReplicaSet"));
 }
 
+/// Its eviction is what starts the migration.
+#[test]
+fn a_virtual_machine_is_moved_by_kubevirt() {
+    let machine = || closed(|pod, _| pod.controller = Some(("VirtualMachineInstance".to_owned(), "vm".to_owned())));
+    assert_eq!(wrong(DRAIN, &machine()), ["w-1: warn eviction-blocked", "w-1: warn last-replica, for ever"]);
+    assert!(!hints(DRAIN, &machine()).contains(&Hint::remedy("{kubectl} cordon {}", ["w-1"])));
+}
+
 /// The API server asks it of every eviction.
 #[test]
 fn a_webhook_for_evictions_without_a_backend_blocks() {
@@ -237,6 +245,61 @@ fn a_webhook_for_evictions_without_a_backend_blocks() {
     passes(&dead(elsewhere));
 }
 
+/// Once its pods are gone, it is asked whether they may come back.
+#[test]
+fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
+    let hooked = |change: fn(&mut crate::snapshot::Webhook, &mut crate::snapshot::ServiceEndpoint)| {
+        let mut snapshot = world();
+        let kubernetes = snapshot.kube();
+        let service = ("default".to_owned(), "web".to_owned());
+        let mut endpoint = kubernetes.api_endpoints.as_ref().unwrap()[0].clone();
+        endpoint.pod = Some("web-w-1".to_owned());
+        let hook = &mut kubernetes.validating_webhooks.as_mut().unwrap()[0];
+        hook.service = Some(service.clone());
+        (hook.fails_closed, hook.is_conditional) = (true, false);
+        (hook.namespaces, hook.objects) = (Vec::new(), Vec::new());
+        let all = || vec!["*".to_owned()];
+        hook.rules = vec![crate::snapshot::WebhookRule {
+            groups: all(),
+            resources: vec!["*/*".to_owned()],
+            operations: all(),
+            scope: "*".to_owned(),
+        }];
+        change(hook, &mut endpoint);
+        let mut other = endpoint.clone();
+        other.pod = Some("web-cp-1".to_owned());
+        let all = if endpoint.port == Some(1) { vec![endpoint, other] } else { vec![endpoint] };
+        kubernetes.webhook_endpoints.insert(service, Ok(all));
+        snapshot
+    };
+    let snapshot = hooked(|_, _| {});
+    assert_eq!(wrong(DRAIN, &snapshot), ["w-1: fail webhook-unavailable"]);
+    assert!(observed(DRAIN, &snapshot)[0].ends_with("all ready endpoints of Service default/web are here"));
+    passes(&hooked(|_, endpoint| endpoint.port = Some(1)));
+    passes(&hooked(|hook, _| hook.fails_closed = false));
+    passes(&hooked(|hook, _| hook.is_conditional = true));
+    passes(&hooked(|hook, _| hook.rules[0].operations = vec!["UPDATE".to_owned()]));
+    passes(&hooked(|hook, _| {
+        hook.namespaces = vec![Requirement {
+            key: "kubernetes.io/metadata.name".to_owned(),
+            operator: "NotIn".to_owned(),
+            values: vec!["default".to_owned()],
+        }];
+    }));
+    // Its own namespace may have that label.
+    passes(&hooked(|hook, _| {
+        hook.namespaces = vec![Requirement {
+            key: "admission.gatekeeper.sh/ignore".to_owned(),
+            operator: "DoesNotExist".to_owned(),
+            values: Vec::new(),
+        }];
+    }));
+    passes(&hooked(|hook, _| {
+        hook.objects =
+            vec![Requirement { key: "app".to_owned(), operator: "NotIn".to_owned(), values: vec!["web".to_owned()] }];
+    }));
+}
+
 /// The budget allows one, and after that one never another.
 #[test]
 fn a_budget_of_pods_that_do_not_come_back_is_used_up() {
@@ -256,6 +319,9 @@ fn a_budget_of_pods_that_do_not_come_back_is_used_up() {
         observed(DRAIN, &bare)[0],
         "PodDisruptionBudget default/web allows 1 disruption, but 2 of its pods here cannot run elsewhere: pods web-cp-1, web-w-1"
     );
+    let mut operated = bare.clone();
+    operated.kube().disruption_budgets.as_mut().unwrap()[0].is_operated = true;
+    assert_eq!(wrong(DRAIN, &operated)[0], "w-1: warn eviction-blocked", "its operator may open it");
     let nowhere = with_two(&|pod| pod.needs.placement.labels = [("pool".to_owned(), "a".to_owned())].into());
     assert_eq!(wrong(DRAIN, &nowhere), ["w-1: fail eviction-blocked"], "no other machine takes what replaces them");
     let mut cordoned = with_two(&|_| {});

@@ -76,6 +76,10 @@ fn the_last_api_server_and_the_last_dns_endpoint_stay() {
     );
     snapshot.kube().dns_endpoints.as_mut().unwrap()[0].node = None;
     assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers", "w-1: error no-answer"]);
+    // A resolver outside of the cluster, where Talos installs none.
+    let first = &mut snapshot.kube().dns_endpoints.as_mut().unwrap()[0];
+    (first.pod, first.addresses) = (None, vec!["192.0.2.53".to_owned()]);
+    assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers"]);
     // That is the trouble of `k8s.dns`.
     snapshot.kube().dns_endpoints.as_mut().unwrap().clear();
     assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers"]);

@@ -189,6 +189,7 @@ fn taints_and_cordons_keep_pods_away() {
     assert_eq!(wrong(ROOM, &all(|room| room.unschedulable = true)), NO_ROOM, "somebody has cordoned them");
     assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("gpu")))), PINNED);
     assert_eq!(wrong(ROOM, &all(|room| room.taints.push(taint("node.kubernetes.io/not-ready")))), NO_ROOM);
+    assert_eq!(wrong(ROOM, &all(|room| room.deleting = true)), NO_ROOM);
     let cilium = |room: &mut NodeRoom| room.taints.push(taint("node.cilium.io/agent-not-ready"));
     assert_eq!(wrong(ROOM, &all(cilium)), NO_ROOM);
     let both = |room: &mut NodeRoom| room.taints.extend(["node.cilium.io/agent-not-ready", "gpu"].map(taint));
