@@ -105,16 +105,14 @@ fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Result<(), Outc
 fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Problem> {
     let ready = endpoints.iter().filter(|endpoint| endpoint.serves("TCP"));
     let addresses: BTreeSet<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
-    let of = |address: &String| {
-        let has = |node: &&Node| node.addresses.contains(address) || node.own_addresses.contains(address);
-        cluster.nodes.iter().find(has)
-    };
+    let has = |node: &Node, address: &String| node.addresses.contains(address) || node.own_addresses.contains(address);
+    let of = |address: &String| cluster.nodes.iter().find(|node| has(node, address));
     let known: Vec<&Node> = addresses.iter().filter_map(|address| of(address)).collect();
     let unknown: Vec<_> = addresses.iter().filter(|address| of(address).is_none()).collect();
     // Talos tells all addresses of its machines; a Node has those alone by which it is looked for.
     let has_control_planes = cluster.talos.is_some() && cluster.control_planes().next().is_some();
     let is_left_out = |node: &&Node| {
-        matches!(cluster.server(node), Server::Ready) && !known.iter().any(|other| other.name == node.name)
+        matches!(cluster.server(node), Server::Ready) && !addresses.iter().any(|address| has(node, address))
     };
     let left_out: Vec<&Node> = cluster.control_planes().filter(is_left_out).collect();
     let problem = if let Some(worker) = known.iter().find(|node| node.role == Role::Worker) {

@@ -206,7 +206,7 @@ fn stem(name: &str) -> Option<&str> {
     name.rsplit_once('-').map(|(stem, _)| stem)
 }
 
-/// How many pods of a Deployment or StatefulSet are on nodes that are lost, or have no node to run on while one is: these are in the
+/// How many pods of a Deployment or `StatefulSet` are on nodes that are lost, or have no node to run on while one is: these are in the
 /// place of those.
 fn gone(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> usize {
     const TAINTS: [&str; 2] = ["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"];
