@@ -173,42 +173,44 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     Ok(dead)
 }
 
-/// Webhooks that fail closed on the creation of the very pods behind them, all of which are among those that go: nobody lets them
-/// come back, nor any other pod. Labels of namespaces are not known, so what depends on them is left out.
+/// Webhooks that fail closed on the creation of the very pods behind them, all of which are among those that go: these are not let
+/// back in, nor is any other pod.
 pub(in crate::checks) fn that_would_lock_themselves_out(
     cluster: &Assessment<'_>,
     evicted: &[&BoundPod],
 ) -> Result<Vec<String>, Outcome> {
     let mut locked = Vec::new();
     for its in &KINDS {
-        for hook in listed(cluster, its.list, its.expected)?.iter().filter(|it| it.fails_closed && !it.is_conditional) {
-            let Some(service @ (namespace, name)) = &hook.service else { continue };
-            let Some(Ok(endpoints)) = cluster.kubernetes.as_ref().and_then(|it| it.webhook_endpoints.get(service))
-            else {
-                continue;
-            };
-            let ready: Vec<_> = endpoints.iter().filter(|endpoint| endpoint.serves("TCP")).collect();
-            let pod_of = |endpoint: &&ServiceEndpoint| {
-                evicted.iter().find(|pod| pod.namespace == *namespace && endpoint.pod.as_ref() == Some(&pod.name))
-            };
-            let pods: Vec<&&BoundPod> = ready.iter().filter_map(pod_of).collect();
-            let is_asked = |pod: &&BoundPod| {
-                let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-                selects(&hook.objects, &labels)
-            };
-            let knows = |it: &Requirement| it.key == NAMESPACE_NAME;
-            if !pods.is_empty()
-                && pods.len() == ready.len()
-                && pods.iter().copied().all(is_asked)
-                && hook.namespaces.iter().all(knows)
-                && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
-                && hook.rules.iter().any(is_of_new_pods)
-            {
-                locked.push(format!("{}: all ready endpoints of Service {namespace}/{name} are here", hook.name));
+        for hook in listed(cluster, its.list, its.expected)? {
+            if let Some((namespace, service)) = hook.service.as_ref().filter(|_| locks_out(cluster, hook, evicted)) {
+                locked.push(format!("{}: all ready endpoints of Service {namespace}/{service} are here", hook.name));
             }
         }
     }
     Ok(locked)
+}
+
+fn locks_out(cluster: &Assessment<'_>, hook: &Webhook, evicted: &[&BoundPod]) -> bool {
+    let Some(service @ (namespace, _)) = &hook.service else { return false };
+    let endpoints = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.webhook_endpoints.get(service));
+    let mut ready = endpoints.into_iter().flatten().flatten().filter(|endpoint| endpoint.serves("TCP")).peekable();
+    let is_asked_about = |pod: &&&BoundPod| {
+        let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        selects(&hook.objects, &labels)
+    };
+    let goes = |endpoint: &ServiceEndpoint| {
+        let its = |pod: &&&BoundPod| pod.namespace == *namespace && endpoint.pod.as_ref() == Some(&pod.name);
+        evicted.iter().find(its).filter(is_asked_about).is_some()
+    };
+    // What other labels a namespace has is not known.
+    let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
+    hook.fails_closed
+        && !hook.is_conditional
+        && hook.rules.iter().any(is_of_new_pods)
+        && is_told
+        && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
+        && ready.peek().is_some()
+        && ready.all(goes)
 }
 
 fn is_of_new_pods(rule: &WebhookRule) -> bool {

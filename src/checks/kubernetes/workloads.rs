@@ -403,10 +403,13 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         // The lease may have been read just before it was renewed.
         verdict.resample_after = Some(RENEWAL);
     }
-    // Who removes a node has pods made elsewhere first; until then, one that is silent serves nobody.
-    let is_silent_one = |endpoint: &&ServiceEndpoint| endpoint.node.as_deref().is_some_and(|it| is_silent(cluster, it));
+    // Who removes a node has pods made elsewhere first; until then, one that has fallen silent serves nobody.
+    let leaves = |name: &str| cluster.node(name).is_some_and(|node| node.leaving);
+    let leaves_silently = |endpoint: &&ServiceEndpoint| {
+        endpoint.node.as_deref().is_some_and(|name| leaves(name) && is_silent(cluster, name))
+    };
     let (ready, lost) =
-        if ready.iter().all(is_silent_one) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
+        if ready.iter().all(leaves_silently) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
     let ready = instances(&ready);
     if ready > 0 {
         let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
