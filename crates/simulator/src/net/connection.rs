@@ -120,6 +120,9 @@ async fn http(stream: TlsStream<Line>, service: &conduct::Service, served: &Serv
         }
     });
     let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+    // The clock is the world's, and a proxy may have taken its word away.
+    builder.http1().auto_date_header(false);
+    builder.http2().auto_date_header(false);
     // As Go's gRPC has it: a client that bounds itself is not held up, nor sent away for calls that it takes back, and the names of all
     // nodes fit into one call.
     builder.http2().max_concurrent_streams(None).max_header_list_size(16 << 20);
