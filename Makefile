@@ -138,6 +138,11 @@ install-check: setup ## Install from source as a stranger does: from elsewhere, 
 msrv: ## Compile with the oldest Rust that Cargo.toml promises
 	tools/msrv
 
+.PHONY: darwin
+darwin: setup ## Compile for macOS, all but the linking (zig)
+	@TOOLS=$(DIST_TOOLS) tools/setup dist
+	tools/darwin $(DIST_TOOLS)
+
 .PHONY: gitlab-component
 gitlab-component: ## Lay out integrations/gitlab as a project of its own, in $(BUILT)/gitlab-component
 	tools/gitlab-component $(BUILT)/gitlab-component

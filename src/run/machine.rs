@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+#[cfg(target_os = "linux")]
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 
 /// Of each thread but the run's, whatever `RUST_MIN_STACK` says.
@@ -31,6 +33,8 @@ pub(super) fn prepare() -> Result<(), String> {
 /// It holds credentials. Where this is refused, a run is no less useful.
 fn without_core_dumps() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // Elsewhere the limit is all there is.
+    #[cfg(target_os = "linux")]
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
