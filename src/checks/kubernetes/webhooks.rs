@@ -200,7 +200,7 @@ fn locks_out(cluster: &Assessment<'_>, hook: &Webhook, evicted: &[&BoundPod]) ->
     };
     let goes = |endpoint: &ServiceEndpoint| {
         let its = |pod: &&&BoundPod| pod.namespace == *namespace && endpoint.pod.as_ref() == Some(&pod.name);
-        evicted.iter().find(its).filter(is_asked_about).is_some()
+        evicted.iter().find(its).as_ref().is_some_and(is_asked_about)
     };
     // What other labels a namespace has is not known.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
