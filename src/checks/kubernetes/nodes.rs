@@ -1,7 +1,6 @@
 //! What Kubernetes says of the nodes.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use super::{is_old, node_objects};
 use crate::assess::workloads::{RENEWAL, says_ready};
@@ -10,10 +9,8 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregistered, unseen};
 use crate::checks::scope::{OFF_OR_GONE, passed_over};
 use crate::checks::stated;
-use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
-use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Leases, Node, Taint};
-use crate::text::duration::human;
-use crate::text::some;
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Condition, KubeNode, Leases, Node};
 
 pub(in crate::checks) const REGISTERED: Check = Check {
     id: CheckId::K8sNodesRegistered,
@@ -74,58 +71,6 @@ tolerated. Nodes that are not Talos machines only warn.",
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
     judge: ready,
 };
-
-pub(in crate::checks) const SCHEDULABLE: Check = Check {
-    id: CheckId::K8sNodesSchedulable,
-    stage: Stage::Nodes,
-    summary: "no node is cordoned or waits for a cloud provider",
-    explain: "Warns of nodes that take no new pods. They are being removed (deleted, or marked by the cluster autoscaler), \
-cordoned by Talos (during an upgrade, a reboot or a shutdown), or cordoned by someone else. Or they have the taint \
-`uninitialized`, which the cloud controller manager has not removed, or are ready and still have the taint `out-of-service`. \
-Or a taint that Kubernetes sets during a condition, such as `node.kubernetes.io/not-ready`, is still there 30 seconds after it, \
-or the taint of an agent that is not ready, such as Cilium's, 30 seconds after the node is Ready. \
-Or they are ready, and have no CPU, memory or pods allocatable.\n\n\
-It is a warning because a cordon is usually deliberate. One that Talos left behind is not: an upgrade or a drain was \
-interrupted.\n\n\
-It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, has \
-nothing allocatable, or is not ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready (see \
-k8s.nodes.ready) or are being removed do not fail this check by themselves. If nodes are reserved by custom taints, or all workers are being removed, it is only \
-a warning.\n\n\
-`kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at \
-the cloud controller manager.",
-    severity: Severity::Fail,
-    finds: &[
-        Reason::CordonedByTalos,
-        Reason::Cordoned,
-        Reason::Uninitialized,
-        Reason::OutOfService,
-        Reason::StaleTaint,
-        Reason::NothingAllocatable,
-        Reason::NothingSchedulable,
-        Reason::NodeLeaving,
-    ],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[CheckId::K8sNodesRegistered],
-    facts: &[Fact::TalosNodes, Fact::KubeNodes],
-    judge: schedulable,
-};
-
-/// As many nodes are named at once.
-const NAMES: usize = 5;
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-/// Time in which a taint follows its condition, however busy its controller is.
-const TAINT_GOES: Duration = Duration::from_secs(30);
-/// Kubernetes' own taints: most of them it sets as long as a condition lasts.
-const OWN_TAINTS: &str = "node.kubernetes.io/";
-/// Those of network plugins and storage drivers, until their agent on the node works: `node.cilium.io/agent-not-ready` is one.
-const AGENT_NOT_READY: &str = "/agent-not-ready";
-
-/// A node has this taint until something on it has started, or until whoever has given it up takes it back.
-pub(in crate::checks) fn is_to_pass(key: &str) -> bool {
-    key.ends_with(AGENT_NOT_READY)
-        || matches!(key, UNINITIALIZED | OUT_OF_SERVICE | AUTOSCALER_TAINT | "karpenter.sh/disrupted")
-}
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {
     if cluster.talos.is_none() && cluster.kubernetes.is_some() && !cluster.is_stated() {
@@ -430,197 +375,4 @@ fn lease(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Result<(),
         None => "Ready, but there is no lease".to_owned(),
     };
     Err(Outcome::Problem(Problem::fail(Reason::NodeLeaseStale, expected, observed)))
-}
-
-fn schedulable(cluster: &Assessment<'_>) -> Verdict {
-    let mut verdict = each_object(cluster, |node, object| {
-        if cluster.is_guest(node) {
-            return Outcome::Skip("not a Talos machine".to_owned());
-        }
-        scheduling(node, object)
-    });
-    for node in cluster.nodes.iter().filter(|node| node.leaving && !node.out_of_scope) {
-        verdict.findings.retain(|finding| finding.target != node.target());
-        verdict.problem(node.target(), leaving());
-    }
-    if let Some(problem) = nothing_schedulable(cluster) {
-        verdict.problem(Target::cluster(), problem);
-    }
-    verdict
-}
-
-/// No node that takes workloads is left. Where control planes that keep their taint are all there is, what tolerates it counts,
-/// such as cluster DNS: there was never a place for anything else. Nodes of other systems may be reserved for what only they run.
-fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
-    node_objects(cluster, "").ok()?;
-    let all = cluster.nodes.iter().filter_map(|node| Some((node, cluster.object(node)?)));
-    let (guests, own): (Vec<_>, Vec<_>) = all.partition(|(node, _)| cluster.is_guest(node));
-    let guests: Vec<_> = guests.into_iter().filter(|(node, _)| !node.leaving).collect();
-    let is_kept = |object: &KubeNode| object.taints.iter().any(is_of_control_planes);
-    let (kept, workers): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, object)| is_kept(object));
-    let had_workers = workers.iter().any(|(node, _)| !node.out_of_scope);
-    let mut own = workers;
-    own.retain(|(node, _)| !node.leaving);
-    let own = if own.is_empty() && !had_workers { kept } else { own };
-    let is_place = |object: &KubeNode| says_ready(object) && obstacle(object).is_none();
-    // Images are made for one operating system, and nearly all for Linux.
-    let is_linux = |object: &KubeNode| !object.os_image.contains("Windows");
-    let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
-    if own.iter().any(|(_, it)| is_place(it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
-        return None;
-    }
-    // An autoscaler that needs none may remove the last of them.
-    if own.is_empty() && had_workers {
-        let problem =
-            Problem::warn(Reason::NothingSchedulable, "a node that takes new pods", "every worker is being removed");
-        return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
-    }
-    // If they all are only not ready, that is judged elsewhere, and how many may be.
-    let (_, closed) = own.iter().find(|(_, object)| obstacle(object).is_some())?;
-    let why = |(_, object): &(&Node, &KubeNode)| {
-        let why = obstacle(object).unwrap_or_else(|| "is not ready".to_owned());
-        format!("{} {why}", object.name)
-    };
-    let observed = some(own.iter().map(why), NAMES);
-    let severity = if own.iter().any(|(_, object)| is_reserved(object)) { Severity::Warn } else { Severity::Fail };
-    let problem = Problem::fail(Reason::NothingSchedulable, "a node that takes new pods", observed)
-        .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
-    Some(Problem { severity, ..problem })
-}
-
-/// It takes pods that tolerate a taint of somebody's own, and whether there are such pods is theirs to know.
-fn is_reserved(object: &KubeNode) -> bool {
-    let mut closing = object.taints.iter().filter(|taint| keeps_away(object, taint)).peekable();
-    let is_closed = object.unschedulable || closing.peek().is_none();
-    let passes = |taint: &Taint| is_to_pass(&taint.key) || condition_holds(object, taint).is_some();
-    says_ready(object) && !is_closed && !closing.any(passes)
-}
-
-/// What keeps ordinary pods away from a node, whatever its state.
-fn obstacle(object: &KubeNode) -> Option<String> {
-    if object.unschedulable {
-        return Some("is cordoned".to_owned());
-    }
-    if let Some(resource) = object.out_of.first() {
-        return Some(format!("has no allocatable {resource}"));
-    }
-    // While the machine is lost it is as it should be.
-    let is_meant = |taint: &&Taint| taint.key == OUT_OF_SERVICE && !says_ready(object);
-    let taint = object.taints.iter().find(|taint| keeps_away(object, taint) && !is_meant(taint))?;
-    Some(format!("has taint {}", shown(taint)))
-}
-
-fn shown(taint: &Taint) -> String {
-    format!("{}:{}", taint.key, taint.effect)
-}
-
-fn keeps_away(object: &KubeNode, taint: &Taint) -> bool {
-    // What only repeats a condition is judged as that condition.
-    let is_repetition = condition_holds(object, taint) == Some(true);
-    matches!(&*taint.effect, "NoSchedule" | "NoExecute") && !is_repetition && !is_of_control_planes(taint)
-}
-
-/// Whether what this taint of Kubernetes' own stands for is so, or was a moment ago. `None`: it stands for nothing that the Node
-/// tells.
-fn condition_holds(object: &KubeNode, taint: &Taint) -> Option<bool> {
-    let (kind, over) = match taint.key.strip_prefix(OWN_TAINTS)? {
-        "not-ready" | "unreachable" => ("Ready", "True"),
-        "unschedulable" => return Some(object.unschedulable),
-        "memory-pressure" => ("MemoryPressure", "False"),
-        "disk-pressure" => ("DiskPressure", "False"),
-        "pid-pressure" => ("PIDPressure", "False"),
-        "network-unavailable" => ("NetworkUnavailable", "False"),
-        _ => return None,
-    };
-    let condition = object.condition(kind);
-    let is_over = condition.is_none_or(|condition| condition.status == over);
-    Some(!is_over || is_fresh(object, condition))
-}
-
-/// What follows this condition may take a moment yet.
-fn is_fresh(object: &KubeNode, condition: Option<&Condition>) -> bool {
-    let age = object.told.zip(condition.and_then(|condition| condition.since)).map(|(now, since)| now - since);
-    age.is_some_and(|age| Duration::try_from(age).is_ok_and(|age| age < TAINT_GOES))
-}
-
-/// A taint that keeps pods away from a node that has long been fine, and what it should have followed.
-fn stale_taint(object: &KubeNode) -> Option<(&Taint, &'static str, &'static str)> {
-    let is_left_by_agent = |taint: &Taint| {
-        taint.key.ends_with(AGENT_NOT_READY) && says_ready(object) && !is_fresh(object, object.condition("Ready"))
-    };
-    object.taints.iter().filter(|taint| keeps_away(object, taint)).find_map(|taint| {
-        if condition_holds(object, taint) == Some(false) {
-            let why = "kube-controller-manager has not removed it, or something else has set it";
-            Some((taint, "but its condition is over", why))
-        } else if is_left_by_agent(taint) {
-            Some((taint, "although the node is Ready", "the agent on the node, or its operator, does not work"))
-        } else {
-            None
-        }
-    })
-}
-
-/// A cloud provider has yet to tell what there is to know of it.
-pub(super) fn is_uninitialized(object: &KubeNode) -> bool {
-    object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALIZED))
-}
-
-fn is_of_control_planes(taint: &Taint) -> bool {
-    matches!(&*taint.key, "node-role.kubernetes.io/control-plane" | "node-role.kubernetes.io/master")
-}
-
-/// Nothing else is said of it, until that has taken too long.
-fn leaving() -> Problem {
-    let observed = "marked for removal, and not checked for up to 30 minutes";
-    Problem::warn(Reason::NodeLeaving, "takes new pods", observed)
-}
-
-fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
-    let expected = "takes new pods";
-    let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
-    if object.unschedulable && object.cordoned_by_talos {
-        let problem = Problem::warn(Reason::CordonedByTalos, expected, "new pods are not scheduled to it")
-            .hint(Hint::likely("an upgrade, a reboot or a shutdown is in progress, or was interrupted"));
-        // While it is on its way, the mark is as it should be.
-        let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
-        return Outcome::Problem(if is_up { problem.hint(uncordon()) } else { problem });
-    }
-    if object.unschedulable {
-        let problem = Problem::warn(Reason::Cordoned, expected, "new pods are not scheduled to it; not by Talos")
-            .hint(Hint::likely("usually deliberate: find out why before you uncordon the node"));
-        return Outcome::Problem(problem.hint(uncordon()));
-    }
-    if is_uninitialized(object) {
-        let problem = Problem::warn(Reason::Uninitialized, expected, format!("taint {UNINITIALIZED}"))
-            .hint(Hint::likely("the cloud controller manager is missing or not working"));
-        return Outcome::Problem(problem);
-    }
-    if says_ready(object) && object.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE) {
-        let problem = Problem::warn(Reason::OutOfService, expected, format!("ready, with taint {OUT_OF_SERVICE}"))
-            .hint(Hint::likely("the machine was lost at some time, and nothing has removed the taint since"));
-        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
-    }
-    if says_ready(object) && !object.out_of.is_empty() {
-        let observed = format!("allocatable of the node: no {}", object.out_of.join(", no "));
-        let problem = Problem::warn(Reason::NothingAllocatable, expected, observed)
-            .hint(Hint::likely("the kubelet's configuration reserves all of it, or sets `maxPods` to 0"));
-        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
-    }
-    if let Some((taint, but, why)) = stale_taint(object) {
-        let observed = format!("taint {}, {but}", shown(taint));
-        let problem = Problem::warn(Reason::StaleTaint, expected, observed).hint(Hint::likely(why));
-        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
-    }
-    let observed = match object.leaving_for() {
-        Some(_) if node.role == Role::ControlPlane && object.is_leaving() => {
-            "being removed, but still checked: it is, or may be, a member of etcd".to_owned()
-        }
-        // It should have gone, and may be there for long.
-        Some(age) if !object.is_leaving() && says_ready(object) => {
-            format!("being removed for {}, and still there", human(age))
-        }
-        _ => return Outcome::Pass(None),
-    };
-    let problem = Problem::warn(Reason::NodeLeaving, expected, observed);
-    Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])))
 }

@@ -1,6 +1,7 @@
 //! What the kubelet says of its node's resources, and whether the node has a network.
 
-use super::nodes::{each_object, is_uninitialized};
+use super::nodes::each_object;
+use super::scheduling::is_uninitialized;
 use super::{pod_cidrs, workloads};
 use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;

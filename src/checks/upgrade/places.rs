@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::assess::Assessment;
 use crate::checks::gaps::{listed, says_nothing};
-use crate::checks::kubernetes::nodes::is_to_pass;
+use crate::checks::kubernetes::scheduling::is_to_pass;
 use crate::model::{Outcome, Problem, Reason};
 use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
 
