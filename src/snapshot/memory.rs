@@ -80,8 +80,6 @@ impl Memory {
             if let Some(boot) = self.boot(node) {
                 memory.boots.insert(node.name.clone(), boot);
             }
-        }
-        for node in &snapshot.nodes {
             let services = node.talos.services.iter().flatten();
             memory.failures.extend(services.map(|it| ((node.name.clone(), it.id.clone()), it.last_failure())));
         }

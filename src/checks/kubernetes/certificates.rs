@@ -147,7 +147,8 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
     let mut open: Vec<_> = requests.iter().filter(|it| is_of_a_kubelet(it)).filter(is_open).collect();
     open.sort_by_key(|request| (&request.user, request.state, &request.name));
     for theirs in open.chunk_by(|a, b| (&a.user, a.state) == (&b.user, b.state)) {
-        let target = match (node_of(cluster, theirs[0]), name_of(theirs[0])) {
+        let node = node_of(cluster, theirs[0]);
+        let target = match (node, name_of(theirs[0])) {
             (Some(node), _) => match passed_over(cluster, node) {
                 Some(why) => {
                     verdict.skip(node.target(), why);
@@ -159,7 +160,7 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
             // A machine that is about to join has no name yet.
             (None, None) => Target::cluster(),
         };
-        verdict.problem(target, waiting(theirs, node_of(cluster, theirs[0]).is_some()));
+        verdict.problem(target, waiting(theirs, node.is_some()));
     }
     if verdict.problems().next().is_none() {
         verdict.ok(Target::cluster());

@@ -118,23 +118,13 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     }
     let absent = || if kind == "daemonset" && is_counted { absent(cluster, pods) } else { (0, 0) };
     let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
-    let silent = unnoticed(cluster, workload, pods);
-    if is_counted && missing == 0 && given_up.is_none() && !silent.is_empty() {
-        let words = format!("{available} of {desired} pods available by its status, but {} not ready", silent.len());
-        let observed = [Some(words), troubles(cluster, &silent)].into_iter().flatten().collect::<Vec<_>>().join("; ");
-        let ages: Vec<_> = silent.iter().map(|pod| pod.unready_for).collect();
-        let severity = severity_of(silent.iter().any(|pod| is_stuck(cluster, pod)), &ages);
-        let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);
-        let is_theirs = |pod: &&Pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
-        let cause = silent.iter().all(is_theirs).then_some(CheckId::K8sNodesReady);
-        return Outcome::Problem(Problem { severity, ..problem }.hint(describe).explained_by(cause));
-    }
     if is_counted && missing == 0 && given_up.is_none() {
         let excused = || {
             let (unjudged, unready) = absent();
             unjudged + unready
         };
-        let problem = unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
+        let unfinished = || unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
+        let problem = unnoticed(cluster, workload, pods).or_else(unfinished);
         return problem.map_or(Outcome::Pass(None), |problem| Outcome::Problem(problem.hint(describe)));
     }
     let unwell: Vec<&Pod> = pods.iter().copied().filter(|pod| is_amiss(pod) && is_judged(cluster, pod)).collect();
@@ -145,7 +135,7 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     };
     let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing, workload.refusal()];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let observed = [Some(words), troubles(cluster, &unwell)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let observed = with_troubles(cluster, words, &unwell);
     let problem = |severity, reason| {
         Problem { severity, ..Problem::fail(reason, format!("{desired} pods available"), observed.as_str()) }
             .hint(describe.clone())
@@ -164,13 +154,34 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     })
 }
 
-/// Pods that have not been ready for longer than the numbers of a workload take to follow, and without which it has too few.
-fn unnoticed<'a>(cluster: &Assessment<'_>, workload: &Workload, pods: &[&'a Pod]) -> Vec<&'a Pod> {
+/// The words, and what is wrong with these pods.
+fn with_troubles(cluster: &Assessment<'_>, words: String, pods: &[&Pod]) -> String {
+    match troubles(cluster, pods) {
+        Some(troubles) => format!("{words}; {troubles}"),
+        None => words,
+    }
+}
+
+/// Its status says that all are available, while pods without which it has too few have not been ready for longer than a status takes
+/// to follow.
+fn unnoticed(cluster: &Assessment<'_>, workload: &Workload, pods: &[&Pod]) -> Option<Problem> {
+    let Workload { desired, available, .. } = workload;
     let is_old = |pod: &Pod| pod.unready_for.is_none_or(|since| since >= UNNOTICED);
-    let is_unwell = |pod: &Pod| is_amiss(pod) && is_old(pod) && is_judged(cluster, pod);
-    let unwell: Vec<&Pod> = pods.iter().copied().filter(|pod| is_unwell(pod)).collect();
-    let others = pods.iter().filter(|pod| !is_unwell(pod) && !has_ended(&pod.state.phase)).count();
-    if usize::try_from(workload.desired).is_ok_and(|desired| others < desired) { unwell } else { Vec::new() }
+    let is_unwell = |pod: &&Pod| is_amiss(pod) && is_old(pod) && is_judged(cluster, pod);
+    let (unwell, others): (Vec<&Pod>, Vec<_>) = pods.iter().copied().partition(is_unwell);
+    let left = others.iter().filter(|pod| !has_ended(&pod.state.phase)).count();
+    let has_too_few = usize::try_from(*desired).is_ok_and(|desired| left < desired);
+    if unwell.is_empty() || !has_too_few {
+        return None;
+    }
+    let words = format!("{available} of {desired} pods available by its status, but {} not ready", unwell.len());
+    let observed = with_troubles(cluster, words, &unwell);
+    let ages: Vec<_> = unwell.iter().map(|pod| pod.unready_for).collect();
+    let severity = severity_of(unwell.iter().any(|pod| is_stuck(cluster, pod)), &ages);
+    let is_theirs = |pod: &&Pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
+    let cause = unwell.iter().all(is_theirs).then_some(CheckId::K8sNodesReady);
+    let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);
+    Some(Problem { severity, ..problem }.explained_by(cause))
 }
 
 /// A network plugin whose DaemonSets want fewer pods than there are machines: where it has none, no new pod gets a network.
@@ -261,7 +272,7 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
         return Outcome::Pass(None);
     }
     let words = format!("{} of {} pods not ready", unwell.len(), pods.len());
-    let observed = [Some(words), troubles(cluster, &unwell)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let observed = with_troubles(cluster, words, &unwell);
     let ages: Vec<_> = unwell.iter().map(|pod| pod.unready_for).collect();
     let severity = severity_of(unwell.iter().any(|pod| is_stuck(cluster, pod)), &ages);
     Outcome::Problem(

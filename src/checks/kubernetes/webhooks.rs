@@ -156,8 +156,7 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     let mut dead = Vec::new();
     for its in &KINDS {
         for hook in listed(cluster, its.list, its.expected)? {
-            let is_asked = hook.fails_closed
-                && !hook.is_conditional
+            let is_asked = is_closed(hook)
                 && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
                 && selects(&hook.objects, &[])
                 && hook.rules.iter().any(is_of_evictions);
@@ -204,8 +203,7 @@ fn locks_out(cluster: &Assessment<'_>, hook: &Webhook, evicted: &[&BoundPod]) ->
     };
     // What other labels a namespace has is not known.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
-    hook.fails_closed
-        && !hook.is_conditional
+    is_closed(hook)
         && hook.rules.iter().any(is_of_new_pods)
         && is_told
         && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
@@ -214,13 +212,23 @@ fn locks_out(cluster: &Assessment<'_>, hook: &Webhook, evicted: &[&BoundPod]) ->
 }
 
 fn is_of_new_pods(rule: &WebhookRule) -> bool {
-    rule.scope != "Cluster" && has(&rule.operations, &["CREATE"]) && is_in(rule, "", "pods", |part| part.is_none())
+    is_of_creation(rule, None)
 }
 
 /// An eviction is created as a part of a pod.
 fn is_of_evictions(rule: &WebhookRule) -> bool {
-    let is_it = is_in(rule, "", "pods", |part| part == Some("eviction"));
+    is_of_creation(rule, Some("eviction"))
+}
+
+/// Of pods, or of such a part of them.
+fn is_of_creation(rule: &WebhookRule, wanted: Option<&str>) -> bool {
+    let is_it = is_in(rule, "", "pods", |part| part == wanted);
     rule.scope != "Cluster" && has(&rule.operations, &["CREATE"]) && is_it
+}
+
+/// It fails closed on all that it selects: what a condition leaves out cannot be told from here.
+fn is_closed(hook: &Webhook) -> bool {
+    hook.fails_closed && !hook.is_conditional
 }
 
 /// What the cluster itself has to write in namespaces: pods there, and leases of leaders there and of nodes.
@@ -229,8 +237,6 @@ const SYSTEM: [(&str, &str, &[&str]); 2] =
 
 /// Without an answer to it, something is refused that the cluster itself has to write.
 fn is_vital(hook: &Webhook) -> bool {
-    // What a condition leaves out cannot be told from here.
-    let is_closed = hook.fails_closed && !hook.is_conditional;
     // Of what has no namespace, the labels of namespaces say nothing.
     let in_any = |names: &[&str]| names.iter().any(|name| selects(&hook.namespaces, &[(NAMESPACE_NAME, name)]));
     // The object itself, or a part of it that the scheduler or the kubelet writes.
@@ -243,7 +249,7 @@ fn is_vital(hook: &Webhook) -> bool {
             && ((is_of(rule, "", "nodes") && rule.scope != "Namespaced")
                 || (rule.scope != "Cluster" && in_system(rule)))
     };
-    is_closed && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
+    is_closed(hook) && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
 }
 
 /// The rule names this resource with such a part of it, or none.

@@ -131,6 +131,27 @@ fn the_pods_of_kube_system_show_where_a_daemon_set_lacks_one() {
     assert_eq!(of("w-1", "cp-2", 3), ["warn workload-degraded kube-system/cilium"]);
 }
 
+/// It was evicted after it had crashed again and again, and stays in the list.
+#[test]
+fn a_pod_that_has_ended_says_nothing_of_its_successors() {
+    let of = |phase: &str| {
+        let snapshot = with(|snapshot| {
+            (metrics(snapshot).available, metrics(snapshot).unchanged_for) = (1, Some(Duration::from_secs(40)));
+            let mut pod = snapshot.kube().pods.as_ref().unwrap()[0].clone();
+            (pod.name, pod.mirror) = ("metrics-server-7f-a".to_owned(), false);
+            pod.controller = Some(("ReplicaSet".to_owned(), "metrics-server-7f".to_owned()));
+            (pod.state.ready, pod.state.phase) = (Some(false), phase.to_owned());
+            let container = &mut pod.state.containers[0];
+            (container.ready, container.running, container.restarts) = (false, false, 431);
+            container.waiting_reason = Some("CrashLoopBackOff".to_owned());
+            snapshot.kube().pods.as_mut().unwrap().push(pod);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    assert_eq!(of("Running"), ["fail workload-degraded kube-system/metrics-server"]);
+    assert_eq!(of("Failed"), ["warn workload-degraded kube-system/metrics-server"]);
+}
+
 /// They are where their node is, or wait for it.
 #[test]
 fn pods_of_a_deployment_that_went_with_their_node_are_the_nodes() {
