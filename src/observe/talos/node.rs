@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either, join_all, select};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::call::{Lane, Route};
 use super::specs::Nodename;
@@ -223,20 +223,32 @@ impl TalosClient {
         node
     }
 
-    /// Of the endpoints that were tried before, those that do not reach the address at which the node has answered. Of one that had
-    /// said nothing yet it takes until the deadline of a call; it may only be slow.
+    /// Of the endpoints that were tried before, those that do not reach the address at which the node has answered.
     async fn not_through(&self, before: &[(usize, Option<GapKind>)], to: &Route<'_>) -> Vec<String> {
         let tried = before.iter().map(|(endpoint, failed)| async move {
             let link = &self.links[*endpoint];
-            let kind = match failed {
-                Some(kind) => Some(*kind),
-                None => self.caller.version(&Route { link, ..*to }).await.err().map(|gap| gap.kind),
+            let is_lost = match failed {
+                Some(kind) => *kind == GapKind::NodeUnreachable,
+                None => self.is_cut_off(&Route { link, ..*to }, to).await,
             };
-            let lost =
-                matches!(kind, Some(GapKind::NodeUnreachable)) || (failed.is_none() && kind == Some(GapKind::TimedOut));
-            lost.then(|| link.address.shown.clone())
+            is_lost.then(|| link.address.shown.clone())
         });
         join_all(tried).await.into_iter().flatten().collect()
+    }
+
+    /// Of a way on which nothing has come yet: it may only be slow, so it has until the deadline of a call. That passes on every way if
+    /// this machine or the network is too busy; so both ways are asked again, and the other one has to answer at once.
+    async fn is_cut_off(&self, silent: &Route<'_>, other: &Route<'_>) -> bool {
+        match self.caller.version(silent).await.map_err(|gap| gap.kind) {
+            Err(GapKind::NodeUnreachable) => return true,
+            Err(GapKind::TimedOut) => {}
+            Ok(_) | Err(_) => return false,
+        }
+        let (again, control) = tokio::join!(
+            timeout(2 * NEXT_ENDPOINT, self.caller.version(silent)),
+            timeout(NEXT_ENDPOINT, self.caller.version(other)),
+        );
+        matches!(control, Ok(Ok(_))) && !matches!(again, Ok(Ok(_)))
     }
 
     /// The first answer that is the node's own, else an answer of another node, else the most telling cause.

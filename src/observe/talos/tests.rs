@@ -322,6 +322,33 @@ async fn another_endpoint_is_tried() {
     }
 }
 
+/// The first of two endpoints says nothing of a node that answers through the second one, once or always.
+#[tokio::test]
+async fn an_endpoint_is_cut_off_only_if_the_other_one_still_answers() {
+    let authority = Authority::new();
+    let silent = Fake::new(&[("10.0.0.1", Machine::Hangs)]);
+    for still_answers in [true, false] {
+        let good = Fake::new(&[("10.0.0.1", Machine::Named("cp-1"))]);
+        // The order in which they are asked is that of their names, hashed.
+        let named = |name: &str, it: EndpointAddress| EndpointAddress { shown: name.to_owned(), ..it };
+        let endpoints =
+            vec![named("first", serve(&authority, &silent).await), named("second", serve(&authority, &good).await)];
+        let client = client(&authority, endpoints, Duration::from_secs(3));
+        let falls_silent = async {
+            while good.seen.lock().unwrap().len() < 3 && !still_answers {
+                tokio::task::yield_now().await;
+            }
+            if !still_answers {
+                good.machines.lock().unwrap().insert("10.0.0.1".to_owned(), Machine::Hangs);
+            }
+        };
+        let (node, ()) = tokio::join!(ask(&client, &["10.0.0.1"], &["cp-1"], &[], &[0, 1]), falls_silent);
+        let contact = node.contact.unwrap();
+        assert_eq!(contact.endpoint, "second");
+        assert_eq!(contact.not_through, ["first"][..usize::from(still_answers)]);
+    }
+}
+
 #[tokio::test]
 async fn the_right_one_of_several_addresses() {
     let authority = Authority::new();
