@@ -203,6 +203,14 @@ builds: setup ## Build the release in other ways, and measure size, instructions
 	$(CARGO) build --locked --profile fast --package simulator
 	e2e/builds --write docs/performance.md $(BUILT)/fast/simulator
 
+.PHONY: waits
+waits: release ## Measure two waits of five minutes over 100 simulated nodes; rewrites docs/performance.md
+	$(CARGO) build --locked --profile fast --package simulator
+	e2e/waits --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
+
+.PHONY: performance
+performance: perf bench waits sizes builds ## All figures of docs/performance.md, one after the other (two hours)
+
 .PHONY: perf
 perf: setup ## Hold the instructions of a round over 3, 100 and 1000 simulated nodes against perf/budget.toml (valgrind; UPDATE=1 rewrites it)
 	@tools/setup valgrind
