@@ -265,14 +265,14 @@ impl Observer<'_> {
             let known = if own_addresses.is_empty() { ips(said) } else { own_addresses };
             // A machine that answers and does not say what it is may be more than its label in Kubernetes admits.
             let is_guess = !candidate.role_told && candidate.is_talos && talos.contact.is_ok();
-            let node = Node {
+            let mut node = Node {
                 address,
+                hostname: candidate.hostname,
                 role: own_role.or(candidate.role.filter(|_| !is_guess)).unwrap_or(Role::Unknown),
                 sources: candidate.sources,
                 is_talos: candidate.is_talos,
-                // Whom the user has named has to be there.
-                leaving: candidate.leaving && !candidate.sources.flags && !self.is_named(&name, &candidate.addresses),
-                out_of_scope: !self.in_scope(&name, &candidate.addresses),
+                leaving: candidate.leaving,
+                out_of_scope: false,
                 api_port: candidate.api_port.unwrap_or(API_PORT),
                 addresses: candidate.addresses,
                 own_addresses: candidate.own_addresses,
@@ -281,6 +281,10 @@ impl Observer<'_> {
                 name,
                 talos,
             };
+            let is_named = self.scope.iter().any(|named| node.is_called(named));
+            // Whom the user has named has to be there.
+            node.leaving &= !node.sources.flags && !is_named;
+            node.out_of_scope = !is_named && !self.scope.is_empty();
             machines.add(Machine { name: node.name.clone(), known, unread, node });
         }
         let mut nodes: Vec<Node> = machines.all.into_iter().map(|machine| machine.node).collect();
@@ -288,15 +292,6 @@ impl Observer<'_> {
         keep_etcd_members(&mut nodes);
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         nodes
-    }
-
-    fn in_scope(&self, name: &str, addresses: &[String]) -> bool {
-        self.scope.is_empty() || self.is_named(name, addresses)
-    }
-
-    /// With `--nodes`.
-    fn is_named(&self, name: &str, addresses: &[String]) -> bool {
-        self.scope.iter().any(|wanted| wanted.eq_ignore_ascii_case(name) || addresses.contains(wanted))
     }
 }
 
@@ -426,6 +421,7 @@ fn merge(known: &mut Node, other: Node) {
         }
     }
     known.own_addresses.extend(other.own_addresses);
+    known.hostname = known.hostname.take().or(other.hostname);
     known.machine_id = known.machine_id.take().or(other.machine_id);
     known.own_machine_id = known.own_machine_id.take().or(other.own_machine_id);
     known.sources.discovery |= other.sources.discovery;
@@ -524,6 +520,7 @@ mod tests {
         };
         let node = Node {
             name: name.into(),
+            hostname: None,
             address: address.into(),
             addresses: vec![address.into()],
             own_addresses: Vec::new(),

@@ -16,6 +16,8 @@ use crate::snapshot::{KubeNode, Sources};
 pub(crate) struct Candidate {
     /// Node name, if any source knows it.
     pub(crate) name: Option<String>,
+    /// Its name in DNS, by discovery: a person may have written that.
+    pub(crate) hostname: Option<String>,
     /// Where it can be asked, most promising first. Names only if nothing else is known.
     pub(crate) addresses: Vec<String>,
     /// Those of them that Talos tells.
@@ -87,6 +89,7 @@ struct Known {
     /// All of each name, in lower case, and the first of each address.
     by_name: HashMap<String, Vec<usize>>,
     by_address: HashMap<String, usize>,
+    by_hostname: HashMap<String, usize>,
     /// Those that have only addresses, which somebody has written down.
     unnamed: BTreeSet<usize>,
 }
@@ -101,6 +104,9 @@ impl Known {
         match self.all.get_mut(at) {
             Some(known) => merge(known, candidate),
             None => self.all.push(candidate),
+        }
+        if let Some(hostname) = &self.all[at].hostname {
+            self.by_hostname.entry(hostname.to_ascii_lowercase()).or_insert(at);
         }
         match &self.all[at].name {
             Some(name) => {
@@ -127,7 +133,8 @@ impl Known {
         }
         let telling = new.addresses.iter().filter(|address| Some(address.as_str()) != vip);
         let sharing = telling.filter_map(|address| self.by_address.get(address));
-        sharing.chain(new.addresses.iter().flat_map(named)).min().copied()
+        let of_hostname = new.addresses.iter().filter_map(|host| self.by_hostname.get(&host.to_ascii_lowercase()));
+        sharing.chain(new.addresses.iter().flat_map(named)).chain(of_hostname).min().copied()
     }
 }
 
@@ -148,6 +155,7 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
     });
     let discovery = said.members.iter().map(|member| Candidate {
         name: Some(member.name.clone()),
+        hostname: member.qualified_name().cloned(),
         addresses: member.addresses.clone(),
         own_addresses: member.addresses.clone(),
         machine_id: machine_id(&member.node_id),
@@ -267,9 +275,11 @@ fn merge(known: &mut Candidate, new: Candidate) {
         }
     }
     known.name = known.name.take().or(new.name);
+    known.hostname = known.hostname.take().or(new.hostname);
     for address in new.addresses {
-        // A node name given by hand is no address once real ones are known.
-        let is_name = known.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(&address));
+        // A name given by hand is no address once real ones are known.
+        let mut names = known.name.iter().chain(&known.hostname);
+        let is_name = names.any(|name| name.eq_ignore_ascii_case(&address));
         let useless = is_name && !known.addresses.is_empty();
         if !useless && !known.addresses.contains(&address) {
             known.addresses.push(address);
@@ -491,6 +501,25 @@ mod tests {
         let all = population(&Said { members: &members, control_plane_flags: &flags, ..Said::default() });
         assert_eq!(all.iter().map(label).collect::<Vec<_>>(), ["cp-1", "w-1"]);
         assert!(all[0].sources.flags);
+    }
+
+    #[test]
+    fn a_machine_may_be_named_as_talosctl_lists_it() {
+        let named = |name: &str, hostname: &str, address: &str| Member {
+            hostname: hostname.to_owned(),
+            ..member(name, &[address], Role::Worker)
+        };
+        // Of the last one it is no more than a claim.
+        let members = [
+            named("w-1", "W-1.example.org", "10.0.0.11"),
+            named("w-2", "w-2.example.org", "10.0.0.12"),
+            named("w-3", "w-1.example.com", "10.0.0.13"),
+        ];
+        let flags = ["w-1.example.org".to_owned(), "w-1.example.com".to_owned()];
+        let found = population(&Said { members: &members, worker_flags: &flags, ..Said::default() });
+        let told: Vec<_> = found.iter().map(|it| (label(it), it.addresses.len(), it.sources.flags)).collect();
+        let expected = [("w-1", 1, true), ("w-1.example.com", 1, true), ("w-2", 1, false), ("w-3", 1, false)];
+        assert_eq!(told, expected.map(|(name, addresses, flags)| (name.to_owned(), addresses, flags)));
     }
 
     #[test]

@@ -98,6 +98,8 @@ pub(crate) struct Sources {
 pub(crate) struct Node {
     /// Node name; the address where no name is known.
     pub(crate) name: String,
+    /// As discovery has it: with its domain, if it has one.
+    pub(crate) hostname: Option<String>,
     /// The address it was (or would be) asked at; shown to people.
     pub(crate) address: String,
     /// All addresses that any source tells, without port.
@@ -132,6 +134,7 @@ impl Node {
     /// Whether an option that names a machine, by name or address, means this one.
     pub(crate) fn is_called(&self, named: &str) -> bool {
         self.name.eq_ignore_ascii_case(named)
+            || self.hostname.as_ref().is_some_and(|hostname| hostname.eq_ignore_ascii_case(named))
             || self.address == named
             || self.addresses.iter().any(|address| address == named)
     }

@@ -79,6 +79,14 @@ pub(crate) struct Member {
     pub(crate) api_port: Option<u16>,
 }
 
+impl Member {
+    /// Its hostname, where that is its name and a domain. Of any other it would be a claim to somebody's name.
+    pub(crate) fn qualified_name(&self) -> Option<&String> {
+        let (label, _) = self.hostname.split_once('.')?;
+        label.eq_ignore_ascii_case(&self.name).then_some(&self.hostname)
+    }
+}
+
 /// A client of one cluster, kept for the whole run: connections are reused from round to round and opened anew when lost.
 pub(crate) struct TalosClient {
     /// In the order of the configuration.

@@ -83,6 +83,7 @@ impl Shuffle {
     fn node(&mut self, node: &mut Node) {
         let Node {
             name: _,
+            hostname: _,
             address: _,
             addresses,
             own_addresses,

@@ -215,6 +215,7 @@ fn node() -> Table<Node> {
         leaving: [
             harmless("Kubernetes' word, and then it need not be there", |it| it.leaving = it.role == Role::Worker)
         ],
+        hostname: [harmless("only options call it that", |it| it.hostname = Some("other.example.org".into()))],
         out_of_scope: [harmless("the user's wish", |it| it.out_of_scope = true)],
         api_port: [harmless("it was asked there before", |it| it.api_port = 0)],
         talos: [bad(|it| it.talos = TalosNode::unasked(&crate::snapshot::Gap::not_asked()).into())],
