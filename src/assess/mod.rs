@@ -23,7 +23,7 @@ pub(crate) use population::{
     is_seen_lost, kubelet_is_bad, talos_version,
 };
 
-use crate::snapshot::{KubeNode, Kubernetes, Node, Observed, Snapshot};
+use crate::snapshot::{KubeNode, Kubernetes, Node, Observed, Pod, Snapshot};
 use components::Components;
 use etcd::Etcd;
 use servers::Server;
@@ -87,6 +87,11 @@ impl<'a> Assessment<'a> {
     /// A list that is there, and known to be about our cluster.
     pub(crate) fn list<T>(&self, fact: impl Fn(&'a Kubernetes) -> &'a Observed<T>) -> Option<&'a T> {
         fact(self.own_kubernetes?).as_ref().ok()
+    }
+
+    /// The pods of `kube-system` and of the network plugin.
+    pub(crate) fn all_pods(&self) -> impl Iterator<Item = &'a Pod> {
+        self.own_kubernetes.into_iter().flat_map(Kubernetes::all_pods)
     }
 
     /// What is known of a machine of the population.

@@ -37,8 +37,10 @@ pub(crate) struct Kubernetes {
     pub(crate) deployments: Observed<Vec<Workload>>,
     /// `StatefulSet`s of the same namespaces.
     pub(crate) stateful_sets: Observed<Vec<Workload>>,
-    /// The namespaces of the network plugin beside `kube-system`; a gap if not all of theirs is in the lists above.
+    /// The namespaces of the network plugin beside `kube-system`; a gap if not all of theirs is in the lists above and below.
     pub(crate) plugin_namespaces: Observed<Vec<String>>,
+    /// Pods of these namespaces.
+    pub(crate) plugin_pods: Vec<Pod>,
     /// Pods of all namespaces that were given to a node and have no sandbox, or have lost it.
     pub(crate) starting_pods: Observed<Vec<StartingPod>>,
     /// Sandboxes that could not be created; with all else that happened to pods if one of those is late.
@@ -66,6 +68,11 @@ pub(crate) struct Kubernetes {
 }
 
 impl Kubernetes {
+    /// Of `kube-system` and of the network plugin, as far as they were read.
+    pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.iter().flatten().chain(&self.plugin_pods)
+    }
+
     /// The questions that were refused (403), each with the words of its refusal.
     pub(crate) fn refusals(&self) -> BTreeMap<String, &str> {
         let servers = self.servers.iter().map(|(node, server)| (format!("/readyz of {node}"), server));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::snapshot::{EtcdMember, GapKind, Leases, Node, Observed, Service, Snapshot};
+use crate::snapshot::{EtcdMember, GapKind, Kubernetes, Leases, Node, Observed, Service, Snapshot};
 
 /// What earlier rounds of the same run left behind. The engine keeps it; judges only read it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -171,7 +171,7 @@ fn keep(known: &mut Option<(Leases, Timestamp)>, seen: &Observed<Leases>, taken:
 /// Restarts of each container, by the names of its pod and its own. Talos and Kubernetes both tell: one of them may be behind.
 fn restarts(snapshot: &Snapshot) -> BTreeMap<(String, String), u32> {
     let statuses = snapshot.nodes.iter().flat_map(|node| &node.talos.static_pod_statuses).flatten();
-    let pods = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.pods).flatten();
+    let pods = snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods);
     let states = statuses.map(|it| (&it.name, &it.state)).chain(pods.map(|it| (&it.name, &it.state)));
     let mut restarts = BTreeMap::new();
     for (pod, container) in states.flat_map(|(pod, state)| state.containers.iter().map(move |it| (pod, it))) {

@@ -27,12 +27,11 @@ Net are recognized by their DaemonSets in any namespace. Any other plugin is rec
 are left to them. Workloads with 0 desired pods are ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
 also fails if pods are missing and nothing has changed for 5 minutes, or one of them has crashed for so long. Until then, missing \
-pods are a warning; so are those that were on nodes that are not ready, if others are available. In kube-system, pods that have \
-not been ready for 30 seconds are missing, whatever the status of the workload says. While enough pods are available, a rollout \
+pods are a warning; so are those that were on nodes that are not ready, if others are available. Pods that have not been ready for 30 seconds are missing, whatever the status of the workload says. While enough pods are available, a rollout \
 that is not complete is a warning (if one of its new pods crashes again and again, it fails), and so are pods that cannot be \
-created, and pods of kube-system that restart. Missing DaemonSet pods on nodes \
+created, and pods that restart. Missing DaemonSet pods on nodes \
 that are not ready do not count, nor those on nodes that are not Talos machines or are being removed, where the pods of \
-kube-system show that they are missing there. Of a workload that is not in its list, the pods decide.\n\n\
+the workload show that they are missing there. Of a workload that is not in its list, the pods decide.\n\n\
 The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a machine without one \
 cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
@@ -231,7 +230,7 @@ fn gone(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> usize {
     unwell.iter().filter(is_on_lost).count().max(unwell.iter().filter(waits).count())
 }
 
-/// The pods of a workload; none outside of kube-system, where pods are not listed.
+/// The pods of a workload, as far as they were listed.
 fn pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
     let mut pods = all_pods(cluster, kind, workload);
     pods.retain(|pod| !pod.deleting);
@@ -245,8 +244,8 @@ fn all_pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) ->
         // Nobody tells but its name.
         None => kind != "deployment" && pod.controller.is_none() && stem(&pod.name) == Some(&workload.name),
     };
-    let listed = system_pods(cluster).ok().filter(|_| workload.namespace == SYSTEM_NAMESPACE);
-    listed.into_iter().flatten().filter(is_its).collect()
+    let is_beside = |pod: &&Pod| pod.namespace == workload.namespace;
+    cluster.all_pods().filter(is_beside).filter(is_its).collect()
 }
 
 /// The pods of workloads that are not in their list: it is incomplete, or a `ReplicaSet` stands for itself.

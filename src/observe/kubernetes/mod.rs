@@ -192,7 +192,8 @@ impl KubeClient {
             fill(&mut seen.signing_requests, wants(Fact::SigningRequests), self.everywhere()),
             fill(&mut seen.api_services, wants(Fact::ApiServices), self.everywhere()),
         );
-        ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces) = workloads;
+        ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces, seen.plugin_pods) =
+            workloads;
         (seen.starting_pods, seen.pod_events) = starting;
         seen
     }
@@ -308,8 +309,11 @@ impl KubeClient {
     }
 
     /// What runs in `kube-system` and in the namespaces of the network plugin, which its DaemonSet shows. What cannot be read of
-    /// the latter leaves `kube-system` as it is.
-    async fn workloads(&self, facts: &BTreeSet<Fact>) -> ([Observed<Vec<Workload>>; 3], Observed<Vec<String>>) {
+    /// the latter leaves `kube-system` as it is. The pods are those of the latter.
+    async fn workloads(
+        &self,
+        facts: &BTreeSet<Fact>,
+    ) -> ([Observed<Vec<Workload>>; 3], Observed<Vec<String>>, Vec<Pod>) {
         let (sets, mut deployments, mut stateful_sets) = tokio::join!(
             wanted(facts, Fact::DaemonSets, self.daemon_sets()),
             wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(SYSTEM)),
@@ -320,23 +324,30 @@ impl KubeClient {
             Err(gap) => (Err(gap.clone()), Err(gap)),
         };
         let mut namespaces = all.map(|()| network_namespaces(sets.iter().flatten()));
-        for namespace in namespaces.clone().into_iter().flatten() {
-            let (more, others) = tokio::join!(
-                wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(&namespace)),
-                wanted(facts, Fact::StatefulSets, self.aged::<_, apps::StatefulSet>(&namespace)),
-            );
-            for (list, part) in [(&mut deployments, more), (&mut stateful_sets, others)] {
-                match part {
-                    Ok(part) => list.iter_mut().for_each(|list| list.extend(part.iter().cloned())),
-                    Err(gap) => namespaces = Err(gap),
-                }
+        let of_plugin = namespaces.iter().flatten().map(async |namespace| {
+            tokio::join!(
+                wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(namespace)),
+                wanted(facts, Fact::StatefulSets, self.aged::<_, apps::StatefulSet>(namespace)),
+                wanted(facts, Fact::Pods, self.aged::<_, core::Pod>(namespace)),
+            )
+        });
+        let mut pods = Ok(Vec::new());
+        for (more_deployments, more_sets, more_pods) in join_all(of_plugin).await {
+            let parts = [
+                extend(&mut deployments, more_deployments),
+                extend(&mut stateful_sets, more_sets),
+                extend(&mut pods, more_pods),
+            ];
+            if let Some(gap) = parts.into_iter().find_map(Result::err) {
+                namespaces = Err(gap);
             }
         }
         let is_system = |set: &Workload| {
             let is_beside = |namespaces: &Vec<String>| namespaces.contains(&set.namespace);
             set.namespace == SYSTEM || set.installs_network || namespaces.iter().any(is_beside)
         };
-        ([sets.map(|sets| sets.into_iter().filter(is_system).collect()), deployments, stateful_sets], namespaces)
+        let sets = sets.map(|sets| sets.into_iter().filter(is_system).collect());
+        ([sets, deployments, stateful_sets], namespaces, pods.unwrap_or_default())
     }
 
     /// DaemonSets of all namespaces or, with the right to those of `kube-system` alone, of that one and why there are no others.
@@ -468,6 +479,15 @@ fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<Strin
     all.into_iter().map(str::to_owned).collect()
 }
 
+/// What was read of more goes into the list, if that was read.
+fn extend<T>(list: &mut Observed<Vec<T>>, part: Observed<Vec<T>>) -> Observed<()> {
+    let part = part?;
+    if let Ok(list) = list {
+        list.extend(part);
+    }
+    Ok(())
+}
+
 /// The API server of a machine.
 fn machine(host: &str, port: u16) -> Observed<Target> {
     let server = format!("https://{}/", endpoint::with_port(host, port)).parse().map_err(|_| cause::no_name(host))?;
@@ -502,6 +522,7 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         deployments: gap(),
         stateful_sets: gap(),
         plugin_namespaces: gap(),
+        plugin_pods: Vec::new(),
         starting_pods: gap(),
         bound_pods: gap(),
         disruption_budgets: gap(),

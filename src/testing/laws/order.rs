@@ -195,6 +195,7 @@ impl Shuffle {
             deployments,
             stateful_sets,
             plugin_namespaces,
+            plugin_pods,
             starting_pods,
             pod_events,
             bound_pods,
@@ -225,7 +226,8 @@ impl Shuffle {
             self.list(conditions);
         }
         self.answer(pods);
-        for Pod { state, .. } in pods.iter_mut().flatten() {
+        self.list(plugin_pods);
+        for Pod { state, .. } in pods.iter_mut().flatten().chain(plugin_pods) {
             self.pod(state);
         }
         self.answer(daemon_sets);

@@ -101,17 +101,19 @@ fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
 
 /// Where pods tell whose they are, it is known which are missing.
 #[test]
-fn the_pods_of_kube_system_show_where_a_daemon_set_lacks_one() {
-    let of = |guest: &str, unwell: &str, restarts: u32| {
+fn pods_show_where_a_daemon_set_lacks_one() {
+    let of = |namespace: &str, guest: &str, unwell: &str, restarts: u32| {
         let snapshot = with(|snapshot| {
             snapshot.node_mut(guest).is_talos = false;
             let kubernetes = snapshot.kube();
             let mut set = kubernetes.daemon_sets.as_ref().unwrap()[0].clone();
             (set.name, set.available, set.unchanged_for) = ("cilium".to_owned(), 3, Some(Duration::from_secs(30)));
+            namespace.clone_into(&mut set.namespace);
             kubernetes.daemon_sets.as_mut().unwrap().push(set);
             let of_nodes = ["cp-1", "cp-2", "cp-3", "w-1"].map(|node| {
                 let mut pod = kubernetes.pods.as_ref().unwrap()[0].clone();
                 (pod.name, pod.node, pod.mirror) = (format!("cilium-{node}"), Some(node.to_owned()), false);
+                namespace.clone_into(&mut pod.namespace);
                 pod.controller = Some(("DaemonSet".to_owned(), "cilium".to_owned()));
                 if node == unwell {
                     pod.state.ready = Some(false);
@@ -121,14 +123,42 @@ fn the_pods_of_kube_system_show_where_a_daemon_set_lacks_one() {
                 }
                 pod
             });
-            kubernetes.pods.as_mut().unwrap().extend(of_nodes);
+            match namespace {
+                "kube-system" => kubernetes.pods.as_mut().unwrap().extend(of_nodes),
+                _ => kubernetes.plugin_pods.extend(of_nodes),
+            }
         });
         said(&snapshot, SYSTEM)
     };
-    assert_eq!(of("w-1", "w-1", 431), [""; 0], "the guest's own");
-    assert_eq!(of("w-1", "cp-2", 431), ["fail workload-degraded kube-system/cilium"]);
-    // It may still come up.
-    assert_eq!(of("w-1", "cp-2", 3), ["warn workload-degraded kube-system/cilium"]);
+    for namespace in ["kube-system", "cilium"] {
+        let of = |guest, unwell, restarts| of(namespace, guest, unwell, restarts);
+        assert_eq!(of("w-1", "w-1", 431), [""; 0], "the guest's own");
+        assert_eq!(of("w-1", "cp-2", 431), [format!("fail workload-degraded {namespace}/cilium")]);
+        // It may still come up.
+        assert_eq!(of("w-1", "cp-2", 3), [format!("warn workload-degraded {namespace}/cilium")]);
+    }
+}
+
+#[test]
+fn pods_of_the_network_plugin_that_restart_are_named_wherever_they_are() {
+    let mut snapshot = with(|snapshot| {
+        let kubernetes = snapshot.kube();
+        let mut set = kubernetes.daemon_sets.as_ref().unwrap()[0].clone();
+        (set.name, set.namespace) = ("calico-node".to_owned(), "calico-system".to_owned());
+        kubernetes.daemon_sets.as_mut().unwrap().push(set);
+        let mut pod = kubernetes.pods.as_ref().unwrap()[0].clone();
+        (pod.name, pod.mirror) = ("calico-node-x".to_owned(), false);
+        pod.controller = Some(("DaemonSet".to_owned(), "calico-node".to_owned()));
+        // Of the same name, and somebody else's.
+        kubernetes.pods.as_mut().unwrap().push(pod.clone());
+        "calico-system".clone_into(&mut pod.namespace);
+        kubernetes.plugin_pods.push(pod);
+    });
+    assert_eq!(said(&snapshot, SYSTEM), [""; 0]);
+    snapshot.memory = snapshot.memory.after(&snapshot, snapshot.memory.elapsed);
+    snapshot.kube().plugin_pods[0].state.containers[0].restarts += 1;
+    assert_eq!(said(&snapshot, SYSTEM), ["warn restarting calico-node-x"]);
+    assert!(judge(&snapshot, SYSTEM).problems().all(|(_, problem)| problem.between_rounds));
 }
 
 /// It was evicted after it had crashed again and again, and stays in the list.
