@@ -111,7 +111,9 @@ shows.",
         let advice = advice.unwrap_or_else(|| format!("required: {}", first.problem.expected));
         let headline = format!("this upgrade is not supported in one step: {what}; {advice}");
         let recognized = rests_on_each(Recognized::new(UNSUPPORTED_JUMP.id, headline), &signs);
-        let addresses = signs.iter().filter_map(|sign| sign.target.address.as_deref());
+        // Of Kubernetes' own versions machined knows nothing.
+        let of_talos = signs.iter().filter(|sign| sign.check != CheckId::UpgradeKubernetesPath);
+        let addresses = of_talos.filter_map(|sign| sign.target.address.as_deref());
         let recognized = addresses
             .take(MACHINES)
             .fold(recognized, |it, address| it.then(Hint::run("{talosctl} -n {} version", [address])));

@@ -68,6 +68,8 @@ impl Named {
 
 /// What a round may take that nothing has slowed down.
 const USUAL: Duration = Duration::from_millis(500);
+/// An API server that starts may refuse for so long what it will allow. Rounds ask every five seconds, so that the third one is sure.
+const STARTS_WITHIN: Duration = Duration::from_secs(5);
 /// No round begins with less time than this, unless rounds are known to take less.
 const SHORTEST: Duration = Duration::from_secs(1);
 
@@ -326,10 +328,9 @@ impl Round {
         self.verdicts.iter().filter(|(_, verdict)| !verdict.status().is_fine()).map(|(check, _)| *check)
     }
 
-    /// Those, and checks that saw what was over before anybody looked.
+    /// Those, and checks that saw what has happened since the previous round, and was over before this one.
     fn unstable(&self) -> impl Iterator<Item = &'static Check> {
-        let is_over = |reason| matches!(reason, Reason::Restarting | Reason::NodeFlapping | Reason::NodeRebooted);
-        let was = move |verdict: &Verdict| verdict.problems().any(|(_, problem)| is_over(problem.reason));
+        let was = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.between_rounds);
         let is_unstable = move |verdict: &Verdict| !verdict.status().is_fine() || was(verdict);
         self.verdicts.iter().filter(move |(_, verdict)| is_unstable(verdict)).map(|(check, _)| *check)
     }
@@ -346,10 +347,11 @@ impl Round {
             // Only what the user's options have relaxed stands behind what is blocked: nothing says that waiting is in vain.
             return false;
         }
-        // An API server that starts refuses what it will allow, so that one refusal says nothing yet.
-        let is_first =
-            |problem: &Problem| problem.reason == Reason::Forbidden && self.snapshot.memory.forbidden_since.is_empty();
-        let is_final = |problem: &Problem| !problem.waiting_helps && !is_first(problem);
+        // An API server that starts refuses for seconds what it will allow.
+        let Memory { forbidden_since, elapsed, .. } = &self.snapshot.memory;
+        let has_lasted = forbidden_since.values().any(|since| elapsed.saturating_sub(*since) >= STARTS_WITHIN);
+        let is_final =
+            |problem: &Problem| !problem.waiting_helps && (problem.reason != Reason::Forbidden || has_lasted);
         if any {
             problems.any(|(_, problem)| is_final(problem) || needs_a_person(problem.reason))
         } else {

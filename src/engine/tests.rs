@@ -23,8 +23,8 @@ enum Said {
     Warns,
     /// Is well, and was restarted since the round before.
     Restarted,
-    Flapped,
-    Rebooted,
+    /// Is well, and crashed before that.
+    Crashed,
     /// May heal.
     Bad,
     /// Will not.
@@ -50,9 +50,10 @@ fn said(_: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     match next() {
         Said::Fine => verdict.ok(Target::cluster()),
-        Said::Restarted => verdict.problem(Target::cluster(), Problem::warn(Reason::Restarting, "no", "yes")),
-        Said::Flapped => verdict.problem(Target::cluster(), Problem::warn(Reason::NodeFlapping, "no", "yes")),
-        Said::Rebooted => verdict.problem(Target::cluster(), Problem::warn(Reason::NodeRebooted, "no", "yes")),
+        Said::Restarted => {
+            verdict.problem(Target::cluster(), Problem::warn(Reason::Restarting, "no", "yes").between_rounds());
+        }
+        Said::Crashed => verdict.problem(Target::cluster(), Problem::warn(Reason::Restarting, "no", "yes")),
         Said::Warns => verdict.problem(Target::cluster(), Problem::warn(Reason::Cordoned, "yes", "no")),
         Said::Bad => verdict.problem(Target::cluster(), problem()),
         Said::Fails(reason) => verdict.problem(Target::cluster(), Problem::fail(reason, "yes", "no")),
@@ -353,9 +354,9 @@ async fn a_restart_begins_the_stable_time_again() {
     let told: Vec<&str> = outcome.events.iter().map(String::as_str).filter(|it| !it.starts_with("round")).collect();
     let (again, stable) = ("waiting", "stable");
     assert_eq!(told, [again, stable, again, "lost", again, stable, again, stable, again, stable, again]);
-    for again in [Said::Restarted, Said::Flapped, Said::Rebooted] {
+    for (again, end) in [(Said::Restarted, End::Deadline), (Said::Crashed, End::Healthy)] {
         let outcome = run_with(setup(), &script(&[Said::Fine, again])).await;
-        assert_eq!(outcome.end, End::Deadline, "it goes on");
+        assert_eq!(outcome.end, end, "{again:?}, in each round from the second one on");
     }
 }
 
@@ -408,13 +409,13 @@ async fn fail_fast_waits_for_nobody_to_repair_what_only_a_person_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_refusal_ends_no_wait() {
+async fn a_refusal_ends_no_wait_until_it_has_lasted() {
     for fail_fast in [false, true] {
         let setup = || Setup { fail_fast, forbidden: true, ..WAITING };
-        let outcome = run_with(setup(), &script(&[Said::Refused, Said::Fine])).await;
-        assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 2));
+        let outcome = run_with(setup(), &script(&[Said::Refused, Said::Refused, Said::Fine])).await;
+        assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 3));
         let outcome = run_with(setup(), &script(&[Said::Refused])).await;
-        assert_eq!((outcome.end, outcome.rounds), (End::Final, 2));
+        assert_eq!((outcome.end, outcome.rounds), (End::Final, 3));
     }
 }
 

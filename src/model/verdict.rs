@@ -199,6 +199,8 @@ pub(crate) struct Problem {
     pub(crate) explained_by: Option<CheckId>,
     /// The fact that it is judged by could not be seen: where a required check has told why, that check is named instead.
     pub(crate) unseen: bool,
+    /// It has happened since the previous round, and is over: whatever that says of now, nothing has been stable meanwhile.
+    pub(crate) between_rounds: bool,
     /// For whoever looks for causes: texts are for people.
     pub(crate) about: Option<About>,
 }
@@ -224,6 +226,7 @@ impl Problem {
             hints: Vec::new(),
             explained_by: None,
             unseen: false,
+            between_rounds: false,
             about: None,
         }
     }
@@ -239,6 +242,11 @@ impl Problem {
     /// The fact behind it could not be seen.
     pub(crate) fn unseen(self) -> Self {
         Self { unseen: true, ..self }
+    }
+
+    /// It has happened since the previous round, and is over.
+    pub(crate) fn between_rounds(self) -> Self {
+        Self { between_rounds: true, ..self }
     }
 
     /// Waiting will not change it.

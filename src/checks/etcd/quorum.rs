@@ -115,20 +115,27 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
         }
         VoterSource::Assumed => " (voters assumed: one on each control plane)",
     };
-    let observed = format!("{} of {} voters up, need {}; no leader{source}", quorum.up, quorum.voters, quorum.needed());
+    let (up, voters) = (quorum.up, quorum.voters);
+    // So many would have a leader, if they were all that etcd counts.
+    let would_suffice = up >= quorum.needed() && quorum.source == VoterSource::Assumed;
+    let observed = match would_suffice {
+        true => {
+            format!("no leader, though {up} of {voters} voters are up{source}; it may still count removed machines")
+        }
+        false => format!("{up} of {voters} voters up, need {}; no leader{source}", quorum.needed()),
+    };
     let problem = Problem::fail(
         Reason::QuorumLost,
         format!("{} of {} voters up and a leader", quorum.needed(), quorum.voters),
         observed,
     )
-    .hint(Hint::likely(match (quorum.up >= quorum.needed(), quorum.source) {
-        (false, _) => "too few control planes are up, or they cannot reach each other on port 2380",
-        // So many would have a leader.
-        (true, VoterSource::Assumed) => {
+    .hint(Hint::likely(match up >= quorum.needed() {
+        false => "too few control planes are up, or they cannot reach each other on port 2380",
+        true if would_suffice => {
             "etcd counts voters of machines that were removed, or the voters cannot reach each other on port 2380"
         }
-        (true, _) if quorum.voters == 1 => "it has just started, or its disk is too slow",
-        (true, _) => "they cannot reach each other on port 2380, or their disks are too slow",
+        true if quorum.voters == 1 => "it has just started, or its disk is too slow",
+        true => "they cannot reach each other on port 2380, or their disks are too slow",
     }));
     let node = views.iter().find_map(|view| view.node.filter(|_| view.status.is_ok()));
     problem.hint(look(node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))

@@ -117,7 +117,7 @@ fn restarted_between_rounds(cluster: &Assessment<'_>, name: &str) -> Option<Prob
     let (since, total) = cluster.restarted.get(name)?;
     let plural = if *since == 1 { "" } else { "s" };
     let observed = format!("{since} restart{plural} since the previous round, {total} in total");
-    Some(Problem::warn(Reason::Restarting, "no restarts between two rounds", observed))
+    Some(Problem::warn(Reason::Restarting, "no restarts between two rounds", observed).between_rounds())
 }
 
 fn crashed_lately(cluster: &Assessment<'_>, pod: &Pod) -> Option<Problem> {

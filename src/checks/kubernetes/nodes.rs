@@ -345,12 +345,12 @@ fn interrupted(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, ready: 
         let observed = format!("boot ID {}, and in the previous round {boot}", object.boot_id);
         let by_talos = cluster.memory.rebooted(node).map(|_| CheckId::TalosNodesBooted);
         let problem = Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed);
-        return Some(problem.explained_by(by_talos));
+        return Some(problem.explained_by(by_talos).between_rounds());
     }
     let before = before.as_ref()?;
     let since = ready.since.filter(|since| since != before)?;
     let observed = format!("Ready again since {since}, and in the previous round since {before}");
-    Some(Problem::warn(Reason::NodeFlapping, "stays Ready between two rounds", observed))
+    Some(Problem::warn(Reason::NodeFlapping, "stays Ready between two rounds", observed).between_rounds())
 }
 
 fn not_ready(condition: &Condition) -> Problem {

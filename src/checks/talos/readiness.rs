@@ -132,7 +132,7 @@ fn booted(cluster: &Assessment<'_>) -> Verdict {
 fn just_rebooted(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let at = cluster.memory.rebooted(node)?.at;
     let observed = format!("rebooted at {at} by its clock, after the previous round");
-    Some(Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed))
+    Some(Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed).between_rounds())
 }
 
 /// One reboot is an upgrade's or a person's; the second one in the same run is neither.
@@ -298,7 +298,7 @@ fn between_crashes(cluster: &Assessment<'_>, node: &Node, service: &Service) -> 
     let problem = Problem::warn(Reason::Restarting, "no failure in the last 10 minutes", observed)
         .hint(Hint::run("{talosctl} -n {} service {}", [node.address.as_str(), id]))
         .hint(Hint::run("{talosctl} -n {} logs {}", [node.address.as_str(), id]));
-    Some(problem)
+    Some(Problem { between_rounds: has_just_failed, ..problem })
 }
 
 /// Services that have to be there, beside those that are judged elsewhere.

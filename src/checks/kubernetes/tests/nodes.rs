@@ -269,6 +269,7 @@ fn a_node_that_was_not_ready_between_two_rounds_is_told() {
     assert_eq!(said(&next(&first, 600), id), [""; 0]);
     let flapped = next(&first, 5);
     assert_eq!(said(&flapped, id), ["warn node-flapping w-1"]);
+    assert!(judge(&flapped, id).problems().all(|(_, problem)| problem.between_rounds));
     assert_eq!(said(&next(&flapped, 5), id), [""; 0], "it stays");
     // A round has seen it.
     set_ready(&mut first, "w-1", "False", "");
@@ -290,6 +291,7 @@ fn a_node_that_was_rebooted_between_two_rounds_is_told() {
     let first = healthy();
     let rebooted = next(&first, "another");
     assert_eq!(said(&rebooted, id), ["warn node-rebooted w-1"]);
+    assert!(judge(&rebooted, id).problems().all(|(_, problem)| problem.between_rounds));
     assert_eq!(said(&next(&rebooted, "another"), id), [""; 0], "once");
     assert_eq!(said(&next(&first, ""), id), [""; 0], "who does not tell says nothing");
     let mut away = first;
