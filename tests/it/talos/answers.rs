@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use simulator::world::{CallFault, Misbehavior};
 
-use super::{SLACK, side_by_side};
+use super::{ATTEMPT, SHORT, SLACK, side_by_side};
 use crate::cluster::{Cluster, Said, cluster};
 
 /// The endpoint itself, a control plane behind it, and a worker.
@@ -16,7 +16,6 @@ const MACHINES: [&str; 3] = ["cp-1", "cp-2", "worker-1"];
 const STRANGER: &str = "cp-3";
 
 /// For calls that are never answered.
-const ATTEMPT: Duration = Duration::from_secs(6);
 
 fn only_endpoint() -> Cluster {
     cluster().endpoints(&["cp-1"])
@@ -146,10 +145,12 @@ fn no_wrong_answer_is_taken_for_a_right_one() {
 
 fn goes_wrong(cluster: &Cluster, machine: &str, call: &str, does: &Misbehavior) {
     let silent = matches!(does, Misbehavior::Hang | Misbehavior::Stall);
-    let judged = cluster.run(if silent { &["--attempt-timeout", "6s"] } else { &[] });
+    let judged = cluster.run(if silent { &SHORT } else { &[] });
     let case = format!("{call} of {machine} does {does:?}: {judged}");
-    // A second sample has an attempt of its own. Who is answered does not wait.
-    judged.within(2 * ATTEMPT + SLACK);
+    if silent {
+        // A second sample has an attempt of its own.
+        judged.within(2 * ATTEMPT + SLACK);
+    }
     match harmless(machine, call, does) {
         // Calls that wait in vain one after the other leave no time for the rest.
         Some(_) if silent => {}
@@ -207,7 +208,7 @@ fn an_answer_that_comes_late_and_in_time_is_an_answer() {
 fn an_answer_that_comes_too_late_is_none() {
     let cluster = cluster();
     cluster.fault("worker-1", "ServiceList", Misbehavior::Late(Duration::from_secs(60)));
-    let judged = cluster.run(&["--attempt-timeout", "6s"]);
+    let judged = cluster.run(&SHORT);
     judged
         .is(69, &[("talos.nodes.services", "timed-out", "worker-1"), ("talos.nodes.kubelet", "timed-out", "worker-1")]);
     judged.within(ATTEMPT + SLACK);

@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use simulator::world::{Misbehavior, Transport};
 
-use super::{SLACK, side_by_side};
+use super::{ATTEMPT, SHORT, SLACK, side_by_side};
 use crate::cluster::{Cluster, cluster};
 
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
 /// For runs that have to wait for it. A call has half of it.
-const ATTEMPT: Duration = Duration::from_secs(4);
-const SHORT: [&str; 2] = ["--attempt-timeout", "4s"];
 
 /// Every way in which a port can be of no use: what the endpoint is said to be, and the node when it is asked for through
 /// another endpoint.

@@ -2,6 +2,7 @@
 
 use simulator::world::{CallFault, Misbehavior};
 
+use super::SHORT;
 use crate::cluster::{Cluster, cluster};
 
 const LOGS: [&str; 2] = ["--evidence", "logs"];
@@ -65,8 +66,8 @@ fn a_log_that_cannot_be_read_says_so_and_changes_nothing() {
             world.kubelet_crash("worker-1");
             world.call_faults.push(CallFault::all("Logs", does.clone()));
         });
-        let without = cluster.run(&["--attempt-timeout", "4s"]);
-        let with = cluster.run(&[&LOGS[..], &["--attempt-timeout", "4s"]].concat());
+        let without = cluster.run(&SHORT);
+        let with = cluster.run(&[LOGS, SHORT].concat());
         assert_eq!(with.report["exitCode"], without.report["exitCode"], "{does:?}");
         assert_eq!(with.problems, without.problems, "{does:?}");
         let log = &with.report["evidence"][0];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use regex::Regex;
 use simulator::world::{Misbehavior, Shape};
 
-use super::SLACK;
+use super::{ATTEMPT, SHORT, SLACK};
 use crate::cluster::{Cluster, Judgment, cluster};
 
 /// What Kubernetes shows of a machine that is lost.
@@ -78,7 +78,7 @@ fn a_machine_whose_cable_is_cut() {
     ] {
         let cluster = cluster();
         cluster.change(|world| world.unplug(node));
-        cluster.run(&["--attempt-timeout", "4s"]).is(1, &expected).within(Duration::from_secs(4) + SLACK);
+        cluster.run(&SHORT).is(1, &expected).within(ATTEMPT + SLACK);
     }
 }
 
@@ -99,9 +99,9 @@ fn targets(judged: &Judgment, check: &str, status: &str) -> usize {
 fn one_hung_node_keeps_no_other_from_being_judged() {
     let cluster = cluster();
     cluster.fault("worker-1", "*", Misbehavior::Hang);
-    let judged = cluster.run(&["--attempt-timeout", "4s"]);
+    let judged = cluster.run(&SHORT);
     judged.is(1, &[("talos.nodes.reachable", "node-unreachable", "worker-1")]);
-    judged.within(Duration::from_secs(4) + SLACK);
+    judged.within(ATTEMPT + SLACK);
     for check in ["talos.nodes.booted", "talos.nodes.ready", "talos.nodes.services", "talos.nodes.kubelet"] {
         assert_eq!(targets(&judged, check, "pass"), 3, "{check}: {judged}");
         assert_eq!(targets(&judged, check, "blocked"), 1, "{check}: {judged}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use simulator::world::Misbehavior;
 
-use super::{SLACK, side_by_side};
+use super::{ATTEMPT, SLACK, side_by_side};
 use crate::cluster::{Cluster, Judgment, cluster, release};
 
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
@@ -56,10 +56,10 @@ fn its_failure_fails_the_run() {
     // To us no more than a warning.
     cluster.change(|world| world.cordon("cp-1"));
     cluster.run(&[]).is(0, &[("k8s.nodes.schedulable", "cordoned", "cp-1")]);
-    let judged = cluster.run(&["--server", "--attempt-timeout", "4s"]);
+    let judged = cluster.run(&["--server", "--attempt-timeout", "10s"]);
     assert_eq!((judged.outcome.code, judged.status(CHECK)), (1, "fail"), "{judged}");
     assert_eq!(said(&judged), ["server-check-failed"]);
-    judged.within(Duration::from_secs(4) + SLACK);
+    judged.within(ATTEMPT + SLACK);
 }
 
 /// It repeats that it may not until its time is over. Nobody waits for that.
@@ -101,7 +101,7 @@ fn no_wrong_answer_is_a_success() {
         let cluster = admin();
         cluster.fault("cp-1", CALL, does.clone());
         // Who is waited for to the end is not waited for long; the others have the usual time.
-        let attempt = if matches!(does, Misbehavior::Hang | Misbehavior::Stall) { 10 } else { 60 };
+        let attempt = if matches!(does, Misbehavior::Hang | Misbehavior::Stall) { 20 } else { 60 };
         let judged = cluster.run(&["--server", "--attempt-timeout", &format!("{attempt}s")]);
         let case = format!("{does:?}: {judged}");
         assert_eq!((judged.status(CHECK), said(&judged)), ("error", vec![reason]), "{case}");
@@ -137,11 +137,11 @@ fn an_endpoint_that_says_nothing_is_given_up() {
 fn what_it_says_is_shown_as_it_comes() {
     let cluster = admin();
     cluster.change(|world| world.cordon("worker-1"));
-    let ran = cluster.program().args(["--server", "--attempt-timeout", "4s"]).run();
+    let ran = cluster.program().args(["--server", "--attempt-timeout", "10s"]).run();
     let at = |what: &str| ran.stderr.find(what).unwrap_or_else(|| panic!("{what}: {}", ran.stderr));
     assert!(at("says  talos.server") < at("pass  "), "before the round has ended: {}", ran.stderr);
     assert!(at("etcd to be healthy: ...") < at("etcd to be healthy: OK"), "{}", ran.stderr);
-    let quiet = cluster.program().args(["--server", "-q", "--attempt-timeout", "4s"]).run();
+    let quiet = cluster.program().args(["--server", "-q", "--attempt-timeout", "10s"]).run();
     assert!(!quiet.stderr.contains("says"), "{}", quiet.stderr);
 }
 
