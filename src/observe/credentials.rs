@@ -271,8 +271,11 @@ impl KubernetesSide {
 
     /// Sees to it that there is a client. `from_talos` is awaited only if no other source is left.
     pub(super) async fn connect(&mut self, from_talos: impl Future<Output = Observed<String>>) -> Result<(), Gap> {
-        if self.client.is_some() {
-            return Ok(());
+        match &self.client {
+            // What it has is kept if there is nothing better.
+            Some((client, access)) if client.is_outdated() => return self.open(access.clone()).await,
+            Some(_) => return Ok(()),
+            None => {}
         }
         if let Some(gap) = &self.access.unusable {
             return Err(gap.clone());

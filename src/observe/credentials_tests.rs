@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::kube_sources::KubeArgs;
 
 fn kubeconfig(context: &str) -> String {
     format!(
@@ -59,6 +60,33 @@ fn without_a_named_context_a_file_that_has_none_is_passed_over() {
     std::fs::write(files.0.path().join("lab"), kubeconfig("lab").replace("current-context: lab", "")).unwrap();
     let (access, error) = kubernetes_access(&KubernetesOptions::default(), &files.environment(), None);
     assert_eq!((error, access.queue.len(), access.passed_over.len()), (None, 1, 1));
+}
+
+/// A client certificate of a plugin is in use until the plugin has given another one: from a round to the next.
+#[tokio::test]
+async fn a_plugin_whose_credentials_have_ended_is_asked_again_in_each_round() {
+    for (expires, runs) in [("2999-01-01T00:00:00Z", 1), ("2001-01-01T00:00:00Z", 3)] {
+        let files = Files::new();
+        let count = files.0.path().join("runs");
+        let script = format!(
+            r#"echo >> {}; echo '{{"status": {{"token": "a", "expirationTimestamp": "{expires}"}}}}'"#,
+            count.display()
+        );
+        let exec = serde_json::json!({
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "interactiveMode": "Never",
+        });
+        let by_plugin = kubeconfig("lab").replace("token: abc", &format!("exec: {exec}"));
+        std::fs::write(files.0.path().join("lab"), by_plugin).unwrap();
+        let sources = KubeArgs { kubeconfig: Some(files.0.path().join("lab")), ..KubeArgs::default() };
+        let named = KubernetesOptions { sources, ..KubernetesOptions::default() };
+        let (access, _) = kubernetes_access(&named, &files.environment(), None);
+        let mut side = KubernetesSide { call_timeout: Duration::from_secs(20), ..side(access) };
+        for _ in 0..3 {
+            side.begin_round();
+            side.connect(async { Err(Gap::not_asked()) }).await.unwrap();
+        }
+        assert_eq!(std::fs::read(count).unwrap().len(), runs, "{expires}");
+    }
 }
 
 #[test]

@@ -67,6 +67,19 @@ impl Auth {
         Ok(Self::Plugin(Box::new(exec), Mutex::new(Some((Instant::now(), Ok(answer))))))
     }
 
+    /// Where it came from there may be another one: the last has ended or was refused (401).
+    pub(super) fn is_over(&self, was_refused: bool) -> bool {
+        match self {
+            Self::Nothing | Self::Fixed(_) => false,
+            Self::File(..) => was_refused,
+            Self::Plugin(_, last) => {
+                // Whoever holds it is running the plugin.
+                let has_ended = |last: &Last| !matches!(last, Some((_, Ok(answer))) if answer.lasts());
+                was_refused || last.try_lock().is_ok_and(|last| has_ended(&last))
+            }
+        }
+    }
+
     pub(super) async fn header(&self, limit: Duration) -> Observed<Option<HeaderValue>> {
         let asked = Instant::now();
         match self {

@@ -93,6 +93,8 @@ pub(super) struct Transport {
     /// What every request says beside its credentials: what it accepts, and as whom it acts (`as` of the kubeconfig).
     headers: HeaderMap,
     auth: Auth,
+    /// A server does not know them (401).
+    was_refused: AtomicBool,
     timeout: Duration,
     long: Arc<Semaphore>,
     /// Since the last round that asked everything began.
@@ -143,7 +145,13 @@ impl Transport {
         };
         let long = Arc::new(Semaphore::new(LONG_AT_ONCE));
         let opened = Mutex::default();
-        Ok(Self { dialer, machines, headers, auth, timeout, long, opened, budget: Arc::default() })
+        let (was_refused, budget) = (AtomicBool::default(), Arc::default());
+        Ok(Self { dialer, machines, headers, auth, was_refused, timeout, long, opened, budget })
+    }
+
+    /// Made anew, it would have other credentials. A client certificate is part of all that it has prepared.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.auth.is_over(self.was_refused.load(Ordering::Relaxed))
     }
 
     /// A round begins. If it asks everything, each server is connected anew in it: an old connection says nothing about whether the server accepts new
@@ -244,6 +252,7 @@ impl Transport {
         let answer = timeout(self.timeout, call).await.unwrap_or_else(|_| Err(cause::no_answer(self.timeout)));
         has_failed.fetch_or(answer.is_err(), Ordering::Relaxed);
         let answer = answer?;
+        self.was_refused.fetch_or(answer.status == StatusCode::UNAUTHORIZED, Ordering::Relaxed);
         Ok(concealed(answer, authorization.as_ref()))
     }
 

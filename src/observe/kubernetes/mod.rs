@@ -147,6 +147,11 @@ impl KubeClient {
         self
     }
 
+    /// Its credentials have ended or were refused, and whoever gave them gives others.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.transport.is_outdated()
+    }
+
     /// A round begins. What was opened before is let go, or else at least what has not answered.
     pub(crate) fn begin_round(&self, anew: bool) {
         self.transport.renew(anew);

@@ -555,6 +555,22 @@ async fn a_plugin_runs_again_when_its_token_ends_and_once_for_all_who_wait() {
 }
 
 #[tokio::test]
+async fn who_is_refused_has_a_plugin_asked_for_other_credentials() {
+    let pki = Pki::new();
+    for (answer, by_plugin, expected) in
+        [("200 OK", true, false), ("401 Unauthorized", true, true), ("401 Unauthorized", false, false)]
+    {
+        let server = good(&pki, move |_| http(answer, "", READY)).await;
+        let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
+        let _folder = by_plugin.then(|| plugin(&mut config, r#"echo '{"status": {"token": "abc"}}'"#));
+        let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
+        assert!(!client.is_outdated());
+        client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default()).await;
+        assert_eq!(client.is_outdated(), expected, "{answer} {by_plugin}");
+    }
+}
+
+#[tokio::test]
 async fn a_plugin_may_answer_a_client_certificate() {
     let pki = Pki::new();
     let leaf = pki.issue(&["127.0.0.1", SERVICE], |_| {});
