@@ -189,6 +189,7 @@ fn no_report_loses_a_problem() {
             snapshot,
             verdicts,
             diagnoses: diagnoses.into(),
+            in_doubt: false,
         };
         let mut report = report::fixture::healthy();
         report.result = RunResult::Unhealthy;

@@ -40,4 +40,6 @@ pub(crate) struct Round {
     pub(crate) verdicts: Vec<(&'static Check, Verdict)>,
     /// What lies behind the problems. How much they weigh changes no cause, and may leave what fails to itself.
     pub(crate) diagnoses: Shared<Vec<Diagnosis>>,
+    /// Something does not pass that a second sample might have settled, for which there was no time.
+    pub(crate) in_doubt: bool,
 }

@@ -107,7 +107,10 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             return End::Deadline;
         };
         yield_now().await;
-        tell(Event::Round(&round));
+        // One that lacked the time for a second sample knows less than the one before.
+        if !round.in_doubt || memory.rounds == 0 {
+            tell(Event::Round(&round));
+        }
         yield_now().await;
         memory = memory.after(&round.snapshot, pace.started.elapsed());
 
@@ -267,20 +270,36 @@ async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, li
     // What follows waits for nothing. Of thousands of nodes it takes a while, in which a signal may have come.
     yield_now().await;
     let mut verdicts = judge_in_turns(&pace.checks, &Assessment::of(&snapshot)).await;
+    let mut in_doubt = false;
     if let Some((after, facts)) = wanted_again(&verdicts) {
         let at = Instant::now() + after;
-        // Without the time for a second sample, the first one counts.
-        if at + pace.attempt_timeout / 2 < limit {
-            sleep_until(at).await;
-            let cut_off = timeout_at(limit, observer.again(&facts, &mut snapshot)).await.is_err();
-            if cut_off {
-                return None;
-            }
+        // It takes no longer than the first.
+        let has_time = at + started.elapsed() * 9 / 8 < limit;
+        if has_time && second_sample(observer, at, limit, &facts, &mut snapshot).await {
             verdicts = judge_in_turns(&pace.checks, &Assessment::of(&snapshot)).await;
+        } else {
+            in_doubt = is_in_doubt(&verdicts);
         }
     }
     let diagnoses = diagnose_in_turns(&snapshot, &verdicts).await;
-    Some(weighed(pace, memory.rounds + 1, started.elapsed(), snapshot, verdicts, diagnoses))
+    Some(Round { in_doubt, ..weighed(pace, memory.rounds + 1, started.elapsed(), snapshot, verdicts, diagnoses) })
+}
+
+/// False if it has not come by `limit`: then the first one counts.
+async fn second_sample(
+    observer: &mut impl Observe,
+    at: Instant,
+    limit: Instant,
+    facts: &BTreeSet<Fact>,
+    snapshot: &mut Snapshot,
+) -> bool {
+    sleep_until(at).await;
+    timeout_at(limit, observer.again(facts, snapshot)).await.is_ok()
+}
+
+/// Something does not pass that a second sample might have settled.
+fn is_in_doubt(verdicts: &[(&'static Check, Verdict)]) -> bool {
+    verdicts.iter().any(|(_, verdict)| verdict.resample_after.is_some() && !verdict.status().is_fine())
 }
 
 fn completed(
@@ -306,7 +325,8 @@ fn weighed(
     forget_absent(&mut verdicts);
     forget_fine(&mut verdicts);
     weight::apply(pace, &snapshot, &mut verdicts, &mut diagnoses);
-    Round { number, at: pace.started.elapsed(), took, snapshot, verdicts, diagnoses: diagnoses.into() }
+    let at = pace.started.elapsed();
+    Round { number, at, took, snapshot, verdicts, diagnoses: diagnoses.into(), in_doubt: false }
 }
 
 /// The longest pause that some verdict asks for, and the facts of all that ask.

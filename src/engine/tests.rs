@@ -468,7 +468,7 @@ async fn a_second_sample_settles_a_doubt_within_the_round() {
 
 #[tokio::test(start_paused = true)]
 async fn a_doubt_is_resampled_once_a_round_and_never_past_the_deadline() {
-    let outcome = run_with(Setup { wait: Some(12), ..WAITING }, &script(&[Said::Doubtful])).await;
+    let outcome = run_with(Setup { wait: Some(11), ..WAITING }, &script(&[Said::Doubtful])).await;
     assert_eq!((outcome.end, outcome.again), (End::Deadline, 0));
     let outcome = run_with(ONE_PASS, &script(&[Said::Doubtful])).await;
     assert_eq!((outcome.end, outcome.rounds, outcome.again), (End::OnePass, 1, 1));
@@ -568,13 +568,25 @@ async fn no_round_begins_at_the_deadline() {
     assert_eq!((outcome.end, outcome.rounds, outcome.took.as_millis()), (End::Deadline, 2, 4288));
 }
 
-/// After a second, and the 11 that the judge asks for: half of a call's ten have to be left.
+/// After a second, and the 11 that the judge asks for: as much as the first one took has to be left.
 #[tokio::test(start_paused = true)]
-async fn a_second_sample_needs_the_time_for_an_answer() {
-    for (wait, again) in [(17, 0), (18, 1)] {
+async fn a_second_sample_needs_the_time_of_the_first() {
+    for (wait, again) in [(13, 0), (14, 1)] {
         let setup = Setup { wait: Some(wait), round_takes: &[1_000], ..WAITING };
         assert_eq!(run_with(setup, &script(&[Said::Doubtful, Said::Fine])).await.again, again, "{wait}");
     }
+}
+
+/// It would replace what was seen of two by a doubt.
+#[tokio::test(start_paused = true)]
+async fn a_last_round_without_the_time_for_a_second_sample_does_not_count() {
+    let setup = || Setup { wait: Some(16), ..WAITING };
+    let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Bad, Said::Doubtful])).await;
+    assert_eq!((outcome.end, outcome.again), (End::Deadline, 1));
+    assert_eq!(outcome.events, ["round 1", "waiting", "waiting"], "nothing of it is told");
+    // Unless it sees that all is well.
+    let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Bad, Said::Fine])).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -389,6 +389,7 @@ mod tests {
             snapshot,
             verdicts,
             diagnoses: diagnoses.into(),
+            in_doubt: false,
         };
         enter(&mut entry, &verdict, &round);
         assert_eq!((entry.rounds, entry.bad_rounds), (0, 0));
@@ -411,6 +412,7 @@ mod tests {
                 snapshot,
                 verdicts,
                 diagnoses: diagnoses.into(),
+                in_doubt: false,
             }));
             ledger.report().events()
         };

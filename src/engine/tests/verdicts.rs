@@ -116,7 +116,8 @@ async fn waiting_is_in_vain_if_nothing_in_the_way_can_heal() {
     let is_final = |problems: &[Problem], any| {
         let verdicts = vec![(&CHECK, verdict(problems))];
         let (at, took) = (Duration::ZERO, Duration::ZERO);
-        Round { number: 1, at, took, snapshot: Snapshot::empty(), verdicts, diagnoses: Vec::new().into() }.is_final(any)
+        let diagnoses = Vec::new().into();
+        Round { number: 1, at, took, snapshot: Snapshot::empty(), verdicts, diagnoses, in_doubt: false }.is_final(any)
     };
     for (problems, of_all, of_any) in [
         (vec![], false, false),

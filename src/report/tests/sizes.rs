@@ -107,7 +107,7 @@ fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
     let verdicts = judge(&judged, &Assessment::of(&snapshot));
     let diagnoses = diagnose(&snapshot, &verdicts);
     let (at, took) = (Duration::ZERO, Duration::from_millis(700));
-    let mut round = Round { number: 0, at, took, snapshot, verdicts, diagnoses: diagnoses.into() };
+    let mut round = Round { number: 0, at, took, snapshot, verdicts, diagnoses: diagnoses.into(), in_doubt: false };
     let selection: Vec<_> = judged.iter().map(|check| (*check, Selection::Selected)).collect();
     let wait_timeout = Some(Duration::from_secs(300));
     let report = Report { wait_timeout, ..Report::unbegun(Timestamp::UNIX_EPOCH, &selection) };

@@ -68,7 +68,7 @@ fn round(world: &Snapshot) -> Round {
     allowance::apply(world, &mut verdicts);
     let diagnoses = diagnose(world, &verdicts);
     let (at, took) = (Duration::from_secs(1), Duration::from_secs(1));
-    Round { number: 1, at, took, snapshot: world.clone(), verdicts, diagnoses: diagnoses.into() }
+    Round { number: 1, at, took, snapshot: world.clone(), verdicts, diagnoses: diagnoses.into(), in_doubt: false }
 }
 
 fn report(round: &Round) -> Report {

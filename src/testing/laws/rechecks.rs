@@ -44,6 +44,7 @@ fn what_heals_is_noticed_and_what_does_not_is_no_news() {
             verdicts: verdicts(&sick),
             snapshot: sick.clone(),
             diagnoses: Vec::new().into(),
+            in_doubt: false,
         };
         let Some(recheck) = Recheck::of(&round, &memory) else { continue };
         rechecked += 1;

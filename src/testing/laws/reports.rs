@@ -79,7 +79,7 @@ fn round(plan: &Plan, number: u32, snapshot: Snapshot) -> Round {
     let verdicts: Vec<_> = plan.pace.checks.iter().map(|check| (*check, judged(check, &snapshot))).collect();
     let (at, took) = (Duration::from_secs(number.into()), Duration::from_secs(1));
     let diagnoses = diagnose(&snapshot, &verdicts);
-    Round { number, at, took, snapshot, verdicts, diagnoses: diagnoses.into() }
+    Round { number, at, took, snapshot, verdicts, diagnoses: diagnoses.into(), in_doubt: false }
 }
 
 fn of_format(format: &Format, report: &Report) -> String {

@@ -27,7 +27,7 @@ fn of_plan(snapshot: Snapshot, runs: impl Fn(&Check) -> bool) -> Round {
     let mut verdicts = judge(&plan, &Assessment::of(&snapshot));
     forget_absent(&mut verdicts);
     let (at, took) = (Duration::ZERO, Duration::ZERO);
-    Round { number: 1, at, took, snapshot, verdicts, diagnoses: Vec::new().into() }
+    Round { number: 1, at, took, snapshot, verdicts, diagnoses: Vec::new().into(), in_doubt: false }
 }
 
 fn of_all(snapshot: Snapshot) -> Round {
