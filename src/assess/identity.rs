@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::access::contact;
 use crate::model::CheckId;
-use crate::snapshot::{Endpoint, EtcdMember, GapKind, KubeNode, Kubernetes, Node, Snapshot};
+use crate::snapshot::{Endpoint, EtcdMember, GapKind, KubeNode, Kubernetes, Node, Observed, Readyz, Snapshot};
 use crate::text::host;
 
 /// What comparing the machines with the Node objects has shown.
@@ -126,15 +126,16 @@ impl Identity {
     }
 }
 
-/// No API server's own certificate verifies, while the endpoint's does, and nothing says that it is another cluster.
+/// No API server's own certificate verifies, as far as any were seen, while the endpoint's does, whatever it answers, and nothing says
+/// that it is another cluster.
 pub(super) fn is_behind_proxy(snapshot: &Snapshot, identity: &Identity) -> bool {
     let foreign = |kubernetes: &Kubernetes| {
-        let servers = &kubernetes.servers;
-        !servers.is_empty() && servers.values().all(|it| it.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa))
+        let is_foreign = |it: &Observed<Readyz>| it.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa);
+        let mut servers = kubernetes.servers.values();
+        servers.clone().any(is_foreign) && servers.all(Result::is_err)
     };
-    let works = |kubernetes: &Kubernetes| kubernetes.endpoint.as_ref().is_ok_and(|readyz| readyz.status == 200);
-    matches!(identity, Identity::Same | Identity::NotCompared)
-        && snapshot.kubernetes.as_ref().is_some_and(|it| works(it) && foreign(it))
+    !matches!(identity, Identity::Different { .. })
+        && snapshot.kubernetes.as_ref().is_some_and(|it| it.endpoint.is_ok() && foreign(it))
 }
 
 /// The kubelet of this machine has registered this Node: both show the identity that Talos has given to the machine.

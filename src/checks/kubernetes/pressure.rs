@@ -29,7 +29,7 @@ is left.",
     finds: &[Reason::NodeAddress, Reason::PodCidrShared, Reason::NodePressure, Reason::NoAnswer],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
+    facts: &[Fact::TalosNodes, Fact::BootstrapManifests, Fact::KubeNodes, Fact::NodeLeases, Fact::DaemonSets],
     judge: pressure,
 };
 

@@ -48,7 +48,15 @@ Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-s
     ],
     requires: &[CheckId::K8sCredentials],
     after: &[CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    facts: &[Fact::TalosNodes, Fact::ServerReadyz, Fact::SystemLeases, Fact::ApiEndpoints, Fact::KubeNodes],
+    facts: &[
+        Fact::TalosNodes,
+        // A proxy in front of all of them shows there.
+        Fact::EndpointReadyz,
+        Fact::ServerReadyz,
+        Fact::SystemLeases,
+        Fact::ApiEndpoints,
+        Fact::KubeNodes,
+    ],
     judge: servers,
 };
 
@@ -116,8 +124,15 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Pro
     };
     let left_out: Vec<&Node> = cluster.control_planes().filter(is_left_out).collect();
     let problem = if let Some(worker) = known.iter().find(|node| node.role == Role::Worker) {
-        let observed = format!("an endpoint is {}, which is a worker", worker.target());
-        Problem::fail(Reason::ApiServiceStray, "the endpoints of default/kubernetes are API servers", observed)
+        let expected = "the endpoints of default/kubernetes are API servers";
+        let target = worker.target();
+        if cluster.talos.is_some() {
+            Problem::fail(Reason::ApiServiceStray, expected, format!("an endpoint is {target}, which is a worker"))
+        } else {
+            // Nobody tells the role of a machine without the label.
+            let observed = format!("an endpoint is {target}, which has no control plane label");
+            Problem::warn(Reason::ApiServiceStray, expected, observed)
+        }
     } else if !unknown.is_empty() && (!known.is_empty() || (unknown.len() > 1 && has_control_planes)) {
         let observed = format!("no known machine has {}", some(unknown.into_iter(), NAMES));
         Problem::warn(Reason::ApiServiceStray, "the endpoints of default/kubernetes are control planes", observed)

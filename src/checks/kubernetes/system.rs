@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::severity_of;
 use super::workloads::{
-    UNNOTICED, by_webhook, excluded, is_amiss, is_judged_elsewhere, is_lost, is_of_dns, is_stuck, system_pods,
-    troubles, unfinished, warn_of_restarts,
+    UNNOTICED, by_webhook, excluded, is_amiss, is_judged, is_judged_elsewhere, is_lost, is_of_dns, is_stuck,
+    system_pods, troubles, unfinished, warn_of_restarts,
 };
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
@@ -278,12 +278,6 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
         Problem { severity, ..Problem::fail(Reason::WorkloadDegraded, "all pods ready", observed) }
             .hint(Hint::run("{kubectl} -n kube-system describe pod {}", [&unwell[0].name])),
     )
-}
-
-/// It is on a node that is judged, or on none.
-fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
-    let node = pod.node.as_deref().and_then(|name| cluster.node(name));
-    node.is_none_or(|node| passed_over(cluster, node).is_none() && !cluster.is_guest(node))
 }
 
 /// How many nodes need no pod of a DaemonSet and may have none, and how many others have none that could be ready. Where its pods do

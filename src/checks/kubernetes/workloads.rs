@@ -265,7 +265,7 @@ fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> R
 }
 
 /// Evidence like any other, which k8s.staticpods.running tells of first if it is missing.
-pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
+pub(in crate::checks) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
     let expected = "the pods of kube-system";
     let outcome = match listed(cluster, |kubernetes| &kubernetes.pods, expected) {
         Ok(pods) if !pods.is_empty() => return Ok(pods),
@@ -359,14 +359,18 @@ fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -> Vec<&'a P
 }
 
 /// Pods that are judged, and restart from time to time.
+/// It is on a node that is judged, or on none.
+pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
+    let node = pod.node.as_deref().and_then(|name| cluster.node(name));
+    node.is_none_or(|node| passed_over(cluster, node).is_none() && !cluster.is_guest(node))
+}
+
 pub(super) fn warn_of_restarts<'a>(
     cluster: &Assessment<'_>,
     pods: impl IntoIterator<Item = &'a Pod>,
     verdict: &mut Verdict,
 ) {
-    let is_judged =
-        |pod: &&Pod| !matches!(pod.node.as_deref().and_then(|name| cluster.node(name)), Some(node) if node.leaving);
-    for pod in pods.into_iter().filter(is_judged) {
+    for pod in pods.into_iter().filter(|pod| is_judged(cluster, pod)) {
         let problem = restarted_between_rounds(cluster, &pod.name).or_else(|| crashed_lately(cluster, pod));
         if let Some(problem) = problem {
             verdict.problem(Target::pod(pod.name.as_str(), pod.node.as_deref()), problem);
@@ -396,20 +400,16 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let (lost, ready): (Vec<_>, Vec<_>) = endpoints
         .iter()
-        // Resolvers come by UDP.
-        .filter(|endpoint| endpoint.serves("UDP") && !is_dead(cluster, endpoint))
+        .filter(|endpoint| serves_dns(cluster, endpoint))
         .partition(|endpoint| endpoint.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
     if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| is_silent(cluster, node)) {
         // The lease may have been read just before it was renewed.
         verdict.resample_after = Some(RENEWAL);
     }
-    // Who removes a node has pods made elsewhere first; until then, one that has fallen silent serves nobody.
-    let leaves = |name: &str| cluster.node(name).is_some_and(|node| node.leaving);
-    let leaves_silently = |endpoint: &&ServiceEndpoint| {
-        endpoint.node.as_deref().is_some_and(|name| leaves(name) && is_silent(cluster, name))
-    };
+    let is_deserted =
+        |endpoint: &&ServiceEndpoint| endpoint.node.as_deref().is_some_and(|name| leaves_silently(cluster, name));
     let (ready, lost) =
-        if ready.iter().all(leaves_silently) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
+        if ready.iter().all(is_deserted) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
     let ready = instances(&ready);
     if ready > 0 {
         let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
@@ -430,6 +430,11 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     }
     verdict.problem(target, without_dns(cluster, endpoints, wanted, !lost.is_empty()));
     verdict
+}
+
+/// Resolvers come by UDP.
+pub(in crate::checks) fn serves_dns(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
+    endpoint.serves("UDP") && !is_dead(cluster, endpoint)
 }
 
 /// Its pod says itself that it is not ready or is at another address, or is gone: nobody has taken the endpoint away, or the
@@ -459,6 +464,11 @@ fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
 pub(in crate::checks) fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
     let is_left_out = cluster.node(name).is_some_and(|node| node.leaving);
     !is_left_out && object(cluster, name).is_some_and(|object| !says_ready(object) || is_silent(cluster, name))
+}
+
+/// Who removes a node has pods made elsewhere first; until then, one that has fallen silent serves nobody.
+pub(in crate::checks) fn leaves_silently(cluster: &Assessment<'_>, name: &str) -> bool {
+    cluster.node(name).is_some_and(|node| node.leaving) && is_silent(cluster, name)
 }
 
 /// It does not renew its lease.
@@ -619,6 +629,10 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
                     ))
                     .hint(Hint::run("{kubectl} -n kube-system describe service kube-dns", []))
                     .hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns --show-labels", []));
+            // Another Service may lead to them.
+            if endpoints.is_empty() && wanted == Wanted::NoTalos {
+                return Problem { severity: Severity::Error, ..problem }.hint(chosen());
+            }
             return problem;
         }
         (None, _) => none.to_owned(),

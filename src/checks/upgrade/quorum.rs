@@ -7,7 +7,7 @@ use crate::assess::servers::Server;
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
-use crate::checks::kubernetes::workloads::is_lost;
+use crate::checks::kubernetes::workloads::{is_lost, leaves_silently, serves_dns, system_pods};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Node, ServiceEndpoint};
 
@@ -42,6 +42,7 @@ the result depends on it, the check is an error.\n\n\
         Fact::ServerReadyz,
         Fact::KubeNodes,
         Fact::NodeLeases,
+        Fact::Pods,
         Fact::DnsEndpoints,
     ],
     judge: quorum,
@@ -148,9 +149,14 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.node_leases, "the leases of the nodes") {
         return Some(outcome);
     }
-    let ready = || endpoints.iter().filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty());
+    // Its pod may know better.
+    let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
+    if let Some(outcome) = system_pods(cluster).err().filter(|_| are_pods) {
+        return Some(outcome);
+    }
+    let ready = || endpoints.iter().filter(|endpoint| serves_dns(cluster, endpoint));
     let is_here = |name: &str| name == object.name;
-    let lives_elsewhere = |name: &str| !is_here(name) && !is_lost(cluster, name);
+    let lives_elsewhere = |name: &str| !is_here(name) && !is_lost(cluster, name) && !leaves_silently(cluster, name);
     // Behind none of the pods and at none of the machines: it serves from outside of the cluster.
     let is_outside = |endpoint: &ServiceEndpoint| {
         let has = |address: &String| cluster.nodes.iter().any(|it| it.addresses.contains(address));

@@ -1,5 +1,6 @@
 //! What is older than it may be does not pass for news.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use crate::checks::find;
 use crate::model::Role;
 use crate::model::Status;
-use crate::snapshot::{GapKind, RaftProgress, Snapshot};
+use crate::snapshot::{GapKind, Pod, RaftProgress, Snapshot};
 use crate::testing::fixture::{Servers, Shape, Sides, ago, now};
 use crate::testing::laws::worlds::full_world;
 use crate::testing::laws::{config, judged, overall, said, verdicts};
@@ -189,10 +190,13 @@ proptest! {
     fn a_restart_is_told(shape in full_world(), which in any::<prop::sample::Index>(), grown in 1..1000_u32) {
         let mut world = shape.world();
         world.memory = world.memory.after(&world, Duration::from_secs(5));
+        let guests = world.nodes.iter().filter(|node| !node.is_talos).map(|node| node.name.clone());
+        let guests: BTreeSet<String> = guests.collect();
         let statuses = world.nodes.iter_mut().flat_map(|node| &mut node.talos.static_pod_statuses).flatten();
         let pods = world.kubernetes.iter_mut().flat_map(|kubernetes| &mut kubernetes.pods).flatten();
-        // Of static pods Talos tells.
-        let pods = pods.filter(|pod| !pod.mirror).map(|pod| &mut pod.state);
+        // Of static pods Talos tells, and those of other systems' machines are theirs.
+        let is_judged = |pod: &&mut Pod| !pod.mirror && pod.node.as_ref().is_none_or(|node| !guests.contains(node));
+        let pods = pods.filter(is_judged).map(|pod| &mut pod.state);
         let mut states: Vec<_> = statuses.map(|status| &mut status.state).chain(pods).collect();
         let state = which.index(states.len());
         states[state].containers[0].restarts += grown;

@@ -310,6 +310,17 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         ],
         "its status tells that a member is up, another API server is enough, and no endpoint is `k8s.dns`'s trouble",
     ),
+    (&["k8s.api.servers"], &["the endpoint's readyz"], "it shows a proxy before them, and not how they are"),
+    (
+        &["k8s.nodes.pressure"],
+        &[
+            "bootstrap_manifests of a control plane",
+            "bootstrap_manifests of a worker",
+            "daemon_sets",
+            "plugin_namespaces",
+        ],
+        "they weigh what two Nodes share",
+    ),
     (
         &["upgrade.drain", "upgrade.room", "upgrade.volumes"],
         &["contact of a control plane", "contact of a worker"],

@@ -5,6 +5,7 @@ mod aging;
 mod blinding;
 mod broken;
 mod corruption;
+mod declared;
 mod etcd_tables;
 mod exceptions;
 mod graph;

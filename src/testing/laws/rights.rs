@@ -178,7 +178,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
         "pods",
         "error k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.staticpods.running upgrade.drain \
-         upgrade.room upgrade.volumes",
+         upgrade.room upgrade.volumes upgrade.quorum",
         "error k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.staticpods.running",
     ),

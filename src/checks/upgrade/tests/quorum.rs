@@ -1,5 +1,7 @@
 //! Whether the cluster goes on without the machine.
 
+use std::time::Duration;
+
 use super::*;
 
 const QUORUM: &str = "upgrade.quorum";
@@ -83,4 +85,20 @@ fn the_last_api_server_and_the_last_dns_endpoint_stay() {
     // That is the trouble of `k8s.dns`.
     snapshot.kube().dns_endpoints.as_mut().unwrap().clear();
     assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers"]);
+}
+
+/// The endpoint is called ready after its pod has not been for long.
+#[test]
+fn a_dns_endpoint_works_as_its_pod_does() {
+    let mut snapshot = before(Some("1.14.1"), None);
+    let endpoints = snapshot.kube().dns_endpoints.clone().unwrap();
+    let [here, there] = endpoints.as_slice() else { panic!("{endpoints:?}") };
+    let (node, pod) = (here.node.clone().unwrap(), there.pod.clone());
+    assert_ne!(here.node, there.node);
+    let pods = snapshot.kube().pods.as_mut().unwrap();
+    let unwell = pods.iter_mut().find(|it| Some(&it.name) == pod.as_ref()).unwrap();
+    (unwell.state.ready, unwell.unready_for) = (Some(false), Some(Duration::from_secs(90)));
+    assert_eq!(wrong(QUORUM, &snapshot), [format!("{node}: fail last-dns-endpoint")]);
+    snapshot.kube().pods = gap(GapKind::TimedOut);
+    assert!(wrong(QUORUM, &snapshot).iter().all(|it| it.contains(": error timed-out")), "nobody knows");
 }
