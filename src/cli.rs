@@ -212,10 +212,10 @@ pub(crate) struct ConnectionOptions {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct NodeOptions {
-    /// Expected control planes: addresses or node names
+    /// Expected control planes: addresses or node names, with their domain or without
     #[arg(long, value_name = "A,B", env = "CLUSTER_HEALTH_CONTROL_PLANE_NODES", value_parser = item, value_delimiter = ',')]
     pub(crate) control_plane_nodes: Vec<String>,
-    /// Expected workers: addresses or node names
+    /// Expected workers: addresses or node names, with their domain or without
     #[arg(long, value_name = "A,B", env = "CLUSTER_HEALTH_WORKER_NODES", value_parser = item, value_delimiter = ',')]
     pub(crate) worker_nodes: Vec<String>,
     /// Narrow the per-node checks to these nodes

@@ -72,9 +72,11 @@ pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     for candidate in everything_said(said) {
         known.add(candidate, vip.as_deref());
     }
-    let mut all = known.all;
+    let Known { mut all, by_name, .. } = known;
     for candidate in &mut all {
         put_last(&mut candidate.addresses, vip.as_deref());
+        // Another machine has that for its name.
+        candidate.hostname.take_if(|hostname| by_name.contains_key(&hostname.to_ascii_lowercase()));
     }
     // Of two machines of one name, the one that has a Node keeps it.
     let place = |of: &Candidate| (label(of), !of.sources.kubernetes);
@@ -133,8 +135,8 @@ impl Known {
         }
         let telling = new.addresses.iter().filter(|address| Some(address.as_str()) != vip);
         let sharing = telling.filter_map(|address| self.by_address.get(address));
-        let of_hostname = new.addresses.iter().filter_map(|host| self.by_hostname.get(&host.to_ascii_lowercase()));
-        sharing.chain(new.addresses.iter().flat_map(named)).chain(of_hostname).min().copied()
+        let of_hostname = || new.addresses.iter().find_map(|host| self.by_hostname.get(&host.to_ascii_lowercase()));
+        sharing.chain(new.addresses.iter().flat_map(named)).min().or_else(of_hostname).copied()
     }
 }
 
@@ -509,17 +511,20 @@ mod tests {
             hostname: hostname.to_owned(),
             ..member(name, &[address], Role::Worker)
         };
-        // Of the last one it is no more than a claim.
+        // Of the others it is no more than a claim.
         let members = [
             named("w-1", "W-1.example.org", "10.0.0.11"),
-            named("w-2", "w-2.example.org", "10.0.0.12"),
             named("w-3", "w-1.example.com", "10.0.0.13"),
+            named("10", "10.0.0.13", "10.0.0.10"),
+            named("w-4", "w-4.example.org", "10.0.0.14"),
+            named("w-4.example.org", "w-4", "10.0.0.15"),
         ];
-        let flags = ["w-1.example.org".to_owned(), "w-1.example.com".to_owned()];
+        let flags = ["w-1.example.org", "w-1.example.com", "10.0.0.13", "w-4.example.org"].map(str::to_owned);
         let found = population(&Said { members: &members, worker_flags: &flags, ..Said::default() });
-        let told: Vec<_> = found.iter().map(|it| (label(it), it.addresses.len(), it.sources.flags)).collect();
-        let expected = [("w-1", 1, true), ("w-1.example.com", 1, true), ("w-2", 1, false), ("w-3", 1, false)];
-        assert_eq!(told, expected.map(|(name, addresses, flags)| (name.to_owned(), addresses, flags)));
+        let told: Vec<_> = found.iter().filter(|it| it.sources.flags).map(label).collect();
+        assert_eq!(told, ["w-1", "w-1.example.com", "w-3", "w-4.example.org"]);
+        let hostnames: Vec<_> = found.iter().filter_map(|it| it.hostname.as_deref()).collect();
+        assert_eq!(hostnames, ["W-1.example.org"]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod specs;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,10 +81,11 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Its hostname, where that is its name and a domain. Of any other it would be a claim to somebody's name.
+    /// Its hostname, where that is its name and a domain. Any other would be a claim to the name or the address of another machine.
     pub(crate) fn qualified_name(&self) -> Option<&String> {
         let (label, _) = self.hostname.split_once('.')?;
-        label.eq_ignore_ascii_case(&self.name).then_some(&self.hostname)
+        let is_address = self.hostname.parse::<IpAddr>().is_ok();
+        (label.eq_ignore_ascii_case(&self.name) && !is_address).then_some(&self.hostname)
     }
 }
 
