@@ -26,7 +26,7 @@ use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, diagnose, diagnose_in_turns};
 use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Verdict};
 use crate::snapshot::logs::Tail;
-use crate::snapshot::{Memory, Observe, Snapshot};
+use crate::snapshot::{Kubernetes, Memory, Observe, Snapshot};
 
 /// What was decided about time and verdicts.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Named {
 
 /// What a round may take that nothing has slowed down.
 const USUAL: Duration = Duration::from_millis(500);
-/// An API server that starts may refuse for so long what it will allow. Rounds ask every five seconds, so that the third one is sure.
+/// A refusal that has lasted so long is final: an API server that starts may refuse what it will allow.
 const STARTS_WITHIN: Duration = Duration::from_secs(5);
 /// No round begins with less time than this, unless rounds are known to take less.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -96,6 +96,8 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
     }
     let mut fine_since: Option<Instant> = None;
     let mut slowest = Duration::ZERO;
+    // Of the last round that was told: what was bad in it, for certain.
+    let mut known = BTreeSet::new();
     loop {
         let started = Instant::now();
         let limit = pace.limit(started, slowest);
@@ -107,9 +109,11 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             return End::Deadline;
         };
         yield_now().await;
-        // One that lacked the time for a second sample knows less than the one before.
-        if !round.in_doubt || memory.rounds == 0 {
+        // One that lacked the time for a second sample, and shows nothing else, knows less than the one that had it.
+        let is_news = !round.in_doubt || known != round.ids_of_bad();
+        if is_news {
             tell(Event::Round(&round));
+            known = if round.in_doubt { BTreeSet::new() } else { round.ids_of_bad() };
         }
         yield_now().await;
         memory = memory.after(&round.snapshot, pace.started.elapsed());
@@ -130,7 +134,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             if let Some(since) = fine_since.take() {
                 tell(Event::StabilityLost { after: since.elapsed(), because: bad });
             }
-            if pace.logs {
+            if pace.logs && is_news {
                 tell(Event::Logs(&logs(pace, observer, &round.snapshot).await));
             }
             if pace.deadline.is_none() {
@@ -270,19 +274,20 @@ async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, li
     // What follows waits for nothing. Of thousands of nodes it takes a while, in which a signal may have come.
     yield_now().await;
     let mut verdicts = judge_in_turns(&pace.checks, &Assessment::of(&snapshot)).await;
-    let mut in_doubt = false;
+    let mut lacks_sample = false;
     if let Some((after, facts)) = wanted_again(&verdicts) {
         let at = Instant::now() + after;
-        // It takes no longer than the first.
-        let has_time = at + started.elapsed() * 9 / 8 < limit;
+        // It takes no longer than the first, nor than a call may.
+        let has_time = at + (started.elapsed() * 9 / 8).min(pace.attempt_timeout / 2) < limit;
         if has_time && second_sample(observer, at, limit, &facts, &mut snapshot).await {
             verdicts = judge_in_turns(&pace.checks, &Assessment::of(&snapshot)).await;
         } else {
-            in_doubt = is_in_doubt(&verdicts);
+            lacks_sample = true;
         }
     }
     let diagnoses = diagnose_in_turns(&snapshot, &verdicts).await;
-    Some(Round { in_doubt, ..weighed(pace, memory.rounds + 1, started.elapsed(), snapshot, verdicts, diagnoses) })
+    let round = weighed(pace, memory.rounds + 1, started.elapsed(), snapshot, verdicts, diagnoses);
+    Some(Round { in_doubt: lacks_sample && is_in_doubt(&round.verdicts), ..round })
 }
 
 /// False if it has not come by `limit`: then the first one counts.
@@ -348,6 +353,10 @@ impl Round {
         self.verdicts.iter().filter(|(_, verdict)| !verdict.status().is_fine()).map(|(check, _)| *check)
     }
 
+    fn ids_of_bad(&self) -> BTreeSet<CheckId> {
+        self.bad().map(|check| check.id).collect()
+    }
+
     /// Those, and checks that saw what has happened since the previous round, and was over before this one.
     fn unstable(&self) -> impl Iterator<Item = &'static Check> {
         let was = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.between_rounds);
@@ -367,9 +376,12 @@ impl Round {
             // Only what the user's options have relaxed stands behind what is blocked: nothing says that waiting is in vain.
             return false;
         }
-        // An API server that starts refuses for seconds what it will allow.
+        // An API server that starts refuses for seconds what it will allow. What another question is refused for says nothing.
         let Memory { forbidden_since, elapsed, .. } = &self.snapshot.memory;
-        let has_lasted = forbidden_since.values().any(|since| elapsed.saturating_sub(*since) >= STARTS_WITHIN);
+        let lasts = |since: &Duration| elapsed.saturating_sub(*since) >= STARTS_WITHIN;
+        let mut refused = self.snapshot.kubernetes.iter().flat_map(Kubernetes::refusals).peekable();
+        let has_lasted =
+            refused.peek().is_some() && refused.all(|(question, _)| forbidden_since.get(&question).is_some_and(lasts));
         let is_final =
             |problem: &Problem| !problem.waiting_helps && (problem.reason != Reason::Forbidden || has_lasted);
         if any {

@@ -584,9 +584,13 @@ async fn a_last_round_without_the_time_for_a_second_sample_does_not_count() {
     let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Bad, Said::Doubtful])).await;
     assert_eq!((outcome.end, outcome.again), (End::Deadline, 1));
     assert_eq!(outcome.events, ["round 1", "waiting", "waiting"], "nothing of it is told");
-    // Unless it sees that all is well.
+    // Unless it sees that all is well, or the one before knew no more.
     let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Bad, Said::Fine])).await;
     assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 2));
+    let outcome = run_with(Setup { wait: Some(11), ..WAITING }, &script(&[Said::Doubtful])).await;
+    assert_eq!(outcome.events, ["round 1", "waiting", "round 2", "waiting", "round 3"]);
+    let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Fine])).await;
+    assert_eq!((outcome.end, outcome.events), (End::Healthy, vec!["round 1".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]
