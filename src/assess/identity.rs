@@ -126,13 +126,14 @@ impl Identity {
     }
 }
 
-/// No API server's own certificate verifies, as far as any were seen, while the endpoint's does, whatever it answers, and nothing says
-/// that it is another cluster.
+/// The certificates of most API servers do not verify and none does, while that of the endpoint does, whatever it answers, and nothing
+/// says that it is another cluster.
 pub(super) fn is_behind_proxy(snapshot: &Snapshot, identity: &Identity) -> bool {
     let foreign = |kubernetes: &Kubernetes| {
         let is_foreign = |it: &Observed<Readyz>| it.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa);
-        let mut servers = kubernetes.servers.values();
-        servers.clone().any(is_foreign) && servers.all(Result::is_err)
+        let servers = kubernetes.servers.values();
+        let foreign = servers.clone().filter(|it| is_foreign(it)).count();
+        foreign * 2 > servers.len() && servers.clone().all(Result::is_err)
     };
     !matches!(identity, Identity::Different { .. })
         && snapshot.kubernetes.as_ref().is_some_and(|it| it.endpoint.is_ok() && foreign(it))

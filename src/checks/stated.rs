@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::assess::{Assessment, is_seen_lost};
+use crate::assess::{Assessment, Excluded, is_seen_lost};
 use crate::model::{About, CheckId, Kind, Problem, Reason, Role, Target, Verdict};
 use crate::snapshot::Node;
 
@@ -73,7 +73,10 @@ fn counted(number: usize, role: Role) -> String {
 /// `--expect-control-planes` and `--expect-workers`.
 fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let counts = |node: &&Node| {
-        !node.leaving && !cluster.machine(node).is_foreign && !cluster.machine(node).is_stale_discovery_member
+        let machine = cluster.machine(node);
+        // Flags are the population of their role: whoever is merely listed beside them fulfils nothing.
+        let is_merely_listed = machine.excluded == Some(Excluded::OutsideFlags);
+        !node.leaving && !machine.is_foreign && !machine.is_stale_discovery_member && !is_merely_listed
     };
     let wanted =
         [(cluster.asked.expect_control_planes, Role::ControlPlane), (cluster.asked.expect_workers, Role::Worker)];

@@ -120,7 +120,7 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
     let would_suffice = up >= quorum.needed() && quorum.source == VoterSource::Assumed;
     let observed = match would_suffice {
         true => {
-            format!("no leader, though {up} of {voters} voters are up{source}; it may still count removed machines")
+            format!("no leader, though {up} of {voters} voters are up{source}; etcd may still count removed machines")
         }
         false => format!("{up} of {voters} voters up, need {}; no leader{source}", quorum.needed()),
     };

@@ -45,7 +45,7 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
         Identity::Same if cluster.behind_proxy => Outcome::Problem(Problem::warn(
             Reason::EndpointBehindProxy,
             "API servers with certificates of the kubeconfig's CA",
-            "it has signed only the endpoint's certificate",
+            "the kubeconfig's CA has signed only the endpoint's certificate",
         )),
         Identity::Same => Outcome::Pass(None),
         Identity::Undecided(why) => Outcome::Problem(Problem::error(Reason::NoAnswer, expected, undecided(why))),

@@ -20,20 +20,23 @@ pub(in crate::checks) const SYSTEM: Check = Check {
     id: CheckId::K8sSystem,
     stage: Stage::Nodes,
     summary: "every other workload of kube-system and of the network plugin is available",
-    explain: "Reads the DaemonSets, Deployments and StatefulSets of kube-system and of the namespaces of the network plugin. \
-Cilium, Antrea, Calico (with and without its operator), Canal, flannel, kube-router, Kube-OVN, Multus, OVN-Kubernetes and Weave \
-Net are recognized by their DaemonSets in any namespace. Any other plugin is recognized by the DaemonSet that mounts \
-`/opt/cni/bin` of its nodes, or `/etc/cni/net.d` in the host's network. Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check \
-are left to them. Workloads with 0 desired pods are ignored.\n\n\
-A workload fails if none of its pods is available, or if its rollout has exceeded its deadline (ProgressDeadlineExceeded). It \
-also fails if pods are missing and nothing has changed for 5 minutes, or one of them has crashed for so long. Until then, missing \
-pods are a warning; so are those that were on nodes that are not ready, if others are available. Pods that have not been ready for 30 seconds are missing, whatever the status of the workload says. While enough pods are available, a rollout \
-that is not complete is a warning (if one of its new pods crashes again and again, it fails), and so are pods that cannot be \
-created, and pods that restart. Missing DaemonSet pods on nodes \
-that are not ready do not count, nor those on nodes that are not Talos machines or are being removed, where the pods of \
-the workload show that they are missing there. Of a workload that is not in its list, the pods decide.\n\n\
-The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a machine without one \
-cannot give new pods a network.\n\n\
+    explain: "Reads the DaemonSets, Deployments and StatefulSets of kube-system and of the namespaces of the \
+network plugin. Cilium, Antrea, Calico (with and without its operator), Canal, flannel, kube-router, Kube-OVN, \
+Multus, OVN-Kubernetes and Weave Net are recognized by their DaemonSets in any namespace. Any other plugin is \
+recognized by the DaemonSet that mounts `/opt/cni/bin` of its nodes, or `/etc/cni/net.d` in the host's network. \
+Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them. Workloads with 0 desired pods are \
+ignored.\n\n\
+A workload fails if none of its pods is available, or if its rollout has exceeded its deadline \
+(ProgressDeadlineExceeded). It also fails if pods are missing and nothing has changed for 5 minutes, or one of \
+them has crashed for so long. Until then, missing pods are a warning; so are those that were on nodes that are \
+not ready, if others are available. Pods that have not been ready for 30 seconds are missing, whatever the \
+status of the workload says. While enough pods are available, a rollout that is not complete is a warning (if \
+one of its new pods crashes again and again, it fails), and so are pods that cannot be created, and pods that \
+restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
+machines or are being removed, where the pods of the workload show that they are missing there. Of a workload \
+that is not in its list, the pods decide.\n\n\
+The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a \
+machine without one cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
     severity: Severity::Fail,
     finds: &[Reason::Restarting, Reason::DaemonsetIncomplete, Reason::WorkloadUnavailable, Reason::WorkloadDegraded],

@@ -358,13 +358,13 @@ fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -> Vec<&'a P
     pods.into_iter().flat_map(|pods| labeled(pods, app)).filter(|pod| !pod.deleting).collect()
 }
 
-/// Pods that are judged, and restart from time to time.
 /// It is on a node that is judged, or on none.
 pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     let node = pod.node.as_deref().and_then(|name| cluster.node(name));
     node.is_none_or(|node| passed_over(cluster, node).is_none() && !cluster.is_guest(node))
 }
 
+/// Names the pods that restart from time to time, of those that are judged.
 pub(super) fn warn_of_restarts<'a>(
     cluster: &Assessment<'_>,
     pods: impl IntoIterator<Item = &'a Pod>,

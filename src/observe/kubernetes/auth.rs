@@ -21,6 +21,8 @@ use crate::text::clock;
 
 /// A token that expires this soon is replaced.
 const SOON: SignedDuration = SignedDuration::from_secs(60);
+/// For so long, an answer has just come.
+const JUST: Duration = Duration::from_secs(2);
 /// How often a file is read again: the tokens of pods change.
 const STALE: Duration = Duration::from_secs(60);
 
@@ -67,14 +69,14 @@ impl Auth {
         Ok(Self::Plugin(Box::new(exec), Mutex::new(Some((Instant::now(), Ok(answer))))))
     }
 
-    /// Where it came from there may be another one: the last has ended or was refused (401).
+    /// Whether to get new credentials from their source: the last ones have expired or were refused (401).
     pub(super) fn is_over(&self, was_refused: bool) -> bool {
         match self {
             Self::Nothing | Self::Fixed(_) => false,
             Self::File(..) => was_refused,
             Self::Plugin(_, last) => {
                 // Whoever holds it is running the plugin.
-                let has_ended = |last: &Last| !matches!(last, Some((_, Ok(answer))) if answer.lasts());
+                let has_ended = |last: &Last| !matches!(last, Some((at, Ok(answer))) if answer.lasts(*at));
                 was_refused || last.try_lock().is_ok_and(|last| has_ended(&last))
             }
         }
@@ -114,7 +116,7 @@ impl Auth {
                 match &*last {
                     // Whoever has waited for the plugin takes its answer: it runs once for all of them.
                     Some((ended, answer)) if *ended >= asked => return answer.clone().map(|answer| answer.header),
-                    Some((_, Ok(answer))) if answer.lasts() => return Ok(answer.header.clone()),
+                    Some((at, Ok(answer))) if answer.lasts(*at) => return Ok(answer.header.clone()),
                     _ => {}
                 }
                 let answer = within(asked + limit, limit, plugin::run(exec)).await;
@@ -132,9 +134,11 @@ impl Answer {
         Ok(Self { header, expires: credentials.expires })
     }
 
-    fn lasts(&self) -> bool {
-        let soon = clock::now().checked_add(SOON).unwrap_or(Timestamp::MAX);
-        self.expires.is_none_or(|expires| soon < expires)
+    /// `at`: when it came. One that has just come is as good as another that would come now, unless it has expired.
+    fn lasts(&self, at: Instant) -> bool {
+        let now = clock::now();
+        let until = if at.elapsed() < JUST { now } else { now.checked_add(SOON).unwrap_or(Timestamp::MAX) };
+        self.expires.is_none_or(|expires| until < expires)
     }
 }
 

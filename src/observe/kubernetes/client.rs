@@ -93,7 +93,7 @@ pub(super) struct Transport {
     /// What every request says beside its credentials: what it accepts, and as whom it acts (`as` of the kubeconfig).
     headers: HeaderMap,
     auth: Auth,
-    /// A server does not know them (401).
+    /// Some server has refused the credentials (401).
     was_refused: AtomicBool,
     timeout: Duration,
     long: Arc<Semaphore>,

@@ -336,12 +336,12 @@ impl KubeClient {
                 wanted(facts, Fact::Pods, self.aged::<_, core::Pod>(namespace)),
             )
         });
-        let mut pods = Ok(Vec::new());
+        let mut pods = Vec::new();
         for (more_deployments, more_sets, more_pods) in join_all(of_plugin).await {
             let parts = [
-                extend(&mut deployments, more_deployments),
-                extend(&mut stateful_sets, more_sets),
-                extend(&mut pods, more_pods),
+                extend(deployments.as_mut().ok(), more_deployments),
+                extend(stateful_sets.as_mut().ok(), more_sets),
+                extend(Some(&mut pods), more_pods),
             ];
             if let Some(gap) = parts.into_iter().find_map(Result::err) {
                 namespaces = Err(gap);
@@ -352,7 +352,7 @@ impl KubeClient {
             set.namespace == SYSTEM || set.installs_network || namespaces.iter().any(is_beside)
         };
         let sets = sets.map(|sets| sets.into_iter().filter(is_system).collect());
-        ([sets, deployments, stateful_sets], namespaces, pods.unwrap_or_default())
+        ([sets, deployments, stateful_sets], namespaces, pods)
     }
 
     /// DaemonSets of all namespaces or, with the right to those of `kube-system` alone, of that one and why there are no others.
@@ -485,9 +485,9 @@ fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<Strin
 }
 
 /// What was read of more goes into the list, if that was read.
-fn extend<T>(list: &mut Observed<Vec<T>>, part: Observed<Vec<T>>) -> Observed<()> {
+fn extend<T>(list: Option<&mut Vec<T>>, part: Observed<Vec<T>>) -> Observed<()> {
     let part = part?;
-    if let Ok(list) = list {
+    if let Some(list) = list {
         list.extend(part);
     }
     Ok(())

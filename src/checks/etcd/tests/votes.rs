@@ -45,7 +45,7 @@ fn an_earlier_list_of_nobody_counts_no_voters() {
         snapshot.etcd_status_mut(name).leader = 0;
     }
     snapshot.memory.etcd_members = Some(Vec::new());
-    let assumed = "no leader, though 3 of 3 voters are up (voters assumed: one on each control plane); it may still count removed machines";
+    let assumed = "no leader, though 3 of 3 voters are up (voters assumed: one on each control plane); etcd may still count removed machines";
     assert_eq!(observed("etcd.quorum", &snapshot), [assumed]);
 }
 
