@@ -118,11 +118,10 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
     let (up, voters) = (quorum.up, quorum.voters);
     // So many would have a leader, if they were all that etcd counts.
     let would_suffice = up >= quorum.needed() && quorum.source == VoterSource::Assumed;
-    let observed = match would_suffice {
-        true => {
-            format!("no leader, though {up} of {voters} voters are up{source}; etcd may still count removed machines")
-        }
-        false => format!("{up} of {voters} voters up, need {}; no leader{source}", quorum.needed()),
+    let observed = if would_suffice {
+        format!("no leader, though {up} of {voters} voters are up{source}; etcd may still count removed machines")
+    } else {
+        format!("{up} of {voters} voters up, need {}; no leader{source}", quorum.needed())
     };
     let problem = Problem::fail(
         Reason::QuorumLost,

@@ -205,6 +205,11 @@ fn credentials() -> Table<KubernetesCredentials> {
     })
 }
 
+fn plugin_elsewhere(kubernetes: &mut Kubernetes) {
+    let there = |pod: &Pod| Pod { namespace: "kube-flannel".to_owned(), ..pod.clone() };
+    kubernetes.plugin_pods = kubernetes.pods.iter().flatten().map(there).collect();
+}
+
 /// Lists; what has a struct of its own has a table of its own.
 fn of_side() -> Table<Kubernetes> {
     table!(Kubernetes {
@@ -250,10 +255,7 @@ fn of_side() -> Table<Kubernetes> {
         deployments: [harmless("something else serves DNS", |it| it.deployments.as_mut().unwrap().clear())],
         stateful_sets: [harmless("there need not be any", |it| it.stateful_sets.as_mut().unwrap().clear())],
         plugin_namespaces: [bad(|it| it.plugin_namespaces = gap(GapKind::Forbidden))],
-        plugin_pods: [harmless("the network plugin is in kube-system", |it| {
-            let beside = |pod: &Pod| Pod { namespace: "kube-flannel".to_owned(), ..pod.clone() };
-            it.plugin_pods = it.pods.iter().flatten().map(beside).collect();
-        })],
+        plugin_pods: [harmless("the network plugin is in kube-system", plugin_elsewhere)],
         starting_pods: [harmless("none is starting", |it| it.starting_pods.as_mut().unwrap().clear())],
         pod_events: [bad(|it| it.pod_events = gap(GapKind::Forbidden))],
         bound_pods: [harmless("of no machine", |it| {

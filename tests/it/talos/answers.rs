@@ -15,8 +15,6 @@ const MACHINES: [&str; 3] = ["cp-1", "cp-2", "worker-1"];
 /// An answer of somebody else's.
 const STRANGER: &str = "cp-3";
 
-/// For calls that are never answered.
-
 fn only_endpoint() -> Cluster {
     cluster().endpoints(&["cp-1"])
 }

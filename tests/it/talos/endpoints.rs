@@ -11,8 +11,6 @@ use super::{ATTEMPT, SHORT, SLACK, side_by_side};
 use crate::cluster::{Cluster, cluster};
 
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
-/// For runs that have to wait for it. A call has half of it.
-
 /// Every way in which a port can be of no use: what the endpoint is said to be, and the node when it is asked for through
 /// another endpoint.
 fn dead() -> [(Transport, &'static str, &'static str); 12] {

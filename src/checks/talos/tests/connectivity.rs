@@ -25,7 +25,7 @@ const FILE: &str = "/home/ci/.talos/config";
 #[test]
 fn credentials_fail_for_what_no_server_accepts() {
     let day = SignedDuration::from_hours(24);
-    let cases: [(Snapshot, &str); 7] = [
+    let cases: Vec<(Snapshot, &str)> = vec![
         (with_certificate(|it| it.not_after = now()), "fail certificate-expired, for ever"),
         (with_certificate(|it| it.not_before = now() + day), "fail certificate-not-yet-valid"),
         (with_certificate(|it| it.client_auth = false), "fail client-auth-missing, for ever"),
