@@ -117,11 +117,9 @@ pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str
 /// Every question that is refused in these words has been refused for so long that it is final. That another one has says
 /// nothing: behind a balancer, one API server may start while the others know the rights.
 fn has_lasted(cluster: &Assessment<'_>, words: &str) -> bool {
-    let memory = &cluster.memory;
     let refusals = cluster.kubernetes.iter().flat_map(Kubernetes::refusals);
-    let mut questions = refusals.filter(|(_, refusal)| *refusal == words).map(|(question, _)| question).peekable();
-    let is_final = |since: &Duration| memory.elapsed.saturating_sub(*since) >= FORBIDDEN_FOR_GOOD;
-    questions.peek().is_some() && questions.all(|it| memory.forbidden_since.get(&it).is_some_and(is_final))
+    let questions = refusals.filter(|(_, refusal)| *refusal == words).map(|(question, _)| question);
+    cluster.memory.refused_for(FORBIDDEN_FOR_GOOD, questions)
 }
 
 /// 401. An API server that starts may say it once.

@@ -26,7 +26,7 @@ use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, diagnose, diagnose_in_turns};
 use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Verdict};
 use crate::snapshot::logs::Tail;
-use crate::snapshot::{Kubernetes, Memory, Observe, Snapshot};
+use crate::snapshot::{Memory, Observe, Snapshot};
 
 /// What was decided about time and verdicts.
 #[derive(Clone, Debug)]
@@ -377,11 +377,8 @@ impl Round {
             return false;
         }
         // An API server that starts refuses for seconds what it will allow. What another question is refused for says nothing.
-        let Memory { forbidden_since, elapsed, .. } = &self.snapshot.memory;
-        let lasts = |since: &Duration| elapsed.saturating_sub(*since) >= STARTS_WITHIN;
-        let mut refused = self.snapshot.kubernetes.iter().flat_map(Kubernetes::refusals).peekable();
-        let has_lasted =
-            refused.peek().is_some() && refused.all(|(question, _)| forbidden_since.get(&question).is_some_and(lasts));
+        let refused = self.snapshot.kubernetes.iter().flat_map(|it| it.refusals().into_keys());
+        let has_lasted = self.snapshot.memory.refused_for(STARTS_WITHIN, refused);
         let is_final =
             |problem: &Problem| !problem.waiting_helps && (problem.reason != Reason::Forbidden || has_lasted);
         if any {

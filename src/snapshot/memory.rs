@@ -126,6 +126,13 @@ impl Memory {
         pods
     }
 
+    /// Each of these questions, and there is one, has been refused for so long.
+    pub(crate) fn refused_for(&self, so_long: Duration, questions: impl IntoIterator<Item = String>) -> bool {
+        let lasts = |since: &Duration| self.elapsed.saturating_sub(*since) >= so_long;
+        let mut questions = questions.into_iter().peekable();
+        questions.peek().is_some() && questions.all(|it| self.forbidden_since.get(&it).is_some_and(lasts))
+    }
+
     /// The last boot of the machine; `None` if it has not told. machined begins with the machine.
     pub(crate) fn boot(&self, node: &Node) -> Option<Boot> {
         let services = node.talos.services.as_ref().ok()?;

@@ -128,13 +128,14 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
         format!("{} of {} voters up and a leader", quorum.needed(), quorum.voters),
         observed,
     )
-    .hint(Hint::likely(match up >= quorum.needed() {
-        false => "too few control planes are up, or they cannot reach each other on port 2380",
-        true if would_suffice => {
-            "etcd counts voters of machines that were removed, or the voters cannot reach each other on port 2380"
-        }
-        true if quorum.voters == 1 => "it has just started, or its disk is too slow",
-        true => "they cannot reach each other on port 2380, or their disks are too slow",
+    .hint(Hint::likely(if would_suffice {
+        "etcd counts voters of machines that were removed, or the voters cannot reach each other on port 2380"
+    } else if up < quorum.needed() {
+        "too few control planes are up, or they cannot reach each other on port 2380"
+    } else if voters == 1 {
+        "it has just started, or its disk is too slow"
+    } else {
+        "they cannot reach each other on port 2380, or their disks are too slow"
     }));
     let node = views.iter().find_map(|view| view.node.filter(|_| view.status.is_ok()));
     problem.hint(look(node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::servers;
 use crate::assess::servers::Server;
 use crate::assess::{Assessment, ends_soon};
 use crate::checks::Check;
@@ -26,14 +27,7 @@ shows why a renewal failed.",
     finds: &[Reason::CertificateExpiresSoon, Reason::ServerCertificateExpired],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiServers],
     after: &[],
-    facts: &[
-        Fact::TalosNodes,
-        Fact::EndpointReadyz,
-        Fact::ServerReadyz,
-        Fact::SystemLeases,
-        Fact::ApiEndpoints,
-        Fact::KubeNodes,
-    ],
+    facts: servers::FACTS,
     judge: serving,
 };
 

@@ -48,17 +48,20 @@ Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-s
     ],
     requires: &[CheckId::K8sCredentials],
     after: &[CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    facts: &[
-        Fact::TalosNodes,
-        // A proxy in front of all of them shows there.
-        Fact::EndpointReadyz,
-        Fact::ServerReadyz,
-        Fact::SystemLeases,
-        Fact::ApiEndpoints,
-        Fact::KubeNodes,
-    ],
+    facts: FACTS,
     judge: servers,
 };
+
+/// What shows how each server is.
+pub(super) const FACTS: &[Fact] = &[
+    Fact::TalosNodes,
+    // A proxy in front of all of them shows there.
+    Fact::EndpointReadyz,
+    Fact::ServerReadyz,
+    Fact::SystemLeases,
+    Fact::ApiEndpoints,
+    Fact::KubeNodes,
+];
 
 fn servers(cluster: &Assessment<'_>) -> Verdict {
     let kubernetes = match kubernetes_side(cluster) {

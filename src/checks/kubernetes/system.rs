@@ -156,6 +156,12 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     })
 }
 
+/// How much it weighs that these pods do not work.
+fn severity_of_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Severity {
+    let ages: Vec<_> = pods.iter().map(|pod| pod.unready_for).collect();
+    severity_of(pods.iter().any(|pod| is_stuck(cluster, pod)), &ages)
+}
+
 /// The words, and what is wrong with these pods.
 fn with_troubles(cluster: &Assessment<'_>, words: String, pods: &[&Pod]) -> String {
     match troubles(cluster, pods) {
@@ -178,8 +184,7 @@ fn unnoticed(cluster: &Assessment<'_>, workload: &Workload, pods: &[&Pod]) -> Op
     }
     let words = format!("{available} of {desired} pods available by its status, but {} not ready", unwell.len());
     let observed = with_troubles(cluster, words, &unwell);
-    let ages: Vec<_> = unwell.iter().map(|pod| pod.unready_for).collect();
-    let severity = severity_of(unwell.iter().any(|pod| is_stuck(cluster, pod)), &ages);
+    let severity = severity_of_pods(cluster, &unwell);
     let is_theirs = |pod: &&Pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
     let cause = unwell.iter().all(is_theirs).then_some(CheckId::K8sNodesReady);
     let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);
@@ -275,8 +280,7 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
     }
     let words = format!("{} of {} pods not ready", unwell.len(), pods.len());
     let observed = with_troubles(cluster, words, &unwell);
-    let ages: Vec<_> = unwell.iter().map(|pod| pod.unready_for).collect();
-    let severity = severity_of(unwell.iter().any(|pod| is_stuck(cluster, pod)), &ages);
+    let severity = severity_of_pods(cluster, &unwell);
     Outcome::Problem(
         Problem { severity, ..Problem::fail(Reason::WorkloadDegraded, "all pods ready", observed) }
             .hint(Hint::run("{kubectl} -n kube-system describe pod {}", [&unwell[0].name])),

@@ -265,7 +265,7 @@ fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> R
 }
 
 /// Evidence like any other, which k8s.staticpods.running tells of first if it is missing.
-pub(in crate::checks) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
+pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
     let expected = "the pods of kube-system";
     let outcome = match listed(cluster, |kubernetes| &kubernetes.pods, expected) {
         Ok(pods) if !pods.is_empty() => return Ok(pods),
@@ -412,8 +412,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         if ready.iter().all(is_deserted) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
     let ready = instances(&ready);
     if ready > 0 {
-        let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
-        let outcome = system_pods(cluster).err().filter(|_| are_pods);
+        let outcome = unread_pods(cluster, endpoints);
         verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, ready, instances(&lost))));
         warn_of_restarts(cluster, dns_pods(cluster), &mut verdict);
         return verdict;
@@ -430,6 +429,12 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     }
     verdict.problem(target, without_dns(cluster, endpoints, wanted, !lost.is_empty()));
     verdict
+}
+
+/// Why the pods behind these endpoints could not be read, which may know better.
+pub(in crate::checks) fn unread_pods(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Outcome> {
+    let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
+    system_pods(cluster).err().filter(|_| are_pods)
 }
 
 /// Resolvers come by UDP.

@@ -7,7 +7,7 @@ use crate::assess::servers::Server;
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
-use crate::checks::kubernetes::workloads::{is_lost, leaves_silently, serves_dns, system_pods};
+use crate::checks::kubernetes::workloads::{is_lost, leaves_silently, serves_dns, unread_pods};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Node, ServiceEndpoint};
 
@@ -149,9 +149,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.node_leases, "the leases of the nodes") {
         return Some(outcome);
     }
-    // Its pod may know better.
-    let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
-    if let Some(outcome) = system_pods(cluster).err().filter(|_| are_pods) {
+    if let Some(outcome) = unread_pods(cluster, endpoints) {
         return Some(outcome);
     }
     let ready = || endpoints.iter().filter(|endpoint| serves_dns(cluster, endpoint));
