@@ -86,10 +86,10 @@ fn too_many(
 
 fn relax(check: &Check, finding: &mut Finding) {
     match &mut finding.outcome {
-        Outcome::Problem(Problem { severity: severity @ Severity::Fail, reason, .. })
-            if is_of_health(check) && is_shortfall(*reason) =>
+        Outcome::Problem(problem)
+            if problem.severity == Severity::Fail && is_of_health(check) && is_shortfall(problem.reason) =>
         {
-            *severity = Severity::Warn;
+            problem.severity = Severity::Warn;
         }
         // Nothing was seen of it, because it is missing, and that is allowed.
         outcome if matches!(outcome, Outcome::Blocked(_)) || outcome.is_unseen() => {

@@ -130,18 +130,18 @@ pub(super) fn unauthorized(cluster: &Assessment<'_>, expected: &str, observed: &
 
 /// An answer that is there and says nothing: an empty list, an absent resource, a value of no known meaning.
 pub(super) fn says_nothing(expected: &str, observed: &str) -> Outcome {
-    Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed))
+    Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed))
 }
 
 /// Something that a required check stands for was not seen, in words for those who have left that check out.
 pub(super) fn unseen(reason: Reason, expected: &str, observed: &str) -> Outcome {
-    Outcome::Problem(Problem::error(reason, expected, observed).unseen())
+    Outcome::problem(Problem::error(reason, expected, observed).unseen())
 }
 
 /// The same, where a required check tells why.
 pub(super) fn as_unseen(outcome: Outcome) -> Outcome {
     match outcome {
-        Outcome::Problem(problem) => Outcome::Problem(problem.unseen()),
+        Outcome::Problem(problem) => Outcome::problem(problem.unseen()),
         other => other,
     }
 }
@@ -151,7 +151,7 @@ pub(super) fn talos_way(cluster: &Assessment<'_>) -> Result<(), Outcome> {
     match &cluster.talos_access {
         TalosAccess::Open => Ok(()),
         TalosAccess::LeftOut => Err(Outcome::Skip(NO_TALOS.to_owned())),
-        TalosAccess::Closed(gap) => Err(Outcome::Problem(talos(gap, "an endpoint that answers").unseen())),
+        TalosAccess::Closed(gap) => Err(Outcome::problem(talos(gap, "an endpoint that answers").unseen())),
     }
 }
 
@@ -167,7 +167,7 @@ pub(super) fn talos_contact<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Res
             Problem::error(Reason::AnsweredByOtherNode, expected, observed)
         }
     };
-    Err(Outcome::Problem(problem.unseen()))
+    Err(Outcome::problem(problem.unseen()))
 }
 
 /// One fact that a machine tells of itself, or what stands in its way: a prerequisite, or an answer that tells nothing.
@@ -182,7 +182,7 @@ pub(super) fn talos_fact<'a, T>(
     talos_contact(cluster, node)?;
     fact(&node.talos).as_ref().map_err(|gap| {
         let look = Hint::run("{talosctl} -n {} version", [node.address.as_str()]);
-        Outcome::Problem(talos(gap, expected).hint(look))
+        Outcome::problem(talos(gap, expected).hint(look))
     })
 }
 
@@ -228,9 +228,9 @@ pub(super) fn no_pods(cluster: &Assessment<'_>, pod: &str, why: NoPods<'_>) -> O
         }
         NoPods::NoStatus => {
             let problem = Problem::error(Reason::StatusStale, format!("status of {pod}"), "no status of any pod");
-            Outcome::Problem(problem.explained_by(CheckId::K8sStaticpodsRunning))
+            Outcome::problem(problem.explained_by(CheckId::K8sStaticpodsRunning))
         }
-        NoPods::Gap(gap) => Outcome::Problem(talos(gap, "the statuses of the static pods")),
+        NoPods::Gap(gap) => Outcome::problem(talos(gap, "the statuses of the static pods")),
     }
 }
 
@@ -326,7 +326,7 @@ pub(super) fn answer<'a, T>(
     let side = kubernetes_side(cluster)?;
     fact(side).as_ref().map_err(|gap| {
         let problem = kubernetes(cluster, gap, expected);
-        Outcome::Problem(if endpoint_is_down(side) { problem.unseen() } else { problem })
+        Outcome::problem(if endpoint_is_down(side) { problem.unseen() } else { problem })
     })
 }
 

@@ -130,7 +130,7 @@ pub(crate) const ALL: &[&Check] = &[
 
 /// For a judge that said nothing: no evidence is an error, never a pass.
 pub(crate) fn nothing_judged() -> Verdict {
-    Verdict::whole(Outcome::Problem(Problem::error(Reason::NoAnswer, "something to check", "no target was found")))
+    Verdict::whole(Outcome::problem(Problem::error(Reason::NoAnswer, "something to check", "no target was found")))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&
         return Verdict::whole(outcome);
     }
     if cluster.nodes.is_empty() {
-        return Verdict::whole(Outcome::Problem(no_node()));
+        return Verdict::whole(Outcome::problem(no_node()));
     }
     let mut verdict = Verdict::default();
     for node in cluster.nodes.iter().filter(|node| !node.out_of_scope) {
@@ -59,11 +59,11 @@ pub(super) fn control_planes<'a>(cluster: &'a Assessment<'_>) -> Result<Vec<&'a 
     if cluster.talos.is_none() {
         return Err(match listed(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes") {
             Ok(nodes) if !nodes.is_empty() => elsewhere(cluster),
-            Ok(_) => Outcome::Problem(none()),
+            Ok(_) => Outcome::problem(none()),
             Err(outcome) => outcome,
         });
     }
-    Err(talos_way(cluster).err().unwrap_or_else(|| Outcome::Problem(none())))
+    Err(talos_way(cluster).err().unwrap_or_else(|| Outcome::problem(none())))
 }
 
 /// No Node is a control plane; whether it is here all the same, whatever the Nodes are labeled as, the static pods show.
@@ -73,7 +73,7 @@ fn elsewhere(cluster: &Assessment<'_>) -> Outcome {
     match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
         Ok(pods) if pods.iter().any(is_server) => {
             let observed = "no Node has the control plane role, but kube-apiserver is among the static pods";
-            Outcome::Problem(Problem::error(Reason::NoAnswer, "control planes", observed))
+            Outcome::problem(Problem::error(Reason::NoAnswer, "control planes", observed))
         }
         Ok(pods) if pods.is_empty() => says_nothing("the pods of kube-system", "an empty list"),
         Err(outcome) if cluster.kubernetes.as_ref().is_some_and(asked) => outcome,

@@ -130,7 +130,7 @@ impl<'a> Symptoms<'a> {
             let verdicts = self.verdicts.iter();
             let passed = verdicts.flat_map(|(check, verdict)| {
                 let fine = verdict.findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Pass(_)));
-                fine.map(|finding| (check.id, &finding.target))
+                fine.map(|finding| (check.id, &*finding.target))
             });
             passed.collect()
         })

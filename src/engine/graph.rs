@@ -10,11 +10,12 @@ use tokio::task::yield_now;
 
 use crate::assess::Assessment;
 use crate::checks::{self, Check};
-use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Severity, Target, Verdict};
+use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Severity, Shared, Target, Verdict};
 
 /// What the checks of a plan say of a round, whatever the user makes of it.
 pub(crate) fn judge(plan: &[&'static Check], cluster: &Assessment<'_>) -> Vec<(&'static Check, Verdict)> {
-    let mut verdicts: Vec<_> = plan.iter().map(|check| (*check, own_verdict(check, cluster))).collect();
+    let mut targets = Targets::default();
+    let mut verdicts: Vec<_> = plan.iter().map(|check| (*check, targets.share(own_verdict(check, cluster)))).collect();
     let graph = Graph::of(plan);
     let mut obstacles = HashMap::new();
     for id in &graph.order {
@@ -29,8 +30,9 @@ pub(crate) async fn judge_in_turns(
     cluster: &Assessment<'_>,
 ) -> Vec<(&'static Check, Verdict)> {
     let mut verdicts = Vec::with_capacity(plan.len());
+    let mut targets = Targets::default();
     for check in plan {
-        verdicts.push((*check, own_verdict(check, cluster)));
+        verdicts.push((*check, targets.share(own_verdict(check, cluster))));
         yield_now().await;
     }
     let graph = Graph::of(plan);
@@ -82,6 +84,22 @@ pub(crate) fn own_verdict(check: &Check, cluster: &Assessment<'_>) -> Verdict {
     // It is kept as long as the report, and has grown by doubling.
     verdict.findings.shrink_to_fit();
     verdict
+}
+
+/// What was named so far: a dozen checks name each machine, and one copy of its name is enough for all of them.
+#[derive(Default)]
+struct Targets(HashSet<Shared<Target>>);
+
+impl Targets {
+    fn share(&mut self, mut verdict: Verdict) -> Verdict {
+        for Finding { target, .. } in &mut verdict.findings {
+            match self.0.get(target) {
+                Some(known) => *target = known.clone(),
+                None => _ = self.0.insert(target.clone()),
+            }
+        }
+        verdict
+    }
 }
 
 /// The checks of a plan, and which of them stand before which.

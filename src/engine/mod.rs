@@ -116,8 +116,6 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             known = if round.in_doubt { BTreeSet::new() } else { round.ids_of_bad() };
         }
         yield_now().await;
-        memory = memory.after(&round.snapshot, pace.started.elapsed());
-
         let bad: Vec<CheckId> = match pace.stable_for {
             Some(_) => round.unstable().map(|check| check.id).collect(),
             None => round.bad().map(|check| check.id).collect(),
@@ -145,6 +143,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             }
         }
 
+        memory = memory.after(&round.snapshot, pace.started.elapsed());
         slowest = slowest.max(round.took);
         let recheck = Recheck::of(&round, &memory).filter(|_| fine_since.is_none());
         let mut rechecks = recheck.iter().cycle().take(recheck::MOST as usize);

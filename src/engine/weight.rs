@@ -61,7 +61,7 @@ pub(super) fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static 
 fn problems<'a>(verdicts: &'a mut [(&'static Check, Verdict)]) -> impl Iterator<Item = (CheckId, &'a mut Problem)> {
     verdicts.iter_mut().flat_map(|(check, verdict)| {
         verdict.findings.iter_mut().filter_map(|Finding { outcome, .. }| match outcome {
-            Outcome::Problem(problem) => Some((check.id, problem)),
+            Outcome::Problem(problem) => Some((check.id, &mut **problem)),
             _ => None,
         })
     })

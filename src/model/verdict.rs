@@ -144,11 +144,15 @@ impl fmt::Display for Target {
 /// One thing a judge has to say about one target.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding {
-    pub(crate) target: Target,
+    pub(crate) target: Shared<Target>,
     pub(crate) outcome: Outcome,
 }
 
 impl Finding {
+    pub(crate) fn new(target: impl Into<Shared<Target>>, outcome: Outcome) -> Self {
+        Self { target: target.into(), outcome }
+    }
+
     /// What is wrong, or could not be determined.
     pub(crate) fn problem(&self) -> Option<&Problem> {
         match &self.outcome {
@@ -166,10 +170,15 @@ pub(crate) enum Outcome {
     Skip(String),
     /// Nothing could be seen, because this check did not pass on the way to the target. Only the engine says so.
     Blocked(CheckId),
-    Problem(Problem),
+    /// In a box: of thousands of machines most are well.
+    Problem(Box<Problem>),
 }
 
 impl Outcome {
+    pub(crate) fn problem(problem: Problem) -> Self {
+        Self::Problem(Box::new(problem))
+    }
+
     /// Nothing could be seen, for a reason that a required check may tell.
     pub(crate) fn is_unseen(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.unseen)
@@ -325,7 +334,7 @@ impl Verdict {
     }
 
     pub(crate) fn push(&mut self, target: Target, outcome: Outcome) {
-        self.findings.push(Finding { target, outcome });
+        self.findings.push(Finding::new(target, outcome));
     }
 
     /// Passes, with a line for the text report.
@@ -343,7 +352,7 @@ impl Verdict {
     }
 
     pub(crate) fn problem(&mut self, target: Target, problem: Problem) {
-        self.push(target, Outcome::Problem(problem));
+        self.push(target, Outcome::problem(problem));
     }
 
     /// The worst of the findings. None at all is an error: nothing passes for lack of evidence.
@@ -361,6 +370,6 @@ impl Verdict {
     }
 
     pub(crate) fn problems(&self) -> impl Iterator<Item = (&Target, &Problem)> {
-        self.findings.iter().filter_map(|finding| Some((&finding.target, finding.problem()?)))
+        self.findings.iter().filter_map(|finding| Some((&*finding.target, finding.problem()?)))
     }
 }

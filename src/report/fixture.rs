@@ -62,7 +62,7 @@ pub(crate) fn node(n: usize) -> Target {
 }
 
 fn passes(target: Target, line: String) -> Finding {
-    Finding { target, outcome: Outcome::Pass(Some(line)) }
+    Finding::new(target, Outcome::Pass(Some(line)))
 }
 
 /// `predicate` said of each of `nodes` nodes.
@@ -139,16 +139,16 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
             &QUORUM,
             vec![passes(Target::cluster(), "etcd cluster has quorum (3 of 3 voters up, tolerates 1)".to_owned())],
         ),
-        report(&TOLERANCE, vec![Finding { target: Target::cluster(), outcome: Outcome::Pass(None) }]),
+        report(&TOLERANCE, vec![Finding::new(Target::cluster(), Outcome::Pass(None))]),
         report(&ENDPOINT, vec![passes(Target::cluster(), "Kubernetes API server is reachable".to_owned())]),
         report(&SCHEDULER, vec![passes(Target::cluster(), "kube-scheduler: running".to_owned())]),
         report(&NODES, (1..=nodes).map(|n| passes(node(n), format!("Node cp-{n}: Ready"))).collect()),
         report(
             &PROXY,
-            vec![Finding {
-                target: Target::cluster(),
-                outcome: Outcome::Skip("kube-proxy is disabled in the machine configuration".to_owned()),
-            }],
+            vec![Finding::new(
+                Target::cluster(),
+                Outcome::Skip("kube-proxy is disabled in the machine configuration".to_owned()),
+            )],
         ),
         report(
             &STATIC_PODS,
@@ -208,18 +208,16 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
 }
 
 fn refused(n: usize) -> Finding {
-    Finding {
-        target: node(n),
-        outcome: Outcome::Problem(
-            Problem::fail(Reason::NodeUnreachable, "answers on the Talos API", "unavailable: connection refused")
-                .hint(Hint::likely("the machine is down, or port 50000 is filtered between 10.0.0.1 and it"))
-                .hint(Hint::run("{talosctl} -n {} version", [&format!("10.0.0.{n}")])),
-        ),
-    }
+    problem(
+        node(n),
+        Problem::fail(Reason::NodeUnreachable, "answers on the Talos API", "unavailable: connection refused")
+            .hint(Hint::likely("the machine is down, or port 50000 is filtered between 10.0.0.1 and it"))
+            .hint(Hint::run("{talosctl} -n {} version", [&format!("10.0.0.{n}")])),
+    )
 }
 
 pub(crate) fn problem(target: Target, problem: Problem) -> Finding {
-    Finding { target, outcome: Outcome::Problem(problem) }
+    Finding::new(target, Outcome::problem(problem))
 }
 
 /// At the deadline, cp-3 is down.
@@ -247,7 +245,7 @@ pub(crate) fn unhealthy() -> Report {
     };
     let two = |predicate: &str, last: Outcome| {
         let mut findings = on_nodes(2, predicate);
-        findings.push(Finding { target: node(3), outcome: last });
+        findings.push(Finding::new(node(3), last));
         findings
     };
     let mut findings = on_nodes(2, "connected");
@@ -363,14 +361,14 @@ pub(crate) fn large(nodes: usize, bad: usize) -> Report {
     let finding = |check: &Check, n: usize| {
         let outcome = match check.id {
             _ if n >= bad => Outcome::Pass(Some(format!("Node {}: fine, {n} MiB used", target(n)))),
-            CheckId::TalosNodesReachable | CheckId::K8sNodesReady => Outcome::Problem(
+            CheckId::TalosNodesReachable | CheckId::K8sNodesReady => Outcome::problem(
                 Problem::fail(Reason::NodeUnreachable, "answers", format!("no answer in {n} ms"))
                     .hint(Hint::likely("the machine is down"))
                     .hint(Hint::run("{talosctl} -n {} version", [&name(n)])),
             ),
             _ => Outcome::Blocked(CheckId::TalosNodesReachable),
         };
-        Finding { target: target(n), outcome }
+        Finding::new(target(n), outcome)
     };
     report.checks = checks::ALL
         .iter()

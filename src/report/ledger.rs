@@ -336,7 +336,7 @@ mod tests {
     fn entry(id: &str, selection: Selection, findings: Vec<(&str, Outcome)>) -> CheckReport {
         let findings: Vec<Finding> = findings
             .into_iter()
-            .map(|(name, outcome)| Finding { target: Target::new(Kind::Endpoint, name), outcome })
+            .map(|(name, outcome)| Finding::new(Target::new(Kind::Endpoint, name), outcome))
             .collect();
         let status = findings.iter().map(|finding| finding.outcome.status()).max();
         CheckReport { status, findings: findings.into(), ..CheckReport::unjudged(checks::find(id).unwrap(), selection) }
@@ -346,8 +346,8 @@ mod tests {
     fn a_pod_that_is_there_and_cannot_be_judged_is_named() {
         let mut pods = entry("k8s.staticpods.running", Selection::Selected, vec![("cp-1", Outcome::Pass(None))]);
         let outcome = Outcome::Skip("may not be read".to_owned());
-        pods.findings.push(Finding { target: Target::pod("cache-w-1", Some("w-1")), outcome });
-        pods.findings.push(Finding { target: Target::new(Kind::Node, "w-2"), outcome: Outcome::Skip(String::new()) });
+        pods.findings.push(Finding::new(Target::pod("cache-w-1", Some("w-1")), outcome));
+        pods.findings.push(Finding::new(Target::new(Kind::Node, "w-2"), Outcome::Skip(String::new())));
         let told = not_observed(&[pods]);
         assert!(told.len() == 1 && told[0].ends_with(": may not be read") && told[0].contains("cache-w-1"), "{told:?}");
     }
@@ -363,8 +363,8 @@ mod tests {
 
     #[test]
     fn a_worker_as_endpoint_is_configuration_only_where_no_other_forwards() {
-        let worker = || Outcome::Problem(Problem::fail(Reason::EndpointIsWorker, "a control plane", "a worker"));
-        let vip = || Outcome::Problem(Problem::warn(Reason::EndpointIsVip, "an own address", "a virtual one"));
+        let worker = || Outcome::problem(Problem::fail(Reason::EndpointIsWorker, "a control plane", "a worker"));
+        let vip = || Outcome::problem(Problem::warn(Reason::EndpointIsVip, "an own address", "a virtual one"));
         for (others, expected) in [
             (vec![], Exit::Configuration),
             (vec![("b", Outcome::Pass(None))], Exit::Unhealthy),
@@ -427,9 +427,9 @@ mod tests {
     #[test]
     fn the_worst_that_is_known_decides() {
         let with = |outcome| entry("etcd.quorum", Selection::Selected, vec![("a", outcome)]);
-        let fail = || with(Outcome::Problem(Problem::fail(Reason::QuorumLost, "", "")));
-        let refused = || with(Outcome::Problem(Problem::error(Reason::RoleTooLow, "", "")));
-        let error = || with(Outcome::Problem(Problem::error(Reason::NoAnswer, "", "")));
+        let fail = || with(Outcome::problem(Problem::fail(Reason::QuorumLost, "", "")));
+        let refused = || with(Outcome::problem(Problem::error(Reason::RoleTooLow, "", "")));
+        let error = || with(Outcome::problem(Problem::error(Reason::NoAnswer, "", "")));
         let pass = || with(Outcome::Pass(None));
         let skip = || with(Outcome::Skip(String::new()));
         let of = |end, checks: &[CheckReport]| exit(&Ending::Engine(end), checks, false);

@@ -249,7 +249,7 @@ impl CheckReport {
 
     /// What is wrong, or could not be determined, and of whom.
     pub(crate) fn problems(&self) -> impl Iterator<Item = (&Target, &Problem)> {
-        self.findings.iter().filter_map(|finding| Some((&finding.target, finding.problem()?)))
+        self.findings.iter().filter_map(|finding| Some((&*finding.target, finding.problem()?)))
     }
 
     pub(crate) fn problems_of(&self, severity: Severity) -> impl Iterator<Item = (&Target, &Problem)> {

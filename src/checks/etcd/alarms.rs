@@ -50,7 +50,7 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         raised.extend(view.alarms.iter().copied().flatten().cloned());
         let outcome = match (super::alarms(cluster, view), status(cluster, view)) {
             _ if !odd.is_empty() => {
-                Outcome::Problem(Problem::fail(Reason::EtcdUnhealthy, "a status without errors", odd.join("; ")))
+                Outcome::problem(Problem::fail(Reason::EtcdUnhealthy, "a status without errors", odd.join("; ")))
             }
             (Err(outcome), _) | (_, Err(outcome)) => without_quorum(quorum, outcome),
             (Ok(_), Ok(_)) if !quorum.proven => no_quorum(),

@@ -93,7 +93,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
         }
     };
     let problem = problem.hint(Hint::likely("its disk is too slow, or it is short of CPU"));
-    Outcome::Problem(problem.hint(look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")))
+    Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")))
 }
 
 /// It has applied all that there was to apply in the first sample, or has at least come no further behind.

@@ -213,7 +213,7 @@ fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdM
             .hint(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]))
             .hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()]));
         // Of two clusters, no member of one is in the list of the other.
-        Outcome::Problem(if is_split { problem.explained_by(MEMBERS_CONSISTENT.id) } else { problem })
+        Outcome::problem(if is_split { problem.explained_by(MEMBERS_CONSISTENT.id) } else { problem })
     };
     match view.id {
         Some(id) if listed.iter().any(|member| member.id == id) => {
@@ -295,7 +295,7 @@ fn learners(cluster: &Assessment<'_>) -> Verdict {
         let listed = |id: u64| members.iter().any(|member| member.id == id && member.is_learner);
         let outcome = match (status(cluster, view), super::members(cluster, view)) {
             (Ok(status), _) if status.is_learner || listed(status.member_id) => {
-                Outcome::Problem(learner(cluster, view.node))
+                Outcome::problem(learner(cluster, view.node))
             }
             (_, Err(outcome)) | (Err(outcome), _) => without_quorum(quorum, outcome),
             (Ok(_), Ok(_)) => Outcome::Pass(None),

@@ -37,10 +37,10 @@ pub(in crate::checks) fn overview<'b, 'a>(cluster: &'b Assessment<'a>) -> Result
         Unseen::LeftOut => Verdict::skipped("etcd is not queried (`--no-talos` without `--etcd-endpoints`)"),
         Unseen::NoEndpoint => {
             let problem = Problem::error(Reason::NoAnswer, "at least one etcd endpoint", "none was given");
-            Verdict::whole(Outcome::Problem(problem.permanent()))
+            Verdict::whole(Outcome::problem(problem.permanent()))
         }
         Unseen::TalosClosed => talos_way(cluster).map_or_else(Verdict::whole, |()| Verdict::default()),
-        Unseen::NoControlPlane => Verdict::whole(Outcome::Problem(no_control_plane())),
+        Unseen::NoControlPlane => Verdict::whole(Outcome::problem(no_control_plane())),
     })
 }
 
@@ -65,7 +65,7 @@ fn untold(cluster: &Assessment<'_>, view: &View<'_>, why: Untold<'_>, [call, ans
         Untold::EmptyList => &Gap::new(GapKind::Malformed, "an empty member list"),
         Untold::Gap(gap) | Untold::OwnFault(gap) | Untold::Mute(gap) => gap,
     };
-    Outcome::Problem(match (view.node, why) {
+    Outcome::problem(match (view.node, why) {
         (Some(node), _) => through_talos(node, gap, expected),
         (None, Untold::OwnFault(_)) => {
             Problem { severity: Severity::Fail, ..gaps::problem(Protocol::Etcd, gap, expected) }
@@ -112,7 +112,7 @@ fn no_quorum() -> Outcome {
 /// A call that needs a quorum and has no answer while there is none only repeats that.
 fn without_quorum(quorum: &Quorum, outcome: Outcome) -> Outcome {
     match outcome {
-        Outcome::Problem(problem) if !quorum.proven && problem.waiting_helps => Outcome::Problem(problem.unseen()),
+        Outcome::Problem(problem) if !quorum.proven && problem.waiting_helps => Outcome::problem(problem.unseen()),
         other => other,
     }
 }

@@ -93,7 +93,7 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
         return verdict;
     }
     if quorum.is_lost() {
-        let mut verdict = Verdict::whole(Outcome::Problem(quorum_lost(views, quorum)));
+        let mut verdict = Verdict::whole(Outcome::problem(quorum_lost(views, quorum)));
         // All are there and none leads: an election, which a second look settles.
         verdict.resample_after = (quorum.up >= quorum.needed()).then_some(SETTLE);
         return verdict;
@@ -147,7 +147,7 @@ fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
         .iter()
         .flat_map(|view| status(cluster, view).err().into_iter().chain(members(cluster, view).err()))
         .filter_map(|outcome| match outcome {
-            Outcome::Problem(problem) => Some(problem),
+            Outcome::Problem(problem) => Some(*problem),
             _ => None,
         })
         .collect();
@@ -177,7 +177,7 @@ fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
         }
     }
     let problem = if for_ever { problem.permanent() } else { problem };
-    Outcome::Problem(if is_unseen { problem.unseen() } else { problem })
+    Outcome::problem(if is_unseen { problem.unseen() } else { problem })
 }
 
 /// Lists are read from etcd with a quorum, so one that came back proves it. It counts no members.
@@ -193,9 +193,9 @@ fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
             verdict.pass(Target::cluster(), line);
             verdict
         }
-        Ok(_) => Verdict::whole(Outcome::Problem(Problem::error(Reason::QuorumUnproven, expected, "an empty list"))),
+        Ok(_) => Verdict::whole(Outcome::problem(Problem::error(Reason::QuorumUnproven, expected, "an empty list"))),
         Err(gap) if gap.kind == GapKind::Forbidden => {
-            Verdict::whole(Outcome::Problem(gaps::kubernetes(cluster, gap, expected).unseen()))
+            Verdict::whole(Outcome::problem(gaps::kubernetes(cluster, gap, expected).unseen()))
         }
         Err(gap) => Verdict::whole(unseen(Reason::QuorumUnproven, expected, &gap.text)),
     }
@@ -315,7 +315,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
         Err(verdict) if verdict.status() == Status::Skip && cluster.asked.require_quorum_margin.is_some() => {
             let problem = Problem::error(Reason::NoAnswer, "the required margin", "etcd is not queried");
             let hint = Hint::likely("pass `--etcd-endpoints`, or omit `--require-quorum-margin`");
-            return Verdict::whole(Outcome::Problem(problem.permanent().hint(hint)));
+            return Verdict::whole(Outcome::problem(problem.permanent().hint(hint)));
         }
         Err(verdict) => return verdict,
     };
@@ -342,7 +342,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
                 problem.hint(Hint::likely("all voters are up: add control planes, or lower `--require-quorum-margin`"));
         }
         let living = views.iter().find_map(|view| view.node.filter(|_| view.sees_leader()));
-        Outcome::Problem(problem.hint(look(living, "{talosctl} -n {} etcd members", "{etcdctl} member list")))
+        Outcome::problem(problem.hint(look(living, "{talosctl} -n {} etcd members", "{etcdctl} member list")))
     } else if worst < needed {
         let not_given = voters_not_given(views, *members);
         let problem = if not_given.is_empty() {
@@ -358,7 +358,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
             _ => None,
         });
         // Of several the first of the table, so that the order of the nodes means nothing.
-        Outcome::Problem(match refusals.min() {
+        Outcome::problem(match refusals.min() {
             Some(reason) => Problem { reason, ..problem.permanent() },
             None => problem,
         })
@@ -367,12 +367,12 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     } else if voters == 2 {
         let problem =
             Problem::warn(Reason::TwoMembers, "an odd number of voters", "2 voters, and either loss stops the cluster");
-        Outcome::Problem(problem)
+        Outcome::problem(problem)
     } else if voters % 2 == 0 {
         let spare = voters / 2 - 1;
         let failures = if spare == 1 { "failure" } else { "failures" };
         let observed = format!("{voters} voters survive only {spare} {failures}, the same as {}", voters - 1);
-        Outcome::Problem(Problem::warn(Reason::EvenMembers, "an odd number of voters", observed))
+        Outcome::problem(Problem::warn(Reason::EvenMembers, "an odd number of voters", observed))
     } else {
         Outcome::Pass(None)
     };

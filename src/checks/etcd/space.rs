@@ -105,7 +105,7 @@ fn quota(view: &View<'_>, status: &EtcdStatus) -> Result<Quota, Outcome> {
     Err(match &node.talos.etcd_spec {
         Ok(_) => says_nothing(expected, "etcd runs, and Talos has no EtcdSpecs"),
         Err(gap) if gap.kind != GapKind::Forbidden && !tells_healthy(node, "etcd") => not_running(node),
-        Err(gap) => Outcome::Problem(through_talos(node, gap, expected)),
+        Err(gap) => Outcome::problem(through_talos(node, gap, expected)),
     })
 }
 
@@ -155,7 +155,7 @@ fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
     if alarms.any(|alarm| alarm.kind == AlarmKind::NoSpace && alarm.member_id == status.member_id) {
         problem = problem.explained_by(CheckId::EtcdAlarms);
     }
-    Outcome::Problem(problem.hint(look(view.node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status")))
+    Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status")))
 }
 
 /// A member that does not tell what is in use (etcd before 3.4) is not known to be fragmented.

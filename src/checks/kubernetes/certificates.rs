@@ -98,18 +98,18 @@ fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>, check: CheckId) ->
         Ok(readyz) => readyz,
         Err(Gap { kind: GapKind::PeerCertificateExpired, text }) => {
             let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", &**text);
-            return Some(Outcome::Problem(problem.explained_by(check)));
+            return Some(Outcome::problem(problem.explained_by(check)));
         }
         Err(_) => return None,
     };
     let Some(certificate) = &readyz.certificate else {
         let problem = Problem::error(Reason::UnreadableAnswer, ENOUGH, "the certificate cannot be read");
-        return Some(Outcome::Problem(problem));
+        return Some(Outcome::problem(problem));
     };
     let observed = format!("expires at {}", certificate.not_after);
     // It was valid a moment ago, or there would be no answer.
     Some(if ends_soon(certificate.not_before, certificate.not_after, cluster.taken) {
-        Outcome::Problem(
+        Outcome::problem(
             Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).hint(Hint::likely(
                 "Talos did not renew it after half of its lifetime, or it belongs to a load balancer",
             )),

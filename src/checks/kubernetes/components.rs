@@ -119,11 +119,11 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
         State::Untold => {
             let observed = "not found, and without Talos it is unknown whether it is disabled here";
             let expected = format!("pod {}", component.pod_name(node));
-            return Outcome::Problem(Problem::warn(Reason::ComponentMissing, expected, observed));
+            return Outcome::problem(Problem::warn(Reason::ComponentMissing, expected, observed));
         }
         State::NotReady(trouble) => (failed(trouble, Reason::ComponentNotReady), cause(cluster, node)),
         State::MayBeDisabled(gap) => {
-            return Outcome::Problem(if cluster.talos.is_some() {
+            return Outcome::problem(if cluster.talos.is_some() {
                 gaps::talos(gap, "whether the machine configuration disables it")
             } else {
                 gaps::kubernetes(cluster, gap, "its lease, which shows whether it leads elsewhere")
@@ -134,7 +134,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
         }
         State::Missing => (missing(cluster, node, component, "not found"), cause(cluster, node)),
     };
-    Outcome::Problem(problem.hint(look(cluster, node, component)).explained_by(by))
+    Outcome::problem(problem.hint(look(cluster, node, component)).explained_by(by))
 }
 
 fn missing(cluster: &Assessment<'_>, node: &Node, component: Component, observed: &str) -> Problem {

@@ -56,7 +56,7 @@ fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     let severity = if problems.into_iter().any(is_demanded) { Severity::Fail } else { Severity::Warn };
     let problem = Problem::fail(Reason::NodeCondition, "no condition that reports a problem", words.join("; "))
         .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
-    Outcome::Problem(Problem { severity, ..problem })
+    Outcome::problem(Problem { severity, ..problem })
 }
 
 /// It reports a problem. What ends in Ready does so when it is False; of `Ready` itself another check tells.

@@ -42,13 +42,13 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
             unseen(Reason::NoAnswer, "a Talos node that answers", "no Talos node answers")
         }
         Identity::NoMachine => unseen(Reason::NoAnswer, "a Talos node that answers", "no Talos node is known"),
-        Identity::Same if cluster.behind_proxy => Outcome::Problem(Problem::warn(
+        Identity::Same if cluster.behind_proxy => Outcome::problem(Problem::warn(
             Reason::EndpointBehindProxy,
             "API servers with certificates of the kubeconfig's CA",
             "the kubeconfig's CA has signed only the endpoint's certificate",
         )),
         Identity::Same => Outcome::Pass(None),
-        Identity::Undecided(why) => Outcome::Problem(Problem::error(Reason::NoAnswer, expected, undecided(why))),
+        Identity::Undecided(why) => Outcome::problem(Problem::error(Reason::NoAnswer, expected, undecided(why))),
         Identity::Different { talos, kubernetes, likeness } => {
             let likeness_in_words = match likeness {
                 Likeness::Nothing => "",
@@ -61,7 +61,7 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
             // Without discovery Talos tells of some nodes only, and those may not have registered yet; nor may machines that were
             // installed anew with the data of the former ones.
             let is_final = cluster.discovery_is_on() && *likeness != Likeness::NamesAndAddresses;
-            Outcome::Problem(if is_final { problem.permanent() } else { problem })
+            Outcome::problem(if is_final { problem.permanent() } else { problem })
         }
     })
 }

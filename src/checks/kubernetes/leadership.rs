@@ -93,7 +93,7 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     }
     let has_led = leases.by_name.contains_key(component.name());
     if let Some(gap) = may_be_disabled(cluster, nodes, component).filter(|_| !has_led) {
-        return Outcome::Problem(gaps::talos(&gap, "whether the machine configuration disables it").unseen());
+        return Outcome::problem(gaps::talos(&gap, "whether the machine configuration disables it").unseen());
     }
     let cause = cause(cluster, nodes, component);
     if cause.is_none() {
@@ -102,7 +102,7 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     }
     let problem = Problem::fail(Reason::NotLeading, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]));
-    Outcome::Problem(problem.explained_by(cause))
+    Outcome::problem(problem.explained_by(cause))
 }
 
 /// Somebody does. Where this cluster's own instances only stand by, it is one that nobody looks at.
@@ -115,7 +115,7 @@ fn led_by(cluster: &Assessment<'_>, component: Component, holder: &str) -> Outco
         .hint(Hint::likely("a control plane that was removed and still runs, or that no source of nodes names"))
         .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]))
         .hint(Hint::run("{kubectl} get nodes -o wide", []));
-    Outcome::Problem(problem)
+    Outcome::problem(problem)
 }
 
 /// Why nobody knows whether there is somebody to lead: it is switched off wherever that is known, and seen nowhere.
@@ -159,7 +159,7 @@ fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) ->
         let observed = format!("`--leader-elect=false` beside other instances: {}", names.join(", "));
         let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
             .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: remove it"));
-        return Some(Outcome::Problem(problem));
+        return Some(Outcome::problem(problem));
     }
     let why = "the only instance runs with `--leader-elect=false`, so it renews no lease";
     (wanted.count() == 1).then(|| Outcome::Skip(why.to_owned()))

@@ -109,7 +109,7 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
     if let Some(object) = cluster.object(node) {
         return match whose(cluster, node, object) {
             Outcome::Pass(_) => {
-                odd_registration(cluster, node, object, holders).map_or(Outcome::Pass(None), Outcome::Problem)
+                odd_registration(cluster, node, object, holders).map_or(Outcome::Pass(None), Outcome::problem)
             }
             outcome => outcome,
         };
@@ -135,7 +135,7 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
             let problem = Problem::fail(Reason::NodeNotRegistered, "a Node object", observed)
                 .hint(Hint::likely(why))
                 .hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address]));
-            Outcome::Problem(if kubelet_is_bad(node) {
+            Outcome::problem(if kubelet_is_bad(node) {
                 problem.explained_by(CheckId::TalosNodesKubelet)
             } else {
                 problem
@@ -143,10 +143,10 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
         }
         None => match (talos_contact(cluster, node), &node.talos.nodename) {
             (Err(outcome), _) => outcome,
-            (Ok(_), Err(gap)) => Outcome::Problem(gaps::talos(gap, "the node's name in Kubernetes")),
+            (Ok(_), Err(gap)) => Outcome::problem(gaps::talos(gap, "the node's name in Kubernetes")),
             (Ok(_), Ok(_)) => {
                 let problem = Problem::error(Reason::NoAnswer, "whether it runs a kubelet", "its services are unknown");
-                Outcome::Problem(problem)
+                Outcome::problem(problem)
             }
         },
     }
@@ -163,7 +163,7 @@ fn whose(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
         let problem = Problem::fail(Reason::StaleNodeObject, "a machine that Talos knows", "a Node object, not ready")
             .hint(Hint::likely(OFF_OR_GONE))
             .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
-        return Outcome::Problem(problem);
+        return Outcome::problem(problem);
     }
     let untold = || unseen(Reason::NoAnswer, "a machine that Talos knows", "not in discovery");
     talos_contact(cluster, node).err().unwrap_or_else(untold)
@@ -316,7 +316,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
                 Some(problem) => problem,
                 None => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
             },
-            Err(Outcome::Problem(problem)) if problem.reason == Reason::NodeLeaseStale => problem,
+            Err(Outcome::Problem(problem)) if problem.reason == Reason::NodeLeaseStale => *problem,
             Err(outcome) => return outcome,
         },
         Some(condition) => not_ready(condition),
@@ -324,7 +324,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
     };
     if cluster.is_guest(node) {
         let problem = Problem { reason: Reason::NotTalosNotReady, severity: Severity::Warn, ..problem };
-        return Outcome::Problem(problem);
+        return Outcome::problem(problem);
     }
     let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
     // Kubernetes formed its opinion without Talos, so it stays a failure; but there is one machine, and one thing to mend.
@@ -335,7 +335,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
     } else {
         None
     };
-    Outcome::Problem(problem.explained_by(cause))
+    Outcome::problem(problem.explained_by(cause))
 }
 
 /// It was Ready in the previous round and is so again, after it was not in between.
@@ -374,5 +374,5 @@ fn lease(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Result<(),
         Some(None) => "Ready, but the lease was never renewed".to_owned(),
         None => "Ready, but there is no lease".to_owned(),
     };
-    Err(Outcome::Problem(Problem::fail(Reason::NodeLeaseStale, expected, observed)))
+    Err(Outcome::problem(Problem::fail(Reason::NodeLeaseStale, expected, observed)))
 }

@@ -46,8 +46,8 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
             return Outcome::Skip("not a Talos machine".to_owned());
         }
         let network = || match overlaps.get(object.name.as_str()) {
-            _ if has_no_address(node, object) => Outcome::Problem(no_address()),
-            Some(overlap) => Outcome::Problem(shared_range(cluster, overlap)),
+            _ if has_no_address(node, object) => Outcome::problem(no_address()),
+            Some(overlap) => Outcome::problem(shared_range(cluster, overlap)),
             None => Outcome::Pass(None),
         };
         match pressed(cluster, node, object) {
@@ -99,7 +99,7 @@ fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome 
     }
     if !wrong.is_empty() {
         let problem = Problem::fail(Reason::NodePressure, expected, wrong.join("; "));
-        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+        return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     let is_silent = object.condition("Ready").is_none_or(|condition| !matches!(&*condition.status, "True" | "False"));
     // What a kubelet said before it fell silent is no evidence of the present.
@@ -107,10 +107,10 @@ fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome 
         return unseen(Reason::NodeLeaseStale, expected, "its kubelet has stopped reporting");
     }
     if !untold.is_empty() {
-        return Outcome::Problem(Problem::error(Reason::NoAnswer, expected, untold.join("; ")));
+        return Outcome::problem(Problem::error(Reason::NoAnswer, expected, untold.join("; ")));
     }
     match unknown_network {
-        Some(observed) => Outcome::Problem(Problem::warn(Reason::NoAnswer, expected, observed)),
+        Some(observed) => Outcome::problem(Problem::warn(Reason::NoAnswer, expected, observed)),
         None => Outcome::Pass(None),
     }
 }

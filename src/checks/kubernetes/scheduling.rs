@@ -72,7 +72,7 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
         scheduling(node, object)
     });
     for node in cluster.nodes.iter().filter(|node| node.leaving && !node.out_of_scope) {
-        verdict.findings.retain(|finding| finding.target != node.target());
+        verdict.findings.retain(|finding| *finding.target != node.target());
         verdict.problem(node.target(), leaving());
     }
     if let Some(problem) = nothing_schedulable(cluster) {
@@ -215,33 +215,33 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
             .hint(Hint::likely("an upgrade, a reboot or a shutdown is in progress, or was interrupted"));
         // While it is on its way, the mark is as it should be.
         let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
-        return Outcome::Problem(if is_up { problem.hint(uncordon()) } else { problem });
+        return Outcome::problem(if is_up { problem.hint(uncordon()) } else { problem });
     }
     if object.unschedulable {
         let problem = Problem::warn(Reason::Cordoned, expected, "new pods are not scheduled to it; not by Talos")
             .hint(Hint::likely("usually deliberate: find out why before you uncordon the node"));
-        return Outcome::Problem(problem.hint(uncordon()));
+        return Outcome::problem(problem.hint(uncordon()));
     }
     if is_uninitialized(object) {
         let problem = Problem::warn(Reason::Uninitialized, expected, format!("taint {UNINITIALIZED}"))
             .hint(Hint::likely("the cloud controller manager is missing or not working"));
-        return Outcome::Problem(problem);
+        return Outcome::problem(problem);
     }
     if says_ready(object) && object.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE) {
         let problem = Problem::warn(Reason::OutOfService, expected, format!("ready, with taint {OUT_OF_SERVICE}"))
             .hint(Hint::likely("the machine was lost at some time, and nothing has removed the taint since"));
-        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+        return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     if says_ready(object) && !object.out_of.is_empty() {
         let observed = format!("allocatable of the node: no {}", object.out_of.join(", no "));
         let problem = Problem::warn(Reason::NothingAllocatable, expected, observed)
             .hint(Hint::likely("the kubelet's configuration reserves all of it, or sets `maxPods` to 0"));
-        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+        return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     if let Some((taint, but, why)) = stale_taint(object) {
         let observed = format!("taint {}, {but}", shown(taint));
         let problem = Problem::warn(Reason::StaleTaint, expected, observed).hint(Hint::likely(why));
-        return Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+        return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
     let observed = match object.leaving_for() {
         Some(_) if node.role == Role::ControlPlane && object.is_leaving() => {
@@ -254,5 +254,5 @@ fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
         _ => return Outcome::Pass(None),
     };
     let problem = Problem::warn(Reason::NodeLeaving, expected, observed);
-    Outcome::Problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])))
+    Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])))
 }

@@ -102,9 +102,9 @@ fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Result<(), Outc
     let expected = "a ready endpoint of default/kubernetes";
     let endpoints = listed(cluster, |kubernetes| &kubernetes.api_endpoints, expected)?;
     if endpoints.iter().any(|endpoint| endpoint.serves("TCP")) {
-        return astray(cluster, endpoints).map_or(Ok(()), |problem| Err(Outcome::Problem(problem)));
+        return astray(cluster, endpoints).map_or(Ok(()), |problem| Err(Outcome::problem(problem)));
     }
-    Err(Outcome::Problem(
+    Err(Outcome::problem(
         Problem::fail(Reason::ApiServiceEmpty, expected, "none is ready, while an API server is")
             .hint(Hint::likely("API servers that do not list themselves (`--endpoint-reconciler-type=none`), or something deletes the endpoints"))
             .hint(Hint::run("{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml", [])),
@@ -156,7 +156,7 @@ const NAMES: usize = 3;
 
 fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
     let expected = "/readyz answers 200, or the server's lease is renewed";
-    Outcome::Problem(match cluster.server(node) {
+    Outcome::problem(match cluster.server(node) {
         Server::NotAsked => Problem::error(Reason::NoAnswer, "an answer to /readyz", "not queried"),
         Server::Ready => return Outcome::Pass(None),
         Server::NotReady(readyz) => unready(cluster, kubernetes, node, readyz),
@@ -226,7 +226,7 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
     let host = if node.address.contains(':') { format!("[{}]", node.address) } else { node.address.clone() };
     let look = look_at_server(&problem, &format!("{host}:{}", node.api_port));
     let problem = problem.hint(look);
-    Outcome::Problem(if cluster.talos.is_some() {
+    Outcome::problem(if cluster.talos.is_some() {
         problem.hint(Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address]))
     } else {
         problem

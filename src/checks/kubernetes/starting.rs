@@ -154,7 +154,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&St
         ));
     }
     problem.observed = format!("{of_several}{}", problem.observed);
-    Outcome::Problem(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(
+    Outcome::problem(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(
         Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={}", object.name)]),
     ))
 }
@@ -187,7 +187,7 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
         }
         Err(Outcome::Problem(missing)) => {
             let observed = format!("{}{since}: {}; {}", full_name(pod), pod.says, missing.observed);
-            return Some((Problem { observed, ..missing }, pod));
+            return Some((Problem { observed, ..*missing }, pod));
         }
         Err(_) => return None,
     };

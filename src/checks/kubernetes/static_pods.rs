@@ -93,7 +93,7 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     }
     let ids = match &node.talos.static_pods {
         Ok(ids) => ids,
-        Err(gap) => return Outcome::Problem(gaps::talos(gap, "the list of static pods")),
+        Err(gap) => return Outcome::problem(gaps::talos(gap, "the list of static pods")),
     };
     let mut missing = Vec::new();
     for component in Component::ALL {
@@ -107,21 +107,21 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
             Ok(None) if etcd_is_bad(node) => missing.push(component.name()),
             Ok(None) => {
                 let observed = format!("unknown whether {} is enabled", component.name());
-                return Outcome::Problem(Problem::error(Reason::NoAnswer, "the component's configuration", observed));
+                return Outcome::problem(Problem::error(Reason::NoAnswer, "the component's configuration", observed));
             }
-            Err(gap) => return Outcome::Problem(gaps::talos(&gap, "the component's configuration")),
+            Err(gap) => return Outcome::problem(gaps::talos(&gap, "the component's configuration")),
         }
     }
     let fail = |observed: String| {
         let problem = Problem::fail(Reason::StaticPodNotRendered, "rendered from a ready configuration", observed)
             .hint(Hint::run("{talosctl} -n {} logs controller-runtime", [&node.address]));
-        Outcome::Problem(problem.explained_by(etcd_is_bad(node).then_some(CheckId::EtcdService)))
+        Outcome::problem(problem.explained_by(etcd_is_bad(node).then_some(CheckId::EtcdService)))
     };
     if !missing.is_empty() {
         return fail(format!("not rendered: {}", missing.join(", ")));
     }
     match &node.talos.config_statuses {
-        Err(gap) => Outcome::Problem(gaps::talos(gap, "the state of the static pods' configuration")),
+        Err(gap) => Outcome::problem(gaps::talos(gap, "the state of the static pods' configuration")),
         Ok(statuses) => match statuses.iter().find(|status| status.id == "static-pods") {
             Some(status) if status.ready => Outcome::Pass(None),
             Some(_) => fail("their configuration and secrets are not ready".to_owned()),
@@ -250,12 +250,12 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
         Some(Ok(Some(found))) if found.mirror && found.node.as_ref() == Some(&node.name) => mirror(cluster, found),
         Some(Ok(_)) => {
             let observed = "Kubernetes shows no mirror pod of it";
-            Outcome::Problem(Problem::fail(Reason::StaticPodMissing, "running and ready", observed))
+            Outcome::problem(Problem::fail(Reason::StaticPodMissing, "running and ready", observed))
         }
         Some(Err(gap)) if gap.kind == GapKind::Forbidden => {
             unseen(&format!("the credentials may not read pods of namespace {}", pod.namespace))
         }
-        Some(Err(gap)) => Outcome::Problem(gaps::kubernetes(cluster, gap, &format!("pod {mirror_name}"))),
+        Some(Err(gap)) => Outcome::problem(gaps::kubernetes(cluster, gap, &format!("pod {mirror_name}"))),
         None => unseen("too many to query Kubernetes for each"),
     }
 }
@@ -270,14 +270,14 @@ fn pod(
 ) -> Outcome {
     match trouble(state, cluster.server_time()) {
         None => match restarted(cluster, name) {
-            Some(problem) => Outcome::Problem(problem.explained_by(component.map(Component::check).or(by))),
+            Some(problem) => Outcome::problem(problem.explained_by(component.map(Component::check).or(by))),
             None => Outcome::Pass(Some(format!("{name}: Running"))),
         },
         // Those of the user's own may be meant to end.
         Some(_) if component.is_none() && has_completed(state) => Outcome::Pass(Some(format!("{name}: Succeeded"))),
         Some(trouble) => {
             let by = component.map(Component::check).or(by).or(cluster.etcd.trouble);
-            Outcome::Problem(failed(&trouble, Reason::StaticPodFailed).explained_by(by))
+            Outcome::problem(failed(&trouble, Reason::StaticPodFailed).explained_by(by))
         }
     }
 }
@@ -307,12 +307,12 @@ fn etcd(node: &Node) -> Outcome {
             Some(service) if service.is_healthy() => Outcome::Pass(Some(format!("etcd-{}: Running", node.name))),
             Some(service) => {
                 let observed = format!("{}: {}", service.state, service.health_message);
-                Outcome::Problem(etcd_is_down(observed.trim_end_matches([':', ' '])))
+                Outcome::problem(etcd_is_down(observed.trim_end_matches([':', ' '])))
             }
-            None => Outcome::Problem(etcd_is_down("there is no such service")),
+            None => Outcome::problem(etcd_is_down("there is no such service")),
         },
-        Err(gap) if gap.kind == GapKind::NotAsked => Outcome::Problem(gaps::talos(gap, "the services")),
-        Err(gap) => Outcome::Problem(gaps::talos(gap, "the services").unseen()),
+        Err(gap) if gap.kind == GapKind::NotAsked => Outcome::problem(gaps::talos(gap, "the services")),
+        Err(gap) => Outcome::problem(gaps::talos(gap, "the services").unseen()),
     }
 }
 

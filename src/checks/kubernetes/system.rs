@@ -110,7 +110,7 @@ fn target(namespace: &str, name: &str) -> Target {
 
 fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> Outcome {
     if let Some(problem) = uncovered(cluster, kind, workload) {
-        return Outcome::Problem(problem);
+        return Outcome::problem(problem);
     }
     let Workload { desired, available, generation, given_up, unchanged_for, .. } = workload;
     let is_counted = workload.is_observed();
@@ -127,7 +127,7 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
         };
         let unfinished = || unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
         let problem = unnoticed(cluster, workload, pods).or_else(unfinished);
-        return problem.map_or(Outcome::Pass(None), |problem| Outcome::Problem(problem.hint(describe)));
+        return problem.map_or(Outcome::Pass(None), |problem| Outcome::problem(problem.hint(describe)));
     }
     let unwell: Vec<&Pod> = pods.iter().copied().filter(|pod| is_amiss(pod) && is_judged(cluster, pod)).collect();
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
@@ -146,7 +146,7 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     };
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
     let (unjudged, unready) = absent();
-    Outcome::Problem(match missing {
+    Outcome::problem(match missing {
         1.. if missing <= unjudged => return Outcome::Pass(None),
         1.. if missing <= unjudged + unready || (*available > 0 && missing <= gone(cluster, kind, workload)) => {
             problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady)
@@ -281,7 +281,7 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
     let words = format!("{} of {} pods not ready", unwell.len(), pods.len());
     let observed = with_troubles(cluster, words, &unwell);
     let severity = severity_of_pods(cluster, &unwell);
-    Outcome::Problem(
+    Outcome::problem(
         Problem { severity, ..Problem::fail(Reason::WorkloadDegraded, "all pods ready", observed) }
             .hint(Hint::run("{kubectl} -n kube-system describe pod {}", [&unwell[0].name])),
     )

@@ -228,7 +228,7 @@ fn without_version(demanded: Option<&str>, image: &str) -> Outcome {
         return not_measurable(&format!("image {image} names no version"));
     };
     let problem = Problem::error(Reason::UnreadableAnswer, expected, format!("image {image}"));
-    Outcome::Problem(problem.permanent())
+    Outcome::problem(problem.permanent())
 }
 
 fn not_measurable(why: &str) -> Outcome {
@@ -266,7 +266,7 @@ fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component) ->
     let image = image.or_else(|| mirror.and_then(|pod| image_of(&pod.state, component)));
     image.map(|image| Image::NamesNone(image.to_owned())).ok_or_else(|| {
         let expected = "an image tagged with a version";
-        Outcome::Problem(Problem::error(Reason::UnreadableAnswer, expected, "no image is reported"))
+        Outcome::problem(Problem::error(Reason::UnreadableAnswer, expected, "no image is reported"))
     })
 }
 

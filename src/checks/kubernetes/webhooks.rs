@@ -82,7 +82,7 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
         for (name, mut hooks) in by_configuration {
             hooks.sort_by_key(|hook| &hook.name);
             let outcome = match configuration(cluster, &hooks) {
-                Outcome::Problem(problem) => Outcome::Problem(problem.hint(Hint::run(its.show, [name]))),
+                Outcome::Problem(problem) => Outcome::problem(problem.hint(Hint::run(its.show, [name]))),
                 outcome => outcome,
             };
             verdict.push(Target::new(Kind::Webhook, format!("{}/{name}", its.kind)), outcome);
@@ -104,14 +104,14 @@ fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
     };
     let dead = without(&vital);
     if !dead.is_empty() {
-        return Outcome::Problem(backends(Problem::fail(Reason::WebhookUnavailable, expected, dead), &vital));
+        return Outcome::problem(backends(Problem::fail(Reason::WebhookUnavailable, expected, dead), &vital));
     }
     if let Some(gap) = vital.iter().find_map(|hook| backend(cluster, hook)?.err()) {
-        return Outcome::Problem(gaps::kubernetes(cluster, &gap, expected));
+        return Outcome::problem(gaps::kubernetes(cluster, &gap, expected));
     }
     let dead = without(&others);
     if !dead.is_empty() {
-        return Outcome::Problem(backends(Problem::warn(Reason::WebhookUnavailable, expected, dead), &others));
+        return Outcome::problem(backends(Problem::warn(Reason::WebhookUnavailable, expected, dead), &others));
     }
     let is_seen = |hook: &&Webhook| matches!(backend(cluster, hook), Some(Ok(_)));
     if hooks.iter().any(is_seen) {
@@ -163,7 +163,7 @@ pub(in crate::checks) fn in_the_way_of_evictions(
             match backend(cluster, hook).filter(|_| is_asked) {
                 Some(Ok(false)) => dead.push(missing(hook)),
                 Some(Err(gap)) => {
-                    return Err(Outcome::Problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
+                    return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
                 }
                 Some(Ok(true)) | None => {}
             }

@@ -273,7 +273,7 @@ pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod
         Err(outcome) => outcome,
     };
     Err(match outcome {
-        Outcome::Problem(problem) => Outcome::Problem(problem.explained_by(CheckId::K8sStaticpodsRunning)),
+        Outcome::Problem(problem) => Outcome::problem(problem.explained_by(CheckId::K8sStaticpodsRunning)),
         outcome => outcome,
     })
 }
@@ -513,7 +513,7 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
         let unfinished = |it| unfinished(cluster, it, || pods, || 0, Reason::DnsDegraded);
         if let Some(problem) = deployment.and_then(unfinished) {
             let describe = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
-            return Outcome::Problem(problem.hint(describe));
+            return Outcome::problem(problem.hint(describe));
         }
         if let Some(it) = deployment.filter(|it| it.available < it.desired) {
             let observed = format!(
@@ -522,7 +522,7 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
             );
             let problem = Problem::warn(Reason::DnsDegraded, "the endpoints are pods of its Deployment", observed);
             let describe = Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name]);
-            return Outcome::Problem(problem.hint(describe));
+            return Outcome::problem(problem.hint(describe));
         }
         let plural = if ready == 1 { "" } else { "s" };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
@@ -548,7 +548,7 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
     let are_gone = desired > ready && missing.is_empty() && ready.saturating_add(gone) >= desired;
-    Outcome::Problem(if are_gone {
+    Outcome::problem(if are_gone {
         problem(Severity::Warn).explained_by(CheckId::K8sNodesReady)
     } else {
         let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));

@@ -78,16 +78,16 @@ fn of_node(cluster: &Assessment<'_>, node: &Node, by_lease: &ByLease) -> Outcome
     };
     if !status.synced && !status.sync_disabled {
         let problem = Problem::fail(Reason::TimeNotSynced, "a synchronized clock", "not synchronized");
-        return Outcome::Problem(with_commands(node, problem.hint(Hint::likely("its time servers cannot be reached"))));
+        return Outcome::problem(with_commands(node, problem.hint(Hint::likely("its time servers cannot be reached"))));
     }
     let by_kernel = by_kernel(node);
     if let Some(problem) = wrong(by_kernel, by_lease) {
-        return Outcome::Problem(with_commands(node, problem));
+        return Outcome::problem(with_commands(node, problem));
     }
     match by_lease {
         ByLease::Unknown(why) if by_kernel.is_none() => unknown(node, status, why),
         _ if status.sync_disabled => Outcome::Skip(SYNC_DISABLED.to_owned()),
-        _ if uncorrected(node) => Outcome::Problem(not_corrected(node)),
+        _ if uncorrected(node) => Outcome::problem(not_corrected(node)),
         _ => Outcome::Pass(None),
     }
 }
@@ -147,12 +147,12 @@ fn unknown(node: &Node, status: TimeStatus, why: &str) -> Outcome {
         return Outcome::Skip(SYNC_DISABLED.to_owned());
     }
     if uncorrected(node) {
-        return Outcome::Problem(not_corrected(node));
+        return Outcome::problem(not_corrected(node));
     }
     match &node.talos.adjtime {
         // Neither the version nor the role tells it, or it is the host's: that stays so.
         Err(gap) if !matches!(gap.kind, GapKind::Unsupported | GapKind::Forbidden) => {
-            Outcome::Problem(gaps::talos(gap, "how far the clock is off"))
+            Outcome::problem(gaps::talos(gap, "how far the clock is off"))
         }
         _ => Outcome::Skip(format!("{}: {why}", Reason::NotMeasurable.code())),
     }

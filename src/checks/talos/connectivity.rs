@@ -79,12 +79,12 @@ What Kubernetes reports about the same machine is checked separately: a node tha
 fn endpoints(cluster: &Assessment<'_>) -> Verdict {
     let Some(talos) = &cluster.talos else { return Verdict::skipped(NO_TALOS) };
     if let Err(gap) = &talos.credentials {
-        return Verdict::whole(Outcome::Problem(gaps::talos(gap, "a usable talosconfig").unseen()));
+        return Verdict::whole(Outcome::problem(gaps::talos(gap, "a usable talosconfig").unseen()));
     }
     if talos.endpoints.is_empty() {
         let problem =
             Problem::error(Reason::EndpointUnreachable, "at least one endpoint", "the context has no endpoints");
-        return Verdict::whole(Outcome::Problem(problem.permanent()));
+        return Verdict::whole(Outcome::problem(problem.permanent()));
     }
     let some_forwards = talos.endpoints.iter().any(|endpoint| endpoint.version.is_ok() && !is_worker(endpoint));
     let all_workers = talos.endpoints.iter().all(is_worker);

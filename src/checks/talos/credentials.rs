@@ -84,6 +84,6 @@ fn with(problem: Problem, hint: Option<Hint>) -> Problem {
 
 fn one(target: Target, problem: Problem) -> Verdict {
     let mut verdict = Verdict::default();
-    verdict.push(target, Outcome::Problem(problem));
+    verdict.push(target, Outcome::problem(problem));
     verdict
 }

@@ -77,7 +77,7 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
     let volumes = match &node.talos.volumes {
         Ok(volumes) => Some(volumes.as_slice()),
         Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 8, 0)) => None,
-        Err(gap) => return Err(Outcome::Problem(gaps::talos(gap, "the volumes of the machine"))),
+        Err(gap) => return Err(Outcome::problem(gaps::talos(gap, "the volumes of the machine"))),
     };
     if volumes.is_some_and(<[Volume]>::is_empty) {
         return Err(says_nothing("the volumes of the machine", "an empty list"));

@@ -44,11 +44,11 @@ fn shown(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     if end <= cluster.taken {
         let observed = format!("expired at {end}");
         let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", observed);
-        return Outcome::Problem(problem.hint(csrs()));
+        return Outcome::problem(problem.hint(csrs()));
     }
     if ends_soon(begin, end, cluster.taken) {
         let observed = format!("expires at {end}");
-        return Outcome::Problem(Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).hint(csrs()));
+        return Outcome::problem(Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).hint(csrs()));
     }
     Outcome::Pass(None)
 }

@@ -131,7 +131,7 @@ fn network_of(node: &Node, status: NetworkStatus) -> Outcome {
         ["connectivity"] => problem.hint(Hint::likely("there is no default route, or a configured probe fails")),
         _ => problem,
     };
-    Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} get networkstatus -o yaml", [node.address.as_str()])))
+    Outcome::problem(problem.hint(Hint::run("{talosctl} -n {} get networkstatus -o yaml", [node.address.as_str()])))
 }
 
 fn memory(cluster: &Assessment<'_>) -> Verdict {
@@ -163,7 +163,7 @@ fn memory_of(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     }
     let (expected, observed) = (format!("at least {} MiB", least / MIB), format!("{} MiB", size / MIB));
     let problem = Problem::fail(Reason::MemoryTooSmall, expected, observed);
-    Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} memory", [node.address.as_str()])))
+    Outcome::problem(problem.hint(Hint::run("{talosctl} -n {} memory", [node.address.as_str()])))
 }
 
 fn diagnostics(cluster: &Assessment<'_>) -> Verdict {

@@ -121,5 +121,5 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     } else {
         return None;
     };
-    Some(Outcome::Problem(problem))
+    Some(Outcome::problem(problem))
 }

@@ -105,7 +105,7 @@ fn machine_status<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<&'a Ma
         Ok(status)
     } else {
         let observed = format!("stage `{}`", status.stage);
-        Err(Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a stage that is known", observed)))
+        Err(Outcome::problem(Problem::error(Reason::UnreadableAnswer, "a stage that is known", observed)))
     }
 }
 
@@ -357,7 +357,7 @@ fn kubelet(cluster: &Assessment<'_>) -> Verdict {
         let target = node.target();
         let outcome = match talos_service(cluster, node, "kubelet") {
             Ok(Some(service)) if service.is_healthy() => kube_prism(cluster, node),
-            Ok(Some(service)) => Outcome::Problem(kubelet_unhealthy(node, service)),
+            Ok(Some(service)) => Outcome::problem(kubelet_unhealthy(node, service)),
             Ok(None) => kubelet_absent(cluster, node),
             Err(outcome) => outcome,
         };
@@ -375,13 +375,13 @@ fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
             let is_down = cluster.kubernetes.as_ref().is_some_and(endpoint_is_down);
             // Without a database there is no API server to be reached, before the bootstrap for one.
             let by = cluster.etcd.trouble.or_else(|| is_down.then_some(CheckId::K8sApiEndpoint));
-            Outcome::Problem(problem.explained_by(by))
+            Outcome::problem(problem.explained_by(by))
         }
         Ok(_) => Outcome::Pass(None),
         Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 5, 0)) => Outcome::Pass(None),
         // Of what only warns.
         Err(gap) if gap.kind == GapKind::Forbidden => Outcome::Pass(None),
-        Err(gap) => Outcome::Problem(gaps::talos(gap, expected)),
+        Err(gap) => Outcome::problem(gaps::talos(gap, expected)),
     }
 }
 
@@ -399,7 +399,7 @@ fn kubelet_absent(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let missing = || {
         let problem =
             Problem::fail(Reason::ServiceMissing, "service `kubelet`", "kubelet is not in the machine's list");
-        Outcome::Problem(problem.hint(Hint::run("{talosctl} -n {} services", [node.address.as_str()])))
+        Outcome::problem(problem.hint(Hint::run("{talosctl} -n {} services", [node.address.as_str()])))
     };
     let version = talos_contact(cluster, node).ok().and_then(|contact| version::numbers(&contact.version.tag));
     if version.is_some_and(|version| version < (1, 14, 0)) || node.sources.kubernetes {

@@ -45,8 +45,8 @@ fn server(cluster: &Assessment<'_>) -> Verdict {
         Err(gap) if gap.kind == GapKind::Forbidden => Verdict::whole(refused(talos, gap)),
         Err(gap) => Verdict::whole(match talos_way(cluster) {
             Err(outcome) => outcome,
-            Ok(()) if gap.kind == GapKind::NoForwarding => Outcome::Problem(gaps::talos(gap, EXPECTED).unseen()),
-            Ok(()) => Outcome::Problem(gaps::talos(gap, EXPECTED)),
+            Ok(()) if gap.kind == GapKind::NoForwarding => Outcome::problem(gaps::talos(gap, EXPECTED).unseen()),
+            Ok(()) => Outcome::problem(gaps::talos(gap, EXPECTED)),
         }),
     }
 }
@@ -118,7 +118,7 @@ fn outcome(thing: &str, said: Said<'_>, check: &ServerCheck) -> Option<Outcome> 
                 Err(gap) => matches!(gap.kind, GapKind::TimedOut | GapKind::ServerError),
             };
             let problem = if last_word { Problem::fail } else { Problem::error };
-            Some(Outcome::Problem(problem(Reason::ServerCheckFailed, "OK", why)))
+            Some(Outcome::problem(problem(Reason::ServerCheckFailed, "OK", why)))
         }
     }
 }
@@ -130,7 +130,7 @@ fn ended(check: &ServerCheck, things: &[(&str, Said<'_>)], is_wrong: bool) -> Op
     let unfinished = |why: &str| Problem::error(Reason::ServerCheckUnfinished, EXPECTED, format!("{why}{waiting}"));
     match &check.end {
         Ok(()) if is_wrong => None,
-        Ok(()) if open.is_some() => Some(Outcome::Problem(unfinished("the stream ended too early"))),
+        Ok(()) if open.is_some() => Some(Outcome::problem(unfinished("the stream ended too early"))),
         Ok(()) => Some(match things.iter().filter(|(_, said)| matches!(said, Said::Good)).count() {
             0 => says_nothing(EXPECTED, "a stream without one"),
             good => Outcome::Pass(Some(format!("{} found nothing wrong ({good} OK)", check.endpoint))),
@@ -140,14 +140,14 @@ fn ended(check: &ServerCheck, things: &[(&str, Said<'_>)], is_wrong: bool) -> Op
                 return None;
             }
             let problem = unfinished(&gap.text);
-            Some(Outcome::Problem(match gap.kind {
+            Some(Outcome::problem(match gap.kind {
                 GapKind::TimedOut => {
                     problem.hint(Hint::likely("it takes longer on a large cluster: raise `--attempt-timeout`"))
                 }
                 _ => problem,
             }))
         }
-        Err(gap) => Some(Outcome::Problem(gaps::talos(gap, EXPECTED))),
+        Err(gap) => Some(Outcome::problem(gaps::talos(gap, EXPECTED))),
     }
 }
 
@@ -155,7 +155,7 @@ fn ended(check: &ServerCheck, things: &[(&str, Said<'_>)], is_wrong: bool) -> Op
 fn refused(talos: &Talos, gap: &Gap) -> Outcome {
     let certificate = talos.credentials.as_ref().ok().and_then(|credentials| credentials.certificate.as_ref());
     if certificate.is_some_and(|certificate| certificate.organizations.iter().any(|role| role == "os:admin")) {
-        return Outcome::Problem(gaps::talos(gap, EXPECTED));
+        return Outcome::problem(gaps::talos(gap, EXPECTED));
     }
     Outcome::Skip("the role of the credentials does not allow it (os:admin does)".to_owned())
 }

@@ -72,14 +72,14 @@ fn told<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<(Numbers, &'a st
     let tag = talos_contact(cluster, node)?.version.tag.as_str();
     let unreadable = || {
         let observed = format!("version `{tag}`");
-        Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a version such as `v1.13.0`", observed))
+        Outcome::problem(Problem::error(Reason::UnreadableAnswer, "a version such as `v1.13.0`", observed))
     };
     Ok((version::numbers(tag).ok_or_else(unreadable)?, tag))
 }
 
 fn as_expected(cluster: &Assessment<'_>, node: &Node, tag: &str) -> Outcome {
     match &cluster.asked.expect_talos {
-        Some(expected) if tag.strip_prefix('v').unwrap_or(tag) != expected => Outcome::Problem(
+        Some(expected) if tag.strip_prefix('v').unwrap_or(tag) != expected => Outcome::problem(
             Problem::fail(Reason::VersionUnexpected, format!("Talos v{expected}"), format!("Talos {tag}"))
                 .hint(Hint::likely(
                     "the upgrade has not reached it, awaits a reboot, or was rolled back because it did not boot",

@@ -74,12 +74,12 @@ fn requested<'a>(cluster: &Assessment<'a>, node: &Node) -> Result<&'a RequestedA
     let gap = match kubernetes_side(cluster)?.requested_apis.get(&node.name) {
         Some(Ok(requested)) => return Ok(requested),
         Some(Err(gap)) => gap,
-        None => return Err(Outcome::Problem(Problem::error(Reason::NoAnswer, EXPECTED, "not queried").unseen())),
+        None => return Err(Outcome::problem(Problem::error(Reason::NoAnswer, EXPECTED, "not queried").unseen())),
     };
     let problem = gaps::kubernetes(cluster, gap, EXPECTED);
     // A server that does not even say whether it is ready is another check's to judge.
     let was_seen = matches!(cluster.server(node), Server::Ready | Server::NotReady(_));
-    Err(Outcome::Problem(if was_seen { problem } else { problem.unseen() }))
+    Err(Outcome::problem(if was_seen { problem } else { problem.unseen() }))
 }
 
 fn of_server(requested: &RequestedApis, (_, target, _): Numbers) -> Outcome {
@@ -91,7 +91,7 @@ fn of_server(requested: &RequestedApis, (_, target, _): Numbers) -> Outcome {
             _ => {
                 let observed = format!("{} is removed in `{}`", name(api), api.removed);
                 let expected = "a version such as `1.32`";
-                return Outcome::Problem(Problem::error(Reason::UnreadableAnswer, expected, observed));
+                return Outcome::problem(Problem::error(Reason::UnreadableAnswer, expected, observed));
             }
         }
     }
@@ -102,7 +102,7 @@ fn of_server(requested: &RequestedApis, (_, target, _): Numbers) -> Outcome {
     let observed = format!("requested since its start at {}: {}", shown(requested.started), some_of(&gone));
     let problem = Problem::fail(Reason::RemovedApiRequested, format!("only APIs that 1.{target} has"), observed);
     let hint = Hint::run("{kubectl} get --raw /metrics", []);
-    Outcome::Problem(problem.permanent().hint(hint))
+    Outcome::problem(problem.permanent().hint(hint))
 }
 
 /// `policy/v1beta1 podsecuritypolicies/status`

@@ -121,7 +121,7 @@ fn is_understood(budget: &DisruptionBudget) -> Result<(), Outcome> {
     let unknown = budget.selector.iter().flatten().find(|it| it.is_met_by(None).is_none());
     unknown.map_or(Ok(()), |it| {
         let observed = format!("PodDisruptionBudget {}: operator `{}`", name_of(budget), it.operator);
-        Err(Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a label selector", observed)))
+        Err(Outcome::problem(Problem::error(Reason::UnreadableAnswer, "a label selector", observed)))
     })
 }
 

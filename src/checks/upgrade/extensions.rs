@@ -104,7 +104,7 @@ fn of_machine(
     let has: Vec<&str> = names(&node.talos).collect();
     let runs = node.talos.schematic();
     let has_nothing = has.is_empty() && runs.is_none_or(|id| id == NO_CUSTOMIZATION);
-    let lost = |lost: &[&str], by: &str| Err(Outcome::Problem(would_be_lost(node, lost, by)));
+    let lost = |lost: &[&str], by: &str| Err(Outcome::problem(would_be_lost(node, lost, by)));
     match installer {
         Installer::Same if runs.is_some() => Ok(()),
         Installer::Same => unknown(node, "it reports no schematic that `{schematic}` could stand for"),
@@ -133,7 +133,7 @@ fn would_be_lost(node: &Node, lost: &[&str], by: &str) -> Problem {
 
 fn unknown(node: &Node, observed: &str) -> Result<(), Outcome> {
     let problem = Problem::error(Reason::ImageUnknown, EXPECTED, observed);
-    Err(Outcome::Problem(problem.permanent().hint(look(node))))
+    Err(Outcome::problem(problem.permanent().hint(look(node))))
 }
 
 fn described(has: &[&str], runs: Option<&str>) -> String {

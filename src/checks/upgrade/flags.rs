@@ -35,7 +35,7 @@ fn flags(cluster: &Assessment<'_>) -> Verdict {
         Err(verdict) => return verdict,
     };
     if !removed::KNOWN.contains(&to) {
-        return Verdict::whole(Outcome::Problem(unknown("Kubernetes", &format!("1.{to}"), removed::KNOWN_WORDS)));
+        return Verdict::whole(Outcome::problem(unknown("Kubernetes", &format!("1.{to}"), removed::KNOWN_WORDS)));
     }
     let nodes = match control_planes(cluster) {
         Ok(nodes) => nodes,

@@ -36,7 +36,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
     let (new_talos, new_kubernetes) = match targets(upgrade.talos.as_deref(), upgrade.kubernetes.as_deref()) {
         Ok((None, None)) => return not_asked("--upgrade-talos"),
         Ok(targets) => targets,
-        Err(problem) => return Verdict::whole(Outcome::Problem(problem)),
+        Err(problem) => return Verdict::whole(Outcome::problem(problem)),
     };
     let mut machines = ByMinor::new();
     let mut of_machines = each_node(cluster, |node, verdict| match talos_of(cluster, node) {
@@ -92,7 +92,7 @@ impl Pairs<'_> {
             self.machines.keys().copied().filter(|minor| known_talos((1, *minor, 0)).is_none()).collect();
         if kubernetes.is_some() && !unknown_machines.is_empty() {
             let versions = by_minor(self.machines, unknown_machines.into_iter());
-            return Outcome::Problem(unknown("Talos", &versions, KNOWN_TALOS));
+            return Outcome::problem(unknown("Talos", &versions, KNOWN_TALOS));
         }
         let (old_parts, old_machines) = (
             talos.map(|talos| self.parts_beyond(talos)).unwrap_or_default(),
@@ -187,6 +187,6 @@ trait IntoOutcome {
 impl IntoOutcome for Problem {
     /// Nobody but the user changes a version.
     fn into_outcome(self) -> Outcome {
-        Outcome::Problem(self.permanent())
+        Outcome::problem(self.permanent())
     }
 }

@@ -90,7 +90,7 @@ fn talos_of(cluster: &Assessment<'_>, node: &Node) -> Result<Numbers, Outcome> {
     let tag = talos_contact(cluster, node)?.version.tag.as_str();
     version::numbers(tag).ok_or_else(|| {
         let observed = format!("version `{tag}`");
-        Outcome::Problem(Problem::error(Reason::UnreadableAnswer, "a version such as `v1.13.0`", observed))
+        Outcome::problem(Problem::error(Reason::UnreadableAnswer, "a version such as `v1.13.0`", observed))
     })
 }
 
@@ -100,7 +100,7 @@ fn kubernetes_target(cluster: &Assessment<'_>) -> Result<Numbers, Verdict> {
     let to = data::target(target).filter(|to| data::is_known_kubernetes(*to));
     to.ok_or_else(|| {
         let version = format!("v{target}");
-        Verdict::whole(Outcome::Problem(unknown("Kubernetes", &version, data::KNOWN_KUBERNETES)))
+        Verdict::whole(Outcome::problem(unknown("Kubernetes", &version, data::KNOWN_KUBERNETES)))
     })
 }
 

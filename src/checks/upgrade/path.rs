@@ -49,7 +49,7 @@ unknown.",
 fn talos(cluster: &Assessment<'_>) -> Verdict {
     let Some(target) = &cluster.asked.upgrade.talos else { return not_asked("--upgrade-talos") };
     let Some(to) = data::target(target) else {
-        return Verdict::whole(Outcome::Problem(unknown("Talos", target, KNOWN_TALOS)));
+        return Verdict::whole(Outcome::problem(unknown("Talos", target, KNOWN_TALOS)));
     };
     let mut verdict = each_node(cluster, |node, verdict| {
         let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target, is_final(node)));
@@ -68,7 +68,7 @@ fn talos_step(from: Numbers, to: Numbers, target: &str, is_final: bool) -> Outco
     let (major, minor, patch) = from;
     let observed = format!("Talos v{major}.{minor}.{patch}");
     let Some(table) = data::known_talos(to) else {
-        return Outcome::Problem(unknown("Talos", &format!("v{target}"), KNOWN_TALOS));
+        return Outcome::problem(unknown("Talos", &format!("v{target}"), KNOWN_TALOS));
     };
     let unsupported = |expected: String| Problem::fail(Reason::UpgradePathUnsupported, expected, observed.as_str());
     let problem = if major != 1 || minor >= table.not_back_from {
@@ -89,7 +89,7 @@ fn talos_step(from: Numbers, to: Numbers, target: &str, is_final: bool) -> Outco
     } else {
         return Outcome::Pass(None);
     };
-    Outcome::Problem(problem.permanent())
+    Outcome::problem(problem.permanent())
 }
 
 fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
@@ -104,7 +104,7 @@ fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
         verdict.problem(Target::cluster(), problem);
     }
     for it in &running {
-        let outcome = kubernetes_step(it, to, target).map_or(Outcome::Pass(None), Outcome::Problem);
+        let outcome = kubernetes_step(it, to, target).map_or(Outcome::Pass(None), Outcome::problem);
         verdict.push(it.target.clone(), outcome);
     }
     verdict.sum_up(&format!("Kubernetes can be upgraded to v{target}"));

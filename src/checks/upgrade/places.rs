@@ -44,7 +44,7 @@ struct Takers<'a> {
 }
 
 pub(super) fn unreadable(what: &str) -> Outcome {
-    Outcome::Problem(Problem::error(
+    Outcome::problem(Problem::error(
         Reason::UnreadableAnswer,
         "a valid Kubernetes quantity or selector",
         what.to_owned(),
@@ -77,7 +77,7 @@ impl<'a> Places<'a> {
         }
         if places.kinds.len() * nodes.len() > COMPARED {
             let observed = format!("{} different placements", places.kinds.len());
-            return Err(Outcome::Problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
+            return Err(Outcome::problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
         }
         let mut takers: Vec<(usize, Takers<'_>)> = Vec::new();
         for (wants, kind) in &places.kinds {

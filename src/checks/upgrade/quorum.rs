@@ -67,7 +67,7 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
 
 /// What no machine that comes back could change is no reason never to upgrade.
 fn unless_by_design(by_design: bool, problem: Problem) -> Outcome {
-    Outcome::Problem(if by_design { Problem { severity: Severity::Warn, ..problem }.permanent() } else { problem })
+    Outcome::problem(if by_design { Problem { severity: Severity::Warn, ..problem }.permanent() } else { problem })
 }
 
 fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
@@ -91,14 +91,14 @@ fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     }
     let expected = format!("{needed} of {} voters up without it", quorum.voters);
     if !quorum.proven {
-        return Some(Outcome::Problem(
+        return Some(Outcome::problem(
             Problem::error(Reason::QuorumUnproven, expected, "no quorum is proven").unseen(),
         ));
     }
     let by_design = quorum.tolerates(quorum.voters) == 0;
     if left + untold >= needed || (by_design && quorum.following < quorum.voters) {
         let observed = format!("{left} up, {untold} of unknown state");
-        return Some(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed).unseen()));
+        return Some(Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed).unseen()));
     }
     let problem = Problem::fail(Reason::QuorumAtRisk, expected, format!("{left} would be left"))
         .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
@@ -128,7 +128,7 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     };
     if !others.iter().all(is_wrong) {
         let problem = Problem::error(Reason::NoAnswer, expected, "no other API server reported whether it is ready");
-        return Some(Outcome::Problem(problem.unseen()));
+        return Some(Outcome::problem(problem.unseen()));
     }
     let observed = if others.is_empty() { "it is the only control plane" } else { "no other API server works" };
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-apiserver -o wide", []);
@@ -170,7 +170,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     }
     if ready().any(|endpoint| endpoint.node.is_none()) {
         let observed = "an endpoint without a node name";
-        return Some(Outcome::Problem(Problem::error(Reason::NoAnswer, expected, observed)));
+        return Some(Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed)));
     }
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns -o wide", []);
     let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all that work are on this machine").hint(hint);

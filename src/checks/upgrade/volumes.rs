@@ -39,7 +39,7 @@ fn volumes(cluster: &Assessment<'_>) -> Verdict {
         let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
         let is_drained = object.unschedulable && !undrained.contains(object.name.as_str());
         let attached = attachments.get(object.name.as_str()).filter(|_| is_drained);
-        let outcome = attached.map_or(Outcome::Pass(None), |attached| Outcome::Problem(still_attached(attached)));
+        let outcome = attached.map_or(Outcome::Pass(None), |attached| Outcome::problem(still_attached(attached)));
         verdict.push(node.target(), outcome);
     });
     verdict.sum_up("no volume is attached to a machine that was drained");

@@ -61,14 +61,14 @@ pub(crate) fn with(bad: &str) -> Report {
             Outcome::Pass(Some(bad.to_owned())),
             Outcome::Skip(bad.to_owned()),
             Outcome::Blocked(CheckId::EtcdService),
-            Outcome::Problem(
+            Outcome::problem(
                 Problem::fail(Reason::CrashLooping, bad.to_owned(), bad.to_owned())
                     .hint(Hint::likely(bad.to_owned()))
                     .hint(Hint::run("{talosctl} -n {} version", [bad])),
             ),
         ];
         for (outcome, entry) in outcomes.into_iter().zip(&mut report.checks) {
-            entry.findings.push(Finding { target: target.clone(), outcome });
+            entry.findings.push(Finding::new(target.clone(), outcome));
             entry.status = Some(Status::Fail);
         }
     }

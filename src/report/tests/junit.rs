@@ -351,7 +351,7 @@ fn gitlab_discards_what_is_too_large_so_every_text_is_bounded() {
     check.flapped = true;
     for (n, finding) in check.findings.iter_mut().enumerate() {
         let observed = format!("{n} {}", "&".repeat(LIMIT));
-        finding.outcome = Outcome::Problem(Problem::fail(Reason::NodeUnreachable, "answers", observed));
+        finding.outcome = Outcome::problem(Problem::fail(Reason::NodeUnreachable, "answers", observed));
     }
     let size = xml(&report).len();
     assert!(size > 300_000, "the text is as long as it may be: {size} bytes");

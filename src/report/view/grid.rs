@@ -161,7 +161,7 @@ impl Nodes {
         // A node that should be there, and that no source has.
         for finding in report.checks.iter().flat_map(|check| &check.findings) {
             if finding.target.kind == Kind::Node && nodes.find(&finding.target).is_none() {
-                nodes.add(finding.target.clone(), Role::Unknown);
+                nodes.add(Target::clone(&finding.target), Role::Unknown);
             }
         }
         nodes
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn pass(target: Target) -> Finding {
-        Finding { target, outcome: Outcome::Pass(None) }
+        Finding::new(target, Outcome::Pass(None))
     }
 
     #[test]

@@ -242,7 +242,7 @@ impl<'a> Block<'a> {
             for Finding { target, outcome } in &check.findings {
                 match outcome {
                     Outcome::Problem(problem) if check.check.id != id && is_root(problem, target) => {
-                        repeated.push((target, problem));
+                        repeated.push((&**target, &**problem));
                     }
                     Outcome::Blocked(by) if *by == id => {
                         consequences.blocked.insert(check.check.id);

@@ -13,7 +13,7 @@ fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
 
 fn skips(snapshot: &Snapshot) -> Vec<String> {
     let findings = judge("etcd.service", snapshot).findings.into_iter();
-    findings.filter(|it| matches!(it.outcome, Outcome::Skip(_))).map(|it| it.target.name).collect()
+    findings.filter(|it| matches!(it.outcome, Outcome::Skip(_))).map(|it| it.target.name.clone()).collect()
 }
 
 #[test]
