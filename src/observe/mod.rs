@@ -30,6 +30,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::{Shared, join_all};
 use tokio::sync::Mutex;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use self::budget::Budget;
@@ -197,9 +198,12 @@ impl Observer<'_> {
 
         // What only Kubernetes knows is asked now, and so is its API server.
         let kube_nodes = kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
-        // Another cluster's nodes are none of ours, and must not be dialed.
+        // Another cluster's nodes are none of ours, and must not be dialed. Of thousands of machines each step takes a while, in
+        // which a signal may come.
         let ours = kube_nodes.filter(|nodes| population::same_cluster(&self.population(&known, &[]), nodes));
+        yield_now().await;
         let all = self.population(&known, ours.map_or(&[], Vec::as_slice));
+        yield_now().await;
         let mut late = Vec::new();
         let places = Places::of(&nodes);
         for candidate in &all {
@@ -210,7 +214,9 @@ impl Observer<'_> {
         }
         let late = self.ask_nodes(late, &known, until).await;
         nodes.extend(late);
+        yield_now().await;
         let mut nodes = self.finish(nodes);
+        yield_now().await;
         let doubtful = put_own_first(&mut nodes, ours.map_or(&[], Vec::as_slice));
         if let (Some(side), Some(kubernetes)) = (&*side, &mut kubernetes)
             && kubernetes.credentials.is_ok()
