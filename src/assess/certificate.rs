@@ -23,17 +23,25 @@ pub(crate) fn faults(certificate: &Certificate, now: Timestamp, deadline: Option
     let mut faults = Vec::new();
     faults.extend((!certificate.client_auth).then_some(Fault::NotForClients));
     faults.extend((!certificate.matches_key).then_some(Fault::OtherKey));
-    let end = certificate.not_after;
-    faults.extend(if certificate.not_before > now {
+    faults.extend(fault_of_dates(certificate.not_before, certificate.not_after, now, deadline));
+    faults
+}
+
+pub(crate) fn fault_of_dates(
+    begin: Timestamp,
+    end: Timestamp,
+    now: Timestamp,
+    deadline: Option<Timestamp>,
+) -> Option<Fault> {
+    if begin > now {
         Some(Fault::NotYetValid)
     } else if end <= now {
         Some(Fault::Expired)
     } else if deadline.is_some_and(|deadline| end < deadline) {
         Some(Fault::EndsWithinTheRun)
     } else {
-        ends_soon(certificate.not_before, end, now).then_some(Fault::EndsSoon)
-    });
-    faults
+        ends_soon(begin, end, now).then_some(Fault::EndsSoon)
+    }
 }
 
 /// Why no peer would accept it now, whatever else is right.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 
 pub(crate) use access::{KubernetesAccess, MachineAccess, TalosAccess, contact, service, tells_healthy, worst_service};
-pub(crate) use certificate::{Fault, ends_soon, faults, is_unusable};
+pub(crate) use certificate::{Fault, ends_soon, fault_of_dates, faults, is_unusable};
 pub(crate) use identity::{Identity, Likeness, Undecided};
 pub(crate) use population::{
     Excluded, Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older,

@@ -10,12 +10,12 @@ use crate::assess::components::NoPods;
 use crate::assess::etcd::Standing;
 use crate::assess::servers::endpoint_is_down;
 use crate::assess::{
-    Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, faults, has_kubernetes, is_going_down,
-    worst_service,
+    Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, fault_of_dates, faults, has_kubernetes,
+    is_going_down, worst_service,
 };
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason};
 use crate::snapshot::{
-    Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode, Upgrade,
+    Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode, Upgrade, Validity,
 };
 
 pub(super) const NO_TALOS: &str = "Talos is not queried (`--no-talos`)";
@@ -280,25 +280,37 @@ fn client_certificate(fault: Fault) -> (Reason, &'static str, &'static str) {
 
 /// All that is wrong with a client certificate, told without asking anybody. Only a clock heals by waiting.
 pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certificate) -> Vec<Problem> {
-    let (now, begin, end) = (cluster.taken, certificate.not_before, certificate.not_after);
-    let problem = |fault| {
-        let (reason, expected, observed) = client_certificate(fault);
-        let observed = match fault {
-            Fault::NotForClients | Fault::OtherKey => observed.to_owned(),
-            Fault::NotYetValid => format!("valid only from {begin}, and the local time is {now}"),
-            Fault::Expired => format!("expired on {end}"),
-            Fault::EndsWithinTheRun => format!("expires on {end}, before this run may end"),
-            Fault::EndsSoon => format!("expires on {end}"),
-        };
-        match fault {
-            Fault::NotYetValid => {
-                Problem::fail(reason, expected, observed).hint(Hint::likely("the clock of this runner is behind"))
-            }
-            Fault::EndsSoon => Problem::warn(reason, expected, observed).permanent(),
-            _ => Problem::fail(reason, expected, observed).permanent(),
-        }
+    let Certificate { not_before, not_after, .. } = *certificate;
+    let problem = |fault| faulty(cluster, fault, &Validity { not_before, not_after }, "");
+    faults(certificate, cluster.taken, cluster.asked.deadline).into_iter().map(problem).collect()
+}
+
+/// What is wrong with the CA that servers are verified with, told without asking anybody. The TLS library does not look at its dates;
+/// those of Kubernetes and Talos do, and so does everybody else who uses this configuration.
+pub(super) fn ca_problem(cluster: &Assessment<'_>, ca: &Validity) -> Option<Problem> {
+    let fault = fault_of_dates(ca.not_before, ca.not_after, cluster.taken, cluster.asked.deadline)?;
+    let problem = faulty(cluster, fault, ca, "the CA ");
+    let is_over = fault == Fault::Expired;
+    Some(if is_over { problem.hint(Hint::likely("the CA was replaced, and this file was not")) } else { problem })
+}
+
+fn faulty(cluster: &Assessment<'_>, fault: Fault, valid: &Validity, what: &str) -> Problem {
+    let (now, Validity { not_before: begin, not_after: end }) = (cluster.taken, valid);
+    let (reason, expected, observed) = client_certificate(fault);
+    let observed = match fault {
+        Fault::NotForClients | Fault::OtherKey => observed.to_owned(),
+        Fault::NotYetValid => format!("{what}valid only from {begin}, and the local time is {now}"),
+        Fault::Expired => format!("{what}expired on {end}"),
+        Fault::EndsWithinTheRun => format!("{what}expires on {end}, before this run may end"),
+        Fault::EndsSoon => format!("{what}expires on {end}"),
     };
-    faults(certificate, now, cluster.asked.deadline).into_iter().map(problem).collect()
+    match fault {
+        Fault::NotYetValid => {
+            Problem::fail(reason, expected, observed).hint(Hint::likely("the clock of this runner is behind"))
+        }
+        Fault::EndsSoon => Problem::warn(reason, expected, observed).permanent(),
+        _ => Problem::fail(reason, expected, observed).permanent(),
+    }
 }
 
 /// The Kubernetes side, if there is one and its credentials can be used.

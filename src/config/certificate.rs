@@ -11,6 +11,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 use super::yaml::Value;
 use super::{ConfigError, pem};
 use crate::snapshot::{Certificate, Validity};
+use crate::text::clock;
 
 /// Who will look at the certificate: they differ in what they make of a missing extended key usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,19 @@ pub(crate) fn validity(leaf: &[u8]) -> Option<Validity> {
         not_before: timestamp(validity.not_before.timestamp()),
         not_after: timestamp(validity.not_after.timestamp()),
     })
+}
+
+/// Whether a CA (DER) may vouch for others now. Go asks that of those that are trusted, too; webpki does not.
+pub(crate) fn is_current(ca: &[u8]) -> bool {
+    let now = clock::now();
+    validity(ca).is_none_or(|valid| valid.not_before <= now && now < valid.not_after)
+}
+
+/// Of the CAs of a bundle (DER), the one that counts for longest. While they are being rotated, there may be one that does not count
+/// yet.
+pub(crate) fn longest<'a>(bundle: impl IntoIterator<Item = &'a [u8]>) -> Option<Validity> {
+    let now = clock::now();
+    bundle.into_iter().filter_map(validity).max_by_key(|valid| (valid.not_before <= now, valid.not_after))
 }
 
 /// Whom a certificate (DER) is for: common name, DNS names and addresses.

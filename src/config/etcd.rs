@@ -6,6 +6,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::certificate::{self, Fault, Identity, Peer};
 use super::{ConfigError, file};
+use crate::text::clock;
 
 const CACERT: &str = "`--etcd-cacert`";
 const CERT: &str = "`--etcd-cert`";
@@ -23,13 +24,23 @@ impl EtcdFiles {
     /// `pair`: certificate and key.
     pub(crate) fn load(ca: Option<&Path>, pair: Option<(&Path, &Path)>) -> Result<Self, ConfigError> {
         let ca = match ca {
-            Some(path) => {
-                certificate::roots(&file::read(path, CACERT)?).map_err(|it| file::named(path, CACERT, &it))?
-            }
+            Some(path) => roots(path)?,
             None => Vec::new(),
         };
         let client = pair.map(|(certificate, key)| identity(certificate, key)).transpose()?;
         Ok(Self { ca, client })
+    }
+}
+
+fn roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let bundle = certificate::roots(&file::read(path, CACERT)?).map_err(|it| file::named(path, CACERT, &it))?;
+    match certificate::longest(bundle.iter().map(AsRef::as_ref)) {
+        Some(ca) if !bundle.iter().any(|ca| certificate::is_current(ca)) => {
+            let problem =
+                format!("is valid from {} to {}, and the local time is {}", ca.not_before, ca.not_after, clock::now());
+            Err(file::named(path, CACERT, &problem))
+        }
+        _ => Ok(bundle),
     }
 }
 

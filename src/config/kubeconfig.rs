@@ -18,7 +18,7 @@ use super::proxy::{Routes, Setting};
 use super::yaml::{Document, Node, Value};
 use super::{ConfigError, Environment, choose_context, file, listed, path_text, pem, shown};
 use crate::model::Reason;
-use crate::snapshot::KubernetesCredentials;
+use crate::snapshot::{KubernetesCredentials, Validity};
 
 /// What the command line puts in place of the file's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,6 +164,7 @@ pub(super) fn access(
             explicit,
             context: name,
             server: shown_server(&config.cluster_url, &endpoint),
+            ca: ca_of(&config),
             certificate: identity.map(|identity| identity.facts.clone()),
         },
         config,
@@ -249,6 +250,10 @@ fn client(url: http::Uri, ca: Option<&[CertificateDer<'static>]>) -> kube::Confi
     config.default_retry = false;
     config.root_cert = ca.map(|ca| ca.iter().map(|certificate| certificate.to_vec()).collect());
     config
+}
+
+fn ca_of(config: &kube::Config) -> Option<Validity> {
+    certificate::longest(config.root_cert.iter().flatten().map(Vec::as_slice))
 }
 
 /// Fills in everything but the plugin.
@@ -407,6 +412,7 @@ pub(super) fn in_cluster(
             explicit,
             context: "in-cluster".to_owned(),
             server: format!("https://{endpoint}"),
+            ca: ca_of(&config),
             certificate: None,
         },
         config,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustls::pki_types::CertificateDer;
 
-use super::certificate::{self, Identity, Peer, validity};
+use super::certificate::{self, Identity, Peer};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Proxy, Setting};
 use super::yaml::{Document, Node, Value};
@@ -72,7 +72,7 @@ impl TalosConfig {
     /// The facts for the checks.
     pub(crate) fn credentials(&self) -> TalosCredentials {
         TalosCredentials {
-            ca: self.ca.iter().filter_map(|ca| validity(ca)).max_by_key(|ca| ca.not_after),
+            ca: certificate::longest(self.ca.iter().map(AsRef::as_ref)),
             source: self.source.display().to_string(),
             context: self.context.clone(),
             certificate: self.identity.as_ref().map(|identity| identity.facts.clone()),

@@ -200,8 +200,10 @@ fn kubernetes_access(
 }
 
 fn expired(credentials: &KubernetesCredentials) -> Option<String> {
-    let not_after = credentials.certificate.as_ref()?.not_after;
-    (not_after < clock::now()).then(|| format!("its client certificate expired at {not_after}"))
+    let client = credentials.certificate.as_ref().map(|it| ("client certificate", it.not_after));
+    let ca = credentials.ca.as_ref().map(|it| ("CA", it.not_after));
+    let (what, end) = client.into_iter().chain(ca).find(|(_, end)| *end < clock::now())?;
+    Some(format!("its {what} expired at {end}"))
 }
 
 fn etcd_access(options: &EtcdOptions) -> Result<(Vec<String>, EtcdFiles), ConfigError> {

@@ -124,6 +124,10 @@ pub(crate) struct KubernetesCredentials {
     pub(crate) context: String,
     /// `https://host:port`.
     pub(crate) server: String,
+    /// As [`TalosCredentials::ca`]; `None` where the kubeconfig leaves it to the system, too.
+    ///
+    /// [`TalosCredentials::ca`]: super::TalosCredentials::ca
+    pub(crate) ca: Option<Validity>,
     /// `None`: token, exec plugin or other.
     pub(crate) certificate: Option<Certificate>,
 }

@@ -45,8 +45,8 @@ pub(crate) struct ServerProgress {
 /// A readable talosconfig. An unreadable one is the [`Gap`] around it (kind [`GapKind::Malformed`]).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TalosCredentials {
-    /// Of the CA that its servers are verified with, or of the one that lives longest while it is being rotated; `None`: its dates
-    /// cannot be read.
+    /// Of the CA that its servers are verified with, or of the one among several that counts for longest; `None`: its dates cannot be
+    /// read.
     pub(crate) ca: Option<Validity>,
     /// The file.
     pub(crate) source: String,

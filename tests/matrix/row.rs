@@ -88,6 +88,8 @@ pub(crate) enum Quality {
     ShortLived,
     /// Its CA ends in three days.
     CaExpiresSoon,
+    /// Its CA has ended.
+    CaExpired,
     WithoutClientAuth,
     /// All of it.
     OfAnotherCluster,

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use simulator::Network;
-use simulator::pki::Flaw;
+use simulator::pki::{Authority, Flaw};
 use simulator::world::World;
 
 use crate::cluster::{Cluster, Judgment};
@@ -162,10 +162,9 @@ impl Cluster {
                 let own = self.simulator().talosconfig(role, Flaw::None)?;
                 graft(&own, &other, &["ca: ", "crt: ", "key: "])
             }
-            Quality::CaExpiresSoon => {
+            Quality::CaExpiresSoon | Quality::CaExpired => {
                 let own = self.simulator().talosconfig(role, Flaw::None)?;
-                let ca = self.simulator().pki().talos.ending_soon()?;
-                graft(&own, &format!("ca: {}", STANDARD.encode(ca)), &["ca: "])
+                with_ca(&own, "ca: ", &self.simulator().pki().talos, credentials.talosconfig)?
             }
             Quality::OfOmni => {
                 let own = self.simulator().talosconfig(role, Flaw::None)?;
@@ -183,6 +182,11 @@ impl Cluster {
                 let other = OTHER.simulator().kubeconfig("reader", Flaw::None)?;
                 let own = self.simulator().kubeconfig("reader", Flaw::None)?;
                 graft(&own, &other, &["certificate-authority-data: ", "client-certificate-data: ", "client-key-data: "])
+            }
+            Quality::CaExpiresSoon | Quality::CaExpired => {
+                let own = self.simulator().kubeconfig("reader", Flaw::None)?;
+                let authority = &self.simulator().pki().kubernetes;
+                with_ca(&own, "certificate-authority-data: ", authority, credentials.kubeconfig)?
             }
             quality => self.simulator().kubeconfig("reader", quality.flaw()?)?,
         };
@@ -207,9 +211,7 @@ impl Quality {
             Self::NotYetValid => Flaw::NotYetValid,
             Self::ShortLived => Flaw::ShortLived,
             Self::WithoutClientAuth => Flaw::WithoutClientAuth,
-            Self::CaExpiresSoon | Self::Absent | Self::OfAnotherCluster | Self::OfAnEarlierCluster | Self::OfOmni => {
-                anyhow::bail!("there is no such file of this kind")
-            }
+            _ => anyhow::bail!("there is no such file of this kind"),
         })
     }
 }
@@ -219,6 +221,12 @@ fn without_nodes(talosconfig: &str) -> String {
     let (before, nodes) = talosconfig.split_once("        nodes:\n").unwrap();
     let after = nodes.split_inclusive('\n').skip_while(|line| line.starts_with("            - "));
     format!("{before}        nodes:\n{}", after.collect::<String>())
+}
+
+/// With the dates of its CA that this asks for.
+fn with_ca(own: &str, key: &str, authority: &Authority, quality: Quality) -> anyhow::Result<String> {
+    let ca = if quality == Quality::CaExpired { authority.ended() } else { authority.ending_soon() }?;
+    Ok(graft(own, &format!("{key}{}", STANDARD.encode(ca)), &[key]))
 }
 
 /// A file with some of its values out of another.

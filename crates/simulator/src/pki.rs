@@ -77,6 +77,11 @@ impl Pki {
     }
 }
 
+/// Since the beginning of 1970.
+fn now() -> anyhow::Result<Duration> {
+    Ok(Duration::from_secs(Timestamp::now().as_second().try_into()?))
+}
+
 impl Authority {
     fn new(algorithm: &'static SignatureAlgorithm, subject: &[(DnType, &str)]) -> anyhow::Result<Self> {
         let key = KeyPair::generate_for(algorithm)?;
@@ -93,9 +98,20 @@ impl Authority {
     /// # Errors
     /// If the certificate cannot be made.
     pub fn ending_soon(&self) -> anyhow::Result<String> {
+        self.ending(now()? + SOON)
+    }
+
+    /// The same, which ended three days ago.
+    ///
+    /// # Errors
+    /// If the certificate cannot be made.
+    pub fn ended(&self) -> anyhow::Result<String> {
+        self.ending(now()?.saturating_sub(SOON))
+    }
+
+    fn ending(&self, since_1970: Duration) -> anyhow::Result<String> {
         let mut params = self.params.clone();
-        let now = Duration::from_secs(Timestamp::now().as_second().try_into()?);
-        params.not_after = date_time_ymd(1970, 1, 1) + now + SOON;
+        params.not_after = date_time_ymd(1970, 1, 1) + since_1970;
         params.not_before = params.not_after - 10 * YEAR;
         Ok(params.self_signed(self.issuer.key())?.pem())
     }

@@ -3,7 +3,7 @@
 use crate::assess::Assessment;
 use crate::assess::servers::is_ready;
 use crate::checks::Check;
-use crate::checks::gaps::{self, Protocol, ask_server, certificate_problems, kubernetes_side};
+use crate::checks::gaps::{self, Protocol, ask_server, ca_problem, certificate_problems, kubernetes_side};
 use crate::model::{CheckId, Fact, Hint, Kind, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Readyz};
 
@@ -14,7 +14,7 @@ pub(in crate::checks) const CREDENTIALS: Check = Check {
     explain: "Looks for a kubeconfig in this order: --kubeconfig, KUBECONFIG, ~/.kube/config, the pod's service account (with \
 --in-cluster), and last the Talos API, which hands one out to os:admin. The first usable one counts; the report lists those \
 that were skipped, with the reason. A client certificate has to be valid until the run ends, be made for client \
-authentication, and match its key.\n\n\
+authentication, and match its key; the CA that verifies the servers has to be valid for as long (kubectl accepts no other).\n\n\
 A kubeconfig that disables TLS verification or uses plain http is refused: anything that answers there could declare any \
 cluster healthy. Waiting does not help with an expired certificate, so the run ends at once.\n\n\
 Pass --kubeconfig a file with at least the rights that `cluster-health rbac` prints, or leave Kubernetes out with \
@@ -79,7 +79,9 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
             let target = Target::new(Kind::Credentials, credentials.source.as_str());
             let problems = if credentials.server.starts_with("https://") {
                 let certificate = credentials.certificate.as_ref();
-                certificate.map_or_else(Vec::new, |it| certificate_problems(cluster, it))
+                let of_client = certificate.map_or_else(Vec::new, |it| certificate_problems(cluster, it));
+                let of_ca = credentials.ca.as_ref().and_then(|ca| ca_problem(cluster, ca));
+                of_ca.into_iter().chain(of_client).collect()
             } else {
                 vec![plain_http(&credentials.server)]
             };

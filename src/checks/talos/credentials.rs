@@ -1,8 +1,8 @@
 //! The talosconfig's client certificate, judged without asking anybody.
 
-use crate::assess::{Assessment, ends_soon};
+use crate::assess::Assessment;
 use crate::checks::Check;
-use crate::checks::gaps::{self, ENOUGH, NO_TALOS, certificate_problems};
+use crate::checks::gaps::{self, NO_TALOS, ca_problem, certificate_problems};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::GapKind;
 
@@ -16,8 +16,8 @@ Talos issues client certificates for a year by default, and nothing renews them.
 that worked for months and then cannot reach any node. Certificates from very old clusters lack the extended key usage \
 `clientAuth`; servers from Talos 1.12 on refuse them. A certificate that is not valid yet usually means that the clock of this \
 runner is wrong.\n\n\
-It warns when the certificate, or the CA that verifies the servers, expires within 30 days or a tenth of its lifetime, \
-whichever is shorter. To make a new talosconfig as an administrator: `talosctl config new --roles os:reader --crt-ttl 8760h \
+The CA that verifies the servers has to be valid for as long: talosctl accepts no other. It warns when the certificate, or that \
+CA, expires within 30 days or a tenth of its lifetime, whichever is shorter. To make a new talosconfig as an administrator: `talosctl config new --roles os:reader --crt-ttl 8760h \
 ci.yaml`. Without an administrator's talosconfig, from the secrets of the cluster: `talosctl gen config --with-secrets \
 secrets.yaml --output-types talosconfig`.",
     severity: Severity::Fail,
@@ -57,18 +57,16 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
         return one(target, Problem::fail(Reason::ConfigUnreadable, "a client certificate", observed).permanent());
     };
     let problems = certificate_problems(cluster, certificate);
-    let ending = credentials.ca.as_ref().filter(|ca| ends_soon(ca.not_before, ca.not_after, cluster.taken));
+    let of_ca = credentials.ca.as_ref().and_then(|ca| ca_problem(cluster, ca));
     // Whoever accepts this certificate can make another.
     let by = cluster.control_planes().find(|node| node.talos.contact.is_ok()).map(|node| node.address.as_str());
     let mut verdict = Verdict::default();
-    if let Some(ca) = ending {
-        let observed = format!("the CA expires on {}", ca.not_after);
-        let problem = Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).permanent();
+    if problems.is_empty() && of_ca.is_none() {
+        verdict.ok(target.clone());
+    }
+    if let Some(problem) = of_ca {
         let rotate = by.map(|it| Hint::run("{talosctl} -n {} rotate-ca --kubernetes=false --dry-run", [it]));
         verdict.problem(target.clone(), with(problem, rotate));
-    }
-    if problems.is_empty() && ending.is_none() {
-        verdict.ok(target.clone());
     }
     for problem in problems {
         let command = "{talosctl} -n {} config new --roles os:reader --crt-ttl 8760h {}";

@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ConfigBuilder, RootCertStore, WantsVerifier};
 
 use super::unverified::AcceptAny;
-use crate::config::certificate::Identity;
+use crate::config::certificate::{Identity, is_current};
 
 /// Full verification against `ca`, and our certificate if there is one. Without a CA nobody is believed.
 pub(in crate::observe) fn verifying(
@@ -16,7 +16,7 @@ pub(in crate::observe) fn verifying(
     client: Option<&Identity>,
 ) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
-    for certificate in ca {
+    for certificate in ca.iter().filter(|ca| is_current(ca)) {
         roots.add(certificate.clone()).context("cannot use the CA certificate")?;
     }
     let builder = builder()?.with_root_certificates(roots);

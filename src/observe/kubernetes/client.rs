@@ -28,7 +28,7 @@ use super::auth::Auth;
 use super::dial::{self, Answered, Dialer, Fault, Shown};
 use super::gaps;
 use super::intake::{Intake, Keep};
-use super::peer::{ApiServerVerifier, Peer};
+use super::peer::{ApiServerVerifier, EndpointVerifier, Peer};
 use crate::config::certificate;
 use crate::config::proxy::Routes;
 use crate::observe::budget::Budget;
@@ -125,13 +125,20 @@ impl Transport {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/plain;q=0.9, */*;q=0.8"));
         let mut config = config.clone();
         let auth = Auth::new(&mut config.auth_info, timeout).await?;
+        if let Some(roots) = &mut config.root_cert {
+            roots.retain(|ca| certificate::is_current(ca));
+        }
         let machines = ApiServerVerifier::new(config.root_cert.as_deref());
+        let endpoint = config.root_cert.as_deref().map(EndpointVerifier::new);
         let prepare = move || config.rustls_client_config();
         let mut tls = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
             // Certificates and keys of the kubeconfig: the texts name the fault and hold no contents.
             kube::Error::RustlsTls(cause) => Gap::new(GapKind::Malformed, gaps::short(&cause.to_string())),
             _ => unusable(),
         })?;
+        if let Some(endpoint) = endpoint {
+            tls.dangerous().set_certificate_verifier(endpoint?);
+        }
         tls.alpn_protocols = [dial::HTTP2, b"http/1.1"].map(<[u8]>::to_vec).into();
         // Every connection proves anew that both certificates are accepted.
         tls.resumption = Resumption::disabled();

@@ -28,11 +28,16 @@ pub(crate) struct Leaf {
 
 impl Pki {
     pub(crate) fn new() -> Self {
+        Self::valid_until(4000)
+    }
+
+    pub(crate) fn valid_until(year: i32) -> Self {
         // Only the first test of the process succeeds, with the same provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         Self { ca: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
     }
 
@@ -42,6 +47,10 @@ impl Pki {
         change(&mut params);
         let key = KeyPair::generate().unwrap();
         Leaf { certificate: params.signed_by(&key, &self.ca).unwrap(), key }
+    }
+
+    pub(crate) fn ca_der(&self) -> Vec<u8> {
+        self.ca.der().to_vec()
     }
 
     pub(crate) fn ca_pem(&self) -> String {
@@ -98,6 +107,7 @@ pub(crate) fn credentials(server: &str) -> KubernetesCredentials {
         explicit: true,
         context: "test".to_owned(),
         server: server.to_owned(),
+        ca: None,
         certificate: None,
     }
 }

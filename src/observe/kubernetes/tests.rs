@@ -14,7 +14,7 @@ use kube::Config;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
 
-use super::testing::{Clients, Pki, Reply, Server, credentials, head, http, serve};
+use super::testing::{Clients, Leaf, Pki, Reply, Server, credentials, head, http, serve};
 use super::*;
 use crate::config::Environment;
 use crate::config::proxy::Setting;

@@ -201,6 +201,11 @@ fn credentials() -> Table<KubernetesCredentials> {
         explicit: [harmless(SHOWN, |it| it.explicit = false)],
         context: [harmless(SHOWN, |it| it.context.clear())],
         server: [bad(|it| it.server.clear()), bad(|it| it.server = "http://k8s.example:6443".to_owned())],
+        ca: [
+            bad(|it| it.ca.as_mut().unwrap().not_after = now()),
+            warns(|it| it.ca.as_mut().unwrap().not_after = now() + SignedDuration::from_secs(1)),
+            harmless("the system has it", |it| it.ca = None),
+        ],
         certificate: [harmless("a token, for example", |it| it.certificate = None)],
     })
 }

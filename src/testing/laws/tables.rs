@@ -146,8 +146,9 @@ fn of_server(to: &mut Vec<Corruption>) {
 fn talos_credentials() -> Table<TalosCredentials> {
     table!(TalosCredentials {
         ca: [
+            bad(|it| it.ca.as_mut().unwrap().not_after = now()),
             warns(|it| it.ca.as_mut().unwrap().not_after = now() + SignedDuration::from_secs(1)),
-            harmless("its dates are only a warning", |it| it.ca = None),
+            harmless("its dates cannot be read", |it| it.ca = None),
         ],
         source: [harmless(SHOWN, |it| it.source.clear())],
         context: [harmless(SHOWN, |it| it.context.clear())],

@@ -103,3 +103,39 @@ async fn a_demanded_client_certificate_that_is_missing_is_told() {
     let server = serve(tls, |_| http("200 OK", "", READY)).await;
     assert_eq!(both(pki.config(&server.url()), CALL).await, GapKind::ClientCertificateRefused);
 }
+
+/// As Go does: what balancers show that have made their own certificate, of which `openssl req -x509` makes a CA.
+#[tokio::test]
+async fn what_is_trusted_itself_needs_nobody_to_vouch_for_it() {
+    let pki = Pki::new();
+    let own = || {
+        let mut params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        Leaf { certificate: params.self_signed(&key).unwrap(), key }
+    };
+    let balancer = own();
+    for (trusted, kind) in [(&balancer, None), (&own(), Some(GapKind::UnknownCa))] {
+        let server = serve(pki.tls(&balancer, Clients::Optional, &[]), |_| http("200 OK", "", READY)).await;
+        let mut config = pki.config(&server.url());
+        config.root_cert = Some(vec![trusted.certificate.der().to_vec()]);
+        assert_eq!(readyz(config.clone(), CALL).await.err().map(|gap| gap.kind), kind);
+        let machine = client(config.clone(), CALL).await.server("127.0.0.1", server.port).await;
+        assert!(machine.is_err(), "an API server has more names than that");
+        config.tls_server_name = Some("other.example".to_owned());
+        assert!(readyz(config, CALL).await.is_err(), "the name counts");
+    }
+}
+
+#[tokio::test]
+async fn a_ca_that_has_ended_vouches_for_nobody() {
+    let ended = Pki::valid_until(2020);
+    let leaf = ended.issue(&["127.0.0.1", SERVICE], |_| {});
+    let server = serve(ended.tls(&leaf, Clients::Optional, &[]), |_| http("200 OK", "", READY)).await;
+    let mut config = ended.config(&server.url());
+    let alone = KubeClient::new(config.clone(), direct(), credentials(&server.url()), CALL).await;
+    assert_eq!(alone.err().map(|gap| gap.kind), Some(GapKind::UnknownCa));
+    config.root_cert.as_mut().unwrap().push(Pki::new().ca_der());
+    assert_eq!(both(config, CALL).await, GapKind::UnknownCa, "beside one that counts");
+    assert!(server.heads().is_empty());
+}
