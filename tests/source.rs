@@ -18,7 +18,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("checks", &["text", "model", "snapshot", "assess"]),
     ("diagnosis", &["text", "model", "snapshot", "assess", "checks"]),
     ("engine", &["text", "model", "snapshot", "assess", "checks", "diagnosis"]),
-    ("rollout", &["text", "model", "snapshot", "assess"]),
+    ("rollout", &["text", "model", "snapshot", "assess", "checks"]),
     // `-vv` shows the assessment.
     ("report", &["text", "model", "snapshot", "assess", "checks", "diagnosis", "engine", "rollout"]),
     ("cli", &["text", "report"]),
@@ -40,7 +40,7 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("kubernetes", &["gaps", "scope", "stated"]),
     // Which versions run, it has of `kubernetes`, and what etcd is made of, of `etcd`.
     ("upgrade", &["gaps", "scope", "etcd", "kubernetes"]),
-    ("allowance", &[]),
+    ("allowance", &["scope"]),
     ("mod", &[]),
 ];
 

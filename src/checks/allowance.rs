@@ -3,21 +3,25 @@
 use std::collections::BTreeSet;
 
 use super::Check;
+use super::scope::passed_over;
+use crate::assess::Assessment;
 use crate::model::Role;
 use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Allowance, Snapshot};
+use crate::snapshot::{Allowance, Node, Snapshot};
 
 /// Turns what is wrong with so many workers into warnings that name them, and says so if there are more. Control planes are
 /// never allowed to be missing, and what could not be determined is no shortfall.
 pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
-    let workers: BTreeSet<&str> = snapshot
-        .nodes
-        .iter()
-        .filter(|node| node.role == Role::Worker && !node.leaving)
-        .map(|node| node.name.as_str())
-        .collect();
+    if matches!(snapshot.asked.max_unready_workers, Allowance::None) {
+        return;
+    }
+    let cluster = Assessment::of(snapshot);
+    // Whom nobody judges is neither missing, nor makes room for one that is.
+    let is_one = |node: &&Node| node.role == Role::Worker && passed_over(&cluster, node).is_none();
+    let workers = snapshot.nodes.iter().filter(is_one).filter(|node| !cluster.is_guest(node));
+    let workers: BTreeSet<&str> = workers.map(|node| node.name.as_str()).collect();
     let allowed = match snapshot.asked.max_unready_workers {
-        Allowance::None => return,
+        Allowance::None => 0,
         Allowance::Count(count) => count,
         Allowance::Percent(percent) => workers.len() * usize::from(percent) / 100,
     };
@@ -52,14 +56,19 @@ fn failing<'a>(verdict: &'a Verdict, workers: &BTreeSet<&str>) -> impl Iterator<
 /// A worker that is there and runs, and is another one, another version or in another condition than it should be, is not missing.
 fn is_shortfall(reason: Reason) -> bool {
     use Reason::{
-        AnsweredByOtherNode, ClockSkew, NodeCondition, NodeUnexpected, VersionSkew, VersionUnexpected, VersionsMixed,
+        AnsweredByOtherNode, ClockSkew, DuplicateName, NodeAddress, NodeCondition, NodeUnexpected, NodenameMismatch,
+        PodCidrShared, VersionSkew, VersionUnexpected, VersionsMixed,
     };
     !matches!(
         reason,
         AnsweredByOtherNode
             | ClockSkew
+            | DuplicateName
+            | NodeAddress
             | NodeCondition
             | NodeUnexpected
+            | NodenameMismatch
+            | PodCidrShared
             | VersionSkew
             | VersionUnexpected
             | VersionsMixed

@@ -52,6 +52,10 @@ pub(super) fn apply(
 
 /// The same, of which nothing else depends on the weight.
 pub(super) fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
+    // What only warns by `--warn-only` makes no worker missing.
+    for (check, problem) in problems(verdicts) {
+        problem.severity = problem.severity.min(pace.weight(check, problem));
+    }
     checks::allowance::apply(snapshot, verdicts);
     for (check, problem) in problems(verdicts) {
         problem.severity = pace.weight(check, problem);

@@ -95,10 +95,14 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     own.retain(|(node, _)| !node.leaving);
     let own = if own.is_empty() && !had_workers { kept } else { own };
     let is_place = |object: &KubeNode| says_ready(object) && obstacle(object).is_none();
-    // Images are made for one operating system, and nearly all for Linux.
-    let is_linux = |object: &KubeNode| !object.os_image.contains("Windows");
+    // A drain begins with a cordon, and stage 8 judges what follows from that.
+    let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
+    let is_own_place =
+        |node: &Node, object: &KubeNode| is_place(object) || (goes(node) && object.unschedulable && says_ready(object));
+    // Images are made for one operating system, and nearly all for Linux. What tells no system runs no containers.
+    let is_linux = |object: &KubeNode| !object.os_image.contains("Windows") && !object.os_image.is_empty();
     let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
-    if own.iter().any(|(_, it)| is_place(it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
+    if own.iter().any(|(node, it)| is_own_place(node, it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
         return None;
     }
     // An autoscaler that needs none may remove the last of them.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::severity_of;
 use super::workloads::{
-    UNNOTICED, by_webhook, excluded, is_amiss, is_judged, is_judged_elsewhere, is_lost, is_of_dns, is_stuck,
-    system_pods, troubles, unfinished, warn_of_restarts,
+    UNNOTICED, by_webhook, excluded, has_fallen_silent, is_amiss, is_judged, is_judged_elsewhere, is_lost, is_of_dns,
+    is_stuck, needs_pod, system_pods, troubles, unfinished, warn_of_restarts,
 };
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
@@ -15,6 +15,7 @@ use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Kubernetes, Observed, Pod, Workload, has_ended};
 use crate::text::duration::human;
+use crate::text::some;
 
 pub(in crate::checks) const SYSTEM: Check = Check {
     id: CheckId::K8sSystem,
@@ -56,6 +57,9 @@ Look at the events and pods of the workload (`kubectl -n kube-system describe de
 };
 
 const SYSTEM_NAMESPACE: &str = "kube-system";
+
+/// So many machines are named.
+const NAMES: usize = 5;
 
 /// A kind of workload, as commands name it.
 type Of = (&'static str, fn(&Kubernetes) -> &Observed<Vec<Workload>>, &'static str);
@@ -146,14 +150,23 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     };
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
     let (unjudged, unready) = absent();
+    // Whatever is missing elsewhere with permission: this one is there, and does not work.
+    let has_own = unwell.iter().any(|pod| is_at_home(cluster, pod));
     Outcome::problem(match missing {
-        1.. if missing <= unjudged => return Outcome::Pass(None),
-        1.. if missing <= unjudged + unready || (*available > 0 && missing <= gone(cluster, kind, workload)) => {
+        1.. if !has_own && missing <= unjudged => return Outcome::Pass(None),
+        1.. if !has_own
+            && (missing <= unjudged + unready || (*available > 0 && missing <= gone(cluster, kind, workload))) =>
+        {
             problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady)
         }
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
         _ => problem(severity_of(is_given_up, &[*unchanged_for]), Reason::WorkloadDegraded),
     })
+}
+
+/// Its node works.
+fn is_at_home(cluster: &Assessment<'_>, pod: &Pod) -> bool {
+    pod.node.as_deref().is_some_and(|node| !has_fallen_silent(cluster, node))
 }
 
 /// How much it weighs that these pods do not work.
@@ -191,20 +204,42 @@ fn unnoticed(cluster: &Assessment<'_>, workload: &Workload, pods: &[&Pod]) -> Op
     Some(Problem { severity, ..problem }.explained_by(cause))
 }
 
-/// A network plugin whose DaemonSets want fewer pods than there are machines: where it has none, no new pod gets a network.
+/// A network plugin whose DaemonSets leave out a machine: where it has no pod, no new pod gets a network.
 fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Option<Problem> {
     if kind != "daemonset" || !workload.is_observed() || !workload.is_network_agent() {
         return None;
     }
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets)?;
-    let desired: i32 = sets.iter().filter(|set| set.is_network_agent()).map(|set| set.desired).sum();
-    let excluded = excluded(cluster, desired);
-    (excluded > 0).then(|| {
-        let observed = format!("wanted on {desired}, not on {excluded} others");
+    let agents = || sets.iter().filter(|set| set.is_network_agent());
+    let desired: i32 = agents().map(|set| set.desired).sum();
+    let observed = match excluded(cluster, desired) {
+        0 => {
+            let names = bare(cluster, desired, agents().flat_map(|set| all_pods(cluster, kind, set)));
+            if names.is_empty() {
+                return None;
+            }
+            format!("no pod of it on {}", some(names.into_iter(), NAMES))
+        }
+        excluded => format!("wanted on {desired}, not on {excluded} others"),
+    };
+    Some(
         Problem::fail(Reason::DaemonsetIncomplete, "wanted on every Talos machine", observed)
             .hint(Hint::likely("its nodeSelector or affinity leaves them out"))
-            .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&workload.namespace, &workload.name]))
-    })
+            .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&workload.namespace, &workload.name])),
+    )
+}
+
+/// Machines with none of these pods, of which so many are wanted. Those on guests and on nodes that leave are among them, and may
+/// make up for one that is left out.
+fn bare<'a>(cluster: &'a Assessment<'_>, desired: i32, pods: impl Iterator<Item = &'a Pod>) -> Vec<String> {
+    let served: HashSet<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
+    let everywhere = cluster.list(|kubernetes| &kubernetes.nodes).map_or(0, Vec::len);
+    if served.is_empty() || usize::try_from(desired).is_ok_and(|desired| desired >= everywhere) {
+        return Vec::new();
+    }
+    let objects = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving);
+    let objects = objects.filter_map(|node| cluster.object(node)).filter(|it| !served.contains(it.name.as_str()));
+    objects.map(|object| object.name.clone()).collect()
 }
 
 /// The workload that a pod belongs to: its kind, and its name.

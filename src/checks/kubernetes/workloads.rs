@@ -1,6 +1,6 @@
 //! kube-proxy, flannel and cluster DNS, which Talos installs unless its configuration says otherwise.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use super::{crashed_lately, restarted_between_rounds, severity_of};
@@ -10,7 +10,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{listed, says_nothing};
 use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{BootstrapManifests, KubeNode, Node, Pod, ServiceEndpoint, Workload, has_ended};
+use crate::snapshot::{BootstrapManifests, KubeNode, Leases, Node, Pod, ServiceEndpoint, Workload, has_ended};
 
 pub(in crate::checks) const KUBE_PROXY: Check = Check {
     id: CheckId::K8sKubeProxy,
@@ -285,7 +285,7 @@ pub(super) fn excluded(cluster: &Assessment<'_>, desired: i32) -> usize {
 }
 
 /// Of a DaemonSet without which a node does not work. Other systems have their own.
-fn needs_pod(node: &Node) -> bool {
+pub(super) fn needs_pod(node: &Node) -> bool {
     node.is_talos && node.sources.kubernetes
 }
 
@@ -466,14 +466,34 @@ fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
 }
 
 /// Its kubelet has fallen silent or says itself that the node is not ready, and nobody is removing it.
-pub(in crate::checks) fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
+pub(super) fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
     let is_left_out = cluster.node(name).is_some_and(|node| node.leaving);
     !is_left_out && object(cluster, name).is_some_and(|object| !says_ready(object) || is_silent(cluster, name))
 }
 
 /// Who removes a node has pods made elsewhere first; until then, one that has fallen silent serves nobody.
-pub(in crate::checks) fn leaves_silently(cluster: &Assessment<'_>, name: &str) -> bool {
+fn leaves_silently(cluster: &Assessment<'_>, name: &str) -> bool {
     cluster.node(name).is_some_and(|node| node.leaving) && is_silent(cluster, name)
+}
+
+/// Nothing on this node serves anybody any more, whoever is to know of that.
+pub(in crate::checks) fn has_fallen_silent(cluster: &Assessment<'_>, name: &str) -> bool {
+    is_lost(cluster, name) || leaves_silently(cluster, name)
+}
+
+/// Those of the nodes. Without them nobody knows whether what is on a node still works.
+pub(in crate::checks) fn leases<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Leases, Outcome> {
+    let expected = "the leases of the nodes";
+    let leases = listed(cluster, |kubernetes| &kubernetes.node_leases, expected)?;
+    if leases.by_name.is_empty() { Err(says_nothing(expected, "an empty list")) } else { Ok(leases) }
+}
+
+/// The nodes whose kubelets say that they work, and say so still.
+pub(in crate::checks) fn working_nodes<'a>(cluster: &'a Assessment<'_>) -> Result<HashSet<&'a str>, Outcome> {
+    leases(cluster)?;
+    let objects = listed(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes")?;
+    let working = objects.iter().filter(|object| says_ready(object) && !is_silent(cluster, &object.name));
+    Ok(working.map(|object| object.name.as_str()).collect())
 }
 
 /// It does not renew its lease.
