@@ -4,6 +4,7 @@
 //! done, and one that runs the old version again fell back only for who says that its upgrade was carried out.
 
 use crate::assess::{Assessment, Excluded, contact};
+use crate::checks::schematic_of;
 use crate::model::Role;
 use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
 use crate::text::sanitize::clean;
@@ -21,6 +22,8 @@ pub(crate) struct Rollout {
     pub(crate) image: Option<String>,
     /// In order.
     pub(crate) machines: Vec<Machine>,
+    /// Whom `--upgraded` names, and no source does.
+    pub(crate) strangers: Vec<String>,
 }
 
 /// One machine. What is `None` was not seen.
@@ -100,12 +103,16 @@ impl Rollout {
         let mut machines: Vec<_> = judged.map(|node| machine(cluster, node, &target, order, leader)).collect();
         machines.sort_by(|a, b| place(order.first, a).cmp(&place(order.first, b)));
         let Upgrade { kubernetes, image, .. } = cluster.asked.upgrade.clone();
-        Some(Self { talos: target, kubernetes, first: order.first, image, machines })
+        let is_known = |named: &str| cluster.nodes.iter().any(|node| node.is_called(named));
+        let strangers =
+            order.upgraded.iter().map(|(named, _)| named).filter(|named| !is_known(named)).cloned().collect();
+        Some(Self { talos: target, kubernetes, first: order.first, image, machines, strangers })
     }
 
-    /// The first that waits for the others to go on.
-    pub(crate) fn worst(&self) -> Option<State> {
-        [State::FellBack, State::Unknown].into_iter().find(|state| self.machines.iter().any(|it| it.state == *state))
+    /// The first that the others have to wait for.
+    pub(crate) fn worst(&self) -> Option<&Machine> {
+        let of = |state: State| self.machines.iter().find(|it| it.state == state);
+        of(State::FellBack).or_else(|| of(State::Unknown))
     }
 
     /// It has an upgrade before it, and nothing says which installer is its own.
@@ -156,7 +163,10 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
     let upgraded = order.upgraded.iter().find(|(named, _)| node.is_called(named)).map(|(_, boot)| boot.as_str());
     let (state, evidence) = match version.as_deref() {
         None => (State::Unknown, unanswered(node)),
-        Some(version) if version == target => (State::Done, format!("runs v{version}")),
+        Some(version) if version == target => match schematic.as_deref().filter(|own| is_other(cluster, own)) {
+            Some(own) => (State::ToDo, format!("runs v{version} of schematic {}", clean(own))),
+            None => (State::Done, format!("runs v{version}")),
+        },
         Some(version) => {
             let (state, evidence) = behind(version, installed, upgraded, boot_id.as_deref());
             let is_newer = version::numbers(version) > version::numbers(target);
@@ -180,6 +190,12 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
         schematic,
         extensions,
     }
+}
+
+/// The installer of the upgrade is made by a schematic, and not by this one: the same version may lack what it brings.
+fn is_other(cluster: &Assessment<'_>, own: &str) -> bool {
+    let wanted = cluster.asked.upgrade.image.as_deref().and_then(schematic_of);
+    wanted.is_some_and(|wanted| wanted != own)
 }
 
 /// The installer for a machine of this schematic. `None`: it depends on the schematic, and none was seen.
@@ -299,7 +315,7 @@ mod tests {
         let mut states = states(&rollout);
         states.sort_by_key(|(name, _)| *name);
         assert_eq!(states, expected);
-        assert_eq!(rollout.worst(), Some(State::Unknown));
+        assert_eq!(rollout.worst().map(|it| it.state), Some(State::Unknown));
     }
 
     #[test]

@@ -12,6 +12,8 @@ mod stated;
 mod talos;
 mod upgrade;
 
+pub(crate) use upgrade::schematic_of;
+
 use std::collections::BTreeSet;
 use std::fmt;
 

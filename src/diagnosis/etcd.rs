@@ -290,6 +290,7 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
             symptoms.is_open(sign)
                 && symptoms.passed_on_the_whole(CheckId::EtcdQuorum)
                 && symptoms.about(sign.target).any(|it| is_out(&it))
+                && !symptoms.node(sign.target).is_some_and(joins_first)
         });
         removed
             .map(|sign| {
@@ -301,6 +302,12 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
             .collect()
     },
 };
+
+/// It has no data of a member that could have been removed, or its etcd has not come so far as to be told.
+fn joins_first(node: &Node) -> bool {
+    let etcd = node.talos.services.iter().flatten().find(|service| service.id == "etcd");
+    node.talos.etcd_data_absent == Ok(true) || etcd.is_some_and(|it| it.to_string().contains("failed to pull"))
+}
 
 pub(super) const DOWN: Cause = Cause {
     id: "etcd-member-down",

@@ -168,6 +168,10 @@ never does. Two budgets that select the same pod always block its eviction.",
         let on = if targets(&signs).len() > 1 { format!("; on {}", first.target) } else { String::new() };
         let headline = format!("{who} cannot be drained{on}: {}", first.problem.observed);
         let recognized = rests_on_each(Recognized::new(DRAIN_BLOCKED.id, headline), &signs);
+        // What is special about this budget comes before what is true of all.
+        let hints = signs.iter().flat_map(|sign| &sign.problem.hints);
+        let likely = hints.filter(|hint| matches!(hint, Hint::Likely(_))).take(1).cloned();
+        let recognized = likely.fold(recognized, Recognized::then);
         vec![recognized.then(Hint::run("{kubectl} get poddisruptionbudgets -A", []))]
     },
 };

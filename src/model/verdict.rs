@@ -135,7 +135,10 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.kind, &self.address) {
-            (Kind::Node, Some(address)) if *address != self.name => write!(f, "{} ({address})", self.name),
+            // The second of two machines of one name has its address in that.
+            (Kind::Node, Some(address)) if !self.name.contains(address.as_str()) => {
+                write!(f, "{} ({address})", self.name)
+            }
             _ => f.write_str(&self.name),
         }
     }

@@ -122,7 +122,8 @@ pub(crate) fn planned() -> Report {
         machine("w-2222", Role::Unknown, State::Unknown, None, "no answer from the Talos API: no\troute to host"),
     ];
     let (talos, kubernetes) = ("1.14.1".to_owned(), Some("1.36.4".to_owned()));
-    let rollout = Rollout { talos, kubernetes, first: First::ControlPlanes, image: None, machines };
+    let rollout =
+        Rollout { talos, kubernetes, first: First::ControlPlanes, image: None, machines, strangers: Vec::new() };
     Report { rollout: Some(rollout.into()), ..healthy() }
 }
 

@@ -12,7 +12,7 @@ use crate::assess::Assessment;
 use crate::engine::End;
 use crate::engine::event::{Event, Round};
 use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Role, Severity, Shared, Status, Verdict};
-use crate::rollout::{Rollout, State};
+use crate::rollout::{Machine, Rollout, State};
 use crate::snapshot::{Endpoint, KubernetesCredentials, Snapshot, Talos};
 use crate::text::duration::human;
 
@@ -109,15 +109,21 @@ impl Ledger {
         // What the checks cannot see of an upgrade.
         if let (Exit::Healthy, Some(rollout)) = (report.exit, &report.rollout) {
             let wrong = match rollout.worst() {
-                Some(State::FellBack) => Some((Exit::Unhealthy, "a machine fell back to its old version")),
-                Some(_) => Some((Exit::Undetermined, "the outcome for a machine is unknown")),
-                None if rollout.machines.iter().any(|machine| rollout.lacks_image(machine)) => {
-                    Some((Exit::Undetermined, "the image of a machine is unknown: it reports no schematic"))
+                Some(Machine { state: State::FellBack, name, .. }) => {
+                    Some((Exit::Unhealthy, format!("{name} fell back to its old version")))
                 }
-                None => None,
+                Some(Machine { name, .. }) => Some((Exit::Undetermined, format!("the outcome for {name} is unknown"))),
+                None if !rollout.strangers.is_empty() => {
+                    let names = rollout.strangers.join(", ");
+                    Some((Exit::Undetermined, format!("`--upgraded` names {names}, which no source lists")))
+                }
+                None => rollout.machines.iter().find(|machine| rollout.lacks_image(machine)).map(|machine| {
+                    let error = format!("the image of {} is unknown: it reports no schematic", machine.name);
+                    (Exit::Undetermined, error)
+                }),
             };
             if let Some((exit, error)) = wrong {
-                (report.exit, report.error) = (exit, Some(error.to_owned()));
+                (report.exit, report.error) = (exit, Some(error));
             }
         }
         report.result = result(report.exit);

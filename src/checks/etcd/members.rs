@@ -9,7 +9,7 @@ use crate::assess::etcd::{Overview, Quorum, View, could_be, own_members};
 use crate::assess::{Assessment, Identity, tells_healthy};
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, talos_contact, talos_service};
-use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{EtcdMember, Node};
 use crate::text::{hex, host};
 
@@ -264,21 +264,26 @@ fn stale(cluster: &Assessment<'_>, member: &EtcdMember) -> Problem {
 }
 
 /// Only then may it be removed, which cannot be taken back: discovery and Kubernetes were read and know no machine of its name or
-/// address, and nobody has named one. A machine that is merely switched off is known to one of them.
+/// address, and nobody has named one. A machine that is merely switched off is known to one of them, but may have another name there:
+/// while any control plane is silent, it could be that one.
 fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
     let hosts = member.hosts();
     let is_it = |name: &str, addresses: &[String]| {
         name.split('.').next() == member.name.split('.').next() || addresses.iter().any(|it| hosts.contains(it))
     };
     let objects = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
-    let endpoints = cluster.talos.iter().flat_map(|talos| &talos.endpoints);
+    let endpoints = || cluster.talos.iter().flat_map(|talos| &talos.endpoints);
     let given = &cluster.asked.control_plane_nodes;
+    let control_planes = || cluster.nodes.iter().filter(|node| node.role == Role::ControlPlane);
+    let is_silent = control_planes().any(|node| is_named_beyond_etcd(node) && node.talos.contact.is_err())
+        || endpoints().any(|endpoint| !endpoint.vip && endpoint.version.is_err());
     // Another cluster's Kubernetes knows none of our machines, and neither does a discovery that is off.
     cluster.identity == Identity::Same
         && cluster.discovery_is_on()
+        && !is_silent
         && objects
             .is_some_and(|nodes| !nodes.is_empty() && !nodes.iter().any(|node| is_it(&node.name, &node.addresses)))
-        && !endpoints
+        && !endpoints()
             .map(|endpoint| host(&endpoint.address))
             .chain(given.iter().map(String::as_str))
             .any(|given| given == member.name || hosts.iter().any(|host| host == given))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::workloads::{has_fallen_silent, leases};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};
@@ -31,6 +32,7 @@ its controller creates it again.",
     facts: &[
         Fact::TalosNodes,
         Fact::KubeNodes,
+        Fact::NodeLeases,
         Fact::ValidatingWebhooks,
         Fact::MutatingWebhooks,
         Fact::WebhookEndpoints,
@@ -88,6 +90,10 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
             verdict.push(Target::new(Kind::Webhook, format!("{}/{name}", its.kind)), outcome);
         }
     }
+    let is_judged = verdict.findings.iter().any(|finding| finding.target.kind == Kind::Webhook);
+    if let Some(outcome) = leases(cluster).err().filter(|_| is_judged) {
+        verdict.push(Target::cluster(), outcome);
+    }
     if verdict.findings.is_empty() {
         verdict.ok(Target::cluster());
     }
@@ -100,7 +106,7 @@ fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
     let (vital, others): (Vec<_>, Vec<_>) = hooks.iter().copied().partition(|hook| is_vital(hook));
     let without = |hooks: &[&Webhook]| {
         let dead = hooks.iter().filter(|hook| matches!(backend(cluster, hook), Some(Ok(false))));
-        dead.map(|hook| missing(hook)).collect::<Vec<_>>().join("; ")
+        dead.map(|hook| missing(cluster, hook)).collect::<Vec<_>>().join("; ")
     };
     let dead = without(&vital);
     if !dead.is_empty() {
@@ -131,21 +137,42 @@ fn backends(problem: Problem, hooks: &[&Webhook]) -> Problem {
     namespaces.into_iter().fold(problem, |it, name| it.hint(Hint::run("{kubectl} -n {} get pods -o wide", [name])))
 }
 
-/// Whether its Service has a ready endpoint; `None`: it is called by URL.
+/// Whether its Service has a ready endpoint on a node that works; `None`: it is called by URL.
 fn backend(cluster: &Assessment<'_>, hook: &Webhook) -> Option<Result<bool, Gap>> {
     let service = hook.service.as_ref()?;
     let endpoints = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.webhook_endpoints.get(service));
     Some(match endpoints {
-        Some(Ok(endpoints)) => Ok(endpoints.iter().any(|it| it.serves("TCP"))),
+        Some(Ok(_)) => Ok(working(cluster, hook).next().is_some()),
         Some(Err(gap)) => Err(gap.clone()),
         None => Err(Gap::not_asked()),
     })
 }
 
-fn missing(hook: &Webhook) -> String {
+/// What its Service calls ready.
+fn ready<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> impl Iterator<Item = &'a ServiceEndpoint> {
+    let endpoints = hook
+        .service
+        .as_ref()
+        .and_then(|service| cluster.kubernetes.as_ref().and_then(|it| it.webhook_endpoints.get(service)));
+    endpoints.into_iter().flatten().flatten().filter(|endpoint| endpoint.serves("TCP"))
+}
+
+/// The same without those on nodes that are lost: they stay ready until somebody notices.
+fn working<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> impl Iterator<Item = &'a ServiceEndpoint> {
+    ready(cluster, hook).filter(|it| !it.node.as_deref().is_some_and(|node| has_fallen_silent(cluster, node)))
+}
+
+fn missing(cluster: &Assessment<'_>, hook: &Webhook) -> String {
     let policy = if hook.fails_closed { "Fail" } else { "Ignore" };
     let (namespace, service) = hook.service.clone().unwrap_or_default();
-    format!("{}: Service {namespace}/{service} has no ready endpoint (failurePolicy {policy})", hook.name)
+    let nodes: BTreeSet<&str> = ready(cluster, hook).filter_map(|endpoint| endpoint.node.as_deref()).collect();
+    let lost = nodes.into_iter().collect::<Vec<_>>().join(", ");
+    let why = if lost.is_empty() {
+        "has no ready endpoint".to_owned()
+    } else {
+        format!("has ready endpoints only on nodes that have stopped reporting ({lost})")
+    };
+    format!("{}: Service {namespace}/{service} {why} (failurePolicy {policy})", hook.name)
 }
 
 /// Webhooks without a backend that fail closed on the evictions of pods in this namespace. One with conditions may leave them out.
@@ -161,7 +188,7 @@ pub(in crate::checks) fn in_the_way_of_evictions(
                 && selects(&hook.objects, &[])
                 && hook.rules.iter().any(is_of_evictions);
             match backend(cluster, hook).filter(|_| is_asked) {
-                Some(Ok(false)) => dead.push(missing(hook)),
+                Some(Ok(false)) => dead.push(missing(cluster, hook)),
                 Some(Err(gap)) => {
                     return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
                 }
@@ -182,7 +209,7 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
     for its in &KINDS {
         for hook in listed(cluster, its.list, its.expected)? {
             if let Some((namespace, service)) = hook.service.as_ref().filter(|_| locks_out(cluster, hook, evicted)) {
-                locked.push(format!("{}: all ready endpoints of Service {namespace}/{service} are here", hook.name));
+                locked.push(format!("{}: all working endpoints of Service {namespace}/{service} are here", hook.name));
             }
         }
     }
@@ -190,9 +217,8 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
 }
 
 fn locks_out(cluster: &Assessment<'_>, hook: &Webhook, evicted: &[&BoundPod]) -> bool {
-    let Some(service @ (namespace, _)) = &hook.service else { return false };
-    let endpoints = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.webhook_endpoints.get(service));
-    let mut ready = endpoints.into_iter().flatten().flatten().filter(|endpoint| endpoint.serves("TCP")).peekable();
+    let Some((namespace, _)) = &hook.service else { return false };
+    let mut working = working(cluster, hook).peekable();
     let is_asked_about = |pod: &&&BoundPod| {
         let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         selects(&hook.objects, &labels)
@@ -207,8 +233,8 @@ fn locks_out(cluster: &Assessment<'_>, hook: &Webhook, evicted: &[&BoundPod]) ->
         && hook.rules.iter().any(is_of_new_pods)
         && is_told
         && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
-        && ready.peek().is_some()
-        && ready.all(goes)
+        && working.peek().is_some()
+        && working.all(goes)
 }
 
 fn is_of_new_pods(rule: &WebhookRule) -> bool {

@@ -9,6 +9,7 @@ use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
 use crate::checks::kubernetes::webhooks::{in_the_way_of_evictions, that_would_lock_themselves_out};
+use crate::checks::kubernetes::workloads::has_fallen_silent;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 use crate::text::duration::human;
@@ -47,6 +48,7 @@ within minutes.",
     facts: &[
         Fact::TalosNodes,
         Fact::KubeNodes,
+        Fact::NodeLeases,
         Fact::BoundPods,
         Fact::DisruptionBudgets,
         Fact::NodeRoom,
@@ -171,7 +173,10 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, board: &Board<'a>, verd
         Ok(problem) => problem,
         Err(outcome) => return verdict.push(node.target(), outcome),
     };
-    let blocked = budget_problems(&evicted, board).into_iter().chain(hooks).chain(stuck);
+    // Whom `--drain` names is to go now; of all others, one that is off may be tolerated.
+    let is_next = cluster.asked.upgrade.drain.is_some() && !evicted.is_empty();
+    let silent = (is_next && has_fallen_silent(cluster, &object.name)).then(|| never_stop(&evicted));
+    let blocked = budget_problems(&evicted, board).into_iter().chain(hooks).chain(stuck).chain(silent);
     let problems: Vec<Problem> = blocked.chain(warnings(&evicted, &object.name, board)).collect();
     if problems.is_empty() {
         verdict.ok(node.target());
@@ -233,6 +238,13 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], board: &Board<'a>) -> Vec<Probl
     let used_up = lasting.into_values().filter(is_used_up).map(|(budget, pods)| used_up(budget, &pods));
     let uncounted = uncounted.into_values().map(|(budget, pods)| not_counted(budget, &pods));
     refused.chain(several).chain(used_up).chain(uncounted).collect()
+}
+
+/// A drain waits until they are gone, and there is no kubelet that would say so.
+fn never_stop(pods: &[&BoundPod]) -> Problem {
+    let observed = format!("its kubelet has stopped reporting, so a drain waits in vain for {}", all_named(pods));
+    Problem::fail(Reason::SlowTermination, "pods that are evicted stop in time", observed)
+        .explained_by(CheckId::K8sNodesReady)
 }
 
 /// A drain waits until it is gone.

@@ -65,6 +65,15 @@ impl<'a> Installer<'a> {
     }
 }
 
+/// The id of the schematic that an installer of the Image Factory was made by.
+pub(crate) fn schematic_of(image: &str) -> Option<&str> {
+    match Installer::of(image) {
+        Installer::Schematic(id) => Some(id),
+        Installer::Plain if image.contains(NO_CUSTOMIZATION) => Some(NO_CUSTOMIZATION),
+        _ => None,
+    }
+}
+
 /// Extensions by the schematic that has them, as far as machines of this cluster run it.
 type Contents<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 

@@ -53,7 +53,11 @@ fn flags(cluster: &Assessment<'_>) -> Verdict {
             Err(outcome) => verdict.push(node.target(), outcome),
         }
     }
-    let which = if unseen.is_empty() { "component" } else { "component of the control plane" };
+    let which = if unseen.is_empty() {
+        "component of the control plane and no kubelet"
+    } else {
+        "component of the control plane"
+    };
     verdict.sum_up(&format!("no {which} has a flag that Kubernetes 1.{to} refuses"));
     if !unseen.is_empty() {
         verdict.problem(Target::cluster(), kubelets_unseen(&unseen));

@@ -18,6 +18,7 @@ mod volumes;
 pub(super) use apis::APIS;
 pub(super) use drain::DRAIN;
 pub(super) use extensions::EXTENSIONS;
+pub(crate) use extensions::schematic_of;
 pub(super) use flags::FLAGS;
 pub(super) use matrix::MATRIX;
 pub(super) use path::{KUBERNETES_PATH, TALOS_PATH};

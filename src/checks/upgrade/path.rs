@@ -116,13 +116,19 @@ fn kubernetes_step(it: &Running, to: Numbers, target: &str) -> Option<Problem> {
     let unsupported = |expected: String| {
         Problem::fail(Reason::UpgradePathUnsupported, expected, format!("{} v{}", it.name, it.version)).permanent()
     };
-    if it.numbers > to || major != to.0 {
+    let is_final = !it.version.contains('-');
+    if it.numbers > to || major != to.0 || (it.numbers == to && is_final && target.contains('-')) {
         return Some(unsupported(format!("no component newer than v{target}: Kubernetes cannot be downgraded")));
     }
     let behind = if it.is_of_nodes() { kubelet_skew(minor) } else { 1 };
     (to.1 - minor > behind).then(|| {
         let plural = if behind == 1 { "" } else { "s" };
-        unsupported(format!("at most {behind} minor version{plural} older than v{target}"))
-            .hint(Hint::likely(format!("upgrade to the latest patch of 1.{} first", minor + 1)))
+        unsupported(format!("at most {behind} minor version{plural} older than v{target}")).hint(Hint::likely(
+            if it.is_of_nodes() {
+                "bring it to the version of the control plane first".to_owned()
+            } else {
+                format!("upgrade to the latest patch of 1.{} first", minor + 1)
+            },
+        ))
     })
 }

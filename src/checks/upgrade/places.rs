@@ -1,10 +1,11 @@
 //! On which machines the pods of one that goes could run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::assess::Assessment;
 use crate::checks::gaps::{listed, says_nothing};
 use crate::checks::kubernetes::scheduling::is_to_pass;
+use crate::checks::kubernetes::workloads::working_nodes;
 use crate::model::{Outcome, Problem, Reason};
 use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
 
@@ -59,6 +60,7 @@ impl<'a> Places<'a> {
         if nodes.is_empty() {
             return Err(says_nothing(expected, "an empty list"));
         }
+        let working = working_nodes(cluster)?;
         let volumes = listed(cluster, |kubernetes| &kubernetes.persistent_volumes, "the PersistentVolumes")?;
         let bound = volumes.iter().filter_map(|volume| {
             let (namespace, name) = volume.claim.as_ref()?;
@@ -81,7 +83,7 @@ impl<'a> Places<'a> {
         }
         let mut takers: Vec<(usize, Takers<'_>)> = Vec::new();
         for (wants, kind) in &places.kinds {
-            takers.push((*kind, wants.takers(nodes).ok_or_else(|| unreadable("where a pod may run"))?));
+            takers.push((*kind, wants.takers(nodes, &working).ok_or_else(|| unreadable("where a pod may run"))?));
         }
         takers.sort_by_key(|(kind, _)| *kind);
         places.takers = takers.into_iter().map(|(_, takers)| takers).collect();
@@ -146,7 +148,7 @@ fn is_extended(resource: &str) -> bool {
 
 impl Wants<'_> {
     /// `None`: an operator of no known meaning.
-    fn takers<'a>(&self, nodes: &'a [NodeRoom]) -> Option<Takers<'a>> {
+    fn takers<'a>(&self, nodes: &'a [NodeRoom], working: &HashSet<&str>) -> Option<Takers<'a>> {
         let mut takers = Takers::default();
         for (node, at) in nodes.iter().zip(0..) {
             let mut reaches = true;
@@ -162,6 +164,8 @@ impl Wants<'_> {
             };
             if reaches && self.extended.iter().all(has) {
                 match access(node, self.placement)? {
+                    // Nobody has noticed yet.
+                    Access::Open if !working.contains(node.name.as_str()) => takers.shut.push((at, SILENCE)),
                     Access::Open => takers.open.push(at),
                     Access::Shut(by) => takers.shut.push((at, by)),
                     Access::Closed => {}
@@ -183,6 +187,8 @@ enum Access<'a> {
 
 /// What shuts a node that is cordoned.
 pub(super) const CORDON: &str = "cordoned";
+/// What shuts one that works no more.
+pub(super) const SILENCE: &str = "no longer reporting";
 /// What shuts one that is to go.
 pub(super) const DELETION: &str = "being deleted";
 

@@ -3,13 +3,14 @@
 use super::{each_to_go, not_asked};
 use crate::assess::Assessment;
 use crate::assess::etcd::View;
-use crate::assess::servers::Server;
+use crate::assess::servers::{Server, endpoint_is_down};
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
-use crate::checks::kubernetes::workloads::{is_lost, leaves_silently, serves_dns, unread_pods};
+use crate::checks::kubernetes::workloads::{has_fallen_silent, leases, serves_dns, unread_pods};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Node, ServiceEndpoint};
+use crate::text::host;
 
 pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::UpgradeQuorum,
@@ -20,10 +21,10 @@ the etcd voters that are up without the machine, the working API servers on othe
 cluster DNS on other machines that are ready.\n\n\
 `quorum-at-risk` means that fewer voters than n/2+1 would be left. What cannot be avoided is a warning: etcd with one or two \
 voters, the only control plane, and DNS in a cluster of one node. A member or API server of unknown state counts as down; if \
-the result depends on it, the check is an error.\n\n\
+the result depends on it, the check is an error. It warns if the Kubernetes endpoint in use is an address of the machine itself.\n\n\
 `etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
     severity: Severity::Fail,
-    finds: &[Reason::QuorumAtRisk, Reason::LastApiServer, Reason::LastDnsEndpoint],
+    finds: &[Reason::QuorumAtRisk, Reason::LastApiServer, Reason::EndpointOnMachine, Reason::LastDnsEndpoint],
     requires: &[
         CheckId::TalosNodesReachable,
         CheckId::EtcdQuorum,
@@ -81,7 +82,8 @@ fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     };
     let quorum = &overview.quorum;
     let own = overview.views.iter().find(|view| view.node.is_some_and(|it| it.name == node.name));
-    let is_up = own.is_some_and(View::sees_leader);
+    let learns = |view: &View<'_>| view.status.as_ref().is_ok_and(|status| status.is_learner);
+    let is_up = own.is_some_and(|view| view.sees_leader() && !learns(view));
     let is_untold = own.is_none_or(|view| view.status.is_err() && !view.is_down);
     let left = quorum.following.saturating_sub(usize::from(is_up));
     let untold = quorum.untold.saturating_sub(usize::from(is_untold));
@@ -119,7 +121,7 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         .iter()
         .any(|server| matches!(server, Server::Ready) || (!is_seen && matches!(server, Server::AliveBy(..))))
     {
-        return None;
+        return endpoint_without(cluster, node);
     }
     let expected = "an API server that works on another control plane";
     let is_wrong = |server: &Server<'_>| match server {
@@ -137,6 +139,19 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     Some(unless_by_design(others.is_empty(), problem))
 }
 
+/// Others work, and whoever asks for them by the machine's own address does not find them. A virtual IP moves to another machine, and is
+/// nobody's InternalIP.
+fn endpoint_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    let kubernetes = cluster.kubernetes.as_ref().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
+    let address = cluster.endpoint_address(kubernetes);
+    let object = cluster.object(node)?;
+    let is_own = object.internal.iter().any(|own| own == host(&address)) || node.is_called(host(&address));
+    is_own.then(|| {
+        let expected = "an endpoint that leads to the other API servers, too";
+        Outcome::problem(Problem::warn(Reason::EndpointOnMachine, expected, address.as_str()).permanent())
+    })
+}
+
 fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     let expected = "a ready endpoint of the cluster DNS on another machine";
     let endpoints =
@@ -146,7 +161,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         };
     let Some(object) = cluster.object(node) else { return Some(unregistered(node)) };
     // An endpoint of a node that has fallen silent is there for a while.
-    if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.node_leases, "the leases of the nodes") {
+    if let Err(outcome) = leases(cluster) {
         return Some(outcome);
     }
     if let Some(outcome) = unread_pods(cluster, endpoints) {
@@ -154,7 +169,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     }
     let ready = || endpoints.iter().filter(|endpoint| serves_dns(cluster, endpoint));
     let is_here = |name: &str| name == object.name;
-    let lives_elsewhere = |name: &str| !is_here(name) && !is_lost(cluster, name) && !leaves_silently(cluster, name);
+    let lives_elsewhere = |name: &str| !is_here(name) && !has_fallen_silent(cluster, name);
     // Behind none of the pods and at none of the machines: it serves from outside of the cluster.
     let is_outside = |endpoint: &ServiceEndpoint| {
         let has = |address: &String| cluster.nodes.iter().any(|it| it.addresses.contains(address));

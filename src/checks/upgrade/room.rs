@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::places::{CORDON, DELETION, Places, unreadable};
+use super::places::{CORDON, DELETION, Places, SILENCE, unreadable};
 use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -16,7 +16,7 @@ pub(in crate::checks) const ROOM: Check = Check {
     summary: "the pods of each machine to be upgraded or drained fit on the others",
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts as \
 the scheduler does. On one side is what the other nodes have allocatable, minus the requests of their own pods; on the other, \
-the requests of the evicted pods that a controller recreates. Cordoned nodes and those with one of Kubernetes' own taints take \
+the requests of the evicted pods that a controller recreates. Cordoned nodes, those with one of Kubernetes' own taints and those that no longer report take \
 no pods; node selectors, required node affinity, tolerations, the node affinity of volumes and devices are honored.\n\n\
 It fails if a pod requests more than any suitable node has left, or if all pods together request more than those nodes have \
 left together, or if all machines that take a pod are cordoned or have a taint that is not there to stay. It warns if no \
@@ -27,7 +27,14 @@ Not counted: rules between pods (affinity, topology spread), priorities, and nod
     finds: &[Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
     requires: BEFORE_DRAINS,
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::NodeRoom, Fact::PersistentVolumes],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+        Fact::BoundPods,
+        Fact::NodeRoom,
+        Fact::PersistentVolumes,
+    ],
     judge: room,
 };
 
@@ -270,7 +277,9 @@ fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, &str>) -> Problem {
         (_, false) => "accept no pods",
     };
     let observed = format!("{which} {} {state}: {}", pods_named(&names), some_of(&machines));
-    let problem = Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed);
+    let are_lost = shut.values().any(|by| *by == SILENCE);
+    let problem = Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed)
+        .explained_by(are_lost.then_some(CheckId::K8sNodesReady));
     match shut.keys().collect::<Vec<_>>()[..] {
         [node] if are_cordoned => problem.hint(Hint::remedy("{kubectl} uncordon {}", [*node])),
         [node] => problem.hint(Hint::run("{kubectl} describe node {}", [*node])),
@@ -279,7 +288,7 @@ fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, &str>) -> Problem {
 }
 
 fn shut_by(it: &str) -> String {
-    if matches!(it, CORDON | DELETION) { it.to_owned() } else { format!("taint {it}") }
+    if matches!(it, CORDON | DELETION | SILENCE) { it.to_owned() } else { format!("taint {it}") }
 }
 
 fn name_of(pod: &BoundPod) -> String {

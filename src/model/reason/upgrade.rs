@@ -5,7 +5,7 @@ use super::Text;
 use super::sources::{
     ETCD_FAILURES, KUBERNETES_ASSIGN, KUBERNETES_DEPRECATIONS, KUBERNETES_DISRUPTIONS, KUBERNETES_DNS,
     KUBERNETES_DRAIN, KUBERNETES_GATES_REMOVED, KUBERNETES_RESOURCES, KUBERNETES_VOLUMES, TALOS_EXTENSIONS_INSTALL,
-    TALOS_RBAC, TALOS_SUPPORT, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES,
+    TALOS_RBAC, TALOS_SUPPORT, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES, TALOS_VIP,
 };
 use super::steps::NODE_VERSION;
 
@@ -113,6 +113,15 @@ pub(super) const LAST_API_SERVER: Text = Text {
     remedy: &[
         Look("kubectl get pods -n kube-system -l k8s-app=kube-apiserver -o wide"),
         Do("Bring the API servers of the other control planes back first."),
+    ],
+};
+
+pub(super) const ENDPOINT_ON_MACHINE: Text = Text {
+    explanation: "The server of the kubeconfig, or `--k8s-endpoint`, is an address of the machine itself. Whoever connects to it has no API while the machine is down, however many other API servers work. If it is the endpoint of the whole cluster, that includes kubelets that do not use KubePrism.",
+    source: TALOS_VIP,
+    remedy: &[
+        Look("kubectl cluster-info"),
+        Do("Use a virtual IP, a load balancer or a DNS name with the addresses of all control planes as the endpoint."),
     ],
 };
 

@@ -180,7 +180,7 @@ pub(crate) struct Document<'a> {
     /// Exit code of the process.
     exit_code: u8,
     /// Why the process ends with this code, in words.
-    exit_reason: &'static str,
+    exit_reason: String,
     /// Version of Talos to upgrade to, with its v.
     talos: Option<String>,
     /// Version of Kubernetes to upgrade to; null: none was given.
@@ -262,7 +262,7 @@ fn document(report: &Report) -> Document<'_> {
         tool: json::TOOL,
         complete: report.exit == Exit::Healthy,
         exit_code: report.exit.code(),
-        exit_reason: report.exit.meaning(),
+        exit_reason: report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean),
         talos: rollout.and_then(|rollout| versioned(Some(&rollout.talos))),
         kubernetes,
         first,

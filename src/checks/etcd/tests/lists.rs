@@ -35,7 +35,7 @@ fn with_member(extra: EtcdMember) -> Snapshot {
 fn removing_a_member_is_proposed_only_if_nobody_knows_its_machine() {
     let remove = Hint::remedy("{talosctl} -n {} etcd remove-member {}", ["10.0.0.1", "0000000000000009"]);
     assert!(hints("etcd.members.nodes", &with_member(old())).contains(&remove));
-    let known: [fn(&mut Snapshot); 11] = [
+    let known: [fn(&mut Snapshot); 13] = [
         |it| it.kubernetes = None,
         |it| it.kube().nodes = gap(GapKind::TimedOut),
         |it| it.kube().nodes = Ok(Vec::new()),
@@ -46,6 +46,9 @@ fn removing_a_member_is_proposed_only_if_nobody_knows_its_machine() {
         |it| "cp-old:50000".clone_into(&mut it.talos_mut().endpoints[2].address),
         |it| it.asked.control_plane_nodes = vec!["cp-old".to_owned()],
         |it| it.asked.control_plane_nodes = vec!["10.0.0.9".to_owned()],
+        // It could be this one, under another name.
+        |it| it.power_off("cp-3"),
+        |it| it.talos_mut().endpoints[2].version = gap(GapKind::NoRoute),
         // Nobody is well who could be asked to do it.
         |it| ["cp-1", "cp-2", "cp-3"].iter().for_each(|name| it.service_mut(name, "etcd").healthy = Some(false)),
     ];

@@ -274,7 +274,7 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
     };
     let snapshot = hooked(|_, _| {});
     assert_eq!(wrong(DRAIN, &snapshot), ["w-1: fail webhook-unavailable"]);
-    assert!(observed(DRAIN, &snapshot)[0].ends_with("all ready endpoints of Service default/web are here"));
+    assert!(observed(DRAIN, &snapshot)[0].ends_with("all working endpoints of Service default/web are here"));
     passes(&hooked(|_, endpoint| endpoint.port = Some(1)));
     passes(&hooked(|hook, _| hook.fails_closed = false));
     passes(&hooked(|hook, _| hook.is_conditional = true));

@@ -15,7 +15,10 @@ fn with(pod: &str, change: impl FnOnce(&mut Flags)) -> Snapshot {
 #[test]
 fn kubelets_are_not_checked_without_the_role() {
     let mut snapshot = before(None, Some("1.36.0"));
-    assert_eq!(lines(FLAGS, &snapshot), ["no component has a flag that Kubernetes 1.36 refuses"]);
+    assert_eq!(
+        lines(FLAGS, &snapshot),
+        ["no component of the control plane and no kubelet has a flag that Kubernetes 1.36 refuses"]
+    );
     assert_eq!(status(FLAGS, &snapshot), Status::Pass);
     for node in NODES {
         snapshot.talos_of(node).kubelet_flags = gap(GapKind::Forbidden);

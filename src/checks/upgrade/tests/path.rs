@@ -105,7 +105,7 @@ fn kubernetes_goes_one_minor_version_at_a_time_and_never_back() {
         let snapshot = before(None, Some(target));
         assert_eq!(lines(KUBERNETES, &snapshot), [format!("Kubernetes can be upgraded to v{target}")]);
     }
-    for target in ["1.37.0", "1.35.3", "1.34.9"] {
+    for target in ["1.37.0", "1.35.3", "1.34.9", "1.35.4-rc.1"] {
         let snapshot = before(None, Some(target));
         // Kubelets may be three minor versions older.
         let parts = if target == "1.37.0" { 9 } else { 17 };
@@ -122,6 +122,7 @@ fn kubelets_bear_with_the_new_api_server_while_it_is_upgraded() {
     assert_eq!(status(KUBERNETES, &snapshot), Status::Pass);
     snapshot.kube_node_mut("w-1").kubelet_version = "v1.32.1".to_owned();
     assert_eq!(wrong(KUBERNETES, &snapshot), ["w-1: fail upgrade-path-unsupported, for ever"]);
+    assert_eq!(likely(KUBERNETES, &snapshot), ["bring it to the version of the control plane first"]);
 }
 
 #[test]

@@ -14,6 +14,30 @@ fn the_cluster_goes_on_without_any_one_machine() {
     assert_eq!(status(QUORUM, &before(None, Some("1.36.0"))), Status::Skip);
 }
 
+#[test]
+fn an_endpoint_that_is_the_machine_itself_goes_with_it() {
+    let at = |endpoint: &str| {
+        let mut snapshot = before(Some("1.14.1"), None);
+        endpoint.clone_into(&mut snapshot.kube().endpoint.as_mut().unwrap().server);
+        wrong(QUORUM, &snapshot)
+    };
+    assert_eq!(at("https://k8s.example:6443"), [""; 0]);
+    assert_eq!(at("https://10.0.0.2:6443"), ["cp-2: warn endpoint-on-machine, for ever"]);
+    assert_eq!(at("https://cp-3:6443"), ["cp-3: warn endpoint-on-machine, for ever"]);
+}
+
+#[test]
+fn a_learner_is_no_voter_that_would_be_missed() {
+    let mut snapshot = before(Some("1.14.1"), None);
+    snapshot.talos_of("cp-3").etcd_status.as_mut().unwrap().is_learner = true;
+    let id = snapshot.talos_of("cp-3").etcd_status.as_ref().unwrap().member_id;
+    for node in ["cp-1", "cp-2", "cp-3"] {
+        let members = snapshot.talos_of(node).etcd_members.as_mut().unwrap();
+        members.iter_mut().filter(|member| member.id == id).for_each(|member| member.is_learner = true);
+    }
+    assert!(!wrong(QUORUM, &snapshot).iter().any(|it| it.starts_with("cp-3")), "{:?}", wrong(QUORUM, &snapshot));
+}
+
 /// A lease shows that a server lives, and not that anybody reaches it.
 #[test]
 fn the_only_server_that_was_seen_is_not_taken_down() {
