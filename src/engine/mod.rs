@@ -130,7 +130,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             }
         } else {
             if let Some(since) = fine_since.take() {
-                tell(Event::StabilityLost { after: since.elapsed(), because: bad });
+                tell(Event::StabilityLost { after: since.elapsed(), because: round.roots(bad) });
             }
             if pace.logs && is_news {
                 tell(Event::Logs(&logs(pace, observer, &round.snapshot).await));
@@ -145,7 +145,8 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
 
         memory = memory.after(&round.snapshot, pace.started.elapsed());
         slowest = slowest.max(round.took);
-        let recheck = Recheck::of(&round, &memory).filter(|_| fine_since.is_none());
+        // Who wants to stop at the first final problem wants to hear of one that has come since.
+        let recheck = Recheck::of(&round, &memory).filter(|_| fine_since.is_none() && !pace.fail_fast);
         let mut rechecks = recheck.iter().cycle().take(recheck::MOST as usize);
         let mut started = started;
         loop {
@@ -180,9 +181,13 @@ fn next_round(
     let stable = fine_since.zip(pace.stable_for).map(|(since, wanted)| (since + wanted).max(now));
     let next = stable.map_or(next, |stable| next.min(stable));
     let Some(deadline) = pace.deadline else { return Some(next) };
-    // What is not well by then cannot be so for long enough any more.
-    let latest = pace.stable_for.and_then(|wanted| deadline.checked_sub(wanted + pace.needed(took)));
+    // What is not seen to be well by then cannot be so for long enough any more.
+    let latest = pace.stable_for.and_then(|wanted| deadline.checked_sub(took + wanted + pace.needed(took)));
     let next = latest.filter(|latest| fine_since.is_none() && *latest > now).map_or(next, |latest| next.min(latest));
+    // The round that shows that it was is not moved as long as it fits.
+    if stable == Some(next) && next + took * 9 / 8 < deadline {
+        return stable;
+    }
     // Where no round as slow as the slowest fits any more, one like the last may.
     for needed in [pace.needed(slowest), pace.needed(took)] {
         let last = deadline.checked_sub(needed).filter(|last| *last >= now);
@@ -361,6 +366,15 @@ impl Round {
         let was = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.between_rounds);
         let is_unstable = move |verdict: &Verdict| !verdict.status().is_fine() || was(verdict);
         self.verdicts.iter().filter(move |(_, verdict)| is_unstable(verdict)).map(|(check, _)| *check)
+    }
+
+    /// Of these checks, those that have found something themselves, if any has.
+    fn roots(&self, of: Vec<CheckId>) -> Vec<CheckId> {
+        let finds = |id: &CheckId| {
+            self.verdicts.iter().any(|(check, verdict)| check.id == *id && verdict.problems().next().is_some())
+        };
+        let roots: Vec<CheckId> = of.iter().copied().filter(finds).collect();
+        if roots.is_empty() { of } else { roots }
     }
 
     /// Waiting can change nothing: every problem in the way is permanent (with `any`: one is).

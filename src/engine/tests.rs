@@ -343,6 +343,27 @@ async fn the_deadline_is_hard_even_in_a_round_that_never_ends() {
     assert_eq!(outcome.events, ["round 1", "waiting", "cut off", "cut off"], "nothing of them is told");
 }
 
+/// Little time is left beside it, and that is enough.
+#[tokio::test(start_paused = true)]
+async fn stability_may_take_nearly_all_of_the_wait() {
+    for (wait, stable) in [(10, 9), (2, 1), (11, 10)] {
+        let setup = Setup { wait: Some(wait), stable_for: Some(stable), ..WAITING };
+        let outcome = run_with(setup, &script(&[Said::Fine])).await;
+        assert_eq!((outcome.end, outcome.took.as_secs()), (End::Healthy, stable), "{stable} s of {wait}");
+    }
+    // It is well just in time.
+    let setup = Setup { wait: Some(16), stable_for: Some(6), ..WAITING };
+    let outcome = run_with(setup, &script(&[Said::Bad, Said::Bad, Said::Fine])).await;
+    assert_eq!(outcome.end, End::Healthy, "{:?}", outcome.events);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_the_first_final_problem_has_everything_asked() {
+    let setup = Setup { fail_fast: true, ..WAITING };
+    let outcome = run_with(setup, &script(&[Said::Bad])).await;
+    assert_eq!((outcome.end, outcome.rounds), (End::Deadline, 13));
+}
+
 /// It is no failure, and no stability either.
 #[tokio::test(start_paused = true)]
 async fn a_restart_begins_the_stable_time_again() {

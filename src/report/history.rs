@@ -141,6 +141,17 @@ impl History {
         })
     }
 
+    /// What one of these checks had found by then; the last that was told of the first of them.
+    pub(crate) fn found(&self, checks: &[CheckId], by: Duration) -> Option<&str> {
+        let told = |of: &CheckId| {
+            self.entries.iter().rev().filter(|entry| entry.at <= by).find_map(|entry| match &entry.happened {
+                Happened::Check { check, message, .. } if check.id == *of => message.as_deref(),
+                _ => None,
+            })
+        };
+        checks.iter().find_map(told)
+    }
+
     #[cfg(test)]
     pub(crate) fn entries_mut(&mut self) -> &mut Vec<Entry> {
         &mut self.entries

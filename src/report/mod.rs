@@ -320,7 +320,7 @@ impl Report {
         if self.complete && is_shown {
             return None;
         }
-        let because = self.error.as_deref().map_or_else(|| self.exit.meaning().to_owned(), clean);
+        let because = self.error.as_deref().map_or_else(|| view::verdict::because(self), clean);
         let (kind, text) = match self.result {
             RunResult::Interrupted => ("interrupted", format!("the run was interrupted: {because}")),
             _ if !self.complete => ("incomplete", format!("the run did not complete: {because}")),

@@ -60,7 +60,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     if judged {
         // Once more, where the reader of a long log looks.
         lines.extend([String::new(), verdict::line(report, style)]);
-        causes::conclude(&causes, style, &mut lines);
+        causes::conclude(&causes, report.exit, style, &mut lines);
     }
     // Parts begin with an empty line, whatever stands above them.
     lines.dedup_by(|line, before| line.is_empty() && before.is_empty());

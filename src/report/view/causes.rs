@@ -12,7 +12,7 @@ use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, field, label, shown, wrap};
 use super::{diagnoses, groups};
 use crate::diagnosis::{self, Diagnosis};
-use crate::model::{CheckId, Kind, Severity, Target};
+use crate::model::{CheckId, Exit, Kind, Severity, Target};
 use crate::report::Report;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{brief, clean, ends, log_lines};
@@ -283,8 +283,10 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
 }
 
 /// For whoever reads nothing but the last lines: where to begin, and with what.
-pub(crate) fn conclude(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
-    let Some(cause) = causes.first().filter(|cause| cause.severity != Severity::Warn) else { return };
+pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &mut Vec<String>) {
+    // By `--warn-only`, it may be a warning that keeps the rest from being seen.
+    let counts = |cause: &&Cause| cause.severity != Severity::Warn || exit == Exit::Undetermined;
+    let Some(cause) = causes.first().filter(counts) else { return };
     lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), ends(&cause.headline, LAST)));
     lines.extend(cause.impact.map(|impact| format!("{}       {impact}", paint(style.color, Paint::Heading, "impact"))));
     lines.extend(cause.log.iter().map(|line| format!("{}     {line}", paint(style.color, Paint::Heading, "last log"))));

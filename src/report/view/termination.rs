@@ -25,8 +25,8 @@ pub(crate) fn message(report: &Report) -> String {
     }
     lines.push(verdict);
     let mut end = Vec::new();
-    causes::conclude(&causes, &style, &mut end);
-    lines.extend(end.into_iter().skip(1));
+    causes::conclude(&causes, report.exit, &style, &mut end);
+    lines.extend(end.into_iter().skip(usize::from(!serious.is_empty())));
     lines.extend(serious.iter().skip(1).map(|cause| cause.headline.clone()));
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {

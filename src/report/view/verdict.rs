@@ -5,8 +5,8 @@ use super::wording::{count, wrap};
 use crate::model::{Exit, Status};
 use crate::report::{Report, RunResult, Selection};
 use crate::text::duration::human;
-use crate::text::joined;
-use crate::text::sanitize::clean;
+use crate::text::sanitize::{brief, clean};
+use crate::text::{joined, some};
 
 /// The line that people grep for.
 pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
@@ -91,17 +91,24 @@ pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
 const UNSEEN: &str = "not checked";
 const HINT: &str = "hint";
 
+/// So many checks are named.
+const NAMED: usize = 3;
+/// Of what one of them has found, in characters.
+const LONGEST: usize = 200;
+
 /// What the exit code means, and what a cluster that did not stay healthy was interrupted by.
-fn because(report: &Report) -> String {
+pub(crate) fn because(report: &Report) -> String {
     let Some(wanted) = report.stable_for.filter(|_| report.exit == Exit::Deadline).map(human) else {
         return report.exit.meaning().to_owned();
     };
     match report.history.last_break() {
         Some((at, checks)) => {
-            let at = human(at);
+            let found = report.history.found(checks, at).map(|found| format!("; {}", brief(&clean(found), LONGEST)));
             format!(
-                "not healthy for {wanted} in a row; the stability period last started over at {at}: {}",
-                joined(checks)
+                "not healthy for {wanted} in a row; the stability period last started over at {}: {}{}",
+                human(at),
+                some(checks.iter(), NAMED),
+                found.unwrap_or_default()
             )
         }
         None => format!("not healthy for {wanted} in a row; it became healthy too late for that"),
