@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::severity_of;
 use super::workloads::{
     UNNOTICED, by_webhook, excluded, has_fallen_silent, is_amiss, is_judged, is_judged_elsewhere, is_lost, is_of_dns,
-    is_stuck, needs_pod, system_pods, troubles, unfinished, warn_of_restarts,
+    is_stuck, needs_pod, system_pods, troubles, unfinished, wanted_elsewhere, warn_of_restarts,
 };
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
@@ -122,7 +122,7 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
     }
-    let absent = || if kind == "daemonset" && is_counted { absent(cluster, pods) } else { (0, 0) };
+    let absent = || if kind == "daemonset" && is_counted { absent(cluster, *desired, pods) } else { (0, 0) };
     let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
     if is_counted && missing == 0 && given_up.is_none() {
         let excused = || {
@@ -324,7 +324,7 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
 
 /// How many nodes need no pod of a DaemonSet and may have none, and how many others have none that could be ready. Where its pods do
 /// not tell which are missing, those of nodes that Kubernetes calls ready are not.
-fn absent(cluster: &Assessment<'_>, pods: &[&Pod]) -> (usize, usize) {
+fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> (usize, usize) {
     let (mut unjudged, mut unready) = (0, 0);
     let well = pods.iter().filter(|pod| is_well(&pod.state));
     let served: HashSet<&str> = well.filter_map(|pod| pod.node.as_deref()).collect();
@@ -339,5 +339,6 @@ fn absent(cluster: &Assessment<'_>, pods: &[&Pod]) -> (usize, usize) {
             unready += 1;
         }
     }
-    (unjudged, unready)
+    let elsewhere = pods.iter().copied().filter(|pod| is_judged(cluster, pod)).collect::<Vec<_>>();
+    (unjudged.min(wanted_elsewhere(desired, &elsewhere)), unready)
 }

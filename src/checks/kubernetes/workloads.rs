@@ -216,7 +216,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     let expected = format!("available on {} nodes", set.desired);
     let short = usize::try_from(i64::from(set.desired) - i64::from(set.available)).unwrap_or_default();
     let (lacking, excluded) = match placed(cluster, its, set) {
-        Ok(Some(pods)) => (lacking(cluster, &pods, short), 0),
+        Ok(Some(pods)) => (lacking(cluster, &pods, set.desired, short), 0),
         Ok(None) => (Vec::new(), excluded(cluster, set.desired)),
         Err(outcome) if short == 0 => return verdict.push(target.clone(), outcome),
         Err(_) => (Vec::new(), 0),
@@ -296,7 +296,9 @@ fn is_unready(cluster: &Assessment<'_>, node: &Node) -> bool {
 
 /// Nodes without a ready pod of a DaemonSet, and why: Talos machines, whatever its numbers say, and if they do not make up what these
 /// are short of, nodes of other systems, which may be left out on purpose.
-fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], short: usize) -> Vec<(&'a Node, String)> {
+///
+/// `desired`, `short`: how many pods it wants, and how many of them are not available.
+fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], desired: i32, short: usize) -> Vec<(&'a Node, String)> {
     let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
     for pod in pods {
         by_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
@@ -320,9 +322,15 @@ fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], short: usize) -> Vec<
         }
     }
     if lacking.len() < short {
+        guests.truncate(wanted_elsewhere(desired, pods));
         lacking.append(&mut guests);
     }
     lacking
+}
+
+/// So many pods of a DaemonSet can be missing where there is none: it wants no more than those, and those that are there.
+pub(super) fn wanted_elsewhere(desired: i32, pods: &[&Pod]) -> usize {
+    usize::try_from(desired).unwrap_or_default().saturating_sub(pods.len())
 }
 
 /// A rollout that is not complete, although enough pods are available: what is wrong with its new pods, or why there are none. One
