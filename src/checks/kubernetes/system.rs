@@ -30,8 +30,8 @@ ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline \
 (ProgressDeadlineExceeded). It also fails if pods are missing and nothing has changed for 5 minutes, or one of \
 them has crashed for so long. Until then, missing pods are a warning; so are those that were on nodes that are \
-not ready, if others are available. Pods that have not been ready for 30 seconds are missing, whatever the \
-status of the workload says. While enough pods are available, a rollout that is not complete is a warning (if \
+not ready, if others are available, and pods without a node of a Deployment that has one on each machine. Pods \
+that have not been ready for 30 seconds are missing, whatever the status of the workload says. While enough pods are available, a rollout that is not complete is a warning (if \
 one of its new pods crashes again and again, it fails), and so are pods that cannot be created, and pods that \
 restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
 machines or are being removed, where the pods of the workload show that they are missing there. Of a workload \
@@ -159,9 +159,25 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
         {
             problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady)
         }
+        1.. if has_no_place(cluster, pods, &unwell) => problem(Severity::Warn, Reason::WorkloadDegraded),
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
         _ => problem(severity_of(is_given_up, &[*unchanged_for]), Reason::WorkloadDegraded),
     })
+}
+
+/// Each machine has one that works, and none of the others has found a node: charts want two by default, and small clusters have one
+/// place.
+fn has_no_place(cluster: &Assessment<'_>, pods: &[&Pod], unwell: &[&Pod]) -> bool {
+    let served = served(pods);
+    let places = cluster.nodes.iter().filter(|node| !cluster.is_guest(node) && !node.leaving);
+    let mut places = places.filter_map(|node| cluster.object(node)).peekable();
+    let are_waiting = !unwell.is_empty() && unwell.iter().all(|pod| pod.node.is_none());
+    are_waiting && places.peek().is_some() && places.all(|object| served.contains(object.name.as_str()))
+}
+
+/// The nodes on which one of these pods works.
+fn served<'a>(pods: &[&'a Pod]) -> HashSet<&'a str> {
+    pods.iter().filter(|pod| is_well(&pod.state)).filter_map(|pod| pod.node.as_deref()).collect()
 }
 
 /// Its node works.
@@ -326,8 +342,7 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
 /// not tell which are missing, those of nodes that Kubernetes calls ready are not.
 fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> (usize, usize) {
     let (mut unjudged, mut unready) = (0, 0);
-    let well = pods.iter().filter(|pod| is_well(&pod.state));
-    let served: HashSet<&str> = well.filter_map(|pod| pod.node.as_deref()).collect();
+    let served = served(pods);
     for node in &cluster.nodes {
         let Some(object) = cluster.object(node).filter(|object| !served.contains(object.name.as_str())) else {
             continue;

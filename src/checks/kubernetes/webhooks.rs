@@ -17,8 +17,8 @@ pub(in crate::checks) const WEBHOOKS: Check = Check {
 Services that they name.\n\n\
 A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
 request. Such a webhook for creates or updates of pods, nodes or leases stops the cluster: no pod starts, kubelets cannot \
-report, leaders lose their leases. Without a ready endpoint it is a failure; often not even the pods of the webhook itself can \
-be created.\n\n\
+report, leaders lose their leases. Without a ready endpoint on a node that still reports it is a failure; often not even the pods \
+of the webhook itself can be created.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
 or have selectors that exclude kube-system. Selectors are evaluated with the label that every namespace has \
 (kubernetes.io/metadata.name); other labels are treated as absent.\n\n\

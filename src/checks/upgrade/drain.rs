@@ -26,7 +26,8 @@ Pods of DaemonSets, static pods and finished pods are not evicted, so no budget 
 be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending \
 or being deleted, always.\n\n\
 It fails, too, if a pod that is being deleted should have been gone a minute ago, because a drain waits for it, and if a budget allows fewer disruptions than it has pods on the machine that run nowhere else: the last of them could never be evicted (a warning if the budget belongs to an operator, which may open it). So it does if an admission webhook for evictions fails closed and has no ready backend, \
-and if one for new pods, which fails closed on its own pods too, has all its backends on the machine: they could not come back.\n\n\
+and if one for new pods, which fails closed on its own pods too, has all its backends on the machine: they could not come back. It fails as well \
+if the kubelet of the machine that `--drain` names has stopped reporting: a drain would wait in vain for its pods.\n\n\
 It warns of pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \

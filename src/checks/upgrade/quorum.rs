@@ -144,9 +144,9 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
 fn endpoint_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     let kubernetes = cluster.kubernetes.as_ref().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
     let address = cluster.endpoint_address(kubernetes);
-    let object = cluster.object(node)?;
-    let is_own = object.internal.iter().any(|own| own == host(&address)) || node.is_called(host(&address));
-    is_own.then(|| {
+    let names = [Some(&node.name), node.hostname.as_ref()].into_iter().flatten();
+    let mut own = names.chain(&cluster.object(node)?.internal);
+    own.any(|own| own.eq_ignore_ascii_case(host(&address))).then(|| {
         let expected = "an endpoint that leads to the other API servers, too";
         Outcome::problem(Problem::warn(Reason::EndpointOnMachine, expected, address.as_str()).permanent())
     })

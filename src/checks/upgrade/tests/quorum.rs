@@ -24,6 +24,11 @@ fn an_endpoint_that_is_the_machine_itself_goes_with_it() {
     assert_eq!(at("https://k8s.example:6443"), [""; 0]);
     assert_eq!(at("https://10.0.0.2:6443"), ["cp-2: warn endpoint-on-machine, for ever"]);
     assert_eq!(at("https://cp-3:6443"), ["cp-3: warn endpoint-on-machine, for ever"]);
+    // A virtual IP is among the addresses of the machine that holds it.
+    let mut held = before(Some("1.14.1"), None);
+    held.node_mut("cp-1").addresses.push("10.0.0.100".to_owned());
+    "https://10.0.0.100:6443".clone_into(&mut held.kube().endpoint.as_mut().unwrap().server);
+    assert_eq!(wrong(QUORUM, &held), [""; 0]);
 }
 
 #[test]
