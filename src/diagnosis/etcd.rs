@@ -303,7 +303,7 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
     },
 };
 
-/// It has no data of a member that could have been removed, or its etcd has not come so far as to be told.
+/// It has no data of a member that could have been removed, or its image is all that is missing.
 fn joins_first(node: &Node) -> bool {
     let etcd = node.talos.services.iter().flatten().find(|service| service.id == "etcd");
     node.talos.etcd_data_absent == Ok(true) || etcd.is_some_and(|it| it.to_string().contains("failed to pull"))

@@ -139,22 +139,22 @@ fn backends(problem: Problem, hooks: &[&Webhook]) -> Problem {
 
 /// Whether its Service has a ready endpoint on a node that works; `None`: it is called by URL.
 fn backend(cluster: &Assessment<'_>, hook: &Webhook) -> Option<Result<bool, Gap>> {
-    let service = hook.service.as_ref()?;
-    let endpoints = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.webhook_endpoints.get(service));
-    Some(match endpoints {
+    hook.service.as_ref()?;
+    Some(match endpoints(cluster, hook) {
         Some(Ok(_)) => Ok(working(cluster, hook).next().is_some()),
         Some(Err(gap)) => Err(gap.clone()),
         None => Err(Gap::not_asked()),
     })
 }
 
+/// Those of its Service, if they were asked for.
+fn endpoints<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> Option<&'a Observed<Vec<ServiceEndpoint>>> {
+    cluster.kubernetes.as_ref()?.webhook_endpoints.get(hook.service.as_ref()?)
+}
+
 /// What its Service calls ready.
 fn ready<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> impl Iterator<Item = &'a ServiceEndpoint> {
-    let endpoints = hook
-        .service
-        .as_ref()
-        .and_then(|service| cluster.kubernetes.as_ref().and_then(|it| it.webhook_endpoints.get(service)));
-    endpoints.into_iter().flatten().flatten().filter(|endpoint| endpoint.serves("TCP"))
+    endpoints(cluster, hook).into_iter().flatten().flatten().filter(|endpoint| endpoint.serves("TCP"))
 }
 
 /// The same without those on nodes that are lost: they stay ready until somebody notices.

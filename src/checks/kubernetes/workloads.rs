@@ -476,7 +476,7 @@ fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
 /// Its kubelet has fallen silent or says itself that the node is not ready, and nobody is removing it.
 pub(super) fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
     let is_left_out = cluster.node(name).is_some_and(|node| node.leaving);
-    !is_left_out && object(cluster, name).is_some_and(|object| !says_ready(object) || is_silent(cluster, name))
+    !is_left_out && object(cluster, name).is_some_and(|object| !works(cluster, object))
 }
 
 /// Who removes a node has pods made elsewhere first; until then, one that has fallen silent serves nobody.
@@ -500,8 +500,13 @@ pub(in crate::checks) fn leases<'a>(cluster: &'a Assessment<'_>) -> Result<&'a L
 pub(in crate::checks) fn working_nodes<'a>(cluster: &'a Assessment<'_>) -> Result<HashSet<&'a str>, Outcome> {
     leases(cluster)?;
     let objects = listed(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes")?;
-    let working = objects.iter().filter(|object| says_ready(object) && !is_silent(cluster, &object.name));
+    let working = objects.iter().filter(|object| works(cluster, object));
     Ok(working.map(|object| object.name.as_str()).collect())
+}
+
+/// Its kubelet says so, and goes on saying it.
+fn works(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
+    says_ready(object) && !is_silent(cluster, &object.name)
 }
 
 /// It does not renew its lease.

@@ -28,7 +28,7 @@ use super::auth::Auth;
 use super::dial::{self, Answered, Dialer, Fault, Shown};
 use super::gaps;
 use super::intake::{Intake, Keep};
-use super::peer::{ApiServerVerifier, EndpointVerifier, Peer};
+use super::peer::{Peer, PeerVerifier};
 use crate::config::certificate;
 use crate::config::proxy::Routes;
 use crate::observe::budget::Budget;
@@ -89,7 +89,7 @@ pub(super) struct Opened {
 pub(super) struct Transport {
     dialer: Dialer,
     /// Of addresses that the kubeconfig does not name.
-    machines: Observed<Arc<ApiServerVerifier>>,
+    machines: Observed<Arc<PeerVerifier>>,
     /// What every request says beside its credentials: what it accepts, and as whom it acts (`as` of the kubeconfig).
     headers: HeaderMap,
     auth: Auth,
@@ -128,8 +128,8 @@ impl Transport {
         if let Some(roots) = &mut config.root_cert {
             roots.retain(|ca| certificate::is_current(ca));
         }
-        let machines = ApiServerVerifier::new(config.root_cert.as_deref());
-        let endpoint = config.root_cert.as_deref().map(EndpointVerifier::new);
+        let machines = PeerVerifier::new(Peer::Machine, config.root_cert.as_deref().unwrap_or_default());
+        let endpoint = config.root_cert.as_deref().map(|trusted| PeerVerifier::new(Peer::Endpoint, trusted));
         let prepare = move || config.rustls_client_config();
         let mut tls = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
             // Certificates and keys of the kubeconfig: the texts name the fault and hold no contents.
