@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::severity_of;
 use super::workloads::{
-    UNNOTICED, by_webhook, excluded, has_fallen_silent, is_amiss, is_judged, is_judged_elsewhere, is_lost, is_of_dns,
-    is_stuck, needs_pod, system_pods, troubles, unfinished, wanted_elsewhere, warn_of_restarts,
+    UNNOTICED, by_webhook, has_fallen_silent, is_amiss, is_judged, is_judged_elsewhere, is_lost, is_of_dns, is_stuck,
+    needs_pod, system_pods, troubles, unfinished, wanted_elsewhere, warn_of_restarts,
 };
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
@@ -245,6 +245,12 @@ fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Optio
     )
 }
 
+/// How many Talos machines a DaemonSet passes over that wants so many pods.
+fn excluded(cluster: &Assessment<'_>, desired: i32) -> usize {
+    let needing = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving).count();
+    needing.saturating_sub(usize::try_from(desired).unwrap_or_default())
+}
+
 /// Machines with none of these pods, of which so many are wanted. Those on guests and on nodes that leave are among them, and may
 /// make up for one that is left out.
 fn bare<'a>(cluster: &'a Assessment<'_>, desired: i32, pods: impl Iterator<Item = &'a Pod>) -> Vec<String> {
@@ -298,13 +304,17 @@ fn pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec
 
 /// Those that are on their way out, too.
 fn all_pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
-    let is_its = |pod: &&Pod| match workload_of(pod) {
+    cluster.all_pods().filter(|pod| is_of(pod, kind, workload)).collect()
+}
+
+/// The pod belongs to this workload.
+pub(super) fn is_of(pod: &Pod, kind: &str, workload: &Workload) -> bool {
+    let is_its = match workload_of(pod) {
         Some(its) => its == (kind, &workload.name),
         // Nobody tells but its name.
         None => kind != "deployment" && pod.controller.is_none() && stem(&pod.name) == Some(&workload.name),
     };
-    let is_beside = |pod: &&Pod| pod.namespace == workload.namespace;
-    cluster.all_pods().filter(is_beside).filter(is_its).collect()
+    is_its && pod.namespace == workload.namespace
 }
 
 /// The pods of workloads that are not in their list: it is incomplete, or a `ReplicaSet` stands for itself.

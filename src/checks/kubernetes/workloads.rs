@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use super::system::is_of;
 use super::{crashed_lately, restarted_between_rounds, severity_of};
 use crate::assess::Assessment;
 use crate::assess::workloads::{RENEWAL, is_alive, is_well, says_ready, trouble};
@@ -215,13 +216,11 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
     let expected = format!("available on {} nodes", set.desired);
     let short = usize::try_from(i64::from(set.desired) - i64::from(set.available)).unwrap_or_default();
-    let (lacking, excluded) = match placed(cluster, its, set) {
-        Ok(Some(pods)) => (lacking(cluster, &pods, set.desired, short), 0),
-        Ok(None) => (Vec::new(), excluded(cluster, set.desired)),
+    let lacking = match placed(cluster, its, set) {
+        Ok(pods) => lacking(cluster, &pods, set.desired, short),
         Err(outcome) if short == 0 => return verdict.push(target.clone(), outcome),
-        Err(_) => (Vec::new(), 0),
+        Err(_) => Vec::new(),
     };
-    let short = short + excluded;
     let left_out = |node: &Node| passed_over(cluster, node).is_some() || cluster.is_guest(node);
     if lacking.len() >= short && lacking.iter().all(|(node, _)| left_out(node)) {
         let pods = || labeled_pods(cluster, its.app);
@@ -250,18 +249,14 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
             return verdict.push(target.clone(), outcome);
         }
         let observed = format!("available on {}", set.available);
-        let (expected, observed) = match excluded {
-            0 => (expected, observed),
-            _ => ("wanted on every Talos machine".to_owned(), format!("wanted on {} nodes", set.desired)),
-        };
         verdict.problem(target.clone(), Problem::fail(Reason::DaemonsetIncomplete, expected, observed));
     }
 }
 
-/// The pods of a DaemonSet. `None`: it has some, and none of them shows its label.
-fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> Result<Option<Vec<&'a Pod>>, Outcome> {
-    let pods: Vec<&Pod> = labeled(system_pods(cluster)?, its.app).collect();
-    Ok((!pods.is_empty() || set.available <= 0).then_some(pods))
+/// The pods of a DaemonSet, by their label or their controller.
+fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> Result<Vec<&'a Pod>, Outcome> {
+    let is_its = |pod: &&Pod| is_labeled(pod, its.app) || is_of(pod, "daemonset", set);
+    Ok(system_pods(cluster)?.iter().filter(is_its).collect())
 }
 
 /// Evidence like any other, which k8s.staticpods.running tells of first if it is missing.
@@ -276,12 +271,6 @@ pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod
         Outcome::Problem(problem) => Outcome::problem(problem.explained_by(CheckId::K8sStaticpodsRunning)),
         outcome => outcome,
     })
-}
-
-/// How many Talos machines a DaemonSet passes over that wants so many pods.
-pub(super) fn excluded(cluster: &Assessment<'_>, desired: i32) -> usize {
-    let needing = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving).count();
-    needing.saturating_sub(usize::try_from(desired).unwrap_or_default())
 }
 
 /// Of a DaemonSet without which a node does not work. Other systems have their own.

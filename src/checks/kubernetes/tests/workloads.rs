@@ -145,15 +145,18 @@ fn a_daemon_set_has_to_want_every_machine() {
     let numbers =
         |snapshot: &mut Snapshot, number| (proxy(snapshot).desired, proxy(snapshot).available) = (number, number);
     assert_eq!(said(&with(|it| numbers(it, 3)), PROXY), [""; 0]);
-    // They show no label, and are too few.
-    let unlabeled = |number| {
-        with(|snapshot| {
-            numbers(snapshot, number);
-            snapshot.kube().pods.iter_mut().flatten().for_each(|pod| pod.labels.clear());
-        })
-    };
-    assert_eq!(said(&unlabeled(4), PROXY), [""; 0]);
-    assert_eq!(said(&unlabeled(3), PROXY), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+    // They show no label, and their controller tells.
+    assert_eq!(
+        said(&with(|it| it.kube().pods.iter_mut().flatten().for_each(|pod| pod.labels.clear())), PROXY),
+        [""; 0]
+    );
+    // Its numbers are good, and no pod is there.
+    let gone =
+        with(|it| it.kube().pods.iter_mut().for_each(|pods| pods.retain(|pod| !pod.name.starts_with("kube-proxy"))));
+    assert_eq!(
+        said(&gone, PROXY),
+        ["cp-1", "cp-2", "cp-3", "w-1"].map(|name| format!("fail daemonset-incomplete {name}"))
+    );
     // Nobody tells where they are.
     one.kube().pods = no(GapKind::TimedOut);
     assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy < k8s.staticpods.running"]);
