@@ -2,7 +2,7 @@
 
 use super::nodes::each_object;
 use super::scheduling::is_uninitialized;
-use super::{pod_cidrs, workloads};
+use super::{daemon_sets, pod_cidrs};
 use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
@@ -72,7 +72,7 @@ fn shared_range(cluster: &Assessment<'_>, overlap: &str) -> Problem {
         .hint(Hint::likely("etcd was restored from a snapshot that is older than one of the two Nodes"))
         .hint(Hint::run("{kubectl} get nodes -o custom-columns=NAME:.metadata.name,CIDRS:.spec.podCIDRs", []));
     // Another network plugin may assign ranges of its own.
-    let severity = if workloads::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
+    let severity = if daemon_sets::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
     Problem { severity, ..problem }
 }
 

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::severity_of;
+use super::silence::{has_fallen_silent, is_lost};
 use super::workloads::{
-    UNNOTICED, by_webhook, has_fallen_silent, is_amiss, is_judged, is_judged_elsewhere, is_lost, is_of_dns, is_stuck,
-    needs_pod, system_pods, troubles, unfinished, wanted_elsewhere, warn_of_restarts,
+    UNNOTICED, by_webhook, is_amiss, is_judged, is_stuck, needs_pod, system_pods, troubles, unfinished,
+    wanted_elsewhere, warn_of_restarts,
 };
+use super::{daemon_sets, dns};
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
 use crate::checks::Check;
@@ -264,6 +266,11 @@ fn bare<'a>(cluster: &'a Assessment<'_>, desired: i32, pods: impl Iterator<Item 
     objects.map(|object| object.name.clone()).collect()
 }
 
+/// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
+fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload) -> bool {
+    daemon_sets::judged(cluster).chain(dns::deployment(cluster)).any(|it| std::ptr::eq(it, workload))
+}
+
 /// The workload that a pod belongs to: its kind, and its name.
 fn workload_of(pod: &Pod) -> Option<(&'static str, &str)> {
     let (kind, name) = pod.controller.as_ref()?;
@@ -323,7 +330,7 @@ fn unlisted<'a>(cluster: &'a Assessment<'_>, kind: &str, workloads: &[Workload])
     let known: HashSet<&str> = here.map(|workload| workload.name.as_str()).collect();
     let mut unlisted: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
     // k8s.dns judges the pods that serve, whoever has set them up.
-    let is_judged_here = |pod: &&Pod| !pod.deleting && !is_of_dns(pod);
+    let is_judged_here = |pod: &&Pod| !pod.deleting && !dns::is_of_dns(pod);
     for pod in system_pods(cluster).ok().into_iter().flatten().filter(is_judged_here) {
         if let Some((_, name)) = workload_of(pod).filter(|(of, name)| *of == kind && !known.contains(name)) {
             unlisted.entry(name).or_default().push(pod);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::workloads::{has_fallen_silent, leases};
+use super::silence::{has_fallen_silent, leases};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};

@@ -8,8 +8,8 @@ use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_drained, is_evicted, not_a
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
+use crate::checks::kubernetes::silence::has_fallen_silent;
 use crate::checks::kubernetes::webhooks::{in_the_way_of_evictions, that_would_lock_themselves_out};
-use crate::checks::kubernetes::workloads::has_fallen_silent;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 use crate::text::duration::human;

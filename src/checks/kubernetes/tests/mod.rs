@@ -2,6 +2,8 @@
 
 mod api;
 mod certificates;
+mod daemon_sets;
+mod dns;
 mod extensions;
 mod laws;
 mod leadership;
@@ -11,13 +13,13 @@ mod paths;
 mod pods;
 mod servers;
 mod starting;
+mod static_pods;
 mod system;
 mod versions;
-mod workloads;
 
 use crate::model::{Outcome, Status, Verdict};
-use crate::snapshot::{Gap, GapKind, Observed, Snapshot};
-use crate::testing::fixture::verdict;
+use crate::snapshot::{Gap, GapKind, Observed, Pod, Snapshot, Workload};
+use crate::testing::fixture::{healthy, verdict};
 use crate::testing::judged;
 
 /// Every check of this part.
@@ -99,4 +101,31 @@ fn lines(snapshot: &Snapshot, id: &str) -> Vec<String> {
 
 fn no<T>(kind: GapKind) -> Observed<T> {
     Err(Gap::new(kind, "test"))
+}
+
+fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    let mut snapshot = healthy();
+    change(&mut snapshot);
+    snapshot
+}
+
+fn proxy(snapshot: &mut Snapshot) -> &mut Workload {
+    snapshot.kube().daemon_sets.as_mut().unwrap().iter_mut().find(|set| set.name == "kube-proxy").unwrap()
+}
+
+fn pod<'a>(snapshot: &'a mut Snapshot, name: &str) -> &'a mut Pod {
+    snapshot.kube().pods.as_mut().unwrap().iter_mut().find(|pod| pod.name == name).unwrap()
+}
+
+/// Another workload that carries this label, ahead of all in the list.
+fn beside(list: &mut Vec<Workload>, app: &str) {
+    let mut other = list[0].clone();
+    "exporter".clone_into(&mut other.name);
+    other.labels.insert("k8s-app".to_owned(), app.to_owned());
+    list.insert(0, other);
+}
+
+fn not_ready(snapshot: &mut Snapshot, node: &str) {
+    let conditions = &mut snapshot.kube_node_mut(node).conditions;
+    conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| "False".clone_into(&mut it.status));
 }

@@ -1,17 +1,11 @@
 //! What stands in the way of a fact, and what explains that it is missing.
 
-use crate::checks::kubernetes::tests::{no, said, status};
+use crate::checks::kubernetes::tests::{no, said, status, with};
 use crate::model::{CheckId, Outcome, Status};
 use crate::snapshot::{GapKind, Readyz, Snapshot};
-use crate::testing::fixture::{healthy, readyz};
+use crate::testing::fixture::readyz;
 
 const ENDPOINT: &str = "k8s.api.endpoint";
-
-fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
-    let mut snapshot = healthy();
-    change(&mut snapshot);
-    snapshot
-}
 
 #[test]
 fn what_talos_cannot_tell_of_a_node_is_blocked_by_the_way_to_it() {

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use crate::checks::kubernetes::tests::{judge, lines, no, said, status};
+use crate::checks::kubernetes::tests::{judge, lines, no, said, status, with};
 use crate::model::{Hint, Status};
 use crate::snapshot::{GapKind, Pod, Snapshot, Workload};
 use crate::testing::fixture::{CONTROL_PLANES, healthy};
 
 const SYSTEM: &str = "k8s.system";
-
-fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
-    let mut snapshot = healthy();
-    change(&mut snapshot);
-    snapshot
-}
 
 /// The Deployment that no other check judges, with two pods.
 fn metrics(snapshot: &mut Snapshot) -> &mut Workload {

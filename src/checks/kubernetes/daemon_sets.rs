@@ -1,0 +1,226 @@
+//! kube-proxy and flannel, which Talos installs on every node unless its configuration says otherwise.
+
+use std::collections::HashMap;
+
+use super::system::is_of;
+use super::workloads::{
+    UNNOTICED, Wanted, installed, is_labeled, labeled_pods, needs_pod, system_pods, unfinished, wanted,
+    wanted_elsewhere, warn_of_restarts,
+};
+use crate::assess::Assessment;
+use crate::assess::workloads::trouble;
+use crate::checks::Check;
+use crate::checks::gaps::listed;
+use crate::checks::scope::passed_over;
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{BootstrapManifests, Node, Pod, Workload};
+
+pub(in crate::checks) const KUBE_PROXY: Check = Check {
+    id: CheckId::K8sKubeProxy,
+    stage: Stage::Nodes,
+    summary: "kube-proxy runs on every node where it should",
+    explain: "Reads the DaemonSet kube-proxy: its current generation is observed, and all desired pods are available. Without \
+kube-proxy a node cannot reach Services, including DNS. The pods themselves count as well: each Talos machine needs one that is \
+ready, also if the DaemonSet does not want one there or has not noticed for 30 seconds that it is not ready.\n\n\
+Skipped where the cluster's configuration disables it, for example because the network plugin replaces it. A DaemonSet with 0 \
+desired pods because its controller has not counted the nodes yet does not pass.\n\n\
+The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy \
+-o wide`).",
+    severity: Severity::Fail,
+    finds: &[Reason::Restarting, Reason::DaemonsetIncomplete, Reason::DaemonsetMissing],
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::BootstrapManifests,
+        Fact::DaemonSets,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
+    judge: |cluster| on_every_node(cluster, &PROXY),
+};
+
+pub(in crate::checks) const CNI: Check = Check {
+    id: CheckId::K8sCni,
+    summary: "the network plugin that Talos installs runs on every node where it should",
+    explain: "Where the cluster's configuration has Talos install flannel, reads the DaemonSet kube-flannel: its current \
+generation is observed, and all desired pods are available. The pods themselves count as well: each Talos machine needs one that \
+is ready. On a node without a flannel pod, new pods get no network and running pods cannot reach other nodes.\n\n\
+With any other network plugin the check is skipped: k8s.nodes.ready then shows whether the network is ready.\n\n\
+The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=flannel -o \
+wide`).",
+    judge: |cluster| on_every_node(cluster, &FLANNEL),
+    ..KUBE_PROXY
+};
+
+/// A DaemonSet in kube-system that Talos installs.
+struct Installed {
+    name: &'static str,
+    /// Label `k8s-app` of the DaemonSet and of its pods.
+    app: &'static str,
+    enabled: fn(&BootstrapManifests) -> bool,
+    /// Why nothing is judged where the configuration does not ask for it.
+    disabled: &'static str,
+    /// That it wants no pod may be on purpose, whatever the configuration says: so Calico's documentation has what its eBPF mode replaces.
+    may_want_none: bool,
+    pods: Hint,
+}
+
+const PROXY: Installed = Installed {
+    name: "kube-proxy",
+    app: "kube-proxy",
+    enabled: |manifests| manifests.proxy_enabled,
+    disabled: "disabled by configuration",
+    may_want_none: true,
+    pods: Hint::Try {
+        command: "{kubectl} -n kube-system get pods -l k8s-app=kube-proxy -o wide",
+        arguments: Vec::new(),
+    },
+};
+
+const FLANNEL: Installed = Installed {
+    name: "kube-flannel",
+    app: "flannel",
+    enabled: |manifests| manifests.flannel_enabled,
+    disabled: "another network plugin, or none: see k8s.nodes.ready",
+    may_want_none: false,
+    pods: Hint::Try { command: "{kubectl} -n kube-system get pods -l k8s-app=flannel -o wide", arguments: Vec::new() },
+};
+
+fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
+    let sets = match listed(cluster, |kubernetes| &kubernetes.daemon_sets, "the DaemonSets of kube-system") {
+        Ok(sets) => sets,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let target = Target::new(Kind::Workload, format!("kube-system/{}", its.name));
+    let missing = format!("DaemonSet {}", its.name);
+    let mut verdict = Verdict::default();
+    // One of another name that wants no pod, as for nodes of Windows, is not what is missing here.
+    let installed = installed(sets, its.name, its.app).filter(|set| set.name == its.name || set.desired > 0);
+    match (wanted(cluster, its.enabled), installed) {
+        (Wanted::No, _) => verdict.skip(target, its.disabled),
+        (Wanted::NoTalos, None) => verdict.skip(target, "not found; another component may replace it"),
+        (_, Some(set)) => coverage(cluster, its, set, &target, &mut verdict),
+        (Wanted::Yes, None) => {
+            let problem = Problem::fail(Reason::DaemonsetMissing, missing, "not found");
+            let hint = Hint::likely("Talos has not applied its bootstrap manifests yet, or it was deleted");
+            verdict.problem(target, problem.hint(hint));
+        }
+        (Wanted::Unknown, None) => {
+            let observed = "not found, and no control plane reported whether it is wanted";
+            verdict.problem(target, Problem::error(Reason::DaemonsetMissing, missing, observed));
+        }
+    }
+    warn_of_restarts(cluster, labeled_pods(cluster, its.app), &mut verdict);
+    verdict
+}
+
+/// Talos installs flannel, or it is there: it routes pods by the podCIDRs of their nodes.
+pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
+    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
+    let is_there = || sets.is_some_and(|sets| installed(sets, FLANNEL.name, FLANNEL.app).is_some());
+    wanted(cluster, FLANNEL.enabled) == Wanted::Yes || is_there()
+}
+
+/// Those that these checks judge.
+pub(super) fn judged<'a>(cluster: &'a Assessment<'_>) -> impl Iterator<Item = &'a Workload> {
+    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
+    let wanted = [PROXY, FLANNEL].into_iter().filter(|its| wanted(cluster, its.enabled) != Wanted::No);
+    wanted.filter_map(move |its| installed(sets?, its.name, its.app))
+}
+
+fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &Target, verdict: &mut Verdict) {
+    if !set.is_observed() {
+        let observed = format!("generation {}, last observed {}", set.generation, set.observed_generation.unwrap_or(0));
+        let problem = Problem::fail(Reason::DaemonsetIncomplete, "its current generation is observed", observed)
+            .hint(Hint::likely("kube-controller-manager does not work, or has just started"));
+        return verdict.problem(target.clone(), problem);
+    }
+    if set.desired == 0 && (its.may_want_none || wanted(cluster, its.enabled) != Wanted::Yes) {
+        return verdict.skip(target.clone(), "0 pods desired");
+    }
+    let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
+    let expected = format!("available on {} nodes", set.desired);
+    let short = usize::try_from(i64::from(set.desired) - i64::from(set.available)).unwrap_or_default();
+    let lacking = match placed(cluster, its, set) {
+        Ok(pods) => lacking(cluster, &pods, set.desired, short),
+        Err(outcome) if short == 0 => return verdict.push(target.clone(), outcome),
+        Err(_) => Vec::new(),
+    };
+    let left_out = |node: &Node| passed_over(cluster, node).is_some() || cluster.is_guest(node);
+    if lacking.len() >= short && lacking.iter().all(|(node, _)| left_out(node)) {
+        let pods = || labeled_pods(cluster, its.app);
+        return match unfinished(cluster, set, pods, || lacking.len(), Reason::DaemonsetIncomplete) {
+            Some(problem) => verdict.problem(target.clone(), problem.hint(its.pods.clone())),
+            None => verdict.pass(target.clone(), line),
+        };
+    }
+    for (node, words) in lacking.iter().filter(|(node, _)| !left_out(node)) {
+        let (expected, observed) = (format!("a ready pod of {}", its.name), format!("{}: {words}", its.name));
+        let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed);
+        let problem = if is_unready(cluster, node) {
+            problem.explained_by(CheckId::K8sNodesReady)
+        } else {
+            problem.hint(its.pods.clone())
+        };
+        verdict.problem(node.target(), problem);
+    }
+    // Those that are named may be missing with permission; what they do not account for may not.
+    if lacking.len() < short {
+        // Guests may be all that lack one.
+        let guests = cluster.nodes.iter().filter(|node| cluster.is_guest(node)).count();
+        if guests >= short
+            && let Err(outcome) = system_pods(cluster)
+        {
+            return verdict.push(target.clone(), outcome);
+        }
+        let observed = format!("available on {}", set.available);
+        verdict.problem(target.clone(), Problem::fail(Reason::DaemonsetIncomplete, expected, observed));
+    }
+}
+
+/// The pods of a DaemonSet, by their label or their controller.
+fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> Result<Vec<&'a Pod>, Outcome> {
+    let is_its = |pod: &&Pod| is_labeled(pod, its.app) || is_of(pod, "daemonset", set);
+    Ok(system_pods(cluster)?.iter().filter(is_its).collect())
+}
+
+/// It is judged, and not ready: so are its pods.
+fn is_unready(cluster: &Assessment<'_>, node: &Node) -> bool {
+    passed_over(cluster, node).is_none() && cluster.object(node).is_some() && !cluster.machine(node).is_ready()
+}
+
+/// Nodes without a ready pod of a DaemonSet, and why: Talos machines, whatever its numbers say, and if they do not make up what these
+/// are short of, nodes of other systems, which may be left out on purpose.
+///
+/// `desired`, `short`: how many pods it wants, and how many of them are not available.
+fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], desired: i32, short: usize) -> Vec<(&'a Node, String)> {
+    let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
+    for pod in pods {
+        by_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
+    }
+    let mut lacking = Vec::new();
+    let mut guests = Vec::new();
+    for node in &cluster.nodes {
+        let name = cluster.object(node).map_or(&node.name, |object| &object.name);
+        // The numbers follow the pods in a moment.
+        let is_new = |pod: &Pod| short == 0 && pod.unready_for.is_some_and(|since| since < UNNOTICED);
+        let here = by_node.get(name.as_str()).into_iter().flatten();
+        let troubles = here.map(|pod| trouble(&pod.state, cluster.server_time()).filter(|_| !is_new(pod)));
+        // One ready pod is enough: during a rolling update there may be two.
+        match troubles.reduce(Option::and) {
+            Some(Some(trouble)) => lacking.push((node, trouble.words)),
+            // One that is not ready is told as such, and may be gone.
+            None if needs_pod(node) && short == 0 && is_unready(cluster, node) => {}
+            None if needs_pod(node) => lacking.push((node, "no pod".to_owned())),
+            None if cluster.is_guest(node) => guests.push((node, "no pod".to_owned())),
+            _ => {}
+        }
+    }
+    if lacking.len() < short {
+        guests.truncate(wanted_elsewhere(desired, pods));
+        lacking.append(&mut guests);
+    }
+    lacking
+}

@@ -1,0 +1,294 @@
+//! Cluster DNS, which Talos installs unless its configuration says otherwise.
+
+use std::collections::BTreeSet;
+
+use super::severity_of;
+use super::silence::{is_lost, is_silent, leaves_silently};
+use super::workloads::{
+    UNNOTICED, Wanted, by_webhook, installed, is_labeled, is_stuck, labeled_pods, system_pods, troubles, unfinished,
+    wanted, warn_of_restarts,
+};
+use crate::assess::Assessment;
+use crate::assess::workloads::{RENEWAL, is_well, says_ready};
+use crate::checks::Check;
+use crate::checks::gaps::listed;
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{Pod, ServiceEndpoint, Workload, has_ended};
+
+pub(in crate::checks) const DNS: Check = Check {
+    id: CheckId::K8sDns,
+    stage: Stage::Nodes,
+    summary: "the DNS Service has as many ready endpoints as its Deployment has replicas",
+    explain: "Counts the ready endpoints of the Service kube-system/kube-dns. Endpoints on nodes that are not ready do not \
+count, because Kubernetes removes them only after a while; nor do those of pods that have not been ready for 30 seconds, have \
+another address, or no longer exist. Any DNS server passes, not only Talos's own CoreDNS.\n\n\
+Without an endpoint no pod can resolve names. The usual reasons: no node is ready yet, the pods cannot be scheduled, they \
+crash because of a forwarding loop, or the Deployment was scaled to zero.\n\n\
+With fewer endpoints than replicas of the Deployment `coredns`, the check warns. It fails if a missing pod has not become \
+ready for 5 minutes, or if the rollout has exceeded its deadline. DNS then has no redundancy, and the node of that pod often \
+has no working pod network.\n\n\
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown: if no part of \
+DNS exists, it cannot be determined whether it was deleted; if it is not wanted, use `--skip k8s.dns`. Otherwise look at \
+`kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
+    severity: Severity::Fail,
+    finds: &[
+        Reason::Restarting,
+        Reason::DnsScaledToZero,
+        Reason::DnsNoEndpoints,
+        Reason::DnsDegraded,
+        Reason::DnsMissing,
+    ],
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::BootstrapManifests,
+        Fact::DnsEndpoints,
+        Fact::Deployments,
+        Fact::Pods,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
+    judge: dns,
+};
+
+/// Label `k8s-app` of whatever serves DNS.
+const DNS_APP: &str = "kube-dns";
+
+fn dns(cluster: &Assessment<'_>) -> Verdict {
+    let endpoints =
+        match listed(cluster, |kubernetes| &kubernetes.dns_endpoints, "the endpoints of kube-system/kube-dns") {
+            Ok(endpoints) => endpoints,
+            Err(outcome) => return Verdict::whole(outcome),
+        };
+    let target = Target::new(Kind::Workload, "kube-system/kube-dns");
+    let mut verdict = Verdict::default();
+    let (lost, ready): (Vec<_>, Vec<_>) = endpoints
+        .iter()
+        .filter(|endpoint| serves_dns(cluster, endpoint))
+        .partition(|endpoint| endpoint.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
+    if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| is_silent(cluster, node)) {
+        // The lease may have been read just before it was renewed.
+        verdict.resample_after = Some(RENEWAL);
+    }
+    let is_deserted =
+        |endpoint: &&ServiceEndpoint| endpoint.node.as_deref().is_some_and(|name| leaves_silently(cluster, name));
+    let (ready, lost) =
+        if ready.iter().all(is_deserted) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
+    let ready = instances(&ready);
+    if ready > 0 {
+        let outcome = unread_pods(cluster, endpoints);
+        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, ready, instances(&lost))));
+        warn_of_restarts(cluster, dns_pods(cluster), &mut verdict);
+        return verdict;
+    }
+    let wanted = wanted(cluster, |manifests| manifests.dns_enabled);
+    let deployment = deployment(cluster);
+    // Another one may have a Service of its own.
+    let serves_elsewhere = |deployment: &Workload| {
+        endpoints.is_empty() && deployment.is_observed() && deployment.available >= deployment.desired
+    };
+    if wanted == Wanted::No && deployment.is_none_or(|it| it.desired == 0 || serves_elsewhere(it)) {
+        verdict.skip(target, "disabled by configuration");
+        return verdict;
+    }
+    verdict.problem(target, without_dns(cluster, endpoints, wanted, !lost.is_empty()));
+    verdict
+}
+
+pub(super) fn is_of_dns(pod: &Pod) -> bool {
+    is_labeled(pod, DNS_APP)
+}
+
+/// Why the pods behind these endpoints could not be read, which may know better.
+pub(in crate::checks) fn unread_pods(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Outcome> {
+    let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
+    system_pods(cluster).err().filter(|_| are_pods)
+}
+
+/// Resolvers come by UDP.
+pub(in crate::checks) fn serves_dns(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
+    endpoint.serves("UDP") && !is_dead(cluster, endpoint)
+}
+
+/// Its pod says itself that it is not ready or is at another address, or is gone: nobody has taken the endpoint away, or the
+/// Service publishes such.
+fn is_dead(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
+    let pods = system_pods(cluster).ok();
+    let Some((name, pods)) = endpoint.pod.as_ref().zip(pods) else { return false };
+    let mut its = pods.iter().filter(|pod| pod.name == *name).peekable();
+    // An endpoint has addresses of one family.
+    let is_of_its_family = |it: &&String| endpoint.addresses.iter().all(|its| its.contains(':') == it.contains(':'));
+    let is_elsewhere = |pod: &Pod| {
+        let mut own = pod.addresses.iter().filter(is_of_its_family).peekable();
+        own.peek().is_some() && !own.any(|it| endpoint.addresses.contains(it))
+    };
+    let is_unready = |pod: &Pod| !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED);
+    its.peek().is_none() || its.any(|pod| is_unready(pod) || is_elsewhere(pod))
+}
+
+/// A pod has an endpoint for each address family.
+fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
+    let instance = |endpoint: &&ServiceEndpoint| endpoint.pod.clone().unwrap_or_else(|| endpoint.addresses.join(" "));
+    let instances: BTreeSet<String> = endpoints.iter().map(instance).collect();
+    i32::try_from(instances.len()).unwrap_or(i32::MAX)
+}
+
+/// The one that these endpoints are to be pods of.
+pub(super) fn deployment<'a>(cluster: &'a Assessment<'_>) -> Option<&'a Workload> {
+    coredns(cluster.list(|kubernetes| &kubernetes.deployments)?)
+}
+
+fn coredns(deployments: &[Workload]) -> Option<&Workload> {
+    installed(deployments, "coredns", DNS_APP)
+}
+
+fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
+    labeled_pods(cluster, DNS_APP)
+}
+
+/// There are `ready` instances, and `lost` ones on nodes that are lost.
+fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
+    let deployments = listed(cluster, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
+    let deployment = match deployments.map(|deployments| coredns(deployments)) {
+        Ok(deployment) => deployment,
+        Err(outcome) => return outcome,
+    };
+    let mut pods = dns_pods(cluster);
+    pods.retain(|pod| !has_ended(&pod.state.phase));
+    // Without a Deployment, somebody else has set up these pods, and each is to serve.
+    let live = i32::try_from(pods.len()).unwrap_or(i32::MAX);
+    let desired = deployment.map_or(ready.max(live), |it| it.desired);
+    pods.retain(|pod| !is_well(&pod.state));
+    let given_up = deployment.and_then(|it| it.given_up.as_ref());
+    let is_observed = deployment.is_none_or(Workload::is_observed);
+    if desired <= ready && given_up.is_none() && is_observed {
+        let unfinished = |it| unfinished(cluster, it, || pods, || 0, Reason::DnsDegraded);
+        if let Some(problem) = deployment.and_then(unfinished) {
+            let describe = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
+            return Outcome::problem(problem.hint(describe));
+        }
+        if let Some(it) = deployment.filter(|it| it.available < it.desired) {
+            let observed = format!(
+                "{ready} endpoints are ready, but {} of {} pods of Deployment {} are available",
+                it.available, it.desired, it.name
+            );
+            let problem = Problem::warn(Reason::DnsDegraded, "the endpoints are pods of its Deployment", observed);
+            let describe = Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name]);
+            return Outcome::problem(problem.hint(describe));
+        }
+        let plural = if ready == 1 { "" } else { "s" };
+        return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
+    }
+    if let Err(outcome) = system_pods(cluster) {
+        return outcome;
+    }
+    let (gone, missing): (Vec<&Pod>, Vec<&Pod>) =
+        pods.iter().partition(|pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
+    let gone = i32::try_from(gone.len()).unwrap_or(i32::MAX).saturating_add(lost);
+    // Where there is no such pod, only the Deployment tells for how long.
+    let ages: Vec<_> = if missing.is_empty() {
+        vec![deployment.and_then(|it| it.unchanged_for)]
+    } else {
+        missing.iter().map(|pod| pod.unready_for).collect()
+    };
+    let of_whom = deployment.map_or_else(String::new, |it| format!(" (Deployment {})", it.name));
+    let expected = format!("{desired} ready endpoints of kube-system/kube-dns{of_whom}");
+    let stuck = given_up.map(|words| format!("rollout stuck: {words}"));
+    let unobserved = (!is_observed).then(|| "its current generation is not observed".to_owned());
+    let refusal = deployment.and_then(Workload::refusal);
+    let words = troubles(cluster, &missing).or(refusal).or(stuck).or(unobserved).map(|words| format!("; {words}"));
+    let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
+    let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
+    let are_gone = desired > ready && missing.is_empty() && ready.saturating_add(gone) >= desired;
+    Outcome::problem(if are_gone {
+        problem(Severity::Warn).explained_by(CheckId::K8sNodesReady)
+    } else {
+        let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));
+        let problem = problem(severity_of(given_up.is_some() || crashes, &ages))
+            .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []))
+            .explained_by(deployment.and_then(by_webhook));
+        match deployment.filter(|it| it.given_up.is_some() || it.refused.is_some()) {
+            Some(it) => problem.hint(Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name])),
+            None => problem,
+        }
+    })
+}
+
+/// `are_lost`: there are endpoints on nodes that are lost.
+fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted, are_lost: bool) -> Problem {
+    let expected = "a ready endpoint of kube-system/kube-dns";
+    let deployment = cluster.list(|kubernetes| &kubernetes.deployments).map(|deployments| coredns(deployments));
+    let pods = dns_pods(cluster);
+    // Whether there is one that wants some, nobody tells.
+    let is_unread = deployment.is_none() && wanted != Wanted::Yes;
+    let chosen = || Hint::likely("if the cluster has no DNS on purpose: `--skip k8s.dns`");
+    match deployment {
+        Some(Some(deployment)) if deployment.desired == 0 => {
+            let observed = format!("Deployment {} has 0 replicas", deployment.name);
+            let problem = Problem::fail(Reason::DnsScaledToZero, expected, observed)
+                .hint(Hint::remedy("{kubectl} -n kube-system scale deployment {} --replicas 2", [&deployment.name]));
+            return if wanted == Wanted::NoTalos { problem.hint(chosen()) } else { problem };
+        }
+        None | Some(None) if endpoints.is_empty() && pods.is_empty() && (deployment.is_some() || is_unread) => {
+            let nothing = if is_unread {
+                "no endpoints and no pods, and the Deployments cannot be read"
+            } else {
+                "no endpoints, no Deployment and no pods"
+            };
+            let untold = |who: &str| {
+                let observed = format!("{nothing}, and {who} whether DNS is wanted");
+                Problem::error(Reason::DnsMissing, expected, observed)
+            };
+            return match wanted {
+                Wanted::NoTalos => untold("without Talos it is unknown").hint(chosen()),
+                Wanted::Unknown => untold("no control plane reported"),
+                Wanted::Yes | Wanted::No => Problem::fail(Reason::DnsMissing, expected, nothing),
+            };
+        }
+        _ => {}
+    }
+    let is_claimed = endpoints.iter().any(|endpoint| endpoint.ready && is_dead(cluster, endpoint));
+    let none = match (is_claimed, are_lost) {
+        (true, _) => "the endpoints do not match any ready pod",
+        (false, true) => "those that are ready are on nodes that are not ready",
+        (false, false) => "none is ready",
+    };
+    let is_alive = |pod: &&&Pod| !pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
+    let observed = match (troubles(cluster, &pods), pods.iter().filter(is_alive).count()) {
+        (Some(words), _) => words,
+        // Nothing is wrong with the pods, and nobody is led to them.
+        (None, ready @ 1..) if endpoints.iter().all(|endpoint| endpoint.addresses.is_empty()) => {
+            let are = if ready == 1 { "pod is" } else { "pods are" };
+            let problem =
+                Problem::fail(Reason::DnsNoEndpoints, expected, format!("none, although {ready} {are} ready"))
+                    .hint(Hint::likely(
+                        "the selector of the Service does not match the pods, or the endpoints are not kept",
+                    ))
+                    .hint(Hint::run("{kubectl} -n kube-system describe service kube-dns", []))
+                    .hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns --show-labels", []));
+            // Another Service may lead to them.
+            if endpoints.is_empty() && wanted == Wanted::NoTalos {
+                return Problem { severity: Severity::Error, ..problem }.hint(chosen());
+            }
+            return problem;
+        }
+        (None, _) => none.to_owned(),
+    };
+    let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed)
+        .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
+    if are_lost || nowhere_to_run(cluster, &pods) { problem.explained_by(CheckId::K8sNodesReady) } else { problem }
+}
+
+/// Every node that could run or runs DNS is not ready.
+fn nowhere_to_run(cluster: &Assessment<'_>, pods: &[&Pod]) -> bool {
+    let Some(objects) = cluster.list(|kubernetes| &kubernetes.nodes) else { return false };
+    if !objects.iter().any(says_ready) {
+        return true;
+    }
+    let is_unready = |name: &str| {
+        let object = cluster.node(name).and_then(|node| cluster.object(node));
+        object.is_some_and(|object| !says_ready(object))
+    };
+    !pods.is_empty() && pods.iter().all(|pod| pod.node.as_deref().is_some_and(is_unready))
+}

@@ -1,0 +1,175 @@
+//! kube-proxy and flannel: what is missing, and who says so.
+
+use std::time::Duration;
+
+use crate::checks::kubernetes::tests::{beside, no, not_ready, pod, proxy, said, status, with};
+use crate::snapshot::{GapKind, Snapshot};
+use crate::testing::fixture::CONTROL_PLANES;
+
+const PROXY: &str = "k8s.kube-proxy";
+
+#[test]
+fn a_daemon_set_has_a_label_or_a_name() {
+    assert_eq!(said(&with(|it| "proxy".clone_into(&mut proxy(it).name)), PROXY), [""; 0]);
+    assert_eq!(said(&with(|it| proxy(it).labels.clear()), PROXY), [""; 0]);
+    let other = with(|it| {
+        proxy(it).labels.clear();
+        "proxy".clone_into(&mut proxy(it).name);
+    });
+    assert_eq!(said(&other, PROXY), ["fail daemonset-missing kube-system/kube-proxy"]);
+}
+
+#[test]
+fn what_only_carries_the_label_hides_no_daemon_set() {
+    let incomplete = with(|snapshot| {
+        proxy(snapshot).available = 0;
+        beside(snapshot.kube().daemon_sets.as_mut().unwrap(), "kube-proxy");
+    });
+    assert_eq!(said(&incomplete, PROXY), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+    let windows = with(|snapshot| {
+        let set = proxy(snapshot);
+        "kube-proxy-windows".clone_into(&mut set.name);
+        set.labels.insert("k8s-app".to_owned(), "kube-proxy".to_owned());
+        (set.desired, set.available) = (0, 0);
+    });
+    assert_eq!(said(&windows, PROXY), ["fail daemonset-missing kube-system/kube-proxy"]);
+}
+
+/// During a change of the configuration the control planes differ.
+#[test]
+fn what_one_control_plane_wants_is_wanted() {
+    for name in CONTROL_PLANES {
+        let snapshot = with(|snapshot| {
+            snapshot.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-proxy");
+            for other in CONTROL_PLANES.into_iter().filter(|other| *other != name) {
+                let manifests = snapshot.talos_of(other).bootstrap_manifests.as_mut().unwrap();
+                manifests.as_mut().unwrap().proxy_enabled = false;
+            }
+        });
+        assert_eq!(said(&snapshot, PROXY), ["fail daemonset-missing kube-system/kube-proxy"], "{name}");
+    }
+}
+
+#[test]
+fn numbers_of_a_form_that_is_past_are_no_numbers() {
+    for (generation, observed, fine) in [(2, 1, false), (2, 2, true), (1, 2, true)] {
+        let snapshot = with(|snapshot| {
+            (proxy(snapshot).generation, proxy(snapshot).observed_generation) = (generation, Some(observed));
+        });
+        assert_eq!(status(&snapshot, PROXY).is_fine(), fine, "{generation} {observed}");
+    }
+}
+
+#[test]
+fn the_nodes_that_lack_a_pod_are_those_whose_pod_is_not_ready_first() {
+    let short = |change: fn(&mut Snapshot)| {
+        with(|snapshot| {
+            proxy(snapshot).available = 3;
+            change(snapshot);
+        })
+    };
+    let unready = |snapshot: &mut Snapshot| pod(snapshot, "kube-proxy-abcd3").state.ready = Some(false);
+    let remove = |snapshot: &mut Snapshot, name: &str| {
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != name);
+    };
+    let mut one = short(|_| {});
+    unready(&mut one);
+    assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete w-1"]);
+    // Whatever the numbers say, cp-1 has none.
+    remove(&mut one, "kube-proxy-abcd0");
+    assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete cp-1", "fail daemonset-incomplete w-1"]);
+    let mut narrowed = short(|snapshot| snapshot.node_mut("w-1").out_of_scope = true);
+    unready(&mut narrowed);
+    assert_eq!(said(&narrowed, PROXY), [""; 0], "nobody asked after this one");
+    // A machine that Kubernetes does not know needs no pod, and that of another system counts for nothing.
+    let whole = ["fail daemonset-incomplete kube-system/kube-proxy"];
+    let mut outside = short(|snapshot| snapshot.node_mut("w-1").sources.kubernetes = false);
+    remove(&mut outside, "kube-proxy-abcd3");
+    assert_eq!(said(&outside, PROXY), whole);
+    let mut guest = short(|snapshot| snapshot.node_mut("w-1").is_talos = false);
+    remove(&mut guest, "kube-proxy-abcd3");
+    assert_eq!(said(&guest, PROXY), [""; 0]);
+    proxy(&mut guest).available = 2;
+    assert_eq!(said(&guest, PROXY), whole);
+}
+
+/// By a selector or an affinity, it wants no pod on some machine that needs one.
+#[test]
+fn a_daemon_set_has_to_want_every_machine() {
+    let fewer = |gone: &[&str]| {
+        with(|snapshot| {
+            let wanted = 4 - i32::try_from(gone.len()).unwrap();
+            (proxy(snapshot).desired, proxy(snapshot).available) = (wanted, wanted);
+            snapshot.kube().pods.as_mut().unwrap().retain(|pod| !gone.contains(&&*pod.name));
+        })
+    };
+    let mut one = fewer(&["kube-proxy-abcd3"]);
+    assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete w-1"]);
+    let two = ["fail daemonset-incomplete cp-1", "fail daemonset-incomplete w-1"];
+    assert_eq!(said(&fewer(&["kube-proxy-abcd0", "kube-proxy-abcd3"]), PROXY), two);
+    // Each has a pod of one DaemonSet or another.
+    let numbers =
+        |snapshot: &mut Snapshot, number| (proxy(snapshot).desired, proxy(snapshot).available) = (number, number);
+    assert_eq!(said(&with(|it| numbers(it, 3)), PROXY), [""; 0]);
+    // They show no label, and their controller tells.
+    assert_eq!(
+        said(&with(|it| it.kube().pods.iter_mut().flatten().for_each(|pod| pod.labels.clear())), PROXY),
+        [""; 0]
+    );
+    // Its numbers are good, and no pod is there.
+    let gone =
+        with(|it| it.kube().pods.iter_mut().for_each(|pods| pods.retain(|pod| !pod.name.starts_with("kube-proxy"))));
+    assert_eq!(
+        said(&gone, PROXY),
+        ["cp-1", "cp-2", "cp-3", "w-1"].map(|name| format!("fail daemonset-incomplete {name}"))
+    );
+    // Nobody tells where they are.
+    one.kube().pods = no(GapKind::TimedOut);
+    assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy < k8s.staticpods.running"]);
+    // It needs none, or is on its way out.
+    let mut guest = fewer(&["kube-proxy-abcd3"]);
+    guest.node_mut("w-1").is_talos = false;
+    assert_eq!(said(&guest, PROXY), [""; 0]);
+    let mut leaving = fewer(&["kube-proxy-abcd3"]);
+    leaving.node_mut("w-1").leaving = true;
+    assert_eq!(said(&leaving, PROXY), [""; 0]);
+    // As where the network plugin does its work everywhere.
+    let all = ["kube-proxy-abcd0", "kube-proxy-abcd1", "kube-proxy-abcd2", "kube-proxy-abcd3"];
+    assert_eq!(said(&fewer(&all), PROXY), [""; 0]);
+}
+
+/// Its controller has not counted for a while.
+#[test]
+fn the_pods_count_more_than_what_their_daemon_set_says_of_them() {
+    let since = |unready_for: Option<u64>| {
+        with(|snapshot| {
+            let pod = pod(snapshot, "kube-proxy-abcd3");
+            pod.state.ready = Some(false);
+            pod.unready_for = unready_for.map(Duration::from_secs);
+        })
+    };
+    for (unready_for, expected) in [(Some(29), None), (Some(30), Some("w-1")), (None, Some("w-1"))] {
+        let expected = expected.map(|node| format!("fail daemonset-incomplete {node}"));
+        assert_eq!(said(&since(unready_for), PROXY), Vec::from_iter(expected), "{unready_for:?}");
+    }
+    let gone = with(|it| it.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-abcd3"));
+    assert_eq!(said(&gone, PROXY), ["fail daemonset-incomplete w-1"]);
+    // While it is replaced, there are two.
+    let mut replaced = since(None);
+    let mut other = pod(&mut replaced, "kube-proxy-abcd3").clone();
+    (other.name, other.state.ready) = ("kube-proxy-new".to_owned(), Some(true));
+    replaced.kube().pods.as_mut().unwrap().push(other);
+    assert_eq!(said(&replaced, PROXY), [""; 0]);
+}
+
+#[test]
+fn the_pod_of_a_guest_counts_for_nothing() {
+    let mut snapshot = with(|snapshot| {
+        proxy(snapshot).available = 3;
+        pod(snapshot, "kube-proxy-abcd3").state.ready = Some(false);
+        not_ready(snapshot, "w-1");
+    });
+    assert_eq!(said(&snapshot, PROXY), ["fail daemonset-incomplete w-1 < k8s.nodes.ready"]);
+    snapshot.node_mut("w-1").is_talos = false;
+    assert_eq!(said(&snapshot, PROXY), [""; 0]);
+}

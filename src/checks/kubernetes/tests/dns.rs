@@ -1,0 +1,330 @@
+//! Cluster DNS: what serves, and what only seems to.
+
+use std::time::Duration;
+
+use crate::checks::kubernetes::tests::{beside, judge, lines, no, not_ready, pod, said, with};
+use crate::model::Hint;
+use crate::snapshot::{GapKind, Pod, Snapshot, Workload};
+use crate::testing::fixture::{CONTROL_PLANES, healthy};
+
+const DNS: &str = "k8s.dns";
+
+fn without_dns(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    with(|snapshot| {
+        snapshot.kube().dns_endpoints = Ok(Vec::new());
+        change(snapshot);
+    })
+}
+
+fn coredns(snapshot: &mut Snapshot) -> &mut Workload {
+    &mut snapshot.kube().deployments.as_mut().unwrap()[0]
+}
+
+fn no_dns_pods(snapshot: &mut Snapshot) {
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("coredns"));
+}
+
+/// Nobody has taken them away.
+#[test]
+fn what_only_carries_the_label_hides_no_deployment() {
+    let dns = without_dns(|snapshot| {
+        coredns(snapshot).desired = 0;
+        beside(snapshot.kube().deployments.as_mut().unwrap(), "kube-dns");
+    });
+    assert_eq!(said(&dns, DNS), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
+}
+
+#[test]
+fn endpoints_are_pods_that_are_there() {
+    let missing = ["fail dns-no-endpoints kube-system/kube-dns"];
+    let of_dns = |pod: &Pod| pod.name.starts_with("coredns-");
+    let gone = with(|it| it.kube().pods.as_mut().unwrap().retain(|pod| !of_dns(pod)));
+    assert_eq!(said(&gone, DNS), missing);
+    let moved = |own: &[&str]| {
+        with(|snapshot| {
+            for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| of_dns(pod)) {
+                pod.addresses = own.iter().map(|&it| it.to_owned()).collect();
+            }
+        })
+    };
+    assert_eq!(said(&moved(&["10.244.0.9"]), DNS), missing);
+    assert_eq!(said(&moved(&["10.244.0.1", "10.244.0.2", "2001:db8::9"]), DNS), [""; 0]);
+    // Of the other family, nothing is told.
+    assert_eq!(said(&moved(&["2001:db8::9"]), DNS), [""; 0]);
+    let pending = with(|snapshot| {
+        for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| of_dns(pod)) {
+            (pod.state.ready, pod.node) = (None, None);
+            "Pending".clone_into(&mut pod.state.phase);
+            pod.unready_for = Some(Duration::from_secs(30));
+        }
+    });
+    assert_eq!(said(&pending, DNS), missing);
+}
+
+#[test]
+fn ready_endpoints_of_dns_are_counted() {
+    assert_eq!(lines(&healthy(), DNS), ["Cluster DNS: 2 ready endpoints"]);
+    let one = with(|snapshot| {
+        drop(snapshot.kube().dns_endpoints.as_mut().unwrap().pop());
+        coredns(snapshot).desired = 1;
+    });
+    assert_eq!(lines(&one, DNS), ["Cluster DNS: 1 ready endpoint"]);
+    // A replaced one may be of any number.
+    let replaced = with(|snapshot| {
+        snapshot.kube().dns_endpoints.as_mut().unwrap().truncate(1);
+        snapshot.kube().deployments = Ok(Vec::new());
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "coredns-5d8c4cc7b-bbbbb");
+    });
+    assert_eq!(lines(&replaced, DNS), ["Cluster DNS: 1 ready endpoint"]);
+    let unserved = with(|snapshot| {
+        snapshot.kube().dns_endpoints.as_mut().unwrap().truncate(1);
+        snapshot.kube().deployments = Ok(Vec::new());
+    });
+    assert_eq!(
+        said(&unserved, DNS),
+        ["error dns-degraded kube-system/kube-dns"],
+        "a pod that is well and does not serve"
+    );
+    let both_families = with(|snapshot| {
+        let endpoints = snapshot.kube().dns_endpoints.as_mut().unwrap();
+        let mut second = endpoints.clone();
+        for endpoint in &mut second {
+            endpoint.addresses = vec!["fd00::1".to_owned()];
+        }
+        endpoints.extend(second);
+    });
+    assert_eq!(lines(&both_families, DNS), ["Cluster DNS: 2 ready endpoints"]);
+}
+
+#[test]
+fn endpoints_on_nodes_that_are_being_removed_count_while_these_live() {
+    let leaving = |is_silent: bool| {
+        with(|snapshot| {
+            for endpoint in snapshot.kube().dns_endpoints.iter_mut().flatten() {
+                endpoint.node = Some("w-1".to_owned());
+            }
+            snapshot.node_mut("w-1").leaving = true;
+            if is_silent {
+                snapshot.kube().node_leases.as_mut().unwrap().by_name.remove("w-1");
+            }
+        })
+    };
+    assert_eq!(said(&leaving(false), DNS), [""; 0]);
+    assert_eq!(said(&leaving(true), DNS), ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready"]);
+}
+
+/// Something else serves under the name.
+#[test]
+fn a_deployment_of_dns_that_does_not_work_beside_endpoints_that_do_is_a_warning() {
+    let snapshot = with(|snapshot| coredns(snapshot).available = 0);
+    assert_eq!(said(&snapshot, DNS), ["warn dns-degraded kube-system/kube-dns"]);
+}
+
+/// One of the two pods is Running and not ready, since so many seconds.
+fn degraded(seconds: u64, change: impl FnOnce(&mut Snapshot)) -> Snapshot {
+    with(|snapshot| {
+        snapshot.kube().dns_endpoints.as_mut().unwrap()[1].ready = false;
+        let pod = pod(snapshot, "coredns-5d8c4cc7b-bbbbb");
+        (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(seconds)));
+        change(snapshot);
+    })
+}
+
+#[test]
+fn dns_with_a_pod_too_few_warns_until_it_is_late() {
+    let warned = ["warn dns-degraded kube-system/kube-dns"];
+    let failed = ["fail dns-degraded kube-system/kube-dns"];
+    assert_eq!(said(&degraded(299, |_| {}), DNS), warned);
+    assert_eq!(said(&degraded(300, |_| {}), DNS), failed);
+    assert_eq!(said(&degraded(0, |it| coredns(it).given_up = Some("it timed out".to_owned())), DNS), failed);
+    // Its age is what decides, and nobody tells it.
+    let untold = ["error dns-degraded kube-system/kube-dns"];
+    assert_eq!(said(&degraded(0, |it| pod(it, "coredns-5d8c4cc7b-bbbbb").unready_for = None), DNS), untold);
+    // One that was evicted stays, and so does one that is on its way out.
+    let evicted = degraded(4000, |snapshot| {
+        let mut new = pod(snapshot, "coredns-5d8c4cc7b-bbbbb").clone();
+        new.unready_for = Some(Duration::from_secs(1));
+        snapshot.kube().pods.as_mut().unwrap().push(new);
+        "Failed".clone_into(&mut pod(snapshot, "coredns-5d8c4cc7b-bbbbb").state.phase);
+    });
+    assert_eq!(said(&evicted, DNS), warned);
+    // There is no second pod at all: the Deployment tells since when nothing happens.
+    let absent = |seconds: Option<u64>| {
+        let snapshot = degraded(0, |snapshot| {
+            snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "coredns-5d8c4cc7b-bbbbb");
+            coredns(snapshot).unchanged_for = seconds.map(Duration::from_secs);
+        });
+        said(&snapshot, DNS)
+    };
+    assert_eq!([absent(Some(299)), absent(Some(300)), absent(None)].concat(), [warned, failed, untold].concat());
+}
+
+#[test]
+fn endpoints_of_dns_on_a_lost_node_do_not_count() {
+    let explained = ["warn dns-degraded kube-system/kube-dns < k8s.nodes.ready"];
+    assert_eq!(said(&with(|it| not_ready(it, "cp-2")), DNS), explained);
+    let silent = with(|snapshot| {
+        let leases = snapshot.kube().node_leases.as_mut().unwrap();
+        leases.by_name.get_mut("cp-2").unwrap().renewed = Some(crate::testing::fixture::ago(60));
+    });
+    assert_eq!(said(&silent, DNS), explained);
+    assert!(judge(&silent, DNS).resample_after.is_some(), "it may be renewed this moment");
+    assert!(judge(&with(|it| not_ready(it, "cp-2")), DNS).resample_after.is_none(), "its kubelet says so");
+    let leaving = with(|snapshot| {
+        not_ready(snapshot, "cp-2");
+        snapshot.node_mut("cp-2").leaving = true;
+    });
+    assert_eq!(said(&leaving, DNS), [""; 0]);
+    let both = with(|snapshot| {
+        not_ready(snapshot, "cp-1");
+        not_ready(snapshot, "cp-2");
+    });
+    assert_eq!(said(&both, DNS), ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready"]);
+    // Its pod has been called unready since, for however long.
+    let told = degraded(4000, |snapshot| not_ready(snapshot, "cp-2"));
+    assert_eq!(said(&told, DNS), explained);
+}
+
+#[test]
+fn endpoints_of_dns_need_a_port_that_resolvers_use() {
+    let mut snapshot = healthy();
+    let endpoints = snapshot.kube().dns_endpoints.as_mut().unwrap();
+    for endpoint in endpoints {
+        endpoint.protocols = Some(vec!["TCP".to_owned()]);
+    }
+    assert_eq!(said(&snapshot, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
+}
+
+/// As where the controller of endpoints hangs, or the Service publishes pods that are not ready.
+#[test]
+fn endpoints_of_dns_whose_pods_are_not_ready_do_not_count() {
+    let lagging =
+        |seconds: u64| degraded(seconds, |snapshot| snapshot.kube().dns_endpoints.as_mut().unwrap()[1].ready = true);
+    assert_eq!(said(&lagging(29), DNS), [""; 0], "it is told in a moment");
+    assert_eq!(said(&lagging(30), DNS), ["warn dns-degraded kube-system/kube-dns"]);
+    assert_eq!(said(&lagging(300), DNS), ["fail dns-degraded kube-system/kube-dns"]);
+}
+
+#[test]
+fn a_rollout_of_dns_that_was_given_up_fails_though_the_former_pods_serve() {
+    let stuck = with(|snapshot| coredns(snapshot).given_up = Some("it timed out".to_owned()));
+    assert_eq!(said(&stuck, DNS), ["fail dns-degraded kube-system/kube-dns"]);
+}
+
+/// Nobody acts on its new form.
+#[test]
+fn a_deployment_of_dns_that_its_controller_does_not_observe_is_degraded() {
+    let unobserved = |seconds: u64| {
+        with(|snapshot| {
+            let dns = coredns(snapshot);
+            (dns.generation, dns.unchanged_for) = (dns.generation + 1, Some(Duration::from_secs(seconds)));
+        })
+    };
+    assert_eq!(said(&unobserved(1), DNS), ["warn dns-degraded kube-system/kube-dns"]);
+    assert_eq!(said(&unobserved(300), DNS), ["fail dns-degraded kube-system/kube-dns"]);
+}
+
+#[test]
+fn whether_dns_is_complete_takes_lists_to_know() {
+    let without = |change: fn(&mut Snapshot)| said(&degraded(0, change), DNS);
+    let by_pods = ["error timed-out kube-system/kube-dns < k8s.staticpods.running"];
+    assert_eq!(without(|it| it.kube().pods = no(GapKind::TimedOut)), by_pods);
+    let untold = ["error timed-out kube-system/kube-dns"];
+    assert_eq!(without(|it| it.kube().deployments = no(GapKind::TimedOut)), untold);
+}
+
+#[test]
+fn the_deployment_of_dns_has_a_label_or_a_name() {
+    let scaled = |change: fn(&mut Workload)| {
+        let snapshot = without_dns(|snapshot| {
+            coredns(snapshot).desired = 0;
+            change(coredns(snapshot));
+        });
+        said(&snapshot, DNS)
+    };
+    let zero = ["fail dns-scaled-to-zero kube-system/kube-dns"];
+    assert_eq!(scaled(|_| {}), zero);
+    assert_eq!(scaled(|it| "dns".clone_into(&mut it.name)), zero);
+    assert_eq!(scaled(|it| it.labels.clear()), zero);
+    let other = |it: &mut Workload| {
+        it.labels.clear();
+        "other".clone_into(&mut it.name);
+    };
+    assert_eq!(scaled(other), ["fail dns-no-endpoints kube-system/kube-dns"]);
+}
+
+#[test]
+fn dns_is_missing_only_where_no_part_of_it_is_there() {
+    let no_deployment = |change: fn(&mut Snapshot)| {
+        let snapshot = without_dns(|snapshot| {
+            snapshot.kube().deployments = Ok(Vec::new());
+            change(snapshot);
+        });
+        said(&snapshot, DNS)
+    };
+    let silent = ["fail dns-no-endpoints kube-system/kube-dns"];
+    assert_eq!(no_deployment(no_dns_pods), ["fail dns-missing kube-system/kube-dns"]);
+    assert_eq!(no_deployment(|_| {}), silent, "its pods are there");
+    let endpoints = no_deployment(|snapshot| {
+        no_dns_pods(snapshot);
+        snapshot.kube().dns_endpoints = healthy().kube().dns_endpoints.clone();
+        snapshot.kube().dns_endpoints.iter_mut().flatten().for_each(|endpoint| endpoint.ready = false);
+    });
+    assert_eq!(endpoints, silent, "its endpoints are there");
+}
+
+/// Of Kubernetes alone nobody learns what is switched off.
+#[test]
+fn without_talos_dns_that_is_nowhere_is_undetermined_and_can_be_left_out() {
+    let mut snapshot = without_dns(|snapshot| {
+        snapshot.kube().deployments = Ok(Vec::new());
+        no_dns_pods(snapshot);
+    });
+    let first = |snapshot: &Snapshot| judge(snapshot, DNS).problems().next().unwrap().1.clone();
+    let left_out = Hint::likely("if the cluster has no DNS on purpose: `--skip k8s.dns`");
+    assert!(!first(&snapshot).hints.contains(&left_out), "Talos says that it is wanted");
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);
+    }
+    assert_eq!(said(&snapshot, DNS), ["error dns-missing kube-system/kube-dns"]);
+    assert!(first(&snapshot).observed.ends_with("and no control plane reported whether DNS is wanted"));
+    assert!(!first(&snapshot).hints.contains(&left_out), "Talos will say");
+    let mut blind = snapshot.without_talos();
+    assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);
+    assert!(first(&blind).observed.ends_with("and without Talos it is unknown whether DNS is wanted"));
+    assert!(first(&blind).hints.contains(&left_out));
+    // Nor does a list that cannot be read.
+    blind.kube().deployments = no(GapKind::Throttled);
+    assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);
+    let mut wanted = without_dns(no_dns_pods);
+    wanted.kube().deployments = no(GapKind::Throttled);
+    assert_eq!(said(&wanted, DNS), ["fail dns-no-endpoints kube-system/kube-dns"], "Talos says that it is wanted");
+    // Somebody did that, and nobody says why.
+    blind.kube().deployments = healthy().kube().deployments.clone();
+    coredns(&mut blind).desired = 0;
+    assert_eq!(said(&blind, DNS), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
+    assert!(first(&blind).hints.contains(&left_out));
+}
+
+#[test]
+fn dns_that_has_nowhere_to_run_waits_for_nodes() {
+    let names = ["cp-1", "cp-2", "cp-3", "w-1"];
+    let on = |nodes: &[&str], pods: bool| {
+        let snapshot = without_dns(|snapshot| {
+            for node in nodes {
+                not_ready(snapshot, node);
+            }
+            if !pods {
+                no_dns_pods(snapshot);
+            }
+        });
+        said(&snapshot, DNS)
+    };
+    let silent = "fail dns-no-endpoints kube-system/kube-dns";
+    let waits = "fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready";
+    assert_eq!(on(&[], true), [silent]);
+    assert_eq!(on(&["cp-1"], true), [silent], "one of its pods runs on a ready node");
+    assert_eq!(on(&["cp-1", "cp-2"], true), [waits]);
+    assert_eq!(on(&["cp-1", "cp-2"], false), [silent], "others could take it");
+    assert_eq!(on(&names, false), [waits]);
+}
