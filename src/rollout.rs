@@ -4,7 +4,7 @@
 //! done, and one that runs the old version again fell back only for who says that its upgrade was carried out.
 
 use crate::assess::{Assessment, Excluded, contact};
-use crate::checks::schematic_of;
+use crate::checks::{is_plain, schematic_of};
 use crate::model::Role;
 use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
 use crate::text::sanitize::clean;
@@ -163,10 +163,7 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
     let upgraded = order.upgraded.iter().find(|(named, _)| node.is_called(named)).map(|(_, boot)| boot.as_str());
     let (state, evidence) = match version.as_deref() {
         None => (State::Unknown, unanswered(node)),
-        Some(version) if version == target => match schematic.as_deref().filter(|own| is_other(cluster, own)) {
-            Some(own) => (State::ToDo, format!("runs v{version} of schematic {}", clean(own))),
-            None => (State::Done, format!("runs v{version}")),
-        },
+        Some(version) if version == target => at_target(cluster, node, version),
         Some(version) => {
             let (state, evidence) = behind(version, installed, upgraded, boot_id.as_deref());
             let is_newer = version::numbers(version) > version::numbers(target);
@@ -192,10 +189,19 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
     }
 }
 
-/// The installer of the upgrade is made by a schematic, and not by this one: the same version may lack what it brings.
-fn is_other(cluster: &Assessment<'_>, own: &str) -> bool {
-    let wanted = cluster.asked.upgrade.image.as_deref().and_then(schematic_of);
-    wanted.is_some_and(|wanted| wanted != own)
+/// It runs the version. Where the installer of the upgrade is made by a schematic, the same version may lack what that brings.
+fn at_target(cluster: &Assessment<'_>, node: &Node, version: &str) -> (State, String) {
+    let runs = format!("runs v{version}");
+    let Some(wanted) = cluster.asked.upgrade.image.as_deref().and_then(schematic_of) else {
+        return (State::Done, runs);
+    };
+    match (node.talos.schematic(), &node.talos.extensions) {
+        (Some(own), _) if own == wanted => (State::Done, runs),
+        (Some(own), _) => (State::ToDo, format!("{runs} of schematic {}", clean(own))),
+        (None, Err(_)) => (State::Unknown, format!("{runs}; its schematic could not be read")),
+        (None, Ok(_)) if is_plain(wanted) => (State::Done, runs),
+        (None, Ok(_)) => (State::ToDo, format!("{runs} without a schematic")),
+    }
 }
 
 /// The installer for a machine of this schematic. `None`: it depends on the schematic, and none was seen.
@@ -247,7 +253,7 @@ fn behind(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{Gap, GapKind, Snapshot, Upgrade};
+    use crate::snapshot::{Gap, GapKind, Observed, Snapshot, Upgrade};
     use crate::testing::fixture;
 
     fn asked(mut snapshot: Snapshot, order: Order) -> Rollout {
@@ -363,6 +369,30 @@ mod tests {
         let machine = |name: &str| rollout.machines.iter().find(|it| it.name == name).unwrap();
         assert_eq!(machine("w-1").schematic.as_deref(), Some("376567988ad3"));
         assert_eq!((&machine("cp-1").schematic, &machine("cp-1").extensions), (&None, &None));
+    }
+
+    /// The same version may lack what the schematic of the installer brings.
+    #[test]
+    fn a_machine_is_done_with_the_schematic_of_the_image() {
+        let schematic = |digit: &str| digit.repeat(64);
+        let image = |id: &str| format!("factory.talos.dev/metal-installer/{id}:v1.14.1");
+        let of = |image: String, extensions: Observed<Vec<(String, String)>>| {
+            let mut snapshot = fixture::healthy();
+            runs(&mut snapshot, "w-1", "v1.14.1");
+            snapshot.talos_of("w-1").extensions = extensions;
+            let talos = Some("1.14.1".to_owned());
+            snapshot.asked.upgrade = Upgrade { talos, image: Some(image), ..Upgrade::default() };
+            snapshot.asked.order = Some(Order::default());
+            let rollout = Rollout::of(&Assessment::of(&snapshot)).unwrap();
+            rollout.machines.iter().find(|it| it.name == "w-1").unwrap().state
+        };
+        let runs_one = |id: &str| Ok(vec![("schematic".to_owned(), schematic(id))]);
+        let wanted = image(&schematic("a"));
+        assert_eq!(of(wanted.clone(), runs_one("a")), State::Done);
+        assert_eq!(of(wanted.clone(), runs_one("b")), State::ToDo);
+        assert_eq!(of(wanted.clone(), Ok(Vec::new())), State::ToDo);
+        assert_eq!(of(wanted, Err(Gap::new(GapKind::TimedOut, "late"))), State::Unknown);
+        assert_eq!(of("ghcr.io/siderolabs/installer:v1.14.1".to_owned(), Ok(Vec::new())), State::Done);
     }
 
     #[test]

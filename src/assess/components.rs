@@ -172,7 +172,8 @@ impl<'a> Assessment<'a> {
     /// or shorter than the name of the machine by a domain.
     pub(crate) fn is_outsider(&self, holder: &str) -> bool {
         let host = holder.rsplit_once('_').map_or(holder, |(host, _)| host);
-        let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        // Talos makes the name of a node from the hostname.
+        let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase().replace('_', "-");
         let is_host = |name: &str| first(name) == first(host);
         let names = |node: &'a Node| node.talos.nodename.iter().flatten().chain([&node.name]);
         !self.control_planes().any(|node| names(node).any(|name| is_host(name)))

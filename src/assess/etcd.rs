@@ -29,7 +29,7 @@ pub(crate) struct Overview<'a> {
     pub(crate) views: Vec<View<'a>>,
     /// The member list of this round: the one that most members report, the longer one of equals.
     pub(crate) members: Option<&'a [EtcdMember]>,
-    /// Two of the lists have nothing in common.
+    /// Two of the lists have nothing in common, or a member that runs is in none.
     pub(crate) is_split: bool,
     pub(crate) quorum: Quorum,
 }
@@ -88,6 +88,12 @@ pub(crate) enum Untold<'a> {
 impl View<'_> {
     pub(crate) fn sees_leader(&self) -> bool {
         self.status.as_ref().is_ok_and(|status| status.has_leader())
+    }
+
+    /// It runs, and no list has it. A member that was removed stops; without a leader it has no list of its own to show.
+    pub(crate) fn is_stranger(&self, lists: &[&[EtcdMember]]) -> bool {
+        let is_listed = |id: u64| lists.iter().any(|members| members.iter().any(|member| member.id == id));
+        self.status.as_ref().is_ok_and(|status| !is_listed(status.member_id))
     }
 
     /// Is listed as a voter by this list.
@@ -320,7 +326,7 @@ impl<'a> Overview<'a> {
     fn of(snapshot: &Snapshot, views: Vec<View<'a>>) -> Self {
         let lists: Vec<&'a [EtcdMember]> = views.iter().filter_map(|view| view.members.ok()).collect();
         let members = agreed_list(&lists);
-        Self { members, is_split: are_split(&lists), quorum: Quorum::of(snapshot, &views, members), views }
+        Self { members, is_split: are_split(&lists, &views), quorum: Quorum::of(snapshot, &views, members), views }
     }
 }
 
@@ -332,9 +338,10 @@ fn agreed_list<'a>(lists: &[&'a [EtcdMember]]) -> Option<&'a [EtcdMember]> {
     lists.iter().copied().max_by_key(|list| (votes(list), list.len(), ids(list)))
 }
 
-fn are_split(lists: &[&[EtcdMember]]) -> bool {
+fn are_split(lists: &[&[EtcdMember]], views: &[View<'_>]) -> bool {
     let share = |one: &[EtcdMember], other: &[EtcdMember]| one.iter().any(|it| other.iter().any(|its| its.id == it.id));
     lists.iter().any(|one| lists.iter().any(|other| !share(one, other)))
+        || (!lists.is_empty() && views.iter().any(|view| view.is_stranger(lists)))
 }
 
 /// The member could be this node's, by its name or the address of its peers.

@@ -96,7 +96,7 @@ fn excluded(snapshot: &Snapshot, node: &Node, is_stale: bool) -> Option<Excluded
 
 fn is_named_as_talos(node: &Node) -> bool {
     let sources = node.sources;
-    node.is_talos || sources.discovery || sources.etcd || sources.flags || sources.talosconfig
+    node.is_talos || sources.discovery || sources.etcd || sources.flags
 }
 
 fn is_lost(talos: &TalosAccess<'_>, node: &Node) -> bool {
@@ -244,8 +244,11 @@ fn is_stale_node_object(snapshot: &Snapshot, node: &Node, objects: &Objects<'_>)
 }
 
 pub(super) fn control_planes<'a>(snapshot: &'a Snapshot, machines: &[Machine<'_>]) -> impl Iterator<Item = &'a Node> {
-    let counts = |(node, machine): &(&Node, &Machine<'_>)| {
-        node.role == Role::ControlPlane && !node.leaving && !machine.is_stale_discovery_member
+    let has_talos = snapshot.nodes.iter().any(|node| node.is_talos);
+    // Anybody may label a node.
+    let counts = move |(node, machine): &(&Node, &Machine<'_>)| {
+        let is_merely_labeled = has_talos && machine.is_foreign;
+        node.role == Role::ControlPlane && !node.leaving && !machine.is_stale_discovery_member && !is_merely_labeled
     };
     snapshot.nodes.iter().zip(machines).filter(counts).map(|(node, _)| node)
 }
@@ -272,6 +275,11 @@ impl<'a> super::Assessment<'a> {
 
     pub(crate) fn is_outside_flags(&self, node: &Node) -> bool {
         is_outside_flags(self.snapshot, node)
+    }
+
+    /// Some machine of the cluster runs Talos.
+    pub(crate) fn has_talos(&self) -> bool {
+        self.has_talos
     }
 
     /// A guest of a Talos cluster: of it, only whether it is ready is judged. In a cluster without Talos machines nobody is a guest.

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use super::Check;
 use super::scope::passed_over;
 use crate::assess::Assessment;
-use crate::model::Role;
-use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::model::{About, CheckId, Finding, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Allowance, Node, Snapshot};
 
 /// Turns what is wrong with so many workers into warnings that name them, and says so if there are more. Control planes are
@@ -47,20 +46,21 @@ fn is_of_health(check: &Check) -> bool {
 
 /// The workers that a check has seen to be wrong.
 fn failing<'a>(verdict: &'a Verdict, workers: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
-    let failed =
-        verdict.problems().filter(|(_, problem)| problem.severity == Severity::Fail && is_shortfall(problem.reason));
+    let failed = verdict.problems().filter(|(_, problem)| problem.severity == Severity::Fail && is_shortfall(problem));
     let nodes = failed.filter(|(target, _)| target.kind == Kind::Node).map(|(target, _)| target.name.as_str());
     nodes.filter(|name| workers.contains(name))
 }
 
 /// A worker that is there and runs, and is another one, another version or in another condition than it should be, is not missing.
-fn is_shortfall(reason: Reason) -> bool {
+fn is_shortfall(problem: &Problem) -> bool {
     use Reason::{
         AnsweredByOtherNode, ClockSkew, DuplicateName, NodeAddress, NodeCondition, NodeUnexpected, NodenameMismatch,
         PodCidrShared, VersionSkew, VersionUnexpected, VersionsMixed,
     };
-    !matches!(
-        reason,
+    // What is missing here is a control plane.
+    let is_of_another_role = problem.about == Some(About::Role(Role::ControlPlane));
+    let is_another = matches!(
+        problem.reason,
         AnsweredByOtherNode
             | ClockSkew
             | DuplicateName
@@ -72,7 +72,8 @@ fn is_shortfall(reason: Reason) -> bool {
             | VersionSkew
             | VersionUnexpected
             | VersionsMixed
-    )
+    );
+    !is_another && !is_of_another_role
 }
 
 /// Each of them is named with its own reasons; this is their sum. It stands where people look for it, or else, in a selection
@@ -96,7 +97,7 @@ fn too_many(
 fn relax(check: &Check, finding: &mut Finding) {
     match &mut finding.outcome {
         Outcome::Problem(problem)
-            if problem.severity == Severity::Fail && is_of_health(check) && is_shortfall(problem.reason) =>
+            if problem.severity == Severity::Fail && is_of_health(check) && is_shortfall(problem) =>
         {
             problem.severity = Severity::Warn;
         }

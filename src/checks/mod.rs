@@ -12,7 +12,7 @@ mod stated;
 mod talos;
 mod upgrade;
 
-pub(crate) use upgrade::schematic_of;
+pub(crate) use upgrade::{is_plain, schematic_of};
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -47,7 +47,7 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
             verdict.problem(node.target(), problem);
         } else if node.role != role {
             let problem = Problem::fail(Reason::NodeMissing, expected, format!("it is a {}", role_name(node.role)));
-            verdict.problem(node.target(), problem);
+            verdict.problem(node.target(), problem.about(About::Role(role)));
         }
     }
 }
@@ -76,7 +76,9 @@ fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         let machine = cluster.machine(node);
         // Flags are the population of their role: whoever is merely listed beside them fulfils nothing.
         let is_merely_listed = machine.excluded == Some(Excluded::OutsideFlags);
-        !node.leaving && !machine.is_foreign && !machine.is_stale_discovery_member && !is_merely_listed
+        let is_of_another_system = machine.is_foreign && cluster.has_talos();
+        let is_left_out = node.leaving || machine.is_stale_discovery_member || is_merely_listed;
+        !is_left_out && !is_of_another_system
     };
     let wanted =
         [(cluster.asked.expect_control_planes, Role::ControlPlane), (cluster.asked.expect_workers, Role::Worker)];

@@ -285,10 +285,16 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
     ],
     recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::EtcdMembersNodes, &[Reason::NotAMember]);
+        // Of so many that are outside, these may be the cluster, and the list another's.
+        let outside = symptoms.of_check(CheckId::EtcdMembersNodes, &[Reason::NotAMember]).count();
+        let lists = symptoms.snapshot.control_planes().flat_map(|node| &node.talos.etcd_members);
+        if outside > 1 && lists.map(Vec::len).max().is_none_or(|listed| listed <= outside) {
+            return Vec::new();
+        }
         let removed = signs.filter(|sign| {
             let is_out = |it: &Sign<'_>| it.check == CheckId::EtcdService && it.problem.severity == Severity::Fail;
             symptoms.is_open(sign)
-                && symptoms.passed_on_the_whole(CheckId::EtcdQuorum)
+                && others_keep_a_quorum(symptoms)
                 && symptoms.about(sign.target).any(|it| is_out(&it))
                 && !symptoms.node(sign.target).is_some_and(joins_first)
         });
@@ -302,6 +308,12 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
             .collect()
     },
 };
+
+/// That of the one cluster that there is.
+fn others_keep_a_quorum(symptoms: &Symptoms<'_>) -> bool {
+    let is_split = symptoms.of(&[Reason::SplitCluster]).next().is_some();
+    symptoms.passed_on_the_whole(CheckId::EtcdQuorum) && !is_split
+}
 
 /// It has no data of a member that could have been removed, or its image is all that is missing.
 fn joins_first(node: &Node) -> bool {
@@ -327,7 +339,7 @@ port 2380. Fix this before any upgrade or reboot of another control plane.",
         Do("Do not reboot or upgrade other control planes until it is back."),
     ],
     recognize: |symptoms| {
-        if !symptoms.passed_on_the_whole(CheckId::EtcdQuorum) {
+        if !others_keep_a_quorum(symptoms) {
             return Vec::new();
         }
         symptoms.snapshot.control_planes().filter_map(|node| down(symptoms, node)).collect()

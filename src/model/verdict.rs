@@ -182,6 +182,14 @@ impl Outcome {
         Self::Problem(Box::new(problem))
     }
 
+    /// If it is a problem, another check tells of it first.
+    pub(crate) fn explained_by(self, check: CheckId) -> Self {
+        match self {
+            Self::Problem(problem) => Self::problem(problem.explained_by(check)),
+            outcome => outcome,
+        }
+    }
+
     /// Nothing could be seen, for a reason that a required check may tell.
     pub(crate) fn is_unseen(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.unseen)

@@ -212,6 +212,11 @@ impl Observer<'_> {
                 None => late.push(candidate.clone()),
             }
         }
+        // Whom a person named was asked before Kubernetes told that it runs another system.
+        let is_another = |given: &String| all.iter().any(|it| it.runs_another && it.name.as_ref() == Some(given));
+        for asked in nodes.iter_mut().filter(|asked| asked.candidate.by_hand && asked.talos.contact.is_err()) {
+            asked.candidate.is_talos &= !asked.candidate.addresses.iter().any(is_another);
+        }
         let late = self.ask_nodes(late, &known, until).await;
         nodes.extend(late);
         yield_now().await;

@@ -103,6 +103,7 @@ impl Observer<'_> {
             control_plane_flags: &self.asked.control_plane_nodes,
             worker_flags: &self.asked.worker_nodes,
             context_nodes: &by_hand,
+            asks_talos: self.talos.is_some(),
             endpoints: &endpoints,
             kubernetes_host: self.kubernetes_host.as_deref(),
         })

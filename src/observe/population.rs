@@ -33,6 +33,10 @@ pub(crate) struct Candidate {
     pub(crate) sources: Sources,
     pub(crate) api_port: Option<u16>,
     pub(crate) is_talos: bool,
+    /// Its Node tells another system.
+    pub(crate) runs_another: bool,
+    /// A person has written it down, who may have meant any machine.
+    pub(crate) by_hand: bool,
     pub(crate) leaving: bool,
 }
 
@@ -49,6 +53,8 @@ pub(crate) struct Said<'a> {
     pub(crate) context_nodes: &'a [String],
     /// Endpoints that have said who they are.
     pub(crate) endpoints: &'a [KnownEndpoint],
+    /// Talos takes part, so that whom somebody names without a word on the system runs it.
+    pub(crate) asks_talos: bool,
     /// Host of the Kubernetes endpoint: a virtual IP, if it is no node's only address.
     pub(crate) kubernetes_host: Option<&'a str>,
 }
@@ -75,6 +81,8 @@ pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     let Known { mut all, by_name, .. } = known;
     for candidate in &mut all {
         put_last(&mut candidate.addresses, vip.as_deref());
+        // Where Talos is asked, who names a machine means one of its, unless its Node tells otherwise.
+        candidate.is_talos |= candidate.by_hand && said.asks_talos && !candidate.runs_another;
         // Another machine has that for its name.
         candidate.hostname.take_if(|hostname| by_name.contains_key(&hostname.to_ascii_lowercase()));
     }
@@ -88,7 +96,7 @@ pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
 #[derive(Default)]
 struct Known {
     all: Vec<Candidate>,
-    /// All of each name, in lower case, and the first of each address.
+    /// All of each name, in lower case, and the first of each address: what runs on a machine may be a node of its own there.
     by_name: HashMap<String, Vec<usize>>,
     by_address: HashMap<String, usize>,
     by_hostname: HashMap<String, usize>,
@@ -99,13 +107,14 @@ struct Known {
 impl Known {
     fn add(&mut self, candidate: Candidate, vip: Option<&str>) {
         let at = self.twin(&candidate, vip).unwrap_or(self.all.len());
-        for address in &candidate.addresses {
-            let first = self.by_address.entry(address.clone()).or_insert(at);
-            *first = at.min(*first);
-        }
+        let addresses = candidate.addresses.clone();
         match self.all.get_mut(at) {
             Some(known) => merge(known, candidate),
             None => self.all.push(candidate),
+        }
+        for address in addresses {
+            let first = self.by_address.entry(address).or_insert(at);
+            *first = [at, *first].into_iter().min_by_key(|at| (self.all[*at].runs_another, *at)).unwrap_or(at);
         }
         if let Some(hostname) = &self.all[at].hostname {
             self.by_hostname.entry(hostname.to_ascii_lowercase()).or_insert(at);
@@ -136,7 +145,8 @@ impl Known {
         let telling = new.addresses.iter().filter(|address| Some(address.as_str()) != vip);
         let sharing = telling.filter_map(|address| self.by_address.get(address));
         let of_hostname = || new.addresses.iter().find_map(|host| self.by_hostname.get(&host.to_ascii_lowercase()));
-        sharing.chain(new.addresses.iter().flat_map(named)).min().or_else(of_hostname).copied()
+        let known = sharing.chain(new.addresses.iter().flat_map(named));
+        known.min_by_key(|at| (self.all[**at].runs_another, **at)).or_else(of_hostname).copied()
     }
 }
 
@@ -150,7 +160,8 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
         // The label is a hint only; machine types overrule it.
         role: Some(if node.control_plane_label { Role::ControlPlane } else { Role::Worker }),
         sources: Sources { kubernetes: true, ..Sources::default() },
-        is_talos: node.os_image.starts_with("Talos ("),
+        is_talos: node.runs_talos(),
+        runs_another: !node.os_image.is_empty() && !node.runs_talos(),
         leaving: node.is_leaving(),
         registered_id: Some(node.machine_id.clone()).filter(|id| !id.is_empty()),
         ..Candidate::default()
@@ -235,7 +246,7 @@ impl<'a> OwnNames<'a> {
 /// A person may have written an address or a node name. What is not an address is both tried as one and matched as a name.
 fn named_by_hand(node: &str, role: Option<Role>) -> Candidate {
     let role_told = role.is_some();
-    Candidate { addresses: vec![node.to_owned()], role, role_told, is_talos: true, ..Candidate::default() }
+    Candidate { addresses: vec![node.to_owned()], role, role_told, by_hand: true, ..Candidate::default() }
 }
 
 fn ids(candidate: &Candidate) -> impl Iterator<Item = &String> {
@@ -305,6 +316,8 @@ fn merge(known: &mut Candidate, new: Candidate) {
     known.api_port = known.api_port.or(new.api_port);
     known.role_told |= new.role_told;
     known.is_talos |= new.is_talos;
+    known.by_hand |= new.by_hand;
+    known.runs_another |= new.runs_another;
     known.leaving |= new.leaving;
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Certificate, GapKind, Observed, PodState, Validity};
 use crate::model::Shared;
@@ -195,8 +195,15 @@ pub(crate) const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// Time that a removal may take, in which the node is not judged.
 const REMOVAL: Duration = Duration::from_secs(30 * 60);
+/// So far apart may the clocks be of whoever marks a node for removal and of the API server.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(1);
 
 impl KubeNode {
+    /// By what its kubelet says of the system.
+    pub(crate) fn runs_talos(&self) -> bool {
+        self.os_image.starts_with("Talos (")
+    }
+
     /// The kubelet of this machine has registered it: both show the identity that Talos has given to the machine.
     pub(crate) fn is_of_machine<'a>(&self, mut machine_ids: impl Iterator<Item = &'a String>) -> bool {
         machine_ids.any(|id| *id == self.machine_id)
@@ -219,8 +226,10 @@ impl KubeNode {
         self.leaving_for().is_some_and(|age| age <= REMOVAL)
     }
 
+    /// A mark of the future is as good as one whose age is not known, unless two clocks explain it.
     pub(crate) fn leaving_for(&self) -> Option<Duration> {
-        self.told.zip(self.leaving_since).map(|(now, since)| now.duration_since(since).unsigned_abs())
+        let age = self.told.zip(self.leaving_since).map(|(now, since)| now.duration_since(since))?;
+        (age >= -CLOCKS_DIFFER).then(|| age.max(SignedDuration::ZERO).unsigned_abs())
     }
 
     /// Of several words on one condition, the worst.

@@ -87,22 +87,22 @@ fn consistent(cluster: &Assessment<'_>) -> Verdict {
             Err(outcome) => verdict.push(view.target.clone(), without_quorum(quorum, outcome)),
         }
     }
-    if reports.len() < 2 {
+    let lists: Vec<_> = views.iter().filter_map(|view| view.members.ok()).collect();
+    let strangers: Vec<_> = views.iter().filter(|view| view.is_stranger(&lists)).collect();
+    if reports.is_empty() || (reports.len() < 2 && strangers.is_empty()) {
         if !reports.is_empty() {
             verdict.ok(Target::cluster());
         }
         return verdict;
     }
-    let reports: Vec<String> = reports
-        .iter()
-        .map(|(set, by)| {
-            let ids: Vec<String> = set
-                .iter()
-                .map(|(id, votes)| if *votes { hex(*id) } else { format!("{} (learner)", hex(*id)) })
-                .collect();
-            format!("{}: {}", by.join(", "), ids.join(" "))
-        })
-        .collect();
+    let reports = reports.iter().map(|(set, by)| {
+        let ids: Vec<String> =
+            set.iter().map(|(id, votes)| if *votes { hex(*id) } else { format!("{} (learner)", hex(*id)) }).collect();
+        format!("{}: {}", by.join(", "), ids.join(" "))
+    });
+    let of_stranger =
+        |view: &&View<'_>| format!("{}: {}, in no list", view.target, view.id.map_or_else(String::new, hex));
+    let reports: Vec<String> = reports.chain(strangers.iter().map(of_stranger)).collect();
     let (reason, expected) = if *is_split {
         (Reason::SplitCluster, "one etcd cluster")
     } else {

@@ -362,6 +362,10 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
             Some(reason) => Problem { reason, ..problem.permanent() },
             None => problem,
         })
+    } else if let not_given @ [_, ..] = voters_not_given(views, *members).as_slice() {
+        let observed = format!("not among `--etcd-endpoints`: {}", not_given.join(", "));
+        let hint = Hint::likely("pass the client URLs of all members with `--etcd-endpoints`");
+        Outcome::problem(Problem::error(Reason::NoAnswer, "each voter is queried", observed).hint(hint))
     } else if voters == 1 {
         Outcome::Pass(Some("etcd has a single voter: tolerates 0".to_owned()))
     } else if voters == 2 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::severity_of;
-use super::silence::{is_lost, is_silent, leaves_silently};
+use super::silence::{is_deserted, is_lost, is_silent, leases};
 use super::workloads::{
     UNNOTICED, Wanted, by_webhook, installed, is_labeled, is_stuck, labeled_pods, system_pods, troubles, unfinished,
     wanted, warn_of_restarts,
@@ -72,7 +72,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         verdict.resample_after = Some(RENEWAL);
     }
     let is_deserted =
-        |endpoint: &&ServiceEndpoint| endpoint.node.as_deref().is_some_and(|name| leaves_silently(cluster, name));
+        |endpoint: &&ServiceEndpoint| endpoint.node.as_deref().is_some_and(|name| is_deserted(cluster, name));
     let (ready, lost) =
         if ready.iter().all(is_deserted) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
     let ready = instances(&ready);
@@ -80,6 +80,10 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         let outcome = unread_pods(cluster, endpoints);
         verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, ready, instances(&lost))));
         warn_of_restarts(cluster, dns_pods(cluster), &mut verdict);
+        let are_on_nodes = endpoints.iter().any(|endpoint| endpoint.node.is_some());
+        if let Some(outcome) = leases(cluster).err().filter(|_| are_on_nodes) {
+            verdict.push(Target::cluster(), outcome);
+        }
         return verdict;
     }
     let wanted = wanted(cluster, |manifests| manifests.dns_enabled);
@@ -255,7 +259,8 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         (false, false) => "none is ready",
     };
     let is_alive = |pod: &&&Pod| !pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
-    let observed = match (troubles(cluster, &pods), pods.iter().filter(is_alive).count()) {
+    let refusal = deployment.flatten().and_then(Workload::refusal);
+    let observed = match (troubles(cluster, &pods).or(refusal), pods.iter().filter(is_alive).count()) {
         (Some(words), _) => words,
         // Nothing is wrong with the pods, and nobody is led to them.
         (None, ready @ 1..) if endpoints.iter().all(|endpoint| endpoint.addresses.is_empty()) => {
@@ -277,7 +282,11 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
     };
     let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
-    if are_lost || nowhere_to_run(cluster, &pods) { problem.explained_by(CheckId::K8sNodesReady) } else { problem }
+    if are_lost || nowhere_to_run(cluster, &pods) {
+        problem.explained_by(CheckId::K8sNodesReady)
+    } else {
+        problem.explained_by(deployment.flatten().and_then(by_webhook))
+    }
 }
 
 /// Every node that could run or runs DNS is not ready.

@@ -266,17 +266,27 @@ impl<'a> Holders<'a> {
 
 /// Judges the Node object of each machine.
 pub(super) fn each_object(cluster: &Assessment<'_>, judge: impl Fn(&Node, &KubeNode) -> Outcome) -> Verdict {
+    each_object_of(cluster, |node, object| vec![judge(node, object)])
+}
+
+/// Of which several things may be said: one that is tolerated hides no other.
+pub(super) fn each_object_of(cluster: &Assessment<'_>, judge: impl Fn(&Node, &KubeNode) -> Vec<Outcome>) -> Verdict {
     if let Err(outcome) = node_objects(cluster, "the list of nodes") {
         return Verdict::whole(outcome);
     }
     let mut verdict = Verdict::default();
     for node in &cluster.nodes {
-        let outcome = match (passed_over(cluster, node), cluster.object(node)) {
-            (Some(why), _) => Outcome::Skip(why.to_owned()),
+        let outcomes = match (passed_over(cluster, node), cluster.object(node)) {
+            (Some(why), _) => vec![Outcome::Skip(why.to_owned())],
             (None, Some(object)) => judge(node, object),
-            (None, None) => unregistered(node),
+            (None, None) => vec![unregistered(node)],
         };
-        verdict.push(node.target(), outcome);
+        if outcomes.is_empty() {
+            verdict.ok(node.target());
+        }
+        for outcome in outcomes {
+            verdict.push(node.target(), outcome);
+        }
     }
     verdict
 }

@@ -1,6 +1,6 @@
 //! What the kubelet says of its node's resources, and whether the node has a network.
 
-use super::nodes::each_object;
+use super::nodes::each_object_of;
 use super::scheduling::is_uninitialized;
 use super::{daemon_sets, pod_cidrs};
 use crate::assess::Assessment;
@@ -41,18 +41,19 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
     // Pods of a node that is not ready are on their way elsewhere.
     let ready = own.filter_map(|node| cluster.object(node)).filter(|object| says_ready(object) && !object.deleting);
     let overlaps = pod_cidrs::overlapping(ready);
-    each_object(cluster, |node, object| {
+    each_object_of(cluster, |node, object| {
         if cluster.is_guest(node) {
-            return Outcome::Skip("not a Talos machine".to_owned());
+            return vec![Outcome::Skip("not a Talos machine".to_owned())];
         }
-        let network = || match overlaps.get(object.name.as_str()) {
-            _ if has_no_address(node, object) => Outcome::problem(no_address()),
-            Some(overlap) => Outcome::problem(shared_range(cluster, overlap)),
-            None => Outcome::Pass(None),
+        let network = match overlaps.get(object.name.as_str()) {
+            _ if has_no_address(node, object) => Some(no_address()),
+            overlap => overlap.map(|overlap| shared_range(cluster, overlap)),
         };
         match pressed(cluster, node, object) {
-            Outcome::Pass(_) => network(),
-            outcome => outcome,
+            // What it said of itself before it fell silent is old.
+            pressed if pressed.is_unseen() => vec![pressed],
+            Outcome::Pass(_) => network.map(Outcome::problem).into_iter().collect(),
+            pressed => [pressed].into_iter().chain(network.map(Outcome::problem)).collect(),
         }
     })
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::node_objects;
-use super::nodes::each_object;
+use super::nodes::each_object_of;
+use super::silence::{leases, works};
 use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
@@ -43,12 +44,14 @@ the cloud controller manager.",
     ],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[CheckId::K8sNodesRegistered],
-    facts: &[Fact::TalosNodes, Fact::KubeNodes],
+    facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
     judge: schedulable,
 };
 
 /// As many nodes are named at once.
 const NAMES: usize = 5;
+/// Of each node.
+const EXPECTED: &str = "takes new pods";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Time in which a taint follows its condition, however busy its controller is.
@@ -65,15 +68,19 @@ pub(in crate::checks) fn is_to_pass(key: &str) -> bool {
 }
 
 fn schedulable(cluster: &Assessment<'_>) -> Verdict {
-    let mut verdict = each_object(cluster, |node, object| {
+    let mut verdict = each_object_of(cluster, |node, object| {
         if cluster.is_guest(node) {
-            return Outcome::Skip("not a Talos machine".to_owned());
+            return vec![Outcome::Skip("not a Talos machine".to_owned())];
         }
-        scheduling(node, object)
+        let problems = [cordon(node, object), removal(node, object)].into_iter().flatten();
+        problems.chain(closures(object)).map(Outcome::problem).collect()
     });
     for node in cluster.nodes.iter().filter(|node| node.leaving && !node.out_of_scope) {
         verdict.findings.retain(|finding| *finding.target != node.target());
         verdict.problem(node.target(), leaving());
+    }
+    if let Some(outcome) = leases(cluster).err().filter(|_| node_objects(cluster, "").is_ok()) {
+        verdict.push(Target::cluster(), outcome);
     }
     if let Some(problem) = nothing_schedulable(cluster) {
         verdict.problem(Target::cluster(), problem);
@@ -94,11 +101,12 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let mut own = workers;
     own.retain(|(node, _)| !node.leaving);
     let own = if own.is_empty() && !had_workers { kept } else { own };
-    let is_place = |object: &KubeNode| says_ready(object) && obstacle(object).is_none();
+    let is_place = |object: &KubeNode| works(cluster, object) && obstacle(object).is_none();
     // A drain begins with a cordon, and stage 8 judges what follows from that.
     let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
-    let is_own_place =
-        |node: &Node, object: &KubeNode| is_place(object) || (goes(node) && object.unschedulable && says_ready(object));
+    let is_own_place = |node: &Node, object: &KubeNode| {
+        is_place(object) || (goes(node) && object.unschedulable && works(cluster, object))
+    };
     // Images are made for one operating system, and nearly all for Linux. What tells no system runs no containers.
     let is_linux = |object: &KubeNode| !object.os_image.contains("Windows") && !object.os_image.is_empty();
     let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
@@ -208,55 +216,66 @@ fn is_of_control_planes(taint: &Taint) -> bool {
 /// Nothing else is said of it, until that has taken too long.
 fn leaving() -> Problem {
     let observed = "marked for removal, and not checked for up to 30 minutes";
-    Problem::warn(Reason::NodeLeaving, "takes new pods", observed)
+    Problem::warn(Reason::NodeLeaving, EXPECTED, observed)
 }
 
-fn scheduling(node: &Node, object: &KubeNode) -> Outcome {
-    let expected = "takes new pods";
+/// Somebody keeps new pods away from it.
+fn cordon(node: &Node, object: &KubeNode) -> Option<Problem> {
     let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
-    if object.unschedulable && object.cordoned_by_talos {
-        let problem = Problem::warn(Reason::CordonedByTalos, expected, "new pods are not scheduled to it")
+    if !object.unschedulable {
+        return None;
+    }
+    if object.cordoned_by_talos {
+        let problem = Problem::warn(Reason::CordonedByTalos, EXPECTED, "new pods are not scheduled to it")
             .hint(Hint::likely("an upgrade, a reboot or a shutdown is in progress, or was interrupted"));
         // While it is on its way, the mark is as it should be.
         let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
-        return Outcome::problem(if is_up { problem.hint(uncordon()) } else { problem });
+        return Some(if is_up { problem.hint(uncordon()) } else { problem });
     }
-    if object.unschedulable {
-        let problem = Problem::warn(Reason::Cordoned, expected, "new pods are not scheduled to it; not by Talos")
-            .hint(Hint::likely("usually deliberate: find out why before you uncordon the node"));
-        return Outcome::problem(problem.hint(uncordon()));
-    }
+    let problem = Problem::warn(Reason::Cordoned, EXPECTED, "new pods are not scheduled to it; not by Talos")
+        .hint(Hint::likely("usually deliberate: find out why before you uncordon the node"));
+    Some(problem.hint(uncordon()))
+}
+
+/// Whatever else keeps pods away from a node without anybody's intent.
+fn closures(object: &KubeNode) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let describe = || Hint::run("{kubectl} describe node {}", [&object.name]);
     if is_uninitialized(object) {
-        let problem = Problem::warn(Reason::Uninitialized, expected, format!("taint {UNINITIALIZED}"))
-            .hint(Hint::likely("the cloud controller manager is missing or not working"));
-        return Outcome::problem(problem);
+        let problem = Problem::warn(Reason::Uninitialized, EXPECTED, format!("taint {UNINITIALIZED}"));
+        problems.push(problem.hint(Hint::likely("the cloud controller manager is missing or not working")));
     }
     if says_ready(object) && object.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE) {
-        let problem = Problem::warn(Reason::OutOfService, expected, format!("ready, with taint {OUT_OF_SERVICE}"))
+        let problem = Problem::warn(Reason::OutOfService, EXPECTED, format!("ready, with taint {OUT_OF_SERVICE}"))
             .hint(Hint::likely("the machine was lost at some time, and nothing has removed the taint since"));
-        return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+        problems.push(problem.hint(describe()));
     }
     if says_ready(object) && !object.out_of.is_empty() {
         let observed = format!("allocatable of the node: no {}", object.out_of.join(", no "));
-        let problem = Problem::warn(Reason::NothingAllocatable, expected, observed)
+        let problem = Problem::warn(Reason::NothingAllocatable, EXPECTED, observed)
             .hint(Hint::likely("the kubelet's configuration reserves all of it, or sets `maxPods` to 0"));
-        return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+        problems.push(problem.hint(describe()));
     }
     if let Some((taint, but, why)) = stale_taint(object) {
         let observed = format!("taint {}, {but}", shown(taint));
-        let problem = Problem::warn(Reason::StaleTaint, expected, observed).hint(Hint::likely(why));
-        return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
+        let problem = Problem::warn(Reason::StaleTaint, EXPECTED, observed).hint(Hint::likely(why));
+        problems.push(problem.hint(describe()));
     }
-    let observed = match object.leaving_for() {
-        Some(_) if node.role == Role::ControlPlane && object.is_leaving() => {
+    problems
+}
+
+/// It is being removed, and judged all the same.
+fn removal(node: &Node, object: &KubeNode) -> Option<Problem> {
+    let observed = match object.leaving_for()? {
+        _ if node.role == Role::ControlPlane && object.is_leaving() => {
             "being removed, but still checked: it is, or may be, a member of etcd".to_owned()
         }
         // It should have gone, and may be there for long.
-        Some(age) if !object.is_leaving() && says_ready(object) => {
+        age if !object.is_leaving() && says_ready(object) => {
             format!("being removed for {}, and still there", human(age))
         }
-        _ => return Outcome::Pass(None),
+        _ => return None,
     };
-    let problem = Problem::warn(Reason::NodeLeaving, expected, observed);
-    Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])))
+    let problem = Problem::warn(Reason::NodeLeaving, EXPECTED, observed);
+    Some(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])))
 }

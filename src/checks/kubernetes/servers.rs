@@ -84,40 +84,52 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
         }
         verdict.push(node.target(), outcome);
     }
-    if let Err(outcome) = service(cluster, kubernetes) {
-        verdict.push(Target::cluster(), outcome);
-    } else if cluster.servers_are_all_ready() {
+    let of_service = service(cluster, kubernetes);
+    if of_service.is_empty() && cluster.servers_are_all_ready() {
         verdict.sum_up("All Kubernetes API server endpoints are healthy");
+    }
+    for outcome in of_service {
+        verdict.push(Target::cluster(), outcome);
     }
     verdict
 }
 
 /// Pods reach the API servers through a Service, which those that are ready have to be in, or whatever stands before them.
-fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Result<(), Outcome> {
+fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Vec<Outcome> {
     // Whether the lists are this cluster's, and whether any server works, is judged elsewhere.
     let works = kubernetes.endpoint.as_ref().is_ok_and(is_ready) || cluster.some_server_is_ready();
     if !works || !cluster.identity.is_trusted(cluster) {
-        return Ok(());
+        return Vec::new();
     }
     let expected = "a ready endpoint of default/kubernetes";
-    let endpoints = listed(cluster, |kubernetes| &kubernetes.api_endpoints, expected)?;
+    let endpoints = match listed(cluster, |kubernetes| &kubernetes.api_endpoints, expected) {
+        Ok(endpoints) => endpoints,
+        Err(outcome) => return vec![outcome],
+    };
     if endpoints.iter().any(|endpoint| endpoint.serves("TCP")) {
-        return astray(cluster, endpoints).map_or(Ok(()), |problem| Err(Outcome::problem(problem)));
+        return astray(cluster, endpoints).into_iter().map(|it| Outcome::problem(it.hint(SHOW_SLICES))).collect();
     }
-    Err(Outcome::problem(
+    vec![Outcome::problem(
         Problem::fail(Reason::ApiServiceEmpty, expected, "none is ready, while an API server is")
             .hint(Hint::likely("API servers that do not list themselves (`--endpoint-reconciler-type=none`), or something deletes the endpoints"))
-            .hint(Hint::run("{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml", [])),
-    ))
+            .hint(SHOW_SLICES),
+    )]
 }
+
+const SHOW_SLICES: Hint = Hint::Try {
+    command: "{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml",
+    arguments: Vec::new(),
+};
 
 /// Whose the endpoints are: an unknown address alone is that of whatever stands before the servers, and who has no control plane
 /// among its machines knows none.
-fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Problem> {
+fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Problem> {
     let ready = endpoints.iter().filter(|endpoint| endpoint.serves("TCP"));
     let addresses: BTreeSet<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
     let has = |node: &Node, address: &String| node.addresses.contains(address) || node.own_addresses.contains(address);
-    let of = |address: &String| cluster.nodes.iter().find(|node| has(node, address));
+    // A node that poses as a machine may have its address.
+    let own = || cluster.nodes.iter().filter(|node| !cluster.is_guest(node));
+    let of = |address: &String| own().filter(|node| has(node, address)).min_by_key(|node| node.role == Role::Worker);
     let known: Vec<&Node> = addresses.iter().filter_map(|address| of(address)).collect();
     let unknown: Vec<_> = addresses.iter().filter(|address| of(address).is_none()).collect();
     // Talos tells all addresses of its machines; a Node has those alone by which it is looked for.
@@ -126,29 +138,29 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Pro
         matches!(cluster.server(node), Server::Ready) && !addresses.iter().any(|address| has(node, address))
     };
     let left_out: Vec<&Node> = cluster.control_planes().filter(is_left_out).collect();
-    let problem = if let Some(worker) = known.iter().find(|node| node.role == Role::Worker) {
+    let mut problems = Vec::new();
+    if let Some(worker) = known.iter().find(|node| node.role == Role::Worker) {
         let expected = "the endpoints of default/kubernetes are API servers";
         let target = worker.target();
-        if cluster.talos.is_some() {
+        problems.push(if cluster.talos.is_some() {
             Problem::fail(Reason::ApiServiceStray, expected, format!("an endpoint is {target}, which is a worker"))
         } else {
             // Nobody tells the role of a machine without the label.
             let observed = format!("an endpoint is {target}, which has no control plane label");
             Problem::warn(Reason::ApiServiceStray, expected, observed)
-        }
-    } else if !unknown.is_empty() && (!known.is_empty() || (unknown.len() > 1 && has_control_planes)) {
+        });
+    }
+    if !unknown.is_empty() && (!known.is_empty() || (unknown.len() > 1 && has_control_planes)) {
         let observed = format!("no known machine has {}", some(unknown.into_iter(), NAMES));
-        Problem::warn(Reason::ApiServiceStray, "the endpoints of default/kubernetes are control planes", observed)
-    } else if !known.is_empty() && !left_out.is_empty() {
+        let expected = "the endpoints of default/kubernetes are control planes";
+        problems.push(Problem::warn(Reason::ApiServiceStray, expected, observed));
+    }
+    if !known.is_empty() && !left_out.is_empty() {
         let observed = format!("{} is ready, and not among them", some(left_out.iter().map(|it| it.target()), NAMES));
-        Problem::warn(Reason::ApiServiceIncomplete, "the endpoints of default/kubernetes are all API servers", observed)
-    } else {
-        return None;
-    };
-    Some(problem.hint(Hint::run(
-        "{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml",
-        [],
-    )))
+        let expected = "the endpoints of default/kubernetes are all API servers";
+        problems.push(Problem::warn(Reason::ApiServiceIncomplete, expected, observed));
+    }
+    problems
 }
 
 /// Most addresses that are named.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::assess::Assessment;
 use crate::assess::workloads::{is_alive, says_ready};
 use crate::checks::gaps::{listed, says_nothing};
-use crate::model::Outcome;
+use crate::model::{CheckId, Outcome};
 use crate::snapshot::{KubeNode, Leases};
 
 /// Its kubelet has fallen silent or says itself that the node is not ready, and nobody is removing it.
@@ -14,21 +14,30 @@ pub(super) fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
     !is_left_out && object(cluster, name).is_some_and(|object| !works(cluster, object))
 }
 
-/// Who removes a node has pods made elsewhere first; until then, one that has fallen silent serves nobody.
-pub(super) fn leaves_silently(cluster: &Assessment<'_>, name: &str) -> bool {
-    cluster.node(name).is_some_and(|node| node.leaving) && is_silent(cluster, name)
+/// It is being removed and has fallen silent, or was removed, and what was on it is listed for a while yet. Pods are made elsewhere for
+/// those that were on it, first or soon; until then they serve nobody.
+pub(super) fn is_deserted(cluster: &Assessment<'_>, name: &str) -> bool {
+    let is_leaving = cluster.node(name).is_some_and(|node| node.leaving);
+    let are_listed = || cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| !nodes.is_empty());
+    let is_removed = || are_listed() && object(cluster, name).is_none();
+    (is_leaving && is_silent(cluster, name)) || is_removed()
 }
 
 /// Nothing on this node serves anybody any more, whoever is to know of that.
 pub(in crate::checks) fn has_fallen_silent(cluster: &Assessment<'_>, name: &str) -> bool {
-    is_lost(cluster, name) || leaves_silently(cluster, name)
+    is_lost(cluster, name) || is_deserted(cluster, name)
 }
 
-/// Those of the nodes. Without them nobody knows whether what is on a node still works.
+/// Those of the nodes, which k8s.nodes.ready tells of first if they are missing. Without them nobody knows whether what is on a node
+/// still works.
 pub(in crate::checks) fn leases<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Leases, Outcome> {
     let expected = "the leases of the nodes";
-    let leases = listed(cluster, |kubernetes| &kubernetes.node_leases, expected)?;
-    if leases.by_name.is_empty() { Err(says_nothing(expected, "an empty list")) } else { Ok(leases) }
+    let outcome = match listed(cluster, |kubernetes| &kubernetes.node_leases, expected) {
+        Ok(leases) if !leases.by_name.is_empty() => return Ok(leases),
+        Ok(_) => says_nothing(expected, "an empty list"),
+        Err(outcome) => outcome,
+    };
+    Err(outcome.explained_by(CheckId::K8sNodesReady))
 }
 
 /// The nodes whose kubelets say that they work, and say so still.
@@ -40,14 +49,17 @@ pub(in crate::checks) fn working_nodes<'a>(cluster: &'a Assessment<'_>) -> Resul
 }
 
 /// Its kubelet says so, and goes on saying it.
-fn works(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
+pub(super) fn works(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
     says_ready(object) && !is_silent(cluster, &object.name)
 }
 
-/// It does not renew its lease.
+/// It does not renew its lease. What poses as a node may have none.
 pub(super) fn is_silent(cluster: &Assessment<'_>, name: &str) -> bool {
-    let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
-    leases.is_some_and(|leases| !leases.by_name.get(name).is_some_and(|lease| is_alive(lease, leases.date)))
+    let Some(leases) = cluster.list(|kubernetes| &kubernetes.node_leases) else { return false };
+    match leases.by_name.get(name) {
+        Some(lease) => !is_alive(lease, leases.date),
+        None => !cluster.node(name).is_some_and(|node| cluster.is_guest(node)),
+    }
 }
 
 fn object<'a>(cluster: &Assessment<'a>, name: &str) -> Option<&'a KubeNode> {

@@ -102,7 +102,8 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     if let Some(problem) = unscheduled(cluster, pods, &ignored) {
         verdict.problem(Target::cluster(), problem);
     }
-    verdict.sum_up("Pods start on all nodes");
+    let is_narrowed = cluster.nodes.iter().any(|node| node.out_of_scope);
+    verdict.sum_up(if is_narrowed { "Pods start on all nodes of --nodes" } else { "Pods start on all nodes" });
     verdict
 }
 

@@ -87,8 +87,12 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
         for workload in workloads.iter().filter(|workload| !is_judged_elsewhere(cluster, workload)) {
             let pods = pods(cluster, kind, workload);
             let outcome = availability(cluster, kind, workload, &pods);
-            available += usize::from(matches!(outcome, Outcome::Pass(_)));
-            verdict.push(target(&workload.namespace, &workload.name), outcome);
+            let target = target(&workload.namespace, &workload.name);
+            match uncovered(cluster, kind, workload) {
+                Some(problem) => verdict.problem(target.clone(), problem),
+                None => available += usize::from(matches!(outcome, Outcome::Pass(_))),
+            }
+            verdict.push(target, outcome);
             warn_of_restarts(cluster, pods, &mut verdict);
         }
     }
@@ -115,20 +119,18 @@ fn target(namespace: &str, name: &str) -> Target {
 }
 
 fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> Outcome {
-    if let Some(problem) = uncovered(cluster, kind, workload) {
-        return Outcome::problem(problem);
-    }
-    let Workload { desired, available, generation, given_up, unchanged_for, .. } = workload;
+    let Workload { desired, generation, given_up, unchanged_for, .. } = workload;
     let is_counted = workload.is_observed();
+    let available = &still_available(cluster, kind, workload, pods);
     let missing = usize::try_from(i64::from(*desired) - i64::from(*available)).unwrap_or_default();
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
     }
-    let absent = || if kind == "daemonset" && is_counted { absent(cluster, *desired, pods) } else { (0, 0) };
+    let absent = || if kind == "daemonset" && is_counted { absent(cluster, *desired, pods) } else { Absent::default() };
     let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
     if is_counted && missing == 0 && given_up.is_none() {
         let excused = || {
-            let (unjudged, unready) = absent();
+            let Absent { unjudged, unready, .. } = absent();
             unjudged + unready
         };
         let unfinished = || unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
@@ -151,11 +153,12 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
             .explained_by(by_webhook(workload))
     };
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
-    let (unjudged, unready) = absent();
+    let Absent { unjudged, unready, seen, is_untold } = absent();
     // Whatever is missing elsewhere with permission: this one is there, and does not work.
     let has_own = unwell.iter().any(|pod| is_at_home(cluster, pod));
     Outcome::problem(match missing {
-        1.. if !has_own && missing <= unjudged => return Outcome::Pass(None),
+        1.. if !has_own && missing <= unjudged && (!is_untold || missing <= seen) => return Outcome::Pass(None),
+        1.. if !has_own && missing <= unjudged => problem(Severity::Warn, Reason::WorkloadDegraded),
         1.. if !has_own
             && (missing <= unjudged + unready || (*available > 0 && missing <= gone(cluster, kind, workload))) =>
         {
@@ -165,6 +168,14 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
         _ => problem(severity_of(is_given_up, &[*unchanged_for]), Reason::WorkloadDegraded),
     })
+}
+
+/// As many as its status says, without those on nodes that have fallen silent: a status follows that late. A DaemonSet lacks nothing on
+/// a machine that is judged itself.
+fn still_available(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> i32 {
+    let is_cut_off = |pod: &&&Pod| pod.node.as_deref().is_some_and(|node| has_fallen_silent(cluster, node));
+    let cut_off = pods.iter().filter(|pod| kind != "daemonset" && is_well(&pod.state)).filter(is_cut_off).count();
+    workload.available.saturating_sub(i32::try_from(cut_off).unwrap_or(i32::MAX)).max(0)
 }
 
 /// Each machine has one that works, and none of the others has found a node: charts want two by default, and small clusters have one
@@ -295,11 +306,12 @@ fn gone(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> usize {
     if kind == "daemonset" {
         return 0;
     }
-    let mut unwell = all_pods(cluster, kind, workload);
-    unwell.retain(|pod| !is_well(&pod.state));
-    let is_on_lost = |pod: &&&Pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
-    let waits = |pod: &&&Pod| pod.node.is_none() && TAINTS.iter().any(|taint| pod.state.message.contains(taint));
-    unwell.iter().filter(is_on_lost).count().max(unwell.iter().filter(waits).count())
+    let pods = all_pods(cluster, kind, workload);
+    let is_on_lost = |pod: &&&Pod| pod.node.as_deref().is_some_and(|node| has_fallen_silent(cluster, node));
+    let waits = |pod: &&&Pod| {
+        pod.node.is_none() && !is_well(&pod.state) && TAINTS.iter().any(|taint| pod.state.message.contains(taint))
+    };
+    pods.iter().filter(is_on_lost).count().max(pods.iter().filter(waits).count())
 }
 
 /// The pods of a workload, as far as they were listed.
@@ -355,22 +367,43 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
     )
 }
 
-/// How many nodes need no pod of a DaemonSet and may have none, and how many others have none that could be ready. Where its pods do
-/// not tell which are missing, those of nodes that Kubernetes calls ready are not.
-fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> (usize, usize) {
-    let (mut unjudged, mut unready) = (0, 0);
+/// How many pods of a DaemonSet may be missing.
+#[derive(Default)]
+struct Absent {
+    /// On nodes that need none.
+    unjudged: usize,
+    /// On others, which are not ready: none there could be ready.
+    unready: usize,
+    /// Pods on nodes that need none, which do not work.
+    seen: usize,
+    /// A machine that is ready lacks one, too, and may be where it is missing.
+    is_untold: bool,
+}
+
+/// Where its pods do not tell which are missing, those of nodes that Kubernetes calls ready are not.
+fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> Absent {
+    let mut absent = Absent::default();
     let served = served(pods);
+    let mut unready = HashSet::new();
     for node in &cluster.nodes {
         let Some(object) = cluster.object(node).filter(|object| !served.contains(object.name.as_str())) else {
             continue;
         };
         if passed_over(cluster, node).is_some() || cluster.is_guest(node) {
             // What tells no system runs no containers: a virtual kubelet, or one of kwok.
-            unjudged += usize::from(!pods.is_empty() || !says_ready(object) || object.os_image.is_empty());
-        } else if !cluster.machine(node).is_ready() {
-            unready += 1;
+            absent.unjudged += usize::from(!pods.is_empty() || !says_ready(object) || object.os_image.is_empty());
+        } else if cluster.machine(node).is_ready() {
+            absent.is_untold |= !pods.is_empty();
+        } else {
+            unready.insert(object.name.as_str());
         }
     }
-    let elsewhere = pods.iter().copied().filter(|pod| is_judged(cluster, pod)).collect::<Vec<_>>();
-    (unjudged.min(wanted_elsewhere(desired, &elsewhere)), unready)
+    let is_elsewhere =
+        |pod: &&&Pod| is_judged(cluster, pod) && !pod.node.as_deref().is_some_and(|node| unready.contains(node));
+    let elsewhere: Vec<&Pod> = pods.iter().filter(is_elsewhere).copied().collect();
+    absent.seen = pods.iter().filter(|pod| is_amiss(pod) && !is_judged(cluster, pod)).count();
+    let wanted = wanted_elsewhere(desired, &elsewhere);
+    absent.unready = unready.len().min(wanted);
+    absent.unjudged = absent.unjudged.min(wanted - absent.unready);
+    absent
 }

@@ -127,7 +127,7 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
         }
     }
     of_kubelets(cluster, &mut running, &mut verdict);
-    of_proxies(cluster, &mut running);
+    of_proxies(cluster, demanded, &mut running, &mut verdict);
     Seen { running, verdict, alone, untold }
 }
 
@@ -144,24 +144,23 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     for it in running.iter().filter(|it| !it.passed_over) {
         let skew = newest.and_then(|newest| skew(it, oldest, newest));
         let unexpected = cluster.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
-        let problem = match (skew, unexpected) {
-            (Some(expected), _) => Problem::fail(Reason::VersionSkew, expected, format!("v{}", it.version)),
-            (None, Some(asked)) => {
-                Problem::fail(Reason::VersionUnexpected, format!("version {asked}"), format!("v{}", it.version))
+        if skew.is_none() && unexpected.is_none() {
+            let is_asked_for = cluster.asked.expect_kubernetes.is_some();
+            match &alone {
+                _ if oldest.is_some() || is_asked_for => verdict.ok(it.target.clone()),
+                // That of them all is told once.
+                outcome if outcome.is_unseen() => uncompared = true,
+                outcome => verdict.push(it.target.clone(), outcome.clone()),
             }
-            (None, None) => {
-                let is_asked_for = cluster.asked.expect_kubernetes.is_some();
-                match &alone {
-                    _ if oldest.is_some() || is_asked_for => verdict.ok(it.target.clone()),
-                    // That of them all is told once.
-                    outcome if outcome.is_unseen() => uncompared = true,
-                    outcome => verdict.push(it.target.clone(), outcome.clone()),
-                }
-                continue;
-            }
-        };
+            continue;
+        }
         agree = false;
-        verdict.problem(it.target.clone(), problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
+        let skew = skew.map(|expected| (Reason::VersionSkew, expected));
+        let unexpected = unexpected.map(|asked| (Reason::VersionUnexpected, format!("version {asked}")));
+        for (reason, expected) in skew.into_iter().chain(unexpected) {
+            let problem = Problem::fail(reason, expected, format!("v{}", it.version));
+            verdict.problem(it.target.clone(), problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
+        }
     }
     if uncompared {
         verdict.push(Target::cluster(), alone);
@@ -318,7 +317,7 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
 }
 
 /// Those that run, wherever; that they do is judged elsewhere. An image without a version has none to compare.
-fn of_proxies(cluster: &Assessment<'_>, running: &mut Vec<Running>) {
+fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Vec<Running>, verdict: &mut Verdict) {
     let is_proxy =
         |pod: &&Pod| pod.namespace == "kube-system" && pod.labels.get("k8s-app").is_some_and(|it| it == PROXY);
     let mut pods: Vec<&Pod> = mirrors(cluster).into_iter().flatten().filter(is_proxy).collect();
@@ -327,18 +326,18 @@ fn of_proxies(cluster: &Assessment<'_>, running: &mut Vec<Running>) {
         let node = pod.node.as_deref().and_then(|name| cluster.node(name));
         let is_left_out = node.is_none_or(|node| passed_over(cluster, node).is_some() || cluster.is_guest(node));
         let container = pod.state.containers.iter().find(|container| container.name == PROXY);
-        if let Some(Image::Names(version, numbers)) =
-            container.and_then(|it| tagged(&it.image)).filter(|_| !is_left_out)
-        {
-            let target = Target::pod(pod.name.as_str(), pod.node.as_deref());
-            running.push(Running {
+        let target = Target::pod(pod.name.as_str(), pod.node.as_deref());
+        match container.map(|it| (tagged(&it.image), &it.image)).filter(|_| !is_left_out) {
+            Some((Some(Image::Names(version, numbers)), _)) => running.push(Running {
                 part: Part::Proxy,
                 target,
                 name: pod.name.clone(),
                 version,
                 numbers,
                 passed_over: false,
-            });
+            }),
+            Some((_, image)) if demanded.is_some() => verdict.push(target, without_version(demanded, image)),
+            _ => {}
         }
     }
 }

@@ -51,10 +51,7 @@ pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod
         Ok(_) => says_nothing(expected, "an empty list"),
         Err(outcome) => outcome,
     };
-    Err(match outcome {
-        Outcome::Problem(problem) => Outcome::problem(problem.explained_by(CheckId::K8sStaticpodsRunning)),
-        outcome => outcome,
-    })
+    Err(outcome.explained_by(CheckId::K8sStaticpodsRunning))
 }
 
 /// Of a DaemonSet without which a node does not work. Other systems have their own.

@@ -57,39 +57,43 @@ fn time(cluster: &Assessment<'_>) -> Verdict {
     let mut resample_after = None;
     let mut verdict = each_node(cluster, |node, verdict| {
         let by_lease = by_lease(node, leases);
-        let outcome = of_node(cluster, node, &by_lease);
+        let outcomes = of_node(cluster, node, &by_lease);
         // The lease of a live kubelet moves until then, and shows what age it can have at the most.
         let may_move = matches!(by_lease, ByLease::Unknown(_)) && says_ready(node);
-        if may_move && !outcome.is_unseen() && is_old(node, leases) {
+        if may_move && !outcomes.iter().any(Outcome::is_unseen) && is_old(node, leases) {
             resample_after = Some(RENEWAL);
         }
-        verdict.push(node.target(), outcome);
+        for outcome in outcomes {
+            verdict.push(node.target(), outcome);
+        }
     });
     verdict.resample_after = resample_after;
     verdict
 }
 
-fn of_node(cluster: &Assessment<'_>, node: &Node, by_lease: &ByLease) -> Outcome {
+fn of_node(cluster: &Assessment<'_>, node: &Node, by_lease: &ByLease) -> Vec<Outcome> {
     let expected = "whether the clock is synchronized";
     let status = match talos_fact(cluster, node, |talos| &talos.time_status, expected) {
         Ok(Some(status)) => *status,
-        Ok(None) => return says_nothing(expected, "the machine has no TimeStatus"),
-        Err(outcome) => return outcome,
+        Ok(None) => return vec![says_nothing(expected, "the machine has no TimeStatus")],
+        Err(outcome) => return vec![outcome],
     };
+    let by_kernel = by_kernel(node);
+    let mut problems = Vec::new();
     if !status.synced && !status.sync_disabled {
         let problem = Problem::fail(Reason::TimeNotSynced, "a synchronized clock", "not synchronized");
-        return Outcome::problem(with_commands(node, problem.hint(Hint::likely("its time servers cannot be reached"))));
+        problems.push(problem.hint(Hint::likely("its time servers cannot be reached")));
     }
-    let by_kernel = by_kernel(node);
-    if let Some(problem) = wrong(by_kernel, by_lease) {
-        return Outcome::problem(with_commands(node, problem));
+    problems.extend(wrong(by_kernel, by_lease));
+    if !problems.is_empty() {
+        return problems.into_iter().map(|problem| Outcome::problem(with_commands(node, problem))).collect();
     }
-    match by_lease {
+    vec![match by_lease {
         ByLease::Unknown(why) if by_kernel.is_none() => unknown(node, status, why),
         _ if status.sync_disabled => Outcome::Skip(SYNC_DISABLED.to_owned()),
         _ if uncorrected(node) => Outcome::problem(not_corrected(node)),
         _ => Outcome::Pass(None),
-    }
+    }]
 }
 
 /// The kernel knows no more than its time server does, and is corrected long before it is noticeably off. So it never

@@ -357,7 +357,7 @@ fn kubelet(cluster: &Assessment<'_>) -> Verdict {
         let target = node.target();
         let outcome = match talos_service(cluster, node, "kubelet") {
             Ok(Some(service)) if service.is_healthy() => kube_prism(cluster, node),
-            Ok(Some(service)) => Outcome::problem(kubelet_unhealthy(node, service)),
+            Ok(Some(service)) => Outcome::problem(kubelet_unhealthy(cluster, node, service)),
             Ok(None) => kubelet_absent(cluster, node),
             Err(outcome) => outcome,
         };
@@ -385,13 +385,24 @@ fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     }
 }
 
-fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
+fn kubelet_unhealthy(cluster: &Assessment<'_>, node: &Node, service: &Service) -> Problem {
     let address = node.address.as_str();
     let problem = Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service.to_string())
         .about(About::Service(service.id.clone()))
         .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]))
         .hint(Hint::run("{talosctl} -n {} service kubelet", [address]));
-    problem.explained_by(stopped_by(node))
+    let waits = || waits_for_another(cluster, node, service).then_some(CheckId::TalosNodesServices);
+    problem.explained_by(stopped_by(node).or_else(waits))
+}
+
+/// By its last event it waits for services, and one of them does not work.
+fn waits_for_another(cluster: &Assessment<'_>, node: &Node, service: &Service) -> bool {
+    let event = service.last_event.as_ref().filter(|_| service.state == "Waiting");
+    let is_named = |id: &str| event.is_some_and(|event| event.message.contains(&format!("service \"{id}\"")));
+    let required = required(node.role);
+    let is_down = |it: &&Service| !is_fine(cluster, node, it, required.contains(&it.id.as_str()));
+    let judged = node.talos.services.iter().flatten().filter(|it| !is_judged_elsewhere(it));
+    judged.filter(is_down).any(|it| is_named(&it.id))
 }
 
 /// No kubelet is right only for a machine without Kubernetes, which exists from Talos 1.14 on and has no node name.

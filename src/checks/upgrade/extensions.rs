@@ -74,6 +74,11 @@ pub(crate) fn schematic_of(image: &str) -> Option<&str> {
     }
 }
 
+/// It brings nothing that a machine without a schematic lacks.
+pub(crate) fn is_plain(schematic: &str) -> bool {
+    schematic == NO_CUSTOMIZATION
+}
+
 /// Extensions by the schematic that has them, as far as machines of this cluster run it.
 type Contents<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 

@@ -18,7 +18,7 @@ mod volumes;
 pub(super) use apis::APIS;
 pub(super) use drain::DRAIN;
 pub(super) use extensions::EXTENSIONS;
-pub(crate) use extensions::schematic_of;
+pub(crate) use extensions::{is_plain, schematic_of};
 pub(super) use flags::FLAGS;
 pub(super) use matrix::MATRIX;
 pub(super) use path::{KUBERNETES_PATH, TALOS_PATH};
@@ -68,9 +68,15 @@ fn each_to_go<'a>(
     if let Some(problem) = upgrade.drain.as_deref().and_then(|named| not_judged(cluster, named)) {
         verdict.problem(Target::cluster(), problem);
     }
-    let which = upgrade.drain.as_deref().unwrap_or("every machine");
+    let which = upgrade.drain.as_deref().unwrap_or(every_machine(cluster));
     verdict.sum_up(&fine(which));
     verdict
+}
+
+/// Of those that are judged.
+fn every_machine(cluster: &Assessment<'_>) -> &'static str {
+    let is_narrowed = cluster.nodes.iter().any(|node| node.out_of_scope);
+    if is_narrowed { "every machine of --nodes" } else { "every machine" }
 }
 
 /// The machine of `--drain` is none of those that are judged.

@@ -1,7 +1,7 @@
 //! May each machine go from the version that it runs to that of the upgrade?
 
 use super::data::{self, KNOWN_TALOS, Numbers, kubelet_skew};
-use super::{kubernetes_target, not_asked, talos_of, unknown};
+use super::{every_machine, kubernetes_target, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Running, Seen};
@@ -55,7 +55,7 @@ fn talos(cluster: &Assessment<'_>) -> Verdict {
         let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target, is_final(node)));
         verdict.push(node.target(), outcome.unwrap_or_else(|outcome| outcome));
     });
-    verdict.sum_up(&format!("every machine can be upgraded to Talos v{target}"));
+    verdict.sum_up(&format!("{} can be upgraded to Talos v{target}", every_machine(cluster)));
     verdict
 }
 

@@ -27,8 +27,8 @@ pub(super) struct Places<'a> {
     pub(super) nodes: &'a [NodeRoom],
     /// By name, the place in the list.
     pub(super) at: HashMap<&'a str, usize>,
-    /// Terms of the volumes behind claims, by namespace and name.
-    volumes: HashMap<(&'a str, &'a str), &'a [Term]>,
+    /// Terms of the volumes behind claims, by namespace and name. Of two that claim to be bound to one, nobody knows which is.
+    volumes: HashMap<(&'a str, &'a str), Vec<&'a [Term]>>,
     kinds: BTreeMap<Wants<'a>, usize>,
     /// By kind.
     takers: Vec<Takers<'a>>,
@@ -66,10 +66,14 @@ impl<'a> Places<'a> {
             let (namespace, name) = volume.claim.as_ref()?;
             Some(((namespace.as_str(), name.as_str()), volume.terms.as_deref()?))
         });
+        let mut terms: HashMap<_, Vec<_>> = HashMap::new();
+        for (claim, its) in bound {
+            terms.entry(claim).or_default().push(its);
+        }
         let mut places = Self {
             nodes,
             at: nodes.iter().zip(0..).map(|(node, at)| (node.name.as_str(), at)).collect(),
-            volumes: bound.collect(),
+            volumes: terms,
             kinds: BTreeMap::new(),
             takers: Vec::new(),
         };
@@ -91,11 +95,12 @@ impl<'a> Places<'a> {
     }
 
     fn wants(&self, pod: &'a BoundPod) -> Wants<'a> {
-        let of_claim = |claim: &String| self.volumes.get(&(pod.namespace.as_str(), claim.as_str())).copied();
+        let of_claims =
+            pod.claims.iter().filter_map(|claim| self.volumes.get(&(pod.namespace.as_str(), claim.as_str())));
         let requests = pod.needs.requests.iter().flatten().filter(|(_, amount)| **amount > 0);
         Wants {
             placement: &pod.needs.placement,
-            volumes: pod.claims.iter().filter_map(of_claim).collect(),
+            volumes: of_claims.flatten().copied().collect(),
             extended: requests.map(|(resource, _)| resource.as_str()).filter(|it| is_extended(it)).collect(),
         }
     }

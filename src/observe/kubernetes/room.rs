@@ -185,7 +185,10 @@ impl Kept for PersistentVolume {
 
     fn of(volume: volumes::PersistentVolume) -> Self {
         let spec = volume.spec.unwrap_or_default();
-        let claim = spec.claim_ref.map(|it| (it.namespace.unwrap_or_default(), it.name.unwrap_or_default()));
+        // One that was released keeps the name of its former claim.
+        let is_bound = volume.status.and_then(|status| status.phase).is_none_or(|phase| phase == "Bound");
+        let claim = spec.claim_ref.filter(|_| is_bound);
+        let claim = claim.map(|it| (it.namespace.unwrap_or_default(), it.name.unwrap_or_default()));
         Self { claim, terms: spec.node_affinity.and_then(|it| it.required).map(terms) }
     }
 }
@@ -310,5 +313,10 @@ mod tests {
         assert_eq!(local.terms.unwrap()[0].labels[0].values, ["w-1"]);
         assert_eq!(volume(json!({"csi": {}, "nodeAffinity": {}})).terms, None);
         assert_eq!(volume(json!({"hostPath": {}})).terms, None);
+        for (phase, is_bound) in [("Bound", true), ("Released", false), ("Available", false), ("Failed", false)] {
+            let volume = json!({"metadata": {"name": "pv"}, "spec": {"claimRef": claim}, "status": {"phase": phase}});
+            let volume = PersistentVolume::of(serde_json::from_value(volume).unwrap());
+            assert_eq!(volume.claim.is_some(), is_bound, "{phase}");
+        }
     }
 }

@@ -365,7 +365,12 @@ pub(super) mod volumes {
     objects!(k8s_openapi::api::core::v1: PersistentVolume);
 
     structs! {
-        PersistentVolume { metadata: ObjectMeta, spec: Option<PersistentVolumeSpec>, }
+        PersistentVolume {
+            metadata: ObjectMeta,
+            spec: Option<PersistentVolumeSpec>,
+            status: Option<PersistentVolumeStatus>,
+        }
+        PersistentVolumeStatus { phase: Option<String>, }
         PersistentVolumeSpec {
             claim_ref: Option<super::core::ObjectReference>,
             node_affinity: Option<VolumeNodeAffinity>,

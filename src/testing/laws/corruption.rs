@@ -53,11 +53,11 @@ pub(super) fn harmless<T>(why: &'static str, apply: fn(&mut T)) -> Change<T> {
 pub(super) type Table<T> = Vec<(&'static str, Vec<Change<T>>)>;
 
 macro_rules! table {
-    ($type:ident { $($field:ident: [$($change:expr),+ $(,)?]),+ $(,)? }) => {{
+    ($type:ident { $($field:ident: [$($change:expr),* $(,)?]),+ $(,)? }) => {{
         let _all_are_there = |it: &$type| {
             let $type { $($field: _),+ } = it;
         };
-        vec![$((concat!(stringify!($type), ".", stringify!($field)), vec![$($change),+])),+]
+        vec![$((concat!(stringify!($type), ".", stringify!($field)), vec![$($change),*])),+]
     }};
 }
 pub(super) use table;

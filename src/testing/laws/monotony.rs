@@ -138,7 +138,7 @@ pub(super) const FAILURES: &[Failure] = &[
     },
     // Nothing says any more why.
     |snapshot, _| {
-        for object in kube_nodes(snapshot).filter(|object| object.os_image.starts_with("Talos (")) {
+        for object in kube_nodes(snapshot).filter(|object| object.runs_talos()) {
             let is_left = |taint: &Taint| taint.key.starts_with("node-role.kubernetes.io/");
             object.taints.retain(is_left);
             object.taints.push(taint("node.kubernetes.io/network-unavailable"));

@@ -192,9 +192,9 @@ const RIGHTS: &[(&str, &str, &str)] = &[
     ("certificatesigningrequests", "skip k8s.nodes.csrs", "skip k8s.nodes.csrs"),
     (
         "leases",
-        "error k8s.controlplane.leases k8s.nodes.ready k8s.webhooks upgrade.drain upgrade.room upgrade.quorum; \
+        "error k8s.controlplane.leases k8s.nodes.ready k8s.nodes.schedulable k8s.dns k8s.webhooks upgrade.drain upgrade.room upgrade.quorum; \
          blocked k8s.nodes.pressure k8s.pods.starting",
-        "error k8s.controlplane.leases k8s.nodes.ready k8s.webhooks; \
+        "error k8s.controlplane.leases k8s.nodes.ready k8s.nodes.schedulable k8s.dns k8s.webhooks; \
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.nodes.pressure k8s.pods.starting k8s.staticpods.running",
     ),

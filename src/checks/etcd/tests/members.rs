@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::model::Status;
 use crate::snapshot::{EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, GapKind, RaftProgress, Snapshot};
-use crate::testing::fixture::{CONTROL_PLANES, etcd_status, gap, healthy, member};
+use crate::testing::fixture::{CONTROL_PLANES, Shape, Sides, etcd_status, gap, healthy, member};
 use crate::testing::judged::{judge, observed, status, wrong};
 
 const GIB: u64 = 1 << 30;
@@ -275,5 +275,18 @@ fn a_member_without_a_status_is_told_of_once() {
     snapshot.asked.skipped.insert(CheckId::EtcdLeader);
     for check in ["etcd.space", "etcd.lag", "etcd.versions"] {
         assert_eq!(wrong(check, &snapshot), ["cp-2: error timed-out"], "{check}");
+    }
+}
+
+/// Behind `--etcd-endpoints`, nobody else sees it: it may be full, or stand still.
+#[test]
+fn a_voter_that_no_endpoint_is_goes_unseen_however_many_there_are() {
+    for voters in [2, 5] {
+        let world = Shape { external_etcd: voters, sides: Sides::NoTalos, ..Shape::default() }.world();
+        let mut snapshot = world.clone();
+        snapshot.external_etcd.as_mut().unwrap().pop();
+        let last = world.external_etcd.as_ref().unwrap()[0].members.as_ref().unwrap().last().unwrap().name.clone();
+        assert_eq!(status("etcd.tolerance", &snapshot), Status::Error, "{voters}");
+        assert!(observed("etcd.tolerance", &snapshot).concat().contains(&last), "{voters}");
     }
 }

@@ -182,7 +182,10 @@ fn members_and_control_planes_match_by_id() {
         wrong("etcd.members.nodes", &snapshot),
         ["cp-3: blocked talos.nodes.reachable", "cp-old: fail stale-member"]
     );
-    let removed = with(|snapshot| snapshot.set_members(&[member(0), member(1)]));
+    let mut removed = with(|snapshot| snapshot.set_members(&[member(0), member(1)]));
+    // One that runs was not removed: it would have stopped.
+    assert_eq!(wrong("etcd.members.consistent", &removed), ["cluster: fail split-cluster"]);
+    removed.talos_of("cp-3").etcd_status = gap(GapKind::ConnectionRefused);
     assert_eq!(wrong("etcd.members.nodes", &removed), ["cp-3: fail not-a-member"]);
     let renewed = with(|snapshot| {
         old.peer_urls = member(2).peer_urls;

@@ -362,6 +362,7 @@ fn another_clusters_kubeconfig_is_one_problem() {
                 node.name = format!("other-{index}");
             }
         }
+        snapshot.kube().dns_endpoints.iter_mut().flatten().for_each(|endpoint| endpoint.node = None);
         // The population knows whatever any source says.
         for (index, node) in snapshot.nodes.iter_mut().enumerate() {
             node.addresses.push(format!("10.9.0.{index}"));

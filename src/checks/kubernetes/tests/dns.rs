@@ -180,6 +180,12 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
         not_ready(snapshot, "cp-2");
     });
     assert_eq!(said(&both, DNS), ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready"]);
+    let gone = |names: &'static [&'static str]| {
+        with(|snapshot| snapshot.kube().nodes.as_mut().unwrap().retain(|object| !names.contains(&object.name.as_str())))
+    };
+    assert_eq!(said(&gone(&["cp-2"]), DNS), [""; 0], "another one is made soon");
+    let all = ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready"];
+    assert_eq!(said(&gone(&["cp-1", "cp-2"]), DNS), all);
     // Its pod has been called unready since, for however long.
     let told = degraded(4000, |snapshot| not_ready(snapshot, "cp-2"));
     assert_eq!(said(&told, DNS), explained);
@@ -327,4 +333,22 @@ fn dns_that_has_nowhere_to_run_waits_for_nodes() {
     assert_eq!(on(&["cp-1", "cp-2"], true), [waits]);
     assert_eq!(on(&["cp-1", "cp-2"], false), [silent], "others could take it");
     assert_eq!(on(&names, false), [waits]);
+}
+
+/// Whether those who run DNS still live, nobody tells.
+#[test]
+fn endpoints_of_dns_take_leases_to_count() {
+    let blind = with(|snapshot| snapshot.kube().node_leases = no(GapKind::TimedOut));
+    assert_eq!(said(&blind, DNS), ["error timed-out cluster < k8s.nodes.ready"]);
+}
+
+/// The controller of the pods says why there are none.
+#[test]
+fn a_webhook_that_keeps_the_pods_of_dns_away_is_the_cause() {
+    let refused = without_dns(|snapshot| {
+        no_dns_pods(snapshot);
+        let words = "Internal error occurred: failed calling webhook \"w.example.com\"";
+        coredns(snapshot).refused = Some(words.to_owned());
+    });
+    assert_eq!(said(&refused, DNS), ["fail dns-no-endpoints kube-system/kube-dns < k8s.webhooks"]);
 }

@@ -136,7 +136,7 @@ fn the_service_of_the_servers_needs_an_endpoint() {
     assert_eq!(said(&another("192.0.2.1"), ID), ["warn api-service-stray cluster"]);
     assert_eq!(
         said(&endpoints(|it| it.iter_mut().for_each(|it| it.addresses = vec!["10.0.0.4".into()])), ID),
-        ["fail api-service-stray cluster"]
+        ["fail api-service-stray cluster", "warn api-service-incomplete cluster"]
     );
     // A balancer has one address.
     let two: fn(&mut Vec<ServiceEndpoint>) = |it| {
