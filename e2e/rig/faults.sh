@@ -66,6 +66,16 @@ bogus_flag() { # NODE COMPONENT
   patch "$1" "{\"cluster\": {\"$2\": {\"extraArgs\": {\"bogus-flag\": \"1\"}}}}"
 }
 
+restored_anew() { # NODE PROGRAM: as it was, and the program of before has gone
+  local before tries=120
+  before=$(pids_of "$1" "$2")
+  restore "$1"
+  while [ -n "$before" ] && [ "$(pids_of "$1" "$2")" = "$before" ]; do
+    [ $((tries -= 1)) -gt 0 ] || die "$2 of $1 does not restart"
+    sleep 0.5
+  done
+}
+
 rig_node() { # up|down|wipe NODE
   "$here/rig.sh" node "$@"
 }
@@ -233,15 +243,10 @@ case $name:$switch in
       etcd-broken)
         restore "$node"
         reboot "$node" ;;
-      kubelet-csr)
-        kubelet=$(pids_of "$node" kubelet)
-        restore "$node"
-        tries=60
-        while [ -n "$kubelet" ] && [ "$(pids_of "$node" kubelet)" = "$kubelet" ]; do # this one would ask again
-          [ $((tries -= 1)) -gt 0 ] || die "the kubelet of $node does not restart"
-          sleep 0.5
-        done
+      kubelet-csr) # this kubelet would ask again
+        restored_anew "$node" kubelet
         kubectl delete csr --field-selector spec.signerName=kubernetes.io/kubelet-serving ;;
+      beta-api) restored_anew "$node" kube-apiserver ;; # this one is healthy until it is replaced
       *) restore "$node" ;;
     esac ;;
   learner:on) ghost_on "$node" --learner ;;

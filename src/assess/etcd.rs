@@ -9,7 +9,7 @@ use super::access::{MachineAccess, TalosAccess, contact, tells_healthy};
 use super::population::{Machine, control_planes, etcd_is_bad, is_seen_lost};
 use crate::model::{CheckId, Kind, Target};
 use crate::snapshot::{
-    EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Readyz, Snapshot, TalosNode,
+    EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Snapshot, TalosNode,
 };
 
 /// All that a round shows of etcd.
@@ -307,8 +307,7 @@ fn is_down(snapshot: &Snapshot, node: &Node) -> bool {
 /// well run its etcd: not known to be up, but not down either.
 fn is_served(snapshot: &Snapshot, node: &Node) -> bool {
     let server = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.servers.get(&node.name));
-    let misses_etcd = |readyz: &Readyz| readyz.failed.iter().any(|part| part.starts_with("etcd"));
-    server.is_some_and(|server| server.as_ref().is_ok_and(|readyz| !misses_etcd(readyz)))
+    server.is_some_and(|server| server.as_ref().is_ok_and(|readyz| !readyz.misses_etcd()))
 }
 
 fn nonempty<'a>(

@@ -156,6 +156,18 @@ pub(crate) struct Readyz {
     pub(crate) certificate: Option<Validity>,
 }
 
+impl Readyz {
+    pub(crate) fn misses_etcd(&self) -> bool {
+        self.failed.iter().any(|part| part.starts_with("etcd"))
+    }
+
+    /// Whatever else a server names is not etcd's doing, but that it goes down without it.
+    pub(crate) fn misses_only_etcd(&self) -> bool {
+        let is_down_for_it = |part: &str| part == "shutdown" && self.misses_etcd();
+        self.failed.iter().all(|part| part.starts_with("etcd") || is_down_for_it(part))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KubeNode {
     pub(crate) name: String,

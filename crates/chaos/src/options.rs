@@ -125,6 +125,8 @@ static ALL: &[Choice] = &[
             let first = plan.control_planes().into_iter().next().unwrap_or_default();
             plan.argue(&["--nodes", &first]);
         },
+        // Whom `--nodes` names is to be ready.
+        excludes: &["a-worker-may-be-unready"],
         group: "nodes",
         narrows: &[
             Source::Reach,

@@ -120,6 +120,7 @@ static ALL: &[Shape] = &[
         excludes: &["discovery-off"],
         // It may be the machine of that name; and whom Kubernetes is not seen not to know is one that is down.
         spoils: &[
+            "cache-on-the-way",
             "refused:EtcdMemberList",
             "unavailable:EtcdMemberList",
             "garbage:EtcdMemberList",

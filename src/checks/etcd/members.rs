@@ -19,9 +19,9 @@ pub(in crate::checks) const MEMBERS_CONSISTENT: Check = Check {
     summary: "all control planes report the same etcd members",
     explain: "Queries the etcd of each control plane for its member list, and compares IDs and votes. Names are ignored: etcd \
 may report an empty name for a while after a restart.\n\n\
-`split-cluster` means that two lists have no member in common: two independent clusters, usually because `talosctl bootstrap` \
-was run on more than one control plane. Both take writes, and neither knows of the other. Keep the one with the data, and \
-reset the control planes of the other so that they join it. `members-differ` is usually a change in progress, so the members \
+`split-cluster` means that two lists have no member in common, or that a member runs which is in no list: two independent \
+clusters, usually because `talosctl bootstrap` was run on more than one control plane. Neither knows of the other, and the one \
+without a quorum may be the one with the data. Keep that one, and reset the control planes of the other so that they join it. `members-differ` is usually a change in progress, so the members \
 are sampled again one second later before it counts.",
     severity: Severity::Fail,
     finds: &[Reason::SplitCluster, Reason::MembersDiffer],

@@ -70,7 +70,8 @@ takes the cluster down. So this check fails while there is still a quorum.\n\n\
 An even number of voters tolerates no more than one fewer, and two are worse than one, since either loss stops the cluster. A \
 single voter tolerates nothing by design, and passes. `--require-quorum-margin N` requires more.\n\n\
 A voter that could not be queried may be up, so it is unknown how many may fail: `no-answer`. The same applies to a machine \
-that does not answer Talos while its API server answers at its own address: machined hangs there, but etcd may still work.",
+that does not answer Talos while its API server answers at its own address: machined hangs there, but etcd may still work. It \
+also applies to a voter that `--etcd-endpoints` does not name: nothing else would show what is wrong with it.",
     severity: Severity::Fail,
     finds: &[Reason::EvenMembers, Reason::TwoMembers, Reason::NoTolerance, Reason::MarginUnmet],
     requires: &[CheckId::EtcdQuorum],

@@ -254,9 +254,7 @@ fn unready(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node, ready
     if problem.severity != Severity::Fail {
         return problem;
     }
-    // Whatever else it names is not etcd's doing.
-    let is_etcd = readyz.failed.iter().all(|check| check.starts_with("etcd"));
-    let by = if is_etcd { beneath(cluster, node) } else { cluster.etcd.trouble };
+    let by = if readyz.misses_only_etcd() { beneath(cluster, node) } else { cluster.etcd.trouble };
     problem.explained_by(by)
 }
 

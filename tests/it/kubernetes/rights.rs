@@ -43,7 +43,11 @@ const RIGHTS: [(&str, &[&str], &[&str]); 12] = [
             "k8s.staticpods.running",
         ],
     ),
-    ("leases", &["k8s.controlplane.leases", "k8s.nodes.ready"], &["k8s.controlplane.leases", "k8s.nodes.ready"]),
+    (
+        "leases",
+        &["k8s.controlplane.leases", "k8s.nodes.ready", "k8s.nodes.schedulable", "k8s.dns"],
+        &["k8s.controlplane.leases", "k8s.nodes.ready", "k8s.nodes.schedulable", "k8s.dns"],
+    ),
     ("daemonsets", &["k8s.kube-proxy", "k8s.cni", "k8s.system"], &["k8s.kube-proxy", "k8s.cni", "k8s.system"]),
     ("statefulsets", &["k8s.system"], &["k8s.system"]),
     ("events", &["k8s.pods.starting"], &["k8s.pods.starting"]),

@@ -271,3 +271,17 @@ fn a_refused_connection_is_explained_by_the_servers_pod() {
     });
     assert_eq!(silent, [plain]);
 }
+
+/// A server goes down without its etcd, and says so.
+#[test]
+fn a_server_that_goes_down_without_etcd_is_the_members() {
+    let of = |failed: &[&str]| {
+        let mut snapshot = server(Ok(answered(500, failed)));
+        snapshot.service_mut("cp-3", "etcd").healthy = Some(false);
+        said(&snapshot, ID)
+    };
+    let plain = "fail api-not-ready cp-3";
+    assert_eq!(of(&["etcd", "etcd-readiness", "shutdown"]), [format!("{plain} < etcd.service")]);
+    assert_eq!(of(&["shutdown"]), [plain]);
+    assert_eq!(of(&["etcd", "log"]), [plain]);
+}
