@@ -90,12 +90,6 @@ impl View<'_> {
         self.status.as_ref().is_ok_and(|status| status.has_leader())
     }
 
-    /// It runs, and no list has it. A member that was removed stops; without a leader it has no list of its own to show.
-    pub(crate) fn is_stranger(&self, lists: &[&[EtcdMember]]) -> bool {
-        let is_listed = |id: u64| lists.iter().any(|members| members.iter().any(|member| member.id == id));
-        self.status.as_ref().is_ok_and(|status| !is_listed(status.member_id))
-    }
-
     /// Is listed as a voter by this list.
     fn is_voter(&self, members: &[EtcdMember]) -> bool {
         self.id.is_some_and(|id| members.iter().any(|member| member.id == id && !member.is_learner))
@@ -325,7 +319,12 @@ impl<'a> Overview<'a> {
     fn of(snapshot: &Snapshot, views: Vec<View<'a>>) -> Self {
         let lists: Vec<&'a [EtcdMember]> = views.iter().filter_map(|view| view.members.ok()).collect();
         let members = agreed_list(&lists);
-        Self { members, is_split: are_split(&lists, &views), quorum: Quorum::of(snapshot, &views, members), views }
+        Self {
+            members,
+            is_split: are_split(&lists) || !strangers(&views).is_empty(),
+            quorum: Quorum::of(snapshot, &views, members),
+            views,
+        }
     }
 }
 
@@ -337,10 +336,17 @@ fn agreed_list<'a>(lists: &[&'a [EtcdMember]]) -> Option<&'a [EtcdMember]> {
     lists.iter().copied().max_by_key(|list| (votes(list), list.len(), ids(list)))
 }
 
-fn are_split(lists: &[&[EtcdMember]], views: &[View<'_>]) -> bool {
+/// Those that run and are in none of the lists. A member that was removed stops; without a leader it has no list of its own to show.
+pub(crate) fn strangers<'v, 'a>(views: &'v [View<'a>]) -> Vec<&'v View<'a>> {
+    let listed: BTreeSet<u64> =
+        views.iter().flat_map(|view| view.members.iter().copied().flatten()).map(|it| it.id).collect();
+    let is_one = |view: &&View<'_>| view.status.as_ref().is_ok_and(|status| !listed.contains(&status.member_id));
+    if listed.is_empty() { Vec::new() } else { views.iter().filter(is_one).collect() }
+}
+
+fn are_split(lists: &[&[EtcdMember]]) -> bool {
     let share = |one: &[EtcdMember], other: &[EtcdMember]| one.iter().any(|it| other.iter().any(|its| its.id == it.id));
     lists.iter().any(|one| lists.iter().any(|other| !share(one, other)))
-        || (!lists.is_empty() && views.iter().any(|view| view.is_stranger(lists)))
 }
 
 /// The member could be this node's, by its name or the address of its peers.

@@ -19,6 +19,11 @@ pub(super) fn passed_over(cluster: &Assessment<'_>, node: &Node) -> Option<&'sta
     })
 }
 
+/// `--nodes` leaves machines out: what is said of all is said of those that it names.
+pub(super) fn is_narrowed(cluster: &Assessment<'_>) -> bool {
+    cluster.nodes.iter().any(|node| node.out_of_scope)
+}
+
 /// Judges each Talos node of the scope on its own. Nodes that are passed over are listed with the reason.
 pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
     if let Err(outcome) = talos_way(cluster) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::SignedDuration;
 
 use super::{SETTLE, is_named_beyond_etcd, look, members, not_running, overview, status, without_quorum};
-use crate::assess::etcd::{Overview, Quorum, View, could_be, own_members};
+use crate::assess::etcd::{Overview, Quorum, View, could_be, own_members, strangers};
 use crate::assess::{Assessment, Identity, tells_healthy};
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, talos_contact, talos_service};
@@ -87,9 +87,8 @@ fn consistent(cluster: &Assessment<'_>) -> Verdict {
             Err(outcome) => verdict.push(view.target.clone(), without_quorum(quorum, outcome)),
         }
     }
-    let lists: Vec<_> = views.iter().filter_map(|view| view.members.ok()).collect();
-    let strangers: Vec<_> = views.iter().filter(|view| view.is_stranger(&lists)).collect();
-    if reports.is_empty() || (reports.len() < 2 && strangers.is_empty()) {
+    let unlisted = strangers(views);
+    if reports.is_empty() || (reports.len() < 2 && unlisted.is_empty()) {
         if !reports.is_empty() {
             verdict.ok(Target::cluster());
         }
@@ -101,8 +100,8 @@ fn consistent(cluster: &Assessment<'_>) -> Verdict {
         format!("{}: {}", by.join(", "), ids.join(" "))
     });
     let of_stranger =
-        |view: &&View<'_>| format!("{}: {}, in no list", view.target, view.id.map_or_else(String::new, hex));
-    let reports: Vec<String> = reports.chain(strangers.iter().map(of_stranger)).collect();
+        |view: &View<'_>| format!("{}: {}, in no list", view.target, view.id.map_or_else(String::new, hex));
+    let reports: Vec<String> = reports.chain(unlisted.into_iter().map(of_stranger)).collect();
     let (reason, expected) = if *is_split {
         (Reason::SplitCluster, "one etcd cluster")
     } else {

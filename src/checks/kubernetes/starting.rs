@@ -10,6 +10,7 @@ use crate::assess::components::{Component, State};
 use crate::assess::workloads::STUCK;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unseen};
+use crate::checks::scope::is_narrowed;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{KubeNode, Node, PodEvent, StartingPod};
 use crate::text::duration::human;
@@ -102,8 +103,7 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     if let Some(problem) = unscheduled(cluster, pods, &ignored) {
         verdict.problem(Target::cluster(), problem);
     }
-    let is_narrowed = cluster.nodes.iter().any(|node| node.out_of_scope);
-    verdict.sum_up(if is_narrowed { "Pods start on all nodes of --nodes" } else { "Pods start on all nodes" });
+    verdict.sum_up(if is_narrowed(cluster) { "Pods start on all nodes of --nodes" } else { "Pods start on all nodes" });
     verdict
 }
 

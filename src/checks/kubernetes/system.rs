@@ -174,8 +174,8 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
 /// As many as its status says, without those on nodes that have fallen silent: a status follows that late. A DaemonSet lacks nothing on
 /// a machine that is judged itself.
 fn still_available(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> i32 {
-    let is_cut_off = |pod: &&&Pod| pod.node.as_deref().is_some_and(|node| has_fallen_silent(cluster, node));
-    let cut_off = pods.iter().filter(|pod| kind != "daemonset" && is_well(&pod.state)).filter(is_cut_off).count();
+    let is_counted = |pod: &&&Pod| kind != "daemonset" && is_well(&pod.state);
+    let cut_off = pods.iter().filter(is_counted).filter(|pod| is_cut_off(cluster, pod)).count();
     workload.available.saturating_sub(i32::try_from(cut_off).unwrap_or(i32::MAX)).max(0)
 }
 
@@ -192,6 +192,11 @@ fn has_no_place(cluster: &Assessment<'_>, pods: &[&Pod], unwell: &[&Pod]) -> boo
 /// The nodes on which one of these pods works.
 fn served<'a>(pods: &[&'a Pod]) -> HashSet<&'a str> {
     pods.iter().filter(|pod| is_well(&pod.state)).filter_map(|pod| pod.node.as_deref()).collect()
+}
+
+/// Its node has fallen silent.
+fn is_cut_off(cluster: &Assessment<'_>, pod: &Pod) -> bool {
+    pod.node.as_deref().is_some_and(|node| has_fallen_silent(cluster, node))
 }
 
 /// Its node works.
@@ -308,11 +313,10 @@ fn gone(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> usize {
         return 0;
     }
     let pods = all_pods(cluster, kind, workload);
-    let is_on_lost = |pod: &&&Pod| pod.node.as_deref().is_some_and(|node| has_fallen_silent(cluster, node));
     let waits = |pod: &&&Pod| {
         pod.node.is_none() && !is_well(&pod.state) && TAINTS.iter().any(|taint| pod.state.message.contains(taint))
     };
-    pods.iter().filter(is_on_lost).count().max(pods.iter().filter(waits).count())
+    pods.iter().filter(|pod| is_cut_off(cluster, pod)).count().max(pods.iter().filter(waits).count())
 }
 
 /// The pods of a workload, as far as they were listed.

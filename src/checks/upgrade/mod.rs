@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
-use super::scope::{each_node, passed_over};
+use super::scope::{each_node, is_narrowed, passed_over};
 use crate::assess::Assessment;
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BoundPod, Node, has_ended};
@@ -75,8 +75,7 @@ fn each_to_go<'a>(
 
 /// Of those that are judged.
 fn every_machine(cluster: &Assessment<'_>) -> &'static str {
-    let is_narrowed = cluster.nodes.iter().any(|node| node.out_of_scope);
-    if is_narrowed { "every machine of --nodes" } else { "every machine" }
+    if is_narrowed(cluster) { "every machine of --nodes" } else { "every machine" }
 }
 
 /// The machine of `--drain` is none of those that are judged.
