@@ -76,10 +76,10 @@ pub(crate) fn endpoint_is_down(kubernetes: &Kubernetes) -> bool {
     asked && !ready
 }
 
-/// The server was not seen, because nothing listens or the way to it is closed: no evidence of how it is.
+/// The server was not seen, because nothing listens, the way to it is closed, or it is sent no credentials: no evidence of how it is.
 pub(crate) fn is_closed(kind: GapKind) -> bool {
-    use GapKind::{ConnectTimedOut, ConnectionRefused, NameNotFound, NoRoute, NodeUnreachable, Proxy};
-    matches!(kind, ConnectionRefused | NoRoute | ConnectTimedOut | NameNotFound | NodeUnreachable | Proxy)
+    use GapKind::{ConnectTimedOut, ConnectionRefused, NameNotFound, NoRoute, NodeUnreachable, Proxy, Untrusted};
+    matches!(kind, ConnectionRefused | NoRoute | ConnectTimedOut | NameNotFound | NodeUnreachable | Proxy | Untrusted)
 }
 
 /// Life that others have seen.

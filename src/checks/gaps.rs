@@ -51,6 +51,7 @@ pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
         (GapKind::Forbidden, Kubernetes) => Reason::Forbidden,
         (GapKind::Forbidden, Talos) => Reason::RoleTooLow,
         (GapKind::Maintenance, _) => Reason::MaintenanceMode,
+        (GapKind::Untrusted, _) => Reason::ServerNotDirectlyReachable,
         (GapKind::Proxy, _) => Reason::ProxyRefused,
         (GapKind::NodeUnreachable, _) => Reason::NodeUnreachable,
         (GapKind::NoForwarding, _) => Reason::EndpointIsWorker,

@@ -169,6 +169,17 @@ pub(crate) fn names(leaf: &[u8]) -> Vec<String> {
     common.chain(alternative).collect()
 }
 
+/// Whether a certificate (DER) is a kubelet's: the organization and the common name are what its signer insists on, and what no
+/// other certificate of a cluster may have. One that cannot be read may be anybody's.
+pub(crate) fn is_of_kubelet(leaf: &[u8]) -> bool {
+    let Ok((_, parsed)) = X509Certificate::from_der(leaf) else { return true };
+    // Whatever the encoding: the wide ones have zeros between the letters.
+    let text = |raw: &[u8]| -> Vec<u8> { raw.iter().copied().filter(|byte| *byte != 0).collect() };
+    let subject = parsed.subject();
+    subject.iter_organization().any(|attribute| text(attribute.as_slice()) == b"system:nodes")
+        || subject.iter_common_name().any(|attribute| text(attribute.as_slice()).starts_with(b"system:node:"))
+}
+
 /// Every certificate of a CA bundle has to be one that rustls would trust.
 pub(crate) fn roots(bundle_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates = pem::certificates(bundle_pem)?;

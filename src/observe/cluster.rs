@@ -9,7 +9,7 @@ use futures::future::{Shared, join_all};
 use tokio::time::{Instant, timeout_at};
 
 use super::credentials::KubernetesSide;
-use super::endpoints::{Sighting, TalosSide};
+use super::endpoints::{Endpoints, Sighting, TalosSide};
 use super::kubernetes::{KubeClient, unasked};
 use super::population::{self, Candidate};
 use super::{API_PORT, Observer};
@@ -139,16 +139,22 @@ impl Observer<'_> {
         &self,
         side: &KubernetesSide,
         kubernetes: &mut Kubernetes,
+        known: &Endpoints,
         nodes: &[Node],
         (doubtful, elsewhere): (&BTreeMap<String, Vec<String>>, &BTreeSet<String>),
         until: Instant,
     ) {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::ServerReadyz)) else { return };
         let servers = &kubernetes.servers;
+        let is_untrusted = |name: &String| servers.get(name).is_some_and(is_untrusted);
+        if nodes.iter().any(|node| is_untrusted(&node.name)) {
+            client.vouch(&self.members_by_named_machines(known, until).await);
+        }
         let asked = nodes.iter().filter(|node| node.role == Role::ControlPlane).filter_map(|node| {
             let doubtful = doubtful.get(&node.name).map_or(&[][..], Vec::as_slice);
             let before = servers.get(&node.name).filter(|_| !elsewhere.contains(&node.name));
-            if before.is_some_and(|before| is_own(before, doubtful)) {
+            let may_be_asked_now = is_untrusted(&node.name) && client.vouches_for_any(&node.addresses);
+            if before.is_some_and(|before| is_own(before, doubtful)) && !may_be_asked_now {
                 return None;
             }
             let own: Vec<String> = node.addresses.iter().filter(|it| !doubtful.contains(it)).cloned().collect();
@@ -160,6 +166,20 @@ impl Observer<'_> {
         let answers = join_all(asked).await;
         kubernetes.servers.extend(answers);
     }
+
+    /// Addresses of etcd members, as listed by machines whose addresses the user named. Each is asked directly, since a machine that
+    /// forwards could answer in another's name.
+    async fn members_by_named_machines(&self, known: &Endpoints, until: Instant) -> Vec<String> {
+        let Some(TalosSide { client: Some(client), hosts, .. }) = &self.talos else { return Vec::new() };
+        let is_worker = |host: &String| self.asked.worker_nodes.contains(host);
+        let named = known.forwarding().into_iter().filter(|index| !hosts.get(*index).is_none_or(is_worker));
+        let lists = join_all(named.map(|index| client.members_listed_by(index, until))).await;
+        lists.into_iter().flatten().flatten().flat_map(|member| member.hosts()).collect()
+    }
+}
+
+fn is_untrusted(server: &Observed<Readyz>) -> bool {
+    server.as_ref().is_err_and(|gap| gap.kind == GapKind::Untrusted)
 }
 
 impl Observer<'_> {
@@ -223,16 +243,17 @@ fn leads_nowhere(kind: GapKind) -> bool {
     matches!(kind, GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound)
 }
 
-/// The first address that leads to an API server decides; one that leads nowhere from here does not.
+/// The first address that leads to an API server decides; one that leads nowhere from here, or that may not be asked, does not.
 async fn probe(client: &KubeClient, addresses: &[String], port: u16, until: Instant) -> Observed<Readyz> {
     let mut last = None;
-    for address in addresses.iter().take(API_ADDRESSES) {
+    let Ok(addresses) = timeout_at(until, client.in_order(addresses)).await else { return late() };
+    for address in addresses.into_iter().take(API_ADDRESSES) {
         let Ok(answer) = timeout_at(until, client.server(address, port)).await else {
             // It says nothing about the server that we have run out of time: neither that it is frozen, nor that the way to it
             // is closed.
             return last.unwrap_or_else(late);
         };
-        if !answer.as_ref().is_err_and(|gap| leads_nowhere(gap.kind)) {
+        if !answer.as_ref().is_err_and(|gap| leads_nowhere(gap.kind) || gap.kind == GapKind::Untrusted) {
             return answer;
         }
         last = Some(answer);

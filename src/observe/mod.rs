@@ -228,7 +228,7 @@ impl Observer<'_> {
         {
             let elsewhere = cluster::correct_ports(&mut nodes, kubernetes);
             let user_pods = Box::pin(self.ask_user_pods(side, &nodes, until));
-            let servers = self.probe_missing_servers(side, kubernetes, &nodes, (&doubtful, &elsewhere), until);
+            let servers = self.probe_missing_servers(side, kubernetes, &known, &nodes, (&doubtful, &elsewhere), until);
             kubernetes.user_pods = tokio::join!(user_pods, servers).0;
             let requested = Box::pin(self.ask_requested_apis(side, &kubernetes.servers, until));
             kubernetes.requested_apis = requested.await;

@@ -89,6 +89,9 @@ pub(crate) enum GapKind {
     ClientCertificateRefused,
     /// The peer answered as a Talos node without a configuration (maintenance mode).
     Maintenance,
+    /// The peer has proved itself and was asked nothing: no source that a worker cannot forge has its address, and the question
+    /// takes credentials that the peer could use.
+    Untrusted,
     /// A proxy on the way refused or failed.
     Proxy,
     /// The connection was closed, reset, or spoke something else than TLS or HTTP/2.

@@ -19,6 +19,9 @@ pub(crate) enum Kind {
     Talos(&'static str, fn() -> Vec<u8>),
     /// Somebody without a certificate answers in its place.
     Stranger(fn() -> Vec<u8>),
+    /// Discovery reports a compromised worker as a control plane. It serves with a certificate of the cluster's CA that has this subject
+    /// (organization, common name) and the names of an API server, and waits for a token.
+    Worker(&'static str, &'static str),
     Talosconfig(fn() -> Vec<u8>),
     Kubeconfig(fn() -> Vec<u8>),
 }
@@ -57,6 +60,8 @@ pub(crate) fn all() -> Vec<Attack> {
         of("5,000 Talos nodes that nobody knows", Kind::Nodes(5000, TALOS)),
         of("10,000 nodes that nobody knows", Kind::Nodes(10_000, OTHER)),
         Attack { name: "20,000 nodes that nobody knows", kind: Kind::Nodes(20_000, OTHER), memory: 400 },
+        of("a worker with a kubelet's certificate", Kind::Worker("system:nodes", "system:node:worker-1")),
+        of("a k3s agent called like the API server", Kind::Worker("", "kubernetes.default.svc")),
         of("talosconfig of 4 MB of `[`", Kind::Talosconfig(|| b"[".repeat(4 * MIB - 1))),
         of("talosconfig of 4 MB of `- `", Kind::Talosconfig(|| b"- ".repeat(2 * MIB - 1))),
         of("kubeconfig of 4 MB of `? `", Kind::Kubeconfig(|| b"? ".repeat(2 * MIB - 1))),

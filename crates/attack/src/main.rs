@@ -9,15 +9,19 @@ mod server;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser;
+use hyper::HeaderMap;
+use rcgen::DnType;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
 use crate::inputs::{Attack, Kind, nodes, part, resource};
-use crate::server::{Answer, Authority, framed};
+use crate::server::{Answer, Authority, framed, stream};
 
 const DEADLINE: Duration = Duration::from_secs(3);
 const SIGNAL: Duration = Duration::from_secs(2);
@@ -52,13 +56,14 @@ async fn main() -> anyhow::Result<ExitCode> {
     println!("{:<42} {:>5} {:>9} {:>9} {:>9} {:>9}", "input", "exit", "peak", "late", "signaled", "late");
     for attack in inputs::all().into_iter().filter(|attack| attack.name.contains(&cli.only)) {
         let home = tempfile::tempdir()?;
-        prepare(&attack, home.path()).await?;
+        let has_leaked = prepare(&attack, home.path()).await?;
         let by_deadline = run(&cli.program, home.path(), "3s", None).await?;
         let by_signal = run(&cli.program, home.path(), "60s", Some(SIGNAL)).await?;
         let memory = by_deadline.memory.max(by_signal.memory);
         let within = memory <= attack.memory && by_deadline.late <= AFTER_DEADLINE && by_signal.late <= AFTER_SIGNAL;
         let healthy = by_deadline.code == Some(0) || by_signal.code == Some(0);
-        is_fine &= within && !healthy;
+        let leaks = has_leaked.load(Ordering::Relaxed);
+        is_fine &= within && !healthy && !leaks;
         let code = |outcome: &Outcome| outcome.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
         println!(
             "{:<42} {:>5} {:>5} MiB {:>7} ms {:>9} {:>6} ms{}",
@@ -68,7 +73,9 @@ async fn main() -> anyhow::Result<ExitCode> {
             by_deadline.late.as_millis(),
             code(&by_signal),
             by_signal.late.as_millis(),
-            if !within {
+            if leaks {
+                "  has the token"
+            } else if !within {
                 "  too much"
             } else if healthy {
                 "  healthy?"
@@ -80,8 +87,9 @@ async fn main() -> anyhow::Result<ExitCode> {
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Starts who answers, and writes the files that lead there.
-async fn prepare(attack: &Attack, home: &Path) -> anyhow::Result<()> {
+/// Starts who answers, and writes the files that lead there. Set later: credentials were sent to the attacker.
+async fn prepare(attack: &Attack, home: &Path) -> anyhow::Result<Arc<AtomicBool>> {
+    let has_leaked = Arc::<AtomicBool>::default();
     let authority = Authority::new()?;
     let (talosconfig, kubeconfig) = (home.join("talosconfig"), home.join("kubeconfig"));
     // Where nobody is.
@@ -118,11 +126,29 @@ async fn prepare(attack: &Attack, home: &Path) -> anyhow::Result<()> {
             let port = Authority::new()?.serve(move |_| message.clone()).await?;
             talos = authority.talosconfig(port)?;
         }
+        Kind::Worker(organization, name) => {
+            let subject = [(DnType::OrganizationName, organization), (DnType::CommonName, name)];
+            let leaked = Arc::clone(&has_leaked);
+            let worker = move |asked: &str, headers: &HeaderMap| {
+                leaked.fetch_or(headers.contains_key("authorization"), Ordering::Relaxed);
+                api(asked)
+            };
+            let port = authority.serve_as("127.0.0.2", &subject, worker).await?;
+            let discovered = move |asked: &str| match asked.rsplit('/').next() {
+                Some("List") if asked.contains("cosi") => {
+                    stream(&[member("cp-1", 1, 6443), member("worker-1", 2, port)])
+                }
+                _ => machine(asked),
+            };
+            talos = authority.talosconfig(authority.serve(discovered).await?)?;
+            kubernetes = authority.kubeconfig(authority.serve(api).await?);
+        }
         Kind::Talosconfig(text) => talos = String::from_utf8(text())?,
         Kind::Kubeconfig(text) => kubernetes = String::from_utf8(text())?,
     }
     std::fs::write(talosconfig, talos)?;
-    Ok(std::fs::write(kubeconfig, kubernetes)?)
+    std::fs::write(kubeconfig, kubernetes)?;
+    Ok(has_leaked)
 }
 
 /// An API server that is ready, and refuses every list.
@@ -135,12 +161,17 @@ fn machine(asked: &str) -> Answer {
     let tag = part(1, &part(2, &part(1, b"v1.13.0")));
     match asked.rsplit('/').next() {
         Some("Version") => framed(&tag),
-        Some("List") if asked.contains("cosi") => {
-            let member = "nodeId: a\naddresses: [127.0.0.1]\nhostname: cp-1\nmachineType: controlplane\n";
-            framed(&resource("cluster", "Members.cluster.talos.dev", "cp-1", member))
-        }
+        Some("List") if asked.contains("cosi") => framed(&member("cp-1", 1, 6443)),
         _ => Answer::NotFound,
     }
+}
+
+/// A control plane at 127.0.0.`address`, as discovery reports it.
+fn member(name: &str, address: u8, port: u16) -> Vec<u8> {
+    let spec = format!(
+        "nodeId: {name}\naddresses: [127.0.0.{address}]\nhostname: {name}\nmachineType: controlplane\ncontrolPlane: {{port: {port}}}\n"
+    );
+    resource("cluster", "Members.cluster.talos.dev", name, &spec)
 }
 
 async fn run(program: &Path, home: &Path, wait: &str, signal: Option<Duration>) -> anyhow::Result<Outcome> {

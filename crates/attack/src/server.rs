@@ -10,7 +10,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::HeaderMap;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 pub(crate) enum Answer {
     Json(Bytes),
     Text(&'static str),
-    /// One message of gRPC, with its frame.
+    /// Messages of gRPC, with their frames.
     Message(Bytes),
     NotFound,
     Refused,
@@ -34,17 +34,21 @@ impl Authority {
         Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
     }
 
-    fn issue(&self) -> anyhow::Result<(rcgen::Certificate, KeyPair)> {
-        let names = ["127.0.0.1", "kubernetes.default.svc"].map(str::to_owned);
+    fn issue(&self, host: &str, subject: &[(DnType, &str)]) -> anyhow::Result<(rcgen::Certificate, KeyPair)> {
+        let names = [host, "kubernetes.default.svc"].map(str::to_owned);
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(names)?;
+        params.distinguished_name = DistinguishedName::new();
+        for (kind, value) in subject.iter().filter(|(_, value)| !value.is_empty()) {
+            params.distinguished_name.push(kind.clone(), *value);
+        }
         params.extended_key_usages =
             vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth, rcgen::ExtendedKeyUsagePurpose::ClientAuth];
         Ok((params.signed_by(&key, &self.0)?, key))
     }
 
     pub(crate) fn talosconfig(&self, port: u16) -> anyhow::Result<String> {
-        let (certificate, key) = self.issue()?;
+        let (certificate, key) = self.issue("127.0.0.1", &[])?;
         let [ca, crt, key] = [self.0.pem(), certificate.pem(), key.serialize_pem()].map(|pem| STANDARD.encode(pem));
         Ok(format!(
             "context: a\ncontexts:\n  a:\n    endpoints: ['127.0.0.1:{port}']\n    ca: {ca}\n    crt: {crt}\n    key: {key}\n"
@@ -62,14 +66,24 @@ impl Authority {
 
     /// Serves until this process ends.
     pub(crate) async fn serve(&self, answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> anyhow::Result<u16> {
-        let (certificate, key) = self.issue()?;
+        self.serve_as("127.0.0.1", &[], move |asked, _| answer(asked)).await
+    }
+
+    /// The same at another address and with such a certificate, where the headers of a request are seen, too.
+    pub(crate) async fn serve_as(
+        &self,
+        host: &str,
+        subject: &[(DnType, &str)],
+        answer: impl Fn(&str, &HeaderMap) -> Answer + Send + Sync + 'static,
+    ) -> anyhow::Result<u16> {
+        let (certificate, key) = self.issue(host, subject)?;
         let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key.into())?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let (tls, answer) = (TlsAcceptor::from(Arc::new(tls)), Arc::new(answer));
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = TcpListener::bind((host, 0)).await?;
         let port = listener.local_addr()?.port();
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
@@ -77,7 +91,7 @@ impl Authority {
                 tokio::spawn(async move {
                     let Ok(stream) = tls.accept(tcp).await else { return };
                     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-                        let response = respond(answer(&request.uri().to_string()));
+                        let response = respond(answer(&request.uri().to_string(), request.headers()));
                         async { Ok::<_, Infallible>(response) }
                     });
                     let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
@@ -91,7 +105,13 @@ impl Authority {
 
 /// A message of gRPC.
 pub(crate) fn framed(message: &[u8]) -> Answer {
-    Answer::Message([&[0][..], &(message.len() as u32).to_be_bytes(), message].concat().into())
+    stream(&[message.to_vec()])
+}
+
+/// Several, one after the other.
+pub(crate) fn stream(messages: &[Vec<u8>]) -> Answer {
+    let frame = |message: &Vec<u8>| [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat();
+    Answer::Message(messages.iter().flat_map(frame).collect())
 }
 
 type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;

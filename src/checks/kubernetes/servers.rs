@@ -23,7 +23,9 @@ balancer hides a dead API server as long as another one works; an upgrade that t
 cluster.\n\n\
 A server that accepts the connection and does not answer is frozen: TCP health checks still report it as up. Where this runner \
 cannot reach the nodes, a server counts as alive if its lease in kube-system is renewed. If it has no lease, it has to be \
-among the endpoints of the Service default/kubernetes. The report says so. If other API servers are reached directly, this is \
+among the endpoints of the Service default/kubernetes. The report says so. The same applies to a server that is sent no credentials: \
+a token or a password goes only to addresses that default/kubernetes or etcd's member list names, because a compromised worker can \
+claim to be a control plane. If other API servers are reached directly, this is \
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
 to be renewed counts, because a recent one may belong to a server that has just died.\n\n\
 Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
@@ -181,10 +183,15 @@ fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Ou
             };
             // Where a balancer is the only way in, all are out of reach, and nothing is wrong.
             if !cluster.some_server_is_reached() {
-                let line = format!("{}: API server not reachable from this runner; {sign}", node.target());
-                return Outcome::Pass(Some(line));
+                let why = if gap.kind == GapKind::Untrusted {
+                    "sent no credentials"
+                } else {
+                    "not reachable from this runner"
+                };
+                return Outcome::Pass(Some(format!("{}: API server {why}; {sign}", node.target())));
             }
-            let observed = format!("{} (from this runner); {sign}", gap.text);
+            let from_here = if gap.kind == GapKind::Untrusted { "" } else { " (from this runner)" };
+            let observed = format!("{}{from_here}; {sign}", gap.text);
             let why = (gap.kind == GapKind::ConnectionRefused).then(|| why_no_server(cluster, node)).flatten();
             Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as other API servers give", observed)
                 .explained_by(why)

@@ -39,6 +39,18 @@ impl fmt::Display for Failed {
 
 impl StdError for Failed {}
 
+/// A kubelet answers where an API server should.
+#[derive(Debug)]
+pub(in crate::observe) struct KubeletCertificate;
+
+impl fmt::Display for KubeletCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server's certificate is a kubelet's (system:node), not an API server's")
+    }
+}
+
+impl StdError for KubeletCertificate {}
+
 /// An error and its sources, the outermost first. [`io::Error`] hides the error that it wraps from `source`.
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
@@ -185,6 +197,9 @@ fn of_certificate(error: &CertificateError) -> Gap {
         // does not fit.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             Gap::new(GapKind::UnknownCa, "the server's certificate is signed by another CA")
+        }
+        CertificateError::Other(error) if error.0.is::<KubeletCertificate>() => {
+            Gap::new(GapKind::NameNotInCertificate, KubeletCertificate.to_string())
         }
         // Whatever else is wrong with it, it does not verify under the CA that we were given.
         other => Gap::new(GapKind::UnknownCa, clean(&format!("the server's certificate does not verify: {other}"))),

@@ -29,6 +29,7 @@ use super::dial::{self, Answered, Dialer, Fault, Shown};
 use super::gaps;
 use super::intake::{Intake, Keep};
 use super::peer::{Peer, PeerVerifier};
+use super::whom::{Place, Target, Trusted};
 use crate::config::certificate;
 use crate::config::proxy::Routes;
 use crate::observe::budget::Budget;
@@ -68,13 +69,6 @@ const SECRET: usize = 16;
 const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 32;
 
-/// Whom to ask, and as what it has to prove itself.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Target {
-    pub(super) server: Uri,
-    pub(super) peer: Peer,
-}
-
 /// A server to which there is a connection.
 #[derive(Clone)]
 pub(super) struct Opened {
@@ -98,7 +92,7 @@ pub(super) struct Transport {
     timeout: Duration,
     long: Arc<Semaphore>,
     /// Since the last round that asked everything began.
-    opened: Mutex<HashMap<Target, Arc<OnceCell<Observed<Opened>>>>>,
+    opened: Mutex<HashMap<Place, Arc<OnceCell<Observed<Opened>>>>>,
     pub(super) budget: Arc<Budget>,
 }
 
@@ -170,18 +164,18 @@ impl Transport {
         self.opened().retain(|_, cell| !anew && is_fine(cell));
     }
 
-    fn opened(&self) -> MutexGuard<'_, HashMap<Target, Arc<OnceCell<Observed<Opened>>>>> {
+    fn opened(&self) -> MutexGuard<'_, HashMap<Place, Arc<OnceCell<Observed<Opened>>>>> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What this round asks a server with: opened by whoever comes first, and for all who come, whatever they want. One that cannot
     /// be opened is not tried again.
-    pub(super) async fn client(&self, target: &Target) -> Observed<Opened> {
-        let opened = Arc::clone(self.opened().entry(target.clone()).or_default());
-        opened.get_or_init(|| Box::pin(self.open(target))).await.clone()
+    pub(super) async fn client(&self, place: &Place) -> Observed<Opened> {
+        let opened = Arc::clone(self.opened().entry(place.clone()).or_default());
+        opened.get_or_init(|| Box::pin(self.open(place))).await.clone()
     }
 
-    async fn open(&self, Target { server, peer }: &Target) -> Observed<Opened> {
+    async fn open(&self, Place { server, peer }: &Place) -> Observed<Opened> {
         let dialer = match peer {
             Peer::Endpoint => self.dialer.clone(),
             Peer::Machine => {
@@ -201,20 +195,40 @@ impl Transport {
         Ok(Opened { client: client(dialer, &builder, server.clone()), is_shared, has_failed: Arc::default() })
     }
 
-    /// `GET`s `path` below the server.
+    /// `GET`s `path` below the server. A server that may not have the credentials of a kubeconfig that needs them sees a TLS handshake
+    /// and nothing else.
     pub(super) async fn get(&self, of: &Target, path: &'static str, keep: Keep) -> Observed<Answer> {
         let mut request = Request::new(Vec::new());
         *request.uri_mut() = Uri::from_static(path);
-        self.ask(of, request, keep).await
+        match of {
+            Target::Trusted(trusted) => self.ask(trusted, request, keep).await,
+            Target::Claimed(claimed) if self.has_secret().await? => {
+                self.client(claimed.place()).await?;
+                Err(gaps::untrusted(claimed.place()))
+            }
+            Target::Claimed(claimed) => self.exchange(claimed.place(), self.headers.clone(), request, keep).await,
+        }
     }
 
-    /// Asks for one answer, whatever it is. No redirect is followed, and nothing is asked again but what a server puts off.
-    pub(super) async fn ask(&self, of: &Target, request: Request<Vec<u8>>, keep: Keep) -> Observed<Answer> {
+    /// Asks for one answer, whatever it is, with the credentials. Redirects are not followed, and nothing is asked again but what a
+    /// server puts off.
+    pub(super) async fn ask(&self, of: &Trusted, request: Request<Vec<u8>>, keep: Keep) -> Observed<Answer> {
+        let headers = self.with_credentials(of).await?;
+        self.exchange(of.place(), headers, request, keep).await
+    }
+
+    async fn exchange(
+        &self,
+        of: &Place,
+        headers: HeaderMap,
+        request: Request<Vec<u8>>,
+        keep: Keep,
+    ) -> Observed<Answer> {
         let (parts, body) = request.into_parts();
         let mut span = span(of, &parts);
         #[cfg(feature = "record")]
         let mut tape = record::Tape::new(&of.server, &parts);
-        let outcome = self.answer(of, parts, body, keep, &span.bytes()).await;
+        let outcome = self.answer(of, headers, parts, body, keep, &span.bytes()).await;
         span.end(&outcome);
         #[cfg(feature = "record")]
         tape.end(outcome.as_ref().map(|answer| (answer.status.as_u16(), answer.date, answer.body.as_slice())));
@@ -223,13 +237,13 @@ impl Transport {
 
     async fn answer(
         &self,
-        of: &Target,
+        of: &Place,
+        headers: HeaderMap,
         mut parts: Parts,
         body: Vec<u8>,
         keep: Keep,
         bytes: &Bytes,
     ) -> Observed<Answer> {
-        let headers = self.headers().await?;
         let Opened { client, is_shared, has_failed } = self.client(of).await?;
         let authorization = headers.get(AUTHORIZATION).cloned();
         parts.headers.extend(headers);
@@ -263,16 +277,22 @@ impl Transport {
         Ok(concealed(answer, authorization.as_ref()))
     }
 
-    async fn headers(&self) -> Observed<HeaderMap> {
+    /// The one place where credentials enter a request: only for a server that may have them.
+    async fn with_credentials(&self, _: &Trusted) -> Observed<HeaderMap> {
         let mut headers = self.headers.clone();
         if let Some(authorization) = self.auth.header(self.timeout).await? {
             headers.insert(AUTHORIZATION, authorization);
         }
         Ok(headers)
     }
+
+    /// Whether the kubeconfig has a token or a password. A client certificate cannot be stolen by the server that sees it.
+    pub(super) async fn has_secret(&self) -> Observed<bool> {
+        Ok(self.auth.header(self.timeout).await?.is_some())
+    }
 }
 
-fn span(Target { server, .. }: &Target, request: &Parts) -> Span {
+fn span(Place { server, .. }: &Place, request: &Parts) -> Span {
     Span::begin(|| {
         // The question may hold what a server has said.
         let path = request.uri.path();

@@ -3,6 +3,8 @@
 use http::StatusCode;
 use serde::Deserialize;
 
+use super::dial::endpoint;
+use super::whom::Place;
 use crate::observe::dial::cause::clean;
 use crate::snapshot::{Gap, GapKind};
 
@@ -42,6 +44,14 @@ pub(super) fn from_status(status: StatusCode, body: &[u8]) -> Gap {
     let words = words(body);
     let text = if words.is_empty() { status.to_string() } else { format!("{}: {words}", status.as_u16()) };
     Gap::new(kind, text)
+}
+
+/// A server that has completed the TLS handshake, and is sent no credentials.
+pub(super) fn untrusted(place: &Place) -> Gap {
+    let at = endpoint(&place.server).shown;
+    let text =
+        format!("no credentials are sent to {at}: neither default/kubernetes nor etcd's member list has this address");
+    Gap::new(GapKind::Untrusted, text)
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use k8s_openapi::{ListableResource, NamespaceResourceScope, Resource};
 use kube::api::ListParams;
 use serde::{Deserialize, Deserializer};
 
-use super::client::{Answer, Target, Transport};
+use super::client::{Answer, Transport};
 use super::gaps;
 use super::intake::Keep;
+use super::whom::Trusted;
 use super::wire::{self, Object};
 use crate::snapshot::{Gap, GapKind, Observed};
 
@@ -72,7 +73,7 @@ pub(super) struct Selection<'a> {
 type Kind<T> = <<T as Kept>::Object as Object>::Kind;
 
 /// Reads a list to its end. A continuation that has expired on the way (410) is begun anew, once.
-pub(super) async fn list<T: Kept>(transport: &Transport, from: &Target, select: Selection<'_>) -> Observed<Listed<T>> {
+pub(super) async fn list<T: Kept>(transport: &Transport, from: &Trusted, select: Selection<'_>) -> Observed<Listed<T>> {
     // Boxed: a request is a large future, and a round has many.
     match Box::pin(pages(transport, from, select)).await? {
         Some(listed) => Ok(listed),
@@ -83,7 +84,7 @@ pub(super) async fn list<T: Kept>(transport: &Transport, from: &Target, select: 
 }
 
 /// `None`: a continuation has expired.
-async fn pages<T: Kept>(transport: &Transport, from: &Target, select: Selection<'_>) -> Observed<Option<Listed<T>>> {
+async fn pages<T: Kept>(transport: &Transport, from: &Trusted, select: Selection<'_>) -> Observed<Option<Listed<T>>> {
     let mut listed = Listed { date: None, last_date: None, items: Vec::new() };
     let mut names = BTreeSet::new();
     let mut bytes = 0;
@@ -179,7 +180,7 @@ fn parse<T: Kept>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<Ite
 /// Keeps the selections honest: kinds with a namespace are listed in one.
 pub(super) async fn list_in<T>(
     transport: &Transport,
-    from: &Target,
+    from: &Trusted,
     namespace: &str,
     labels: Option<&str>,
 ) -> Observed<Listed<T>>

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use jiff::Timestamp;
 
-use super::client::{Answer, Target, Transport};
+use super::client::{Answer, Transport};
 use super::gaps;
 use super::intake::Keep;
+use super::whom::Target;
 use crate::snapshot::{Gap, GapKind, Observed, RequestedApi, RequestedApis};
 
 const REQUESTED: &str = "apiserver_requested_deprecated_apis{";

@@ -18,19 +18,19 @@ mod room;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod whom;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::Uri;
 use k8s_openapi::{NamespaceResourceScope, Resource};
 use kube::Config;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 
-use crate::config::endpoint;
+use crate::config::endpoint::{self, Endpoint};
 use crate::config::proxy::Routes;
 use crate::model::Fact;
 use crate::observe::budget::Budget;
@@ -40,12 +40,13 @@ use crate::snapshot::{
     BoundPod, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed, Pod, PodEvent, Readyz,
     RequestedApis, ServiceEndpoint, StartingPod, Webhook, Workload,
 };
-use client::{Target, Transport};
+use client::Transport;
 use extensions::{Mutating, Validating, is_label};
 use futures::future::{join_all, try_join_all};
+use http::Uri;
 use lists::{Kept, Listed, Selection, list, list_in};
 use objects::{Ages, Since, Slice, StartedPod, StrandedPod, aged};
-use peer::Peer;
+use whom::{Claimed, Target, Trusted, Vouchers};
 use wire::{Object, apps, core, eviction};
 
 pub(crate) use gaps::short;
@@ -62,8 +63,17 @@ pub(crate) struct KubeClient {
     credentials: KubernetesCredentials,
     transport: Transport,
     /// Where lists come from: the cluster endpoint.
-    lists: Target,
+    lists: Trusted,
+    /// What this round knows of who may be sent the credentials.
+    round: Mutex<Round>,
     in_flight: Semaphore,
+}
+
+#[derive(Default)]
+struct Round {
+    /// default/kubernetes: a fact, and where API servers are by their own word.
+    api_endpoints: Arc<OnceCell<Observed<Vec<ServiceEndpoint>>>>,
+    vouchers: Vouchers,
 }
 
 /// What earlier samples showed of leases. The caller keeps it from round to round.
@@ -137,8 +147,8 @@ impl KubeClient {
     ) -> Observed<Self> {
         let transport = Transport::new(&config, routes, call_timeout).await?;
         // `--k8s-endpoint` or the kubeconfig's server, possibly with a path.
-        let lists = Target { server: config.cluster_url, peer: Peer::Endpoint };
-        Ok(Self { credentials, transport, lists, in_flight: Semaphore::new(IN_FLIGHT) })
+        let lists = Trusted::named(config.cluster_url);
+        Ok(Self { credentials, transport, lists, round: Mutex::default(), in_flight: Semaphore::new(IN_FLIGHT) })
     }
 
     /// What it keeps is paid from `budget`.
@@ -155,12 +165,24 @@ impl KubeClient {
     /// A round begins. What was opened before is let go, or else at least what has not answered.
     pub(crate) fn begin_round(&self, anew: bool) {
         self.transport.renew(anew);
+        *self.round.lock().unwrap_or_else(PoisonError::into_inner) = Round::default();
+    }
+
+    /// A machine that the user named lists these addresses of etcd members: each is a control plane, and its API server may be sent
+    /// the credentials in this round.
+    pub(crate) fn vouch<'a>(&self, members: impl IntoIterator<Item = &'a String>) {
+        self.round.lock().unwrap_or_else(PoisonError::into_inner).vouchers.add(members);
+    }
+
+    pub(crate) fn vouches_for_any(&self, addresses: &[String]) -> bool {
+        let round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+        addresses.iter().any(|address| round.vouchers.know(address))
     }
 
     /// Connects to API servers that may be asked soon. What becomes of it is for whoever asks them, and takes the same names for them.
     pub(crate) async fn expect<'a>(&self, hosts: impl IntoIterator<Item = &'a str>, port: u16) {
-        join_all(hosts.into_iter().filter_map(|host| machine(host, port).ok()).map(async |of| {
-            let _ = self.transport.client(&of).await;
+        join_all(hosts.into_iter().filter_map(|host| Claimed::new(host, port).ok()).map(async |of| {
+            let _ = self.transport.client(of.place()).await;
         }))
         .await;
     }
@@ -170,7 +192,7 @@ impl KubeClient {
         let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
         let wants = |fact: Fact| facts.contains(&fact);
         let dns = self.endpoints(SYSTEM, "kube-dns");
-        let api = self.endpoints("default", "kubernetes");
+        let api = self.api_endpoints();
         let (workloads, starting);
         (
             (seen.node_leases, seen.system_leases),
@@ -206,14 +228,48 @@ impl KubeClient {
     /// `/readyz` of one API server, verified as what was dialed and as an API server.
     pub(crate) async fn server(&self, host: &str, port: u16) -> Observed<Readyz> {
         let shown = format!("https://{}", endpoint::with_port(host, port));
-        self.limited(probe::readyz(&self.transport, &machine(host, port)?, shown)).await
+        let of = self.judged(Claimed::new(host, port)?).await?;
+        self.limited(probe::readyz(&self.transport, &of, shown)).await
     }
 
     /// What was requested of the API server that has answered as `server`, verified as that one again.
     pub(crate) async fn requested_apis(&self, server: &str) -> Observed<RequestedApis> {
         let server: Uri = server.parse().map_err(|_| cause::no_name(server))?;
-        let of = Target { server, peer: Peer::Machine };
+        let Endpoint { host, port, .. } = dial::endpoint(&server);
+        let of = self.judged(Claimed::new(&host, port)?).await?;
         self.limited(metrics::requested_apis(&self.transport, &of)).await
+    }
+
+    /// Those first that may be sent the credentials.
+    pub(crate) async fn in_order<'a>(&self, addresses: &'a [String]) -> Vec<&'a String> {
+        let mut addresses: Vec<_> = addresses.iter().collect();
+        if addresses.len() > 1 && self.transport.has_secret().await.unwrap_or_default() {
+            let vouchers = self.vouchers().await;
+            addresses.sort_by_key(|address| !vouchers.know(address));
+        }
+        addresses
+    }
+
+    /// Whether the credentials may go there. Where they are no secret, nobody waits to know.
+    async fn judged(&self, claimed: Claimed) -> Observed<Target> {
+        if !self.transport.has_secret().await? {
+            return Ok(Target::Claimed(claimed));
+        }
+        let (_, vouchers) = tokio::join!(self.transport.client(claimed.place()), self.vouchers());
+        Ok(vouchers.judge(claimed))
+    }
+
+    async fn vouchers(&self) -> Vouchers {
+        let listed = self.api_endpoints().await;
+        let mut vouchers = self.round.lock().unwrap_or_else(PoisonError::into_inner).vouchers.clone();
+        vouchers.add(listed.iter().flatten().flat_map(|endpoint| &endpoint.addresses));
+        vouchers
+    }
+
+    /// default/kubernetes, read once in a round.
+    async fn api_endpoints(&self) -> Observed<Vec<ServiceEndpoint>> {
+        let cell = Arc::clone(&self.round.lock().unwrap_or_else(PoisonError::into_inner).api_endpoints);
+        cell.get_or_init(|| Box::pin(self.endpoints("default", "kubernetes"))).await.clone()
     }
 
     /// Node leases and system leases alone, as far as `facts` names them: for a second sample within a round.
@@ -249,7 +305,8 @@ impl KubeClient {
     async fn endpoint(&self) -> Observed<Readyz> {
         // Not the URL itself: its path and query may be anything.
         let shown = self.credentials.server.trim_end_matches('/').to_owned();
-        self.limited(probe::readyz(&self.transport, &self.lists, shown)).await
+        let of = Target::Trusted(self.lists.clone());
+        self.limited(probe::readyz(&self.transport, &of, shown)).await
     }
 
     async fn nodes(&self) -> Observed<Vec<KubeNode>> {
@@ -491,12 +548,6 @@ fn extend<T>(list: Option<&mut Vec<T>>, part: Observed<Vec<T>>) -> Observed<()> 
         list.extend(part);
     }
     Ok(())
-}
-
-/// The API server of a machine.
-fn machine(host: &str, port: u16) -> Observed<Target> {
-    let server = format!("https://{}/", endpoint::with_port(host, port)).parse().map_err(|_| cause::no_name(host))?;
-    Ok(Target { server, peer: Peer::Machine })
 }
 
 async fn wanted<T>(facts: &BTreeSet<Fact>, fact: Fact, ask: impl Future<Output = Observed<T>>) -> Observed<T> {

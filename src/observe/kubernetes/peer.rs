@@ -1,4 +1,4 @@
-//! Who may be sent the credentials of a kubeconfig.
+//! What the certificate of an API server has to prove. Which servers receive credentials at all is decided in [`whom`](super::whom).
 
 use std::sync::Arc;
 
@@ -7,12 +7,13 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 
-use crate::config::certificate::is_current;
+use crate::config::certificate::{is_current, is_of_kubelet};
+use crate::observe::dial::cause::KubeletCertificate;
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Whom a probe asks.
+/// Which server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Peer {
     /// The endpoint that the user named: the kubeconfig's server, or `--k8s-endpoint`.
@@ -21,16 +22,17 @@ pub(super) enum Peer {
     Machine,
 }
 
-/// In the certificate of every API server, since every pod calls it by this name, and in that of no kubelet.
+/// The name by which every pod calls the API server, and which the certificate of every API server has.
 const API_SERVER: &str = "kubernetes.default.svc";
 
-/// Verifies the name or address that was dialed, and besides what is true of one of the two.
+/// Verifies the name or address that was dialed, and what else has to be true.
 ///
-/// The cluster's CA signs the kubelets' serving certificates, too: of a machine, that an API server is there. A worker that says of
-/// itself in discovery that it is a control plane would be sent a token that may be an administrator's.
+/// The cluster's CA signs the serving certificates of kubelets, too, with whatever names were approved: approvers rarely look at
+/// them. So the subject decides as well, which the signer prescribes. k3s has kubelet certificates without that subject; there the
+/// source of the address decides alone.
 ///
-/// The endpoint that the user named is verified as Go does: a certificate that is itself among those that are trusted needs no other
-/// to vouch for it. That is what balancers show that have made their own.
+/// The endpoint that the user named is verified as Go does: a certificate that is itself among the trusted ones needs no
+/// other to vouch for it. Balancers with self-made certificates present such ones.
 #[derive(Debug)]
 pub(super) struct PeerVerifier {
     peer: Peer,
@@ -63,6 +65,9 @@ impl ServerCertVerifier for PeerVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        if is_of_kubelet(end_entity) {
+            return Err(CertificateError::Other(OtherError(Arc::new(KubeletCertificate))).into());
+        }
         if self.is_trusted(end_entity)
             && let Ok(leaf) = ParsedCertificate::try_from(end_entity)
         {

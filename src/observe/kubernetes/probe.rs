@@ -2,9 +2,10 @@
 
 use http::StatusCode;
 
-use super::client::{Answer, Target, Transport};
+use super::client::{Answer, Transport};
 use super::gaps;
 use super::intake::Keep;
+use super::whom::Target;
 use crate::snapshot::{Gap, GapKind, Observed, Readyz};
 
 /// Bytes of an answer that are read. A verbose one has about 3 kB.

@@ -115,6 +115,7 @@ pub(crate) fn credentials(server: &str) -> KubernetesCredentials {
 /// What a server has seen and where it listens.
 #[derive(Clone)]
 pub(crate) struct Server {
+    pub(crate) host: &'static str,
     pub(crate) port: u16,
     heads: Arc<Mutex<Vec<String>>>,
     connections: Arc<Mutex<usize>>,
@@ -122,7 +123,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.port)
+        format!("https://{}:{}", self.host, self.port)
     }
 
     /// Request lines and headers, in the order of arrival.
@@ -150,11 +151,20 @@ pub(crate) fn http(status: &str, headers: &str, body: &str) -> Reply {
     Reply::Bytes(format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}").into_bytes())
 }
 
-/// Serves TLS; `script` gets the head of each request.
+/// Serves TLS at 127.0.0.1; `script` gets the head of each request.
 pub(crate) async fn serve(tls: TlsAcceptor, script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server =
-        Server { port: listener.local_addr().unwrap().port(), heads: Arc::default(), connections: Arc::default() };
+    serve_at("127.0.0.1", tls, script).await
+}
+
+/// The same at another address of loopback.
+pub(crate) async fn serve_at(
+    host: &'static str,
+    tls: TlsAcceptor,
+    script: impl Fn(&str) -> Reply + Send + Sync + 'static,
+) -> Server {
+    let listener = TcpListener::bind((host, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = Server { host, port, heads: Arc::default(), connections: Arc::default() };
     let seen = server.clone();
     let script = Arc::new(script);
     tokio::spawn(async move {

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod lists;
+mod whom;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -522,7 +523,7 @@ async fn an_exec_plugin_is_bounded_and_its_output_stays_private() {
 }
 
 /// A plugin in a script, which says in a file that it has run.
-fn plugin(config: &mut kube::Config, script: &str) -> tempfile::TempDir {
+fn plugin(config: &mut Config, script: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("echo >> {}; {script}", folder.path().join("runs").display());
     let exec = serde_json::json!({

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::call::{Lane, Route};
 use super::{Member, TalosClient, maintenance};
-use crate::snapshot::{Contact, Endpoint, Gap, GapKind, Observed};
+use crate::snapshot::{Contact, Endpoint, EtcdMember, Gap, GapKind, Observed};
 
 /// Answers of one endpoint that was asked without `node`.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,12 @@ impl TalosClient {
             }
             None => Err(Gap::not_asked()),
         }
+    }
+
+    /// The members that the etcd of endpoint `index` lists. The endpoint answers itself: nothing is forwarded.
+    pub(crate) async fn members_listed_by(&self, index: usize, until: Instant) -> Observed<Vec<EtcdMember>> {
+        let link = &self.links[index];
+        self.caller.etcd_members(&Route { link, node: None, lane: Lane::Normal, until }).await
     }
 
     async fn refined(&self, index: usize, gap: Gap, until: Instant) -> Gap {

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
+use simulator::Count;
 use simulator::pki::{Flaw, Leaf};
-use simulator::world::{Rule, User};
+use simulator::world::{Rule, Server, User};
 
 use super::side_by_side;
 use crate::cluster::{Cluster, cluster};
@@ -198,5 +199,36 @@ fn tokens_and_nobody() {
         let said = (judged.outcome.code, judged.status("k8s.api.endpoint"), judged.status("k8s.nodes.ready"));
         assert_eq!(said, (code, endpoint, nodes), "{user}: {judged}");
         assert!(!judged.outcome.stdout.contains("token"), "{judged}");
+    }
+}
+
+/// With a token, an API server is asked at its own address if default/kubernetes or the etcd of a named machine lists that address.
+/// Without either, its lease has to show that it lives.
+#[test]
+fn a_token_goes_where_a_worker_cannot_send_it() {
+    let known = User { name: "system:serviceaccount:kube-system:cluster-health".to_owned(), groups: Vec::new() };
+    // The endpoint is one of them.
+    for (options, hides_endpoints, asked, code) in [
+        (&["--no-talos"][..], false, 3, 0),
+        (&["--no-talos"], true, 1, 77),
+        (&[], false, 3, 0),
+        // By etcd's member list.
+        (&[], true, 3, 77),
+    ] {
+        let cluster = cluster();
+        cluster.change(|world| {
+            world.kubernetes.tokens.insert("good".to_owned(), known.clone());
+            if hides_endpoints {
+                world.kubernetes.reader.iter_mut().for_each(|rule| rule.resources.retain(|it| it != "endpointslices"));
+            }
+        });
+        let kubeconfig = with_user(&cluster, "{token: good}");
+        let cluster = cluster.with_kubeconfig(kubeconfig);
+        let judged = cluster.run(options);
+        assert_eq!(judged.outcome.code, code, "{judged}");
+        let counts = cluster.simulator().calls().counts();
+        let is_direct = |it: &&Count| it.call == "/readyz" && matches!(it.server, Server::ApiServer(_));
+        let direct = counts.iter().filter(is_direct).count();
+        assert_eq!(direct, asked, "{options:?}, {hides_endpoints}: {counts:?}");
     }
 }

@@ -15,25 +15,6 @@ async fn an_unknown_ca_gets_no_credentials() {
     assert_eq!(server.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
 }
 
-/// The cluster's CA signs the certificates of kubelets, too: a worker that claims to be a control plane is no API server.
-#[tokio::test]
-async fn a_kubelet_gets_no_credentials() {
-    let pki = Pki::new();
-    let kubelet = pki.tls(&pki.issue(&["127.0.0.1", "worker-1"], |_| {}), Clients::Optional, &[]);
-    let server = serve(kubelet, |_| http("200 OK", "", READY)).await;
-    let mut config = pki.config(&server.url());
-    config.auth_info.token = Some("s3cret".to_owned().into());
-    let proxy = proxy(&format!("127.0.0.1:{}", server.port), server.port, false).await;
-    for routes in [direct(), fixed(&format!("http://{proxy}"))] {
-        let client = KubeClient::new(config.clone(), routes, credentials(&server.url()), CALL).await.unwrap();
-        let gap = client.server("127.0.0.1", server.port).await.unwrap_err();
-        assert_eq!(gap.kind, GapKind::NameNotInCertificate, "{}", gap.text);
-        assert!(gap.text.contains(SERVICE), "{}", gap.text);
-    }
-    assert!(server.connections() >= 2);
-    assert_eq!(server.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
-}
-
 #[tokio::test]
 async fn without_a_ca_no_machine_is_trusted() {
     let pki = Pki::new();

@@ -1,0 +1,215 @@
+//! Which servers receive a token: a compromised worker is none of them, whatever it claims and whatever certificate it presents.
+
+use kube::config::AuthInfo;
+use rcgen::{CertificateParams, DnType};
+
+use super::super::testing::serve_at;
+use super::*;
+
+/// Where discovery reports a control plane.
+const CLAIMED: &str = "127.0.0.2";
+const TOKEN: &str = "0123456789abcdef-s3cret";
+
+fn kubelet(params: &mut CertificateParams) {
+    params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+    params.distinguished_name.push(DnType::CommonName, "system:node:worker-1");
+}
+
+/// A server at the claimed address, with a certificate of the cluster's CA for its address and for the API server's name.
+async fn claimed(pki: &Pki, change: impl FnOnce(&mut CertificateParams)) -> Server {
+    let leaf = pki.issue(&[CLAIMED, SERVICE], change);
+    serve_at(CLAIMED, pki.tls(&leaf, Clients::Optional, &[]), |_| http("200 OK", "", READY)).await
+}
+
+/// The kubeconfig's server, which lists these addresses as endpoints of default/kubernetes.
+async fn endpoint(pki: &Pki, addresses: &'static [&'static str]) -> Server {
+    good(pki, move |head| {
+        if !head.contains("/namespaces/default/endpointslices") {
+            return http("200 OK", "", READY);
+        }
+        let endpoints: Vec<_> = addresses.iter().map(|it| serde_json::json!({"addresses": [it]})).collect();
+        let slice = serde_json::json!([{
+            "metadata": {"name": "k", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "addressType": "IPv4",
+            "endpoints": endpoints,
+        }]);
+        list("EndpointSliceList", "discovery.k8s.io/v1", "", &slice.to_string())
+    })
+    .await
+}
+
+async fn with_token(pki: &Pki, endpoint: &Server) -> KubeClient {
+    let mut config = pki.config(&endpoint.url());
+    config.auth_info.token = Some(TOKEN.to_owned().into());
+    client(config, CALL).await
+}
+
+/// A signer for kubelets signs whatever names an approver lets pass.
+#[tokio::test]
+async fn a_kubelet_gets_no_credentials() {
+    let pki = Pki::new();
+    let only_name = |params: &mut CertificateParams| {
+        params.distinguished_name.push(DnType::CommonName, "system:node:worker-1");
+    };
+    let only_group = |params: &mut CertificateParams| {
+        params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+    };
+    // Even at an address that default/kubernetes lists.
+    let endpoint = endpoint(&pki, &[CLAIMED]).await;
+    for change in [kubelet, only_name, only_group] {
+        let worker = claimed(&pki, change).await;
+        let client = with_token(&pki, &endpoint).await;
+        let gap = client.server(CLAIMED, worker.port).await.unwrap_err();
+        assert_eq!(gap.kind, GapKind::NameNotInCertificate, "{}", gap.text);
+        assert!(gap.text.contains("a kubelet's"), "{}", gap.text);
+        assert!(worker.connections() > 0);
+        assert_eq!(worker.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
+    }
+    // And behind the address that the kubeconfig names, where a virtual IP may move to anyone on the network.
+    let taken = serve(pki.tls(&pki.issue(&["127.0.0.1", SERVICE], kubelet), Clients::Optional, &[]), |_| {
+        http("200 OK", "", READY)
+    })
+    .await;
+    assert_eq!(both(pki.config(&taken.url()), CALL).await, GapKind::NameNotInCertificate);
+    assert_eq!(taken.heads(), Vec::<String>::new());
+}
+
+/// On each way that a probe takes. A certificate without the API server's name is the one that kubelets have by default.
+#[tokio::test]
+async fn the_names_of_the_certificate_count_on_every_way() {
+    let pki = Pki::new();
+    let worker = pki.tls(&pki.issue(&["127.0.0.1", "worker-1"], |_| {}), Clients::Optional, &[]);
+    let server = serve(worker, |_| http("200 OK", "", READY)).await;
+    let proxy = proxy(&format!("127.0.0.1:{}", server.port), server.port, false).await;
+    for routes in [direct(), fixed(&format!("http://{proxy}"))] {
+        let config = pki.config_with_certificate(&server.url());
+        let client = KubeClient::new(config, routes, credentials(&server.url()), CALL).await.unwrap();
+        let gap = client.server("127.0.0.1", server.port).await.unwrap_err();
+        assert_eq!(gap.kind, GapKind::NameNotInCertificate, "{}", gap.text);
+        assert!(gap.text.contains(SERVICE), "{}", gap.text);
+    }
+    assert!(server.connections() >= 2);
+    assert_eq!(server.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
+}
+
+/// k3s gives kubelets certificates without an organization, whose name is the node's: one called `kubernetes.default.svc` would pass
+/// by its names alone.
+#[tokio::test]
+async fn an_address_that_is_only_claimed_gets_no_credentials() {
+    let pki = Pki::new();
+    for listed in [&[][..], &["127.0.0.1"], &["127.0.0.20"], &["127.0.0.1", "127.0.0.3"]] {
+        let endpoint = endpoint(&pki, listed).await;
+        let worker = claimed(&pki, |_| {}).await;
+        let client = with_token(&pki, &endpoint).await;
+        let gap = client.server(CLAIMED, worker.port).await.unwrap_err();
+        assert_eq!(gap.kind, GapKind::Untrusted, "{}", gap.text);
+        assert!(gap.text.contains(&format!("{CLAIMED}:{}", worker.port)), "{}", gap.text);
+        let metrics = client.requested_apis(&format!("{}/", worker.url())).await;
+        assert_eq!(metrics.unwrap_err().kind, GapKind::Untrusted);
+        assert!(worker.connections() > 0, "the handshake shows whether an API server is there");
+        assert_eq!(worker.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
+    }
+}
+
+/// What is at the claimed address is seen all the same.
+#[tokio::test]
+async fn a_claimed_address_without_a_server_is_told_as_before() {
+    let pki = Pki::new();
+    let endpoint = endpoint(&pki, &[]).await;
+    let client = with_token(&pki, &endpoint).await;
+    let (_socket, refusing) = refusing();
+    let gap = client.server("127.0.0.1", refusing.port()).await.unwrap_err();
+    assert_eq!(gap.kind, GapKind::ConnectionRefused);
+}
+
+#[tokio::test]
+async fn a_list_that_cannot_be_read_vouches_for_nothing() {
+    let pki = Pki::new();
+    for (status, body) in [("403 Forbidden", "{}"), ("200 OK", "{}"), ("500 Internal Server Error", "")] {
+        let endpoint = good(&pki, move |_| http(status, "", body)).await;
+        let worker = claimed(&pki, |_| {}).await;
+        let gap = with_token(&pki, &endpoint).await.server(CLAIMED, worker.port).await.unwrap_err();
+        assert_eq!((gap.kind, worker.heads().len()), (GapKind::Untrusted, 0), "{status}: {}", gap.text);
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_that_lists_itself_is_asked_with_the_credentials() {
+    let pki = Pki::new();
+    let endpoint = endpoint(&pki, &["127.0.0.1", CLAIMED]).await;
+    let server = claimed(&pki, |_| {}).await;
+    let client = with_token(&pki, &endpoint).await;
+    for _ in 0..3 {
+        assert_eq!(client.server(CLAIMED, server.port).await.unwrap().status, 200);
+    }
+    let authorized = format!("authorization: Bearer {TOKEN}\r\n");
+    assert!(server.heads().iter().all(|head| head.contains(&authorized)) && server.heads().len() == 3);
+    let lists = endpoint.heads().iter().filter(|head| head.contains("endpointslices")).count();
+    assert_eq!(
+        (lists, server.connections()),
+        (1, 1),
+        "the list is read once in a round, and no handshake is made twice"
+    );
+    // What one round has shown does not count in the next.
+    client.begin_round(true);
+    client.server(CLAIMED, server.port).await.unwrap();
+    assert_eq!(endpoint.heads().iter().filter(|head| head.contains("endpointslices")).count(), 2);
+}
+
+#[tokio::test]
+async fn a_member_of_etcd_is_asked_with_the_credentials_for_a_round() {
+    let pki = Pki::new();
+    let endpoint = endpoint(&pki, &[]).await;
+    let server = claimed(&pki, |_| {}).await;
+    let client = with_token(&pki, &endpoint).await;
+    client.vouch(&[CLAIMED.to_owned()]);
+    assert_eq!(client.server(CLAIMED, server.port).await.unwrap().status, 200);
+    client.begin_round(false);
+    assert_eq!(client.server(CLAIMED, server.port).await.unwrap_err().kind, GapKind::Untrusted);
+}
+
+/// However the header comes about.
+#[tokio::test]
+async fn no_kind_of_secret_goes_to_a_claimed_address() {
+    let pki = Pki::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, TOKEN).unwrap();
+    let of_file = AuthInfo { token_file: Some(file.display().to_string()), ..AuthInfo::default() };
+    let password =
+        AuthInfo { username: Some("admin".to_owned()), password: Some(TOKEN.to_owned().into()), ..AuthInfo::default() };
+    for auth_info in [of_file, password] {
+        let endpoint = endpoint(&pki, &[]).await;
+        let worker = claimed(&pki, |_| {}).await;
+        let mut config = pki.config(&endpoint.url());
+        config.auth_info = auth_info;
+        let gap = client(config, CALL).await.server(CLAIMED, worker.port).await.unwrap_err();
+        assert_eq!((gap.kind, worker.heads().len()), (GapKind::Untrusted, 0), "{}", gap.text);
+    }
+}
+
+/// A server learns nothing from a client certificate that it could use elsewhere.
+#[tokio::test]
+async fn a_client_certificate_is_presented_everywhere_and_nothing_is_waited_for() {
+    let pki = Pki::new();
+    let endpoint = endpoint(&pki, &[]).await;
+    let server = claimed(&pki, |_| {}).await;
+    let client = client(pki.config_with_certificate(&endpoint.url()), CALL).await;
+    assert_eq!(client.server(CLAIMED, server.port).await.unwrap().status, 200);
+    assert!(!server.heads()[0].to_ascii_lowercase().contains("authorization"), "{:?}", server.heads());
+    assert_eq!(endpoint.connections(), 0);
+}
+
+/// Of several addresses of one machine, the one that may be asked comes first.
+#[tokio::test]
+async fn addresses_that_may_be_asked_come_first() {
+    let pki = Pki::new();
+    let endpoint = endpoint(&pki, &["127.0.0.9"]).await;
+    let addresses = ["127.0.0.2", "127.0.0.3", "127.0.0.9"].map(str::to_owned);
+    let order = |client: KubeClient| {
+        let addresses = addresses.clone();
+        async move { client.in_order(&addresses).await.into_iter().cloned().collect::<Vec<_>>() }
+    };
+    assert_eq!(order(with_token(&pki, &endpoint).await).await, ["127.0.0.9", "127.0.0.2", "127.0.0.3"]);
+    assert_eq!(order(client(pki.config(&endpoint.url()), CALL).await).await, addresses);
+}
