@@ -2,6 +2,7 @@
 
 mod machine;
 mod output;
+mod outputs;
 mod show;
 mod streams;
 mod termination;
@@ -17,9 +18,10 @@ use futures::FutureExt as _;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use self::output::Document;
+use self::outputs::{Names, Refused};
 use self::show::Show;
 pub(crate) use self::streams::complain;
-use self::streams::{apart_from_inputs, apart_from_streams, is_at, is_elsewhere, is_file, is_input};
+use self::streams::{is_elsewhere, is_file};
 use self::told::Told;
 use self::watch::Signaled;
 use crate::config::access::Access;
@@ -30,7 +32,7 @@ use crate::model::Exit;
 use crate::observe::{self, Credentials, Observer};
 use crate::plan::Plan;
 use crate::report::ledger::Ending;
-use crate::report::sink::ci::Ci;
+use crate::report::sink::ci::{Ci, Summary};
 use crate::report::sink::files::{self, Wanted};
 use crate::report::sink::terminal;
 use crate::report::{Report, format};
@@ -46,15 +48,14 @@ const FRAME: Duration = Duration::from_millis(100);
 pub(crate) fn run(plan: &Plan) -> Exit {
     let options = &plan.output;
     let wanted = files::parse(&options.reports, options.junit_file.as_deref(), options.format);
-    let trace = options.trace.as_deref();
-    let apart = |wanted: Vec<Wanted>| {
-        trace.map_or(Ok(()), |path| files::apart(&wanted, path))?;
-        apart_from_streams(wanted, trace)
-    };
-    let wanted = match wanted.and_then(apart) {
-        Ok(wanted) => wanted,
-        Err(error) => {
-            complain(&error, None);
+    let environment = Environment::of_process();
+    let variable = |name: &str| environment.get(name);
+    let ci = Ci::decide(plan.output.ci, variable);
+    let names = wanted.as_ref().map_err(Clone::clone).and_then(|wanted| Names::of(plan, wanted, ci, &environment));
+    let (wanted, names) = match (&wanted, &names) {
+        (Ok(wanted), Ok(names)) => (wanted, names),
+        (Err(error), _) | (_, Err(error)) => {
+            complain(error, None);
             return Exit::Usage;
         }
     };
@@ -63,14 +64,11 @@ pub(crate) fn run(plan: &Plan) -> Exit {
         _ if plan.simple_exit_codes => Exit::Unhealthy,
         _ => exit,
     };
-    let environment = Environment::of_process();
-    let variable = |name: &str| environment.get(name);
-    let ci = Ci::decide(plan.output.ci, variable);
     console::set_colors_enabled_stderr(terminal::color(options.color, io::stderr().is_terminal(), ci, variable));
-    if trace.is_some() {
+    if options.trace.is_some() {
         observe::trace::begin(variable(observe::trace::PARENT).as_deref());
     }
-    let told = Told::new(plan, &wanted, Document::new(&plan.output, ci, &environment));
+    let told = Told::new(plan, names, Document::new(&plan.output, ci, &environment));
     let run = |signaled| {
         let runtime = match machine::runtime() {
             Ok(runtime) => runtime,
@@ -79,7 +77,7 @@ pub(crate) fn run(plan: &Plan) -> Exit {
                 return Exit::Internal;
             }
         };
-        let run = Run { plan, wanted: &wanted, environment: &environment, ci, told: &told };
+        let run = Run { plan, wanted, names, environment: &environment, ci, told: &told, summary: RefCell::default() };
         let exit = runtime.block_on(run.execute(signaled));
         // A name look-up that hangs in a thread of its own must not hold up the end of the process.
         runtime.shutdown_background();
@@ -96,18 +94,18 @@ pub(crate) fn run(plan: &Plan) -> Exit {
 struct Run<'a> {
     plan: &'a Plan,
     wanted: &'a [Wanted],
+    names: &'a Names<'a>,
     environment: &'a Environment,
     ci: Ci,
     told: &'a Told<'a>,
+    /// Opened at the start.
+    summary: RefCell<Option<Summary>>,
 }
 
 /// Why nothing was checked.
 enum Unbegun {
     Configuration(ConfigError),
-    /// A report would replace what is read.
-    Usage(String),
-    /// A report cannot be written.
-    Unwritable(String),
+    Outputs(Refused),
 }
 
 impl Run<'_> {
@@ -142,11 +140,11 @@ impl Run<'_> {
             }
         };
         let config_error = match unbegun.into_inner() {
-            Some(Unbegun::Usage(error)) => {
+            Some(Unbegun::Outputs(Refused::Usage(error))) => {
                 complain(&error, Some("nothing was checked"));
                 return Exit::Usage;
             }
-            Some(Unbegun::Unwritable(error)) => {
+            Some(Unbegun::Outputs(Refused::Unwritable(error))) => {
                 complain(&error, Some("nothing was checked"));
                 return Exit::ReportNotWritten;
             }
@@ -205,14 +203,12 @@ impl Run<'_> {
     }
 
     fn tell_ci(&self, report: &Report) {
-        let Self { plan, wanted, environment, ci, .. } = *self;
-        // Whoever sends it there by `--report` or by `>>` gets no second one.
-        let is_output = |path: &str| *plan.output.format == format::MARKDOWN && is_at(&io::stdout(), path);
-        let is_report = |path: &str| wanted.iter().any(|it| it.path.as_os_str() == path) || is_output(path);
-        let summary = environment.get("GITHUB_STEP_SUMMARY").filter(|path| !is_report(path) && !is_input(path));
+        let Self { plan, ci, .. } = *self;
+        // Of a run that has ended before it knew what it reads.
+        let summary = self.summary.take().or_else(|| self.names.summary());
         // Nobody has asked for the summary: it only repeats what the log has.
         let in_log = *plan.output.format == format::TEXT && !is_file(&io::stdout());
-        if let Err(error) = ci.conclude(report, in_log, summary.as_deref(), io::stderr().lock()) {
+        if let Err(error) = ci.conclude(report, in_log, summary, io::stderr().lock()) {
             complain(&error, None);
         }
     }
@@ -224,14 +220,11 @@ impl Run<'_> {
             return Ending::Engine(End::Deadline);
         };
         // Known only now: what is read may name what else is read.
-        if let Err(error) = apart_from_inputs(self.wanted, &plan.output) {
-            unbegun.replace(Some(Unbegun::Usage(error)));
+        if let Err(refused) = told.open_files() {
+            unbegun.replace(Some(Unbegun::Outputs(refused)));
             return Ending::Configuration(String::new());
         }
-        if let Err(error) = told.open_files() {
-            unbegun.replace(Some(Unbegun::Unwritable(error)));
-            return Ending::Configuration(String::new());
-        }
+        *self.summary.borrow_mut() = self.names.summary();
         told.follow();
         let credentials = match read {
             Err(error) => {

@@ -1,7 +1,10 @@
 //! The result on stdout.
 
-use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::AsFd as _;
 
+use super::streams::{identity, metadata};
 use crate::config::Environment;
 use crate::plan::Output;
 use crate::report::format::Format;
@@ -54,10 +57,44 @@ impl Document {
         }
         // As wide as it is by now.
         self.style.width = terminal::size(&io::stdout()).map(|size| size.columns);
-        let mut stdout = BufWriter::with_capacity(PIECE, io::stdout().lock());
-        let written = self.format.write_after(self.told, report, &self.style, &mut stdout);
-        let written = written.and_then(|()| stdout.flush());
+        let own = if self.format.grows() { Own::of_stdout() } else { None };
+        let write = |out: &mut dyn io::Write| {
+            let mut out = BufWriter::with_capacity(PIECE, out);
+            self.format.write_after(self.told, report, &self.style, &mut out)?;
+            out.flush()
+        };
+        let written = match own {
+            Some(own) => own.write(write),
+            None => write(&mut io::stdout().lock()),
+        };
         self.told = report.events();
         self.error = written.err();
+    }
+}
+
+/// The file that stdout is redirected to. Past the standard library, which would write the rest of a torn line at the end of the process.
+struct Own {
+    file: File,
+    /// Before something is added.
+    length: u64,
+}
+
+impl Own {
+    /// Only if stderr goes elsewhere: its lines would be lost.
+    fn of_stdout() -> Option<Self> {
+        let (stdout, stderr) = (metadata(&io::stdout()).ok()?, metadata(&io::stderr()).ok()?);
+        let is_own = stdout.is_file() && identity(&stdout) != identity(&stderr);
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
+        is_own.then_some(Self { file, length: stdout.len() })
+    }
+
+    /// Whole lines or nothing: on a full disk, the last one is torn.
+    fn write(mut self, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
+        let written = write(&mut self.file);
+        // What others have added since is not ours to take away.
+        if written.is_err() && self.file.stream_position()? == self.file.metadata()?.len() {
+            self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)))?;
+        }
+        written
     }
 }

@@ -7,15 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::output::Document;
-use super::streams::apart_from_inputs;
-use super::termination;
+use super::outputs::{Names, Outputs, Refused};
 use crate::engine::event::Event;
 use crate::model::Exit;
-use crate::observe;
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::report::ledger::{Ending, Ledger};
-use crate::report::sink::files::{self, Files, Wanted};
 use crate::text::clock;
 
 pub(super) struct Told<'a> {
@@ -26,11 +23,11 @@ pub(super) struct Told<'a> {
     progress: Mutex<Progress>,
 }
 
-/// The files of `--report`.
+/// The files.
 enum Reports<'a> {
     /// Nothing has been written yet: what the program itself reads is not known.
-    Wanted(&'a [Wanted]),
-    Open(Files),
+    Named(&'a Names<'a>),
+    Open(Outputs),
     /// They have the last word.
     Done,
 }
@@ -49,11 +46,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> Told<'a> {
-    pub(super) fn new(plan: &'a Plan, wanted: &'a [Wanted], document: Document) -> Self {
+    pub(super) fn new(plan: &'a Plan, names: &'a Names<'a>, document: Document) -> Self {
         Self {
             plan,
             ledger: Mutex::new(Ledger::new(plan.unbegun(), plan.allow_empty)),
-            files: Mutex::new(Reports::Wanted(wanted)),
+            files: Mutex::new(Reports::Named(names)),
             document: Mutex::new(Some(document)),
             progress: Mutex::default(),
         }
@@ -82,17 +79,15 @@ impl<'a> Told<'a> {
     }
 
     /// Begins the report files. From then on whatever ends the process leaves documents that say so.
-    pub(super) fn open_files(&self) -> Result<(), String> {
+    pub(super) fn open_files(&self) -> Result<(), Refused> {
         let report = self.report();
-        let mut files = lock(&self.files);
-        files.open(&report, self.plan)?;
-        Ok(())
+        lock(&self.files).open(&report, self.plan)
     }
 
     pub(super) fn update_files(&self) {
         let report = self.report();
-        if let Reports::Open(files) = &mut *lock(&self.files) {
-            files.update(&report);
+        if let Reports::Open(outputs) = &mut *lock(&self.files) {
+            outputs.update(&report);
         }
     }
 
@@ -118,14 +113,12 @@ impl<'a> Told<'a> {
     pub(super) fn finish_files(&self, report: &Report) -> Result<(), String> {
         let mut files = lock(&self.files);
         // Of a run that has ended before it knew what it reads.
-        files.open(report, self.plan)?;
-        if let Reports::Open(files) = std::mem::replace(&mut *files, Reports::Done) {
-            let trace = write_trace(self.plan, true);
-            files.finish(report)?;
-            trace?;
+        let opened = files.open(report, self.plan);
+        opened.map_err(|(Refused::Usage(error) | Refused::Unwritable(error))| error)?;
+        if let Reports::Open(outputs) = std::mem::replace(&mut *files, Reports::Done) {
+            outputs.finish(report)?;
         }
         drop(files);
-        termination::write(self.plan.output.termination_log.as_deref(), report);
         lock(&self.progress).files = true;
         Ok(())
     }
@@ -158,21 +151,10 @@ impl<'a> Told<'a> {
     }
 }
 
-/// `--trace`, as far as it goes by now.
-fn write_trace(plan: &Plan, is_last: bool) -> Result<(), String> {
-    let Some(path) = &plan.output.trace else { return Ok(()) };
-    let mut document = Vec::new();
-    observe::trace::write(&mut document).map_err(|error| format!("could not write the trace: {error}"))?;
-    files::write(path, &document, is_last)
-}
-
 impl Reports<'_> {
-    fn open(&mut self, report: &Report, plan: &Plan) -> Result<(), String> {
-        if let Self::Wanted(wanted) = self {
-            apart_from_inputs(wanted, &plan.output)?;
-            let files = Files::create(wanted, report, plan.pace.logs)?;
-            write_trace(plan, false)?;
-            *self = Self::Open(files);
+    fn open(&mut self, report: &Report, plan: &Plan) -> Result<(), Refused> {
+        if let Self::Named(names) = self {
+            *self = Self::Open(names.open(report, plan.pace.logs)?);
         }
         Ok(())
     }

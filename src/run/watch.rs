@@ -155,6 +155,7 @@ mod tests {
     use crate::report::sink::ci::Ci;
     use crate::report::sink::files::Wanted;
     use crate::run::output::Document;
+    use crate::run::outputs::Names;
 
     /// Says in the environment how far the run of a process has come that is this test, and where its report goes.
     const STUCK: &str = "STUCK_AFTER";
@@ -191,7 +192,8 @@ mod tests {
         let plan = Plan::decide(&cli.run, &matches, Start::now()).unwrap();
         let wanted = [Wanted { format: &format::JSON, path: "report".into() }];
         let environment = Environment::new::<&str, &str>([]);
-        let told = Told::new(&plan, &wanted, Document::new(&plan.output, Ci::None, &environment));
+        let names = Names::of(&plan, &wanted, Ci::None, &environment).unwrap();
+        let told = Told::new(&plan, &names, Document::new(&plan.output, Ci::None, &environment));
         let run = |_| {
             if after == "healthy" {
                 told.conclude(&Ending::Engine(End::Healthy));

@@ -165,6 +165,112 @@ fn what_is_read_is_no_file_of_a_report() {
     null.args(["--report=json=/dev/null", "--no-kubernetes"]).run().is(69, &[]);
 }
 
+/// Each pair of outputs, under each name that one file can have. Before, the last one to be written was there, and the exit code 0.
+#[test]
+fn no_two_outputs_are_one_file() {
+    const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+    let healthy = ["--skip", "*", "--allow-empty", "--color=never"];
+    for name in ["x", "./x", "link", "hard", "folder/x"] {
+        for (one, other) in [
+            (["--report", "json=x"], ["--report", "junit=NAME"]),
+            (["--report", "json=x"], ["--junit-file", "NAME"]),
+            (["--report", "json=x"], ["--termination-log", "NAME"]),
+            (["--report", "ndjson=x"], ["--trace", "NAME"]),
+            (["--trace", "x"], ["--termination-log", "NAME"]),
+            (["--report", "json=x"], [SUMMARY, "NAME"]),
+            (["--trace", "x"], [SUMMARY, "NAME"]),
+            (["--termination-log", "x"], [SUMMARY, "NAME"]),
+        ] {
+            for exists in [true, false] {
+                // A hard link to nothing cannot be made.
+                if name == "hard" && !exists {
+                    continue;
+                }
+                let mut program = program().talosconfig(unreachable()).args(healthy).args(one);
+                if exists {
+                    program = program.file("x", "earlier");
+                    std::fs::hard_link(program.path("x"), program.path("hard")).unwrap();
+                }
+                std::os::unix::fs::symlink("x", program.path("link")).unwrap();
+                std::os::unix::fs::symlink(".", program.path("folder")).unwrap();
+                let value = other[1].replace("NAME", name);
+                let program = match other[0] {
+                    SUMMARY => program.env("GITHUB_ACTIONS", "true").env(SUMMARY, &value),
+                    option => program.args([option, &value]),
+                };
+                let (outcome, home) = program.run_and_keep();
+                outcome.is(2, &["are one file: `", name]);
+                let kept = std::fs::read_to_string(home.path().join("x")).unwrap_or_default();
+                assert_eq!(kept, if exists { "earlier" } else { "" }, "{one:?} {other:?} {name}");
+            }
+        }
+    }
+}
+
+/// What is to be written can be made a link to what was read while the run goes on.
+#[test]
+fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {
+    for (option, is_pipe) in [
+        ("--report=json=OUT", true),
+        ("--trace=OUT", true),
+        ("--report=json=OUT", false),
+        ("--report=ndjson=OUT", false),
+        ("--trace=OUT", false),
+        ("--termination-log=OUT", false),
+        ("GITHUB_STEP_SUMMARY", false),
+    ] {
+        let config = unreachable();
+        // Beside it, what tells that the files are open.
+        let begun = ["--report=tap=begun", "--wait-timeout=3s", "--no-kubernetes", "--color=never"];
+        let program = program().talosconfig(&config).args(begun);
+        let out = program.path("out");
+        let program = match option {
+            "GITHUB_STEP_SUMMARY" => program.env("GITHUB_ACTIONS", "true").env(option, "out"),
+            option => program.args([option.replace("OUT", "out")]),
+        };
+        let reader = is_pipe.then(|| {
+            assert!(std::process::Command::new("mkfifo").arg(&out).status().unwrap().success());
+            std::fs::OpenOptions::new().read(true).write(true).open(&out).unwrap()
+        });
+        let (mut child, home) = program.spawn();
+        while !home.path().join("begun").exists() || (!out.exists() && option != "--report=ndjson=OUT") {
+            assert!(child.try_wait().unwrap().is_none(), "{option}");
+            std::thread::yield_now();
+        }
+        while !out.exists() {
+            std::thread::yield_now();
+        }
+        let input = home.path().join(".talos/config");
+        std::fs::remove_file(&out).unwrap();
+        std::os::unix::fs::symlink(&input, &out).unwrap();
+        let code = code(child.wait().unwrap());
+        assert_eq!(std::fs::read_to_string(&input).unwrap(), config, "{option}, a pipe: {is_pipe}");
+        assert_eq!(code, 69, "{option}");
+        drop(reader);
+    }
+}
+
+/// Reports and stdout: what does not fit leaves the lines before it.
+#[test]
+fn ndjson_on_a_full_disk_has_whole_lines() {
+    // 512 bytes each. A signal that is ignored stays so.
+    for blocks in [1, 2, 3, 5, 8, 13, 21] {
+        for redirected in [true, false] {
+            let shell = tool("sh").talosconfig(unreachable());
+            let to = if redirected { "-o ndjson > out" } else { "--report ndjson=out" };
+            let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\" {to}");
+            let run = [env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes", "--wait-timeout=1s", "--heartbeat=1s"];
+            let (outcome, home) = shell.args(["-c", &script, "sh"]).args(run).run_and_keep();
+            let text = std::fs::read_to_string(home.path().join("out")).unwrap_or_default();
+            assert!(text.is_empty() || text.ends_with('\n'), "{blocks} {redirected}: {text}");
+            for line in text.lines() {
+                assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{blocks} {redirected}: {line}");
+            }
+            assert_ne!(outcome.code, 0, "{outcome}");
+        }
+    }
+}
+
 #[test]
 fn several_reports_are_written_at_once() {
     for (arguments, success) in [(&["--skip", "*", "--allow-empty"][..], true), (&["--no-kubernetes"], false)] {

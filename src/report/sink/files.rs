@@ -11,6 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use crate::report::Report;
 use crate::report::format::{self, Format, prometheus};
@@ -54,10 +56,6 @@ pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Form
                 Err(format!("`{name}=-` and `--output {other}` both write to stdout; use `--output {name}`"))
             };
         }
-        let identity = identity(path);
-        if wanted.iter().any(|other| self::identity(&other.path) == identity) {
-            return Err(format!("two reports to one file: `{}`", path.display()));
-        }
         wanted.push(Wanted { format, path: path.to_owned() });
         Ok(())
     };
@@ -83,16 +81,25 @@ pub(crate) fn last_success(wanted: &[Wanted]) -> Option<Timestamp> {
     metrics.filter_map(|wanted| prometheus::last_success(&wanted.path)).max()
 }
 
-/// A file beside the reports that is none of them.
-pub(crate) fn apart(wanted: &[Wanted], path: &Path) -> Result<(), String> {
-    if wanted.iter().any(|it| identity(&it.path) == identity(path)) {
-        return Err(format!("a report and the trace to one file: `{}`", path.display()));
-    }
-    Ok(())
+/// What two names of one file have in common, hard links included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// Device and inode.
+    Is(u64, u64),
+    /// It does not exist yet. Links are resolved as far as the path exists.
+    WillBe(PathBuf),
 }
 
-/// The same for two paths that are the same file: links resolved as far as the path exists.
-fn identity(path: &Path) -> PathBuf {
+impl Identity {
+    pub(crate) fn of(path: &Path) -> Self {
+        match fs::metadata(path) {
+            Ok(found) => Self::Is(found.dev(), found.ino()),
+            Err(_) => Self::WillBe(future(&resolve(path).unwrap_or_else(|_| path.to_owned()))),
+        }
+    }
+}
+
+fn future(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut missing = Vec::new();
     let mut existing = absolute.as_path();
@@ -147,12 +154,21 @@ struct Grown {
     length: u64,
 }
 
+/// Found once, at the start: what appears under the name later is neither followed nor written to.
 #[derive(Debug)]
 enum Place {
     /// Replaced as a whole. The path is without links: a link that somebody made stays, and what it points to is replaced.
     Regular(PathBuf),
     /// A pipe, terminal or device: written once, at the end.
-    Special(PathBuf),
+    Special(Special),
+}
+
+/// Opened at the start, or as soon as somebody reads: a named pipe cannot be opened before.
+#[derive(Debug)]
+struct Special {
+    path: PathBuf,
+    identity: Identity,
+    open: Option<File>,
 }
 
 impl Place {
@@ -164,23 +180,85 @@ impl Place {
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             Ok(found) if found.is_file() => path.canonicalize().map(Self::Regular),
-            Ok(_) => Ok(Self::Special(path.to_owned())),
+            Ok(found) => Special::of(path, Identity::Is(found.dev(), found.ino())).map(Self::Special),
             Err(error) if error.kind() == io::ErrorKind::NotFound => resolve(path).map(Self::Regular),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Writes what is no report as reports are written: a reader sees the old document or the new one. The error names the file.
-///
-/// `is_last`: pipes, terminals and devices have nothing before.
-pub(crate) fn write(path: &Path, document: &[u8], is_last: bool) -> Result<(), String> {
-    let written = Place::of(path).and_then(|place| match place {
-        Place::Regular(path) => replace(&path, false, |file| file.write_all(document)).map(drop),
-        Place::Special(path) if is_last => write_special(path, document.to_vec()),
-        Place::Special(_) => Ok(()),
-    });
-    written.map_err(|error| failure(path, &error))
+impl Special {
+    /// `/dev/stdout` and `/dev/fd/N` are links, so links are followed; what they lead to is compared.
+    fn of(path: &Path, identity: Identity) -> io::Result<Self> {
+        let mut special = Self { path: path.to_owned(), identity, open: None };
+        special.open = match special.opened(OFlags::NONBLOCK) {
+            // A named pipe that nobody reads yet.
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => None,
+            opened => {
+                let file = opened?;
+                // Only opening it must not block.
+                let flags = fcntl_getfl(&file)?;
+                fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+                Some(file)
+            }
+        };
+        Ok(special)
+    }
+
+    fn opened(&self, flags: OFlags) -> io::Result<File> {
+        let flags = (flags | OFlags::NOCTTY).bits().cast_signed();
+        let file = OpenOptions::new().write(true).custom_flags(flags).open(&self.path)?;
+        let found = file.metadata()?;
+        if Identity::Is(found.dev(), found.ino()) != self.identity {
+            return Err(io::Error::other("another file has taken its place"));
+        }
+        Ok(file)
+    }
+
+    /// On a thread of its own, which is left behind when it hangs: opening a named pipe waits for its reader.
+    fn write(mut self, content: Vec<u8>) -> io::Result<()> {
+        let (done, result) = mpsc::channel();
+        thread::Builder::new().name("report".to_owned()).stack_size(STACK).spawn(move || {
+            let open = self.open.take().map_or_else(|| self.opened(OFlags::empty()), Ok);
+            let written = open.and_then(|mut file| file.write_all(&content));
+            // Nobody waits any more if this fails.
+            let _ = done.send(written);
+        })?;
+        match result.recv_timeout(PIPE_PATIENCE) {
+            // As for stdout: a reader that has gone away has had enough.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Ok(written) => written,
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no process reads from it")),
+        }
+    }
+}
+
+/// A file beside the reports that is written as reports are: a reader sees the old document or the new one. Errors name the file.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    shown: PathBuf,
+    place: Place,
+}
+
+impl Beside {
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        let place = Place::of(path).map_err(|error| failure(path, &error))?;
+        Ok(Self { shown: path.to_owned(), place })
+    }
+
+    /// Pipes, terminals and devices have nothing before the last document.
+    pub(crate) fn write(&self, document: &[u8]) -> Result<(), String> {
+        let Place::Regular(path) = &self.place else { return Ok(()) };
+        let written = replace(path, false, |file| file.write_all(document));
+        written.map(drop).map_err(|error| failure(&self.shown, &error))
+    }
+
+    pub(crate) fn finish(self, document: Vec<u8>) -> Result<(), String> {
+        if let Place::Special(special) = self.place {
+            return special.write(document).map_err(|error| failure(&self.shown, &error));
+        }
+        self.write(&document)
+    }
 }
 
 impl Files {
@@ -207,11 +285,11 @@ impl Files {
     }
 
     /// Writes the last report. The error names the first file that does not have it.
-    pub(crate) fn finish(mut self, report: &Report) -> Result<(), String> {
+    pub(crate) fn finish(self, report: &Report) -> Result<(), String> {
         let mut first = Ok(());
-        for open in &mut self.files {
-            let written = open.last(report, self.private).map_err(|error| failure(&open.shown, &error));
-            first = first.and(written);
+        for open in self.files {
+            let shown = open.shown.clone();
+            first = first.and(open.last(report, self.private).map_err(|error| failure(&shown, &error)));
         }
         first
     }
@@ -251,10 +329,14 @@ impl Open {
     }
 
     /// As a whole: the last event is a large one, and a part of it is no document.
-    fn last(&mut self, report: &Report, private: bool) -> io::Result<()> {
+    fn last(self, report: &Report, private: bool) -> io::Result<()> {
         match &self.place {
             Place::Regular(path) => self.replace(path, report, private).map(drop),
-            Place::Special(path) => write_special(path.clone(), self.format.render(report, &TextStyle::default())?),
+            Place::Special(_) => {
+                let document = self.format.render(report, &TextStyle::default())?;
+                let Place::Special(special) = self.place else { return Ok(()) };
+                special.write(document)
+            }
         }
     }
 }
@@ -275,8 +357,12 @@ impl Grown {
         if !is_known(file.metadata()?) {
             return Err(io::Error::other("another process has changed it"));
         }
-        file.write_all(rest)?;
-        file.sync_all()?;
+        let written = file.write_all(rest).and_then(|()| file.sync_all());
+        if let Err(error) = written {
+            // Whole lines or nothing, and what was there before stays.
+            file.set_len(self.length)?;
+            return Err(error);
+        }
         Ok(self.length + rest.len() as u64)
     }
 }
@@ -375,24 +461,10 @@ fn forget(unfinished: MutexGuard<'static, BTreeSet<PathBuf>>) {
     std::mem::forget(unfinished);
 }
 
-/// On a thread of its own, which is left behind when it hangs: opening a named pipe waits for its reader.
-fn write_special(path: PathBuf, content: Vec<u8>) -> io::Result<()> {
-    let (done, result) = mpsc::channel();
-    thread::Builder::new().name("report".to_owned()).stack_size(STACK).spawn(move || {
-        let written = OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(&content));
-        // Nobody waits any more if this fails.
-        let _ = done.send(written);
-    })?;
-    match result.recv_timeout(PIPE_PATIENCE) {
-        // As for stdout: a reader that has gone away has had enough.
-        Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Ok(written) => written,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no process reads from it")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
     use super::*;
     use crate::report::fixture;
 
@@ -407,26 +479,32 @@ mod tests {
             (&["xml=a"], "`xml` is not a report format"),
             (&["json="], "empty"),
             (&["junit=-"], "--output junit"),
-            (&["json=a.json", "junit=./a.json"], "two reports to one file"),
-            (&["json=none/x/../a.json", "junit=none/a.json"], "two reports to one file"),
         ] {
             let error = parse(&strings(arguments), None, &format::TEXT).unwrap_err();
             assert!(error.contains(part), "{arguments:?}: {error}");
         }
-        let error = parse(&strings(&["json=a.json"]), Some(Path::new("a.json")), &format::TEXT).unwrap_err();
-        assert!(error.contains("two reports"), "{error}");
         assert_eq!(parse(&strings(&["json=-"]), None, &format::JSON), Ok(vec![]));
         assert_eq!(parse(&strings(&["json=a=b"]), None, &format::TEXT).unwrap()[0].path, Path::new("a=b"));
     }
 
     #[test]
-    fn links_to_one_file_are_one_file() {
+    fn a_file_is_itself_under_each_of_its_names() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, link) = (dir.path().join("a"), dir.path().join("b"));
-        fs::write(&file, "").unwrap();
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        let arguments = [format!("json={}", file.display()), format!("junit={}", link.display())];
-        assert!(parse(&arguments, None, &format::TEXT).is_err());
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("a"), "").unwrap();
+        std::os::unix::fs::symlink(at("a"), at("link")).unwrap();
+        fs::hard_link(at("a"), at("hard")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), at("folder")).unwrap();
+        for name in ["link", "hard", "./a", "folder/a", "folder/./hard"] {
+            assert_eq!(Identity::of(&at(name)), Identity::of(&at("a")), "{name}");
+        }
+        std::os::unix::fs::symlink("none/b", at("dangling")).unwrap();
+        for (one, other) in
+            [("dangling", "none/b"), ("none/x/../b", "none/b"), ("folder/none/b", "none/b"), ("./none/b", "none/b")]
+        {
+            assert_eq!(Identity::of(&at(one)), Identity::of(&at(other)), "{one}");
+        }
+        assert_ne!(Identity::of(&at("none/b")), Identity::of(&at("none/c")));
     }
 
     fn wanted(path: &Path) -> Vec<Wanted> {
@@ -570,6 +648,44 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), format::NDJSON.render(&report, &TextStyle::default()).unwrap());
         }
         assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
+    }
+
+    /// As it may for whoever can write to the folder while a run goes on.
+    #[test]
+    fn what_takes_the_place_of_a_pipe_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pipe, kubeconfig) = (dir.path().join("pipe"), dir.path().join("kubeconfig"));
+        fs::write(&kubeconfig, "the only copy").unwrap();
+        for is_read in [true, false] {
+            mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            // Opened in both directions, so that it does not wait.
+            let reader = is_read.then(|| OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
+            let files = Files::create(&wanted(&pipe), &fixture::nothing_judged(), false).unwrap();
+            let beside = Beside::open(&pipe).unwrap();
+            fs::remove_file(&pipe).unwrap();
+            std::os::unix::fs::symlink(&kubeconfig, &pipe).unwrap();
+            assert_eq!(
+                (files.finish(&fixture::healthy()).is_ok(), beside.finish(b"{}".to_vec()).is_ok()),
+                (is_read, is_read)
+            );
+            assert_eq!(fs::read(&kubeconfig).unwrap(), b"the only copy");
+            fs::remove_file(&pipe).unwrap();
+            drop(reader);
+        }
+    }
+
+    #[test]
+    fn a_link_that_appears_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (trace, kubeconfig) = (dir.path().join("trace"), dir.path().join("kubeconfig"));
+        fs::write(&kubeconfig, "the only copy").unwrap();
+        let beside = Beside::open(&trace).unwrap();
+        beside.write(b"begun").unwrap();
+        fs::remove_file(&trace).unwrap();
+        std::os::unix::fs::symlink(&kubeconfig, &trace).unwrap();
+        beside.finish(b"{}".to_vec()).unwrap();
+        assert_eq!(fs::read(&kubeconfig).unwrap(), b"the only copy");
+        assert_eq!(fs::read(&trace).unwrap(), b"{}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! GitHub reads commands in the log of a step, and Markdown from a file.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::model::{Exit, Severity};
 use crate::report::Report;
@@ -106,19 +106,38 @@ fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// Appends the report to the summary of the step, which other programs of the step may have begun.
-pub(super) fn summarize(report: &Report, path: &Path) -> Result<(), String> {
-    append(report, path).map_err(|error| format!("could not write the step summary `{}`: {error}", path.display()))
+/// The summary of the step, which other programs of the step may have begun. Opened at the start: what appears under its name later is not
+/// written to.
+pub(crate) struct Summary {
+    shown: PathBuf,
+    file: io::Result<File>,
 }
 
-fn append(report: &Report, path: &Path) -> io::Result<()> {
-    let written = match fs::metadata(path) {
+impl Summary {
+    pub(crate) fn open(path: &Path) -> Self {
+        Self { shown: path.to_owned(), file: open(path) }
+    }
+
+    pub(super) fn append(self, report: &Report) -> Result<(), String> {
+        let written = self.file.and_then(|file| append(report, file));
+        written.map_err(|error| format!("could not write the step summary `{}`: {error}", self.shown.display()))
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let is_other = || Err(io::Error::other("not a regular file"));
+    match fs::metadata(path) {
         // Opening a pipe that nobody reads would never end.
-        Ok(found) if !found.is_file() => return Err(io::Error::other("not a regular file")),
-        Ok(found) => found.len(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-        Err(error) => return Err(error),
-    };
+        Ok(found) if !found.is_file() => return is_other(),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { is_other() }
+}
+
+fn append(report: &Report, mut file: File) -> io::Result<()> {
+    let written = file.metadata()?.len();
     let fits = |document: &[u8]| document.len() as u64 <= SUMMARY.saturating_sub(written);
     let mut document = b"\n".to_vec();
     // A page may be public, where logs were asked for in files that their owner alone may read.
@@ -132,7 +151,7 @@ fn append(report: &Report, path: &Path) -> io::Result<()> {
     if !fits(&document) {
         return Err(io::Error::other("it has no space left"));
     }
-    OpenOptions::new().append(true).create(true).open(path)?.write_all(&document)
+    file.write_all(&document)
 }
 
 #[cfg(test)]
@@ -212,7 +231,7 @@ mod tests {
         let heading = whole.lines().next().unwrap();
         let after = |before: usize| {
             fs::write(&path, "x".repeat(before)).unwrap();
-            let written = append(&report, &path);
+            let written = Summary::open(&path).append(&report);
             let text = fs::read_to_string(&path).unwrap();
             assert!(text.len() <= limit, "GitHub would refuse all of it");
             (written.is_ok(), text[before..].to_owned())
@@ -225,10 +244,10 @@ mod tests {
         );
         assert_eq!(after(limit - 10), (false, String::new()));
         fs::remove_file(&path).unwrap();
-        append(&report, &path).unwrap();
+        Summary::open(&path).append(&report).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("\n{whole}"));
         for no_file in [folder.path(), Path::new("/dev/full"), Path::new("/proc/no/such"), &path.join("below")] {
-            let error = summarize(&report, no_file).unwrap_err();
+            let error = Summary::open(no_file).append(&report).unwrap_err();
             assert!(error.contains(&format!("step summary `{}`: ", no_file.display())), "{error}");
         }
     }

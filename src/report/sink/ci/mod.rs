@@ -8,6 +8,7 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 
+pub(crate) use self::github::Summary;
 pub(crate) use self::gitlab::Section;
 use crate::model::Exit;
 use crate::report::Report;
@@ -47,19 +48,19 @@ impl Ci {
     }
 
     /// Tells of the end of a run, after its report has been written. `in_log` says that the log has it as text; `summary` is the
-    /// file that GitHub names in `GITHUB_STEP_SUMMARY`.
+    /// file that GitHub names for it.
     /// A closed `out` is no error: the verdict is the exit code.
     pub(crate) fn conclude(
         self,
         report: &Report,
         in_log: bool,
-        summary: Option<&str>,
+        summary: Option<Summary>,
         mut out: impl Write,
     ) -> Result<(), String> {
         match self {
             Self::Github => {
                 let _ = github::annotate(report, &mut out);
-                summary.map_or(Ok(()), |path| github::summarize(report, path.as_ref()))
+                summary.map_or(Ok(()), |summary| summary.append(report))
             }
             Self::Gitlab => {
                 // The section is folded away: what is wrong has to stand outside of it.

@@ -1,0 +1,169 @@
+//! Every file that a run writes beside its streams. Each is opened once, is no other's and none that is read.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use super::streams::{identity, is_at, is_file, metadata};
+use super::termination::{self, Message};
+use crate::config::{Environment, file};
+use crate::observe;
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::report::format::{self, Format};
+use crate::report::sink::ci::{Ci, Summary};
+use crate::report::sink::files::{Beside, Files, Identity, Wanted};
+
+/// The variable in which GitHub names the file of a step's summary.
+const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
+/// The files by name, before anything is opened.
+pub(super) struct Names<'a> {
+    reports: &'a [Wanted],
+    trace: Option<&'a Path>,
+    message: Option<PathBuf>,
+    summary: Option<PathBuf>,
+}
+
+/// Why nothing is checked.
+pub(super) enum Refused {
+    /// They cannot be told apart, or are read: what was typed is wrong.
+    Usage(String),
+    Unwritable(String),
+}
+
+/// The open files.
+pub(super) struct Outputs {
+    reports: Files,
+    trace: Option<Beside>,
+    message: Option<Message>,
+}
+
+impl<'a> Names<'a> {
+    /// `Err`: two of them are one file, or one is a stream's.
+    pub(super) fn of(plan: &'a Plan, reports: &'a [Wanted], ci: Ci, environment: &Environment) -> Result<Self, String> {
+        let output = &plan.output;
+        let summary = environment.get(SUMMARY).filter(|path| ci == Ci::Github && !path.is_empty()).map(PathBuf::from);
+        // A report in Markdown, by `--report` or by `>>`, is the summary: there is no second one.
+        let is_summary = |format: &Format, is_there: bool| *format == format::MARKDOWN && is_there;
+        let is_written = |path: &PathBuf| {
+            let by_report = |it: &Wanted| is_summary(it.format, Identity::of(&it.path) == Identity::of(path));
+            reports.iter().any(by_report) || is_summary(output.format, is_at(&io::stdout(), path))
+        };
+        let names = Self {
+            reports,
+            trace: output.trace.as_deref(),
+            message: termination::place(output.termination_log.as_deref()),
+            summary: summary.filter(|path| !is_written(path)),
+        };
+        names.are_apart()?;
+        names.are_apart_from_streams()?;
+        Ok(names)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (String, &Path)> {
+        let reports = self.reports.iter().map(|it| (format!("the {} report", it.format.name), it.path.as_path()));
+        let trace = self.trace.map(|path| ("the trace".to_owned(), path));
+        let message = self.message.as_deref().map(|path| ("the termination message".to_owned(), path));
+        let summary = self.summary.as_deref().map(|path| ("the step summary".to_owned(), path));
+        reports.chain(trace).chain(message).chain(summary)
+    }
+
+    fn are_apart(&self) -> Result<(), String> {
+        let mut known: Vec<(String, Identity)> = Vec::new();
+        for (what, path) in self.all() {
+            let identity = Identity::of(path);
+            if let Some((other, _)) = known.iter().find(|(_, other)| *other == identity) {
+                return Err(format!("{other} and {what} are one file: `{}`", path.display()));
+            }
+            known.push((what, identity));
+        }
+        Ok(())
+    }
+
+    /// A file that is replaced takes with it whatever a stream has written there.
+    fn are_apart_from_streams(&self) -> Result<(), String> {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
+        // A summary is appended to.
+        for (_, path) in self.all().filter(|(_, path)| Some(*path) != self.summary.as_deref()) {
+            if let Some((name, _)) = streams.iter().find(|(_, stream)| is_file(stream) && is_at(stream, path)) {
+                return Err(format!("{name} is redirected to the file of a report: `{}`", path.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is read is not written, under whatever name.
+    pub(super) fn are_apart_from_inputs(&self) -> Result<(), String> {
+        // Nobody has asked for a summary, so it is left out instead.
+        for (what, path) in self.all().filter(|(_, path)| Some(*path) != self.summary.as_deref()) {
+            if is_input(path) {
+                return Err(format!("{what} would overwrite an input file: `{}`", path.display()));
+            }
+        }
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
+        for (name, stream) in streams {
+            if metadata(&stream).is_ok_and(|found| found.is_file() && was_read(&found)) {
+                return Err(format!("{name} is redirected to an input file"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens everything but the summary. From then on, whatever ends the process leaves documents that say so.
+    pub(super) fn open(&self, report: &Report, private: bool) -> Result<Outputs, Refused> {
+        self.are_apart_from_inputs().map_err(Refused::Usage)?;
+        let reports = Files::create(self.reports, report, private).map_err(Refused::Unwritable)?;
+        let trace = self.trace.map(Beside::open).transpose().map_err(Refused::Unwritable)?;
+        if let Some(trace) = &trace {
+            let begun = spans().and_then(|document| trace.write(&document));
+            begun.map_err(Refused::Unwritable)?;
+        }
+        Ok(Outputs { reports, trace, message: self.message.as_deref().and_then(Message::open) })
+    }
+
+    pub(super) fn summary(&self) -> Option<Summary> {
+        self.summary.as_deref().filter(|path| !is_input(path)).map(Summary::open)
+    }
+}
+
+impl Outputs {
+    pub(super) fn update(&mut self, report: &Report) {
+        self.reports.update(report);
+    }
+
+    /// The last word in each of them. The error is the first.
+    pub(super) fn finish(self, report: &Report) -> Result<(), String> {
+        let trace = self.trace.map_or(Ok(()), |trace| trace.finish(spans()?));
+        let written = self.reports.finish(report).and(trace);
+        if let Some(message) = self.message {
+            message.write(report);
+        }
+        written
+    }
+}
+
+/// `--trace`, as far as it goes by now.
+fn spans() -> Result<Vec<u8>, String> {
+    let mut document = Vec::new();
+    observe::trace::write(&mut document).map_err(|error| format!("could not write the trace: {error}"))?;
+    Ok(document)
+}
+
+/// Whether this is a file that was read, under whatever name.
+fn is_input(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| (found.is_file() || found.file_type().is_fifo()) && was_read(&found))
+}
+
+/// The same of one that is open: its name may lead elsewhere by now.
+pub(super) fn is_input_file(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| was_read(&found))
+}
+
+fn was_read(found: &Metadata) -> bool {
+    file::inputs().iter().any(|input| fs::metadata(input).is_ok_and(|input| identity(&input) == identity(found)))
+}
