@@ -1,7 +1,7 @@
 //! `--trace`: each connection and each call of a run, with begin, end, bytes and outcome, as OTLP JSON.
 //!
 //! What is kept is where and what was asked, and the kind of failure: neither headers nor texts of anybody, so that no credential
-//! can be among them.
+//! can be among them. Names and addresses come from the cluster, so they are sanitized like every other text.
 
 use std::io;
 use std::iter;
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::snapshot::Observed;
 use crate::text::clock;
+use crate::text::sanitize::clean;
 
 /// The variable that names the parent, as W3C's Trace Context writes it.
 pub(crate) const PARENT: &str = "TRACEPARENT";
@@ -252,7 +253,7 @@ struct Written<'a> {
     span_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_span_id: Option<String>,
-    name: &'a str,
+    name: String,
     /// 1: internal, 3: client.
     kind: u8,
     start_time_unix_nano: String,
@@ -270,7 +271,7 @@ impl<'a> Written<'a> {
             trace_id: &trace.id,
             span_id: hex(span.id),
             parent_span_id: if span.parent == 0 { trace.parent.clone() } else { Some(hex(span.parent)) },
-            name: &span.name,
+            name: clean(&span.name),
             kind: if span.attributes.is_empty() { 1 } else { 3 },
             start_time_unix_nano: trace.nanoseconds(span.begun),
             end_time_unix_nano: trace.nanoseconds(span.until),
@@ -286,6 +287,7 @@ impl<'a> Written<'a> {
 fn attribute(key: &str, value: &Value) -> Value {
     let value = match value {
         Value::Number(number) => json!({ "intValue": number.to_string() }),
+        Value::String(text) => json!({ "stringValue": clean(text) }),
         other => json!({ "stringValue": other }),
     };
     json!({ "key": key, "value": value })
@@ -294,6 +296,40 @@ fn attribute(key: &str, value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_and_addresses_are_fit_for_every_reader() {
+        let now = Instant::now();
+        let trace = Trace {
+            wall: clock::now(),
+            begun: now,
+            id: String::new(),
+            root: 1,
+            parent: None,
+            next: AtomicU64::new(1),
+            round: AtomicU64::new(0),
+            spans: Mutex::default(),
+        };
+        for (hostile, harmless) in [
+            ("cp-1\u{1b}[31m\n::error::x\u{202e}", "cp-1 : :error::x\u{fffd}"),
+            ("##vso[task.setvariable]x", "# #vso[task.setvariable]x"),
+            ("https://admin:hunter2-Tr0ub4dor@cp-1", "https://***@cp-1"),
+        ] {
+            let span = Ended {
+                id: 2,
+                parent: 1,
+                name: format!("TCP {hostile}"),
+                begun: now,
+                until: now,
+                attributes: vec![("server.address", hostile.into())],
+                bytes: None,
+                outcome: String::new(),
+            };
+            let written = serde_json::to_value(Written::of(&trace, &span)).unwrap();
+            assert_eq!(written["name"], format!("TCP {harmless}"));
+            assert_eq!(written["attributes"][0]["value"]["stringValue"], harmless);
+        }
+    }
 
     #[test]
     fn a_parent_is_taken_as_it_is_written_or_not_at_all() {

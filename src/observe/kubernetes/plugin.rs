@@ -1,6 +1,11 @@
 //! Exec plugins of kubeconfigs: programs of others, which may hang, print without end, and leave children behind.
 
 use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::sleep;
@@ -78,7 +83,10 @@ impl Drop for Group {
 pub(super) async fn run(exec: &ExecConfig) -> Observed<PluginCredentials> {
     let failed = |text: String| Gap::new(GapKind::Unauthenticated, short(&text));
     let start = |error: std::io::Error| failed(format!("the exec plugin cannot be started: {error}"));
-    let (mut child, group) = Group::start(command(exec)).map_err(start)?;
+    let name = exec.command.as_deref().unwrap_or_default();
+    let program =
+        located(name, &env::var_os("PATH").unwrap_or_default()).map_err(|problem| failed(problem.to_owned()))?;
+    let (mut child, group) = Group::start(command(&program, exec)).map_err(start)?;
     let mut answer = Vec::new();
     if let Some(stdout) = child.stdout.take() {
         let read = stdout.take(MOST + 1).read_to_end(&mut answer).await;
@@ -96,13 +104,31 @@ pub(super) async fn run(exec: &ExecConfig) -> Observed<PluginCredentials> {
     PluginCredentials::parse(answer).map_err(|error| failed(error.message))
 }
 
-fn command(exec: &ExecConfig) -> Command {
+/// The program of this name, as kubectl finds it: in PATH as it is here, not as the plugin's own variables say, and never in a folder
+/// that depends on where this process was started. Whoever can write there could replace the plugin.
+fn located(name: &str, path: &OsStr) -> Result<PathBuf, &'static str> {
+    if name.contains('/') {
+        return Ok(name.into());
+    }
+    let is_program = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    // An empty element means the current folder.
+    let mut places = env::split_paths(path).map(|folder| folder.join(name));
+    match places.find(is_program).filter(|_| !name.is_empty()) {
+        Some(found) if found.is_absolute() => Ok(found),
+        Some(_) => Err("the exec plugin is in the current folder, where PATH leads: name it with its path"),
+        None => Err("the exec plugin is not in PATH"),
+    }
+}
+
+fn command(program: &Path, exec: &ExecConfig) -> Command {
     let about = json!({
         "apiVersion": exec.api_version,
         "kind": "ExecCredential",
         "spec": { "interactive": false, "cluster": exec.cluster },
     });
-    let mut command = Command::new(exec.command.as_deref().unwrap_or_default());
+    let mut command = Command::new(program);
     command.args(exec.args.iter().flatten());
     let variable = |pair: &std::collections::HashMap<String, String>| {
         Some((pair.get("name")?.clone(), pair.get("value")?.clone()))

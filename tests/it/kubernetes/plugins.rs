@@ -18,6 +18,39 @@ fn with_plugin(script: &str) -> Program {
     program.args(["--no-talos", "--kubeconfig=kubeconfig", "--report=json=json"])
 }
 
+/// As kubectl refuses it: whoever can write to the folder in which the gate is started could replace the plugin.
+#[test]
+fn one_in_the_current_folder_is_not_found_by_its_name() {
+    for (path, runs) in [
+        ("", false),
+        (".", false),
+        (":/usr/bin:/bin", false),
+        ("/usr/bin:/bin:", false),
+        ("/usr/bin::/bin", false),
+        ("./:/usr/bin", false),
+        ("bin/..:/usr/bin", false),
+        ("HOME/bin:.", true),
+        ("/nowhere:HOME/bin", true),
+    ] {
+        for own_path in [false, true] {
+            let program = with_plugin("echo $$ >> pids").file("bin/README", "");
+            let home = program.home().display().to_string();
+            // Beside it, the one that is meant.
+            std::fs::copy(program.path("plugin"), program.path("bin/plugin")).unwrap();
+            let kubeconfig = std::fs::read_to_string(program.path("kubeconfig")).unwrap();
+            let mut kubeconfig = kubeconfig.replace("command: ./plugin", "command: plugin");
+            // The plugin's own variables do not decide where it is found.
+            if own_path {
+                kubeconfig = kubeconfig.replace("name: HOME_OF_TEST", "name: PATH");
+            }
+            let program = program.file("kubeconfig", kubeconfig).env("PATH", path.replace("HOME", &home));
+            let (outcome, home) = program.run_and_keep();
+            assert_eq!(starts(home.path()) > 0, runs, "{path:?}: {outcome}");
+            assert!(runs || outcome.to_string().contains("the exec plugin is "), "{path:?}: {outcome}");
+        }
+    }
+}
+
 /// Processes that the plugins have written down.
 fn alive(home: &Path) -> Vec<String> {
     let pids = std::fs::read_to_string(home.join("pids")).unwrap_or_default();
