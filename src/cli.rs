@@ -63,6 +63,10 @@ pub(crate) enum Command {
         #[arg(short, long, value_enum, default_value_t = ListOutput::Text)]
         output: ListOutput,
     },
+    /// Make the output of other tools safe for a log (stdin to stdout)
+    ///
+    /// Removes control characters, commands of CI systems and credentials, line by line.
+    Sanitize,
     /// Print the least-privilege ClusterRole that the Kubernetes checks need
     Rbac {
         /// Also what the checks of stage 8 read (`--upgrade-talos`, `--drain`)

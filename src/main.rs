@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     // A panic becomes a reported internal error (exit code 70); its message must not look like a crash on the way.
     std::panic::set_hook(Box::new(|panic| {
-        let _ = writeln!(io::stderr(), "internal error: {panic}");
+        let _ = writeln!(io::stderr(), "internal error: {}", text::sanitize::clean(&panic.to_string()));
     }));
     ExitCode::from(std::panic::catch_unwind(|| start_from(start)).unwrap_or(Exit::Internal).code())
 }

@@ -3,6 +3,9 @@
 //! All of it is what the cluster shows in one round. What no round can show is not claimed: a machine that did not answer is never
 //! done, and one that runs the old version again fell back only for who says that its upgrade was carried out.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
 use crate::assess::{Assessment, Excluded, contact};
 use crate::checks::{is_plain, schematic_of};
 use crate::model::Role;
@@ -24,7 +27,28 @@ pub(crate) struct Rollout {
     pub(crate) machines: Vec<Machine>,
     /// Whom `--upgraded` names, and no source does.
     pub(crate) strangers: Vec<String>,
+    pub(crate) cluster: Cluster,
 }
+
+/// Which cluster was planned, and on which way it was reached: what upgrades it has to see the same cluster on the same way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    /// The ID on which all machines that answer agree. Where Talos has none, the digests of the CA that has verified them.
+    pub(crate) talos: Option<String>,
+    /// UID of the namespace kube-system.
+    pub(crate) kubernetes: Option<String>,
+    pub(crate) talosconfig: Option<String>,
+    pub(crate) context: Option<String>,
+    pub(crate) endpoints: Vec<String>,
+    /// One file, several as in `KUBECONFIG`, or [`IN_CLUSTER`]. `None`: Talos has handed it out, and there is no file.
+    pub(crate) kubeconfig: Option<String>,
+    pub(crate) kube_context: Option<String>,
+    /// `--k8s-endpoint`, as a URL.
+    pub(crate) server: Option<String>,
+}
+
+/// A pod's own credentials, which are no kubeconfig.
+const IN_CLUSTER: &str = "in-cluster";
 
 /// One machine. What is `None` was not seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +130,8 @@ impl Rollout {
         let is_known = |named: &str| cluster.nodes.iter().any(|node| node.is_called(named));
         let strangers =
             order.upgraded.iter().map(|(named, _)| named).filter(|named| !is_known(named)).cloned().collect();
-        Some(Self { talos: target, kubernetes, first: order.first, image, machines, strangers })
+        let cluster = Cluster::of(cluster);
+        Some(Self { talos: target, kubernetes, first: order.first, image, machines, strangers, cluster })
     }
 
     /// The first that the others have to wait for.
@@ -131,6 +156,44 @@ impl Rollout {
         } else {
             State::Done
         })
+    }
+}
+
+impl Cluster {
+    fn of(cluster: &Assessment<'_>) -> Self {
+        let talos = cluster.talos.as_ref();
+        let talosconfig = talos.and_then(|talos| talos.credentials.as_ref().ok());
+        let kubernetes = cluster.kubernetes.as_ref();
+        let kubeconfig = kubernetes.and_then(|kubernetes| kubernetes.credentials.as_ref().ok());
+        // Relative to where the plan was made, which those who read it cannot know.
+        let absolute =
+            |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+        let files = |files: &Vec<PathBuf>| files.iter().map(|path| absolute(path)).collect::<Vec<_>>().join(":");
+        let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        Self {
+            talos: talosconfig.and_then(|talosconfig| talos_cluster(cluster, &talosconfig.ca_digests)),
+            kubernetes: kubernetes.and_then(|kubernetes| kubernetes.cluster_uid.clone().ok()),
+            talosconfig: talosconfig.map(|talosconfig| absolute(Path::new(&talosconfig.source))),
+            context: talosconfig.and_then(|talosconfig| text(&talosconfig.context)),
+            endpoints: talos.iter().flat_map(|talos| &talos.endpoints).map(|it| it.address.clone()).collect(),
+            kubeconfig: kubeconfig.and_then(|it| match it.files.is_empty() {
+                true => (it.source == IN_CLUSTER).then(|| IN_CLUSTER.to_owned()),
+                false => Some(files(&it.files)),
+            }),
+            kube_context: kubeconfig.filter(|it| !it.files.is_empty()).and_then(|it| text(&it.context)),
+            server: kubeconfig.filter(|_| cluster.asked.k8s_endpoint.is_some()).map(|it| it.server.clone()),
+        }
+    }
+}
+
+/// One that has not said, or that says otherwise, leaves it unknown.
+fn talos_cluster(cluster: &Assessment<'_>, ca: &[String]) -> Option<String> {
+    let answering = cluster.nodes.iter().filter(|node| contact(node).is_some());
+    let ids: Observed<BTreeSet<Option<String>>> = answering.map(|node| node.talos.cluster_id.clone()).collect();
+    match ids.ok()?.into_iter().collect::<Vec<_>>().as_slice() {
+        [Some(id)] => Some(clean(id)),
+        [None] if !ca.is_empty() => Some(format!("ca-sha256:{}", ca.join("+"))),
+        _ => None,
     }
 }
 
@@ -393,6 +456,37 @@ mod tests {
         assert_eq!(of(wanted.clone(), Ok(Vec::new())), State::ToDo);
         assert_eq!(of(wanted, Err(Gap::new(GapKind::TimedOut, "late"))), State::Unknown);
         assert_eq!(of("ghcr.io/siderolabs/installer:v1.14.1".to_owned(), Ok(Vec::new())), State::Done);
+    }
+
+    /// What is not known, or not the same everywhere, is no identity.
+    #[test]
+    fn all_machines_that_answer_are_of_one_cluster() {
+        let of = |ids: [Observed<Option<&str>>; 4], edit: &dyn Fn(&mut Snapshot)| {
+            let mut snapshot = fixture::healthy();
+            for (node, id) in ["cp-1", "cp-2", "cp-3", "w-1"].into_iter().zip(ids) {
+                snapshot.talos_of(node).cluster_id = id.map(|id| id.map(str::to_owned));
+            }
+            edit(&mut snapshot);
+            plan(snapshot).cluster.talos
+        };
+        let late = || Err(Gap::new(GapKind::TimedOut, "late"));
+        let one = || Ok(Some("one"));
+        let known = Some("one".to_owned());
+        assert_eq!(of([one(), one(), one(), one()], &|_| ()), known);
+        assert_eq!(of([one(), one(), one(), late()], &|_| ()), None);
+        assert_eq!(of([one(), one(), one(), late()], &|it| it.power_off("w-1")), known, "it says nothing");
+        assert_eq!(of([one(), one(), one(), Ok(Some("other"))], &|_| ()), None);
+        assert_eq!(of([one(), one(), one(), Ok(None)], &|_| ()), None);
+        let has = |digests: &[&str]| {
+            let digests: Vec<String> = digests.iter().map(|&it| it.to_owned()).collect();
+            move |it: &mut Snapshot| {
+                it.talos.as_mut().unwrap().credentials.as_mut().unwrap().ca_digests.clone_from(&digests);
+            }
+        };
+        let none = || [Ok(None), Ok(None), Ok(None), Ok(None)];
+        assert_eq!(of(none(), &has(&["a1", "b2"])), Some("ca-sha256:a1+b2".to_owned()));
+        assert_eq!(of(none(), &has(&[])), None);
+        assert_eq!(of([late(), late(), late(), late()], &has(&["a1"])), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("plan", &["text", "model", "snapshot", "config", "observe", "checks", "engine", "report", "cli"]),
     ("signals", &["model"]),
     ("run", &["text", "model", "snapshot", "config", "observe", "engine", "report", "plan", "signals"]),
-    ("main", &["model", "cli", "commands", "plan", "run"]),
+    ("main", &["text", "model", "cli", "commands", "plan", "run"]),
 ];
 
 /// Within `src/checks`. The three protocols do not know each other; what two of them need is below them.

@@ -7,6 +7,7 @@ mod manual;
 mod rbac;
 #[cfg(test)]
 mod reference;
+mod sanitize;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use crate::checks::{self, Check};
 use crate::cli::{Cli, Command, ListOutput};
 use crate::diagnosis;
-use crate::model::{Exit, Reason, Right, Stage};
+use crate::model::{Exit, Fact, Reason, Right, Stage};
 use crate::report::format::{self, json, plan};
 
 pub(crate) use complete::answer;
@@ -53,9 +54,11 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
         Command::Completions { shell } => out.write_all(&complete::script(*shell)?)?,
         Command::Man => out.write_all(&manual::page()?)?,
         Command::Version { output } => version(*output, out)?,
+        Command::Sanitize => sanitize::write(io::stdin().lock(), out)?,
         Command::Rbac { upgrade } => {
             let is_wanted = |check: &&Check| *upgrade || check.stage != Stage::Upgrade;
-            rbac::write(&checks::ALL.iter().copied().filter(is_wanted).collect::<Vec<_>>(), out)?;
+            let more = if *upgrade { &Fact::OF_PLAN[..] } else { &[] };
+            rbac::write(&checks::ALL.iter().copied().filter(is_wanted).collect::<Vec<_>>(), more, out)?;
         }
     }
     out.flush()?;
@@ -100,7 +103,8 @@ pub(crate) fn command() -> clap::Command {
 
 /// For `-h`: without the variables, whose names follow from those of the options.
 pub(crate) fn brief_command() -> clap::Command {
-    command().mut_args(|arg| arg.hide_env(true))
+    // It is for scripts, and nobody types it.
+    command().mut_args(|arg| arg.hide_env(true)).mut_subcommand("sanitize", |command| command.hide(true))
 }
 
 /// Options that `-h` shows; `--help` has all.
@@ -216,6 +220,7 @@ fn needs(check: &Check) -> Vec<String> {
     needs.extend(rights.into_iter().map(|right| match right {
         Right::Resource("", plural) => format!("get, list {plural}"),
         Right::Resource(group, plural) => format!("get, list {plural}.{group}"),
+        Right::Object(_, plural, name) => format!("get {plural} {name}"),
         Right::Url(url) => format!("get {url}"),
     }));
     needs

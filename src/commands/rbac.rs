@@ -9,15 +9,20 @@ use crate::model::{Fact, Right};
 const HEADER: &str = "\
 # What cluster-health reads of Kubernetes, and nothing else. Made by `cluster-health rbac`.
 # To use it with a service account:
-#   kubectl create serviceaccount cluster-health -n kube-system
-#   kubectl create clusterrolebinding cluster-health --clusterrole=cluster-health --serviceaccount=kube-system:cluster-health
+#   kubectl create namespace cluster-health
+#   kubectl create serviceaccount cluster-health -n cluster-health
+#   kubectl create clusterrolebinding cluster-health --clusterrole=cluster-health --serviceaccount=cluster-health:cluster-health
 ";
 
-pub(super) fn write(checks: &[&'static Check], out: &mut impl Write) -> io::Result<()> {
+/// `more`: what is read beside what the checks read.
+pub(super) fn write(checks: &[&'static Check], more: &[Fact], out: &mut impl Write) -> io::Result<()> {
     let mut resources: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut urls = BTreeSet::new();
-    for right in checks::facts(checks).into_iter().filter_map(Fact::right) {
+    let (mut objects, mut urls) = (BTreeSet::new(), BTreeSet::new());
+    for right in checks::facts(checks).into_iter().chain(more.iter().copied()).filter_map(Fact::right) {
         match right {
+            Right::Object(group, plural, name) => {
+                objects.insert((group, plural, name));
+            }
             Right::Resource(group, plural) => {
                 resources.entry(group).or_default().insert(plural);
             }
@@ -40,6 +45,13 @@ pub(super) fn write(checks: &[&'static Check], out: &mut impl Write) -> io::Resu
             quoted(plurals)
         )?;
     }
+    for (group, plural, name) in objects {
+        let [group, plural, name] = [group, plural, name].map(|word| quoted([word]));
+        writeln!(
+            out,
+            "  - apiGroups: [{group}]\n    resources: [{plural}]\n    resourceNames: [{name}]\n    verbs: [get]"
+        )?;
+    }
     if !urls.is_empty() {
         writeln!(out, "  - nonResourceURLs: [{}]\n    verbs: [get]", quoted(urls))?;
     }
@@ -59,7 +71,7 @@ mod tests {
     fn is_a_cluster_role_with_no_more_than_the_facts_need() {
         for (checks, rules) in [(&fixture::CHECKS[..], 2), (&[][..], 0)] {
             let mut out = Vec::new();
-            write(checks, &mut out).unwrap();
+            write(checks, &[], &mut out).unwrap();
             let role: serde_yaml::Value = serde_yaml::from_slice(&out).unwrap();
             assert_eq!(role["kind"], serde_yaml::Value::from("ClusterRole"));
             let found = role["rules"].as_sequence().unwrap();

@@ -169,6 +169,12 @@ pub(crate) fn names(leaf: &[u8]) -> Vec<String> {
     common.chain(alternative).collect()
 }
 
+/// SHA-256 of a certificate (DER), in hexadecimal.
+pub(crate) fn digest(der: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, der);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Whether a certificate (DER) is a kubelet's: the organization and the common name are what its signer insists on, and what no
 /// other certificate of a cluster may have. One that cannot be read may be anybody's.
 pub(crate) fn is_of_kubelet(leaf: &[u8]) -> bool {

@@ -103,7 +103,9 @@ impl Candidate {
             return Err(ConfigError::new(Reason::ConfigUnreadable, "`KUBECONFIG` names no existing, non-empty file")
                 .hint("correct the path, pass `--kubeconfig`, or use `--no-kubernetes` to check only Talos and etcd"));
         }
-        access(&documents, self.name(), self.explicit(), options, environment)
+        let mut access = access(&documents, self.name(), self.explicit(), options, environment)?;
+        access.credentials.files = self.files().to_vec();
+        Ok(access)
     }
 }
 

@@ -161,6 +161,7 @@ pub(super) fn access(
     Ok(KubeAccess {
         credentials: KubernetesCredentials {
             source,
+            files: Vec::new(),
             explicit,
             context: name,
             server: shown_server(&config.cluster_url, &endpoint),
@@ -409,6 +410,7 @@ pub(super) fn in_cluster(
     Ok(KubeAccess {
         credentials: KubernetesCredentials {
             source: "in-cluster".to_owned(),
+            files: Vec::new(),
             explicit,
             context: "in-cluster".to_owned(),
             server: format!("https://{endpoint}"),

@@ -73,6 +73,7 @@ impl TalosConfig {
     pub(crate) fn credentials(&self) -> TalosCredentials {
         TalosCredentials {
             ca: certificate::longest(self.ca.iter().map(AsRef::as_ref)),
+            ca_digests: self.ca.iter().map(|ca| certificate::digest(ca)).collect(),
             source: self.source.display().to_string(),
             context: self.context.clone(),
             certificate: self.identity.as_ref().map(|identity| identity.facts.clone()),

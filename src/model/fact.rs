@@ -38,6 +38,8 @@ pub(crate) enum Fact {
     Extensions,
     /// What the end of machined's log tells of installers: for `upgrade-plan`.
     Installation,
+    /// `Infos`: which cluster a machine belongs to, for `upgrade-plan`.
+    TalosCluster,
     /// `/readyz` of the Kubernetes endpoint.
     EndpointReadyz,
     /// `/readyz` of each control plane.
@@ -71,6 +73,8 @@ pub(crate) enum Fact {
     /// Of the Services that webhooks name.
     WebhookEndpoints,
     ApiServices,
+    /// The namespace kube-system, whose UID is the cluster's: for `upgrade-plan`.
+    KubernetesCluster,
     /// `HealthCheck`, by one control plane.
     ServerCheck,
 }
@@ -80,6 +84,8 @@ pub(crate) enum Fact {
 pub(crate) enum Right {
     /// get, list on a resource: API group, plural.
     Resource(&'static str, &'static str),
+    /// get on one object that has no namespace: API group, plural, name.
+    Object(&'static str, &'static str, &'static str),
     /// get on a non-resource URL.
     Url(&'static str),
 }
@@ -87,6 +93,16 @@ pub(crate) enum Right {
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 impl Fact {
+    /// What `upgrade-plan` reads beside what its checks read.
+    pub(crate) const OF_PLAN: [Self; 6] = [
+        Self::KubeNodes,
+        Self::EtcdMembership,
+        Self::Extensions,
+        Self::Installation,
+        Self::TalosCluster,
+        Self::KubernetesCluster,
+    ];
+
     /// What is called, in the words of the API concerned.
     pub(crate) fn reads(self) -> &'static str {
         match self {
@@ -113,6 +129,7 @@ impl Fact {
             Self::KubeletFlags => "KubeletSpecs",
             Self::Extensions => "ExtensionStatuses",
             Self::Installation => "Logs (machined)",
+            Self::TalosCluster => "Infos",
             Self::EndpointReadyz => "GET /readyz (endpoint)",
             Self::ServerReadyz => "GET /readyz (each control plane)",
             Self::KubeNodes => "nodes",
@@ -137,6 +154,7 @@ impl Fact {
             Self::MutatingWebhooks => "mutatingwebhookconfigurations",
             Self::WebhookEndpoints => "endpointslices (of webhooks)",
             Self::ApiServices => "apiservices",
+            Self::KubernetesCluster => "namespaces (kube-system)",
             Self::ServerCheck => "HealthCheck",
         }
     }
@@ -161,6 +179,7 @@ impl Fact {
             }
             Self::ValidatingWebhooks => Some(Right::Resource(ADMISSION, "validatingwebhookconfigurations")),
             Self::MutatingWebhooks => Some(Right::Resource(ADMISSION, "mutatingwebhookconfigurations")),
+            Self::KubernetesCluster => Some(Right::Object("", "namespaces", "kube-system")),
             Self::ApiServices => Some(Right::Resource("apiregistration.k8s.io", "apiservices")),
             Self::SigningRequests => Some(Right::Resource("certificates.k8s.io", "certificatesigningrequests")),
             _ => None,

@@ -188,7 +188,7 @@ impl Plan {
             ..RunArgs::default()
         };
         let mut plan = Self::decide(&run, &ArgMatches::default(), start)?;
-        plan.inquiry.facts.extend([Fact::KubeNodes, Fact::EtcdMembership, Fact::Extensions, Fact::Installation]);
+        plan.inquiry.facts.extend(Fact::OF_PLAN);
         let asked = &mut plan.inquiry.asked;
         asked.upgrade = Upgrade {
             talos: Some(upgrade_talos.clone()),

@@ -10,7 +10,7 @@ use crate::model::{
     CheckId, Exit, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict,
 };
 
-use crate::rollout::{Machine, Rollout, State};
+use crate::rollout::{Cluster, Machine, Rollout, State};
 use crate::snapshot::First;
 
 const fn check(id: CheckId, stage: Stage, summary: &'static str, requires: &'static [CheckId]) -> Check {
@@ -122,8 +122,18 @@ pub(crate) fn planned() -> Report {
         machine("w-2222", Role::Unknown, State::Unknown, None, "no answer from the Talos API: no\troute to host"),
     ];
     let (talos, kubernetes) = ("1.14.1".to_owned(), Some("1.36.4".to_owned()));
-    let rollout =
-        Rollout { talos, kubernetes, first: First::ControlPlanes, image: None, machines, strangers: Vec::new() };
+    let cluster = Cluster {
+        talos: Some("bXktY2x1c3Rlcg==".to_owned()),
+        kubernetes: Some("6f0a3f5e-3c1d-4a57-9d0e-0b6a6f1f9a10".to_owned()),
+        talosconfig: Some("/home/me/.talos/config".to_owned()),
+        context: Some("prod".to_owned()),
+        endpoints: vec!["10.0.0.1:50000".to_owned(), "10.0.0.2:50000".to_owned()],
+        kubeconfig: Some("/home/me/.kube/config".to_owned()),
+        kube_context: Some("admin@prod".to_owned()),
+        server: None,
+    };
+    let (first, image, strangers) = (First::ControlPlanes, None, Vec::new());
+    let rollout = Rollout { talos, kubernetes, first, image, machines, strangers, cluster };
     Report { rollout: Some(rollout.into()), ..healthy() }
 }
 

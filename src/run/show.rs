@@ -10,11 +10,12 @@ use crate::plan::Plan;
 use crate::report::sink::ci::{Ci, Section};
 use crate::report::sink::live::{Live, LiveStyle};
 use crate::report::sink::terminal::{self, Size};
+use crate::text::lines::Lines;
 
 /// All of them.
 pub(super) struct Show<'a> {
     told: &'a Told<'a>,
-    pub(super) live: Live<io::Stderr>,
+    pub(super) live: Live<Lines<io::Stderr>>,
     /// Something has changed since the files were written.
     stale: bool,
     /// How long nothing may happen until that is told.
@@ -58,9 +59,9 @@ impl<'a> Show<'a> {
     }
 }
 
-fn live(plan: &Plan, ci: Ci, environment: &Environment) -> Live<io::Stderr> {
+fn live(plan: &Plan, ci: Ci, environment: &Environment) -> Live<Lines<io::Stderr>> {
     let options = &plan.output;
-    let is_terminal = io::stderr().is_terminal();
+    let (is_terminal, stderr) = (io::stderr().is_terminal(), Lines::new(io::stderr()));
     let variable = |name: &str| environment.get(name);
     let live = LiveStyle {
         color: terminal::color(options.color, is_terminal, ci, variable),
@@ -76,8 +77,8 @@ fn live(plan: &Plan, ci: Ci, environment: &Environment) -> Live<io::Stderr> {
     if terminal::redraws(is_terminal && !shares, ci, variable) {
         // A terminal that does not know its size has the usual one.
         let size = || terminal::size(&io::stderr()).unwrap_or(Size { columns: 80, lines: 24 });
-        return Live::region(live, io::stderr(), size);
+        return Live::region(live, stderr, size);
     }
-    let live = Live::lines(live, io::stderr());
+    let live = Live::lines(live, stderr);
     if ci == Ci::Gitlab { live.within(Section::of_progress(plan.start.wall)) } else { live }
 }

@@ -1,6 +1,7 @@
 //! What Kubernetes tells.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -65,6 +66,8 @@ pub(crate) struct Kubernetes {
     /// Endpoints of each Service that a webhook names, by namespace and name.
     pub(crate) webhook_endpoints: BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
     pub(crate) api_services: Observed<Vec<ApiService>>,
+    /// UID of the namespace kube-system, which stands for the cluster. Asked by `upgrade-plan` only.
+    pub(crate) cluster_uid: Observed<String>,
 }
 
 impl Kubernetes {
@@ -119,6 +122,8 @@ impl Kubernetes {
 pub(crate) struct KubernetesCredentials {
     /// `--kubeconfig /path`, `KUBECONFIG /path`, `~/.kube/config`, `in-cluster`, `Talos API (os:admin)`.
     pub(crate) source: String,
+    /// The files that it was read from; none of a pod's or of Talos.
+    pub(crate) files: Vec<PathBuf>,
     /// The user named it on the command line.
     pub(crate) explicit: bool,
     pub(crate) context: String,

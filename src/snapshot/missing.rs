@@ -72,6 +72,7 @@ impl Snapshot {
             Fact::KubeletFlags => self.of_machines(|it| vec![answer("KubeletSpecs", &it.kubelet_flags)]),
             Fact::Extensions => self.of_machines(|it| vec![answer("ExtensionStatuses", &it.extensions)]),
             Fact::Installation => self.of_machines(|it| vec![answer("Logs (machined)", &it.installed)]),
+            Fact::TalosCluster => self.of_machines(|it| vec![answer("Infos", &it.cluster_id)]),
             Fact::EndpointReadyz => self.of_kubernetes(|it| answer("/readyz", &it.endpoint)),
             Fact::ServerReadyz => self.of_api_servers(),
             Fact::KubeNodes => self.of_kubernetes(|it| answer("nodes", &it.nodes)),
@@ -105,6 +106,7 @@ impl Snapshot {
             }
             Fact::WebhookEndpoints => self.of_webhooks(),
             Fact::ApiServices => self.of_kubernetes(|it| answer("apiservices", &it.api_services)),
+            Fact::KubernetesCluster => self.of_kubernetes(|it| answer("namespaces (kube-system)", &it.cluster_uid)),
             Fact::ServerCheck => self.of_server_check(),
         }
     }

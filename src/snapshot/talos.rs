@@ -48,6 +48,8 @@ pub(crate) struct TalosCredentials {
     /// Of the CA that its servers are verified with, or of the one among several that counts for longest; `None`: its dates cannot be
     /// read.
     pub(crate) ca: Option<Validity>,
+    /// SHA-256 of each CA certificate, in hexadecimal: which cluster it is where Talos has no ID of it.
+    pub(crate) ca_digests: Vec<String>,
     /// The file.
     pub(crate) source: String,
     pub(crate) context: String,
@@ -196,6 +198,8 @@ pub(crate) struct TalosNode {
     /// The installer that has ended well since the machine booted: it takes effect with the next boot. By the log of machined, of
     /// which only the end is read: `None` says nothing of what was installed before that. Asked by `upgrade-plan` only.
     pub(crate) installed: Observed<Option<String>>,
+    /// ID of the cluster; `None`: Talos has none. Asked by `upgrade-plan` only.
+    pub(crate) cluster_id: Observed<Option<String>>,
 }
 
 impl TalosNode {
@@ -270,6 +274,7 @@ impl TalosNode {
             kubelet_flags: gap(),
             extensions: gap(),
             installed: gap(),
+            cluster_id: gap(),
         }
     }
 }

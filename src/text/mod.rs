@@ -6,6 +6,7 @@ pub(crate) mod duration;
 pub(crate) mod excerpt;
 #[cfg(test)]
 mod fuzz;
+pub(crate) mod lines;
 mod names;
 mod nearest;
 pub(crate) mod sanitize;

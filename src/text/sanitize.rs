@@ -270,6 +270,18 @@ fn without_commands(text: &str) -> String {
     out
 }
 
+/// The same for a line as a whole, of what may have come about where its parts were joined: `##[error]`.
+pub(super) fn without_hash_commands(line: &str) -> String {
+    let mut out = String::with_capacity(line.len() + 1);
+    for (at, c) in line.char_indices() {
+        out.push(c);
+        if c == '#' && is_hash_command(&line[at..]) {
+            out.push(' ');
+        }
+    }
+    out
+}
+
 fn has_prefix(text: &str, prefix: &str) -> bool {
     text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }

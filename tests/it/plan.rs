@@ -79,7 +79,46 @@ fn machines_come_in_order_with_what_they_run() {
     let tsv = run(&cluster, &["-o", "tsv", "-q"]);
     tsv.is(0, &["node\taddress\trole\tleader\tversion"]);
     assert_eq!((tsv.stdout.lines().count(), tsv.stderr.as_str()), (5, ""));
-    assert!(tsv.stdout.lines().all(|line| line.split('\t').count() == 13), "{tsv}");
+    assert!(tsv.stdout.lines().all(|line| line.split('\t').count() == 21), "{tsv}");
+}
+
+/// Which cluster it is, and how it was reached: another tool that takes that over reaches the same one.
+#[test]
+fn a_plan_names_its_cluster_and_the_way_to_it() {
+    let cluster = cluster();
+    let of = |cluster: &Cluster, options: &[&str]| {
+        let (document, _) = plan(cluster, 0, options);
+        document["cluster"].clone()
+    };
+    let found = of(&cluster, &[]);
+    assert!(found["talos"].as_str().unwrap().ends_with('='), "{found}");
+    assert_eq!(found["kubernetes"].as_str().unwrap().len(), 36, "{found}");
+    for (key, end) in [("talosconfig", "/.talos/config"), ("kubeconfig", "/.kube/config")] {
+        let path = found[key].as_str().unwrap();
+        assert!(path.starts_with('/') && path.ends_with(end), "{found}");
+    }
+    assert_eq!((&found["talosContext"], &found["kubeContext"]), (&json!("simulated"), &json!("reader@simulated")));
+    assert_eq!((found["talosEndpoints"].as_array().unwrap().len(), &found["kubeServer"]), (3, &Value::Null));
+    let at = format!("{}:50000", cluster.address("cp-2"));
+    let server = format!("https://{}:6443", cluster.address("cp-3"));
+    let one = of(&cluster, &["--endpoints", &at, "--k8s-endpoint", &server]);
+    assert_eq!((&one["talosEndpoints"], &one["kubeServer"]), (&json!([at]), &json!(server)));
+    assert_eq!((&one["talos"], &one["kubernetes"]), (&found["talos"], &found["kubernetes"]));
+    // What cannot be read is not known, and what Talos does not have is its CA.
+    cluster.change(|world| {
+        world.kubernetes.reader.retain(|rule| rule.resource_names.is_empty());
+        for machine in world.machines.values_mut() {
+            machine.resources.put("Infos.cluster.talos.dev", "current", json!({"clusterId": "", "clusterName": ""}));
+        }
+    });
+    let less = of(&cluster, &[]);
+    assert_eq!(less["kubernetes"], Value::Null);
+    assert!(less["talos"].as_str().unwrap().starts_with("ca-sha256:"), "{less}");
+    cluster.change(|world| {
+        let worker = world.machine_mut("worker-1");
+        worker.resources.put("Infos.cluster.talos.dev", "current", json!({"clusterId": "another", "clusterName": ""}));
+    });
+    assert_eq!(of(&cluster, &[])["talos"], Value::Null);
 }
 
 #[test]

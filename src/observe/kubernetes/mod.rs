@@ -9,6 +9,7 @@ mod gaps;
 mod intake;
 mod lists;
 mod metrics;
+mod namespace;
 mod objects;
 mod peer;
 mod plugin;
@@ -218,6 +219,7 @@ impl KubeClient {
             fill(&mut seen.api_endpoints, wants(Fact::ApiEndpoints), api),
             fill(&mut seen.signing_requests, wants(Fact::SigningRequests), self.everywhere()),
             fill(&mut seen.api_services, wants(Fact::ApiServices), self.everywhere()),
+            fill(&mut seen.cluster_uid, wants(Fact::KubernetesCluster), self.cluster_uid()),
         );
         ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces, seen.plugin_pods) =
             workloads;
@@ -307,6 +309,11 @@ impl KubeClient {
         let shown = self.credentials.server.trim_end_matches('/').to_owned();
         let of = Target::Trusted(self.lists.clone());
         self.limited(probe::readyz(&self.transport, &of, shown)).await
+    }
+
+    async fn cluster_uid(&self) -> Observed<String> {
+        let of = Target::Trusted(self.lists.clone());
+        self.limited(namespace::uid_of_system(&self.transport, &of)).await
     }
 
     async fn nodes(&self) -> Observed<Vec<KubeNode>> {
@@ -594,5 +601,6 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         mutating_webhooks: gap(),
         webhook_endpoints: BTreeMap::new(),
         api_services: gap(),
+        cluster_uid: gap(),
     }
 }

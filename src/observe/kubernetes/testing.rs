@@ -104,6 +104,7 @@ pub(crate) enum Clients {
 pub(crate) fn credentials(server: &str) -> KubernetesCredentials {
     KubernetesCredentials {
         source: "--kubeconfig /tmp/kubeconfig".to_owned(),
+        files: vec!["/tmp/kubeconfig".into()],
         explicit: true,
         context: "test".to_owned(),
         server: server.to_owned(),

@@ -206,6 +206,7 @@ impl TalosClient {
                 fill(&mut node.kubelet_flags, wants(Fact::KubeletFlags), caller.kubelet_flags(to)),
                 fill(&mut node.extensions, wants(Fact::Extensions), caller.extensions(to)),
                 fill(&mut node.installed, wants(Fact::Installation), caller.installed(to)),
+                fill(&mut node.cluster_id, wants(Fact::TalosCluster), caller.cluster_id(to)),
             )
         })
         .await;

@@ -19,6 +19,7 @@ use crate::snapshot::{
 };
 use crate::text::sanitize::without_secrets;
 
+const INFOS: Type = Type { namespace: "cluster", name: "Infos.cluster.talos.dev" };
 const IDENTITIES: Type = Type { namespace: "cluster", name: "Identities.cluster.talos.dev" };
 const MACHINE_TYPES: Type = Type { namespace: "config", name: "MachineTypes.config.talos.dev" };
 const NODENAMES: Type = Type { namespace: "k8s", name: "Nodenames.kubernetes.talos.dev" };
@@ -66,6 +67,12 @@ impl Caller {
     pub(super) async fn machine_id(&self, to: &Route<'_>) -> Observed<Option<String>> {
         let found: Option<Identity> = self.one(to, IDENTITIES, "local").await?;
         Ok(found.and_then(|found| machine_id(&found.node_id)))
+    }
+
+    /// ID of the cluster that it belongs to. Old machine configurations have none.
+    pub(super) async fn cluster_id(&self, to: &Route<'_>) -> Observed<Option<String>> {
+        let found: Option<ClusterInfo> = self.one(to, INFOS, "current").await?;
+        Ok(found.map(|found| found.cluster_id).filter(|id| !id.is_empty()))
     }
 
     /// Addresses by which other machines reach it: those of its own networks, without Kubernetes' ones.
@@ -172,6 +179,13 @@ fn member(resource: &Resource) -> Observed<Member> {
         operating_system: spec.operating_system,
         api_port: spec.control_plane.map(|it| it.port),
     })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClusterInfo {
+    #[serde(default)]
+    cluster_id: String,
 }
 
 #[derive(Deserialize)]

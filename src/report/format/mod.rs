@@ -11,10 +11,11 @@ mod tap;
 pub(crate) mod text;
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 
 use super::Report;
 use super::view::style::TextStyle;
+use crate::text::lines::Lines;
 
 type Grow = fn(&Report, usize, &mut dyn io::Write) -> io::Result<()>;
 
@@ -117,7 +118,13 @@ pub(crate) fn find(name: &str) -> Option<&'static Format> {
 impl Format {
     /// Writes the report, in many small pieces. `style` matters to the formats for people alone.
     pub(crate) fn write(&self, report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
-        (self.write)(report, style, out)
+        // A page is no log, and its style sheets have colons of their own.
+        if *self == HTML {
+            return (self.write)(report, style, out);
+        }
+        let mut lines = Lines::new(out);
+        (self.write)(report, style, &mut lines)?;
+        lines.flush()
     }
 
     /// The report as bytes, which of a large cluster are tens of megabytes: not for files.

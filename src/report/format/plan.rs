@@ -9,7 +9,7 @@ use crate::model::{Exit, Role};
 use crate::report::Report;
 use crate::report::view::style::{Paint, TextStyle, paint};
 use crate::report::view::wording::count;
-use crate::rollout::{Machine, Rollout, State};
+use crate::rollout::{Cluster, Machine, Rollout, State};
 use crate::snapshot::First;
 use crate::text::sanitize::{ascii, clean};
 
@@ -85,10 +85,26 @@ const COLUMNS: [Column; 13] = [
     ("image", |it| it.image.clone()),
 ];
 
+/// The same in each line: the cluster, and the way to it.
+const OF_CLUSTER: [(&str, fn(&Cluster) -> Option<String>); 8] = [
+    ("talos-cluster", |it| it.talos.clone()),
+    ("kubernetes-cluster", |it| it.kubernetes.clone()),
+    ("talosconfig", |it| it.talosconfig.clone()),
+    ("talos-context", |it| it.context.clone()),
+    ("talos-endpoints", |it| Some(it.endpoints.join(","))),
+    ("kubeconfig", |it| it.kubeconfig.clone()),
+    ("kube-context", |it| it.kube_context.clone()),
+    ("kube-server", |it| it.server.clone()),
+];
+
 fn write_tsv(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-    writeln!(out, "{}", COLUMNS.map(|(name, _)| name).join("\t"))?;
+    let heading: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).chain(OF_CLUSTER.map(|(name, _)| name)).collect();
+    writeln!(out, "{}", heading.join("\t"))?;
+    let cluster = report.rollout.as_ref().map(|rollout| OF_CLUSTER.map(|(_, of)| cell(of(&rollout.cluster))));
     for machine in machines(report) {
-        writeln!(out, "{}", COLUMNS.map(|(_, of)| cell(of(machine))).join("\t"))?;
+        let cells: Vec<_> =
+            COLUMNS.iter().map(|(_, of)| cell(of(machine))).chain(cluster.iter().flatten().cloned()).collect();
+        writeln!(out, "{}", cells.join("\t"))?;
     }
     out.flush()
 }
@@ -158,6 +174,9 @@ fn table(rollout: &Rollout, style: &TextStyle) -> Vec<String> {
         };
         lines.push(format!("Kubernetes v{version}: {rest}"));
     }
+    let Cluster { talos, kubernetes, .. } = &rollout.cluster;
+    let known = |id: &Option<String>| id.as_deref().map_or_else(|| "unknown".to_owned(), clean);
+    lines.push(format!("Cluster: Talos ID {}, Kubernetes UID {}", known(talos), known(kubernetes)));
     lines
 }
 
@@ -187,8 +206,34 @@ pub(crate) struct Document<'a> {
     kubernetes: Option<Kubernetes>,
     /// Which machines come first: workers or control-planes.
     first: Option<&'static str>,
+    /// The cluster that was planned, and the way to it; null: no round was completed.
+    cluster: Option<Identity<'a>>,
     /// In the order of the upgrade, the etcd leader last among the control planes. Empty if no round was completed.
     machines: Vec<Planned<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "plannedCluster", inline))]
+struct Identity<'a> {
+    /// ID of the Talos cluster. Where Talos has none, ca-sha256: and the digest of the CA that verified its machines. null: unknown, or
+    /// machines disagree.
+    talos: Option<&'a str>,
+    /// UID of the namespace kube-system; null: not seen.
+    kubernetes: Option<&'a str>,
+    /// File of the talosconfig, absolute.
+    talosconfig: Option<&'a str>,
+    /// Its context.
+    talos_context: Option<&'a str>,
+    /// Talos endpoints, with ports.
+    talos_endpoints: &'a [String],
+    /// File of the kubeconfig, absolute; several are joined by colons, and in-cluster is a pod's own account. null: Talos issued it, and
+    /// it is in no file.
+    kubeconfig: Option<&'a str>,
+    /// Its context.
+    kube_context: Option<&'a str>,
+    /// URL of --k8s-endpoint; null: the kubeconfig's own.
+    kube_server: Option<&'a str>,
 }
 
 const KIND: &str = "ClusterHealthUpgradePlan";
@@ -266,7 +311,21 @@ fn document(report: &Report) -> Document<'_> {
         talos: rollout.and_then(|rollout| versioned(Some(&rollout.talos))),
         kubernetes,
         first,
+        cluster: rollout.map(|rollout| identity(&rollout.cluster)),
         machines: machines(report).iter().map(planned).collect(),
+    }
+}
+
+fn identity(cluster: &Cluster) -> Identity<'_> {
+    Identity {
+        talos: cluster.talos.as_deref(),
+        kubernetes: cluster.kubernetes.as_deref(),
+        talosconfig: cluster.talosconfig.as_deref(),
+        talos_context: cluster.context.as_deref(),
+        talos_endpoints: &cluster.endpoints,
+        kubeconfig: cluster.kubeconfig.as_deref(),
+        kube_context: cluster.kube_context.as_deref(),
+        kube_server: cluster.server.as_deref(),
     }
 }
 

@@ -98,6 +98,31 @@ fn hostile_text_is_harmless_in_every_format() {
 }
 
 /// As an observer passes it on, and as a library says it.
+/// A name that begins a command, and an address that ends it, are harmless each by itself.
+#[test]
+fn no_line_is_a_command_of_a_ci_system() {
+    let mut planned = fixture::planned();
+    let mut rollout = planned.rollout.as_deref().unwrap().clone();
+    for machine in &mut rollout.machines {
+        ("::stop-commands".clone_into(&mut machine.name), "fd00::1".clone_into(&mut machine.address));
+    }
+    rollout.cluster.talos = Some("::add-mask".to_owned());
+    planned.rollout = Some(rollout.into());
+    let plans = [&format::plan::TEXT, &format::plan::TSV, &format::plan::JSON].map(|format| (format, &planned));
+    let (report, fresh) = (with("::stop-commands"), with("::add-mask fd00::1"));
+    let formats = format::ALL.into_iter().filter(|format| format.name != "html");
+    let reports = formats.flat_map(|format| [(format, &report), (format, &fresh)]);
+    for (format, report) in reports.chain(plans) {
+        for style in [TextStyle::default(), TextStyle { verbose: true, ..TextStyle::default() }] {
+            let text = String::from_utf8(format.render(report, &style).unwrap()).unwrap();
+            let mut lines = text.lines().map(str::trim_start);
+            assert_eq!(lines.find(|line| line.starts_with("::")), None, "{}:\n{text}", format.name);
+        }
+    }
+    let table = String::from_utf8(format::plan::TEXT.render(&planned, &TextStyle::default()).unwrap()).unwrap();
+    assert!(table.contains(": :stop-commands (fd00::1)"), "{table}");
+}
+
 #[test]
 fn no_secret_is_in_any_document() {
     let (mut passed_on, mut said) = (Vec::new(), Vec::new());

@@ -198,6 +198,7 @@ pub(super) fn without_talos() -> Vec<Corruption> {
 fn credentials() -> Table<KubernetesCredentials> {
     table!(KubernetesCredentials {
         source: [harmless(SHOWN, |it| it.source.clear())],
+        files: [harmless(SHOWN, |it| it.files.clear())],
         explicit: [harmless(SHOWN, |it| it.explicit = false)],
         context: [harmless(SHOWN, |it| it.context.clear())],
         server: [bad(|it| it.server.clear()), bad(|it| it.server = "http://k8s.example:6443".to_owned())],
@@ -316,6 +317,7 @@ fn of_side() -> Table<Kubernetes> {
             bad(|it| it.webhook_endpoints.clear()),
             bad(|it| it.webhook_endpoints.values_mut().flatten().for_each(Vec::clear)),
         ],
+        cluster_uid: [harmless("no check reads it", |it| it.cluster_uid = Ok("another".to_owned()))],
         api_services: [bad(|it| it.api_services.as_mut().unwrap().clear())],
     })
 }

@@ -133,6 +133,7 @@ impl Shuffle {
             kubelet_flags,
             extensions,
             installed: _,
+            cluster_id: _,
         } = &mut **talos;
         if let Ok(Some(status)) = machine_status {
             self.list(&mut status.unmet);
@@ -211,6 +212,7 @@ impl Shuffle {
             mutating_webhooks,
             webhook_endpoints: _,
             api_services,
+            cluster_uid: _,
         } = kubernetes;
         self.list(passed_over);
         for Readyz { failed, .. } in servers.values_mut().flatten().chain(endpoint) {

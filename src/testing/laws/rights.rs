@@ -88,6 +88,8 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
         Fact::KubeletFlags => nodes(snapshot, |node| refuse(&mut node.kubelet_flags)),
         Fact::Extensions => nodes(snapshot, |node| refuse(&mut node.extensions)),
         Fact::Installation => nodes(snapshot, |node| refuse(&mut node.installed)),
+        Fact::TalosCluster => nodes(snapshot, |node| refuse(&mut node.cluster_id)),
+        Fact::KubernetesCluster => kube(snapshot, |kube| refuse(&mut kube.cluster_uid)),
         Fact::EtcdData => nodes(snapshot, |node| refuse(&mut node.etcd_data_absent)),
         Fact::EndpointReadyz => kube(snapshot, |kube| refuse_readyz(&mut kube.endpoint)),
         Fact::ServerReadyz => kube(snapshot, |kube| kube.servers.values_mut().for_each(refuse_readyz)),
@@ -219,7 +221,7 @@ fn each_right_is_missed_by_the_checks_that_need_it() {
     let mut seen = Vec::new();
     for (right, facts) in rights() {
         let name = match right {
-            Right::Resource(_, plural) => plural,
+            Right::Resource(_, plural) | Right::Object(_, plural, _) => plural,
             Right::Url(url) => url,
         };
         seen.push((name, changed(&Shape::default(), &facts), changed(&no_talos, &facts)));

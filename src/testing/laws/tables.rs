@@ -150,6 +150,7 @@ fn talos_credentials() -> Table<TalosCredentials> {
             warns(|it| it.ca.as_mut().unwrap().not_after = now() + SignedDuration::from_secs(1)),
             harmless("its dates cannot be read", |it| it.ca = None),
         ],
+        ca_digests: [harmless(SHOWN, |it| it.ca_digests.clear())],
         source: [harmless(SHOWN, |it| it.source.clear())],
         context: [harmless(SHOWN, |it| it.context.clear())],
         certificate: [bad(|it| it.certificate = None)],
@@ -338,6 +339,7 @@ fn talos_node() -> Table<TalosNode> {
             it.kubelet_flags.iter_mut().flatten().for_each(|flags| flags.names.reverse());
         })],
         extensions: [harmless("in any order", |it| it.extensions.as_mut().unwrap().reverse())],
+        cluster_id: [harmless("no check reads it", |it| it.cluster_id = Ok(Some("another".to_owned())))],
         installed: [harmless("no check reads it", |it| it.installed = Ok(Some("registry.example/a:v1".to_owned())))],
     })
 }

@@ -130,6 +130,8 @@ fn covers(rule: &Rule, target: &Target) -> bool {
             any_of(&rule.verbs, &resource.verb)
                 && any_of(&rule.api_groups, &resource.group)
                 && any_of(&rule.resources, &resource.with_subresource())
+                && (rule.resource_names.is_empty()
+                    || resource.name.as_ref().is_some_and(|name| rule.resource_names.contains(name)))
         }
     }
 }
@@ -150,6 +152,7 @@ mod tests {
             reader: vec![Rule {
                 api_groups: vec![String::new()],
                 resources: vec!["pods".to_owned(), "nodes".to_owned()],
+                resource_names: Vec::new(),
                 verbs: vec!["list".to_owned()],
                 non_resource_urls: Vec::new(),
             }],

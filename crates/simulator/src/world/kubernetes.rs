@@ -49,6 +49,8 @@ pub struct User {
 pub struct Rule {
     pub api_groups: Vec<String>,
     pub resources: Vec<String>,
+    /// Empty: any.
+    pub resource_names: Vec<String>,
     pub verbs: Vec<String>,
     /// A trailing `*` is any continuation.
     #[serde(rename = "nonResourceURLs")]

@@ -14,6 +14,7 @@ use crate::model::Exit;
 use crate::report::Report;
 use crate::report::view::style::TextStyle;
 use crate::report::view::{self, verdict};
+use crate::text::lines::Lines;
 
 /// What `--ci` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -65,7 +66,7 @@ impl Ci {
             Self::Gitlab => {
                 // The section is folded away: what is wrong has to stand outside of it.
                 if !in_log && report.exit != Exit::Healthy {
-                    let _ = plainly(report, &mut out);
+                    let _ = plainly(report, &mut Lines::new(&mut out));
                 }
                 Ok(())
             }

@@ -32,6 +32,12 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     workloads::fill(&mut cluster);
     services::fill(&mut cluster);
     cluster.api_services();
+    // It stands for the cluster, and is another in each.
+    for system in
+        cluster.objects.get_mut("namespaces").into_iter().flatten().filter(|it| it["metadata"]["name"] == SYSTEM)
+    {
+        system["metadata"]["uid"] = uid_of("namespaces", Some(&world.cluster), SYSTEM).into();
+    }
     world.kubernetes = Kubernetes { objects: cluster.objects, reader: reader(), ..Kubernetes::default() };
 }
 
@@ -57,6 +63,13 @@ fn reader() -> Vec<Rule> {
         resources("discovery.k8s.io", &["endpointslices"]),
         resources("policy", &["poddisruptionbudgets"]),
         resources("storage.k8s.io", &["volumeattachments"]),
+        Rule {
+            api_groups: owned(&[""]),
+            resources: owned(&["namespaces"]),
+            resource_names: owned(&[SYSTEM]),
+            verbs: owned(&["get"]),
+            ..Rule::default()
+        },
         Rule { non_resource_urls: owned(&["/metrics", "/readyz"]), verbs: owned(&["get"]), ..Rule::default() },
     ]
 }
