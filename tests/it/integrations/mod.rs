@@ -1,6 +1,7 @@
 //! The pieces of `integrations/`, run as the systems run them for which they are made: by the same shell, with the same variables,
 //! against a simulated cluster. What needs foreign tools is in `tools/lint-integrations`.
 
+mod crossed;
 mod github;
 mod gitlab;
 mod kubernetes;

@@ -14,6 +14,7 @@ use crate::harness::{Outcome, Program, side_by_side};
 
 /// Stands for the program: plans from the file `machines`, and fails in the gate that `gate-fails` names (`COUNT CODE`).
 const HEALTH: &str = r#"#!/bin/sh
+[ "$1" != sanitize ] || exec "$REAL" sanitize
 echo "cluster-health $*" >> "$HOME/calls"
 if [ "$1" != upgrade-plan ]; then
   [ -e "$HOME/gate-fails" ] || exit 0
@@ -21,25 +22,34 @@ if [ "$1" != upgrade-plan ]; then
   [ "$(grep '^cluster-health' "$HOME/calls" | grep -vc upgrade-plan)" != "$at" ] || exit "$code"
   exit 0
 fi
-printf 'node\taddress\trole\tleader\tversion\tkubelet\tstate\tcordoned\tboot-id\tschematic\tinstalled\tevidence\n'
-awk -v target="$3" -v words="$*" '
+printf 'node\taddress\trole\tleader\tversion\tkubelet\tstate\tcordoned\tboot-id\tschematic\tinstalled\tevidence\timage\t'
+printf 'talos-cluster\tkubernetes-cluster\ttalosconfig\ttalos-context\ttalos-endpoints\tkubeconfig\tkube-context\tkube-server\n'
+cluster=$(cat "$HOME/plan-of" 2> /dev/null || echo 'one= uid-1 /t/config prod 127.0.0.2:50000,127.0.0.3:50000 /k/config admin@prod -')
+awk -v target="$3" -v words="$*" -v cluster="$(echo "$cluster" | tr ' ' '\t')" '
   { state = "to-do"
     if ($4 == "-") { state = "unknown"; code = 69 }
     else if ($4 == target) state = "done"
     else if (match(words, $1 "=[a-z0-9-]+") && substr(words, RSTART, RLENGTH) != $1 "=" $6) { state = "fell-back"; code = 1 }
     else if ($8 != "-") state = "installed-not-rebooted"
-    print $1 "\t" $2 "\t" $3 "\tno\t" $4 "\tv1.35.4\t" state "\t" $5 "\t" $6 "\t" $7 "\t" $8 "\truns " $4 }
+    print $1 "\t" $2 "\t" $3 "\tno\t" $4 "\tv1.35.4\t" state "\t" $5 "\t" $6 "\t" $7 "\t" $8 "\truns " $4 "\t-\t" cluster }
   END { exit code }' "$HOME/machines"
 "#;
 
 /// Stands for talosctl: does to `machines` what `upgrade-does` says of an address, or an upgrade.
 const TALOSCTL: &str = r#"#!/bin/sh
+[ "$5" = --endpoints ] && echo "talosctl $1 $2 $3 $4 $5 $6" >> "$HOME/ways" && shift 6
 case $* in
   *--help)
     case $* in image*) [ ! -e "$HOME/is-old" ] && echo 'talosctl image pull <image>'; exit ;; esac
     [ -e "$HOME/is-old" ] || echo '--drain-timeout duration'
     exit 0 ;;
 esac
+if [ "$1" = get ]; then
+  echo "$*" >> "$HOME/looks"
+  [ ! -e "$HOME/talos-fails" ] || { echo "talos-fails" >&2; exit 1; }
+  printf 'node: x\nmetadata:\n    id: current\nspec:\n    clusterId: %s\n    clusterName: c\n' "$(cat "$HOME/talos-id" 2> /dev/null || echo one=)"
+  exit
+fi
 echo "talosctl $*" >> "$HOME/calls"
 # The last word after an option, by its name.
 value() { echo "$words" | sed -n "s/.*$1 \([^ ]*\).*/\1/p"; }
@@ -62,6 +72,14 @@ case $1 in
       stays-cordoned) edit '$4 = tag; $5 = "yes"; $6 = $6 "b"' ;;
       is-lost) edit '$4 = "-"' ;;
       does-nothing) ;;
+      is-slow)
+        gate
+        before=$(cat "$HOME/lease")
+        kill -USR1 $gate
+        until [ "$(cat "$HOME/lease")" != "$before" ]; do /bin/sleep 0.05; done
+        edit '$4 = tag; $5 = "no"; $6 = $6 "b"; $8 = "-"' ;;
+      moves) echo other= > "$HOME/talos-id"; edit '$4 = tag; $6 = $6 "b"' ;;
+      says-much) printf 'node: \033[31mx\r::stop-commands::y\n##vso[task.complete result=Succeeded]\n'; edit '$4 = tag; $6 = $6 "b"' ;;
       is-overtaken) "$GATE" --image "$image" --first workers > "$HOME/second" 2>&1; echo $? >> "$HOME/second"; edit '$4 = tag' ;;
       is-killed-before) gate; kill -9 $gate ;;
       is-killed-after) edit '$4 = tag; $6 = $6 "b"'; gate; kill -9 $gate ;;
@@ -73,6 +91,12 @@ esac
 /// Stands for kubectl: `lease` is the Lease as an API server keeps it (version, time, seconds, holder), which takes no second one and
 /// no old version. `overtakes` is what somebody else writes just before.
 const KUBECTL: &str = r#"#!/bin/sh
+echo "KUBECONFIG=$KUBECONFIG kubectl $1 $2 $3 $4" >> "$HOME/ways"
+case $* in *' get namespace kube-system '*)
+  [ ! -e "$HOME/kube-fails" ] || { echo "kube-fails" >&2; exit 1; }
+  cat "$HOME/kube-id" 2> /dev/null || printf uid-1
+  exit ;;
+esac
 [ ! -e "$HOME/forbidden" ] || { echo 'Error from server (Forbidden): leases is forbidden' >&2; exit 1; }
 case $* in *' get lease '*) cat "$HOME/lease"; exit ;; esac
 body=$(cat)
@@ -104,6 +128,7 @@ w-1 127.0.0.4 worker v1.13.0 no b3 5c2 -
 fn faked() -> Program {
     let script = without_cluster(path("upgrade/upgrade-gate")).file("machines", MACHINES);
     let script = with_program(script, "talosctl", TALOSCTL).env("GATE", path("upgrade/upgrade-gate"));
+    let script = script.env("REAL", env!("CARGO_BIN_EXE_cluster-health"));
     let script = with_program(script, "kubectl", KUBECTL);
     with_program(with_program(script, "sleep", SLEEP), "cluster-health", HEALTH)
 }
@@ -123,6 +148,9 @@ fn calls(home: &TempDir) -> Vec<String> {
 fn upgrades(home: &TempDir) -> usize {
     calls(home).iter().filter(|call| call.starts_with("talosctl upgrade")).count()
 }
+
+/// How talosctl is called: as the plan of the stand-in says.
+const WAY: &str = "talosctl --talosconfig /t/config --context prod --endpoints 127.0.0.2:50000,127.0.0.3:50000";
 
 const SNAPSHOT: &str = "talosctl etcd snapshot ./etcd-before-v1.13.1-TIME.snapshot --nodes 127.0.0.2";
 
@@ -358,7 +386,8 @@ fn a_signal_is_heard_while_talosctl_hangs() {
 /// A talosctl that does not end is ended, and the machine is looked at.
 #[test]
 fn a_talosctl_that_hangs_is_ended() {
-    let script = with_program(faked(), "timeout", "#!/bin/sh\nshift 4\n\"$@\"\n[ \"$2\" != upgrade ] || exit 124\n");
+    let script =
+        with_program(faked(), "timeout", "#!/bin/sh\nshift 4\n\"$@\"\ncase $* in *' upgrade '*) exit 124 ;; esac\n");
     let (outcome, home) = script.file("upgrade-does", "127.0.0.2 does-nothing\n").args(IMAGE).run_and_keep();
     outcome.is(124, &["talosctl upgrade did not end within 2160 s", "which is now `to-do`: runs v1.13.0"]);
     assert_eq!(upgrades(&home), 1);
@@ -409,7 +438,12 @@ fn of_two_roll_outs_at_once_one_stops_before_anything() {
 fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
     const PAST: &str = "2026-01-01T00:00:00.000000Z";
     const FUTURE: &str = "2999-01-01T00:00:00.000000Z";
-    let (dead, alive) = (here("999999999"), here(&std::process::id().to_string()));
+    let own_start = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let own_start = own_start.rsplit(") ").next().unwrap().split(' ').nth(19).unwrap().to_owned();
+    let own = std::process::id();
+    let (dead, alive) = (here("999999999.1"), here(&format!("{own}.{own_start}")));
+    // The ID was given to another process since, as in a container that was started again.
+    let again = here(&format!("{own}.1"));
     let own = |holder: &str| format!("7|{PAST}|2220|{holder}\n");
     for (lease, code) in [
         (own(""), 0),
@@ -417,9 +451,14 @@ fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
         (own(&dead), 0),
         (format!("7|{FUTURE}|2220|{dead}\n"), 0),
         (format!("7|{FUTURE}|2220|other/0/pid:[1]/1\n"), 75),
-        (own(&alive), 75),
+        (format!("7|{FUTURE}|2220|{alive}\n"), 75),
+        (format!("7|{FUTURE}|2220|{again}\n"), 0),
+        // Who lives and does not renew it has given it up, on every host.
+        (own(&alive), 0),
         // A process of another user, of which nothing is known.
         (format!("7|{FUTURE}|2220|{}\n", dead.replace("/999999999", "1/999999999")), 75),
+        // One of an earlier version of this script says less of itself.
+        (format!("7|{FUTURE}|2220|{}\n", here("999999999")), 75),
         // It does not say how long it lasts.
         (format!("7|{PAST}||other\n"), 75),
         (format!("7|{PAST}|a[$(touch harm)]|other\n"), 75),
@@ -430,6 +469,162 @@ fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
         assert_eq!(upgrades(&home), if code == 0 { 3 } else { 0 }, "{lease}");
         assert!(code == 0 || outcome.stderr.contains("kubectl --namespace kube-system delete lease upgrade-gate"));
         assert!(!home.path().join("harm").exists());
+    }
+}
+
+/// A step may last as long as the Lease, and longer.
+#[test]
+fn the_lease_is_renewed_while_a_step_lasts() {
+    let (outcome, home) = faked().file("upgrade-does", "127.0.0.3 is-slow\n").args(IMAGE).run_and_keep();
+    outcome.is(0, &["all 3 machines run v1.13.1"]);
+    assert_eq!(upgrades(&home), 3);
+    // A success whose answer was lost is no loss of the Lease.
+    let loses = "printf %s \"$((is + 1))\"\n[ -e \"$HOME/lost\" ] || { touch \"$HOME/lost\"; exit 1; }\n";
+    let kubectl = KUBECTL.replace("printf %s \"$((is + 1))\"\n", loses);
+    let (outcome, _) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
+    outcome.is(0, &["all 3 machines run v1.13.1"]);
+    let kubectl =
+        KUBECTL.replace("printf %s \"$((is + 1))\"\n", "printf %s \"$((is + 1))\"\n[ $is -ne 2 ] || exit 1\n");
+    let (outcome, home) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
+    outcome.is(0, &["all 3 machines run v1.13.1"]);
+    assert_eq!(upgrades(&home), 3);
+}
+
+/// What others say goes to a log, where CI systems look for commands.
+#[test]
+fn nothing_that_others_say_is_a_command_or_steers_a_terminal() {
+    let bad = "\u{1b}[2J##vso[task.complete result=Succeeded]\r::stop-commands::x";
+    let holder = format!("7|2999-01-01T00:00:00.000000Z|2220|other{bad}\n");
+    let fails = KUBECTL.replace("Error from server (Forbidden)", "Error \u{1b}[2J##vso[x]\r::stop-commands::x");
+    let other = format!("{} uid-1 /t/config prod 127.0.0.2 /k/config a -", bad.replace(' ', ""));
+    let odd = "::stop-commands fd00::1 control-plane v1.13.0 no b1 5c1 -\n";
+    for (script, code) in [
+        (faked().file("lease", holder), 75),
+        (with_program(faked(), "kubectl", &fails).file("forbidden", ""), 69),
+        (faked().file("upgrade-does", "127.0.0.2 says-much\n"), 0),
+        (faked().file("talos-id", bad), 69),
+        (faked().file("kube-id", bad), 69),
+        (faked().file("plan-of", other), 69),
+        (faked().file("machines", odd), 0),
+    ] {
+        let (outcome, _) = script.args(IMAGE).run_and_keep();
+        assert_eq!(outcome.code, code, "{outcome}");
+        for line in outcome.stdout.lines().chain(outcome.stderr.lines()).map(str::trim_start) {
+            assert!(!line.contains('\u{1b}') && !line.contains('\r'), "{line:?}");
+            assert!(!line.starts_with("::") && !line.contains("##vso["), "{line:?}");
+        }
+    }
+}
+
+/// Whatever talosctl and kubectl are asked, they are asked of the plan's cluster.
+#[test]
+fn every_call_goes_the_way_of_the_plan() {
+    let ways = |home: &TempDir| {
+        let text = read(home.path(), "ways");
+        text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    let of_kubectl = "KUBECONFIG=/k/config kubectl --request-timeout 30s --context admin@prod";
+    let elsewhere = || faked().env("TALOSCONFIG", "/staging").env("KUBECONFIG", "/staging");
+    let (outcome, home) = elsewhere().args(IMAGE).run_and_keep();
+    outcome.is(0, &[]);
+    assert_eq!(ways(&home), [of_kubectl, WAY].map(str::to_owned).into());
+    // With credentials of its own, on the same way.
+    let own = ["--talosconfig", "/a", "--talos-context", "b", "--kubeconfig", "/c", "--kube-context", "d"];
+    let (outcome, home) = elsewhere().args(IMAGE).args(own).run_and_keep();
+    outcome.is(0, &[]);
+    let talosctl = "talosctl --talosconfig /a --context b --endpoints 127.0.0.2:50000,127.0.0.3:50000";
+    let kubectl = "KUBECONFIG=/c kubectl --request-timeout 30s --context d";
+    assert_eq!(ways(&home), [kubectl, talosctl].map(str::to_owned).into());
+    // A pod's account is in no file, and what Talos has issued is nowhere.
+    for (kubeconfig, code, way) in
+        [("in-cluster", 0, "KUBECONFIG=/dev/null kubectl --request-timeout 30s "), ("-", 78, "")]
+    {
+        let plan = format!("one= uid-1 /t/config prod 127.0.0.2:50000,127.0.0.3:50000 {kubeconfig} - -");
+        let (outcome, home) = elsewhere().file("plan-of", plan).args(IMAGE).run_and_keep();
+        assert_eq!(outcome.code, code, "{outcome}");
+        assert!(
+            ways(&home).iter().all(|it| it == WAY || (!way.is_empty() && it.starts_with(way))),
+            "{:?}",
+            ways(&home)
+        );
+    }
+    let endpoint =
+        "one= uid-1 /t/config prod 127.0.0.2:50000,127.0.0.3:50000 /k/config admin@prod https://127.0.0.9:6443";
+    let (outcome, _) = faked().file("plan-of", endpoint).args(IMAGE).run_and_keep();
+    outcome.is(0, &[]);
+    // There is one place that says how they are called.
+    let quoted = regex::Regex::new(r#""[^"]*"|'[^']*'"#).unwrap();
+    let script = super::text("upgrade/upgrade-gate");
+    let code = script.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let code = code.map(|line| quoted.replace_all(line.split(" # ").next().unwrap(), "").into_owned());
+    let is_called = |line: &String| line.contains("talosctl ") || line.contains("kubectl ");
+    let calls: Vec<_> = code.filter(is_called).map(|line| line.trim().split(' ').next().unwrap().to_owned()).collect();
+    // Beside the look whether they are there.
+    assert_eq!(calls, ["for", "talosctl=(talosctl", "kubectl=(env"]);
+}
+
+/// An ID that differs, that is missing, or that cannot be read: nothing is touched, and no Lease is written.
+#[test]
+fn nothing_is_touched_unless_all_see_the_planned_cluster() {
+    let plan = |talos: &str, kubernetes: &str| {
+        format!("{talos} {kubernetes} /t/config prod 127.0.0.2:50000,127.0.0.3:50000 /k/config admin@prod -")
+    };
+    for (file, content, words) in [
+        ("talos-id", "other=".to_owned(), "talosctl reaches another cluster (Talos ID other=) than the plan (one=)"),
+        ("talos-id", "\n".to_owned(), "talosctl reaches another cluster (Talos ID none)"),
+        ("talos-fails", String::new(), "it could not be read which cluster talosctl or kubectl reaches: talos-fails"),
+        (
+            "kube-id",
+            "uid-2".to_owned(),
+            "kubectl reaches another cluster (kube-system has UID uid-2) than the plan (uid-1)",
+        ),
+        ("kube-id", String::new(), "kubectl reaches another cluster (kube-system has UID none)"),
+        ("kube-fails", String::new(), "it could not be read which cluster talosctl or kubectl reaches: kube-fails"),
+        ("plan-of", plan("-", "uid-1"), "the ID of the Talos cluster is unknown"),
+        ("plan-of", plan("one=", "-"), "the UID of the namespace kube-system could not be read"),
+        // The CA stands in for an ID, and Talos has one after all.
+        ("plan-of", plan("ca-sha256:a1", "uid-1"), "talosctl reaches another cluster (Talos ID one=)"),
+    ] {
+        let (outcome, home) = faked().file(file, content).args(IMAGE).run_and_keep();
+        outcome.is(69, &["before the Lease is taken: ", words]);
+        assert_eq!(calls(&home), [""; 0], "{words}");
+        assert!(!home.path().join("lease").exists(), "{words}");
+    }
+    // Without a Lease, kubectl is not called and need not agree.
+    faked().file("kube-id", "uid-2").args(IMAGE).args(["--no-lock"]).run().is(0, &[]);
+    // Where Talos has no ID, the plan's own talosconfig has the plan's own CA.
+    let without = || faked().file("plan-of", plan("ca-sha256:a1", "uid-1")).file("talos-id", "\n").args(IMAGE);
+    without().run().is(0, &[]);
+    without().args(["--talosconfig", "/a"]).run().is(69, &["talosctl has to use the talosconfig of the plan"]);
+}
+
+/// As after a failover of an address, or with a file that was replaced while the roll-out goes on.
+#[test]
+fn a_cluster_that_changes_on_the_way_ends_the_roll_out() {
+    let (outcome, home) = faked().file("upgrade-does", "127.0.0.2 moves\n").args(IMAGE).run_and_keep();
+    outcome.is(69, &["after the reboot of cp-1 (127.0.0.2): talosctl reaches another cluster"]);
+    assert_eq!(upgrades(&home), 1);
+    let moves = "[ \"$1\" != upgrade-plan ] || [ ! -e \"$HOME/plan-of-2\" ] || mv \"$HOME/plan-of-2\" \"$HOME/plan-of\"\n                 [ \"$1\" != upgrade-plan ] || [ ! -e \"$HOME/plan-of-3\" ] || mv \"$HOME/plan-of-3\" \"$HOME/plan-of-2\"\n";
+    let health = HEALTH.replace("echo \"cluster", &format!("{moves}echo \"cluster"));
+    let other = "two= uid-1 /t/config prod 127.0.0.2:50000,127.0.0.3:50000 /k/config admin@prod -";
+    let (outcome, home) =
+        with_program(faked(), "cluster-health", &health).file("plan-of-3", other).args(IMAGE).run_and_keep();
+    outcome.is(69, &["this plan is of another cluster"]);
+    assert_eq!(upgrades(&home), 0);
+    // What one plan could not see says nothing.
+    let unseen = "- - /t/config prod 127.0.0.2:50000,127.0.0.3:50000 /k/config admin@prod -";
+    let script = with_program(faked(), "cluster-health", &health).file("plan-of-3", unseen);
+    script.args(IMAGE).run().is(0, &[]);
+}
+
+/// As for the exec plugins of kubectl.
+#[test]
+fn no_program_comes_from_the_folder_in_which_it_is_started() {
+    for path in [".", "", "bin"] {
+        let inherited = std::env::var("PATH").unwrap();
+        let (outcome, home) = faked().env("PATH", format!("{path}:{inherited}")).args(IMAGE).run_and_keep();
+        outcome.is(2, &["PATH has an element that is not an absolute path"]);
+        assert_eq!(calls(&home), [""; 0]);
     }
 }
 
@@ -484,10 +679,14 @@ fn no_machine_is_taken_down_while_another_is_cordoned() {
 #[test]
 fn a_dry_run_changes_nothing() {
     let (outcome, home) = faked().args(IMAGE).args(["--dry-run"]).run_and_keep();
-    outcome.is(0, &["cp-1 (127.0.0.2)  control-plane  runs v1.13.0  registry.example/installer:v1.13.1"]);
+    outcome.is(0, &["cp-1 (127.0.0.2) control-plane runs v1.13.0 registry.example/installer:v1.13.1"]);
     let shown: Vec<_> = outcome.stdout.lines().map(str::trim_end).collect();
     let time = regex::Regex::new(r"\d{8}T\d{6}Z").unwrap();
     let shown: Vec<_> = shown.into_iter().map(|line| time.replace(line, "TIME").into_owned()).collect();
+    // On the way of the plan, which is quoted for a shell.
+    let way = WAY.replace(',', "\\,");
+    assert!(shown.iter().filter(|line| line.starts_with("talosctl")).all(|line| line.starts_with(&way)), "{shown:?}");
+    let shown: Vec<_> = shown.into_iter().map(|line| line.replace(&way, "talosctl")).collect();
     assert_eq!(shown, all_calls());
     assert!(!outcome.stderr.contains("is healthy"), "nothing is claimed: {outcome}");
     assert_eq!(calls(&home), [""; 0]);
@@ -518,9 +717,9 @@ fn options_reach_the_programs() {
     let (outcome, home) = faked().file("machines", machines).args(options).args(more).run_and_keep();
     for expected in [
         "cluster-health --wait-timeout 9m --upgrade-talos v1.13.2 --drain cp-1 --image i:latest --require-quorum-margin 0",
-        "talosctl etcd snapshot /tmp/etcd-before-v1.13.2-",
-        "talosctl image pull i:latest --namespace system --nodes 127.0.0.2",
-        "talosctl upgrade --nodes 127.0.0.2 --image i:latest --drain-timeout 2m --wait --timeout 3m",
+        " etcd snapshot /tmp/etcd-before-v1.13.2-",
+        " image pull i:latest --namespace system --nodes 127.0.0.2",
+        " upgrade --nodes 127.0.0.2 --image i:latest --drain-timeout 2m --wait --timeout 3m",
         "cluster-health --wait-timeout 9m --stable-for 7s",
         "cluster-health --wait-timeout 9m --expect-talos v1.13.2",
     ] {
@@ -555,14 +754,16 @@ fn what_is_typed_wrong_calls_nothing() {
         assert_eq!(calls(&home), [""; 0], "{arguments}");
     }
     // A plan of another version of the program.
-    let other = with_program(faked(), "cluster-health", "#!/bin/sh\necho node state\n");
+    let other = with_program(faked(), "cluster-health", "#!/bin/sh\n[ $1 = sanitize ] && exec cat\necho node state\n");
     other.args(IMAGE).run().is(70, &["its plan has other columns"]);
 }
 
 /// Waits until the test has done to the simulated machine what the call does to a real one.
 const FOLLOWED: &str = r#"#!/bin/sh
+shift 6
 case $* in
   *--help) exit 0 ;;
+  get*) printf 'spec:\n    clusterId: %s\n' "$(cat "$HOME/talos-id")"; exit ;;
   etcd*) echo state > "$3" ;;
   upgrade*)
     echo "$3" > "$HOME/asked.new" && mv "$HOME/asked.new" "$HOME/asked"
@@ -571,16 +772,29 @@ esac
 echo "talosctl $*" >> "$HOME/calls"
 "#;
 
+/// By which Talos and Kubernetes know a cluster.
+pub(super) fn ids(cluster: &Cluster) -> (String, String) {
+    cluster.change(|world| {
+        let (_, machine) = world.machines.first_key_value().unwrap();
+        let info = machine.resources.get("Infos.cluster.talos.dev", "current").unwrap();
+        let system = world.kubernetes.object("namespaces", None, "kube-system").unwrap();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        (text(&info.spec()["clusterId"]), text(&system["metadata"]["uid"]))
+    })
+}
+
 /// The real program, which judges the simulated cluster once instead of waiting, and a talosctl that has `upgrade` done to the
 /// machine of an address: how many it was.
 fn real(cluster: &Cluster, options: &[&str], upgrade: impl Fn(&Cluster, &str) + Sync) -> (Outcome, usize) {
     let once = format!(
-        "#!/bin/sh\nif [ \"$1\" = upgrade-plan ]; then exec {0} \"$@\"; fi\nshift 2\nexec {0} \"$@\"\n",
+        "#!/bin/sh\ncase $1 in upgrade-plan | sanitize) exec {0} \"$@\" ;; esac\nshift 2\nexec {0} \"$@\"\n",
         env!("CARGO_BIN_EXE_cluster-health")
     );
     let script = with_program(script(path("upgrade/upgrade-gate"), cluster), "talosctl", FOLLOWED);
     let script = with_program(script, "kubectl", KUBECTL);
     let script = with_program(script, "cluster-health", &once);
+    let (talos, kubernetes) = ids(cluster);
+    let script = script.file("talos-id", talos).file("kube-id", kubernetes);
     let home = script.home().to_owned();
     let done = std::sync::atomic::AtomicBool::new(false);
     let run = std::thread::scope(|scope| {
