@@ -6,6 +6,7 @@ pub(crate) mod duration;
 pub(crate) mod excerpt;
 #[cfg(test)]
 mod fuzz;
+mod invisible;
 pub(crate) mod lines;
 mod names;
 mod nearest;

@@ -1,9 +1,12 @@
 //! Text from the cluster is hostile: node names, pod messages and etcd member names are chosen by others, and end up in
 //! terminals, CI logs, XML and JSON.
 //!
-//! [`clean`] is applied by every writer to every string that it did not write itself.
+//! Every writer applies [`clean`] to every string that it did not write itself.
 
-use super::secrets::{self, HIDDEN};
+use std::ops::Range;
+
+use super::invisible::is_invisible;
+use super::secrets::{self, settled};
 
 /// Longest text that is shown of one answer, in characters.
 pub(crate) const LIMIT: usize = 1000;
@@ -11,26 +14,20 @@ pub(crate) const LIMIT: usize = 1000;
 /// One line that is fit for every format: no control, bidi or invisible character, no ANSI sequence, nothing that a CI
 /// system takes for a command, no credentials, at most [`LIMIT`] characters.
 ///
-/// White space of any kind becomes one blank. What cannot be shown becomes `U+FFFD`, so that a name with something hidden in
-/// it does not look like the name without.
+/// White space of any kind becomes one blank. Characters that cannot be shown become `U+FFFD`: a name with something hidden in it
+/// does not look like the name without.
 pub(crate) fn clean(text: &str) -> String {
-    // Far more than is shown, and still little work for a text without end.
-    let bounded: String = text.chars().take(16 * LIMIT).collect();
-    let cut = bounded.len() < text.len();
-    let plain = concealed(visible(&bounded));
-    truncate(&without_commands(&plain), LIMIT, cut)
+    // Far more than is shown, and still little work for an endless text.
+    let bounded = text.char_indices().nth(16 * LIMIT).map_or(text, |(end, _)| up_to_word(&text[..end]));
+    let plain = visible(bounded, ' ');
+    let shown = |text: &str, is_cut| truncate(&without_commands(&secrets::hidden(text)), LIMIT, is_cut);
+    let first = shown(&plain, bounded.len() < text.len());
+    if first == plain { first } else { settled(first, |text| shown(text, false)) }
 }
 
-/// Without credentials. What is hidden may have stood between the parts of another one, so it is looked at again.
-fn concealed(mut text: String) -> String {
-    for _ in 0..8 {
-        let less = secrets::hidden(&redact(&text));
-        if less == text {
-            break;
-        }
-        text = less;
-    }
-    text
+/// A text that was cut, without the last word: half a secret is not known for one.
+fn up_to_word(cut: &str) -> &str {
+    cut.rfind(char::is_whitespace).filter(|end| cut.len() - end < LIMIT).map_or(cut, |end| &cut[..end])
 }
 
 /// [`clean`], cut to `limit` characters, for lines that must stay short.
@@ -38,7 +35,7 @@ pub(crate) fn brief(text: &str, limit: usize) -> String {
     truncate(&clean(text), limit.max(1), false)
 }
 
-/// [`clean`], with its beginning and its end: the cause of an error stands last in its chain.
+/// [`clean`], with its beginning and its end: the cause of an error is the last of its chain.
 pub(crate) fn ends(text: &str, limit: usize) -> String {
     let text = clean(text);
     let length = text.chars().count();
@@ -56,100 +53,19 @@ const LOG_LINE: usize = 300;
 
 /// [`clean`] for the lines of a log.
 pub(crate) fn log_lines(lines: &[String]) -> Vec<String> {
-    hidden(lines.iter().map(String::as_str)).map(|line| brief(&line, LOG_LINE)).collect()
+    // An entry may be several lines.
+    let mut hidden = secrets::hidden_in_lines(lines.iter().flat_map(|line| line.split('\n'))).into_iter();
+    let mut entry = |line: &String| hidden.by_ref().take(line.split('\n').count()).collect::<Vec<_>>().join(" ");
+    lines.iter().map(|line| brief(&entry(line), LOG_LINE)).collect()
 }
 
-/// What others have written without regard to who reads it, without the secrets in it: the last words of a container, the events of a
-/// service. Every such text is passed through here where it comes in, before anything is said or judged of it.
+/// The text of a container or a service without its secrets. Such texts are written without regard to readers; every one passes through
+/// here on its way in, before any check uses it.
 pub(crate) fn without_secrets(text: &str) -> String {
-    hidden(text.lines()).collect::<Vec<_>>().join("\n")
+    secrets::hidden_in_lines(text.lines()).join("\n")
 }
 
-/// Secrets may stand there in any form. What follows a word that names one is left out to the end of its line, and so are keys over
-/// several lines and long words that may be anything: rather a line too little than a secret too much.
-fn hidden<'a>(lines: impl Iterator<Item = &'a str> + Clone) -> impl Iterator<Item = String> {
-    let has_end = lines.clone().position(|line| line.contains("-----END "));
-    let has_begin = lines.clone().position(|line| line.contains("-----BEGIN "));
-    // The first line that is shown may stand in the middle of a key.
-    let mut in_key = has_end.is_some_and(|end| has_begin.is_none_or(|begin| end < begin));
-    lines.map(move |line| {
-        let (begins, ends) = (line.rfind("-----BEGIN "), line.rfind("-----END "));
-        let was_in_key = in_key;
-        in_key = match (begins, ends) {
-            (Some(begin), Some(end)) => begin > end,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (None, None) => in_key,
-        };
-        if was_in_key || begins.is_some() || ends.is_some() {
-            return HIDDEN.to_owned();
-        }
-        secrets::hidden(&up_to_a_secret(&redact(&visible(line))))
-    })
-}
-
-/// Parts of words that name a secret when a value follows them: `client_secret=…`, `"X-Auth-Token": "…"`, `--password …`.
-const NAMES: [&str; 9] =
-    ["passw", "passphrase", "secret", "token", "credential", "authorization", "apikey", "cookie", "session"];
-/// Names that end like this name one, too.
-const ENDS: [&str; 6] = ["key", "key-data", "pass", "pwd", "jwt", "signature"];
-/// A word of this many characters without a break is no word.
-const WORD: usize = 40;
-
-/// The line up to the first value of a secret.
-fn up_to_a_secret(line: &str) -> String {
-    let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '/' | '.');
-    let mut out = String::with_capacity(line.len());
-    let mut rest = line;
-    while !rest.is_empty() {
-        let (word, after) = rest.split_at(rest.find(|c| !is_of_word(c)).unwrap_or(rest.len()));
-        // A digest of an image is public, and so are names of hosts.
-        let is_known =
-            is_path(word) || is_host(word) || is_name(word) || out.ends_with("sha256:") || out.ends_with("sha512:");
-        let is_blob = word.len() >= WORD && !is_known && word.bytes().any(|byte| byte.is_ascii_digit());
-        out.push_str(if is_blob { HIDDEN } else { word });
-        let name = word.to_ascii_lowercase();
-        let names_a_secret = NAMES.iter().any(|part| name.contains(part)) || ENDS.iter().any(|end| name.ends_with(end));
-        // A name is one if something is given to it: `token: x`, `token = x`, `"token":"x"`, `--token x`.
-        let is_given =
-            after.trim_start_matches([' ', '"', '\'', '\\']).starts_with(['=', ':']) || word.starts_with("--");
-        if names_a_secret && is_given && !is_path(word) && after.contains(is_of_word) {
-            return format!("{out} {HIDDEN}");
-        }
-        let end = after.find(is_of_word).unwrap_or(after.len());
-        out.push_str(&after[..end]);
-        rest = &after[end..];
-    }
-    out
-}
-
-/// `/var/lib/kubelet/pki/kubelet.crt`. Keys in base64 have slashes, too, and capitals and digits between them.
-fn is_path(word: &str) -> bool {
-    let is_random = |part: &&str| {
-        let has = |is: fn(&char) -> bool| part.chars().any(|c| is(&c));
-        has(char::is_ascii_lowercase) && has(char::is_ascii_uppercase) && has(char::is_ascii_digit)
-    };
-    let parts: Vec<&str> = word.split('/').filter(|part| !part.is_empty()).collect();
-    let random = parts.iter().copied().filter(|part| is_random(part)).count();
-    (word.starts_with('/') || parts.len() > 3) && !word.contains('+') && random * 2 < parts.len().max(2)
-}
-
-/// `pvc-3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`, `kube-system/kube-controller-manager-cp-1`: short parts without capitals.
-fn is_name(word: &str) -> bool {
-    let fits = |part: &str| part.len() <= 16 && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    word.matches('-').count() > 2 && word.split(['-', '/', '.']).all(fits)
-}
-
-/// `ip-10-0-0-1.eu-central-1.compute.internal`. Tokens that have dots have capitals, too.
-fn is_host(word: &str) -> bool {
-    let is_label = |label: &str| {
-        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        !label.is_empty() && label.len() <= WORD && label.chars().all(fits)
-    };
-    word.contains('.') && word.trim_end_matches('.').split('.').all(is_label)
-}
-
-/// Cuts to `limit` characters, the last of them an ellipsis; `cut` says that something is missing already.
+/// Cuts to `limit` characters, the last of them an ellipsis; `cut` if something is missing already.
 fn truncate(text: &str, limit: usize, cut: bool) -> String {
     let long = text.chars().count() > limit;
     if !long && !cut {
@@ -173,24 +89,34 @@ pub(crate) fn ascii(text: &str) -> String {
     out
 }
 
-fn visible(text: &str) -> String {
+/// A line without sequences of a terminal, in which a tab replaces white space that may separate two columns.
+pub(super) fn in_columns(line: &str) -> String {
+    visible(line, '\t')
+}
+
+/// Removes sequences of a terminal. White space becomes one blank, or one `column` if it is a tab or more than one blank.
+fn visible(text: &str, column: char) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    let mut terminators = Terminators { text, next: 0..0 };
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        let at = text.len() - rest.len();
         match c {
-            '\u{1b}' => match chars.next_if(|&next| matches!(next, '[' | ']' | 'P' | 'X' | '^' | '_')) {
-                Some('[') => skip_csi(&mut chars),
-                Some(_) => skip_string(&mut chars),
-                None => {
-                    chars.next_if(|next| matches!(next, '\u{20}'..='\u{7e}'));
-                }
+            '\u{1b}' => match rest.chars().next() {
+                Some('[') => rest = after_csi(&rest[1..]),
+                Some(']' | 'P' | 'X' | '^' | '_') => rest = &text[terminators.end_of_string(at + 1)..],
+                Some('\u{20}'..='\u{7e}') => rest = &rest[1..],
+                _ => {}
             },
-            '\u{9b}' => skip_csi(&mut chars),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => skip_string(&mut chars),
+            '\u{9b}' => rest = after_csi(rest),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => rest = &text[terminators.end_of_string(at)..],
             c if c.is_whitespace() => {
-                if !out.ends_with(' ') {
-                    out.push(' ');
+                let follows = out.ends_with([' ', column]);
+                if follows {
+                    out.pop();
                 }
+                out.push(if follows || c == '\t' { column } else { ' ' });
             }
             c if is_unfit(c) => {
                 if !out.ends_with(char::REPLACEMENT_CHARACTER) {
@@ -203,50 +129,48 @@ fn visible(text: &str) -> String {
     out.trim().to_owned()
 }
 
-type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
-
-/// Parameters and intermediates up to the final byte. Anything else ends it, and is looked at by itself.
-fn skip_csi(chars: &mut Chars<'_>) {
-    while chars.next_if(|c| matches!(c, '\u{20}'..='\u{3f}')).is_some() {}
-    chars.next_if(|c| matches!(c, '\u{40}'..='\u{7e}'));
+/// Skips parameters and intermediates up to the final byte. Any other character ends the sequence, and is not part of it.
+fn after_csi(rest: &str) -> &str {
+    let rest = rest.trim_start_matches(|c| matches!(c, '\u{20}'..='\u{3f}'));
+    rest.strip_prefix(|c| matches!(c, '\u{40}'..='\u{7e}')).unwrap_or(rest)
 }
 
-/// A title or another string of the terminal, up to its terminator. Without one, only the introducer is dropped: a lone byte
-/// must not hide the rest of a message.
-fn skip_string(chars: &mut Chars<'_>) {
-    let mut rest = chars.clone();
-    for _ in 0..LIMIT {
-        match rest.next() {
-            Some('\u{7}' | '\u{9c}') => {
-                *chars = rest;
-                return;
-            }
-            Some('\u{1b}') if rest.next_if_eq(&'\\').is_some() => {
-                *chars = rest;
-                return;
-            }
-            Some(_) => {}
-            None => return,
+/// The ends of titles and of other strings of the terminal: `BEL`, `ST`, `ESC \`. Each part of the text is searched once.
+struct Terminators<'a> {
+    text: &'a str,
+    /// The next one that is known.
+    next: Range<usize>,
+}
+
+impl Terminators<'_> {
+    /// The place after the string that begins at `start`. Without an end nearby, only the introducer is dropped: a lone byte must not
+    /// hide the rest of a message.
+    fn end_of_string(&mut self, start: usize) -> usize {
+        if self.next.start < start {
+            let end = |at: usize| match &self.text[at..] {
+                rest if rest.starts_with('\u{7}') => Some(1),
+                rest if rest.starts_with('\u{9c}') => Some('\u{9c}'.len_utf8()),
+                rest if rest.starts_with("\u{1b}\\") => Some(2),
+                _ => None,
+            };
+            let mut places = self.text[start..].char_indices().map(|(at, _)| start + at);
+            let found = places.find_map(|at| Some(at..at + end(at)?));
+            self.next = found.unwrap_or(self.text.len()..self.text.len());
         }
+        if self.next.start - start < LIMIT && !self.next.is_empty() { self.next.end } else { start }
     }
 }
 
-/// Characters that steer a display instead of showing something.
+/// Characters that steer a display instead of showing something, and noncharacters.
 fn is_unfit(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
-        // Noncharacters: U+FDD0..U+FDEF and the last two of each plane.
-        || matches!(c, '\u{fdd0}'..='\u{fdef}')
-        || u32::from(c) & 0xfffe == 0xfffe
+    let is_noncharacter = matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe;
+    c.is_control() || is_noncharacter || is_invisible(c)
 }
 
 /// Breaks up what CI systems (GitHub, GitLab, Azure and others) read as commands in a log.
 ///
-/// GitHub takes `::name …::` at the start of a line only, where our own text stands; it is broken up all the same, because
-/// lists are wrapped. An IPv6 address such as `fd00::1` stays whole.
+/// GitHub reads `::name …::` only at the start of a line. Lines begin with our own text, but lists are wrapped, and any part of a text
+/// may be at the start of a line then. An IPv6 address such as `fd00::1` stays whole.
 fn without_commands(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -299,45 +223,6 @@ fn is_colon_command(text: &str) -> bool {
     after.len() < rest.len() && (after.starts_with("::") || (after.starts_with(' ') && after.contains("::")))
 }
 
-/// Credentials that clients put into their error messages.
-fn redact(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if let Some(url) = rest.strip_prefix("://") {
-            out.push_str("://");
-            let authority =
-                url.find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"')).unwrap_or(url.len());
-            rest = url;
-            // A password with a slash in it, as it should not be there: a port has digits only.
-            let has_password = url[..authority].split_once(':').is_some_and(|(user, after)| {
-                !user.starts_with('[') && !user.contains('@') && after.bytes().any(|byte| !byte.is_ascii_digit())
-            });
-            let end = url.find(|c: char| c.is_whitespace() || c == '"').unwrap_or(url.len());
-            let authority = if has_password { end } else { authority };
-            if let Some(at) = url[..authority].rfind('@') {
-                out.push_str("***");
-                rest = &url[at..];
-            }
-        } else if let Some(scheme) = ["bearer ", "basic "].iter().find(|scheme| has_prefix(rest, scheme)) {
-            let value = &rest[scheme.len()..];
-            let end = value.find(|c: char| c.is_whitespace() || matches!(c, '"' | ',' | ';')).unwrap_or(value.len());
-            out.push_str(&rest[..scheme.len()]);
-            // Words of a sentence are short; tokens are not.
-            out.push_str(if end >= 16 { "***" } else { &value[..end] });
-            rest = &value[end..];
-        } else if rest.starts_with("-----BEGIN ") {
-            out.push_str("***");
-            let end = rest.find("-----END ").map_or(rest.len(), |n| n + "-----END ".len());
-            rest = &rest[end..];
-        } else {
-            out.push(c);
-            rest = &rest[c.len_utf8()..];
-        }
-    }
-    out
-}
-
 /// A value as one word of a POSIX shell. `None` if it must not be pasted into a terminal: it has characters that
 /// [`clean`] would not let through, or would be taken for an option.
 pub(crate) fn shell_quote(value: &str) -> Option<String> {
@@ -347,7 +232,7 @@ pub(crate) fn shell_quote(value: &str) -> Option<String> {
     option(value)
 }
 
-/// As [`shell_quote`], for what may be an option: our own words, never the cluster's.
+/// Like [`shell_quote`], for our own words, which may be options; never for the cluster's.
 pub(crate) fn option(value: &str) -> Option<String> {
     if clean(value) != value {
         return None;
@@ -387,6 +272,10 @@ mod tests {
             ("a\u{2028}b\u{85}c", "a b c"),
             ("a\u{fffe}b\u{10ffff}c", "a\u{fffd}b\u{fffd}c"),
             ("a\u{1b}", "a"),
+            ("cp-1\u{1d173}", "cp-1\u{fffd}"),
+            ("cp-1\u{13430}\u{13438}", "cp-1\u{fffd}"),
+            ("cp\u{2800}1\u{1bca0}", "cp\u{fffd}1\u{fffd}"),
+            ("a\u{1b}]0;one\u{1b}\\b\u{9d}0;two\u{9c}c\u{1b}Pnone", "abcnone"),
         ] {
             assert_eq!(clean(text), shown, "{text:?}");
         }
@@ -479,6 +368,9 @@ mod tests {
             assert!(shown.ends_with('…'));
         }
         assert_eq!(clean(&"x".repeat(LIMIT)).len(), LIMIT);
+        // The first word is hidden, so that the last one would be shown, of which the end is missing.
+        let half = format!("pass={} http://app:hunter2@10.0.0.1/", "x".repeat(16 * LIMIT - 25));
+        assert_eq!(clean(&half), "pass=***…");
     }
 
     #[test]

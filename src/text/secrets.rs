@@ -1,217 +1,148 @@
-//! Secrets that are known by how they look: by the prefixes that their issuers publish for scanners, by the assignment that they
-//! stand in, by the place of a password in an address.
+//! Secrets in texts of others, found by their form, their names and their places.
+//!
+//! [`hidden`] is for every text: it hides secrets that nothing else looks like. [`hidden_in_lines`] is for texts of services, which print
+//! what they like: it also hides the rest of a line after a name such as `password`, the lines below such a name, and words of 40
+//! characters and more. Both read a text decoded ([`folded`]), too, and hide the part of the original that a secret was decoded from.
+//!
+//! | file | secrets |
+//! | --- | --- |
+//! | `tokens.rs` | prefixes of issuers, bootstrap tokens, keys in PEM |
+//! | `addresses.rs` | users and passwords, webhooks, signed queries |
+//! | `named.rs` | values of names, which are in `names.rs` |
+//! | `options.rs` | schemes, options of one letter, long words |
+//! | `lines.rs` | values on the lines below their names |
+//!
+//! # Limits
+//!
+//! Not recognized in any text:
+//!
+//! - Secrets without a name, a known form or 40 characters: `vault login hunter2`, a password in a sentence, an API token of 32 letters
+//!   without a prefix.
+//! - Hexadecimal digits and UUIDs without a name or a webhook in front of them: digests, commits, and ids look the same. Hosts that are
+//!   secrets themselves.
+//! - Names in other languages, in letters that only look like Latin ones, or far from their values: tables with names in their first
+//!   row, CSV, `user/password@host` of Oracle, a line that ends with `password` without a colon.
+//! - Texts that are encoded as a whole (base64, hexadecimal, compressed) in words of fewer than 40 characters, and secrets in pieces.
+//! - Blocks of YAML that begin above the first line, or whose lines begin with a time.
+//! - Values of settings, which are paths, names or numbers: `passwordFile`, `secretName`, `token-ttl`.
+//! - Values that look like the error of a sentence: `the token: invalid …`.
+//!
+//! Not recognized by [`hidden`] alone, because sentences look the same: values after a colon or a blank that a generator did not make
+//! (`token: hunter2`), long words without a name, values on the next line, columns, and `-p`.
+
+mod addresses;
+mod folded;
+mod lines;
+mod named;
+mod names;
+mod options;
+mod tokens;
+mod values;
+
+use std::iter;
+use std::ops::Range;
+
+use crate::text::secrets::folded::Folded;
+pub(super) use lines::hidden_in_lines;
 
 /// In the place of a secret.
 pub(super) const HIDDEN: &str = "***";
-/// Shorter ones are no tokens: names and words may begin in the same way.
-const SHORTEST: usize = 20;
 
-/// Nothing but a token begins like this.
-const PREFIXES: &[&str] = &[
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "gldt-",
-    "glrt-",
-    "glcbt-",
-    "glptt-",
-    "glft-",
-    "glsoat-",
-    "glagent-",
-    "gloas-",
-    "glimt-",
-    "glffct-",
-    "xoxa-",
-    "xoxb-",
-    "xoxe-",
-    "xoxe.",
-    "xoxo-",
-    "xoxp-",
-    "xoxr-",
-    "xoxs-",
-    "xapp-",
-    "sk_live_",
-    "sk_test_",
-    "rk_live_",
-    "rk_test_",
-    "whsec_",
-    "hvs.",
-    "hvb.",
-    "hvr.",
-    "AIza",
-    "ya29.",
-    "GOCSPX-",
-    "pypi-",
-    "dop_v1_",
-    "doo_v1_",
-    "dor_v1_",
-    "shpat_",
-    "shpss_",
-    "shpca_",
-    "shppa_",
-    "SG.",
-    "sk-ant-",
-    "sk-proj-",
-    "dckr_pat_",
-    "dckr_oat_",
-    "lin_api_",
-    "ATATT3",
-    "ATBB",
-    "sq0atp-",
-    "sq0csp-",
-    "PMAK-",
-    "NRAK-",
-    "glsa_",
-    "glc_",
-    "figd_",
-    "AGE-SECRET-KEY-",
-    "AGE-PLUGIN-",
-    "tskey-",
-    "rubygems_",
-    "sntrys_",
-    "sntryu_",
-    "eyJ",
-    "LS0tLS1",
-    "SCW",
-    "CFPAT-",
-    "dp.pt.",
-    "dp.st.",
-    "pscale_tkn_",
-    "pscale_pw_",
-    "ops_ey",
-    "EZAK",
-    "AKCp8",
-    "xkeysib-",
-];
+/// The texts that a rule is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reach {
+    /// All texts: the rule is certain.
+    Every,
+    /// Texts of services: a line too little is better than a secret too much.
+    Service,
+}
 
-/// Names begin like this, too: what follows has digits and capitals, or is as long as a token.
-const DOUBTFUL: &[&str] =
-    &["npm_", "hf_", "s.", "b.", "sk-", "key-", "pul-", "dapi", "AKIA", "ASIA", "ABIA", "ACCA", "MII"];
+/// Parts of a text that are not shown, and whether a part is the rest of a line.
+#[derive(Default)]
+struct Spans(Vec<(Range<usize>, bool)>);
 
-/// What a value is given to in `name=value` and `name: value`, as a whole or as the last part of the name.
-const NAMES: &[&str] = &[
-    "pass",
-    "passwd",
-    "password",
-    "passphrase",
-    "pwd",
-    "secret",
-    "token",
-    "apikey",
-    "api_key",
-    "api-key",
-    "accesskey",
-    "access_key",
-    "access-key",
-    "accountkey",
-    "sharedaccesskey",
-    "credential",
-    "credentials",
-    "private_key",
-    "privatekey",
-    "private-key",
-    "signature",
-    "sig",
-    "session",
-    "sessionid",
-    "jwt",
-];
+impl Spans {
+    fn hide(&mut self, span: Range<usize>) {
+        if !span.is_empty() {
+            self.0.push((span, false));
+        }
+    }
+
+    /// The rest of a line after a name, from which a blank keeps it apart.
+    fn hide_rest(&mut self, span: Range<usize>) {
+        self.0.push((span, true));
+    }
+}
+
+/// The text without the secrets that are certain; everything else stays.
+pub(super) fn hidden(text: &str) -> String {
+    without(text, Reach::Every)
+}
+
+/// The line of a service without its secrets, and without most words that may be one.
+fn hidden_in_line(line: &str) -> String {
+    without(line, Reach::Service)
+}
+
+fn without(text: &str, reach: Reach) -> String {
+    let mut all = Vec::new();
+    for reading in Folded::readings(text) {
+        let mut spans = Spans::default();
+        tokens::find(&reading.text, &mut spans);
+        addresses::find(&reading.text, &mut spans);
+        options::find(&reading.text, reach, &mut spans);
+        named::find(&reading.text, reach, &mut spans);
+        if reach == Reach::Service {
+            options::blobs(&reading.text, &mut spans);
+        }
+        all.extend(spans.0.into_iter().map(|(span, is_rest)| (reading.origin(&span), is_rest)));
+    }
+    all.sort_by_key(|(span, is_rest)| (span.start, !is_rest));
+    let mut out = String::with_capacity(text.len());
+    let mut end = None;
+    for (span, is_rest) in all {
+        // Parts that touch are hidden as one.
+        if end.is_none_or(|end| span.start > end) {
+            out.push_str(&text[end.unwrap_or(0)..span.start]);
+            out.push_str(if is_rest { " " } else { "" });
+            out.push_str(HIDDEN);
+        }
+        end = end.max(Some(span.end));
+    }
+    out.push_str(&text[end.unwrap_or(0)..]);
+    out
+}
+
+/// Repeats `step` until it changes nothing: what is around a hidden secret may be part of another one. A text that does not settle was
+/// made for that, and none of it is shown.
+pub(super) fn settled(mut text: String, step: impl Fn(&str) -> String) -> String {
+    for _ in 0..8 {
+        let next = step(&text);
+        if next == text {
+            return text;
+        }
+        text = next;
+    }
+    HIDDEN.to_owned()
+}
 
 fn is_of_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// The text without them; as far as it is recognized, everything else stays.
-pub(super) fn hidden(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (word, after) = rest.split_at(rest.find(|c| !is_of_token(c)).unwrap_or(rest.len()));
-        if is_login(&out, word, after) {
-            out.push_str(HIDDEN);
-            rest = &after[after.find(char::is_whitespace).unwrap_or(after.len())..];
-            continue;
-        }
-        if is_token(word) {
-            out.push_str(HIDDEN);
-        } else {
-            out.push_str(word);
-        }
-        rest = after;
-        if let Some(value) = given(word, after) {
-            out.push_str(&after[..after.len() - value.len()]);
-            let end = value.find(ends_value).unwrap_or(value.len());
-            out.push_str(HIDDEN);
-            rest = &value[end..];
-        } else if let Some(secret) = login(word, after) {
-            out.push(':');
-            out.push_str(HIDDEN);
-            rest = &after[1 + secret..];
-        } else if let Some(c) = rest.chars().next().filter(|c| !is_of_token(*c)) {
-            out.push(c);
-            rest = &rest[c.len_utf8()..];
-        }
-    }
-    out
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n')
 }
 
-fn ends_value(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '"' | '\'' | '&' | ',' | ';' | ')' | ']' | '}' | '\\')
-}
-
-/// `name=value`, `name="value"`: without blanks, so that sentences about tokens stay. Returns what begins with the value.
-fn given<'a>(word: &str, after: &'a str) -> Option<&'a str> {
-    let value = after.strip_prefix('=').or_else(|| after.strip_prefix("\"=").or_else(|| after.strip_prefix("%3D")))?;
-    let value = value.strip_prefix("\\\"").unwrap_or(value);
-    let value = value.strip_prefix(['"', '\'']).unwrap_or(value);
-    let name = word.to_ascii_lowercase();
-    let is_named = NAMES.iter().any(|secret| {
-        name.strip_suffix(secret)
-            .is_some_and(|before| before.is_empty() || before.ends_with(['_', '-', '.']) || secret.len() > 4)
-    });
-    (is_named && value.chars().next().is_some_and(|c| !ends_value(c))).then_some(value)
-}
-
-/// `user:secret@host`, as in the addresses of databases: how long the secret is.
-fn login(word: &str, after: &str) -> Option<usize> {
-    let secret = after.strip_prefix(':').filter(|_| !word.is_empty())?;
-    let end =
-        secret.find(|c: char| c.is_whitespace() || matches!(c, '@' | '/' | '"' | '\'' | ',' | '(' | '[' | ':'))?;
-    let host = secret[end..].strip_prefix('@')?;
-    // A digest follows the tag of an image in the same way.
-    let is_digest = host.starts_with("sha256:") || host.starts_with("sha512:");
-    let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[' || c == '(');
-    (end > 0 && !is_digest && is_host).then_some(end)
-}
-
-/// `curl -u user:secret`.
-fn is_login(before: &str, word: &str, after: &str) -> bool {
-    !word.is_empty() && after.starts_with(':') && [" -u ", " --user ", "--user="].iter().any(|it| before.ends_with(it))
-}
-
-fn is_token(word: &str) -> bool {
-    let word = word.trim_end_matches(['.', '-']);
-    is_bootstrap_token(word)
-        || word.len() >= SHORTEST && (PREFIXES.iter().any(|prefix| word.starts_with(prefix)) || is_doubtful_token(word))
-}
-
-fn is_doubtful_token(word: &str) -> bool {
-    let Some(rest) = DOUBTFUL.iter().find_map(|prefix| word.strip_prefix(prefix)) else { return false };
-    let has = |is: fn(&char) -> bool| rest.chars().any(|c| is(&c));
-    let is_one_word = rest.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let is_hex = rest.len() == 32 && rest.chars().all(|c| c.is_ascii_hexdigit());
-    has(char::is_ascii_digit) && is_one_word && (has(char::is_ascii_uppercase) || is_hex || rest.len() >= 32)
-}
-
-/// `abcdef.0123456789abcdef`, of Kubernetes and of Talos's trustd. Names of hosts have no digit there, or another part.
-fn is_bootstrap_token(word: &str) -> bool {
-    let fits = |part: &str, length| {
-        part.len() == length && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-    };
-    word.split_once('.')
-        .is_some_and(|(id, secret)| fits(id, 6) && fits(secret, 16) && secret.bytes().any(|byte| byte.is_ascii_digit()))
+/// The places of words.
+fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
+    // All signs of tokens are ASCII.
+    let is_of_word = |byte: &u8| is_of_token(char::from(*byte));
+    let mut at = 0;
+    iter::from_fn(move || {
+        let bytes = text.as_bytes();
+        let start = at + bytes[at..].iter().position(is_of_word)?;
+        at = bytes[start..].iter().position(|byte| !is_of_word(byte)).map_or(text.len(), |length| start + length);
+        Some(start..at)
+    })
 }

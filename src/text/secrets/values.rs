@@ -1,0 +1,176 @@
+//! Shapes of values: made by a generator, chosen by a person, or written for readers.
+
+use super::HIDDEN;
+
+/// Longest beginning of a value that is compared.
+const LONGEST: usize = 512;
+/// Shorter words may be random by chance.
+const SHORTEST: usize = 16;
+/// Letters and digits without a capital are names, too, unless they are this long.
+const LONG: usize = 20;
+/// Shorter hexadecimal numbers are ids.
+const HEX: usize = 32;
+
+/// The beginning of a text whose rest makes no difference.
+pub(super) fn head(text: &str) -> &str {
+    let mut end = text.len().min(LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Whether a value without quotes ends here.
+pub(super) fn ends_value(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(c, '"' | '\'' | '`' | '&' | ',' | ';' | ')' | ']' | '}' | '\\' | '<' | '|' | '│' | '┃')
+}
+
+/// Whether a generator made the word: a key in hexadecimal, in base64, or in another alphabet. Digests (`sha256:…`), UUIDs, paths, and
+/// names of hosts and pods are not.
+pub(super) fn is_random(word: &str) -> bool {
+    let word = head(word).trim_end_matches(['.', ':', '!', '?']).trim_end_matches('=');
+    let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '_' | '-' | '.');
+    if word.len() < SHORTEST || !word.chars().all(is_of_base64) {
+        return false;
+    }
+    if let Some(digits) = word.strip_prefix("0x").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        // Keys of maps in the kernel are as long as an address of IPv6.
+        return digits.len() > HEX;
+    }
+    if is_hex(word) {
+        return true;
+    }
+    if is_path(word) || is_host(word) || is_name(word) {
+        return false;
+    }
+    let has = |is: fn(&u8) -> bool| word.bytes().any(|byte| is(&byte));
+    let switches = |is: fn(u8) -> u8| word.as_bytes().windows(2).filter(|pair| is(pair[0]) != is(pair[1])).count();
+    let is_one_word = word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match (has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase), has(u8::is_ascii_digit)) {
+        // Words in camel case have capitals, too, but fewer.
+        (true, true, true) => switches(class) * 4 >= word.len(),
+        (true, true, false) => {
+            let capitals = word.bytes().filter(u8::is_ascii_uppercase).count();
+            word.len() >= LONG && capitals * 100 >= word.len() * 35 && capitals * 100 <= word.len() * 65
+        }
+        (_, _, true) => word.len() >= LONG && is_one_word && switches(|c| u8::from(c.is_ascii_digit())) >= 4,
+        _ => false,
+    }
+}
+
+fn class(c: u8) -> u8 {
+    match c {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        _ => 3,
+    }
+}
+
+/// At least 32 digits, of which some are letters.
+pub(super) fn is_hex(word: &str) -> bool {
+    let has_case = |is: fn(&u8) -> bool| word.bytes().any(|byte| is(&byte));
+    word.len() >= HEX
+        && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && has_case(u8::is_ascii_digit)
+        && has_case(u8::is_ascii_alphabetic)
+}
+
+/// `3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`.
+pub(super) fn is_uuid(word: &str) -> bool {
+    let lengths = [8, 4, 4, 4, 12];
+    word.len() == 36
+        && word.split('-').map(str::len).eq(lengths)
+        && word.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+}
+
+/// Whether a person may have chosen the value as a password: letters with digits, but not a version, a duration, an address or an
+/// algorithm.
+pub(super) fn looks_chosen(value: &str) -> bool {
+    let value = head(value).trim_end_matches(['.', ':', '!', '?', ',']);
+    let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
+    value.len() >= 6
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_alphabetic)
+        && !value.starts_with('/')
+        && !is_known(value)
+}
+
+/// Algorithms and formats, versions, durations and addresses.
+fn is_known(value: &str) -> bool {
+    const TECHNICAL: [&str; 16] = [
+        "sha", "md5", "base64", "base32", "utf", "x509", "oauth", "http", "ipv", "ed25519", "bcrypt", "pbkdf", "pkcs",
+        "aes", "argon", "ecdsa",
+    ];
+    let lower = value.to_ascii_lowercase();
+    let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
+    let is_hex_or_sign = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':' | b'/' | b'[' | b']');
+    let is_version =
+        value.trim_start_matches(['v', 'V']).starts_with(|c: char| c.is_ascii_digit()) && value.contains('.');
+    let is_duration = value.starts_with(|c: char| c.is_ascii_digit())
+        && value.bytes().all(|byte| byte.is_ascii_digit() || b"hmsun.".contains(&byte))
+        && letters <= 4;
+    TECHNICAL.iter().any(|name| lower.starts_with(name) && value.len() <= name.len() + 8)
+        || is_version
+        || is_duration
+        || value.contains(':') && value.bytes().all(is_hex_or_sign)
+        || is_host(value)
+        || is_name(value)
+}
+
+/// `true`, `<nil>`, `***`: values that are not secrets.
+pub(super) fn is_setting(value: &str) -> bool {
+    const SETTINGS: [&str; 15] = [
+        "true",
+        "false",
+        "none",
+        "null",
+        "nil",
+        "<nil>",
+        "<none>",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "enabled",
+        "disabled",
+        "redacted",
+        "<redacted>",
+    ];
+    let value = value.trim_end_matches([':', '.', ',']);
+    value == HIDDEN || SETTINGS.iter().any(|setting| value.eq_ignore_ascii_case(setting))
+}
+
+/// `/var/lib/kubelet/pki/kubelet.crt`, `registry.example/a/b`. Keys in base64 have slashes, too, and capitals and digits between them.
+pub(super) fn is_path(word: &str) -> bool {
+    let is_random = |part: &&str| {
+        let has = |is: fn(&u8) -> bool| part.bytes().any(|byte| is(&byte));
+        has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit)
+    };
+    let parts: Vec<&str> = word.split('/').filter(|part| !part.is_empty()).collect();
+    let Some(first) = parts.first() else { return false };
+    let random = parts.iter().copied().filter(is_random).count();
+    let is_rooted = word.starts_with('/') && first.len() > 1 && first.bytes().all(|byte| !byte.is_ascii_uppercase());
+    let is_known = match () {
+        () if is_rooted => random * 2 < parts.len().max(2),
+        () if is_host(first) => random == 0 && parts.len() > 1,
+        () => random == 0 && parts.len() > 3,
+    };
+    is_known && !word.contains('+')
+}
+
+/// `pvc-3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`, `kube-system/kube-controller-manager-cp-1`: short parts without capitals.
+pub(super) fn is_name(word: &str) -> bool {
+    let fits = |part: &str| part.len() <= 16 && part.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    word.matches('-').count() > 2 && word.split(['-', '/', '.', '_']).all(fits)
+}
+
+/// `ip-10-0-0-1.eu-central-1.compute.internal`. Tokens that have dots have capitals, too.
+pub(super) fn is_host(word: &str) -> bool {
+    let is_label = |label: &str| {
+        let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+        !label.is_empty() && label.len() <= 40 && label.bytes().all(fits)
+    };
+    word.contains('.') && word.trim_end_matches('.').split('.').all(is_label)
+}
