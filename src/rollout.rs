@@ -176,9 +176,9 @@ impl Cluster {
             talosconfig: talosconfig.map(|talosconfig| absolute(Path::new(&talosconfig.source))),
             context: talosconfig.and_then(|talosconfig| text(&talosconfig.context)),
             endpoints: talos.iter().flat_map(|talos| &talos.endpoints).map(|it| it.address.clone()).collect(),
-            kubeconfig: kubeconfig.and_then(|it| match it.files.is_empty() {
-                true => (it.source == IN_CLUSTER).then(|| IN_CLUSTER.to_owned()),
-                false => Some(files(&it.files)),
+            kubeconfig: kubeconfig.and_then(|it| {
+                let in_cluster = || (it.source == IN_CLUSTER).then(|| IN_CLUSTER.to_owned());
+                if it.files.is_empty() { in_cluster() } else { Some(files(&it.files)) }
             }),
             kube_context: kubeconfig.filter(|it| !it.files.is_empty()).and_then(|it| text(&it.context)),
             server: kubeconfig.filter(|_| cluster.asked.k8s_endpoint.is_some()).map(|it| it.server.clone()),

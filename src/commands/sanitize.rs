@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn lines_without_an_end_are_cut_and_bytes_that_are_no_text_are_shown() {
         let mut out = Vec::new();
-        write([b'a'; 200 << 10].as_slice(), &mut out).unwrap();
+        write(b"a".repeat(200 << 10).as_slice(), &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap().lines().count(), 4);
         let mut out = Vec::new();
         write([0xff, b'\n'].as_slice(), &mut out).unwrap();

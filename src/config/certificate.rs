@@ -1,5 +1,6 @@
 //! What a client certificate says of itself.
 
+use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use jiff::Timestamp;
@@ -172,7 +173,10 @@ pub(crate) fn names(leaf: &[u8]) -> Vec<String> {
 /// SHA-256 of a certificate (DER), in hexadecimal.
 pub(crate) fn digest(der: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, der);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.as_ref().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Whether a certificate (DER) is a kubelet's: the organization and the common name are what its signer insists on, and what no

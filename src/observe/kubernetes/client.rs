@@ -206,7 +206,9 @@ impl Transport {
                 self.client(claimed.place()).await?;
                 Err(gaps::untrusted(claimed.place()))
             }
-            Target::Claimed(claimed) => self.exchange(claimed.place(), self.headers.clone(), request, keep).await,
+            Target::Claimed(claimed) => {
+                Box::pin(self.exchange(claimed.place(), self.headers.clone(), request, keep)).await
+            }
         }
     }
 
@@ -214,7 +216,8 @@ impl Transport {
     /// server puts off.
     pub(super) async fn ask(&self, of: &Trusted, request: Request<Vec<u8>>, keep: Keep) -> Observed<Answer> {
         let headers = self.with_credentials(of).await?;
-        self.exchange(of.place(), headers, request, keep).await
+        // Boxed: a request is a large future, and a round has many.
+        Box::pin(self.exchange(of.place(), headers, request, keep)).await
     }
 
     async fn exchange(

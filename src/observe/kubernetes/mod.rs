@@ -193,7 +193,7 @@ impl KubeClient {
         let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
         let wants = |fact: Fact| facts.contains(&fact);
         let dns = self.endpoints(SYSTEM, "kube-dns");
-        let api = self.api_endpoints();
+        let api = Box::pin(self.api_endpoints());
         let (workloads, starting);
         (
             (seen.node_leases, seen.system_leases),
@@ -219,7 +219,7 @@ impl KubeClient {
             fill(&mut seen.api_endpoints, wants(Fact::ApiEndpoints), api),
             fill(&mut seen.signing_requests, wants(Fact::SigningRequests), self.everywhere()),
             fill(&mut seen.api_services, wants(Fact::ApiServices), self.everywhere()),
-            fill(&mut seen.cluster_uid, wants(Fact::KubernetesCluster), self.cluster_uid()),
+            fill(&mut seen.cluster_uid, wants(Fact::KubernetesCluster), Box::pin(self.cluster_uid())),
         );
         ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces, seen.plugin_pods) =
             workloads;

@@ -85,8 +85,10 @@ const COLUMNS: [Column; 13] = [
     ("image", |it| it.image.clone()),
 ];
 
+type OfCluster = fn(&Cluster) -> Option<String>;
+
 /// The same in each line: the cluster, and the way to it.
-const OF_CLUSTER: [(&str, fn(&Cluster) -> Option<String>); 8] = [
+const OF_CLUSTER: [(&str, OfCluster); 8] = [
     ("talos-cluster", |it| it.talos.clone()),
     ("kubernetes-cluster", |it| it.kubernetes.clone()),
     ("talosconfig", |it| it.talosconfig.clone()),

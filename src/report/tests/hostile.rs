@@ -97,14 +97,14 @@ fn hostile_text_is_harmless_in_every_format() {
     assert!(ascii.is_ascii());
 }
 
-/// As an observer passes it on, and as a library says it.
 /// A name that begins a command, and an address that ends it, are harmless each by itself.
 #[test]
 fn no_line_is_a_command_of_a_ci_system() {
     let mut planned = fixture::planned();
     let mut rollout = planned.rollout.as_deref().unwrap().clone();
     for machine in &mut rollout.machines {
-        ("::stop-commands".clone_into(&mut machine.name), "fd00::1".clone_into(&mut machine.address));
+        "::stop-commands".clone_into(&mut machine.name);
+        "fd00::1".clone_into(&mut machine.address);
     }
     rollout.cluster.talos = Some("::add-mask".to_owned());
     planned.rollout = Some(rollout.into());
@@ -123,6 +123,7 @@ fn no_line_is_a_command_of_a_ci_system() {
     assert!(table.contains(": :stop-commands (fd00::1)"), "{table}");
 }
 
+/// As an observer passes it on, and as a library says it.
 #[test]
 fn no_secret_is_in_any_document() {
     let (mut passed_on, mut said) = (Vec::new(), Vec::new());

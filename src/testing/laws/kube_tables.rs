@@ -217,6 +217,7 @@ fn plugin_elsewhere(kubernetes: &mut Kubernetes) {
 }
 
 /// Lists; what has a struct of its own has a table of its own.
+#[expect(clippy::too_many_lines, reason = "an entry for each field")]
 fn of_side() -> Table<Kubernetes> {
     table!(Kubernetes {
         credentials: [bad(|it| it.credentials = gap(GapKind::Insecure))],

@@ -22,6 +22,7 @@ fn refuse_readyz(readyz: &mut Observed<Readyz>) {
 }
 
 /// As servers refuse it. Each fact of Kubernetes has its place here, or this does not compile.
+#[expect(clippy::too_many_lines, reason = "an arm for each fact")]
 fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
     let nodes: fn(&mut Snapshot, fn(&mut TalosNode)) = |snapshot, refuse| {
         snapshot.nodes.iter_mut().filter(|node| node.talos.contact.is_ok()).for_each(|node| refuse(&mut node.talos));

@@ -142,7 +142,8 @@ fn calls(home: &TempDir) -> Vec<String> {
     let time = regex::Regex::new(r"\d{8}T\d{6}Z").unwrap();
     let text = read(home.path(), "calls");
     let text = text.lines().filter(|line| !line.contains("upgrade-plan"));
-    text.map(|line| time.replace(line, "TIME").into_owned()).collect()
+    let private = regex::Regex::new(r"\.etcd-snapshot\.\w{6}").unwrap();
+    text.map(|line| private.replace(&time.replace(line, "TIME"), "PRIVATE").into_owned()).collect()
 }
 
 fn upgrades(home: &TempDir) -> usize {
@@ -152,7 +153,8 @@ fn upgrades(home: &TempDir) -> usize {
 /// How talosctl is called: as the plan of the stand-in says.
 const WAY: &str = "talosctl --talosconfig /t/config --context prod --endpoints 127.0.0.2:50000,127.0.0.3:50000";
 
-const SNAPSHOT: &str = "talosctl etcd snapshot ./etcd-before-v1.13.1-TIME.snapshot --nodes 127.0.0.2";
+/// Beside its place, in a folder of its own.
+const SNAPSHOT: &str = "talosctl etcd snapshot ./PRIVATE/etcd-before-v1.13.1-TIME.snapshot --nodes 127.0.0.2";
 
 /// The calls of a roll-out that nothing stops.
 fn all_calls() -> Vec<String> {
@@ -276,6 +278,14 @@ fn no_control_plane_goes_without_a_snapshot() {
     let (outcome, home) = faked().file("snapshot-fails", "").args(IMAGE).run_and_keep();
     outcome.is(74, &["etcd snapshot of cp-1 (127.0.0.2)", "is not there, or empty"]);
     assert_eq!(upgrades(&home), 0);
+    let files = |home: &TempDir| {
+        let names = std::fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains("etcd")).collect::<Vec<_>>()
+    };
+    assert_eq!(files(&home), [""; 0], "nothing of it is left");
+    let (outcome, home) = faked().args(IMAGE).run_and_keep();
+    outcome.is(0, &[]);
+    assert!(files(&home).len() == 1 && files(&home)[0].starts_with("etcd-before-v1.13.1-"), "{:?}", files(&home));
     let (outcome, home) = faked().args(IMAGE).args(["--no-snapshot"]).run_and_keep();
     outcome.is(0, &[]);
     assert!(calls(&home).iter().all(|call| !call.contains("snapshot")));
@@ -687,7 +697,7 @@ fn a_dry_run_changes_nothing() {
     let way = WAY.replace(',', "\\,");
     assert!(shown.iter().filter(|line| line.starts_with("talosctl")).all(|line| line.starts_with(&way)), "{shown:?}");
     let shown: Vec<_> = shown.into_iter().map(|line| line.replace(&way, "talosctl")).collect();
-    assert_eq!(shown, all_calls());
+    assert_eq!(shown, all_calls().into_iter().map(|call| call.replace("/PRIVATE", "")).collect::<Vec<_>>());
     assert!(!outcome.stderr.contains("is healthy"), "nothing is claimed: {outcome}");
     assert_eq!(calls(&home), [""; 0]);
     assert_eq!(read(home.path(), "machines"), MACHINES);
