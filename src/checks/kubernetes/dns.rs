@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::serving::{PodLists, Serving, Why, serving, unread_pods};
 use super::severity_of;
-use super::silence::{is_deserted, is_lost, is_silent, leases};
+use super::silence::{is_lost, is_silent, leases};
 use super::workloads::{
-    UNNOTICED, Wanted, by_webhook, installed, is_labeled, is_stuck, labeled_pods, system_pods, troubles, unfinished,
-    wanted, warn_of_restarts,
+    Wanted, by_webhook, installed, is_labeled, is_stuck, labeled_pods, system_pods, troubles, unfinished, wanted,
+    warn_of_restarts,
 };
 use crate::assess::Assessment;
 use crate::assess::workloads::{RENEWAL, is_well, says_ready};
@@ -63,18 +64,18 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         };
     let target = Target::new(Kind::Workload, "kube-system/kube-dns");
     let mut verdict = Verdict::default();
-    let (lost, ready): (Vec<_>, Vec<_>) = endpoints
-        .iter()
-        .filter(|endpoint| serves_dns(cluster, endpoint))
-        .partition(|endpoint| endpoint.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
+    let of = |wanted: &[Serving]| {
+        endpoints.iter().filter(|it| wanted.contains(&dns_serving(cluster, it))).collect::<Vec<_>>()
+    };
+    let (ready, lost, deserted) =
+        (of(&[Serving::Yes]), of(&[Serving::No(Why::NodeLost)]), of(&[Serving::No(Why::NodeGone)]));
     if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| is_silent(cluster, node)) {
         // The lease may have been read just before it was renewed.
         verdict.resample_after = Some(RENEWAL);
     }
-    let is_deserted =
-        |endpoint: &&ServiceEndpoint| endpoint.node.as_deref().is_some_and(|name| is_deserted(cluster, name));
+    // Others are created in their place, as long as some are left.
     let (ready, lost) =
-        if ready.iter().all(is_deserted) { (Vec::new(), [lost, ready].concat()) } else { (ready, lost) };
+        if ready.is_empty() { (ready, [lost, deserted].concat()) } else { ([ready, deserted].concat(), lost) };
     let ready = instances(&ready);
     if ready > 0 {
         let outcome = unread_pods(cluster, endpoints);
@@ -104,31 +105,9 @@ pub(super) fn is_of_dns(pod: &Pod) -> bool {
     is_labeled(pod, DNS_APP)
 }
 
-/// Why the pods behind these endpoints could not be read, which may know better.
-pub(in crate::checks) fn unread_pods(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Option<Outcome> {
-    let are_pods = endpoints.iter().any(|endpoint| endpoint.pod.is_some());
-    system_pods(cluster).err().filter(|_| are_pods)
-}
-
 /// Resolvers come by UDP.
-pub(in crate::checks) fn serves_dns(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
-    endpoint.serves("UDP") && !is_dead(cluster, endpoint)
-}
-
-/// Its pod says itself that it is not ready or is at another address, or is gone: nobody has taken the endpoint away, or the
-/// Service publishes such.
-fn is_dead(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> bool {
-    let pods = system_pods(cluster).ok();
-    let Some((name, pods)) = endpoint.pod.as_ref().zip(pods) else { return false };
-    let mut its = pods.iter().filter(|pod| pod.name == *name).peekable();
-    // An endpoint has addresses of one family.
-    let is_of_its_family = |it: &&String| endpoint.addresses.iter().all(|its| its.contains(':') == it.contains(':'));
-    let is_elsewhere = |pod: &Pod| {
-        let mut own = pod.addresses.iter().filter(is_of_its_family).peekable();
-        own.peek().is_some() && !own.any(|it| endpoint.addresses.contains(it))
-    };
-    let is_unready = |pod: &Pod| !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED);
-    its.peek().is_none() || its.any(|pod| is_unready(pod) || is_elsewhere(pod))
+pub(in crate::checks) fn dns_serving(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> Serving {
+    serving(cluster, PodLists::System, "kube-system", endpoint, "UDP")
 }
 
 /// A pod has an endpoint for each address family.
@@ -252,7 +231,8 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         }
         _ => {}
     }
-    let is_claimed = endpoints.iter().any(|endpoint| endpoint.ready && is_dead(cluster, endpoint));
+    let is_claimed =
+        endpoints.iter().any(|endpoint| endpoint.ready && !dns_serving(cluster, endpoint).but_for_its_node());
     let none = match (is_claimed, are_lost) {
         (true, _) => "the endpoints do not match any ready pod",
         (false, true) => "those that are ready are on nodes that are not ready",

@@ -14,6 +14,7 @@ mod pod_cidrs;
 mod pressure;
 pub(in crate::checks) mod scheduling;
 mod servers;
+pub(in crate::checks) mod serving;
 pub(in crate::checks) mod silence;
 mod starting;
 mod static_pods;

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::silence::{has_fallen_silent, leases};
+use super::serving::{PodLists, Serving, Why, serving, unread_pods};
+use super::silence::leases;
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{BoundPod, Gap, Kubernetes, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule};
+use crate::text::some;
 
 pub(in crate::checks) const WEBHOOKS: Check = Check {
     id: CheckId::K8sWebhooks,
@@ -17,7 +19,7 @@ pub(in crate::checks) const WEBHOOKS: Check = Check {
 Services that they name.\n\n\
 A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
 request. Such a webhook for creates or updates of pods, nodes or leases stops the cluster: no pod starts, kubelets cannot \
-report, leaders lose their leases. Without a ready endpoint on a node that still reports it is a failure; often not even the pods \
+report, leaders lose their leases. Without a ready endpoint that leads to an existing pod on a node that still reports it is a failure; often not even the pods \
 of the webhook itself can be created.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
 or have selectors that exclude kube-system. Selectors are evaluated with the label that every namespace has \
@@ -36,6 +38,7 @@ its controller creates it again.",
         Fact::ValidatingWebhooks,
         Fact::MutatingWebhooks,
         Fact::WebhookEndpoints,
+        Fact::Pods,
     ],
     judge: webhooks,
 };
@@ -94,32 +97,41 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
     if let Some(outcome) = leases(cluster).err().filter(|_| is_judged) {
         verdict.push(Target::cluster(), outcome);
     }
+    let of_system = cluster.kubernetes.iter().flat_map(|kubernetes| &kubernetes.webhook_endpoints);
+    let of_system =
+        of_system.filter(|((namespace, _), _)| namespace == "kube-system").flat_map(|(_, it)| it.iter().flatten());
+    if let Some(outcome) = unread_pods(cluster, of_system) {
+        verdict.push(Target::cluster(), outcome);
+    }
     if verdict.findings.is_empty() {
         verdict.ok(Target::cluster());
     }
     verdict
 }
 
+/// The lists that this check declares.
+const LISTS: PodLists = PodLists::System;
+
 /// What can be said of the webhooks of one configuration: the worst of them.
 fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
     let expected = "a ready endpoint of its Service";
     let (vital, others): (Vec<_>, Vec<_>) = hooks.iter().copied().partition(|hook| is_vital(hook));
     let without = |hooks: &[&Webhook]| {
-        let dead = hooks.iter().filter(|hook| matches!(backend(cluster, hook), Some(Ok(false))));
-        dead.map(|hook| missing(cluster, hook)).collect::<Vec<_>>().join("; ")
+        let dead = hooks.iter().filter(|hook| matches!(backend(cluster, LISTS, hook), Some(Ok(false))));
+        dead.map(|hook| missing(cluster, LISTS, hook)).collect::<Vec<_>>().join("; ")
     };
     let dead = without(&vital);
     if !dead.is_empty() {
         return Outcome::problem(backends(Problem::fail(Reason::WebhookUnavailable, expected, dead), &vital));
     }
-    if let Some(gap) = vital.iter().find_map(|hook| backend(cluster, hook)?.err()) {
+    if let Some(gap) = vital.iter().find_map(|hook| backend(cluster, LISTS, hook)?.err()) {
         return Outcome::problem(gaps::kubernetes(cluster, &gap, expected));
     }
     let dead = without(&others);
     if !dead.is_empty() {
         return Outcome::problem(backends(Problem::warn(Reason::WebhookUnavailable, expected, dead), &others));
     }
-    let is_seen = |hook: &&Webhook| matches!(backend(cluster, hook), Some(Ok(_)));
+    let is_seen = |hook: &&Webhook| matches!(backend(cluster, LISTS, hook), Some(Ok(_)));
     if hooks.iter().any(is_seen) {
         return Outcome::Pass(None);
     }
@@ -138,10 +150,10 @@ fn backends(problem: Problem, hooks: &[&Webhook]) -> Problem {
 }
 
 /// Whether its Service has a ready endpoint on a node that works; `None`: it is called by URL.
-fn backend(cluster: &Assessment<'_>, hook: &Webhook) -> Option<Result<bool, Gap>> {
+fn backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> Option<Result<bool, Gap>> {
     hook.service.as_ref()?;
     Some(match endpoints(cluster, hook) {
-        Some(Ok(_)) => Ok(working(cluster, hook).next().is_some()),
+        Some(Ok(_)) => Ok(working(cluster, lists, hook).next().is_some()),
         Some(Err(gap)) => Err(gap.clone()),
         None => Err(Gap::not_asked()),
     })
@@ -157,23 +169,44 @@ fn ready<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> impl Iterator<Item 
     endpoints(cluster, hook).into_iter().flatten().flatten().filter(|endpoint| endpoint.serves("TCP"))
 }
 
-/// The same without those on nodes that are lost: they stay ready until somebody notices.
-fn working<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> impl Iterator<Item = &'a ServiceEndpoint> {
-    ready(cluster, hook).filter(|it| !it.node.as_deref().is_some_and(|node| has_fallen_silent(cluster, node)))
+/// The same without those that serve nobody any more: they stay ready until somebody notices.
+fn working<'a>(
+    cluster: &'a Assessment<'_>,
+    lists: PodLists,
+    hook: &Webhook,
+) -> impl Iterator<Item = &'a ServiceEndpoint> {
+    let namespace = namespace(hook);
+    ready(cluster, hook).filter(move |it| serving(cluster, lists, &namespace, it, "TCP") == Serving::Yes)
 }
 
-fn missing(cluster: &Assessment<'_>, hook: &Webhook) -> String {
+/// Of its Service.
+fn namespace(hook: &Webhook) -> String {
+    hook.service.as_ref().map(|(namespace, _)| namespace.clone()).unwrap_or_default()
+}
+
+fn missing(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String {
     let policy = if hook.fails_closed { "Fail" } else { "Ignore" };
     let (namespace, service) = hook.service.clone().unwrap_or_default();
-    let nodes: BTreeSet<&str> = ready(cluster, hook).filter_map(|endpoint| endpoint.node.as_deref()).collect();
-    let lost = nodes.into_iter().collect::<Vec<_>>().join(", ");
-    let why = if lost.is_empty() {
-        "has no ready endpoint".to_owned()
-    } else {
-        format!("has ready endpoints only on nodes that have stopped reporting ({lost})")
+    let faults: BTreeMap<&str, BTreeSet<&str>> = ready(cluster, hook).fold(BTreeMap::new(), |mut faults, endpoint| {
+        if let Serving::No(why) = serving(cluster, lists, &namespace, endpoint, "TCP") {
+            let place = match why {
+                Why::NodeLost | Why::NodeGone | Why::NotReady => endpoint.node.as_deref(),
+                Why::PodGone | Why::PodUnready | Why::OtherAddress => endpoint.pod.as_deref(),
+            };
+            faults.entry(why.words()).or_insert_with(BTreeSet::new).extend(place);
+        }
+        faults
+    });
+    let told = |(words, places): (&str, BTreeSet<&str>)| format!("{words} ({})", some(places.into_iter(), NAMES));
+    let why = match faults.into_iter().map(told).collect::<Vec<_>>().join(", and ") {
+        none if none.is_empty() => "has no ready endpoint".to_owned(),
+        faults => format!("has no working endpoint: its ready endpoints {faults}"),
     };
     format!("{}: Service {namespace}/{service} {why} (failurePolicy {policy})", hook.name)
 }
+
+/// Most pods or nodes that are named.
+const NAMES: usize = 3;
 
 /// Webhooks without a backend that fail closed on the evictions of pods in this namespace. One with conditions may leave them out.
 pub(in crate::checks) fn in_the_way_of_evictions(
@@ -187,8 +220,8 @@ pub(in crate::checks) fn in_the_way_of_evictions(
                 && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
                 && selects(&hook.objects, &[])
                 && hook.rules.iter().any(is_of_evictions);
-            match backend(cluster, hook).filter(|_| is_asked) {
-                Some(Ok(false)) => dead.push(missing(cluster, hook)),
+            match backend(cluster, PodLists::Bound, hook).filter(|_| is_asked) {
+                Some(Ok(false)) => dead.push(missing(cluster, PodLists::Bound, hook)),
                 Some(Err(gap)) => {
                     return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
                 }
@@ -218,7 +251,7 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
 
 fn locks_out(cluster: &Assessment<'_>, hook: &Webhook, evicted: &[&BoundPod]) -> bool {
     let Some((namespace, _)) = &hook.service else { return false };
-    let mut working = working(cluster, hook).peekable();
+    let mut working = working(cluster, PodLists::Bound, hook).peekable();
     let is_asked_about = |pod: &&&BoundPod| {
         let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         selects(&hook.objects, &labels)

@@ -7,7 +7,8 @@ use crate::assess::servers::{Server, endpoint_is_down};
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
-use crate::checks::kubernetes::dns::{serves_dns, unread_pods};
+use crate::checks::kubernetes::dns::dns_serving;
+use crate::checks::kubernetes::serving::unread_pods;
 use crate::checks::kubernetes::silence::{has_fallen_silent, leases};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Node, ServiceEndpoint};
@@ -168,7 +169,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     if let Some(outcome) = unread_pods(cluster, endpoints) {
         return Some(outcome);
     }
-    let ready = || endpoints.iter().filter(|endpoint| serves_dns(cluster, endpoint));
+    let ready = || endpoints.iter().filter(|endpoint| dns_serving(cluster, endpoint).but_for_its_node());
     let is_here = |name: &str| name == object.name;
     let lives_elsewhere = |name: &str| !is_here(name) && !has_fallen_silent(cluster, name);
     // Behind none of the pods and at none of the machines: it serves from outside of the cluster.

@@ -401,6 +401,7 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         ],
         "the server has answered, whatever we see ourselves",
     ),
+    (&["k8s.webhooks"], &["pods"], "none of the webhooks has its Service in kube-system"),
     (
         &["k8s.nodes.", "k8s.webhooks", "k8s.apiservices"],
         &["contact of a control plane", "contact of a worker"],

@@ -106,6 +106,44 @@ fn a_selector_that_leaves_out_the_system_makes_it_a_warning() {
 }
 
 #[test]
+fn an_endpoint_of_no_pod_is_no_backend() {
+    let of = |namespace: &str, pod: &str, edit: fn(&mut Snapshot)| {
+        let mut snapshot = healthy();
+        let service = (namespace.to_owned(), "webhook".to_owned());
+        let kube = snapshot.kube();
+        let mut endpoint = kube.webhook_endpoints.values().flatten().flatten().next().unwrap().clone();
+        let coredns = kube.pods.iter_mut().flatten().find(|it| it.name.starts_with("coredns")).unwrap();
+        coredns.addresses.clone_from(&endpoint.addresses);
+        endpoint.pod = Some(if pod.is_empty() { coredns.name.clone() } else { pod.to_owned() });
+        kube.webhook_endpoints.insert(service.clone(), Ok(vec![endpoint]));
+        for hook in kube.validating_webhooks.iter_mut().flatten() {
+            hook.service = Some(service.clone());
+            hook.rules[0].resources = vec!["pods".to_owned()];
+            (hook.namespaces, hook.objects) = (Vec::new(), Vec::new());
+        }
+        kube.mutating_webhooks.as_mut().unwrap().clear();
+        edit(&mut snapshot);
+        said(&snapshot, WEBHOOKS)
+    };
+    let fails = ["fail webhook-unavailable validatingwebhookconfiguration/policy"];
+    assert_eq!(of("kube-system", "", |_| ()), [""; 0]);
+    assert_eq!(of("kube-system", "webhook-5d4f-x", |_| ()), fails);
+    assert_eq!(
+        of("kube-system", "", |it| it
+            .kube()
+            .pods
+            .iter_mut()
+            .flatten()
+            .for_each(|it| it.addresses = vec!["10.9.9.9".to_owned()])),
+        fails
+    );
+    // Where the pods were not read, nobody knows; and those of other namespaces are not read here.
+    let unread = of("kube-system", "webhook-5d4f-x", |it| it.kube().pods = no(GapKind::TimedOut));
+    assert_eq!(unread, ["error timed-out cluster < k8s.staticpods.running"]);
+    assert_eq!(of("policy", "webhook-5d4f-x", |_| ()), [""; 0]);
+}
+
+#[test]
 fn what_stands_behind_a_webhook_has_to_be_seen() {
     let mut unread = healthy();
     unread.kube().webhook_endpoints.values_mut().for_each(|it| *it = no(GapKind::TimedOut));
