@@ -39,7 +39,8 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
     }
 }
 
-/// What stands in the way of an upgrade of a worker that is ready is none of its health.
+/// An upgrade is asked about every machine: what it would do to a worker that is not ready is no question of health, and an answer that is
+/// missing is not excused.
 fn is_of_health(check: &Check) -> bool {
     check.stage != Stage::Upgrade
 }
@@ -73,7 +74,7 @@ fn is_shortfall(problem: &Problem) -> bool {
             | VersionUnexpected
             | VersionsMixed
     );
-    !is_another && !is_of_another_role
+    !is_another && !is_of_another_role && problem.about != Some(About::Identity)
 }
 
 /// Each of them is named with its own reasons; this is their sum. It stands where people look for it, or else, in a selection
@@ -102,7 +103,7 @@ fn relax(check: &Check, finding: &mut Finding) {
             problem.severity = Severity::Warn;
         }
         // Nothing was seen of it, because it is missing, and that is allowed.
-        outcome if matches!(outcome, Outcome::Blocked(_)) || outcome.is_unseen() => {
+        outcome if is_of_health(check) && (matches!(outcome, Outcome::Blocked(_)) || outcome.is_unseen()) => {
             *outcome = Outcome::Skip("tolerated by --max-unready-workers".to_owned());
         }
         _ => {}
@@ -113,7 +114,7 @@ fn relax(check: &Check, finding: &mut Finding) {
 mod tests {
     use super::*;
     use crate::model::Status;
-    use crate::snapshot::{Gap, GapKind};
+    use crate::snapshot::{Gap, GapKind, Upgrade};
     use crate::testing::fixture;
 
     fn verdicts(snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
@@ -123,7 +124,10 @@ mod tests {
     }
 
     fn is_fine(snapshot: &Snapshot) -> bool {
-        verdicts(snapshot).iter().all(|(_, verdict)| verdict.status().is_fine())
+        verdicts(snapshot)
+            .iter()
+            .filter(|(check, _)| is_of_health(check))
+            .all(|(_, verdict)| verdict.status().is_fine())
     }
 
     #[test]
@@ -137,6 +141,30 @@ mod tests {
         assert!(warned >= 2, "it is named");
         snapshot.asked.max_unready_workers = Allowance::Percent(99);
         assert!(!is_fine(&snapshot), "99 % of one worker is none");
+    }
+
+    /// Who else may answer at the address of a worker is no question of how many are ready.
+    #[test]
+    fn a_machine_of_another_ca_is_not_missing() {
+        let text = "dial: authentication handshake failed: tls: failed to verify certificate: x509: unknown authority";
+        for (text, is_allowed) in [(text, false), ("dial tcp 10.0.0.4:50000: no route to host", true)] {
+            let mut snapshot = fixture::healthy();
+            snapshot.power_off("w-1");
+            snapshot.talos_of("w-1").contact = Err(Gap::new(GapKind::NodeUnreachable, text));
+            snapshot.asked.max_unready_workers = Allowance::Count(1);
+            assert_eq!(is_fine(&snapshot), is_allowed, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_was_not_seen_is_not_ready_for_an_upgrade() {
+        let mut snapshot = fixture::healthy();
+        snapshot.asked.upgrade = Upgrade { talos: Some("1.13.2".to_owned()), ..Upgrade::default() };
+        snapshot.power_off("w-1");
+        snapshot.asked.max_unready_workers = Allowance::Count(1);
+        let verdicts = verdicts(&snapshot);
+        let path = &verdicts.iter().find(|(check, _)| check.id == CheckId::UpgradeTalosPath).unwrap().1;
+        assert!(!path.status().is_fine(), "{path:?}");
     }
 
     #[test]

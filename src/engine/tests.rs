@@ -574,7 +574,9 @@ async fn what_a_problem_weighs_changes_no_diagnosis() {
     allowed.power_off("w-1");
     let judged = diagnosed(&allowed, false, &[]).0;
     allowed.asked.max_unready_workers = crate::snapshot::Allowance::Count(1);
-    assert_eq!(diagnosed(&allowed, false, &[]), (judged, Vec::new()));
+    let (diagnoses, bad) = diagnosed(&allowed, false, &[]);
+    assert_eq!(diagnoses, judged);
+    assert!(bad.iter().all(|check| check.starts_with("upgrade.")), "an upgrade excuses nobody: {bad:?}");
 }
 
 #[tokio::test(start_paused = true)]

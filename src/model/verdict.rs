@@ -232,6 +232,8 @@ pub(crate) enum About {
     Service(String),
     /// Nodes of this role.
     Role(Role),
+    /// Whether the machine is the one that it should be.
+    Identity,
 }
 
 impl Problem {

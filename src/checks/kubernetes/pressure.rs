@@ -37,13 +37,13 @@ is left.",
 pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
 
 fn pressure(cluster: &Assessment<'_>) -> Verdict {
-    let own = cluster.nodes.iter().filter(|node| !cluster.is_guest(node));
-    // Pods of a node that is not ready are on their way elsewhere.
-    let ready = own.filter_map(|node| cluster.object(node)).filter(|object| says_ready(object) && !object.deleting);
-    let overlaps = pod_cidrs::overlapping(ready);
+    // A range belongs to its Node until that is deleted, whatever the node runs and however it is.
+    let overlaps = pod_cidrs::overlapping(cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten());
     each_object_of(cluster, |node, object| {
         if cluster.is_guest(node) {
-            return vec![Outcome::Skip("not a Talos machine".to_owned())];
+            let shared = overlaps.get(object.name.as_str()).map(|overlap| shared_range(cluster, overlap));
+            let skip = || Outcome::Skip("not a Talos machine".to_owned());
+            return vec![shared.map_or_else(skip, Outcome::problem)];
         }
         let network = match overlaps.get(object.name.as_str()) {
             _ if has_no_address(node, object) => Some(no_address()),

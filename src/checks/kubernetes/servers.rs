@@ -133,7 +133,10 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
     let own = || cluster.nodes.iter().filter(|node| !cluster.is_guest(node));
     let of = |address: &String| own().filter(|node| has(node, address)).min_by_key(|node| node.role == Role::Worker);
     let known: Vec<&Node> = addresses.iter().filter_map(|address| of(address)).collect();
-    let unknown: Vec<_> = addresses.iter().filter(|address| of(address).is_none()).collect();
+    let guests = || cluster.nodes.iter().filter(|node| cluster.is_guest(node));
+    let of_guest = |address: &&&String| guests().find(|node| has(node, address));
+    let (of_guests, unknown): (Vec<_>, Vec<_>) =
+        addresses.iter().filter(|address| of(address).is_none()).partition(|address| of_guest(address).is_some());
     // Talos tells all addresses of its machines; a Node has those alone by which it is looked for.
     let has_control_planes = cluster.talos.is_some() && cluster.control_planes().next().is_some();
     let is_left_out = |node: &&Node| {
@@ -151,6 +154,11 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
             let observed = format!("an endpoint is {target}, which has no control plane label");
             Problem::warn(Reason::ApiServiceStray, expected, observed)
         });
+    }
+    if let Some(guest) = of_guests.iter().find_map(of_guest).filter(|guest| guest.role == Role::Worker) {
+        let expected = "the endpoints of default/kubernetes are API servers";
+        let observed = format!("an endpoint is {}, which is not a control plane", guest.target());
+        problems.push(Problem::fail(Reason::ApiServiceStray, expected, observed));
     }
     if !unknown.is_empty() && (!known.is_empty() || (unknown.len() > 1 && has_control_planes)) {
         let observed = format!("no known machine has {}", some(unknown.into_iter(), NAMES));

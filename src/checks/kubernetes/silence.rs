@@ -14,13 +14,14 @@ pub(super) fn is_lost(cluster: &Assessment<'_>, name: &str) -> bool {
     !is_left_out && object(cluster, name).is_some_and(|object| !works(cluster, object))
 }
 
-/// It is being removed and has fallen silent, or was removed, and what was on it is listed for a while yet. Pods are made elsewhere for
-/// those that were on it, first or soon; until then they serve nobody.
+/// A node that is being removed and does not work, or that was removed. Pods on it stay listed for a while; their controllers create
+/// replacements elsewhere, and until then they serve nobody.
 pub(super) fn is_deserted(cluster: &Assessment<'_>, name: &str) -> bool {
     let is_leaving = cluster.node(name).is_some_and(|node| node.leaving);
     let are_listed = || cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| !nodes.is_empty());
     let is_removed = || are_listed() && object(cluster, name).is_none();
-    (is_leaving && is_silent(cluster, name)) || is_removed()
+    let works = || object(cluster, name).is_some_and(|object| works(cluster, object));
+    (is_leaving && !works()) || is_removed()
 }
 
 /// Nothing on this node serves anybody any more, whoever is to know of that.

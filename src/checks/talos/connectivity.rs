@@ -4,7 +4,9 @@ use crate::assess::{Assessment, is_older, is_seen_lost, is_unusable};
 use crate::checks::Check;
 use crate::checks::gaps::{self, NO_TALOS, is_no_connection, says_nothing};
 use crate::checks::scope::{each_node, passed_over};
-use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
+use crate::model::{
+    About, CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict,
+};
 use crate::snapshot::{Contact, Endpoint, Gap, GapKind, Node, Talos};
 use crate::text::host;
 
@@ -296,6 +298,7 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
             fail(Reason::NodeUnreachable).hint(Hint::likely(
                 "the machine runs, but its certificate is not accepted: it belongs to another cluster, or its certificate was not renewed",
             ))
+            .about(About::Identity)
         }
         GapKind::NodeUnreachable => fail(Reason::NodeUnreachable).hint(Hint::likely(format!(
             "the machine is down, or port 50000 is filtered between {from} and it; look at the machine's console"

@@ -458,12 +458,20 @@ fn a_network_takes_an_address_and_a_range_that_is_no_other_nodes() {
     assert_eq!(said(&bare, id), ["fail node-address w-1"]);
     bare.kube_node_mut("w-1").taints.push(taint("node.cloudprovider.kubernetes.io/uninitialized"));
     assert_eq!(said(&bare, id), [""; 0], "the cloud provider sets it later");
-    // What runs on a node that is not ready has no network anyway.
+    // A range belongs to its Node until that is deleted: flannel routes it there.
     let mut stale = healthy();
     let range = stale.kube_node_mut("cp-1").pod_cidrs.clone();
     stale.kube_node_mut("w-1").pod_cidrs = range;
     set_ready(&mut stale, "w-1", "False", "");
-    assert_eq!(said(&stale, id), [""; 0]);
+    assert_eq!(said(&stale, id), fail);
+    // Whatever it runs.
+    let mut guest = Shape { workers: 2, foreign: 1, ..Shape::default() }.world();
+    let range = guest.kube_node_mut("cp-1").pod_cidrs.clone();
+    let name =
+        guest.kubernetes.as_ref().unwrap().nodes.iter().flatten().find(|it| !it.runs_talos()).unwrap().name.clone();
+    guest.kube_node_mut(&name).pod_cidrs = range;
+    let both = ["cp-1", &name].map(|name| format!("fail pod-cidr-shared {name}"));
+    assert_eq!(said(&guest, id), both);
 }
 
 #[test]
