@@ -174,7 +174,9 @@ impl Observer<'_> {
         let is_worker = |host: &String| self.asked.worker_nodes.contains(host);
         let named = known.forwarding().into_iter().filter(|index| !hosts.get(*index).is_none_or(is_worker));
         let lists = join_all(named.map(|index| client.members_listed_by(index, until))).await;
-        lists.into_iter().flatten().flatten().flat_map(|member| member.hosts()).collect()
+        let members = lists.into_iter().flatten().flatten();
+        // The address of one that has never run may be another machine's by now.
+        members.filter(|member| !member.has_never_started()).flat_map(|member| member.hosts()).collect()
     }
 }
 

@@ -172,7 +172,7 @@ impl KubeClient {
     /// A machine that the user named lists these addresses of etcd members: each is a control plane, and its API server may be sent
     /// the credentials in this round.
     pub(crate) fn vouch<'a>(&self, members: impl IntoIterator<Item = &'a String>) {
-        self.round.lock().unwrap_or_else(PoisonError::into_inner).vouchers.add(members);
+        self.round.lock().unwrap_or_else(PoisonError::into_inner).vouchers.add_members(members);
     }
 
     pub(crate) fn vouches_for_any(&self, addresses: &[String]) -> bool {
@@ -264,7 +264,14 @@ impl KubeClient {
     async fn vouchers(&self) -> Vouchers {
         let listed = self.api_endpoints().await;
         let mut vouchers = self.round.lock().unwrap_or_else(PoisonError::into_inner).vouchers.clone();
-        vouchers.add(listed.iter().flatten().flat_map(|endpoint| &endpoint.addresses));
+        // A pod is no API server, and one that is not ready may be another machine's by now.
+        let own = listed.iter().flatten().filter(|endpoint| endpoint.ready && endpoint.pod.is_none());
+        let at = |endpoint: &'_ ServiceEndpoint| {
+            let ServiceEndpoint { addresses, port, .. } = endpoint.clone();
+            addresses.into_iter().filter_map(move |address| Some((address, port?)))
+        };
+        let servers: Vec<_> = own.flat_map(at).collect();
+        vouchers.add_servers(servers.iter().map(|(address, port)| (address, *port)));
         vouchers
     }
 

@@ -5,7 +5,7 @@
 //! | source of the address | who can forge it | what is sent there |
 //! | --- | --- | --- |
 //! | the kubeconfig's server, `--k8s-endpoint` | the user | everything: [`Trusted::named`] |
-//! | default/kubernetes, as that server lists it | API servers and cluster admins | everything: [`Vouchers`] |
+//! | default/kubernetes, as that server lists it: address and port | API servers, cluster admins, who may write EndpointSlices there | everything: [`Vouchers`] |
 //! | an etcd member list of a machine that the user named | that machine | everything: [`Vouchers`] |
 //! | discovery, machine types, Node objects, labels, mirror pods, member lists of other machines | any compromised worker | a TLS handshake, with the client certificate: [`Claimed`] |
 //!
@@ -16,6 +16,7 @@ use std::net::IpAddr;
 
 use http::Uri;
 
+use super::dial;
 use super::peer::Peer;
 use crate::config::endpoint;
 use crate::observe::dial::cause;
@@ -47,9 +48,18 @@ pub(super) enum Target {
     Claimed(Claimed),
 }
 
-/// Addresses of API servers by the word of those who cannot lie about them.
+/// Where API servers are, by the word of those who cannot lie about it. A worker can claim any port of a control plane, and have a pod
+/// listen there.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Vouchers(BTreeSet<IpAddr>);
+pub(super) struct Vouchers {
+    /// Of default/kubernetes.
+    servers: BTreeSet<(IpAddr, u16)>,
+    /// Of etcd, which does not know the ports of API servers.
+    members: BTreeSet<IpAddr>,
+}
+
+/// Where an API server listens unless something else is configured.
+const API_PORT: u16 = 6443;
 
 impl Trusted {
     /// The server that the user named.
@@ -75,17 +85,31 @@ impl Claimed {
 }
 
 impl Vouchers {
-    pub(super) fn add<'a>(&mut self, addresses: impl IntoIterator<Item = &'a String>) {
-        self.0.extend(addresses.into_iter().filter_map(|address| address.parse::<IpAddr>().ok()));
+    pub(super) fn add_members<'a>(&mut self, addresses: impl IntoIterator<Item = &'a String>) {
+        self.members.extend(addresses.into_iter().filter_map(|address| address.parse::<IpAddr>().ok()));
     }
 
+    pub(super) fn add_servers<'a>(&mut self, servers: impl IntoIterator<Item = (&'a String, u16)>) {
+        let parsed = |(address, port): (&String, u16)| Some((address.parse().ok()?, port));
+        self.servers.extend(servers.into_iter().filter_map(parsed));
+    }
+
+    /// For the order in which addresses are tried.
     pub(super) fn know(&self, address: &str) -> bool {
-        address.parse().is_ok_and(|address: IpAddr| self.0.contains(&address))
+        address.parse().is_ok_and(|address| {
+            self.members.contains(&address) || self.servers.iter().any(|(known, _)| *known == address)
+        })
     }
 
     pub(super) fn judge(&self, claimed: Claimed) -> Target {
+        let port = dial::endpoint(&claimed.place.server).port;
+        let is_usual = || port == API_PORT || self.servers.iter().any(|(_, known)| *known == port);
         match claimed.address {
-            Some(address) if self.0.contains(&address) => Target::Trusted(Trusted(claimed.place)),
+            Some(address)
+                if self.servers.contains(&(address, port)) || (self.members.contains(&address) && is_usual()) =>
+            {
+                Target::Trusted(Trusted(claimed.place))
+            }
             _ => Target::Claimed(claimed),
         }
     }
@@ -95,10 +119,26 @@ impl Vouchers {
 mod tests {
     use super::*;
 
+    /// A pod on a control plane may listen at any other port.
+    #[test]
+    fn the_port_of_an_api_server_counts() {
+        let is_trusted = |vouchers: &Vouchers, host: &str, port: u16| {
+            matches!(vouchers.judge(Claimed::new(host, port).unwrap()), Target::Trusted(_))
+        };
+        let mut vouchers = Vouchers::default();
+        let server = "10.0.0.1".to_owned();
+        vouchers.add_servers([(&server, 7443)]);
+        let seen = [7443, 6443, 30443].map(|port| is_trusted(&vouchers, "10.0.0.1", port));
+        assert_eq!(seen, [true, false, false]);
+        vouchers.add_members(&["10.0.0.2".to_owned()]);
+        let seen = [7443, 6443, 30443].map(|port| is_trusted(&vouchers, "10.0.0.2", port));
+        assert_eq!(seen, [true, true, false]);
+    }
+
     #[test]
     fn an_address_is_trusted_however_it_is_written_and_a_name_never() {
         let mut vouchers = Vouchers::default();
-        vouchers.add(&["10.0.0.1".to_owned(), "2001:db8:0::1".to_owned(), "cp-1".to_owned()]);
+        vouchers.add_members(&["10.0.0.1".to_owned(), "2001:db8:0::1".to_owned(), "cp-1".to_owned()]);
         for (host, is_trusted) in [
             ("10.0.0.1", true),
             ("2001:db8::1", true),

@@ -1,5 +1,7 @@
 //! Which servers receive a token: a compromised worker is none of them, whatever it claims and whatever certificate it presents.
 
+use std::sync::atomic::AtomicU16;
+
 use kube::config::AuthInfo;
 use rcgen::{CertificateParams, DnType};
 
@@ -23,6 +25,11 @@ async fn claimed(pki: &Pki, change: impl FnOnce(&mut CertificateParams)) -> Serv
 
 /// The kubeconfig's server, which lists these addresses as endpoints of default/kubernetes.
 async fn endpoint(pki: &Pki, addresses: &'static [&'static str]) -> Server {
+    endpoint_at(pki, addresses, Arc::new(AtomicU16::new(1))).await
+}
+
+/// With the port of the API servers, which is known later.
+async fn endpoint_at(pki: &Pki, addresses: &'static [&'static str], port: Arc<AtomicU16>) -> Server {
     good(pki, move |head| {
         if !head.contains("/namespaces/default/endpointslices") {
             return http("200 OK", "", READY);
@@ -32,6 +39,7 @@ async fn endpoint(pki: &Pki, addresses: &'static [&'static str]) -> Server {
             "metadata": {"name": "k", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
             "addressType": "IPv4",
             "endpoints": endpoints,
+            "ports": [{"name": "https", "port": port.load(Ordering::Relaxed), "protocol": "TCP"}],
         }]);
         list("EndpointSliceList", "discovery.k8s.io/v1", "", &slice.to_string())
     })
@@ -55,9 +63,11 @@ async fn a_kubelet_gets_no_credentials() {
         params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
     };
     // Even at an address that default/kubernetes lists.
-    let endpoint = endpoint(&pki, &[CLAIMED]).await;
+    let port = Arc::new(AtomicU16::new(1));
+    let endpoint = endpoint_at(&pki, &[CLAIMED], Arc::clone(&port)).await;
     for change in [kubelet, only_name, only_group] {
         let worker = claimed(&pki, change).await;
+        port.store(worker.port, Ordering::Relaxed);
         let client = with_token(&pki, &endpoint).await;
         let gap = client.server(CLAIMED, worker.port).await.unwrap_err();
         assert_eq!(gap.kind, GapKind::NameNotInCertificate, "{}", gap.text);
@@ -136,8 +146,13 @@ async fn a_list_that_cannot_be_read_vouches_for_nothing() {
 #[tokio::test]
 async fn an_api_server_that_lists_itself_is_asked_with_the_credentials() {
     let pki = Pki::new();
-    let endpoint = endpoint(&pki, &["127.0.0.1", CLAIMED]).await;
+    let port = Arc::new(AtomicU16::new(1));
+    let endpoint = endpoint_at(&pki, &["127.0.0.1", CLAIMED], Arc::clone(&port)).await;
     let server = claimed(&pki, |_| {}).await;
+    // At another port of the machine, anybody may listen.
+    let elsewhere = with_token(&pki, &endpoint).await.server(CLAIMED, server.port).await;
+    assert_eq!((elsewhere.unwrap_err().kind, server.heads().len()), (GapKind::Untrusted, 0));
+    port.store(server.port, Ordering::Relaxed);
     let client = with_token(&pki, &endpoint).await;
     for _ in 0..3 {
         assert_eq!(client.server(CLAIMED, server.port).await.unwrap().status, 200);
@@ -147,20 +162,23 @@ async fn an_api_server_that_lists_itself_is_asked_with_the_credentials() {
     let lists = endpoint.heads().iter().filter(|head| head.contains("endpointslices")).count();
     assert_eq!(
         (lists, server.connections()),
-        (1, 1),
+        (2, 2),
         "the list is read once in a round, and no handshake is made twice"
     );
     // What one round has shown does not count in the next.
     client.begin_round(true);
     client.server(CLAIMED, server.port).await.unwrap();
-    assert_eq!(endpoint.heads().iter().filter(|head| head.contains("endpointslices")).count(), 2);
+    assert_eq!(endpoint.heads().iter().filter(|head| head.contains("endpointslices")).count(), 3);
 }
 
 #[tokio::test]
 async fn a_member_of_etcd_is_asked_with_the_credentials_for_a_round() {
     let pki = Pki::new();
-    let endpoint = endpoint(&pki, &[]).await;
+    // etcd does not know the ports of API servers; the other servers do.
+    let port = Arc::new(AtomicU16::new(1));
+    let endpoint = endpoint_at(&pki, &["127.0.0.9"], Arc::clone(&port)).await;
     let server = claimed(&pki, |_| {}).await;
+    port.store(server.port, Ordering::Relaxed);
     let client = with_token(&pki, &endpoint).await;
     client.vouch(&[CLAIMED.to_owned()]);
     assert_eq!(client.server(CLAIMED, server.port).await.unwrap().status, 200);
