@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::kube_sources::KubeArgs;
+use super::kube_sources::{self, Candidate, KubeArgs};
 use super::kubeconfig::Options;
-use super::talosconfig::Overrides;
+use super::talosconfig::{self, Overrides};
+use super::{Environment, file};
 
 /// Whom to ask, as whom. A part that is `None` is not asked at all.
 #[derive(Clone, Debug, Default)]
@@ -36,4 +37,30 @@ pub(crate) struct EtcdOptions {
     pub(crate) cacert: Option<PathBuf>,
     /// Certificate and key.
     pub(crate) client: Option<(PathBuf, PathBuf)>,
+}
+
+impl Access {
+    /// Nothing may be written in the place of what is named here, even if reading ends at the first file, or never does.
+    pub(crate) fn claim(&self, environment: &Environment) {
+        let talos = self.talos.iter().flat_map(|it| talosconfig::places(it.talosconfig.as_deref(), environment));
+        let etcd = self.etcd.iter().flat_map(|it| {
+            let (certificate, key) = it.client.clone().unzip();
+            [it.cacert.clone(), certificate, key].into_iter().flatten()
+        });
+        let kubernetes = self.kubeconfigs(environment);
+        let named = kubernetes.iter().flat_map(Candidate::files).cloned().chain(talos).chain(etcd);
+        named.chain(environment.service_account_files()).for_each(|path| file::is_input(&path));
+    }
+
+    /// The same for what those kubeconfigs name themselves, whichever context is chosen. Pipes can be read only once: what they name
+    /// is claimed when they are.
+    pub(crate) fn claim_references(&self, environment: &Environment) {
+        let files: Vec<PathBuf> = self.kubeconfigs(environment).iter().flat_map(Candidate::files).cloned().collect();
+        files.iter().filter(|path| path.is_file()).for_each(|path| kube_sources::claim_references(path));
+    }
+
+    fn kubeconfigs(&self, environment: &Environment) -> Vec<Candidate> {
+        let sources = self.kubernetes.iter().map(|it| kube_sources::candidates(&it.sources, environment, true));
+        sources.flatten().collect()
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::kubeconfig::{KubeAccess, Options, access, context_names, in_cluster};
+use super::kubeconfig::{KubeAccess, Options, access, context_names, in_cluster, references};
 use super::talosconfig::exists;
 use super::yaml::Document;
 use super::{ConfigError, Environment, file, path_text, shown_path};
@@ -147,6 +147,7 @@ fn document(path: &Path) -> Result<Document, ConfigError> {
     let text = file::read_text(path, "kubeconfig")?;
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let document = Document::parse(format!("kubeconfig {}", shown_path(path)), text, Some(folder))?;
+    references(&document).iter().for_each(|path| file::is_input(path));
     if document.top().is_talosconfig() {
         return Err(document
             .top()
@@ -154,6 +155,11 @@ fn document(path: &Path) -> Result<Document, ConfigError> {
             .hint("pass it with `--talosconfig`, and a kubeconfig here"));
     }
     Ok(document)
+}
+
+/// What is wrong with the file is told when it is used.
+pub(super) fn claim_references(path: &Path) {
+    drop(document(path));
 }
 
 #[cfg(test)]

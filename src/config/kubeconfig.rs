@@ -91,6 +91,28 @@ impl NamedFile {
     }
 }
 
+/// Every file that a kubeconfig names, of whatever context, and every program: a name without a slash may be any file of PATH.
+pub(super) fn references(document: &Document) -> Vec<PathBuf> {
+    let Some(folder) = &document.folder else { return Vec::new() };
+    let of = |list: &str, inner: &str, keys: &[&str]| {
+        let items = document.top().key(list).items("a list").unwrap_or_default();
+        let text = |item: &Value<'_>, key: &&str| item.key(inner).key(key).text().ok()?;
+        items.iter().flat_map(|item| keys.iter().filter_map(|key| text(item, key))).collect::<Vec<_>>()
+    };
+    let mut files = of("clusters", "cluster", &["certificate-authority"]);
+    files.extend(of("users", "user", &["client-certificate", "client-key", "tokenFile"]));
+    let mut paths: Vec<PathBuf> = files.iter().map(|written| folder.join(written)).collect();
+    let users = document.top().key("users").items("a list").unwrap_or_default();
+    for command in users.iter().filter_map(|user| user.key("user").key("exec").key("command").text().ok()?) {
+        if command.contains('/') {
+            paths.push(folder.join(command));
+        } else if let Some(path) = std::env::var_os("PATH") {
+            paths.extend(std::env::split_paths(&path).map(|place| place.join(&command)));
+        }
+    }
+    paths
+}
+
 /// All entries of one kind: of `clusters`, `contexts` or `users`. The first file that has a name wins.
 fn entries<'a>(documents: &'a [Document], list: &str, inner: &str) -> Result<Vec<(String, Value<'a>)>, ConfigError> {
     let mut all: Vec<(String, Value<'a>)> = Vec::new();
@@ -343,9 +365,7 @@ fn plugin(
     }
     // Only what looks like a path is one; the rest is looked up in PATH.
     let command = if command.contains('/') {
-        let path = folder.join(&command);
-        file::is_input(&path);
-        path.display().to_string()
+        folder.join(&command).display().to_string()
     } else {
         command
     };

@@ -88,6 +88,11 @@ impl Environment {
         }
     }
 
+    /// What is read as the pod's own credentials.
+    fn service_account_files(&self) -> [PathBuf; 2] {
+        [self.service_account.join("ca.crt"), self.service_account.join("token")]
+    }
+
     /// An empty variable counts as not set, as everywhere in shells and CI.
     fn os(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())

@@ -97,17 +97,30 @@ pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Fou
         }
         return Ok(Found { path, origin });
     }
-    let talos_home = environment.os("TALOS_HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let home =
-        talos_home.or_else(|| environment.home().map(|home| home.join(".talos"))).map(|home| home.join("config"));
-    let candidates = [home.map(|path| (path, Origin::Home)), Some((environment.talos_mount.clone(), Origin::Pod))];
-    let looked = candidates.into_iter().flatten().collect::<Vec<_>>();
+    let looked = homes(environment);
     if let Some((path, origin)) = looked.iter().find(|(path, _)| exists(path)) {
         return Ok(Found { path: path.clone(), origin: *origin });
     }
     let looked = looked.iter().map(|(path, _)| format!("`{}`", path.display())).collect::<Vec<_>>().join(" or ");
     Err(ConfigError::unreadable(format!("no talosconfig: `TALOSCONFIG` is not set, and there is no file {looked}"))
         .hint("pass one with `--talosconfig`, or use `--no-talos` to check only Kubernetes"))
+}
+
+/// Where a talosconfig may be that nobody names.
+fn homes(environment: &Environment) -> Vec<(PathBuf, Origin)> {
+    let talos_home = environment.os("TALOS_HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let home =
+        talos_home.or_else(|| environment.home().map(|home| home.join(".talos"))).map(|home| home.join("config"));
+    let candidates = [home.map(|path| (path, Origin::Home)), Some((environment.talos_mount.clone(), Origin::Pod))];
+    candidates.into_iter().flatten().collect()
+}
+
+/// What [`find`] may find.
+pub(super) fn places(flag: Option<&Path>, environment: &Environment) -> Vec<PathBuf> {
+    match flag.map(Path::to_owned).or_else(|| environment.os("TALOSCONFIG").map(PathBuf::from)) {
+        Some(named) => vec![named],
+        None => homes(environment).into_iter().map(|(path, _)| path).collect(),
+    }
 }
 
 /// Anything but a certain "no" counts as existing: reading it then tells what is wrong.

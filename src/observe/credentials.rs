@@ -59,6 +59,7 @@ impl Credentials {
     pub(crate) fn read(access: &Access, environment: &Environment) -> Result<Self, ConfigError> {
         let mut error = None;
         let mut notes = Vec::new();
+        access.claim_references(environment);
         let etcd = access.etcd.as_ref().map(etcd_access).transpose()?;
         let talos = access.talos.as_ref().map(|options| {
             talos_access(options, environment).map_err(|config_error| {

@@ -68,6 +68,8 @@ pub(crate) fn run(plan: &Plan) -> Exit {
     if options.trace.is_some() {
         observe::trace::begin(variable(observe::trace::PARENT).as_deref());
     }
+    // Before anything can end the run.
+    plan.access.claim(&environment);
     let told = Told::new(plan, names, Document::new(&plan.output, ci, &environment));
     let run = |signaled| {
         let runtime = match machine::runtime() {

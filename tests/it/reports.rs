@@ -91,7 +91,7 @@ fn what_is_read_is_no_file_of_a_report() {
     let client = crate::pki::client(&authority, simulator::pki::Flaw::None);
     let kubeconfig = "current-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n\
         clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1', certificate-authority: ca.pem}}]\n\
-        users: [{name: a, user: USER}]\n";
+        users: [{name: a, user: USER}, {name: of-another-context, user: {tokenFile: other}}]\n";
     let by_certificate = "{client-certificate: crt.pem, client-key: key.pem}";
     let by_token = "{tokenFile: token}";
     let by_plugin = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: Never}}";
@@ -116,6 +116,10 @@ fn what_is_read_is_no_file_of_a_report() {
         (ca, by_certificate, &etcd, None),
         (crt, by_certificate, &etcd, None),
         (key, by_certificate, &etcd, None),
+        // What is not read: another context's, and what stands behind a file that cannot be used.
+        ("other", by_certificate, &kube, None),
+        (".talos/config", by_certificate, &["--etcd-endpoints=127.0.0.1:1", "--etcd-cacert=none/x"], None),
+        (key, by_certificate, &["--no-talos"], Some("KUBECONFIG")),
     ] {
         for name in [target, "symlink", "hardlink", "./none/../symlink", &format!("./{target}")] {
             let program = program()
@@ -129,10 +133,13 @@ fn what_is_read_is_no_file_of_a_report() {
                 .file(crt, &client.certificate)
                 .file(key, &client.key)
                 .file("token", "abc")
+                .file("other", "abc")
                 .file("plugin", "#!/bin/sh\n")
                 .file("none/x", "");
             links(&program, target);
             let program = match variable {
+                // The first one cannot be used.
+                Some("KUBECONFIG") => program.env("KUBECONFIG", "token:kubeconfig"),
                 Some(variable) => program.env(variable, target),
                 None => program,
             };
