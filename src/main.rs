@@ -75,9 +75,15 @@ fn start_from(start: Start) -> Exit {
     }
     let is_brief = words.iter().any(|word| word == "-h");
     let command = if is_brief { commands::brief_command() } else { commands::command() };
-    let matches = without_empty_variables(command).get_matches_from(words);
-    let cli = match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
+    let matches = without_empty_variables(command).try_get_matches_from(words);
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) if error.use_stderr() => {
+            run::complain_of_arguments(&error);
+            return Exit::Usage;
+        }
+        // `--help` and the like.
         Err(error) => error.exit(),
     };
     let planned = |plan: Result<Plan, Usage>| match known_variables().and(plan) {

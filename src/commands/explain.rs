@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(explain("3").unwrap_err(), format!("`3` is not an exit code; they are {ALL}"));
         assert_eq!(
             explain("\u{1b}[2Jxyzzy").unwrap_err(),
-            "`xyzzy` is not a check ID, reason code, diagnosis or exit code; `cluster-health list`, `list --reasons` and `list --causes` show all"
+            "`\u{fffd}xyzzy` is not a check ID, reason code, diagnosis or exit code; `cluster-health list`, `list --reasons` and `list --causes` show all"
         );
     }
 }

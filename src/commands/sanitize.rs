@@ -1,18 +1,27 @@
 //! `sanitize`: for scripts that print what clusters and other tools say.
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, Read as _, Write};
 
-use crate::text::sanitize::{clean, without_secrets};
+use crate::text::sanitize::{clean, last_without_secrets};
 
 /// Bytes of a line. The rest is a line of its own.
 const LONGEST: u64 = 64 << 10;
 
+/// Lines above one that say what is in it: names, the beginning of a key in PEM, which has some 50 lines.
+const ABOVE: usize = 64;
+
 /// Passes text on, a line at a time, as reports show it: without control characters, CI commands and credentials.
 pub(super) fn write(mut from: impl BufRead, out: &mut impl Write) -> io::Result<()> {
     let mut line = Vec::new();
+    let mut lines = VecDeque::new();
     while (&mut from).take(LONGEST).read_until(b'\n', &mut line)? > 0 {
         let text = String::from_utf8_lossy(&line);
-        writeln!(out, "{}", clean(&without_secrets(text.trim_end_matches('\n'))))?;
+        lines.push_back(text.trim_end_matches('\n').to_owned());
+        writeln!(out, "{}", clean(&last_without_secrets(&lines)))?;
+        if lines.len() > ABOVE {
+            lines.pop_front();
+        }
         // Whoever watches a step wants to see how far it is.
         out.flush()?;
         line.clear();
@@ -31,6 +40,23 @@ mod tests {
         write(text.as_bytes(), &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert_eq!(out, "one\n\ntwo : :stop-commands::x\n# #vso[task.complete]\npassword ***\nno end\n");
+    }
+
+    #[test]
+    fn a_secret_on_the_lines_below_its_name_is_not_shown() {
+        let key =
+            format!("-----BEGIN PRIVATE KEY-----\n{}-----END PRIVATE KEY-----\n", "c2VjcmV0c2VjcmV0\n".repeat(50));
+        for (text, shown) in [
+            ("password: |\n  hunter2-Tr0ub4dor\nuser: a\n".to_owned(), "user: a"),
+            ("password:\n  hunter2-Tr0ub4dor\nuser: a\n".to_owned(), "user: a"),
+            (format!("{key}after\n"), "after"),
+        ] {
+            let mut out = Vec::new();
+            write(text.as_bytes(), &mut out).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            assert!(!out.contains("hunter2") && !out.contains("c2VjcmV0"), "{out}");
+            assert_eq!((out.lines().count(), out.lines().last()), (text.lines().count(), Some(shown)), "{out}");
+        }
     }
 
     #[test]

@@ -147,7 +147,9 @@ fn document(path: &Path) -> Result<Document, ConfigError> {
     let text = file::read_text(path, "kubeconfig")?;
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let document = Document::parse(format!("kubeconfig {}", shown_path(path)), text, Some(folder))?;
-    references(&document).iter().for_each(|path| file::is_input(path));
+    for path in references(&document) {
+        file::is_input(&path);
+    }
     if document.top().is_talosconfig() {
         return Err(document
             .top()

@@ -364,11 +364,7 @@ fn plugin(
         environment.push([text("name")?, text("value")?].into());
     }
     // Only what looks like a path is one; the rest is looked up in PATH.
-    let command = if command.contains('/') {
-        folder.join(&command).display().to_string()
-    } else {
-        command
-    };
+    let command = if command.contains('/') { folder.join(&command).display().to_string() } else { command };
     let provide_cluster_info = exec.key("provideClusterInfo").bool()?;
     Ok(ExecConfig {
         api_version: exec.key("apiVersion").text()?,

@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout_at};
 use self::output::Document;
 use self::outputs::{Names, Refused};
 use self::show::Show;
-pub(crate) use self::streams::complain;
+pub(crate) use self::streams::{complain, complain_of_arguments};
 use self::streams::{is_elsewhere, is_file};
 use self::told::Told;
 use self::watch::Signaled;

@@ -1,10 +1,10 @@
 //! The result on stdout.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsFd as _;
 
-use super::streams::{identity, metadata};
+use super::streams::metadata;
 use crate::config::Environment;
 use crate::plan::Output;
 use crate::report::format::Format;
@@ -64,7 +64,7 @@ impl Document {
             out.flush()
         };
         let written = match own {
-            Some(own) => own.write(write),
+            Some(own) => own.add(write),
             None => write(&mut io::stdout().lock()),
         };
         self.told = report.events();
@@ -77,24 +77,36 @@ struct Own {
     file: File,
     /// Before something is added.
     length: u64,
+    /// What has been added.
+    written: u64,
 }
 
 impl Own {
-    /// Only if stderr goes elsewhere: its lines would be lost.
     fn of_stdout() -> Option<Self> {
-        let (stdout, stderr) = (metadata(&io::stdout()).ok()?, metadata(&io::stderr()).ok()?);
-        let is_own = stdout.is_file() && identity(&stdout) != identity(&stderr);
+        let stdout = metadata(&io::stdout()).ok().filter(fs::Metadata::is_file)?;
         let file = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
-        is_own.then_some(Self { file, length: stdout.len() })
+        Some(Self { file, length: stdout.len(), written: 0 })
     }
 
     /// Whole lines or nothing: on a full disk, the last one is torn.
-    fn write(mut self, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
-        let written = write(&mut self.file);
-        // What others have added since is not ours to take away.
-        if written.is_err() && self.file.stream_position()? == self.file.metadata()?.len() {
+    fn add(mut self, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
+        let written = write(&mut self);
+        // What others have added since is not ours to take away: stderr may go to the same file.
+        if written.is_err() && self.file.metadata()?.len() == self.length + self.written {
             self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)))?;
         }
         written
+    }
+}
+
+impl io::Write for Own {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }

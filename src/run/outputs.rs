@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use super::streams::{identity, is_at, is_file, metadata};
+use super::streams::{identity, is_at, is_file, is_pipe, metadata};
 use super::termination::{self, Message};
 use crate::config::{Environment, file};
 use crate::observe;
@@ -83,13 +83,15 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// A file that is replaced takes with it whatever a stream has written there.
+    /// A file that is replaced takes with it whatever a stream has written there, and a pipe mixes two documents.
     fn are_apart_from_streams(&self) -> Result<(), String> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
         // A summary is appended to.
         for (_, path) in self.all().filter(|(_, path)| Some(*path) != self.summary.as_deref()) {
-            if let Some((name, _)) = streams.iter().find(|(_, stream)| is_file(stream) && is_at(stream, path)) {
+            if let Some((name, _)) =
+                streams.iter().find(|(_, stream)| (is_file(stream) || is_pipe(stream)) && is_at(stream, path))
+            {
                 return Err(format!("{name} is redirected to the file of a report: `{}`", path.display()));
             }
         }

@@ -6,9 +6,16 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
+use crate::text::lines::Lines;
+use crate::text::sanitize::clean;
+
 /// Redirected into one, so that it is not what people watch.
 pub(super) fn is_file(stream: &impl AsFd) -> bool {
     metadata(stream).is_ok_and(|found| found.is_file())
+}
+
+pub(super) fn is_pipe(stream: &impl AsFd) -> bool {
+    metadata(stream).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 /// What is written there is on no screen and in no log: a file, or `/dev/null`.
@@ -36,9 +43,25 @@ pub(super) fn metadata(stream: &impl AsFd) -> io::Result<Metadata> {
 /// `error: …`, and what to do about it; in color if [`console`] has been told so, or finds that stderr shows it.
 pub(crate) fn complain(message: &str, hint: Option<&str>) {
     let style = console::Style::new().for_stderr();
-    let mut stderr = io::stderr().lock();
-    let _ = writeln!(stderr, "{}: {message}", style.clone().red().bold().apply_to("error"));
+    let mut stderr = Lines::new(io::stderr().lock());
+    // Both quote paths, arguments and variables, which are a branch's name in some pipelines.
+    let _ = writeln!(stderr, "{}: {}", style.clone().red().bold().apply_to("error"), each_line_clean(message));
     if let Some(hint) = hint {
-        let _ = writeln!(stderr, "{}: {hint}", style.cyan().apply_to("hint"));
+        let _ = writeln!(stderr, "{}: {}", style.cyan().apply_to("hint"), each_line_clean(hint));
     }
+}
+
+/// What is wrong with the arguments. An end that is none, such as `--help`, goes its own way.
+pub(crate) fn complain_of_arguments(error: &clap::Error) {
+    let text = error.render().to_string();
+    complain(text.strip_prefix("error: ").unwrap_or(&text), None);
+}
+
+/// Indentation stays.
+fn each_line_clean(text: &str) -> String {
+    let shown = |line: &str| {
+        let (indentation, rest) = line.split_at(line.len() - line.trim_start_matches(' ').len());
+        format!("{indentation}{}", clean(rest))
+    };
+    text.lines().map(shown).collect::<Vec<_>>().join("\n")
 }

@@ -3,6 +3,7 @@
 //!
 //! Every writer applies [`clean`] to every string that it did not write itself.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::invisible::is_invisible;
@@ -19,7 +20,10 @@ pub(crate) const LIMIT: usize = 1000;
 pub(crate) fn clean(text: &str) -> String {
     // Far more than is shown, and still little work for an endless text.
     let bounded = text.char_indices().nth(16 * LIMIT).map_or(text, |(end, _)| up_to_word(&text[..end]));
-    let plain = visible(bounded, ' ');
+    let plain = visible(bounded, ' ', None);
+    // A word, such as a name, with a sequence in it is not what it looks like.
+    let is_word = plain != bounded && !plain.contains(' ') && secrets::hidden(&plain) == plain;
+    let plain = if is_word { visible(bounded, ' ', Some(char::REPLACEMENT_CHARACTER)) } else { plain };
     let shown = |text: &str, is_cut| truncate(&without_commands(&secrets::hidden(text)), LIMIT, is_cut);
     let first = shown(&plain, bounded.len() < text.len());
     if first == plain { first } else { settled(first, |text| shown(text, false)) }
@@ -65,6 +69,16 @@ pub(crate) fn without_secrets(text: &str) -> String {
     secrets::hidden_in_lines(text.lines()).join("\n")
 }
 
+/// The last of these lines; those above it tell whether it is a secret.
+pub(crate) fn last_without_secrets(lines: &VecDeque<String>) -> String {
+    secrets::hidden_in_lines(lines.iter().map(String::as_str)).pop().unwrap_or_default()
+}
+
+/// A secret that is about to be sent: no text shows it from now on, whoever repeats it.
+pub(crate) fn never_show(secret: &str) {
+    secrets::keep(secret);
+}
+
 /// Cuts to `limit` characters, the last of them an ellipsis; `cut` if something is missing already.
 fn truncate(text: &str, limit: usize, cut: bool) -> String {
     let long = text.chars().count() > limit;
@@ -91,39 +105,60 @@ pub(crate) fn ascii(text: &str) -> String {
 
 /// A line without sequences of a terminal, in which a tab replaces white space that may separate two columns.
 pub(super) fn in_columns(line: &str) -> String {
-    visible(line, '\t')
+    visible(line, '\t', None)
 }
 
-/// Removes sequences of a terminal. White space becomes one blank, or one `column` if it is a tab or more than one blank.
-fn visible(text: &str, column: char) -> String {
+/// Without sequences of a terminal, or with one sign for each of them and for outer white space that is not ASCII. Other white space
+/// becomes one blank, or one `column` if it is a tab or more than one blank.
+fn visible(text: &str, column: char, sign: Option<char>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut terminators = Terminators { text, next: 0..0 };
+    let outer = text.len() - text.trim_start().len()..text.trim_end().len();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
+        let from = text.len() - rest.len();
         rest = &rest[c.len_utf8()..];
         let at = text.len() - rest.len();
-        match c {
-            '\u{1b}' => match rest.chars().next() {
-                Some('[') => rest = after_csi(&rest[1..]),
-                Some(']' | 'P' | 'X' | '^' | '_') => rest = &text[terminators.end_of_string(at + 1)..],
-                Some('\u{20}'..='\u{7e}') => rest = &rest[1..],
-                _ => {}
-            },
-            '\u{9b}' => rest = after_csi(rest),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => rest = &text[terminators.end_of_string(at)..],
+        let is_sequence = match c {
+            '\u{1b}' => {
+                match rest.chars().next() {
+                    Some('[') => rest = after_csi(&rest[1..]),
+                    Some(']' | 'P' | 'X' | '^' | '_') => rest = &text[terminators.end_of_string(at + 1)..],
+                    Some('\u{20}'..='\u{7e}') => rest = &rest[1..],
+                    _ => {}
+                }
+                true
+            }
+            '\u{9b}' => {
+                rest = after_csi(rest);
+                true
+            }
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => {
+                rest = &text[terminators.end_of_string(at)..];
+                true
+            }
+            c if c.is_whitespace() && sign.is_some() && !c.is_ascii() && !outer.contains(&from) => true,
             c if c.is_whitespace() => {
                 let follows = out.ends_with([' ', column]);
                 if follows {
                     out.pop();
                 }
                 out.push(if follows || c == '\t' { column } else { ' ' });
+                false
             }
             c if is_unfit(c) => {
                 if !out.ends_with(char::REPLACEMENT_CHARACTER) {
                     out.push(char::REPLACEMENT_CHARACTER);
                 }
+                false
             }
-            c => out.push(c),
+            c => {
+                out.push(c);
+                false
+            }
+        };
+        if let Some(sign) = sign.filter(|sign| is_sequence && !out.ends_with(*sign)) {
+            out.push(sign);
         }
     }
     out.trim().to_owned()
@@ -263,19 +298,22 @@ mod tests {
     fn shows_no_control_characters() {
         for (text, shown) in [
             ("a\nb\r\n\tc", "a b c"),
-            ("a\u{1b}[31mred\u{1b}[0m", "ared"),
-            ("a\u{1b}]0;title\u{7}b", "ab"),
+            ("a\u{1b}[31mred\u{1b}[0m", "a\u{fffd}red\u{fffd}"),
+            ("a\u{1b}]0;title\u{7}b", "a\u{fffd}b"),
             ("a\u{1b}]0;never ended", "a0;never ended"),
-            ("a\u{9b}2Jb", "ab"),
+            ("a\u{9b}2Jb", "a\u{fffd}b"),
             ("a\u{0}\u{1}b", "a\u{fffd}b"),
             ("cp-1\u{202e}\u{200b}", "cp-1\u{fffd}"),
             ("a\u{2028}b\u{85}c", "a b c"),
             ("a\u{fffe}b\u{10ffff}c", "a\u{fffd}b\u{fffd}c"),
-            ("a\u{1b}", "a"),
+            ("a\u{1b}", "a\u{fffd}"),
+            ("cp-1\u{1b}[0m", "cp-1\u{fffd}"),
+            ("\u{3000}cp-1\u{2003}", "\u{fffd}cp-1\u{fffd}"),
+            ("\u{1b}[31mall of it\u{1b}[0m is red", "all of it is red"),
             ("cp-1\u{1d173}", "cp-1\u{fffd}"),
             ("cp-1\u{13430}\u{13438}", "cp-1\u{fffd}"),
             ("cp\u{2800}1\u{1bca0}", "cp\u{fffd}1\u{fffd}"),
-            ("a\u{1b}]0;one\u{1b}\\b\u{9d}0;two\u{9c}c\u{1b}Pnone", "abcnone"),
+            ("a\u{1b}]0;one\u{1b}\\b\u{9d}0;two\u{9c}c\u{1b}Pnone", "a\u{fffd}b\u{fffd}c\u{fffd}none"),
         ] {
             assert_eq!(clean(text), shown, "{text:?}");
         }
@@ -289,8 +327,9 @@ mod tests {
             ("a##[error]x", "a# #[error]x"),
             ("###[error]x", "## #[error]x"),
             ("##VSO[task.x]", "# #VSO[task.x]"),
-            ("#\u{1b}[m#[error]", "# #[error]"),
-            ("\u{1b}[0Ksection_start:1:x\r\u{1b}[0K", "section_start :1:x"),
+            ("#\u{1b}[m#[error]", "#\u{fffd}#[error]"),
+            ("a #\u{1b}[m#[error]", "a # #[error]"),
+            ("\u{1b}[0Ksection_start:1:x\r\u{1b}[0K", "\u{fffd}section_start :1:x \u{fffd}"),
         ] {
             assert_eq!(clean(text), shown, "{text:?}");
         }

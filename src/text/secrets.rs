@@ -11,6 +11,7 @@
 //! | `named.rs` | values of names, which are in `names.rs` |
 //! | `options.rs` | schemes, options of one letter, long words |
 //! | `lines.rs` | values on the lines below their names |
+//! | `own.rs` | tokens and passwords that this run has sent itself |
 //!
 //! # Limits
 //!
@@ -36,6 +37,7 @@ mod lines;
 mod named;
 mod names;
 mod options;
+mod own;
 mod tokens;
 mod values;
 
@@ -44,6 +46,7 @@ use std::ops::Range;
 
 use crate::text::secrets::folded::Folded;
 pub(super) use lines::hidden_in_lines;
+pub(super) use own::keep;
 
 /// In the place of a secret.
 pub(super) const HIDDEN: &str = "***";
@@ -88,6 +91,7 @@ fn without(text: &str, reach: Reach) -> String {
     let mut all = Vec::new();
     for reading in Folded::readings(text) {
         let mut spans = Spans::default();
+        own::find(&reading.text, &mut spans);
         tokens::find(&reading.text, &mut spans);
         addresses::find(&reading.text, &mut spans);
         options::find(&reading.text, reach, &mut spans);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::testing::work::{is_square, work};
-use crate::text::sanitize::{clean, log_lines, without_secrets};
+use crate::text::sanitize::{clean, log_lines, never_show, without_secrets};
 
 /// Characters of a token, the same for the same seed. Tokens are made here, so that no scanner mistakes this file for a leak.
 fn random(seed: u64, length: usize, alphabet: &str) -> String {
@@ -1089,4 +1089,22 @@ fn ten_times_the_text_is_ten_times_the_work() {
     // What shares the processor may make one of them look so.
     let square: Vec<_> = PARTS.iter().filter(is_square).filter(is_square).collect();
     assert!(square.is_empty(), "{square:?}");
+}
+
+/// No rule knows such a password, but the run does.
+#[test]
+fn what_the_run_has_sent_is_shown_by_no_text() {
+    const OWN: &str = "blue \"whale\" under-water";
+    for before in [true, false] {
+        for (text, shown) in [
+            ("401: you sent blue \"whale\" under-water, alice", "401: you sent ***, alice"),
+            (r#"{"message":"you sent blue \"whale\" under-water"}"#, r#"{"message":"you sent ***"}"#),
+            ("you sent blue%20%22whale%22%20under%2Dwater.", "you sent ***."),
+            ("you sent blue \"whale\" un…", "you sent ***…"),
+            ("blue whales are under water", "blue whales are under water"),
+        ] {
+            assert_eq!(clean(text) == shown, !before || text == shown, "{text}: {}", clean(text));
+        }
+        never_show(OWN);
+    }
 }

@@ -83,6 +83,28 @@ fn a_file_that_a_stream_goes_to_is_no_file_of_a_report() {
     }
 }
 
+/// In CI, both are pipes: two documents would be one mixture.
+#[test]
+fn no_report_goes_to_the_pipe_of_a_stream() {
+    for stream in ["stdout", "stderr"] {
+        let report = format!("--report=json=/dev/{stream}");
+        let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes", &report]).run();
+        outcome.is(2, &[&format!("{stream} is redirected to the file of a report")]);
+    }
+}
+
+/// What a pipeline passes on may be the name of a branch.
+#[test]
+fn what_is_wrong_with_arguments_is_no_command_of_a_ci_system() {
+    for argument in ["--no\n::stop-commands::x", "--junit-file=a\n##vso[task.complete]/", "--report=\u{1b}[2Jx=y"] {
+        let outcome = program().args([argument]).run();
+        assert_ne!(outcome.code, 0);
+        let is_command =
+            |line: &str| line.trim_start().starts_with("::") || line.contains("##") || line.contains('\u{1b}');
+        assert!(!outcome.stderr.lines().any(is_command), "{}", outcome.stderr);
+    }
+}
+
 /// A report would replace it before it is read, and nobody has another copy.
 #[test]
 fn what_is_read_is_no_file_of_a_report() {
@@ -262,16 +284,17 @@ fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {
 fn ndjson_on_a_full_disk_has_whole_lines() {
     // 512 bytes each. A signal that is ignored stays so.
     for blocks in [1, 2, 3, 5, 8, 13, 21] {
-        for redirected in [true, false] {
+        for to in ["-o ndjson > out", "--report ndjson=out", "-o ndjson > out 2>&1"] {
             let shell = tool("sh").talosconfig(unreachable());
-            let to = if redirected { "-o ndjson > out" } else { "--report ndjson=out" };
             let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\" {to}");
             let run = [env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes", "--wait-timeout=1s", "--heartbeat=1s"];
             let (outcome, home) = shell.args(["-c", &script, "sh"]).args(run).run_and_keep();
             let text = std::fs::read_to_string(home.path().join("out")).unwrap_or_default();
-            assert!(text.is_empty() || text.ends_with('\n'), "{blocks} {redirected}: {text}");
-            for line in text.lines() {
-                assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{blocks} {redirected}: {line}");
+            let is_shared = to.ends_with("2>&1");
+            assert!(text.is_empty() || is_shared || text.ends_with('\n'), "{blocks} {to}: {text}");
+            // What stderr has said between them may be torn.
+            for line in text.lines().filter(|line| !is_shared || line.contains('{')) {
+                assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{blocks} {to}: {line}");
             }
             assert_ne!(outcome.code, 0, "{outcome}");
         }

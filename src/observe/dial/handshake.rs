@@ -2,6 +2,9 @@
 //!
 //! By hand: hyper-util's `Tunnel` tells no status but 407, its `SocksV5` insists on a login and tells no cause of a lost connection.
 
+use std::str::FromStr as _;
+
+use http::StatusCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -43,7 +46,13 @@ pub(super) async fn connect(
     let status = text.lines().next().unwrap_or_default();
     match status.split_once(' ') {
         Some((version, rest)) if version.starts_with("HTTP/1.") && rest.starts_with('2') => Ok(()),
-        Some((version, rest)) if version.starts_with("HTTP/") => Err(format!("it answered {rest}")),
+        // Its own words may repeat the password.
+        Some((version, rest)) if version.starts_with("HTTP/") => {
+            Err(match StatusCode::from_str(rest.get(..3).unwrap_or_default()) {
+                Ok(status) => format!("it answered {status}"),
+                Err(_) => "its answer has no status".to_owned(),
+            })
+        }
         _ => Err("it is not an HTTP proxy".to_owned()),
     }
 }
@@ -149,7 +158,7 @@ mod tests {
     async fn connect_tells_what_the_proxy_answered() {
         for (answer, said) in [
             (&b"HTTP/1.1 200 Connection established\r\n\r\n"[..], Ok(())),
-            (b"HTTP/1.1 403 By policy\r\nContent-Length: 3\r\n\r\nno\n", Err("it answered 403 By policy")),
+            (b"HTTP/1.1 403 By policy\r\nContent-Length: 3\r\n\r\nno\n", Err("it answered 403 Forbidden")),
             (b"SSH-2.0-x\r\n\r\n", Err("it is not an HTTP proxy")),
             (&[b'x'; LONGEST_ANSWER + 1], Err("its answer is too long")),
         ] {

@@ -18,6 +18,7 @@ use crate::config::kubeconfig;
 use crate::config::plugin::PluginCredentials;
 use crate::snapshot::{Gap, GapKind, Observed};
 use crate::text::clock;
+use crate::text::sanitize::never_show;
 
 /// A token that expires this soon is replaced.
 const SOON: SignedDuration = SignedDuration::from_secs(60);
@@ -53,6 +54,7 @@ impl Auth {
         let exec = auth.exec.take();
         let file = auth.token_file.take();
         if let (Some(user), Some(password)) = (auth.username.take(), auth.password.take()) {
+            never_show(password.expose_secret());
             let pair = STANDARD.encode(format!("{user}:{}", password.expose_secret()));
             return header(&format!("Basic {pair}")).map(Self::Fixed);
         }
@@ -143,6 +145,7 @@ impl Answer {
 }
 
 fn header(value: &str) -> Observed<HeaderValue> {
+    never_show(value.split_once(' ').map_or(value, |(_, secret)| secret));
     let mut header = HeaderValue::try_from(value)
         .map_err(|_| unusable("the credentials contain characters that are not allowed in a header"))?;
     header.set_sensitive(true);

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::snapshot::Gap;
+use crate::text::sanitize::clean;
 
 const FILE: &str = "CLUSTER_HEALTH_RECORD";
 const STATE: &str = "CLUSTER_HEALTH_RECORD_STATE";
@@ -146,7 +147,7 @@ impl Recorder {
 
 /// A recording with a hole must not pass for a whole one.
 fn complain(path: &Path, why: &str) {
-    let _ = writeln!(io::stderr(), "error: could not record `{}`: {why}", path.display());
+    let _ = writeln!(io::stderr(), "error: could not record `{}`: {why}", clean(&path.to_string_lossy()));
 }
 
 /// One call under way.
