@@ -30,7 +30,11 @@ pub(crate) fn inputs() -> Vec<PathBuf> {
 
 /// A file that somebody else will read or run.
 pub(super) fn is_input(path: &Path) {
-    NAMED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+    let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    // A token is read again and again.
+    if !named.iter().any(|known| known == path) {
+        named.push(path.to_owned());
+    }
 }
 
 /// The bytes of a regular file or pipe. Never more than [`LARGEST`], never later than ten seconds.

@@ -119,8 +119,8 @@ impl<'a> Names<'a> {
     /// Opens everything but the summary. From then on, whatever ends the process leaves documents that say so.
     pub(super) fn open(&self, report: &Report, private: bool) -> Result<Outputs, Refused> {
         self.are_apart_from_inputs().map_err(Refused::Usage)?;
-        let reports = Files::create(self.reports, report, private).map_err(Refused::Unwritable)?;
-        let trace = self.trace.map(Beside::open).transpose().map_err(Refused::Unwritable)?;
+        let reports = Files::create(self.reports, report, private, is_read).map_err(Refused::Unwritable)?;
+        let trace = self.trace.map(|path| Beside::open(path, is_read)).transpose().map_err(Refused::Unwritable)?;
         if let Some(trace) = &trace {
             let begun = spans().and_then(|document| trace.write(&document));
             begun.map_err(Refused::Unwritable)?;
@@ -129,7 +129,7 @@ impl<'a> Names<'a> {
     }
 
     pub(super) fn summary(&self) -> Option<Summary> {
-        self.summary.as_deref().filter(|path| !is_input(path)).map(Summary::open)
+        self.summary.as_deref().and_then(|path| Summary::open(path, is_read))
     }
 }
 
@@ -154,6 +154,10 @@ fn spans() -> Result<Vec<u8>, String> {
     let mut document = Vec::new();
     observe::trace::write(&mut document).map_err(|error| format!("could not write the trace: {error}"))?;
     Ok(document)
+}
+
+fn is_read(identity: &Identity) -> bool {
+    file::inputs().iter().any(|input| Identity::of(input) == *identity)
 }
 
 /// Whether this is a file that was read, under whatever name.

@@ -1,17 +1,19 @@
 //! Reports in files: written at the start, replaced on the way, so that whatever ends the process leaves a valid document.
 //! What only grows is added to on the way: to write all of it anew each time would be work that grows with the square of time.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use crate::report::Report;
@@ -29,8 +31,10 @@ const STACK: usize = 256 << 10;
 /// What is written at once, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Temporary files that have no report's name yet.
-static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// Temporary files that have no report's name yet, by number.
+static UNFINISHED: Mutex<Unfinished> = Mutex::new(BTreeMap::new());
+
+type Unfinished = BTreeMap<u64, (Folder, OsString)>;
 
 /// A file that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,51 +90,60 @@ pub(crate) fn last_success(wanted: &[Wanted]) -> Option<Timestamp> {
 pub(crate) enum Identity {
     /// Device and inode.
     Is(u64, u64),
-    /// It does not exist yet. Links are resolved as far as the path exists.
-    WillBe(PathBuf),
+    /// It does not exist yet: device and inode of the last folder that does, and the path from there.
+    WillBe(u64, u64, PathBuf),
 }
+
+/// Tells what the run reads. Nothing is put in its place.
+pub(crate) type IsRead = fn(&Identity) -> bool;
 
 impl Identity {
     pub(crate) fn of(path: &Path) -> Self {
         match fs::metadata(path) {
             Ok(found) => Self::Is(found.dev(), found.ino()),
-            Err(_) => Self::WillBe(future(&resolve(path).unwrap_or_else(|_| path.to_owned()))),
+            Err(_) => future(path),
         }
     }
 }
 
-fn future(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+fn future(path: &Path) -> Identity {
+    let mut existing = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut missing = Vec::new();
-    let mut existing = absolute.as_path();
-    loop {
-        if let Ok(real) = existing.canonicalize() {
+    // Links may lead in circles.
+    for _ in 0..4096 {
+        if let Ok(found) = fs::metadata(&existing) {
             // A `..` below a directory that does not exist yet cannot be a link's.
-            return missing.iter().rev().fold(real, |mut whole, part: &std::ffi::OsString| {
+            let rest = missing.iter().rev().fold(PathBuf::new(), |mut rest, part: &OsString| {
                 if part == ".." {
-                    whole.pop();
+                    rest.pop();
                 } else {
-                    whole.push(part);
+                    rest.push(part);
                 }
-                whole
+                rest
             });
+            return Identity::WillBe(found.dev(), found.ino(), rest);
         }
-        match (existing.parent(), existing.components().next_back()) {
-            (Some(parent), Some(last)) => {
-                missing.push(last.as_os_str().to_owned());
-                existing = parent;
-            }
-            _ => return absolute,
+        // A link may point to what is not there.
+        if let Ok(target) = fs::read_link(&existing) {
+            existing = parent_of(&existing).join(target);
+            continue;
+        }
+        let Some(last) = existing.components().next_back() else { break };
+        missing.push(last.as_os_str().to_owned());
+        if !existing.pop() {
+            break;
         }
     }
+    Identity::WillBe(0, 0, path.to_owned())
 }
 
 /// The report files of a run.
 #[derive(Debug)]
 pub(crate) struct Files {
-    files: Vec<Open>,
+    all: Vec<Open>,
     /// Nobody but the owner may read them.
     private: bool,
+    is_read: IsRead,
 }
 
 #[derive(Debug)]
@@ -181,7 +194,11 @@ impl Place {
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             Ok(found) if found.is_file() => path.canonicalize().map(Self::Regular),
             Ok(found) => Special::of(path, Identity::Is(found.dev(), found.ino())).map(Self::Special),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => resolve(path).map(Self::Regular),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let path = resolve(path)?;
+                let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+                Ok(Self::Regular(parent_of(&path).canonicalize()?.join(name)))
+            }
             Err(error) => Err(error),
         }
     }
@@ -238,18 +255,19 @@ impl Special {
 pub(crate) struct Beside {
     shown: PathBuf,
     place: Place,
+    is_read: IsRead,
 }
 
 impl Beside {
-    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+    pub(crate) fn open(path: &Path, is_read: IsRead) -> Result<Self, String> {
         let place = Place::of(path).map_err(|error| failure(path, &error))?;
-        Ok(Self { shown: path.to_owned(), place })
+        Ok(Self { shown: path.to_owned(), place, is_read })
     }
 
     /// Pipes, terminals and devices have nothing before the last document.
     pub(crate) fn write(&self, document: &[u8]) -> Result<(), String> {
         let Place::Regular(path) = &self.place else { return Ok(()) };
-        let written = replace(path, false, |file| file.write_all(document));
+        let written = replace(path, false, self.is_read, |file| file.write_all(document));
         written.map(drop).map_err(|error| failure(&self.shown, &error))
     }
 
@@ -266,30 +284,30 @@ impl Files {
     /// be written. The error names the file.
     ///
     /// `private`: they are for their owner's eyes only. Otherwise they follow the umask.
-    pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool) -> Result<Self, String> {
+    pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool, is_read: IsRead) -> Result<Self, String> {
         let mut files = Vec::new();
         for Wanted { format, path } in wanted {
             let mut open = Open::new(format, path).map_err(|error| failure(path, &error))?;
-            open.checkpoint(report, private).map_err(|error| failure(path, &error))?;
+            open.checkpoint(report, private, is_read).map_err(|error| failure(path, &error))?;
             files.push(open);
         }
-        Ok(Self { files, private })
+        Ok(Self { all: files, private, is_read })
     }
 
     /// Brings the files up to date while the run goes on; the caller calls about once a second at most. What cannot be written
     /// now is written by the next call, or told by [`Self::finish`].
     pub(crate) fn update(&mut self, report: &Report) {
-        for open in &mut self.files {
-            let _ = open.checkpoint(report, self.private);
+        for open in &mut self.all {
+            let _ = open.checkpoint(report, self.private, self.is_read);
         }
     }
 
     /// Writes the last report. The error names the first file that does not have it.
     pub(crate) fn finish(self, report: &Report) -> Result<(), String> {
         let mut first = Ok(());
-        for open in self.files {
+        for open in self.all {
             let shown = open.shown.clone();
-            first = first.and(open.last(report, self.private).map_err(|error| failure(&shown, &error)));
+            first = first.and(open.last(report, self.private, self.is_read).map_err(|error| failure(&shown, &error)));
         }
         first
     }
@@ -305,11 +323,11 @@ impl Open {
     }
 
     /// Without color, whatever the terminal can do. A piece at a time: the whole is as large as the report itself.
-    fn replace(&self, path: &Path, report: &Report, private: bool) -> io::Result<fs::Metadata> {
-        replace(path, private, |file| self.format.write(report, &TextStyle::default(), file))
+    fn replace(&self, path: &Path, report: &Report, private: bool, is_read: IsRead) -> io::Result<fs::Metadata> {
+        replace(path, private, is_read, |file| self.format.write(report, &TextStyle::default(), file))
     }
 
-    fn checkpoint(&mut self, report: &Report, private: bool) -> io::Result<()> {
+    fn checkpoint(&mut self, report: &Report, private: bool, is_read: IsRead) -> io::Result<()> {
         let Place::Regular(path) = &self.place else { return Ok(()) };
         if let Some(grown) = self.grown.take() {
             let mut rest = Vec::new();
@@ -320,7 +338,7 @@ impl Open {
                 return Ok(());
             }
         }
-        let written = self.replace(path, report, private)?;
+        let written = self.replace(path, report, private, is_read)?;
         if self.format.grows() {
             let (device, inode, length) = (written.dev(), written.ino(), written.len());
             self.grown = Some(Grown { told: report.events(), device, inode, length });
@@ -329,9 +347,9 @@ impl Open {
     }
 
     /// As a whole: the last event is a large one, and a part of it is no document.
-    fn last(self, report: &Report, private: bool) -> io::Result<()> {
+    fn last(self, report: &Report, private: bool, is_read: IsRead) -> io::Result<()> {
         match &self.place {
-            Place::Regular(path) => self.replace(path, report, private).map(drop),
+            Place::Regular(path) => self.replace(path, report, private, is_read).map(drop),
             Place::Special(_) => {
                 let document = self.format.render(report, &TextStyle::default())?;
                 let Place::Special(special) = self.place else { return Ok(()) };
@@ -383,61 +401,103 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// A folder that is held open: another one in its place is not written to.
+#[derive(Clone, Debug)]
+struct Folder(Arc<OwnedFd>);
+
+impl Folder {
+    /// The path has no links, and one that has appeared in it is not followed.
+    fn open(path: &Path) -> io::Result<Self> {
+        // To search it is all that is needed.
+        #[cfg(target_os = "linux")]
+        let search = OFlags::PATH;
+        #[cfg(not(target_os = "linux"))]
+        let search = OFlags::RDONLY;
+        let flags = search | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut folder = openat(CWD, "/", flags, Mode::empty())?;
+        for part in path.components().filter(|part| matches!(part, Component::Normal(_))) {
+            folder = openat(&folder, part.as_os_str(), flags, Mode::empty())?;
+        }
+        Ok(Self(Arc::new(folder)))
+    }
+
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "devices have other types on macOS")]
+    fn identity(&self, name: &OsStr) -> Option<Identity> {
+        let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(Identity::Is(found.st_dev as u64, found.st_ino as u64))
+    }
+
+    fn create(&self, name: &OsStr, private: bool) -> io::Result<File> {
+        let mode = Mode::from_raw_mode(if private { 0o600 } else { 0o666 });
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(openat(&self.0, name, flags, mode).map(File::from)?)
+    }
+}
+
 /// Through a temporary file in the same directory: a reader sees the old document or the new one. Returns what is known of the
 /// new file.
 fn replace(
     path: &Path,
     private: bool,
+    is_read: IsRead,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> io::Result<fs::Metadata> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut temporary_name = std::ffi::OsString::from(".");
-    temporary_name.push(name);
-    temporary_name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = Temporary(parent_of(path).join(temporary_name));
-    let mut file = BufWriter::with_capacity(PIECE, temporary.create(private)?);
+    let folder = Folder::open(parent_of(path))?;
+    let (temporary, file) = Temporary::create(&folder, name, private)?;
+    let mut file = BufWriter::with_capacity(PIECE, file);
     write(&mut file)?;
     let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()?;
     let written = file.metadata()?;
     let mut unfinished = unfinished();
-    fs::rename(&temporary.0, path)?;
-    unfinished.remove(&temporary.0);
+    // Known of this folder only now: another one may have been at its path when names were compared.
+    if folder.identity(name).is_some_and(|found| is_read(&found)) {
+        drop(unfinished);
+        return Err(io::Error::other("an input file has taken its place"));
+    }
+    renameat(&folder.0, &temporary.name, &folder.0, name)?;
+    unfinished.remove(&temporary.number);
     Ok(written)
 }
 
 /// A document that is not whole yet. Goes away unless it gets its name, whatever keeps it from that.
-struct Temporary(PathBuf);
+struct Temporary {
+    number: u64,
+    name: OsString,
+}
 
 impl Temporary {
-    fn create(&self, private: bool) -> io::Result<File> {
-        let mode = if private { 0o600 } else { 0o666 };
-        let create = || OpenOptions::new().write(true).create_new(true).mode(mode).open(&self.0);
+    fn create(folder: &Folder, beside: &OsStr, private: bool) -> io::Result<(Self, File)> {
+        let mut name = OsString::from(".");
+        name.push(beside);
+        name.push(format!(".{}.tmp", std::process::id()));
         let mut unfinished = unfinished();
-        let file = match create() {
+        let file = match folder.create(&name, private) {
             // Left by a process with the same id that was killed; never followed, if it is a link.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs::remove_file(&self.0)?;
-                create()?
+                unlinkat(&folder.0, &name, AtFlags::empty())?;
+                folder.create(&name, private)?
             }
             other => other?,
         };
-        unfinished.insert(self.0.clone());
-        Ok(file)
+        let number = unfinished.last_key_value().map_or(0, |(last, _)| last + 1);
+        unfinished.insert(number, (folder.clone(), name.clone()));
+        Ok((Self { number, name }, file))
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         let mut unfinished = unfinished();
-        if unfinished.remove(&self.0) {
+        if let Some((folder, name)) = unfinished.remove(&self.number) {
             // The report's own error is the one to tell.
-            let _ = fs::remove_file(&self.0);
+            let _ = unlinkat(&folder.0, name, AtFlags::empty());
         }
     }
 }
 
-fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+fn unfinished() -> MutexGuard<'static, Unfinished> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -452,10 +512,10 @@ pub(crate) fn abandon() {
     }
 }
 
-fn forget(unfinished: MutexGuard<'static, BTreeSet<PathBuf>>) {
-    for temporary in unfinished.iter() {
+fn forget(unfinished: MutexGuard<'static, Unfinished>) {
+    for (folder, name) in unfinished.values() {
         // There is nobody to tell it to.
-        let _ = fs::remove_file(temporary);
+        let _ = unlinkat(&folder.0, name, AtFlags::empty());
     }
     // Nobody else gets it until the process is gone.
     std::mem::forget(unfinished);
@@ -499,9 +559,14 @@ mod tests {
             assert_eq!(Identity::of(&at(name)), Identity::of(&at("a")), "{name}");
         }
         std::os::unix::fs::symlink("none/b", at("dangling")).unwrap();
-        for (one, other) in
-            [("dangling", "none/b"), ("none/x/../b", "none/b"), ("folder/none/b", "none/b"), ("./none/b", "none/b")]
-        {
+        std::os::unix::fs::symlink("none", at("to-none")).unwrap();
+        for (one, other) in [
+            ("to-none/b", "none/b"),
+            ("dangling", "none/b"),
+            ("none/x/../b", "none/b"),
+            ("folder/none/b", "none/b"),
+            ("./none/b", "none/b"),
+        ] {
             assert_eq!(Identity::of(&at(one)), Identity::of(&at(other)), "{one}");
         }
         assert_ne!(Identity::of(&at("none/b")), Identity::of(&at("none/c")));
@@ -509,6 +574,10 @@ mod tests {
 
     fn wanted(path: &Path) -> Vec<Wanted> {
         vec![Wanted { format: &format::JSON, path: path.to_owned() }]
+    }
+
+    fn create(wanted: &[Wanted], report: &Report, private: bool) -> Result<Files, String> {
+        Files::create(wanted, report, private, |_| false)
     }
 
     fn complete(path: &Path) -> bool {
@@ -520,7 +589,7 @@ mod tests {
     fn writes_an_incomplete_report_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/dir/report.json");
-        let mut files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+        let mut files = create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         assert!(!complete(&path));
         files.update(&fixture::interrupted());
         assert!(!complete(&path));
@@ -539,7 +608,7 @@ mod tests {
             } else {
                 std::os::unix::fs::symlink("file", &link).unwrap();
             }
-            Files::create(&wanted(&link), &fixture::healthy(), false).unwrap();
+            create(&wanted(&link), &fixture::healthy(), false).unwrap();
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
             assert!(complete(&file));
         }
@@ -550,7 +619,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.json");
-        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), true).unwrap();
+        let files = create(&wanted(&path), &fixture::nothing_judged(), true).unwrap();
         let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(), 0o600);
         files.finish(&fixture::healthy()).unwrap();
@@ -564,7 +633,7 @@ mod tests {
         let elsewhere = dir.path().join("elsewhere");
         fs::write(&elsewhere, "kept").unwrap();
         std::os::unix::fs::symlink(&elsewhere, dir.path().join(format!(".r.json.{}.tmp", std::process::id()))).unwrap();
-        Files::create(&wanted(&path), &fixture::healthy(), false).unwrap();
+        create(&wanted(&path), &fixture::healthy(), false).unwrap();
         assert!(complete(&path));
         assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
     }
@@ -575,7 +644,7 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         for path in [dir.path().to_owned(), file.join("below")] {
-            let error = Files::create(&wanted(&path), &fixture::healthy(), false).unwrap_err();
+            let error = create(&wanted(&path), &fixture::healthy(), false).unwrap_err();
             assert!(error.contains("could not write"), "{error}");
         }
     }
@@ -584,14 +653,14 @@ mod tests {
     fn a_later_failure_can_heal_before_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sub/r.json");
-        let mut files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+        let mut files = create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         files.update(&fixture::healthy());
         assert!(!path.exists());
         fs::create_dir(path.parent().unwrap()).unwrap();
         files.finish(&fixture::healthy()).unwrap();
 
-        let files = Files::create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+        let files = create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         assert!(files.finish(&fixture::healthy()).unwrap_err().contains("could not write"));
     }
@@ -603,7 +672,7 @@ mod tests {
         let path = dir.path().join("r.ndjson");
         let wanted = [Wanted { format: &format::NDJSON, path: path.clone() }];
         let mut report = fixture::nothing_judged();
-        let mut files = Files::create(&wanted, &report, false).unwrap();
+        let mut files = create(&wanted, &report, false).unwrap();
         let (begun, mut before) = (fs::metadata(&path).unwrap().ino(), fs::read(&path).unwrap());
         for n in 1..=100 {
             assert!(report.heartbeat(Duration::from_secs(30 * n), Duration::from_secs(30)));
@@ -630,7 +699,7 @@ mod tests {
         let elsewhere = dir.path().join("elsewhere");
         let wanted = [Wanted { format: &format::NDJSON, path: path.clone() }];
         let mut report = fixture::nothing_judged();
-        let mut files = Files::create(&wanted, &report, false).unwrap();
+        let mut files = create(&wanted, &report, false).unwrap();
         let spoilt: [&dyn Fn(); 4] = [
             &|| fs::remove_file(&path).unwrap(),
             &|| fs::write(&path, "").unwrap(),
@@ -660,8 +729,8 @@ mod tests {
             mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
             // Opened in both directions, so that it does not wait.
             let reader = is_read.then(|| OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
-            let files = Files::create(&wanted(&pipe), &fixture::nothing_judged(), false).unwrap();
-            let beside = Beside::open(&pipe).unwrap();
+            let files = create(&wanted(&pipe), &fixture::nothing_judged(), false).unwrap();
+            let beside = Beside::open(&pipe, |_| false).unwrap();
             fs::remove_file(&pipe).unwrap();
             std::os::unix::fs::symlink(&kubeconfig, &pipe).unwrap();
             assert_eq!(
@@ -679,7 +748,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (trace, kubeconfig) = (dir.path().join("trace"), dir.path().join("kubeconfig"));
         fs::write(&kubeconfig, "the only copy").unwrap();
-        let beside = Beside::open(&trace).unwrap();
+        let beside = Beside::open(&trace, |_| false).unwrap();
         beside.write(b"begun").unwrap();
         fs::remove_file(&trace).unwrap();
         std::os::unix::fs::symlink(&kubeconfig, &trace).unwrap();
@@ -688,11 +757,44 @@ mod tests {
         assert_eq!(fs::read(&trace).unwrap(), b"{}");
     }
 
+    /// Whoever can write above it puts another folder there, or a link to one.
+    #[test]
+    fn what_takes_the_place_of_a_folder_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (out, home) = (dir.path().join("out"), dir.path().join("home"));
+        let kubeconfig = home.join("config");
+        fs::create_dir(&home).unwrap();
+        fs::write(&kubeconfig, "the only copy").unwrap();
+        let is_read: IsRead = |found| matches!(found, Identity::Is(..));
+        for is_link in [true, false] {
+            let path = out.join("config");
+            let mut files = create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
+            let beside = Beside::open(&path, is_read).unwrap();
+            fs::rename(&out, dir.path().join("gone")).unwrap();
+            if is_link {
+                std::os::unix::fs::symlink(&home, &out).unwrap();
+            } else {
+                fs::rename(&home, &out).unwrap();
+                files.is_read = is_read;
+            }
+            files.update(&fixture::healthy());
+            assert!(files.finish(&fixture::healthy()).is_err());
+            assert!(beside.finish(b"{}".to_vec()).is_err());
+            let left = if is_link { &home } else { &out };
+            assert_eq!(fs::read(left.join("config")).unwrap(), b"the only copy");
+            assert_eq!(fs::read_dir(left).unwrap().count(), 1, "temporary files are left");
+            if is_link {
+                fs::remove_file(&out).unwrap();
+            }
+            fs::remove_dir_all(dir.path().join("gone")).unwrap();
+        }
+    }
+
     #[test]
     fn devices_are_written_directly() {
-        let files = Files::create(&wanted(Path::new("/dev/null")), &fixture::nothing_judged(), false).unwrap();
+        let files = create(&wanted(Path::new("/dev/null")), &fixture::nothing_judged(), false).unwrap();
         files.finish(&fixture::healthy()).unwrap();
-        let files = Files::create(&wanted(Path::new("/dev/full")), &fixture::nothing_judged(), false).unwrap();
+        let files = create(&wanted(Path::new("/dev/full")), &fixture::nothing_judged(), false).unwrap();
         assert!(files.finish(&fixture::healthy()).is_err());
     }
 }

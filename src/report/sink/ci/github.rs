@@ -2,11 +2,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::model::{Exit, Severity};
 use crate::report::Report;
 use crate::report::format::MARKDOWN;
+use crate::report::sink::files::{Identity, IsRead};
 use crate::report::view::causes::{self, STEPS};
 use crate::report::view::index::Index;
 use crate::report::view::style::TextStyle;
@@ -114,8 +116,12 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn open(path: &Path) -> Self {
-        Self { shown: path.to_owned(), file: open(path) }
+    /// `None`: what is there is read, which is known for sure of an open file only.
+    pub(crate) fn open(path: &Path, is_read: IsRead) -> Option<Self> {
+        let file = open(path);
+        let found = file.as_ref().ok().and_then(|file| file.metadata().ok());
+        let is_input = found.is_some_and(|found| is_read(&Identity::Is(found.dev(), found.ino())));
+        (!is_input).then(|| Self { shown: path.to_owned(), file })
     }
 
     pub(super) fn append(self, report: &Report) -> Result<(), String> {
@@ -231,7 +237,7 @@ mod tests {
         let heading = whole.lines().next().unwrap();
         let after = |before: usize| {
             fs::write(&path, "x".repeat(before)).unwrap();
-            let written = Summary::open(&path).append(&report);
+            let written = Summary::open(&path, |_| false).unwrap().append(&report);
             let text = fs::read_to_string(&path).unwrap();
             assert!(text.len() <= limit, "GitHub would refuse all of it");
             (written.is_ok(), text[before..].to_owned())
@@ -244,10 +250,11 @@ mod tests {
         );
         assert_eq!(after(limit - 10), (false, String::new()));
         fs::remove_file(&path).unwrap();
-        Summary::open(&path).append(&report).unwrap();
+        Summary::open(&path, |_| false).unwrap().append(&report).unwrap();
+        assert!(Summary::open(&path, |_| true).is_none());
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("\n{whole}"));
         for no_file in [folder.path(), Path::new("/dev/full"), Path::new("/proc/no/such"), &path.join("below")] {
-            let error = Summary::open(no_file).append(&report).unwrap_err();
+            let error = Summary::open(no_file, |_| false).unwrap().append(&report).unwrap_err();
             assert!(error.contains(&format!("step summary `{}`: ", no_file.display())), "{error}");
         }
     }
