@@ -482,6 +482,46 @@ fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
     }
 }
 
+/// While it is written for the first time, without an answer, or for another time.
+#[test]
+fn a_signal_while_the_lease_is_written_leaves_none() {
+    let written = "printf %s \"$((is + 1))\"\n";
+    let signal = "kill -TERM \"$(field holderIdentity | sed 's|.*/||; s|[.].*||')\"";
+    for (when, code) in [("$is = 0", 1), ("$is = 0", 0), ("$is = 1", 0), ("$is = 2", 0), ("$is = 2", 1)] {
+        let signaled = format!("[ ! {when} ] || {{ {signal}; [ {code} = 0 ] || exit 1; }}\n{written}");
+        let kubectl = KUBECTL.replace(written, &signaled);
+        let (outcome, home) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
+        outcome.is(143, &["stopped: terminated"]);
+        let lease = read(home.path(), "lease");
+        assert!(lease.ends_with("|\n") && upgrades(&home) == 0, "{when} {code}: {lease}");
+    }
+    // And if it cannot be given up, that is said.
+    let kubectl = KUBECTL.replace(written, &format!("{signal}; touch \"$HOME/forbidden\"; exit 1\n"));
+    let (outcome, _) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
+    outcome.is(143, &["the Lease kube-system/upgrade-gate could not be given up. If it no longer runs: kubectl"]);
+}
+
+/// Bash loses sight of a program that ends just when a signal comes, and what it says then may go to a file.
+#[test]
+fn a_signal_while_the_clusters_are_compared_is_told_and_ends_it() {
+    let signal = "kill -TERM \"$(awk '/^PPid/ { print $2 }' /proc/$PPID/status)\"";
+    for (program, of, answers) in
+        [("talosctl", TALOSCTL, "  printf 'node: x"), ("kubectl", KUBECTL, "  cat \"$HOME/kube-id\"")]
+    {
+        for when in ["before", "after"] {
+            let signaled = match when {
+                "before" => of.replace(answers, &format!("  {signal}\n{answers}")),
+                _ => of.replace(answers, &format!("  ({signal}) &\n{answers}")),
+            };
+            assert_ne!(signaled, of);
+            let (outcome, home) = with_program(faked(), program, &signaled).args(IMAGE).run_and_keep();
+            outcome.is(143, &["stopped: terminated"]);
+            let lease = read(home.path(), "lease");
+            assert!((lease.is_empty() || lease.ends_with("|\n")) && upgrades(&home) == 0, "{program} {when}: {lease}");
+        }
+    }
+}
+
 /// A step may last as long as the Lease, and longer.
 #[test]
 fn the_lease_is_renewed_while_a_step_lasts() {
