@@ -10,7 +10,7 @@ use crate::assess::{Assessment, Excluded, contact};
 use crate::checks::{is_plain, schematic_of};
 use crate::model::Role;
 use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
-use crate::text::sanitize::clean;
+use crate::text::sanitize::{clean, is_showable};
 use crate::text::version;
 
 /// All of it.
@@ -183,6 +183,15 @@ impl Cluster {
             kube_context: kubeconfig.filter(|it| !it.files.is_empty()).and_then(|it| text(&it.context)),
             server: kubeconfig.filter(|_| cluster.asked.k8s_endpoint.is_some()).map(|it| it.server.clone()),
         }
+    }
+}
+
+impl Cluster {
+    /// A path, name or address that cannot be shown as it is: scripts would use another one.
+    pub(crate) fn unshowable(&self) -> Option<String> {
+        let Self { talosconfig, context, endpoints, kubeconfig, kube_context, server, talos: _, kubernetes: _ } = self;
+        let named = [talosconfig, context, kubeconfig, kube_context, server].into_iter().flatten();
+        named.chain(endpoints).find(|text| !is_showable(text)).map(|text| clean(text))
     }
 }
 

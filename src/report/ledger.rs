@@ -117,10 +117,17 @@ impl Ledger {
                     let names = rollout.strangers.join(", ");
                     Some((Exit::Undetermined, format!("`--upgraded` names {names}, which no source lists")))
                 }
-                None => rollout.machines.iter().find(|machine| rollout.lacks_image(machine)).map(|machine| {
-                    let error = format!("the image of {} is unknown: it reports no schematic", machine.name);
-                    (Exit::Undetermined, error)
-                }),
+                None => {
+                    let unshowable = rollout.cluster.unshowable().map(|shown| {
+                        let error = format!("a path, context or endpoint cannot be handed on as it is: `{shown}`");
+                        (Exit::Configuration, error)
+                    });
+                    let lacking = rollout.machines.iter().find(|machine| rollout.lacks_image(machine));
+                    unshowable.or_else(|| {
+                        let error = format!("the image of {} is unknown: it reports no schematic", lacking?.name);
+                        Some((Exit::Undetermined, error))
+                    })
+                }
             };
             if let Some((exit, error)) = wrong {
                 (report.exit, report.error) = (exit, Some(error));

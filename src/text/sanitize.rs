@@ -202,6 +202,12 @@ fn is_unfit(c: char) -> bool {
     c.is_control() || is_noncharacter || is_invisible(c)
 }
 
+/// Whether one line of a log can show the text as it is. Secrets do not count: such a text is the user's own path, name or address.
+pub(crate) fn is_showable(text: &str) -> bool {
+    let has_unfit = text.chars().any(|c| is_unfit(c) || c == char::REPLACEMENT_CHARACTER);
+    !has_unfit && without_hash_commands(&without_commands(text)) == text
+}
+
 /// Breaks up what CI systems (GitHub, GitLab, Azure and others) read as commands in a log.
 ///
 /// GitHub reads `::name …::` only at the start of a line. Lines begin with our own text, but lists are wrapped, and any part of a text

@@ -250,7 +250,7 @@ fn what_is_typed_wrong_is_a_usage_error() {
     assert_eq!(empty.code, 78, "{empty}");
 }
 
-/// As a roll-out has them for its gates.
+/// As a rollout has them for its gates.
 #[test]
 fn variables_of_gates_do_not_disturb_a_plan() {
     let cluster = cluster();
@@ -306,4 +306,28 @@ fn a_message_that_cannot_be_written_changes_nothing() {
     assert_eq!(outcome.code, 78, "{outcome}");
     let text = std::fs::read_to_string(home.path().join(MESSAGE)).unwrap();
     assert!(text.starts_with("error: "), "{text}");
+}
+
+/// Scripts call other tools with these paths and names: with another one they would reach another cluster.
+#[test]
+fn paths_and_names_are_handed_on_as_they_are_or_not_at_all() {
+    let cluster = cluster();
+    let run = |name: &str| {
+        let program = cluster.program();
+        let program = program.file(name, cluster.kubeconfig());
+        let path = program.path(name);
+        let outcome =
+            program.args(TALOS).args(["--attempt-timeout", "60s", "-o", "tsv", "--kubeconfig"]).args([&path]).run();
+        (path.to_str().unwrap().to_owned(), outcome)
+    };
+    let long = "folder-with-a-long-name/".repeat(60) + "config";
+    for name in ["kube  config", "token=a8f5f167f44f4964e6c998dee827110c", "a:b", &long] {
+        let (path, outcome) = run(name);
+        outcome.is(0, &[]);
+        assert!(outcome.stdout.lines().skip(1).all(|line| line.contains(&format!("\t{path}\t"))), "{path}: {outcome}");
+    }
+    for name in ["a\tb", "a\u{1b}[2Jb", "a\u{fffd}", "##vso[task.complete]"] {
+        let (_, outcome) = run(name);
+        outcome.is(78, &["cannot be handed on as it is"]);
+    }
 }

@@ -11,7 +11,7 @@ use crate::report::view::style::{Paint, TextStyle, paint};
 use crate::report::view::wording::count;
 use crate::rollout::{Cluster, Machine, Rollout, State};
 use crate::snapshot::First;
-use crate::text::sanitize::{ascii, clean};
+use crate::text::sanitize::{ascii, clean, is_showable};
 
 /// As shipped.
 pub(crate) const SCHEMA: &str = include_str!("../../../schema/upgrade-plan.v1.json");
@@ -87,10 +87,12 @@ const COLUMNS: [Column; 13] = [
 
 type OfCluster = fn(&Cluster) -> Option<String>;
 
-/// The same in each line: the cluster, and the way to it.
-const OF_CLUSTER: [(&str, OfCluster); 8] = [
-    ("talos-cluster", |it| it.talos.clone()),
-    ("kubernetes-cluster", |it| it.kubernetes.clone()),
+/// The same in each line: the cluster.
+const OF_CLUSTER: [(&str, OfCluster); 2] =
+    [("talos-cluster", |it| it.talos.clone()), ("kubernetes-cluster", |it| it.kubernetes.clone())];
+
+/// The same in each line: the way to the cluster. Scripts use these paths, names and addresses, so nothing is hidden in them.
+const WAY: [(&str, OfCluster); 6] = [
     ("talosconfig", |it| it.talosconfig.clone()),
     ("talos-context", |it| it.context.clone()),
     ("talos-endpoints", |it| Some(it.endpoints.join(","))),
@@ -99,13 +101,21 @@ const OF_CLUSTER: [(&str, OfCluster); 8] = [
     ("kube-server", |it| it.server.clone()),
 ];
 
+fn of_all_cells(cluster: &Cluster) -> impl Iterator<Item = String> {
+    let way = WAY.iter().map(|(_, of)| match of(cluster) {
+        Some(text) if !text.is_empty() && is_showable(&text) => text,
+        text => cell(text),
+    });
+    OF_CLUSTER.iter().map(|(_, of)| cell(of(cluster))).chain(way)
+}
+
 fn write_tsv(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-    let heading: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).chain(OF_CLUSTER.map(|(name, _)| name)).collect();
+    let of_all = OF_CLUSTER.iter().chain(&WAY);
+    let heading: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).chain(of_all.map(|(name, _)| *name)).collect();
     writeln!(out, "{}", heading.join("\t"))?;
-    let cluster = report.rollout.as_ref().map(|rollout| OF_CLUSTER.map(|(_, of)| cell(of(&rollout.cluster))));
+    let cluster: Vec<_> = report.rollout.iter().flat_map(|rollout| of_all_cells(&rollout.cluster)).collect();
     for machine in machines(report) {
-        let cells: Vec<_> =
-            COLUMNS.iter().map(|(_, of)| cell(of(machine))).chain(cluster.iter().flatten().cloned()).collect();
+        let cells: Vec<_> = COLUMNS.iter().map(|(_, of)| cell(of(machine))).chain(cluster.iter().cloned()).collect();
         writeln!(out, "{}", cells.join("\t"))?;
     }
     out.flush()
