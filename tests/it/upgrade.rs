@@ -90,7 +90,7 @@ fn each_machine_is_judged_as_the_next_to_be_upgraded() {
     );
 }
 
-/// As before each machine of a roll-out: the path of all, the drain of one.
+/// As before each machine of a rollout: the path of all, the drain of one.
 #[test]
 fn of_an_upgrade_one_machine_may_be_the_next() {
     let cluster = with_web(0);

@@ -55,7 +55,7 @@ fn healthy() -> String {
     format!("```text\n{}```\n", text_of(&format::TEXT, &Size { nodes: 4, failures: 0 }.report()))
 }
 
-/// A roll-out on its way: a drain was held up.
+/// A rollout on its way: a drain was held up.
 fn planned() -> Report {
     let mut report = fixture::planned();
     let mut rollout = report.rollout.take().unwrap();

@@ -53,7 +53,7 @@ if [ -n "$server" ] && ! grep -qF "$server" "$HOME/server-of-$context"; then ech
 case $1 in get) cat "$HOME/kubernetes-$context"; exit ;; esac
 cat > /dev/null
 echo "kubectl $1 $context" >> "$HOME/touched"
-printf 1
+printf '1|u1'
 "#;
 
 const NAMES: [&str; 2] = ["prod", "staging"];
@@ -185,7 +185,7 @@ fn what_is_touched_is_what_was_planned() {
         let is_one = planned == kube_planned && address.is_none_or(|of| of == planned);
         let expected: BTreeSet<_> = if is_one { [NAMES[planned].to_owned()].into() } else { BTreeSet::new() };
         assert_eq!(touched, expected, "{case:?}: {outcome}");
-        // Talosctl's own failure is the first thing that stops a roll-out of one cluster.
+        // Talosctl's own failure is the first thing that stops a rollout of one cluster.
         assert_eq!(outcome.code == 9, is_one, "{case:?}: {outcome}");
         upgraded.fetch_add(usize::from(is_one), std::sync::atomic::Ordering::Relaxed);
     });

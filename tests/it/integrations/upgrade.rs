@@ -15,7 +15,11 @@ use crate::harness::{Outcome, Program, side_by_side};
 /// Stands for the program: plans from the file `machines`, and fails in the gate that `gate-fails` names (`COUNT CODE`).
 const HEALTH: &str = r#"#!/bin/sh
 [ "$1" != sanitize ] || exec "$REAL" sanitize
-echo "cluster-health $*" >> "$HOME/calls"
+words="$* "
+# How it reaches the cluster comes last.
+case $words in *' --talosconfig '*) way="cluster-health --talosconfig${words#* --talosconfig}" && echo "${way% }" >> "$HOME/ways" ;; esac
+words=${words%% --talosconfig*}
+echo "cluster-health ${words% }" >> "$HOME/calls"
 if [ "$1" != upgrade-plan ]; then
   [ -e "$HOME/gate-fails" ] || exit 0
   read -r at code < "$HOME/gate-fails"
@@ -73,9 +77,7 @@ case $1 in
       is-lost) edit '$4 = "-"' ;;
       does-nothing) ;;
       is-slow)
-        gate
         before=$(cat "$HOME/lease")
-        kill -USR1 $gate
         until [ "$(cat "$HOME/lease")" != "$before" ]; do /bin/sleep 0.05; done
         edit '$4 = tag; $5 = "no"; $6 = $6 "b"; $8 = "-"' ;;
       moves) echo other= > "$HOME/talos-id"; edit '$4 = tag; $6 = $6 "b"' ;;
@@ -88,8 +90,8 @@ case $1 in
 esac
 "#;
 
-/// Stands for kubectl: `lease` is the Lease as an API server keeps it (version, time, seconds, holder), which takes no second one and
-/// no old version. `overtakes` is what somebody else writes just before.
+/// Stands for kubectl: `lease` is the Lease as an API server keeps it (version, UID, time, seconds, machine, holder), which takes no second
+/// one, no old version and no other UID, and makes one that is written and not there. `overtakes` is what somebody else writes just before.
 const KUBECTL: &str = r#"#!/bin/sh
 echo "KUBECONFIG=$KUBECONFIG kubectl $1 $2 $3 $4" >> "$HOME/ways"
 case $* in *' get namespace kube-system '*)
@@ -104,12 +106,21 @@ field() { echo "$body" | sed -n "s/.*\"$1\": \"\{0,1\}\([^\",}]*\).*/\1/p"; }
 [ ! -e "$HOME/overtakes" ] || mv "$HOME/overtakes" "$HOME/lease"
 exec 9> "$HOME/lease.lock"
 flock 9
+is=0 uid=u1
 case $* in
-  *' create '*) [ ! -e "$HOME/lease" ] || { echo 'Error from server (AlreadyExists): "upgrade-gate" already exists' >&2; exit 1; }; is=0 ;;
-  *) is=$(cut -d '|' -f 1 "$HOME/lease"); [ "$(field resourceVersion)" = "$is" ] || { echo 'Error from server (Conflict): the object has been modified' >&2; exit 1; } ;;
+  *' create '*) [ ! -e "$HOME/lease" ] || { echo 'Error from server (AlreadyExists): "upgrade-gate" already exists' >&2; exit 1; } ;;
+  *)
+    if [ -e "$HOME/lease" ]; then
+      is=$(cut -d '|' -f 1 "$HOME/lease") uid=$(cut -d '|' -f 2 "$HOME/lease")
+    else
+      uid=''
+    fi
+    [ -z "$(field resourceVersion)" ] || [ "$(field resourceVersion)" = "$is" ] || { echo 'Error from server (Conflict): the object has been modified' >&2; exit 1; }
+    [ -z "$(field uid)" ] || [ "$(field uid)" = "$uid" ] || { echo 'Error from server (Conflict): Precondition failed: UID' >&2; exit 1; }
+    uid=${uid:-u2} ;;
 esac
-echo "$((is + 1))|$(field renewTime)|$(field leaseDurationSeconds)|$(field holderIdentity)" > "$HOME/lease"
-printf %s "$((is + 1))"
+echo "$((is + 1))|$uid|$(field renewTime)|$(field leaseDurationSeconds)|$(field upgrading)|$(field holderIdentity)" > "$HOME/lease"
+printf %s "$((is + 1))|$uid"
 "#;
 
 /// Time passes at once. `uncordons`: and somebody uncordons what is cordoned.
@@ -142,7 +153,7 @@ fn calls(home: &TempDir) -> Vec<String> {
     let time = regex::Regex::new(r"\d{8}T\d{6}Z").unwrap();
     let text = read(home.path(), "calls");
     let text = text.lines().filter(|line| !line.contains("upgrade-plan"));
-    let private = regex::Regex::new(r"\.etcd-snapshot\.\w{6}").unwrap();
+    let private = regex::Regex::new(r"\S*/tmp\.\w{10}").unwrap();
     text.map(|line| private.replace(&time.replace(line, "TIME"), "PRIVATE").into_owned()).collect()
 }
 
@@ -150,13 +161,15 @@ fn upgrades(home: &TempDir) -> usize {
     calls(home).iter().filter(|call| call.starts_with("talosctl upgrade")).count()
 }
 
-/// How talosctl is called: as the plan of the stand-in says.
+/// How talosctl and the program are called: as the first plan of the stand-in says.
 const WAY: &str = "talosctl --talosconfig /t/config --context prod --endpoints 127.0.0.2:50000,127.0.0.3:50000";
+const WAY_OF_GATES: &str = "--talosconfig /t/config --context prod --endpoints 127.0.0.2:50000,127.0.0.3:50000 \
+    --kubeconfig /k/config --kube-context admin@prod";
 
-/// Beside its place, in a folder of its own.
-const SNAPSHOT: &str = "talosctl etcd snapshot ./PRIVATE/etcd-before-v1.13.1-TIME.snapshot --nodes 127.0.0.2";
+/// In a folder of its own, where nobody else can make a link.
+const SNAPSHOT: &str = "talosctl etcd snapshot PRIVATE/etcd-before-v1.13.1-TIME.snapshot --nodes 127.0.0.2";
 
-/// The calls of a roll-out that nothing stops.
+/// The calls of a rollout that nothing stops.
 fn all_calls() -> Vec<String> {
     let mut calls = Vec::new();
     for (node, address, margin) in [
@@ -202,10 +215,10 @@ fn what_is_done_already_is_left_alone() {
 
 /// As seen with the gate before this one: each machine fell back, and each was called upgraded and healthy.
 #[test]
-fn a_machine_that_falls_back_ends_the_roll_out_every_time() {
+fn a_machine_that_falls_back_ends_the_rollout_every_time() {
     let failing = || faked().file("upgrade-does", "127.0.0.2 falls-back\n127.0.0.3 falls-back\n").args(IMAGE);
     let (outcome, home) = failing().run_and_keep();
-    outcome.is(1, &["cp-1 (127.0.0.2) fell back to its old version: runs v1.13.0", "No other machine was changed"]);
+    outcome.is(1, &["cp-1 (127.0.0.2) fell back to its old version: runs v1.13.0", "No further machine is taken down"]);
     assert_eq!(upgrades(&home), 1);
     let (outcome, home) = failing().file("machines", read(home.path(), "machines")).run_and_keep();
     outcome.is(1, &["cp-1 (127.0.0.2) fell back"]);
@@ -276,7 +289,7 @@ fn every_machine_that_may_be_a_control_plane_needs_the_margin_and_a_snapshot() {
 #[test]
 fn no_control_plane_goes_without_a_snapshot() {
     let (outcome, home) = faked().file("snapshot-fails", "").args(IMAGE).run_and_keep();
-    outcome.is(74, &["etcd snapshot of cp-1 (127.0.0.2)", "is not there, or empty"]);
+    outcome.is(74, &["etcd snapshot of cp-1 (127.0.0.2)", "there is none, or it is empty"]);
     assert_eq!(upgrades(&home), 0);
     let files = |home: &TempDir| {
         let names = std::fs::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
@@ -389,8 +402,133 @@ fn a_signal_is_heard_while_talosctl_hangs() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(upgrades(&home), 1);
     // For others the machine is still on its way.
-    assert!(outcome.stderr.contains("The Lease is kept: cp-1 (127.0.0.2) may still be upgrading"), "{outcome}");
-    assert!(!read(home.path(), "lease").ends_with("|\n"));
+    assert!(
+        outcome.stderr.contains("cp-1 (127.0.0.2) may still be upgrading. The next rollout finishes it"),
+        "{outcome}"
+    );
+    assert_eq!(machine_of_lease(&home), "cp-1");
+}
+
+/// Whose upgrade nobody has seen the end of.
+fn machine_of_lease(home: &TempDir) -> String {
+    read(home.path(), "lease").split('|').nth(4).unwrap_or_default().to_owned()
+}
+
+/// In which order machines were upgraded, by address.
+fn upgraded(home: &TempDir) -> Vec<String> {
+    let calls = calls(home).into_iter().filter(|call| call.starts_with("talosctl upgrade"));
+    calls.map(|call| call.split(' ').nth(3).unwrap().to_owned()).collect()
+}
+
+/// Cut off while it upgrades a machine, or told a failure by a talosctl that knows no better: that machine may be down in a minute.
+#[test]
+fn a_machine_whose_end_nobody_has_seen_is_the_first_of_the_next_rollout() {
+    let workers_first = ["--first", "workers"];
+    let fails = TALOSCTL.replace("does-nothing) ;;", "does-nothing) exit 1 ;;");
+    let cut_off = TALOSCTL.replace("does-nothing) ;;", "does-nothing) gate; kill -TERM $gate; exec /bin/sleep 60 ;;");
+    for (talosctl, code) in [(&fails, 1), (&cut_off, 143)] {
+        let script = with_program(faked(), "talosctl", talosctl).file("upgrade-does", "127.0.0.3 does-nothing\n");
+        let (outcome, home) = script.args(IMAGE).run_and_keep();
+        outcome.is(code, &["cp-2 (127.0.0.3) may still be upgrading"]);
+        let lease = read(home.path(), "lease");
+        assert!(lease.ends_with("|cp-2|\n"), "nobody holds it, and it names the machine: {lease}");
+        let next = || faked().file("machines", read(home.path(), "machines")).file("lease", &lease);
+        let (outcome, home) = next().args(IMAGE).args(workers_first).run_and_keep();
+        outcome.is(0, &["all 3 machines run v1.13.1"]);
+        assert_eq!(upgraded(&home), ["127.0.0.3", "127.0.0.4"]);
+        assert_eq!(machine_of_lease(&home), "");
+        // Until that is known, it stays in the Lease.
+        let (outcome, home) = next().file("gate-fails", "1 1\n").args(IMAGE).args(workers_first).run_and_keep();
+        outcome.is(1, &["not healthy before cp-2"]);
+        assert_eq!((upgrades(&home), machine_of_lease(&home).as_str()), (0, "cp-2"));
+    }
+    // It ended without anybody.
+    let of = |machine: &str| faked().file("lease", format!("7|u7|2026-01-01T00:00:00.000000Z|120|{machine}|\n"));
+    let done = MACHINES.replace("127.0.0.3 control-plane v1.13.0", "127.0.0.3 control-plane v1.13.1");
+    let (outcome, home) = of("cp-2").file("machines", done).args(IMAGE).args(workers_first).run_and_keep();
+    outcome.is(0, &[]);
+    assert_eq!(upgraded(&home), ["127.0.0.2", "127.0.0.4"]);
+    assert_eq!(machine_of_lease(&home), "");
+    for (machine, words) in [
+        ("cp-9", "an earlier rollout has begun to upgrade cp-9, which is no longer part of the cluster"),
+        ("cp-1\"; x", "names what cannot be a machine"),
+    ] {
+        let (outcome, home) = of(machine).args(IMAGE).run_and_keep();
+        outcome.is(75, &[words]);
+        assert_eq!(upgrades(&home), 0);
+        assert_eq!(machine_of_lease(&home), machine, "it stays until somebody has looked");
+    }
+    // What talosctl calls a failure is none if the machine has booted.
+    let late = TALOSCTL.replace("does-nothing) ;;", "does-nothing) edit '$4 = tag; $6 = $6 \"b\"'; exit 1 ;;");
+    let script = with_program(faked(), "talosctl", &late).file("upgrade-does", "127.0.0.2 does-nothing\n");
+    let (outcome, home) = script.args(IMAGE).run_and_keep();
+    outcome.is(1, &["talosctl failed for cp-1 (127.0.0.2) (exit code 1), which is now `done`"]);
+    assert_eq!(machine_of_lease(&home), "");
+}
+
+/// As with a kubeconfig that is replaced while the rollout goes on: a write makes a Lease where there is none.
+#[test]
+fn a_lease_that_is_gone_is_lost_and_not_made_again() {
+    for other in ["rm \"$HOME/lease\"", "sed -i 's/|u1|/|u3|/' \"$HOME/lease\""] {
+        let moves = TALOSCTL.replace("image) [", &format!("image) {other}; ["));
+        let (outcome, home) = with_program(faked(), "talosctl", &moves).args(IMAGE).run_and_keep();
+        outcome.is(75, &["the Lease kube-system/upgrade-gate is lost: Error from server (Conflict)"]);
+        assert_eq!(upgrades(&home), 0);
+        assert!(!read(home.path(), "lease").contains("|u1|"), "{}", read(home.path(), "lease"));
+    }
+}
+
+/// Clocks differ. Whoever renews it is at work, whatever the time is there.
+#[test]
+fn a_lease_that_is_renewed_is_held_whatever_the_clocks_say() {
+    let (past, renews) =
+        ("7|u7|2026-01-01T00:00:00.000000Z|120||other\n", "#!/bin/sh\nsed -i s/7/8/ \"$HOME/lease\"\n");
+    let (outcome, home) = with_program(faked(), "sleep", renews).file("lease", past).args(IMAGE).run_and_keep();
+    outcome.is(75, &["another rollout holds the Lease kube-system/upgrade-gate: other"]);
+    assert_eq!(upgrades(&home), 0);
+    faked().file("lease", past).args(IMAGE).run().is(0, &[]);
+}
+
+/// An API server that answers with nothing, or with less than a Lease.
+#[test]
+fn an_empty_answer_is_no_lease() {
+    for answer in ["exit", "echo '|'; exit", "echo '1|'; exit", "echo '|u1'; exit"] {
+        let kubectl = KUBECTL.replace("body=$(cat)\n", &format!("body=$(cat)\n{answer}\n"));
+        let kubectl = kubectl.replace("cat \"$HOME/lease\"; exit", answer);
+        let (outcome, home) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
+        outcome.is(69, &["can be neither created nor read"]);
+        assert_eq!(upgrades(&home), 0);
+    }
+}
+
+/// A job's variables, made for other calls of the program.
+#[test]
+fn variables_neither_narrow_a_gate_nor_add_to_it() {
+    for (name, value) in [("CHECK", "k8s.dns"), ("LEVEL", "etcd"), ("NODES", "cp-1"), ("NO_KUBERNETES", "true")] {
+        let name = format!("CLUSTER_HEALTH_{name}");
+        let (outcome, home) = faked().env(&name, value).args(IMAGE).run_and_keep();
+        outcome.is(2, &[&format!("`{name}` narrows what the gates look at")]);
+        assert_eq!(calls(&home), [""; 0]);
+    }
+    let tells =
+        HEALTH.replace("words=\"$* \"\n", "words=\"$* \"\nenv | grep ^CLUSTER_HEALTH_ >> \"$HOME/variables\"\n");
+    let mut script = with_program(faked(), "cluster-health", &tells).env("CLUSTER_HEALTH_WARN_ONLY", "image-unknown");
+    for name in ["DRAIN", "EXPECT_TALOS", "IMAGE", "UPGRADE_TALOS", "STABLE_FOR", "WAIT_TIMEOUT"] {
+        script = script.env(&format!("CLUSTER_HEALTH_{name}"), "x");
+    }
+    let (outcome, home) = script.args(IMAGE).run_and_keep();
+    outcome.is(0, &[]);
+    let seen: std::collections::BTreeSet<_> = read(home.path(), "variables").lines().map(str::to_owned).collect();
+    assert_eq!(seen, ["CLUSTER_HEALTH_WARN_ONLY=image-unknown".to_owned()].into());
+}
+
+/// A runner that closes its pipe: what runs is not cut off by that.
+#[test]
+fn a_log_that_is_gone_ends_nothing() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let (mut child, home) = faked().args(IMAGE).spawn_between(std::process::Stdio::null(), writer);
+    assert_eq!((child.wait().unwrap().code(), upgrades(&home)), (Some(0), 3));
 }
 
 /// A talosctl that does not end is ended, and the machine is looked at.
@@ -432,11 +570,11 @@ fn here(process: &str) -> String {
 
 /// Each would take another machine down first.
 #[test]
-fn of_two_roll_outs_at_once_one_stops_before_anything() {
+fn of_two_rollouts_at_once_one_stops_before_anything() {
     let (outcome, home) = faked().file("upgrade-does", "127.0.0.2 is-overtaken\n").args(IMAGE).run_and_keep();
     outcome.is(0, &["all 3 machines run v1.13.1"]);
     let second = read(home.path(), "second");
-    assert!(second.contains("another roll-out holds the Lease kube-system/upgrade-gate") && second.ends_with("75\n"));
+    assert!(second.contains("another rollout holds the Lease kube-system/upgrade-gate") && second.ends_with("75\n"));
     assert_eq!(upgrades(&home), 3, "{second}");
     let lease = read(home.path(), "lease");
     assert!(lease.ends_with("|\n"), "it is given up: {lease}");
@@ -445,7 +583,7 @@ fn of_two_roll_outs_at_once_one_stops_before_anything() {
 }
 
 #[test]
-fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
+fn a_lease_is_taken_only_from_a_rollout_that_is_over() {
     const PAST: &str = "2026-01-01T00:00:00.000000Z";
     const FUTURE: &str = "2999-01-01T00:00:00.000000Z";
     let own_start = std::fs::read_to_string("/proc/self/stat").unwrap();
@@ -454,25 +592,25 @@ fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
     let (dead, alive) = (here("999999999.1"), here(&format!("{own}.{own_start}")));
     // The ID was given to another process since, as in a container that was started again.
     let again = here(&format!("{own}.1"));
-    let own = |holder: &str| format!("7|{PAST}|2220|{holder}\n");
+    let own = |holder: &str| format!("7|u7|{PAST}|2220||{holder}\n");
     for (lease, code) in [
         (own(""), 0),
         (own("other/0/pid:[1]/1"), 0),
         (own(&dead), 0),
-        (format!("7|{FUTURE}|2220|{dead}\n"), 0),
-        (format!("7|{FUTURE}|2220|other/0/pid:[1]/1\n"), 75),
-        (format!("7|{FUTURE}|2220|{alive}\n"), 75),
-        (format!("7|{FUTURE}|2220|{again}\n"), 0),
+        (format!("7|u7|{FUTURE}|2220||{dead}\n"), 0),
+        (format!("7|u7|{FUTURE}|2220||other/0/pid:[1]/1\n"), 75),
+        (format!("7|u7|{FUTURE}|2220||{alive}\n"), 75),
+        (format!("7|u7|{FUTURE}|2220||{again}\n"), 0),
         // Who lives and does not renew it has given it up, on every host.
         (own(&alive), 0),
         // A process of another user, of which nothing is known.
-        (format!("7|{FUTURE}|2220|{}\n", dead.replace("/999999999", "1/999999999")), 75),
+        (format!("7|u7|{FUTURE}|2220||{}\n", dead.replace("/999999999", "1/999999999")), 75),
         // One of an earlier version of this script says less of itself.
-        (format!("7|{FUTURE}|2220|{}\n", here("999999999")), 75),
+        (format!("7|u7|{FUTURE}|2220||{}\n", here("999999999")), 75),
         // It does not say how long it lasts.
-        (format!("7|{PAST}||other\n"), 75),
-        (format!("7|{PAST}|a[$(touch harm)]|other\n"), 75),
-        ("7||2220|other\n".to_owned(), 75),
+        (format!("7|u7|{PAST}|||other\n"), 75),
+        (format!("7|u7|{PAST}|a[$(touch harm)]||other\n"), 75),
+        ("7|u7||2220||other\n".to_owned(), 75),
     ] {
         let (outcome, home) = faked().file("lease", &lease).args(IMAGE).run_and_keep();
         assert_eq!(outcome.code, code, "{lease}: {outcome}");
@@ -485,7 +623,7 @@ fn a_lease_is_taken_only_from_a_roll_out_that_is_over() {
 /// While it is written for the first time, without an answer, or for another time.
 #[test]
 fn a_signal_while_the_lease_is_written_leaves_none() {
-    let written = "printf %s \"$((is + 1))\"\n";
+    let written = "printf %s \"$((is + 1))|$uid\"\n";
     let signal = "kill -TERM \"$(field holderIdentity | sed 's|.*/||; s|[.].*||')\"";
     for (when, code) in [("$is = 0", 1), ("$is = 0", 0), ("$is = 1", 0), ("$is = 2", 0), ("$is = 2", 1)] {
         let signaled = format!("[ ! {when} ] || {{ {signal}; [ {code} = 0 ] || exit 1; }}\n{written}");
@@ -529,12 +667,12 @@ fn the_lease_is_renewed_while_a_step_lasts() {
     outcome.is(0, &["all 3 machines run v1.13.1"]);
     assert_eq!(upgrades(&home), 3);
     // A success whose answer was lost is no loss of the Lease.
-    let loses = "printf %s \"$((is + 1))\"\n[ -e \"$HOME/lost\" ] || { touch \"$HOME/lost\"; exit 1; }\n";
-    let kubectl = KUBECTL.replace("printf %s \"$((is + 1))\"\n", loses);
+    let loses = "printf %s \"$((is + 1))|$uid\"\n[ -e \"$HOME/lost\" ] || { touch \"$HOME/lost\"; exit 1; }\n";
+    let kubectl = KUBECTL.replace("printf %s \"$((is + 1))|$uid\"\n", loses);
     let (outcome, _) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
     outcome.is(0, &["all 3 machines run v1.13.1"]);
-    let kubectl =
-        KUBECTL.replace("printf %s \"$((is + 1))\"\n", "printf %s \"$((is + 1))\"\n[ $is -ne 2 ] || exit 1\n");
+    let kubectl = KUBECTL
+        .replace("printf %s \"$((is + 1))|$uid\"\n", "printf %s \"$((is + 1))|$uid\"\n[ $is -ne 2 ] || exit 1\n");
     let (outcome, home) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
     outcome.is(0, &["all 3 machines run v1.13.1"]);
     assert_eq!(upgrades(&home), 3);
@@ -544,7 +682,7 @@ fn the_lease_is_renewed_while_a_step_lasts() {
 #[test]
 fn nothing_that_others_say_is_a_command_or_steers_a_terminal() {
     let bad = "\u{1b}[2J##vso[task.complete result=Succeeded]\r::stop-commands::x";
-    let holder = format!("7|2999-01-01T00:00:00.000000Z|2220|other{bad}\n");
+    let holder = format!("7|u7|2999-01-01T00:00:00.000000Z|2220||other{bad}\n");
     let fails = KUBECTL.replace("Error from server (Forbidden)", "Error \u{1b}[2J##vso[x]\r::stop-commands::x");
     let other = format!("{} uid-1 /t/config prod 127.0.0.2 /k/config a -", bad.replace(' ', ""));
     let odd = "::stop-commands fd00::1 control-plane v1.13.0 no b1 5c1 -\n";
@@ -573,35 +711,49 @@ fn every_call_goes_the_way_of_the_plan() {
         let text = read(home.path(), "ways");
         text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
     };
-    let of_kubectl = "KUBECONFIG=/k/config kubectl --request-timeout 30s --context admin@prod";
+    let of_kubectl = "KUBECONFIG=/k/config kubectl --request-timeout 20s --context admin@prod";
+    let of_gates = format!("cluster-health {WAY_OF_GATES}");
     let elsewhere = || faked().env("TALOSCONFIG", "/staging").env("KUBECONFIG", "/staging");
     let (outcome, home) = elsewhere().args(IMAGE).run_and_keep();
     outcome.is(0, &[]);
-    assert_eq!(ways(&home), [of_kubectl, WAY].map(str::to_owned).into());
+    assert_eq!(ways(&home), [of_kubectl, &of_gates, WAY].map(str::to_owned).into());
+    let text = read(home.path(), "ways");
+    // Each gate, and each plan but the first.
+    let planned = read(home.path(), "calls").lines().filter(|call| call.starts_with("cluster-health")).count();
+    assert_eq!(text.lines().filter(|way| *way == of_gates).count(), planned - 1);
     // With credentials of its own, on the same way.
     let own = ["--talosconfig", "/a", "--talos-context", "b", "--kubeconfig", "/c", "--kube-context", "d"];
     let (outcome, home) = elsewhere().args(IMAGE).args(own).run_and_keep();
     outcome.is(0, &[]);
     let talosctl = "talosctl --talosconfig /a --context b --endpoints 127.0.0.2:50000,127.0.0.3:50000";
-    let kubectl = "KUBECONFIG=/c kubectl --request-timeout 30s --context d";
-    assert_eq!(ways(&home), [kubectl, talosctl].map(str::to_owned).into());
-    // A pod's account is in no file, and what Talos has issued is nowhere.
-    for (kubeconfig, code, way) in
-        [("in-cluster", 0, "KUBECONFIG=/dev/null kubectl --request-timeout 30s "), ("-", 78, "")]
-    {
+    let kubectl = "KUBECONFIG=/c kubectl --request-timeout 20s --context d";
+    assert_eq!(ways(&home), [kubectl, &of_gates, talosctl].map(str::to_owned).into());
+    // A pod's account is in no file, what Talos has issued is nowhere, and a colon separates files unless there is such a file.
+    for (kubeconfig, code, of_kubectl, of_gates) in [
+        ("in-cluster", 0, "KUBECONFIG=/dev/null kubectl --request-timeout 20s ", " --in-cluster"),
+        ("-", 78, "", ""),
+        ("/k/a:/k/b", 0, "KUBECONFIG=/k/a:/k/b kubectl --request-timeout 20s ", ""),
+        ("a:b", 0, "KUBECONFIG=a:b kubectl --request-timeout 20s --kubeconfig a:b", " --kubeconfig a:b"),
+    ] {
         let plan = format!("one= uid-1 /t/config prod 127.0.0.2:50000,127.0.0.3:50000 {kubeconfig} - -");
-        let (outcome, home) = elsewhere().file("plan-of", plan).args(IMAGE).run_and_keep();
+        let (outcome, home) = elsewhere().file("a:b", "").file("plan-of", plan).args(IMAGE).run_and_keep();
         assert_eq!(outcome.code, code, "{outcome}");
-        assert!(
-            ways(&home).iter().all(|it| it == WAY || (!way.is_empty() && it.starts_with(way))),
-            "{:?}",
-            ways(&home)
-        );
+        let of_gates = format!("cluster-health{}{of_gates}", &WAY["talosctl".len()..]);
+        for way in ways(&home) {
+            let is_expected = match way.split(' ').next().unwrap() {
+                "talosctl" => way == WAY,
+                "cluster-health" => way == of_gates,
+                _ => !of_kubectl.is_empty() && way.starts_with(of_kubectl),
+            };
+            assert!(is_expected, "{way}");
+        }
     }
     let endpoint =
         "one= uid-1 /t/config prod 127.0.0.2:50000,127.0.0.3:50000 /k/config admin@prod https://127.0.0.9:6443";
-    let (outcome, _) = faked().file("plan-of", endpoint).args(IMAGE).run_and_keep();
+    let (outcome, home) = faked().file("plan-of", endpoint).args(IMAGE).run_and_keep();
     outcome.is(0, &[]);
+    let of_gates = format!("{of_gates} --k8s-endpoint https://127.0.0.9:6443");
+    assert!(ways(&home).contains(&of_gates), "{:?}", ways(&home));
     // There is one place that says how they are called.
     let quoted = regex::Regex::new(r#""[^"]*"|'[^']*'"#).unwrap();
     let script = super::text("upgrade/upgrade-gate");
@@ -628,7 +780,11 @@ fn nothing_is_touched_unless_all_see_the_planned_cluster() {
             "uid-2".to_owned(),
             "kubectl reaches another cluster (kube-system has UID uid-2) than the plan (uid-1)",
         ),
-        ("kube-id", String::new(), "kubectl reaches another cluster (kube-system has UID none)"),
+        (
+            "kube-id",
+            String::new(),
+            "it could not be read which cluster talosctl or kubectl reaches: the answer is empty",
+        ),
         ("kube-fails", String::new(), "it could not be read which cluster talosctl or kubectl reaches: kube-fails"),
         ("plan-of", plan("-", "uid-1"), "the ID of the Talos cluster is unknown"),
         ("plan-of", plan("one=", "-"), "the UID of the namespace kube-system could not be read"),
@@ -648,9 +804,9 @@ fn nothing_is_touched_unless_all_see_the_planned_cluster() {
     without().args(["--talosconfig", "/a"]).run().is(69, &["talosctl has to use the talosconfig of the plan"]);
 }
 
-/// As after a failover of an address, or with a file that was replaced while the roll-out goes on.
+/// As after a failover of an address, or with a file that was replaced while the rollout goes on.
 #[test]
-fn a_cluster_that_changes_on_the_way_ends_the_roll_out() {
+fn a_cluster_that_changes_on_the_way_ends_the_rollout() {
     let (outcome, home) = faked().file("upgrade-does", "127.0.0.2 moves\n").args(IMAGE).run_and_keep();
     outcome.is(69, &["after the reboot of cp-1 (127.0.0.2): talosctl reaches another cluster"]);
     assert_eq!(upgrades(&home), 1);
@@ -681,8 +837,8 @@ fn no_program_comes_from_the_folder_in_which_it_is_started() {
 /// Between the look and the write somebody else was faster.
 #[test]
 fn a_lease_that_is_written_by_two_is_that_of_the_first() {
-    let first = "8|2999-01-01T00:00:00.000000Z|2220|other\n";
-    for lease in [None, Some("7|2026-01-01T00:00:00.000000Z|2220|\n")] {
+    let first = "8|u7|2999-01-01T00:00:00.000000Z|2220||other\n";
+    for lease in [None, Some("7|u7|2026-01-01T00:00:00.000000Z|2220||\n")] {
         let script = lease.iter().fold(faked(), |script, lease| script.file("lease", lease));
         let (outcome, home) = script.file("overtakes", first).args(IMAGE).run_and_keep();
         assert_eq!((outcome.code, upgrades(&home)), (75, 0), "{outcome}");
@@ -716,7 +872,7 @@ fn no_machine_is_taken_down_while_another_is_cordoned() {
     let (outcome, home) = cordoned("127.0.0.4 worker", "v1.13.1");
     outcome.is(1, &["cp-1 (127.0.0.2) is not taken down while another machine is cordoned: w-1 (127.0.0.4)"]);
     assert_eq!(calls(&home), [""; 0]);
-    // It was begun, perhaps by this very roll-out: it is the first.
+    // It was begun, perhaps by this very rollout: it is the first.
     let (outcome, home) = cordoned("127.0.0.4 worker", "v1.13.0");
     outcome.is(0, &["all 3 machines run v1.13.1"]);
     assert!(calls(&home)[0].contains("--drain w-1"), "{:?}", calls(&home));
@@ -736,8 +892,12 @@ fn a_dry_run_changes_nothing() {
     // On the way of the plan, which is quoted for a shell.
     let way = WAY.replace(',', "\\,");
     assert!(shown.iter().filter(|line| line.starts_with("talosctl")).all(|line| line.starts_with(&way)), "{shown:?}");
-    let shown: Vec<_> = shown.into_iter().map(|line| line.replace(&way, "talosctl")).collect();
-    assert_eq!(shown, all_calls().into_iter().map(|call| call.replace("/PRIVATE", "")).collect::<Vec<_>>());
+    let way_of_gates = format!(" {}", WAY_OF_GATES.replace(',', "\\,"));
+    let gates = shown.iter().filter(|line| line.starts_with("cluster-health"));
+    assert!(gates.clone().all(|line| line.ends_with(&way_of_gates)), "{shown:?}");
+    let shown = shown.iter().map(|line| line.replace(&way, "talosctl").replace(&way_of_gates, ""));
+    let shown: Vec<_> = shown.collect();
+    assert_eq!(shown, all_calls().into_iter().map(|call| call.replace("PRIVATE", ".")).collect::<Vec<_>>());
     assert!(!outcome.stderr.contains("is healthy"), "nothing is claimed: {outcome}");
     assert_eq!(calls(&home), [""; 0]);
     assert_eq!(read(home.path(), "machines"), MACHINES);
@@ -788,8 +948,8 @@ fn what_is_typed_wrong_calls_nothing() {
         ("--image i:v1.13.1 --images f", "exclude each other"),
         ("--images there-is-none", "cannot be read"),
         ("--images several", "the images are of several versions: v1.13.1 and v1.13.2"),
-        ("--images twice", "or a node twice: cp-1 b"),
-        ("--images short", "not `NODE IMAGE`, or a node twice: cp-1"),
+        ("--images twice", "`twice`, line 2: not `NODE IMAGE`, or a node twice"),
+        ("--images short", "`short`, line 1: not `NODE IMAGE`"),
         ("--image i:v1.13.1 --quorum-margin one", "is a number"),
         ("--image i:v1.13.1 --first leader", "is `workers` or `control-planes`"),
         ("--image i:v1.13.1 --first", "needs a value"),
