@@ -272,6 +272,7 @@ impl KubeClient {
         };
         let servers: Vec<_> = own.flat_map(at).collect();
         vouchers.add_servers(servers.iter().map(|(address, port)| (address, *port)));
+        vouchers.add_named(&self.lists);
         vouchers
     }
 

@@ -18,7 +18,7 @@ use http::Uri;
 
 use super::dial;
 use super::peer::Peer;
-use crate::config::endpoint;
+use crate::config::endpoint::{self, Endpoint};
 use crate::observe::dial::cause;
 use crate::snapshot::Observed;
 
@@ -52,7 +52,7 @@ pub(super) enum Target {
 /// listen there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vouchers {
-    /// Of default/kubernetes.
+    /// Of default/kubernetes, and the one that the user named.
     servers: BTreeSet<(IpAddr, u16)>,
     /// Of etcd, which does not know the ports of API servers.
     members: BTreeSet<IpAddr>,
@@ -69,6 +69,12 @@ impl Trusted {
 
     pub(super) fn place(&self) -> &Place {
         &self.0
+    }
+
+    /// Its address and port, unless it was named by a name.
+    pub(super) fn address(&self) -> Option<(IpAddr, u16)> {
+        let Endpoint { host, port, .. } = dial::endpoint(&self.0.server);
+        Some((host.parse().ok()?, port))
     }
 }
 
@@ -92,6 +98,11 @@ impl Vouchers {
     pub(super) fn add_servers<'a>(&mut self, servers: impl IntoIterator<Item = (&'a String, u16)>) {
         let parsed = |(address, port): (&String, u16)| Some((address.parse().ok()?, port));
         self.servers.extend(servers.into_iter().filter_map(parsed));
+    }
+
+    /// A machine at the very address and port of the server that the user named.
+    pub(super) fn add_named(&mut self, server: &Trusted) {
+        self.servers.extend(server.address());
     }
 
     /// For the order in which addresses are tried.

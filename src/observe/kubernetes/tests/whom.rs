@@ -121,6 +121,20 @@ async fn an_address_that_is_only_claimed_gets_no_credentials() {
     }
 }
 
+/// As where etcd has lost its quorum, and nothing can be listed: a machine at the address that the kubeconfig names is the server that
+/// it names.
+#[tokio::test]
+async fn the_server_that_the_user_named_needs_nobody_else() {
+    let pki = Pki::new();
+    let endpoint = good(&pki, |_| http("500 Internal Server Error", "", "")).await;
+    let client = with_token(&pki, &endpoint).await;
+    let answer = client.server("127.0.0.1", endpoint.port).await;
+    assert_eq!(answer.map(|readyz| readyz.status), Ok(500), "it was asked, with the token");
+    let worker = claimed(&pki, |_| {}).await;
+    let gap = client.server(CLAIMED, worker.port).await.unwrap_err();
+    assert_eq!(gap.kind, GapKind::Untrusted, "{}", gap.text);
+}
+
 /// What is at the claimed address is seen all the same.
 #[tokio::test]
 async fn a_claimed_address_without_a_server_is_told_as_before() {
