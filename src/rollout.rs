@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::assess::{Assessment, Excluded, contact};
 use crate::checks::{is_plain, schematic_of};
-use crate::model::Role;
+use crate::model::{Exit, Role};
 use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
 use crate::text::sanitize::{clean, is_showable};
 use crate::text::version;
@@ -135,9 +135,29 @@ impl Rollout {
     }
 
     /// The first that the others have to wait for.
-    pub(crate) fn worst(&self) -> Option<&Machine> {
+    fn worst(&self) -> Option<&Machine> {
         let of = |state: State| self.machines.iter().find(|it| it.state == state);
         of(State::FellBack).or_else(|| of(State::Unknown))
+    }
+
+    /// Why the plan must not be acted on, though every check passed.
+    pub(crate) fn shortcoming(&self) -> Option<(Exit, String)> {
+        if let Some(Machine { state, name, .. }) = self.worst() {
+            return Some(match state {
+                State::FellBack => (Exit::Unhealthy, format!("{name} fell back to its old version")),
+                _ => (Exit::Undetermined, format!("the outcome for {name} is unknown")),
+            });
+        }
+        if !self.strangers.is_empty() {
+            let names = self.strangers.join(", ");
+            return Some((Exit::Undetermined, format!("`--upgraded` names {names}, which no source lists")));
+        }
+        if let Some(shown) = self.cluster.unshowable() {
+            let error = format!("a path, context or endpoint cannot be handed on as it is: `{shown}`");
+            return Some((Exit::Configuration, error));
+        }
+        let Machine { name, .. } = self.machines.iter().find(|machine| self.lacks_image(machine))?;
+        Some((Exit::Undetermined, format!("the image of {name} is unknown: it reports no schematic")))
     }
 
     /// It has an upgrade before it, and nothing says which installer is its own.
@@ -184,11 +204,9 @@ impl Cluster {
             server: kubeconfig.filter(|_| cluster.asked.k8s_endpoint.is_some()).map(|it| it.server.clone()),
         }
     }
-}
 
-impl Cluster {
-    /// A path, name or address that cannot be shown as it is: scripts would use another one.
-    pub(crate) fn unshowable(&self) -> Option<String> {
+    /// A path, name or address that no output can show unchanged. A script would use a different one.
+    fn unshowable(&self) -> Option<String> {
         let Self { talosconfig, context, endpoints, kubeconfig, kube_context, server, talos: _, kubernetes: _ } = self;
         let named = [talosconfig, context, kubeconfig, kube_context, server].into_iter().flatten();
         named.chain(endpoints).find(|text| !is_showable(text)).map(|text| clean(text))

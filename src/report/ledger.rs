@@ -12,7 +12,7 @@ use crate::assess::Assessment;
 use crate::engine::End;
 use crate::engine::event::{Event, Round};
 use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Role, Severity, Shared, Status, Verdict};
-use crate::rollout::{Machine, Rollout, State};
+use crate::rollout::Rollout;
 use crate::snapshot::{Endpoint, KubernetesCredentials, Snapshot, Talos};
 use crate::text::duration::human;
 
@@ -107,31 +107,9 @@ impl Ledger {
         }
         report.exit = exit(ending, &report.checks, self.allow_empty);
         // What the checks cannot see of an upgrade.
-        if let (Exit::Healthy, Some(rollout)) = (report.exit, &report.rollout) {
-            let wrong = match rollout.worst() {
-                Some(Machine { state: State::FellBack, name, .. }) => {
-                    Some((Exit::Unhealthy, format!("{name} fell back to its old version")))
-                }
-                Some(Machine { name, .. }) => Some((Exit::Undetermined, format!("the outcome for {name} is unknown"))),
-                None if !rollout.strangers.is_empty() => {
-                    let names = rollout.strangers.join(", ");
-                    Some((Exit::Undetermined, format!("`--upgraded` names {names}, which no source lists")))
-                }
-                None => {
-                    let unshowable = rollout.cluster.unshowable().map(|shown| {
-                        let error = format!("a path, context or endpoint cannot be handed on as it is: `{shown}`");
-                        (Exit::Configuration, error)
-                    });
-                    let lacking = rollout.machines.iter().find(|machine| rollout.lacks_image(machine));
-                    unshowable.or_else(|| {
-                        let error = format!("the image of {} is unknown: it reports no schematic", lacking?.name);
-                        Some((Exit::Undetermined, error))
-                    })
-                }
-            };
-            if let Some((exit, error)) = wrong {
-                (report.exit, report.error) = (exit, Some(error));
-            }
+        let planned = report.rollout.as_ref().filter(|_| report.exit == Exit::Healthy);
+        if let Some((exit, error)) = planned.and_then(|rollout| rollout.shortcoming()) {
+            (report.exit, report.error) = (exit, Some(error));
         }
         report.result = result(report.exit);
         report.happened(took, Happened::Finished);

@@ -202,7 +202,7 @@ fn is_unfit(c: char) -> bool {
     c.is_control() || is_noncharacter || is_invisible(c)
 }
 
-/// Whether one line of a log can show the text as it is. Secrets do not count: such a text is the user's own path, name or address.
+/// Whether one line of a log can show the text unchanged. For the user's own paths, names and addresses: secrets are not looked for.
 pub(crate) fn is_showable(text: &str) -> bool {
     let has_unfit = text.chars().any(|c| is_unfit(c) || c == char::REPLACEMENT_CHARACTER);
     !has_unfit && without_hash_commands(&without_commands(text)) == text

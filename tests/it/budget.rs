@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use simulator::world::{Server, Shape, Transport};
 
-use crate::cluster::{Cluster, cluster};
+use crate::cluster::{Cluster, cluster, with_user};
 use crate::harness::code;
 
 /// The budget, which `make perf` reads, too.
@@ -141,9 +141,7 @@ fn a_trace_holds_no_credentials() {
     let cluster = cluster();
     let token = "s3cret-token-of-a-service-account-that-nobody-knows";
     let kubeconfig = cluster.kubeconfig();
-    let (before, rest) = kubeconfig.split_once("client-certificate-data").unwrap();
-    let (_, after) = rest.split_once("contexts:").unwrap();
-    let with_token = format!("{before}token: {token}\ncontexts:{after}");
+    let with_token = with_user(kubeconfig, &format!("{{token: {token}}}"));
     for kubeconfig in [kubeconfig, &with_token] {
         let program = cluster.program().file("kubeconfig", kubeconfig);
         let program = program.args(["--kubeconfig", "kubeconfig", "--attempt-timeout", "60s", "--trace", "trace.json"]);

@@ -32,6 +32,13 @@ pub(crate) fn release(talos: &str) -> Cluster {
     Cluster::of(&shape)
 }
 
+/// The same kubeconfig, with other credentials than a certificate.
+pub(crate) fn with_user(kubeconfig: &str, user: &str) -> String {
+    let (before, rest) = kubeconfig.split_once("  user:\n").unwrap();
+    let (_, after) = rest.split_once("contexts:\n").unwrap();
+    format!("{before}  user: {user}\ncontexts:\n{after}")
+}
+
 impl Cluster {
     pub(crate) fn of(shape: &Shape) -> Self {
         let network = Network::claim().unwrap();

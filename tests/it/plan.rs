@@ -308,7 +308,7 @@ fn a_message_that_cannot_be_written_changes_nothing() {
     assert!(text.starts_with("error: "), "{text}");
 }
 
-/// Scripts call other tools with these paths and names: with another one they would reach another cluster.
+/// Scripts pass these paths and names to other tools. A changed one could lead to another cluster.
 #[test]
 fn paths_and_names_are_handed_on_as_they_are_or_not_at_all() {
     let cluster = cluster();

@@ -10,6 +10,7 @@ use simulator::pki::Flaw;
 use simulator::world::{User, World};
 use simulator::{Network, Simulator};
 
+use crate::cluster::with_user;
 use crate::harness::program;
 
 /// What a recording says about itself.
@@ -66,7 +67,7 @@ fn judge(path: &Path) -> Vec<String> {
     let state: State = serde_json::from_value(document["state"].take()).unwrap();
     let network = Network::claim().unwrap();
     let mut world = World::from_recording(&network, &text).unwrap();
-    // The rig's kubeconfig has a token, which goes to fewer servers than a certificate.
+    // The rig's kubeconfig has a token, which is sent to fewer servers than a certificate.
     world.kubernetes.tokens.insert("good".to_owned(), User { name: "reader".to_owned(), groups: Vec::new() });
     let addresses: Vec<_> = (2..=5).map(|last| format!("10.55.0.{last}")).collect();
     let simulator = Simulator::start(network, world).unwrap();
@@ -86,9 +87,7 @@ fn judge(path: &Path) -> Vec<String> {
         // Named, as it was: one that is found by chance is passed over if it is another cluster's.
         let path = program.path("kubeconfig");
         let kubeconfig = simulator.kubeconfig("reader", Flaw::None).unwrap();
-        let (before, rest) = kubeconfig.split_once("client-certificate-data").unwrap();
-        let (_, after) = rest.split_once("contexts:").unwrap();
-        program = program.file("kubeconfig", format!("{before}token: good\ncontexts:{after}"));
+        program = program.file("kubeconfig", with_user(&kubeconfig, "{token: good}"));
         program = program.args(["--kubeconfig".as_ref(), path.as_os_str()]);
     }
     let outcome = program.run();

@@ -23,7 +23,7 @@ mod whom;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::{NamespaceResourceScope, Resource};
@@ -166,17 +166,21 @@ impl KubeClient {
     /// A round begins. What was opened before is let go, or else at least what has not answered.
     pub(crate) fn begin_round(&self, anew: bool) {
         self.transport.renew(anew);
-        *self.round.lock().unwrap_or_else(PoisonError::into_inner) = Round::default();
+        *self.round() = Round::default();
+    }
+
+    fn round(&self) -> MutexGuard<'_, Round> {
+        self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A machine that the user named lists these addresses of etcd members: each is a control plane, and its API server may be sent
     /// the credentials in this round.
     pub(crate) fn vouch<'a>(&self, members: impl IntoIterator<Item = &'a String>) {
-        self.round.lock().unwrap_or_else(PoisonError::into_inner).vouchers.add_members(members);
+        self.round().vouchers.add_members(members);
     }
 
     pub(crate) fn vouches_for_any(&self, addresses: &[String]) -> bool {
-        let round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
+        let round = self.round();
         addresses.iter().any(|address| round.vouchers.know(address))
     }
 
@@ -263,22 +267,20 @@ impl KubeClient {
 
     async fn vouchers(&self) -> Vouchers {
         let listed = self.api_endpoints().await;
-        let mut vouchers = self.round.lock().unwrap_or_else(PoisonError::into_inner).vouchers.clone();
-        // A pod is no API server, and one that is not ready may be another machine's by now.
-        let own = listed.iter().flatten().filter(|endpoint| endpoint.ready && endpoint.pod.is_none());
-        let at = |endpoint: &'_ ServiceEndpoint| {
-            let ServiceEndpoint { addresses, port, .. } = endpoint.clone();
-            addresses.into_iter().filter_map(move |address| Some((address, port?)))
-        };
-        let servers: Vec<_> = own.flat_map(at).collect();
-        vouchers.add_servers(servers.iter().map(|(address, port)| (address, *port)));
+        let mut vouchers = self.round().vouchers.clone();
         vouchers.add_named(&self.lists);
+        // A pod is not an API server, and the address of one that is not ready can be another machine's by now.
+        for endpoint in listed.iter().flatten().filter(|endpoint| endpoint.ready && endpoint.pod.is_none()) {
+            if let Some(port) = endpoint.port {
+                vouchers.add_servers(&endpoint.addresses, port);
+            }
+        }
         vouchers
     }
 
     /// default/kubernetes, read once in a round.
     async fn api_endpoints(&self) -> Observed<Vec<ServiceEndpoint>> {
-        let cell = Arc::clone(&self.round.lock().unwrap_or_else(PoisonError::into_inner).api_endpoints);
+        let cell = Arc::clone(&self.round().api_endpoints);
         cell.get_or_init(|| Box::pin(self.endpoints("default", "kubernetes"))).await.clone()
     }
 

@@ -19,6 +19,7 @@ use http::Uri;
 use super::dial;
 use super::peer::Peer;
 use crate::config::endpoint::{self, Endpoint};
+use crate::observe::API_PORT;
 use crate::observe::dial::cause;
 use crate::snapshot::Observed;
 
@@ -52,14 +53,11 @@ pub(super) enum Target {
 /// listen there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vouchers {
-    /// Of default/kubernetes, and the one that the user named.
+    /// The endpoints of default/kubernetes, and the server that the user named.
     servers: BTreeSet<(IpAddr, u16)>,
-    /// Of etcd, which does not know the ports of API servers.
+    /// The addresses of etcd members. etcd does not know the ports of API servers.
     members: BTreeSet<IpAddr>,
 }
-
-/// Where an API server listens unless something else is configured.
-const API_PORT: u16 = 6443;
 
 impl Trusted {
     /// The server that the user named.
@@ -69,12 +67,6 @@ impl Trusted {
 
     pub(super) fn place(&self) -> &Place {
         &self.0
-    }
-
-    /// Its address and port, unless it was named by a name.
-    pub(super) fn address(&self) -> Option<(IpAddr, u16)> {
-        let Endpoint { host, port, .. } = dial::endpoint(&self.0.server);
-        Some((host.parse().ok()?, port))
     }
 }
 
@@ -95,14 +87,14 @@ impl Vouchers {
         self.members.extend(addresses.into_iter().filter_map(|address| address.parse::<IpAddr>().ok()));
     }
 
-    pub(super) fn add_servers<'a>(&mut self, servers: impl IntoIterator<Item = (&'a String, u16)>) {
-        let parsed = |(address, port): (&String, u16)| Some((address.parse().ok()?, port));
-        self.servers.extend(servers.into_iter().filter_map(parsed));
+    pub(super) fn add_servers(&mut self, addresses: &[String], port: u16) {
+        self.servers.extend(addresses.iter().filter_map(|address| Some((address.parse().ok()?, port))));
     }
 
-    /// A machine at the very address and port of the server that the user named.
+    /// The address and port of a server that the user named. A server named by a host name adds nothing.
     pub(super) fn add_named(&mut self, server: &Trusted) {
-        self.servers.extend(server.address());
+        let Endpoint { host, port, .. } = dial::endpoint(&server.0.server);
+        self.add_servers(&[host], port);
     }
 
     /// For the order in which addresses are tried.
@@ -138,7 +130,7 @@ mod tests {
         };
         let mut vouchers = Vouchers::default();
         let server = "10.0.0.1".to_owned();
-        vouchers.add_servers([(&server, 7443)]);
+        vouchers.add_servers(&[server], 7443);
         let seen = [7443, 6443, 30443].map(|port| is_trusted(&vouchers, "10.0.0.1", port));
         assert_eq!(seen, [true, false, false]);
         vouchers.add_members(&["10.0.0.2".to_owned()]);

@@ -85,37 +85,35 @@ const COLUMNS: [Column; 13] = [
     ("image", |it| it.image.clone()),
 ];
 
-type OfCluster = fn(&Cluster) -> Option<String>;
-
-/// The same in each line: the cluster.
-const OF_CLUSTER: [(&str, OfCluster); 2] =
-    [("talos-cluster", |it| it.talos.clone()), ("kubernetes-cluster", |it| it.kubernetes.clone())];
-
-/// The same in each line: the way to the cluster. Scripts use these paths, names and addresses, so nothing is hidden in them.
-const WAY: [(&str, OfCluster); 6] = [
-    ("talosconfig", |it| it.talosconfig.clone()),
-    ("talos-context", |it| it.context.clone()),
-    ("talos-endpoints", |it| Some(it.endpoints.join(","))),
-    ("kubeconfig", |it| it.kubeconfig.clone()),
-    ("kube-context", |it| it.kube_context.clone()),
-    ("kube-server", |it| it.server.clone()),
-];
-
-fn of_all_cells(cluster: &Cluster) -> impl Iterator<Item = String> {
-    let way = WAY.iter().map(|(_, of)| match of(cluster) {
+/// A cell that scripts use as it is: nothing is hidden in it.
+fn handed_on(text: Option<String>) -> String {
+    match text {
         Some(text) if !text.is_empty() && is_showable(&text) => text,
         text => cell(text),
-    });
-    OF_CLUSTER.iter().map(|(_, of)| cell(of(cluster))).chain(way)
+    }
 }
 
+type OfCluster = fn(&Cluster) -> String;
+
+/// The same in each line: the cluster, and the way to it.
+const OF_CLUSTER: [(&str, OfCluster); 8] = [
+    ("talos-cluster", |it| cell(it.talos.clone())),
+    ("kubernetes-cluster", |it| cell(it.kubernetes.clone())),
+    ("talosconfig", |it| handed_on(it.talosconfig.clone())),
+    ("talos-context", |it| handed_on(it.context.clone())),
+    ("talos-endpoints", |it| handed_on(Some(it.endpoints.join(",")))),
+    ("kubeconfig", |it| handed_on(it.kubeconfig.clone())),
+    ("kube-context", |it| handed_on(it.kube_context.clone())),
+    ("kube-server", |it| handed_on(it.server.clone())),
+];
+
 fn write_tsv(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-    let of_all = OF_CLUSTER.iter().chain(&WAY);
-    let heading: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).chain(of_all.map(|(name, _)| *name)).collect();
+    let heading: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).chain(OF_CLUSTER.map(|(name, _)| name)).collect();
     writeln!(out, "{}", heading.join("\t"))?;
-    let cluster: Vec<_> = report.rollout.iter().flat_map(|rollout| of_all_cells(&rollout.cluster)).collect();
+    let cluster = report.rollout.as_ref().map(|rollout| OF_CLUSTER.map(|(_, of)| of(&rollout.cluster)));
     for machine in machines(report) {
-        let cells: Vec<_> = COLUMNS.iter().map(|(_, of)| cell(of(machine))).chain(cluster.iter().cloned()).collect();
+        let cells: Vec<_> =
+            COLUMNS.iter().map(|(_, of)| cell(of(machine))).chain(cluster.iter().flatten().cloned()).collect();
         writeln!(out, "{}", cells.join("\t"))?;
     }
     out.flush()

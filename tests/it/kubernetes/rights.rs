@@ -8,7 +8,7 @@ use simulator::pki::{Flaw, Leaf};
 use simulator::world::{Rule, Server, User};
 
 use super::side_by_side;
-use crate::cluster::{Cluster, cluster};
+use crate::cluster::{Cluster, cluster, with_user};
 use crate::harness::program;
 
 #[derive(Deserialize)]
@@ -154,13 +154,6 @@ fn with_certificate(cluster: &Cluster, leaf: &Leaf) -> String {
     lines.collect()
 }
 
-/// The reader's kubeconfig, with other credentials than a certificate.
-fn with_user(cluster: &Cluster, user: &str) -> String {
-    let (before, rest) = cluster.kubeconfig().split_once("  user:\n").unwrap();
-    let (_, after) = rest.split_once("contexts:\n").unwrap();
-    format!("{before}  user: {user}\ncontexts:\n{after}")
-}
-
 #[test]
 fn a_certificate_of_another_authority_is_not_accepted() {
     let cluster = cluster();
@@ -205,7 +198,7 @@ fn tokens_and_nobody() {
             world.kubernetes.tokens.insert("good".to_owned(), known.clone());
             world.kubernetes.anonymous = anonymous;
         });
-        let kubeconfig = with_user(&cluster, user);
+        let kubeconfig = with_user(cluster.kubeconfig(), user);
         let cluster = cluster.with_kubeconfig(kubeconfig);
         let judged = cluster.run(&["--no-talos"]);
         let said = (judged.outcome.code, judged.status("k8s.api.endpoint"), judged.status("k8s.nodes.ready"));
@@ -234,7 +227,7 @@ fn a_token_goes_where_a_worker_cannot_send_it() {
                 world.kubernetes.reader.iter_mut().for_each(|rule| rule.resources.retain(|it| it != "endpointslices"));
             }
         });
-        let kubeconfig = with_user(&cluster, "{token: good}");
+        let kubeconfig = with_user(cluster.kubeconfig(), "{token: good}");
         let cluster = cluster.with_kubeconfig(kubeconfig);
         let judged = cluster.run(options);
         assert_eq!(judged.outcome.code, code, "{judged}");

@@ -121,8 +121,7 @@ async fn an_address_that_is_only_claimed_gets_no_credentials() {
     }
 }
 
-/// As where etcd has lost its quorum, and nothing can be listed: a machine at the address that the kubeconfig names is the server that
-/// it names.
+/// Without etcd's quorum nothing can be listed, so no list vouches for any server. The kubeconfig's own server can still be asked.
 #[tokio::test]
 async fn the_server_that_the_user_named_needs_nobody_else() {
     let pki = Pki::new();
