@@ -18,6 +18,8 @@ const MOUNT: &[Field] = &[
     field("recursiveRelabel", 8, Bool),
 ];
 
+const SYMLINK: &[Field] = &[field("symlinkTargetPath", 1, Text), field("force", 2, Bool)];
+
 pub(super) const TYPES: &[Type] = &[
     Type {
         name: kind::VOLUME_STATUSES,
@@ -43,6 +45,7 @@ pub(super) const TYPES: &[Type] = &[
             field("encryptionProvider", 12, Enum(&["none", "luks2"])),
             field("encryptionFailedSyncs", 14, List(&Text)).since(9),
             field("mountSpec", 15, Message(MOUNT)).since(10),
+            field("symlink", 18, Message(SYMLINK)).since(10),
             field("errorMessage", 3, Text),
         ]),
         ..Type::COMMON
