@@ -19,9 +19,9 @@ fn a_machine_whose_end_nobody_has_seen_is_the_first_of_the_next_rollout() {
     for (talosctl, code) in [(&fails, 1), (&cut_off, 143)] {
         let script = with_program(faked(), "talosctl", talosctl).file("upgrade-does", "127.0.0.3 does-nothing\n");
         let (outcome, home) = script.args(IMAGE).run_and_keep();
-        outcome.is(code, &["cp-2 (127.0.0.3) may still be upgrading"]);
+        outcome.is(code, &["cp-2 may still be upgrading"]);
         let lease = read(home.path(), "lease");
-        assert!(lease.ends_with("|cp-2|\n"), "nobody holds it, and it names the machine: {lease}");
+        assert!(lease.ends_with("|cp-2=b2|\n"), "nobody holds it, and it names the machine: {lease}");
         let next = || faked().file("machines", read(home.path(), "machines")).file("lease", &lease);
         let (outcome, home) = next().args(IMAGE).args(workers_first).run_and_keep();
         outcome.is(0, &["all 3 machines run v1.13.1"]);
@@ -30,15 +30,22 @@ fn a_machine_whose_end_nobody_has_seen_is_the_first_of_the_next_rollout() {
         // If the next rollout stops before that machine, the Lease still names it.
         let (outcome, home) = next().file("gate-fails", "1 1\n").args(IMAGE).args(workers_first).run_and_keep();
         outcome.is(1, &["not healthy before cp-2"]);
-        assert_eq!((upgrades(&home), machine_of_lease(&home).as_str()), (0, "cp-2"));
+        assert_eq!((upgrades(&home), machine_of_lease(&home).as_str()), (0, "cp-2=b2"));
     }
     // The upgrade was completed in the meantime.
     let of = |machine: &str| faked().file("lease", format!("7|u7|2026-01-01T00:00:00.000000Z|120|{machine}|\n"));
     let done = MACHINES.replace("127.0.0.3 control-plane v1.13.0", "127.0.0.3 control-plane v1.13.1");
-    let (outcome, home) = of("cp-2").file("machines", done).args(IMAGE).args(workers_first).run_and_keep();
+    let (outcome, home) = of("cp-2=b1").file("machines", &done).args(IMAGE).args(workers_first).run_and_keep();
     outcome.is(0, &[]);
     assert_eq!(upgraded(&home), ["127.0.0.2", "127.0.0.4"]);
     assert_eq!(machine_of_lease(&home), "");
+    // It runs the version of this rollout, and was begun by one to another version: it has not booted since, or nobody knows.
+    for machine in ["cp-2=b2", "cp-2=-", "cp-2"] {
+        let (outcome, home) = of(machine).file("machines", &done).args(IMAGE).args(workers_first).run_and_keep();
+        outcome.is(0, &["0 of 3 machines done"]);
+        assert_eq!(upgraded(&home), ["127.0.0.3", "127.0.0.2", "127.0.0.4"], "{machine}");
+        assert_eq!(machine_of_lease(&home), "");
+    }
     for (machine, words) in [
         ("cp-9", "an earlier rollout has begun to upgrade cp-9, which is no longer part of the cluster"),
         ("cp-1\"; x", "names what cannot be a machine"),
@@ -71,8 +78,10 @@ fn a_lease_that_is_gone_is_lost_and_not_made_again() {
 /// A holder with a wrong clock writes renew times that look expired.
 #[test]
 fn a_lease_that_is_renewed_is_held_whatever_the_clocks_say() {
-    let (past, renews) =
-        ("7|u7|2026-01-01T00:00:00.000000Z|120||other\n", "#!/bin/sh\nsed -i s/7/8/ \"$HOME/lease\"\n");
+    let (past, renews) = (
+        "7|u7|2026-01-01T00:00:00.000000Z|120||other\n",
+        "#!/bin/sh\ncase $1 in 30) sed -i s/7/8/ \"$HOME/lease\" ;; *) exec /bin/sleep \"$1\" ;; esac\n",
+    );
     let (outcome, home) = with_program(faked(), "sleep", renews).file("lease", past).args(IMAGE).run_and_keep();
     outcome.is(75, &["another rollout holds the Lease kube-system/upgrade-gate: other"]);
     assert_eq!(upgrades(&home), 0);
@@ -82,9 +91,18 @@ fn a_lease_that_is_renewed_is_held_whatever_the_clocks_say() {
 /// kubectl prints nothing, or only a part of what was asked for.
 #[test]
 fn an_empty_answer_is_no_lease() {
-    for answer in ["exit", "echo '|'; exit", "echo '1|'; exit", "echo '|u1'; exit"] {
-        let kubectl = KUBECTL.replace("body=$(cat)\n", &format!("body=$(cat)\n{answer}\n"));
-        let kubectl = kubectl.replace("cat \"$HOME/lease\"; exit", answer);
+    for (answer, to_write) in [
+        ("exit", "exit"),
+        ("echo '|'; exit", "echo '|'; exit"),
+        ("echo '1|'; exit", "echo '1|'; exit"),
+        ("echo '|u1'; exit", "echo '|u1'; exit"),
+        // Cut off before its last word.
+        ("printf '5|u1'; exit", "exit"),
+        ("printf '5|u1||||'; exit", "exit"),
+        ("printf '5|u1|||||en'; exit", "exit"),
+    ] {
+        let kubectl = KUBECTL.replace("body=$(cat)\n", &format!("body=$(cat)\n{to_write}\n"));
+        let kubectl = kubectl.replace("sed 's/$/|end/' \"$HOME/lease\"; exit", answer);
         let (outcome, home) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
         outcome.is(69, &["can be neither created nor read"]);
         assert_eq!(upgrades(&home), 0);
@@ -146,7 +164,7 @@ fn a_lease_is_taken_only_from_a_rollout_that_is_over() {
         let (outcome, home) = faked().file("lease", &lease).args(IMAGE).run_and_keep();
         assert_eq!(outcome.code, code, "{lease}: {outcome}");
         assert_eq!(upgrades(&home), if code == 0 { 3 } else { 0 }, "{lease}");
-        assert!(code == 0 || outcome.stderr.contains("kubectl --namespace kube-system delete lease upgrade-gate"));
+        assert!(code == 0 || outcome.stderr.contains("kubectl --namespace kube-system patch lease upgrade-gate"));
         assert!(!home.path().join("harm").exists());
     }
 }
@@ -167,7 +185,7 @@ fn a_signal_while_the_lease_is_written_leaves_none() {
     // And if it cannot be given up, that is said.
     let kubectl = KUBECTL.replace(written, &format!("{signal}; touch \"$HOME/forbidden\"; exit 1\n"));
     let (outcome, _) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
-    outcome.is(143, &["the Lease kube-system/upgrade-gate could not be given up. If it no longer runs: kubectl"]);
+    outcome.is(143, &["the Lease kube-system/upgrade-gate could not be given up. Once that rollout has ended, it is free after 120 s"]);
 }
 
 /// A step may last as long as the Lease, and longer.
