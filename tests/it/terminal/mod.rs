@@ -84,9 +84,11 @@ fn is_interrupted_before_a_round_has_ended() {
     cluster.transport("cp-1", simulator::world::Transport::Silent);
     let terminal = Terminal::open(waiting(&cluster), 80, 24);
     terminal.run("");
-    let screen = terminal.shows(" endpoints       waiting for 127.");
-    assert!(screen.iter().any(|line| line.contains(" first check in progress, ")), "{}", screen.join("\n"));
-    assert!(screen.iter().any(|line| line.contains(" Kubernetes API  ")), "{}", screen.join("\n"));
+    // Its rows come one by one.
+    terminal.until("region of the first round", |screen| {
+        let rows = [" first check in progress, ", " endpoints       waiting for 127.", " Kubernetes API  "];
+        rows.iter().all(|row| screen.iter().any(|line| line.contains(row)))
+    });
     terminal.press("C-c");
     let left = terminal.ends(130);
     assert!(left.iter().any(|line| line.contains("no round was completed")), "{}", left.join("\n"));
