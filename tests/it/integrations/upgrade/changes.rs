@@ -56,7 +56,7 @@ fn nothing_waits_between_the_lease_and_the_command() {
     let begins: Vec<_> = lines.iter().enumerate().filter(|(_, line)| **line == "begin").collect();
     assert_eq!(begins.len(), 2);
     for (at, _) in begins {
-        assert!(lines[at + 1].starts_with("bounded $seconds "), "{}", lines[at + 1]);
+        assert!(lines[at + 1].starts_with("bounded \"$seconds\" "), "{}", lines[at + 1]);
     }
     let end = lines.iter().position(|line| *line == "begin() {").unwrap();
     let end = end + lines[end..].iter().position(|line| *line == "}").unwrap();
