@@ -5,6 +5,7 @@
 
 pub(crate) mod allowance;
 mod etcd;
+pub(crate) mod evidence;
 mod gaps;
 mod kubernetes;
 mod scope;

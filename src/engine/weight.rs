@@ -57,6 +57,11 @@ pub(super) fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static 
         problem.severity = problem.severity.min(pace.weight(check, problem));
     }
     checks::allowance::apply(snapshot, verdicts);
+    by_options(pace, verdicts);
+}
+
+/// The weight that `--strict`, `--fail-on` and `--warn-only` give to each problem.
+pub(super) fn by_options(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
     for (check, problem) in problems(verdicts) {
         problem.severity = pace.weight(check, problem);
     }

@@ -1,22 +1,63 @@
-//! Which answers are missing behind a fact, and why: for people who ask how a verdict came about.
+//! Which answers are missing behind a fact, why, and whether a verdict can do without them.
 
 use super::{EtcdEndpoint, Gap, GapKind, Kubernetes, Node, Observed, Snapshot, TalosNode};
 use crate::model::{Fact, Role};
 
 /// An answer that is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Missing<'a> {
-    /// Who should have given it: a machine, an endpoint, or one of the two configurations.
-    pub(crate) by: &'a str,
+    pub(crate) by: Source<'a>,
     /// In the words of the API concerned.
     pub(crate) what: &'static str,
     pub(crate) gap: &'a Gap,
+    /// Without it, nothing that reads it has seen enough to pass.
+    pub(crate) is_needed: bool,
 }
 
-/// An answer by name, and why it is missing if it is.
-type Answer<'a> = (&'static str, Option<&'a Gap>);
+/// Who should have given an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Source<'a> {
+    Machine(&'a Node),
+    /// Of the Talos API, by whichever machine.
+    Discovery,
+    Server(&'a str),
+    /// An API server, by the name of its machine.
+    ApiServer(&'a str),
+    Kubernetes,
+    /// An endpoint of `--etcd-endpoints`.
+    Etcd(&'a str),
+}
 
-const KUBERNETES: &str = "Kubernetes API";
+impl<'a> Source<'a> {
+    pub(crate) fn name(self) -> &'a str {
+        match self {
+            Self::Machine(node) => &node.name,
+            Self::Discovery => "discovery",
+            Self::Kubernetes => "Kubernetes API",
+            Self::Server(name) | Self::ApiServer(name) | Self::Etcd(name) => name,
+        }
+    }
+}
+
+/// An answer by name.
+struct Answer<'a> {
+    what: &'static str,
+    /// Why it is missing, if it is.
+    gap: Option<&'a Gap>,
+    need: Need,
+}
+
+/// What a lost answer means for those who read it.
+#[derive(Clone, Copy)]
+enum Need {
+    Always,
+    /// It only warns, and neither may everybody read it, nor does every release know it.
+    UnlessRefused,
+    /// Older releases do not know it.
+    UnlessUnsupported,
+    /// Another answer tells the same, or it only explains or warns.
+    Never,
+}
 
 impl Snapshot {
     /// The answers that this fact is made of and that are missing. Not those of whom gives none at all, for want of credentials,
@@ -25,54 +66,55 @@ impl Snapshot {
     pub(crate) fn missing(&self, fact: Fact) -> Vec<Missing<'_>> {
         match fact {
             Fact::TalosNodes => self.of_population(),
-            Fact::MachineStatus => self.of_machines(|it| vec![answer("MachineStatuses", &it.machine_status)]),
-            Fact::Services => self.of_machines(|it| vec![answer("ServiceList", &it.services)]),
+            Fact::MachineStatus => self.of_machines(|it| [answer("MachineStatuses", &it.machine_status)]),
+            Fact::Services => self.of_machines(|it| [answer("ServiceList", &it.services)]),
             Fact::TimeStatus => self.of_machines(|it| {
-                vec![answer("TimeStatuses", &it.time_status), answer("AdjtimeStatuses", &it.adjtime)]
+                [answer("TimeStatuses", &it.time_status), answer("AdjtimeStatuses", &it.adjtime).for_others()]
             }),
-            Fact::NetworkStatus => self.of_machines(|it| vec![answer("NetworkStatuses", &it.network_status)]),
-            Fact::KubePrism => self.of_machines(|it| vec![answer("KubePrismStatuses", &it.kube_prism)]),
-            Fact::KubeSpan => self.of_control_planes(|it| vec![answer("KubeSpanPeerStatuses", &it.kube_span_peers)]),
-            Fact::Memory => self.of_machines(|it| vec![answer("Memory", &it.memory)]),
-            Fact::Volumes => {
-                self.of_machines(|it| vec![answer("VolumeStatuses", &it.volumes), answer("Mounts", &it.mounts)])
+            Fact::NetworkStatus => self.of_machines(|it| [answer("NetworkStatuses", &it.network_status)]),
+            Fact::KubePrism => self.of_machines(|it| [answer("KubePrismStatuses", &it.kube_prism).unless_refused()]),
+            Fact::KubeSpan => {
+                self.of_control_planes(|it| [answer("KubeSpanPeerStatuses", &it.kube_span_peers).unless_refused()])
             }
-            Fact::Diagnostics => self.of_machines(|it| vec![answer("Diagnostics", &it.diagnostics)]),
-            Fact::KubeletCertificate => {
-                self.of_machines(|it| vec![answer("TLS handshake (kubelet, port 10250)", &it.kubelet_certificate)])
-            }
-            Fact::StaticPods => self.of_machines(|it| vec![answer("StaticPods", &it.static_pods)]),
-            Fact::StaticPodStatuses => {
-                self.of_machines(|it| vec![answer("StaticPodStatuses", &it.static_pod_statuses)])
-            }
-            Fact::ConfigStatuses => self.of_machines(|it| vec![answer("ConfigStatuses", &it.config_statuses)]),
+            Fact::Memory => self.of_machines(|it| [answer("Memory", &it.memory)]),
+            Fact::Volumes => self.of_machines(|it| {
+                [answer("VolumeStatuses", &it.volumes).unless_unsupported(), answer("Mounts", &it.mounts).for_others()]
+            }),
+            Fact::Diagnostics => self.of_machines(|it| [answer("Diagnostics", &it.diagnostics).unless_refused()]),
+            Fact::KubeletCertificate => self.of_machines(|it| {
+                [answer("TLS handshake (kubelet, port 10250)", &it.kubelet_certificate).for_others()]
+            }),
+            Fact::StaticPods => self.of_machines(|it| [answer("StaticPods", &it.static_pods)]),
+            Fact::StaticPodStatuses => self.of_machines(|it| [answer("StaticPodStatuses", &it.static_pod_statuses)]),
+            Fact::ConfigStatuses => self.of_config_statuses(),
             Fact::ComponentConfigs => self.of_machines(|it| {
-                vec![
-                    answer("SchedulerConfigs", &it.scheduler_enabled),
-                    answer("ControllerManagerConfigs", &it.controller_manager_enabled),
+                [
+                    answer("SchedulerConfigs", &it.scheduler_enabled).for_others(),
+                    answer("ControllerManagerConfigs", &it.controller_manager_enabled).for_others(),
                 ]
             }),
             Fact::BootstrapManifests => {
-                self.of_machines(|it| vec![answer("BootstrapManifestsConfigs", &it.bootstrap_manifests)])
+                self.of_machines(|it| [answer("BootstrapManifestsConfigs", &it.bootstrap_manifests).for_others()])
             }
             Fact::EtcdMembership => self.of_etcd(
                 |it| {
-                    vec![
+                    [
                         answer("EtcdStatus", &it.etcd_status),
                         answer("EtcdMemberList", &it.etcd_members),
-                        answer("EtcdMembers", &it.etcd_member_id),
+                        answer("EtcdMembers", &it.etcd_member_id).for_others(),
                     ]
                 },
-                |it| vec![answer("Status", &it.status), answer("MemberList", &it.members)],
+                |it| [answer("Status", &it.status), answer("MemberList", &it.members)],
             ),
-            Fact::EtcdAlarms => self
-                .of_etcd(|it| vec![answer("EtcdAlarmList", &it.etcd_alarms)], |it| vec![answer("Alarm", &it.alarms)]),
-            Fact::EtcdSpecs => self.of_control_planes(|it| vec![answer("EtcdSpecs", &it.etcd_spec)]),
-            Fact::EtcdData => self.of_control_planes(|it| vec![answer("List /var/lib/etcd", &it.etcd_data_absent)]),
-            Fact::KubeletFlags => self.of_machines(|it| vec![answer("KubeletSpecs", &it.kubelet_flags)]),
-            Fact::Extensions => self.of_machines(|it| vec![answer("ExtensionStatuses", &it.extensions)]),
-            Fact::Installation => self.of_machines(|it| vec![answer("Logs (machined)", &it.installed)]),
-            Fact::TalosCluster => self.of_machines(|it| vec![answer("Infos", &it.cluster_id)]),
+            Fact::EtcdAlarms => {
+                self.of_etcd(|it| [answer("EtcdAlarmList", &it.etcd_alarms)], |it| [answer("Alarm", &it.alarms)])
+            }
+            Fact::EtcdSpecs => self.of_control_planes(|it| [answer("EtcdSpecs", &it.etcd_spec)]),
+            Fact::EtcdData => self.of_control_planes(|it| [answer("List /var/lib/etcd", &it.etcd_data_absent)]),
+            Fact::KubeletFlags => self.of_machines(|it| [answer("KubeletSpecs", &it.kubelet_flags).unless_refused()]),
+            Fact::Extensions => self.of_machines(|it| [answer("ExtensionStatuses", &it.extensions)]),
+            Fact::Installation => self.of_machines(|it| [answer("Logs (machined)", &it.installed)]),
+            Fact::TalosCluster => self.of_machines(|it| [answer("Infos", &it.cluster_id)]),
             Fact::EndpointReadyz => self.of_kubernetes(|it| answer("/readyz", &it.endpoint)),
             Fact::ServerReadyz => self.of_api_servers(),
             Fact::KubeNodes => self.of_kubernetes(|it| answer("nodes", &it.nodes)),
@@ -96,7 +138,7 @@ impl Snapshot {
             Fact::DnsEndpoints => self.of_kubernetes(|it| answer("endpointslices (kube-system)", &it.dns_endpoints)),
             Fact::ApiEndpoints => self.of_kubernetes(|it| answer("endpointslices (default)", &it.api_endpoints)),
             Fact::SigningRequests => {
-                self.of_kubernetes(|it| answer("certificatesigningrequests", &it.signing_requests))
+                self.of_kubernetes(|it| answer("certificatesigningrequests", &it.signing_requests).unless_refused())
             }
             Fact::ValidatingWebhooks => {
                 self.of_kubernetes(|it| answer("validatingwebhookconfigurations", &it.validating_webhooks))
@@ -105,67 +147,82 @@ impl Snapshot {
                 self.of_kubernetes(|it| answer("mutatingwebhookconfigurations", &it.mutating_webhooks))
             }
             Fact::WebhookEndpoints => self.of_webhooks(),
-            Fact::ApiServices => self.of_kubernetes(|it| answer("apiservices", &it.api_services)),
+            Fact::ApiServices => self.of_kubernetes(|it| answer("apiservices", &it.api_services).unless_refused()),
             Fact::KubernetesCluster => self.of_kubernetes(|it| answer("namespaces (kube-system)", &it.cluster_uid)),
             Fact::ServerCheck => self.of_server_check(),
         }
     }
 
+    fn of_config_statuses(&self) -> Vec<Missing<'_>> {
+        let of = |it| answer("ConfigStatuses", it);
+        let mut missing = self.of_control_planes(|it| [of(&it.config_statuses)]);
+        // A worker has none.
+        missing.extend(self.of_nodes(|it| it.role == Role::Worker, |it| [of(&it.config_statuses).for_others()]));
+        missing
+    }
+
     fn of_population(&self) -> Vec<Missing<'_>> {
         let Some(talos) = &self.talos else { return Vec::new() };
-        let mut missing =
-            self.of_machines(|it| vec![answer("MachineTypes", &it.machine_type), answer("Nodenames", &it.nodename)]);
+        let mut missing = self.of_machines(|it| {
+            [answer("MachineTypes", &it.machine_type).for_others(), answer("Nodenames", &it.nodename)]
+        });
         if talos.credentials.is_ok() {
-            missing.extend(of("discovery", vec![answer("Members", &talos.discovery)]));
+            missing.extend(of(Source::Discovery, [answer("Members", &talos.discovery)]));
         }
         missing
     }
 
-    fn of_machines<'a>(&'a self, answers: impl Fn(&'a TalosNode) -> Vec<Answer<'a>>) -> Vec<Missing<'a>> {
+    fn of_machines<'a, const N: usize>(
+        &'a self,
+        answers: impl Fn(&'a TalosNode) -> [Answer<'a>; N],
+    ) -> Vec<Missing<'a>> {
         self.of_nodes(|_| true, answers)
     }
 
-    fn of_control_planes<'a>(&'a self, answers: impl Fn(&'a TalosNode) -> Vec<Answer<'a>>) -> Vec<Missing<'a>> {
+    fn of_control_planes<'a, const N: usize>(
+        &'a self,
+        answers: impl Fn(&'a TalosNode) -> [Answer<'a>; N],
+    ) -> Vec<Missing<'a>> {
         self.of_nodes(|node| node.role != Role::Worker, answers)
     }
 
-    fn of_nodes<'a>(
+    fn of_nodes<'a, const N: usize>(
         &'a self,
         are_asked: impl Fn(&Node) -> bool,
-        answers: impl Fn(&'a TalosNode) -> Vec<Answer<'a>>,
+        answers: impl Fn(&'a TalosNode) -> [Answer<'a>; N],
     ) -> Vec<Missing<'a>> {
         let answering = self.nodes.iter().filter(|node| node.is_talos && are_asked(node) && node.talos.contact.is_ok());
-        answering.flat_map(|node| of(&node.name, answers(&node.talos))).collect()
+        answering.flat_map(|node| of(Source::Machine(node), answers(&node.talos))).collect()
     }
 
-    fn of_etcd<'a>(
+    fn of_etcd<'a, const N: usize, const M: usize>(
         &'a self,
-        of_machine: impl Fn(&'a TalosNode) -> Vec<Answer<'a>>,
-        of_endpoint: impl Fn(&'a EtcdEndpoint) -> Vec<Answer<'a>>,
+        of_machine: impl Fn(&'a TalosNode) -> [Answer<'a>; N],
+        of_endpoint: impl Fn(&'a EtcdEndpoint) -> [Answer<'a>; M],
     ) -> Vec<Missing<'a>> {
         match &self.external_etcd {
-            Some(endpoints) => endpoints.iter().flat_map(|it| of(&it.address, of_endpoint(it))).collect(),
+            Some(endpoints) => endpoints.iter().flat_map(|it| of(Source::Etcd(&it.address), of_endpoint(it))).collect(),
             None => self.of_control_planes(of_machine),
         }
     }
 
     fn of_kubernetes<'a>(&'a self, answer: impl Fn(&'a Kubernetes) -> Answer<'a>) -> Vec<Missing<'a>> {
-        self.usable_kubernetes().flat_map(|it| of(KUBERNETES, vec![answer(it)])).collect()
+        self.usable_kubernetes().flat_map(|it| of(Source::Kubernetes, [answer(it)])).collect()
     }
 
     fn of_api_servers(&self) -> Vec<Missing<'_>> {
         let servers = self.usable_kubernetes().flat_map(|it| &it.servers);
-        servers.flat_map(|(node, readyz)| of(node, vec![answer("/readyz", readyz)])).collect()
+        servers.flat_map(|(node, it)| of(Source::ApiServer(node), [answer("/readyz", it).for_others()])).collect()
     }
 
     fn of_metrics(&self) -> Vec<Missing<'_>> {
         let servers = self.usable_kubernetes().flat_map(|it| &it.requested_apis);
-        servers.flat_map(|(node, metrics)| of(node, vec![answer("/metrics", metrics)])).collect()
+        servers.flat_map(|(node, metrics)| of(Source::ApiServer(node), [answer("/metrics", metrics)])).collect()
     }
 
     fn of_webhooks(&self) -> Vec<Missing<'_>> {
         let services = self.usable_kubernetes().flat_map(|it| it.webhook_endpoints.values());
-        services.flat_map(|it| of(KUBERNETES, vec![answer("endpointslices (of webhooks)", it)])).collect()
+        services.flat_map(|it| of(Source::Kubernetes, [answer("endpointslices (of webhooks)", it)])).collect()
     }
 
     fn usable_kubernetes(&self) -> impl Iterator<Item = &Kubernetes> {
@@ -175,22 +232,45 @@ impl Snapshot {
     fn of_server_check(&self) -> Vec<Missing<'_>> {
         let Some(talos) = &self.talos else { return Vec::new() };
         match &talos.server {
-            Err(gap) => vec![Missing { by: "Talos API", what: "HealthCheck", gap }],
-            Ok(check) => of(&check.endpoint, vec![answer("HealthCheck", &check.end)]).collect(),
+            Err(gap) => vec![Missing { by: Source::Server("Talos API"), what: "HealthCheck", gap, is_needed: false }],
+            Ok(check) => {
+                of(Source::Server(&check.endpoint), [answer("HealthCheck", &check.end).unless_refused()]).collect()
+            }
         }
     }
 }
 
 fn answer<'a, T>(what: &'static str, observed: &'a Observed<T>) -> Answer<'a> {
-    (what, observed.as_ref().err())
+    Answer { what, gap: observed.as_ref().err(), need: Need::Always }
+}
+
+impl Answer<'_> {
+    fn unless_refused(self) -> Self {
+        Self { need: Need::UnlessRefused, ..self }
+    }
+
+    fn unless_unsupported(self) -> Self {
+        Self { need: Need::UnlessUnsupported, ..self }
+    }
+
+    fn for_others(self) -> Self {
+        Self { need: Need::Never, ..self }
+    }
 }
 
 /// Those of `answers` that are missing and were asked for.
-fn of<'a>(by: &'a str, answers: Vec<Answer<'a>>) -> impl Iterator<Item = Missing<'a>> {
+fn of<'a, const N: usize>(by: Source<'a>, answers: [Answer<'a>; N]) -> impl Iterator<Item = Missing<'a>> {
     let was_asked = |gap: &Gap| gap.kind != GapKind::NotAsked || *gap != Gap::not_asked();
-    answers
-        .into_iter()
-        .filter_map(move |(what, gap)| Some(Missing { by, what, gap: gap.filter(|gap| was_asked(gap))? }))
+    answers.into_iter().filter_map(move |Answer { what, gap, need }| {
+        let gap = gap.filter(|gap| was_asked(gap))?;
+        let is_needed = match need {
+            Need::Always => true,
+            Need::UnlessRefused => !matches!(gap.kind, GapKind::Forbidden | GapKind::Unsupported),
+            Need::UnlessUnsupported => gap.kind != GapKind::Unsupported,
+            Need::Never => false,
+        };
+        Some(Missing { by, what, gap, is_needed })
+    })
 }
 
 #[cfg(test)]
@@ -199,7 +279,7 @@ mod tests {
     use crate::testing::fixture::{Shape, gap, healthy};
 
     fn missing(snapshot: &Snapshot, fact: Fact) -> Vec<(&str, &str, GapKind)> {
-        snapshot.missing(fact).into_iter().map(|it| (it.by, it.what, it.gap.kind)).collect()
+        snapshot.missing(fact).into_iter().map(|it| (it.by.name(), it.what, it.gap.kind)).collect()
     }
 
     #[test]

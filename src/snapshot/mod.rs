@@ -28,6 +28,7 @@ pub(crate) use kubernetes::{
     Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness, has_ended,
 };
 pub(crate) use memory::{Boot, Memory};
+pub(crate) use missing::{Missing, Source};
 pub(crate) use observe::{Observe, Suspects};
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Flags, MachineStatus, Mount,

@@ -1,7 +1,7 @@
 //! Whoever is kept from seeing what is wrong does not find it healthy: rows of trouble, in each of which one call is lost.
 //!
-//! The laws of the judges try every fact in process; this is a sample of them through sockets, parsers, and the program as built.
-//! `BLIND=3000` makes it larger.
+//! The laws of the judges try every fact in process; this is a sample of them through sockets, parsers, and the program as built: of whole
+//! runs, and of runs with `--check` for one check that fails. `BLIND=3000` makes it larger.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,8 +16,8 @@ use simulator::world::{CallFault, Misbehavior, Server, World};
 use crate::row::Row;
 use crate::run::judged;
 
-/// Runs of the sample.
-const USUAL: usize = 60;
+/// Runs of the sample, and as many of each check alone.
+const USUAL: usize = 100;
 
 /// How a call is lost: by gRPC, and by HTTP.
 const WAYS: [(&str, Misbehavior, Misbehavior); 6] = [
@@ -34,7 +34,19 @@ const fn fail(code: u16) -> Misbehavior {
 }
 
 /// Row and call whose loss hides the trouble, and why nothing else can tell. A name may end in `*`.
-const HIDDEN: &[(&str, &str, &str)] = &[];
+const HIDDEN: &[(&str, &str, &str)] = &[
+    (
+        "k8s-10-workload-unavailable",
+        "/apis/apps/v1/namespaces/kube-system/deployments",
+        "a complete list without the workload is that of a cluster without it",
+    ),
+    ("time-1-skew", "Get AdjtimeStatuses", "its lease, which tells of the same clock, is right here"),
+    (
+        "node-5-duplicate-control-plane",
+        "Version",
+        "a machine that is known by name alone and does not answer is what one looks like that was reinstalled: a warning",
+    ),
+];
 
 /// One call that is lost.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,22 +121,51 @@ pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
         |row: &&Arc<Row>| row.expect.exit != 0 && row.cannot.is_none() && row.known_wrong.is_none() && !row.ipv6;
     let sick: Vec<_> = rows.iter().filter(is_sick).collect();
     let share = |at: usize| (at + 1) * runs / sick.len() - at * runs / sick.len();
-    let shares = sick.iter().enumerate().map(|(at, row)| (Arc::clone(row), share(at))).filter(|(_, share)| *share > 0);
-    let trial = |(row, share): (Arc<Row>, usize)| {
-        let name = format!("blind: {}", row.name);
-        let run = move || -> Result<(), Failed> {
-            let lost = losses(&row).map_err(|error| format!("{error:#}"))?;
-            let wrong: Vec<_> = lost.iter().take(share).filter_map(|loss| loss.wrong(&row)).collect();
-            if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
-        };
-        Trial::test(name, run)
-    };
-    shares.map(trial).collect()
+    let shares = sick.iter().enumerate().map(|(at, row)| (*row, share(at))).filter(|(_, share)| *share > 0);
+    shares.flat_map(|(row, share)| [whole(Arc::clone(row), share), alone(Arc::clone(row), share)]).collect()
 }
 
-/// Every call that a run of the row makes, lost in every way, by all that are asked and by each of them: in an order that is always
+fn whole(row: Arc<Row>, share: usize) -> Trial {
+    Trial::test(format!("blind: {}", row.name), move || {
+        let wrong: Vec<_> = losses(&row, share)?.iter().filter_map(|loss| loss.wrong(&row)).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+    })
+}
+
+/// The same of each check that fails in the row: so many losses in all.
+fn alone(row: Arc<Row>, share: usize) -> Trial {
+    Trial::test(format!("blind alone: {}", row.name), move || {
+        // These options need checks of their own.
+        let needs_more = |it: &String| it.starts_with("--expect-") || it == "--require-quorum-margin";
+        if row.arguments.iter().any(needs_more) {
+            return Ok(());
+        }
+        let failing: BTreeSet<&str> =
+            row.expect.problems.iter().chain(&row.expect.explained).filter_map(|it| it.split(' ').next()).collect();
+        let mut wrong = Vec::new();
+        for (at, check) in failing.iter().enumerate() {
+            let share = (at + 1) * share / failing.len() - at * share / failing.len();
+            let alone = row.alone(check);
+            // What only warns does not fail alone.
+            if share == 0 || judged(&alone, |_| ())?.1.outcome.code == 0 {
+                continue;
+            }
+            let lost = losses(&alone, share)?;
+            wrong.extend(lost.iter().filter_map(|loss| Some(format!("--check {check}: {}", loss.wrong(&alone)?))));
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+    })
+}
+
+/// Some of the calls that a run of the row makes, lost in every way, by all that are asked and by each of them: in an order that is always
 /// the same, and another one in each row.
-fn losses(row: &Row) -> anyhow::Result<Vec<Loss>> {
+fn losses(row: &Row, share: usize) -> Result<Vec<Loss>, Failed> {
+    let mut losses = all_losses(row).map_err(|error| format!("{error:#}"))?;
+    losses.truncate(share);
+    Ok(losses)
+}
+
+fn all_losses(row: &Row) -> anyhow::Result<Vec<Loss>> {
     let (cluster, seen) = judged(row, |_| ())?;
     ensure!(seen.outcome.code != 0, "nothing is wrong here:\n{seen}");
     let mut losses = BTreeSet::new();
@@ -139,7 +180,7 @@ fn losses(row: &Row) -> anyhow::Result<Vec<Loss>> {
     let mut losses = Vec::from_iter(losses);
     losses.sort_by_cached_key(|loss| {
         let mut hash = DefaultHasher::new();
-        (&row.name, loss).hash(&mut hash);
+        (&row.name, &row.arguments, loss).hash(&mut hash);
         hash.finish()
     });
     Ok(losses)

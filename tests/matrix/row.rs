@@ -12,6 +12,7 @@ use simulator::world::{Shape, World};
 use crate::namespace::WITHOUT_TROUBLE;
 
 /// A trouble, and what has to be said of it.
+#[derive(Clone)]
 pub(crate) struct Row {
     /// Name of the file: `etcd-1-quorum-lost`.
     pub(crate) name: String,
@@ -113,7 +114,7 @@ pub(crate) struct Expect {
 }
 
 /// What is expected is right, and the program does not say it yet.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KnownWrong {
     /// For people.
@@ -246,16 +247,18 @@ impl Row {
         let role = self.credentials.role.as_ref().map(|_| "os:admin".to_owned());
         Self {
             name: format!("{}{WITHOUT_TROUBLE}", self.name),
-            ids: self.ids.clone(),
-            text: self.text.clone(),
-            folder: self.folder.clone(),
             scenario,
             arguments: if by_arguments { Vec::new() } else { self.arguments.clone() },
             credentials: Credentials { role, ..Credentials::default() },
-            expect: self.expect.clone(),
             known_wrong: None,
             cannot: None,
-            ipv6: self.ipv6,
+            ..self.clone()
         }
+    }
+
+    /// The same, asked for one check.
+    pub(crate) fn alone(&self, check: &str) -> Self {
+        let more = ["--check", check].map(str::to_owned);
+        Self { arguments: [&self.arguments[..], &more].concat(), ..self.clone() }
     }
 }

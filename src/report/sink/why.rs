@@ -169,7 +169,7 @@ fn why(round: &Round, cluster: &Assessment<'_>, check: &Check, verdict: &Verdict
     }
     let mut missing: BTreeMap<(&str, GapKind, &str), Vec<&str>> = BTreeMap::new();
     for it in check.facts.iter().flat_map(|fact| cluster.missing(*fact)) {
-        let what = missing.entry((it.by, it.gap.kind, &it.gap.text)).or_default();
+        let what = missing.entry((it.by.name(), it.gap.kind, &it.gap.text)).or_default();
         if !what.contains(&it.what) {
             what.push(it.what);
         }

@@ -2,6 +2,7 @@
 //! means nothing.
 
 mod aging;
+mod alone;
 mod blinding;
 mod broken;
 mod corruption;
@@ -50,6 +51,7 @@ fn judged(check: &Check, snapshot: &Snapshot) -> Verdict {
 fn verdicts(snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
     let mut verdicts = crate::testing::fixture::verdicts(snapshot);
     crate::checks::allowance::apply(snapshot, &mut verdicts);
+    crate::checks::evidence::require(snapshot, &mut verdicts);
     verdicts
 }
 

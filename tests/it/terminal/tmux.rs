@@ -130,12 +130,6 @@ impl Terminal {
         }
     }
 
-    /// Waits until some visible line has these words.
-    #[track_caller]
-    pub(super) fn shows(&self, words: &str) -> Vec<String> {
-        self.until(words, |screen| screen.iter().any(|line| line.contains(words)))
-    }
-
     /// Waits for the program to end with this code and looks at what it left: the prompt in the first column, a cursor that can
     /// be seen, nothing of a region.
     #[track_caller]

@@ -1,0 +1,101 @@
+//! `--check THAT`: what a check finds in a whole run it finds alone, and whoever is kept from seeing it does not find it well.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::assess::Assessment;
+use crate::checks::{self, ALL, Check};
+use crate::engine;
+use crate::model::{CheckId, Status};
+use crate::snapshot::{GapKind, Snapshot};
+use crate::testing::fixture::{NODES, healthy};
+use crate::testing::laws::corruption::sick;
+use crate::testing::laws::monotony::FAILURES;
+use crate::testing::laws::removal::{is_named, removals};
+use crate::testing::laws::{verdicts, worst};
+
+/// What `--check` selects: the check, and what it requires.
+fn selection(check: &'static Check) -> Vec<&'static Check> {
+    let mut ids = BTreeSet::from([check.id]);
+    loop {
+        let before = ids.len();
+        let required: Vec<CheckId> =
+            ALL.iter().filter(|it| ids.contains(&it.id)).flat_map(|it| it.requires).copied().collect();
+        ids.extend(required);
+        if ids.len() == before {
+            return ALL.iter().copied().filter(|it| ids.contains(&it.id)).collect();
+        }
+    }
+}
+
+/// The worst of a run with this selection.
+fn status(selection: &[&'static Check], snapshot: &Snapshot) -> Status {
+    let mut verdicts = engine::judge(selection, &Assessment::of(snapshot));
+    engine::forget_absent(&mut verdicts);
+    checks::allowance::apply(snapshot, &mut verdicts);
+    checks::evidence::require(snapshot, &mut verdicts);
+    worst(&verdicts)
+}
+
+fn worlds() -> Vec<(String, Snapshot)> {
+    let mut worlds: Vec<_> = sick().map(|(name, _, world)| (name, world)).collect();
+    for (number, fail) in FAILURES.iter().enumerate() {
+        for node in NODES {
+            let mut snapshot = healthy();
+            fail(&mut snapshot, node);
+            worlds.push((format!("failure {number} on {node}"), snapshot));
+        }
+    }
+    worlds
+}
+
+/// Where the answer that is lost is itself what is wrong, and why no run can do better.
+const HIDDEN: &[(&str, &str, &str)] = &[
+    ("talos.nodes.kubelet-certificate", "kubelet_certificate of a control plane", "not every runner reaches the port"),
+    ("talos.server", "refused the server's check", "a second opinion that only administrators get"),
+    ("talos.time", "adjtime of a control plane", "its lease, which tells of the same clock, is right here"),
+    ("talos.time", "adjtime of a worker", "its lease, which tells of the same clock, is right here"),
+];
+
+const WAYS: [GapKind; 3] = [GapKind::Forbidden, GapKind::TimedOut, GapKind::Malformed];
+
+#[test]
+fn a_check_alone_is_no_blinder_than_among_all() {
+    let mut holes = BTreeMap::<String, Vec<String>>::new();
+    let mut hidden = BTreeSet::new();
+    let mut pairs = 0;
+    for (name, world) in worlds() {
+        for (check, _) in verdicts(&world).into_iter().filter(|(_, verdict)| verdict.status() == Status::Fail) {
+            let selection = selection(check);
+            let facts = checks::facts(&selection);
+            let mut alone = world.clone();
+            for removal in removals(&world).iter().filter(|removal| !facts.contains(&removal.fact)) {
+                (removal.apply)(&mut alone, Some(GapKind::NotAsked));
+            }
+            if status(&selection, &alone).is_fine() {
+                holes.entry(format!("{} alone", check.id)).or_default().push(name.clone());
+                continue;
+            }
+            for removal in removals(&world).iter().filter(|removal| facts.contains(&removal.fact)) {
+                // Each is lost in another way than the one before it.
+                pairs += 1;
+                let way = Some(WAYS[pairs % WAYS.len()]);
+                let mut blind = alone.clone();
+                (removal.apply)(&mut blind, way);
+                if !status(&selection, &blind).is_fine() {
+                    continue;
+                }
+                let is_known = |(of, fact, _): &&(&str, &'static str, &str)| {
+                    *of == check.id.name() && is_named(&[fact], removal, way)
+                };
+                if let Some((of, fact, _)) = HIDDEN.iter().find(is_known) {
+                    hidden.insert((of, fact));
+                } else {
+                    let hole = format!("{} without {} ({way:?})", check.id, removal.name);
+                    holes.entry(hole).or_default().push(name.clone());
+                }
+            }
+        }
+    }
+    assert!(holes.is_empty(), "{holes:#?}");
+    assert_eq!(hidden.len(), HIDDEN.len(), "{hidden:?}");
+}
