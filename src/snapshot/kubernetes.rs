@@ -363,6 +363,8 @@ pub(crate) struct StartingPod {
     pub(crate) uid: String,
     /// `None`: no scheduler has looked at it.
     pub(crate) node: Option<String>,
+    /// Kubernetes' own scheduler places it, and no other one.
+    pub(crate) by_default_scheduler: bool,
     /// Since it was created, was given to the node or lost its sandbox, by the clock of the server that answered; `None` if nothing
     /// says.
     pub(crate) waiting_for: Option<Duration>,

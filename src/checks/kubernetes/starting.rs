@@ -107,12 +107,13 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Pods that no scheduler has looked at. A younger one that was looked at shows that there is one, and that it is slow or leaves these
-/// out.
+/// Pods that no scheduler has looked at. A younger one that Kubernetes' own has looked at shows that there is one, and that it is slow or
+/// leaves these out.
 fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&StartingPod]) -> Option<Problem> {
     let first = ignored.iter().max_by_key(|pod| pod.waiting_for)?;
     let created = first.waiting_for.and_then(|waiting| cluster.server_time().checked_sub(waiting).ok());
-    let is_bound_later = |pod: &StartingPod| pod.node.is_some() && pod.waiting_for < first.waiting_for;
+    let is_bound_later =
+        |pod: &StartingPod| pod.by_default_scheduler && pod.node.is_some() && pod.waiting_for < first.waiting_for;
     let events = cluster.list(|kubernetes| &kubernetes.pod_events).into_iter().flatten();
     let is_later = |event: &PodEvent| event.reason == "FailedScheduling" && event.at > created;
     let is_alive = created.is_some() && (pods.iter().any(is_bound_later) || events.into_iter().any(is_later));

@@ -269,10 +269,17 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
 /// another scheduler may have none.
 fn is_ignored(spec: &core::PodSpec, status: &core::PodStatus) -> bool {
     let is_bound = spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
-    let is_default = spec.scheduler_name.as_deref().is_none_or(|name| name == "default-scheduler");
+    let is_default = is_by_default(spec);
     let waits = spec.scheduling_gates.iter().flatten().next().is_some()
         || spec.resource_claims.iter().flatten().next().is_some();
     !is_bound && is_default && !waits && condition(status, "PodScheduled").is_none()
+}
+
+/// As Kubernetes' own scheduler calls itself, unless it is configured otherwise.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+fn is_by_default(spec: &core::PodSpec) -> bool {
+    spec.scheduler_name.as_deref().is_none_or(|name| name == DEFAULT_SCHEDULER)
 }
 
 /// `None`: it is on its way out, or static: stage 7 judges those.
@@ -289,6 +296,7 @@ fn without_sandbox(
         name: name(metadata),
         uid: metadata.uid.clone().unwrap_or_default(),
         has_own_volumes: spec.volumes.iter().flatten().any(is_own),
+        by_default_scheduler: is_by_default(&spec),
         node: spec.node_name.filter(|node| !node.is_empty()),
         waiting_for: None,
         lost_at,
@@ -407,13 +415,17 @@ impl Ages for Option<StartedPod> {
     }
 }
 
-/// `None`: it is about something else.
+/// `None`: it is about something else, or by another scheduler.
 impl Kept for Option<PodEvent> {
     type Object = core::Event;
 
     fn of(event: core::Event) -> Self {
         let about = event.involved_object;
         (about.kind.as_deref() == Some("Pod")).then_some(())?;
+        // What another scheduler does says nothing of Kubernetes' own.
+        let by = event.reporting_component.filter(|by| !by.is_empty()).or_else(|| event.source?.component);
+        let is_by_default = by.as_deref() == Some(DEFAULT_SCHEDULER);
+        (is_by_default || event.reason.as_deref() != Some("FailedScheduling")).then_some(())?;
         let micro = [event.event_time, event.series.and_then(|series| series.last_observed_time)];
         let seconds = [event.last_timestamp, event.metadata.creation_timestamp];
         let times = micro.into_iter().flatten().map(|MicroTime(time)| time);

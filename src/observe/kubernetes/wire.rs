@@ -290,7 +290,10 @@ pub(super) mod core {
             event_time: Option<MicroTime>,
             last_timestamp: Option<Time>,
             series: Option<EventSeries>,
+            reporting_component: Option<String>,
+            source: Option<EventSource>,
         }
+        EventSource { component: Option<String>, }
         ObjectReference {
             kind: Option<String>,
             namespace: Option<String>,

@@ -604,6 +604,7 @@ fn starting_pod() -> Table<StartingPod> {
             harmless("no node of ours", |it| it.node = Some(String::new())),
             harmless("a scheduler may take a while", |it| it.node = None),
         ],
+        by_default_scheduler: [harmless("no pod waits for a scheduler", |it| it.by_default_scheduler = false)],
         lost_at: [harmless("no event names it", |it| it.lost_at = Some(jiff::Timestamp::MAX))],
         waiting_for: [
             bad(|it| it.waiting_for = None),

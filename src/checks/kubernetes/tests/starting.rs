@@ -31,6 +31,7 @@ fn waiting(seconds: u64, events: &[(&str, u64)]) -> Snapshot {
         name: "web-1".to_owned(),
         uid: "a".to_owned(),
         node: Some("w-1".to_owned()),
+        by_default_scheduler: true,
         waiting_for: Some(Duration::from_secs(seconds)),
         lost_at: None,
         has_own_volumes: true,
