@@ -7,7 +7,7 @@ use crate::assess::workloads::{RENEWAL, says_ready};
 use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere, kubelet_is_bad};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregistered, unseen};
-use crate::checks::scope::{OFF_OR_GONE, passed_over};
+use crate::checks::scope::{OFF_OR_GONE, is_narrowed, passed_over};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Condition, KubeNode, Leases, Node};
@@ -236,7 +236,8 @@ fn may_have(node: &Node, address: &String) -> bool {
 struct Holders<'a> {
     /// The first machine whose own it is.
     own: HashMap<&'a str, (usize, &'a Node)>,
-    /// The first two living Nodes that have it as an InternalIP, and whose machines may have it: one of them is another's.
+    /// The first two living Nodes that have it as an InternalIP, and whose machines may have it: one of them is another's. Clouds give the
+    /// address of a machine that is gone to the next one while the old Node is still being removed.
     registered: HashMap<&'a str, Vec<(usize, &'a KubeNode)>>,
 }
 
@@ -248,12 +249,20 @@ impl<'a> Holders<'a> {
                 holders.own.entry(address).or_insert((at, node));
             }
         }
-        for (at, object) in objects.iter().enumerate().filter(|(_, object)| !object.deleting) {
-            let Some(machine) = cluster.node(&object.name).filter(|it| it.is_talos) else { continue };
-            if !matches!(whose(cluster, machine, object), Outcome::Pass(_)) {
+        for (at, object) in objects.iter().enumerate() {
+            let Some(machine) = cluster.node(&object.name) else { continue };
+            let is_judged = machine.is_talos && !object.deleting && passed_over(cluster, machine).is_none();
+            let holds = if is_judged {
+                matches!(whose(cluster, machine, object), Outcome::Pass(_))
+            } else {
+                // A virtual kubelet is no machine, and shows the address of its pod.
+                !object.machine_id.is_empty() && reports(object)
+            };
+            if !holds {
                 continue;
             }
-            for address in object.internal.iter().filter(|address| may_have(machine, address)) {
+            // One that is not judged is not told that the address is another's.
+            for address in object.internal.iter().filter(|address| !is_judged || may_have(machine, address)) {
                 let all = holders.registered.entry(address).or_default();
                 if all.len() < 2 && all.iter().all(|(_, other)| other.name != object.name) {
                     all.push((at, object));
@@ -262,6 +271,11 @@ impl<'a> Holders<'a> {
         }
         holders
     }
+}
+
+/// Its kubelet reports, whatever it says: the node controller sets the condition to Unknown when the lease is old.
+fn reports(object: &KubeNode) -> bool {
+    object.condition("Ready").is_some_and(|ready| matches!(&*ready.status, "True" | "False"))
 }
 
 /// Judges the Node object of each machine.
@@ -333,8 +347,9 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
         None => Problem::fail(Reason::NodeNotReady, "condition Ready is True", "there is no such condition"),
     };
     if cluster.is_guest(node) {
-        let problem = Problem { reason: Reason::NotTalosNotReady, severity: Severity::Warn, ..problem };
-        return Outcome::problem(problem);
+        // Who names it with `--nodes` asks for it.
+        let severity = if is_narrowed(cluster) { Severity::Fail } else { Severity::Warn };
+        return Outcome::problem(Problem { reason: Reason::NotTalosNotReady, severity, ..problem });
     }
     let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
     // Kubernetes formed its opinion without Talos, so it stays a failure; but there is one machine, and one thing to mend.
