@@ -27,7 +27,7 @@ It is a warning because a cordon is usually deliberate. One that Talos left behi
 interrupted.\n\n\
 It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, has \
 nothing allocatable, or is not ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready (see \
-k8s.nodes.ready) or are being removed do not fail this check by themselves. If nodes are reserved by custom taints, or all workers are being removed, it is only \
+k8s.nodes.ready) or are being removed do not fail this check by themselves. Together they do, if no other node is left. If nodes are reserved by custom taints, or all workers are being removed, it is only \
 a warning.\n\n\
 `kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at \
 the cloud controller manager.",
@@ -98,9 +98,13 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let is_kept = |object: &KubeNode| object.taints.iter().any(is_of_control_planes);
     let (kept, workers): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, object)| is_kept(object));
     let had_workers = workers.iter().any(|(node, _)| !node.out_of_scope);
+    let workers_at_first = workers.len();
     let mut own = workers;
     own.retain(|(node, _)| !node.leaving);
-    let own = if own.is_empty() && !had_workers { kept } else { own };
+    // Workers of another system are workers, and a virtual kubelet is none.
+    let machines: Vec<_> = guests.iter().copied().filter(|(_, object)| !object.machine_id.is_empty()).collect();
+    let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(cluster, object));
+    let own = if own.is_empty() && !had_workers && !lost_guests { kept } else { own };
     let is_place = |object: &KubeNode| works(cluster, object) && obstacle(object).is_none();
     // A drain begins with a cordon, and stage 8 judges what follows from that.
     let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
@@ -114,13 +118,17 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
         return None;
     }
     // An autoscaler that needs none may remove the last of them.
-    if own.is_empty() && had_workers {
+    if own.is_empty() && had_workers && !lost_guests {
         let problem =
             Problem::warn(Reason::NothingSchedulable, "a node that takes new pods", "every worker is being removed");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     }
-    // If they all are only not ready, that is judged elsewhere, and how many may be.
-    let (_, closed) = own.iter().find(|(_, object)| obstacle(object).is_some())?;
+    // If they all are only not ready, that is judged elsewhere, and how many may be: not, who is left beside them.
+    let others_are_away = lost_guests || own.len() < workers_at_first;
+    let own: Vec<_> = own.into_iter().chain(machines.into_iter().filter(|_| lost_guests)).collect();
+    let closed = own.iter().find(|(_, object)| obstacle(object).is_some());
+    let cause = closed.is_none().then_some(CheckId::K8sNodesReady);
+    let (_, closed) = closed.or_else(|| own.first().filter(|_| others_are_away))?;
     let why = |(_, object): &(&Node, &KubeNode)| {
         let why = obstacle(object).unwrap_or_else(|| "is not ready".to_owned());
         format!("{} {why}", object.name)
@@ -129,7 +137,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let severity = if own.iter().any(|(_, object)| is_reserved(object)) { Severity::Warn } else { Severity::Fail };
     let problem = Problem::fail(Reason::NothingSchedulable, "a node that takes new pods", observed)
         .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
-    Some(Problem { severity, ..problem })
+    Some(Problem { severity, explained_by: cause, ..problem })
 }
 
 /// It takes pods that tolerate a taint of somebody's own, and whether there are such pods is theirs to know.
