@@ -46,7 +46,10 @@ const TALOSCTL: &str = r#"#!/bin/sh
 [ "$5" = --endpoints ] && echo "talosctl $1 $2 $3 $4 $5 $6" >> "$HOME/ways" && shift 6
 case $* in
   *--help)
-    case $* in image*) [ ! -e "$HOME/is-old" ] && echo 'talosctl image pull <image>'; exit ;; esac
+    case $* in image*)
+      [ ! -e "$HOME/is-old" ] || { echo 'error: unknown command "image" for "talosctl"' >&2; exit 1; }
+      echo 'talosctl image pull <image>'; exit ;;
+    esac
     [ -e "$HOME/is-old" ] || echo '--drain-timeout duration'
     exit 0 ;;
 esac
@@ -102,7 +105,9 @@ case $* in *' get namespace kube-system '*)
   exit ;;
 esac
 [ ! -e "$HOME/forbidden" ] || { echo 'Error from server (Forbidden): leases is forbidden' >&2; exit 1; }
-case $* in *' get lease '*) sed 's/$/|end/' "$HOME/lease"; exit ;; esac
+case $* in *' get lease '*)
+  [ -e "$HOME/lease" ] || { echo 'Error from server (NotFound): leases "upgrade-gate" not found' >&2; exit 1; }
+  sed 's/$/|end/' "$HOME/lease"; exit ;; esac
 body=$(cat)
 field() { echo "$body" | sed -n "s/.*\"$1\": \"\{0,1\}\([^\",}]*\).*/\1/p"; }
 [ ! -e "$HOME/overtakes" ] || mv "$HOME/overtakes" "$HOME/lease"

@@ -18,6 +18,8 @@ fn what_happens_while_an_image_is_pulled_is_seen() {
         ("127.0.0.4 worker v1.13.0/127.0.0.4 worker -", 69, "could not be seen before the upgrade of cp-1"),
         ("no b1/no b9", 75, "cp-1 (127.0.0.2) has changed since the gate"),
         ("v1.13.0 no b1/v1.13.1 no b1", 75, "cp-1 (127.0.0.2) has changed since the gate: it runs v1.13.1"),
+        ("b1 5c1 -/b1 5c1 custom:v1.13.1", 75, "cp-1 (127.0.0.2) has changed since the gate"),
+        ("127.0.0.2 control-plane v1.13.0 no/127.0.0.2 control-plane v1.13.0 yes", 75, "cp-1 (127.0.0.2) has changed"),
         ("^cp-1 .*$/cp-9 127.0.0.9 control-plane v1.13.0 no b1 5c1 -", 69, "cp-1 (127.0.0.2) is no longer part"),
     ] {
         let (outcome, home) = while_it_pulls(&edit(change)).run_and_keep();
@@ -60,7 +62,7 @@ fn nothing_waits_between_the_lease_and_the_command() {
     }
     let end = lines.iter().position(|line| *line == "begin() {").unwrap();
     let end = end + lines[end..].iter().position(|line| *line == "}").unwrap();
-    assert_eq!(lines[end - 1], "keep_lock");
+    assert_eq!(lines[end - 2..end], ["keep_lock", "unfinished=$naming naming=''"]);
 }
 
 /// A success of talosctl is no evidence that a machine has ended its upgrade, so the next rollout looks at it first.
@@ -145,4 +147,81 @@ fn a_lease_that_may_have_been_created_is_given_up() {
     outcome.is(69, &["can be neither created nor read"]);
     let lease = read(home.path(), "lease");
     assert!(lease.ends_with("|\n"), "{lease}");
+}
+
+/// The cluster does not answer for a moment, and when it does another machine is cordoned.
+#[test]
+fn what_happens_while_the_clusters_are_compared_is_seen() {
+    let fails = "  [ ! -e \"$HOME/fails-once\" ] || { rm \"$HOME/fails-once\"; sed -i '/^w-1/s/ no / yes /' \"$HOME/machines\"; exit 1; }\n  echo \"$*\" >> \"$HOME/looks\"\n";
+    let fails = TALOSCTL.replace("  echo \"$*\" >> \"$HOME/looks\"\n", fails);
+    let fails = fails.replace("image) [", "image) touch \"$HOME/fails-once\"; [");
+    let (outcome, home) = with_program(faked(), "talosctl", &fails).args(IMAGE).run_and_keep();
+    outcome.is(1, &["while another machine is cordoned: w-1"]);
+    assert_eq!(upgrades(&home), 0);
+}
+
+/// The kubelet reports its boot ID later than Talos answers.
+#[test]
+fn a_boot_id_that_comes_late_is_waited_for() {
+    let late = TALOSCTL.replace("does-nothing) ;;", "does-nothing) edit '$4 = tag' ;;");
+    let sleep = "#!/bin/sh\ncase $1 in 0.* | 1) exec /bin/sleep \"$1\" ;; esac\nsed -i '/v1.13.1/s/ b\\([1-3]\\) / b\\1b /' \"$HOME/machines\"\n";
+    let script = with_program(with_program(faked(), "talosctl", &late), "sleep", sleep);
+    let (outcome, home) = script.file("upgrade-does", "127.0.0.2 does-nothing\n").args(IMAGE).run_and_keep();
+    outcome.is(0, &["all 3 machines run v1.13.1"]);
+    assert_eq!(upgrades(&home), 3);
+}
+
+#[test]
+fn without_a_boot_id_no_machine_is_taken_down() {
+    let (outcome, home) = faked().file("machines", MACHINES.replace(" b1 ", " - ")).args(IMAGE).run_and_keep();
+    outcome.is(69, &["the boot ID of cp-1 (127.0.0.2) is not known"]);
+    assert_eq!(calls(&home), [""; 0]);
+}
+
+/// During the gate that watches whether it stays healthy.
+#[test]
+fn a_machine_that_falls_back_later_ends_the_rollout() {
+    let health = HEALTH.replace(
+        "  [ -e \"$HOME/gate-fails\" ] || exit 0\n",
+        "  case $* in *--stable-for*) sed -i '/^cp-1/s/v1.13.1 no b1b/v1.13.0 no b1bb/' \"$HOME/machines\" ;; esac\n  exit 0\n",
+    );
+    let (outcome, home) = with_program(faked(), "cluster-health", &health).args(IMAGE).run_and_keep();
+    outcome.is(1, &["cp-1 (127.0.0.2) ran v1.13.1 and no longer does: runs v1.13.0"]);
+    assert_eq!(upgrades(&home), 1);
+}
+
+/// Plans that take longer than a gate is good for.
+#[test]
+fn a_cluster_that_answers_too_slowly_ends_the_rollout() {
+    let date = "#!/bin/sh\n[ \"$*\" = +%s ] || exec /bin/date \"$@\"\nn=$(($(cat \"$HOME/n\" 2> /dev/null || /bin/date +%s) + 70))\necho $n | tee \"$HOME/n\"\n";
+    let (outcome, home) = with_program(faked(), "date", date).args(IMAGE).run_and_keep();
+    outcome.is(69, &["the gate was a minute old before all else was seen"]);
+    assert_eq!(upgrades(&home), 0);
+}
+
+/// Credentials that end in the middle, and a plan without a row.
+#[test]
+fn a_plan_without_machines_has_its_own_code() {
+    let fails = HEALTH.replace("awk -v target", "[ ! -e \"$HOME/no-machine\" ] || exit 77\nawk -v target");
+    let script = with_program(while_it_pulls("touch \"$HOME/no-machine\""), "cluster-health", &fails);
+    let (outcome, home) = script.run_and_keep();
+    outcome.is(
+        77,
+        &["could not be seen before the upgrade of cp-1 (127.0.0.2) (cluster-health upgrade-plan: exit code 77)"],
+    );
+    assert_eq!(upgrades(&home), 0);
+}
+
+/// Watched for half a minute, it is given up, or cannot be read.
+#[test]
+fn a_lease_that_is_given_up_meanwhile_is_free() {
+    let past = "7|u7|2026-01-01T00:00:00.000000Z|120||other\n";
+    for (does, code, words) in [
+        ("echo '8|u7|2026-01-01T00:00:00.000000Z|120||' > \"$HOME/lease\"", 0, "all 3 machines run"),
+        ("rm \"$HOME/lease\"", 69, "could not be read again: Error from server (NotFound)"),
+    ] {
+        let sleep = format!("#!/bin/sh\ncase $1 in 30) {does} ;; *) exec /bin/sleep \"$1\" ;; esac\n");
+        let script = with_program(faked(), "sleep", &sleep).file("lease", past);
+        script.args(IMAGE).run().is(code, &[words]);
+    }
 }
