@@ -97,10 +97,12 @@ pub(super) fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -
     pods.into_iter().flatten().filter(|pod| is_labeled(pod, app) && !pod.deleting).collect()
 }
 
-/// It is on a node that is judged, or on none.
+/// It is on a node that is judged, or on none. What a DaemonSet has on a machine of another system is that machine's; a replica is the
+/// workload's wherever it is.
 pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     let node = pod.node.as_deref().and_then(|name| cluster.node(name));
-    node.is_none_or(|node| passed_over(cluster, node).is_none() && !cluster.is_guest(node))
+    let is_replica = || pod.controller.as_ref().is_some_and(|(kind, _)| kind != "DaemonSet");
+    node.is_none_or(|node| passed_over(cluster, node).is_none() && (!cluster.is_guest(node) || is_replica()))
 }
 
 /// Names the pods that restart from time to time, of those that are judged.
