@@ -41,7 +41,7 @@ const CHECKS: &[(&str, &[&str])] = &[
     // Which versions run, it has of `kubernetes`, and what etcd is made of, of `etcd`.
     ("upgrade", &["gaps", "scope", "etcd", "kubernetes"]),
     ("allowance", &["scope"]),
-    ("evidence", &["gaps", "scope"]),
+    ("evidence", &["gaps"]),
     ("mod", &[]),
 ];
 

@@ -1,78 +1,91 @@
-//! A run that lacks an answer which one of its checks declares has not seen enough to pass.
-//!
-//! In a whole run, the check that reads such an answer for its own sake tells of the loss. In a selection that check may not run, or may
-//! only warn by the user's will, and what was not seen must not pass for that.
+//! Answers that a check uses and does not ask for by itself: in a whole run, another check reports that they are missing. In a selection
+//! that check may not run, so it is asked for here, and the check cannot pass without them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::Check;
 use super::gaps::{self, Protocol};
-use super::scope::passed_over;
 use crate::assess::Assessment;
-use crate::model::{Fact, Finding, Kind, Outcome, Problem, Reason, Target, Verdict};
+use crate::model::{CheckId, Fact, Finding, Kind, Outcome, Problem, Role, Stage, Target, Verdict};
 use crate::snapshot::{Missing, Snapshot, Source};
 
-/// Where nothing stands in the way of a healthy verdict: adds to each check which of its answers are missing, unless it is told already
-/// that something could not be seen for that reason.
+/// Makes checks undetermined that lack such an answer, where the run would be healthy otherwise. Each loss is reported by the first check
+/// that it concerns, and blocks the others.
 pub(crate) fn require(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     if verdicts.iter().any(|(_, verdict)| !verdict.status().is_fine()) {
         return;
     }
-    let facts: BTreeSet<Fact> = super::facts(verdicts.iter().map(|(check, _)| check));
-    let is_lost = |fact: &Fact| is_empty(snapshot, *fact) || snapshot.missing(*fact).iter().any(|it| it.is_needed);
-    let facts: BTreeSet<Fact> = facts.into_iter().filter(is_lost).collect();
-    let is_talos_silent = snapshot.talos.is_some() && !snapshot.nodes.iter().any(|node| node.talos.contact.is_ok());
-    if facts.is_empty() && !is_talos_silent {
-        return;
-    }
-    let cluster = Assessment::of(snapshot);
-    let told: BTreeSet<Reason> =
-        verdicts.iter().flat_map(|(_, verdict)| verdict.problems()).map(|(_, problem)| problem.reason).collect();
-    let lost: BTreeMap<Fact, Vec<_>> = facts.iter().map(|fact| (*fact, lost(&cluster, *fact))).collect();
+    let mut lost: BTreeMap<Fact, Vec<Finding>> = BTreeMap::new();
+    let mut reported: BTreeMap<Fact, CheckId> = BTreeMap::new();
     for (check, verdict) in verdicts {
-        if check.facts.contains(&Fact::TalosNodes)
-            && let Err(outcome @ Outcome::Problem(_)) = gaps::talos_way(&cluster)
-        {
-            verdict.findings.push(Finding::new(Target::cluster(), outcome));
-        }
-        for fact in check.facts.iter().filter(|fact| facts.contains(fact) && is_empty(snapshot, **fact)) {
-            verdict.findings.push(Finding::new(Target::cluster(), gaps::says_nothing(fact.reads(), "an empty list")));
-        }
-        for missing in check.facts.iter().filter_map(|fact| lost.get(fact)).flatten() {
-            let problem = problem(&cluster, missing);
-            if !told.contains(&problem.reason) {
-                verdict.findings.push(Finding::new(target(missing.by), Outcome::problem(problem)));
+        for fact in check.facts.iter().filter(|fact| needs(check, **fact)) {
+            let findings = lost.entry(*fact).or_insert_with(|| losses(snapshot, *fact));
+            if findings.is_empty() {
+                continue;
+            }
+            if let Some(by) = reported.get(fact) {
+                verdict.push(Target::cluster(), Outcome::Blocked(*by));
+            } else {
+                verdict.findings.append(&mut findings.clone());
+                reported.insert(*fact, check.id);
             }
         }
     }
 }
 
-/// An empty list of what every cluster has whose machines answer: it is no evidence, whatever it is asked for.
+/// Kubernetes' checks need every list that they declare. Checks of Talos and etcd do without Kubernetes, whose API may be down while they
+/// are asked. Most of what Talos tells only explains elsewhere, except who is a member of etcd and how static pods are.
+fn needs(check: &Check, fact: Fact) -> bool {
+    match check.stage {
+        Stage::Connectivity | Stage::Readiness | Stage::Server => false,
+        Stage::Etcd => {
+            let compares_members = matches!(check.id, CheckId::EtcdMembersConsistent | CheckId::EtcdMembersNodes);
+            compares_members && fact == Fact::EtcdMembership
+        }
+        _ => fact.right().is_some() || fact == Fact::StaticPodStatuses,
+    }
+}
+
+/// What to report of a fact that is missing or empty.
+fn losses(snapshot: &Snapshot, fact: Fact) -> Vec<Finding> {
+    if is_empty(snapshot, fact) {
+        return vec![Finding::new(Target::cluster(), gaps::says_nothing(fact.reads(), "an empty list"))];
+    }
+    let missing: Vec<_> = snapshot.missing(fact).into_iter().filter(|it| it.is_needed).collect();
+    if missing.is_empty() {
+        return Vec::new();
+    }
+    let cluster = Assessment::of(snapshot);
+    let is_judged = |node: &str| cluster.control_planes().any(|it| it.name == node);
+    let counts = |it: &Missing<'_>| match it.by {
+        Source::Machine(node) => node.role != Role::Worker && is_judged(&node.name),
+        _ => true,
+    };
+    let finding = |it: Missing<'_>| Finding::new(target(it.by), Outcome::problem(problem(&cluster, &it)));
+    missing.into_iter().filter(counts).map(finding).collect()
+}
+
+/// No cluster that works answers with an empty list of these. Leases of nodes are only expected where Talos runs their kubelets.
 fn is_empty(snapshot: &Snapshot, fact: Fact) -> bool {
-    let Some(kubernetes) = snapshot.kubernetes.as_ref().filter(|_| snapshot.talos.is_some()) else { return false };
+    let Some(kubernetes) = &snapshot.kubernetes else { return false };
     match fact {
         Fact::KubeNodes => kubernetes.nodes.as_ref().is_ok_and(Vec::is_empty),
-        Fact::NodeLeases => kubernetes.node_leases.as_ref().is_ok_and(|leases| leases.by_name.is_empty()),
         Fact::Pods => kubernetes.pods.as_ref().is_ok_and(Vec::is_empty),
+        Fact::NodeLeases => {
+            let is_empty = kubernetes.node_leases.as_ref().is_ok_and(|leases| leases.by_name.is_empty());
+            is_empty && snapshot.talos.is_some()
+        }
         _ => false,
     }
 }
 
-/// The missing answers behind a fact without which nobody can tell. What is not judged need not answer.
-fn lost<'a>(cluster: &'a Assessment<'_>, fact: Fact) -> Vec<Missing<'a>> {
-    let is_judged = |by: Source<'_>| match by {
-        Source::Machine(node) => passed_over(cluster, node).is_none() && !cluster.machine(node).is_foreign,
-        _ => true,
-    };
-    cluster.missing(fact).into_iter().filter(|it| it.is_needed && is_judged(it.by)).collect()
-}
-
 fn problem(cluster: &Assessment<'_>, missing: &Missing<'_>) -> Problem {
+    let expected = format!("an answer to: {}", missing.what);
     match missing.by {
-        Source::Kubernetes | Source::ApiServer(_) => gaps::kubernetes(cluster, missing.gap, missing.what),
-        Source::Etcd(_) => gaps::etcd(missing.gap, missing.what),
+        Source::Kubernetes | Source::ApiServer(_) => gaps::kubernetes(cluster, missing.gap, &expected),
+        Source::Etcd(_) => gaps::etcd(missing.gap, &expected),
         Source::Machine(_) | Source::Discovery | Source::Server(_) => {
-            gaps::problem(Protocol::Talos, missing.gap, missing.what)
+            gaps::problem(Protocol::Talos, missing.gap, expected)
         }
     }
 }

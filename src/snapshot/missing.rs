@@ -10,7 +10,7 @@ pub(crate) struct Missing<'a> {
     /// In the words of the API concerned.
     pub(crate) what: &'static str,
     pub(crate) gap: &'a Gap,
-    /// Without it, nothing that reads it has seen enough to pass.
+    /// A check that uses it cannot pass without it.
     pub(crate) is_needed: bool,
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct Missing<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Source<'a> {
     Machine(&'a Node),
-    /// Of the Talos API, by whichever machine.
+    /// The members that the Talos API lists.
     Discovery,
     Server(&'a str),
     /// An API server, by the name of its machine.
@@ -47,15 +47,15 @@ struct Answer<'a> {
     need: Need,
 }
 
-/// What a lost answer means for those who read it.
+/// When a lost answer makes a check undetermined that uses it.
 #[derive(Clone, Copy)]
 enum Need {
     Always,
-    /// It only warns, and neither may everybody read it, nor does every release know it.
+    /// Optional: older releases lack it, some roles cannot read it, and its checks only warn.
     UnlessRefused,
     /// Older releases do not know it.
     UnlessUnsupported,
-    /// Another answer tells the same, or it only explains or warns.
+    /// Not required: another answer covers it, or it only adds detail.
     Never,
 }
 
@@ -69,7 +69,7 @@ impl Snapshot {
             Fact::MachineStatus => self.of_machines(|it| [answer("MachineStatuses", &it.machine_status)]),
             Fact::Services => self.of_machines(|it| [answer("ServiceList", &it.services)]),
             Fact::TimeStatus => self.of_machines(|it| {
-                [answer("TimeStatuses", &it.time_status), answer("AdjtimeStatuses", &it.adjtime).for_others()]
+                [answer("TimeStatuses", &it.time_status), answer("AdjtimeStatuses", &it.adjtime).optional()]
             }),
             Fact::NetworkStatus => self.of_machines(|it| [answer("NetworkStatuses", &it.network_status)]),
             Fact::KubePrism => self.of_machines(|it| [answer("KubePrismStatuses", &it.kube_prism).unless_refused()]),
@@ -78,30 +78,29 @@ impl Snapshot {
             }
             Fact::Memory => self.of_machines(|it| [answer("Memory", &it.memory)]),
             Fact::Volumes => self.of_machines(|it| {
-                [answer("VolumeStatuses", &it.volumes).unless_unsupported(), answer("Mounts", &it.mounts).for_others()]
+                [answer("VolumeStatuses", &it.volumes).unless_unsupported(), answer("Mounts", &it.mounts).optional()]
             }),
             Fact::Diagnostics => self.of_machines(|it| [answer("Diagnostics", &it.diagnostics).unless_refused()]),
-            Fact::KubeletCertificate => self.of_machines(|it| {
-                [answer("TLS handshake (kubelet, port 10250)", &it.kubelet_certificate).for_others()]
-            }),
+            Fact::KubeletCertificate => self
+                .of_machines(|it| [answer("TLS handshake (kubelet, port 10250)", &it.kubelet_certificate).optional()]),
             Fact::StaticPods => self.of_machines(|it| [answer("StaticPods", &it.static_pods)]),
             Fact::StaticPodStatuses => self.of_machines(|it| [answer("StaticPodStatuses", &it.static_pod_statuses)]),
             Fact::ConfigStatuses => self.of_config_statuses(),
             Fact::ComponentConfigs => self.of_machines(|it| {
                 [
-                    answer("SchedulerConfigs", &it.scheduler_enabled).for_others(),
-                    answer("ControllerManagerConfigs", &it.controller_manager_enabled).for_others(),
+                    answer("SchedulerConfigs", &it.scheduler_enabled).optional(),
+                    answer("ControllerManagerConfigs", &it.controller_manager_enabled).optional(),
                 ]
             }),
             Fact::BootstrapManifests => {
-                self.of_machines(|it| [answer("BootstrapManifestsConfigs", &it.bootstrap_manifests).for_others()])
+                self.of_machines(|it| [answer("BootstrapManifestsConfigs", &it.bootstrap_manifests).optional()])
             }
             Fact::EtcdMembership => self.of_etcd(
                 |it| {
                     [
                         answer("EtcdStatus", &it.etcd_status),
                         answer("EtcdMemberList", &it.etcd_members),
-                        answer("EtcdMembers", &it.etcd_member_id).for_others(),
+                        answer("EtcdMembers", &it.etcd_member_id).optional(),
                     ]
                 },
                 |it| [answer("Status", &it.status), answer("MemberList", &it.members)],
@@ -157,15 +156,14 @@ impl Snapshot {
         let of = |it| answer("ConfigStatuses", it);
         let mut missing = self.of_control_planes(|it| [of(&it.config_statuses)]);
         // A worker has none.
-        missing.extend(self.of_nodes(|it| it.role == Role::Worker, |it| [of(&it.config_statuses).for_others()]));
+        missing.extend(self.of_nodes(|it| it.role == Role::Worker, |it| [of(&it.config_statuses).optional()]));
         missing
     }
 
     fn of_population(&self) -> Vec<Missing<'_>> {
         let Some(talos) = &self.talos else { return Vec::new() };
-        let mut missing = self.of_machines(|it| {
-            [answer("MachineTypes", &it.machine_type).for_others(), answer("Nodenames", &it.nodename)]
-        });
+        let mut missing = self
+            .of_machines(|it| [answer("MachineTypes", &it.machine_type).optional(), answer("Nodenames", &it.nodename)]);
         if talos.credentials.is_ok() {
             missing.extend(of(Source::Discovery, [answer("Members", &talos.discovery)]));
         }
@@ -212,7 +210,7 @@ impl Snapshot {
 
     fn of_api_servers(&self) -> Vec<Missing<'_>> {
         let servers = self.usable_kubernetes().flat_map(|it| &it.servers);
-        servers.flat_map(|(node, it)| of(Source::ApiServer(node), [answer("/readyz", it).for_others()])).collect()
+        servers.flat_map(|(node, it)| of(Source::ApiServer(node), [answer("/readyz", it).optional()])).collect()
     }
 
     fn of_metrics(&self) -> Vec<Missing<'_>> {
@@ -253,7 +251,7 @@ impl Answer<'_> {
         Self { need: Need::UnlessUnsupported, ..self }
     }
 
-    fn for_others(self) -> Self {
+    fn optional(self) -> Self {
         Self { need: Need::Never, ..self }
     }
 }
