@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::access::{MachineAccess, TalosAccess, contact, service};
 use super::identity::{Identity, is_machine};
-use super::workloads::{is_alive, is_of, says_ready};
+use super::workloads::{is_alive, is_labeled, says_ready};
 use crate::model::{CheckId, Role};
 use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Node, Service, Snapshot};
 use crate::text::version;
@@ -280,7 +280,7 @@ impl<'a> super::Assessment<'a> {
     /// Names of the nodes with such a static pod: control planes, whatever their labels are.
     pub(crate) fn hosts_of_mirrors(&self, component: &str) -> HashSet<&'a str> {
         let pods = self.snapshot.kubernetes.iter().flat_map(|kubernetes| kubernetes.pods.iter().flatten());
-        pods.filter(|pod| pod.mirror && is_of(pod, component)).filter_map(|pod| pod.node.as_deref()).collect()
+        pods.filter(|pod| pod.mirror && is_labeled(pod, component)).filter_map(|pod| pod.node.as_deref()).collect()
     }
 
     /// Some machine of the cluster runs Talos.

@@ -54,11 +54,11 @@ pub(crate) fn says_ready(object: &KubeNode) -> bool {
 pub(crate) fn mirror_pod<'a>(pods: &'a [Pod], node: &Node, component: &str) -> Option<&'a Pod> {
     let name = format!("{component}-{}", node.name);
     let of_node = || pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node.name.as_str()));
-    of_node().find(|pod| pod.name == name).or_else(|| of_node().find(|pod| is_of(pod, component)))
+    of_node().find(|pod| pod.name == name).or_else(|| of_node().find(|pod| is_labeled(pod, component)))
 }
 
-/// By its label.
-pub(crate) fn is_of(pod: &Pod, component: &str) -> bool {
+/// Its labels name this component.
+pub(crate) fn is_labeled(pod: &Pod, component: &str) -> bool {
     ["component", "k8s-app"].iter().any(|key| pod.labels.get(*key).is_some_and(|value| value == component))
 }
 

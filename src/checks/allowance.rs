@@ -15,9 +15,9 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
         return;
     }
     let cluster = Assessment::of(snapshot);
-    // Whom nobody judges is neither missing, nor makes room for one that is.
     let hosts = cluster.hosts_of_mirrors("kube-apiserver");
     let is_worker = |node: &Node| node.role == Role::Worker && !hosts.contains(node.name.as_str());
+    // Whom nobody judges is neither missing, nor makes room for one that is.
     let is_one = |node: &&Node| is_worker(node) && passed_over(&cluster, node).is_none();
     let workers = snapshot.nodes.iter().filter(is_one).filter(|node| !cluster.is_guest(node));
     let workers: BTreeSet<&str> = workers.map(|node| node.name.as_str()).collect();

@@ -1,5 +1,5 @@
-//! Answers that a check uses and does not ask for by itself: in a whole run, another check reports that they are missing. In a selection
-//! that check may not run, so it is asked for here, and the check cannot pass without them.
+//! Answers that a check uses and another check judges. In a whole run that other check reports when they are missing. In a selection it may
+//! not run, so the loss is reported here.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::assess::Assessment;
 use crate::model::{CheckId, Fact, Finding, Kind, Outcome, Problem, Role, Stage, Target, Verdict};
 use crate::snapshot::{Missing, Snapshot, Source};
 
-/// Makes checks undetermined that lack such an answer, where the run would be healthy otherwise. Each loss is reported by the first check
-/// that it concerns, and blocks the others.
-pub(crate) fn require(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
+/// Makes checks undetermined that lack such an answer, if the run would be healthy otherwise, and returns whether it did. Each loss is
+/// reported by the first check that it concerns, and blocks the others.
+pub(crate) fn require(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) -> bool {
     if verdicts.iter().any(|(_, verdict)| !verdict.status().is_fine()) {
-        return;
+        return false;
     }
     let mut lost: BTreeMap<Fact, Vec<Finding>> = BTreeMap::new();
     let mut reported: BTreeMap<Fact, CheckId> = BTreeMap::new();
@@ -26,15 +26,16 @@ pub(crate) fn require(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
             if let Some(by) = reported.get(fact) {
                 verdict.push(Target::cluster(), Outcome::Blocked(*by));
             } else {
-                verdict.findings.append(&mut findings.clone());
+                verdict.findings.extend(findings.iter().cloned());
                 reported.insert(*fact, check.id);
             }
         }
     }
+    !reported.is_empty()
 }
 
-/// Kubernetes' checks need every list that they declare. Checks of Talos and etcd do without Kubernetes, whose API may be down while they
-/// are asked. Most of what Talos tells only explains elsewhere, except who is a member of etcd and how static pods are.
+/// Kubernetes' checks need every list that they declare. Checks of Talos and etcd do not need Kubernetes, whose API may be down while they
+/// run. Most answers of Talos only add detail to the checks that do not judge them; etcd's members and the states of static pods are more.
 fn needs(check: &Check, fact: Fact) -> bool {
     match check.stage {
         Stage::Connectivity | Stage::Readiness | Stage::Server => false,
@@ -42,7 +43,9 @@ fn needs(check: &Check, fact: Fact) -> bool {
             let compares_members = matches!(check.id, CheckId::EtcdMembersConsistent | CheckId::EtcdMembersNodes);
             compares_members && fact == Fact::EtcdMembership
         }
-        _ => fact.right().is_some() || fact == Fact::StaticPodStatuses,
+        Stage::ApiServer | Stage::ControlPlane | Stage::Nodes | Stage::StaticPods | Stage::Upgrade => {
+            fact.right().is_some() || fact == Fact::StaticPodStatuses
+        }
     }
 }
 

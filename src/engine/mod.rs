@@ -334,8 +334,9 @@ fn weighed(
     forget_absent(&mut verdicts);
     forget_fine(&mut verdicts);
     weight::apply(pace, &snapshot, &mut verdicts, &mut diagnoses);
-    checks::evidence::require(&snapshot, &mut verdicts);
-    weight::by_options(pace, &mut verdicts);
+    if checks::evidence::require(&snapshot, &mut verdicts) {
+        weight::by_options(pace, &mut verdicts);
+    }
     let at = pace.started.elapsed();
     Round { number, at, took, snapshot, verdicts, diagnoses: diagnoses.into(), in_doubt: false }
 }

@@ -261,7 +261,7 @@ impl<'a> Holders<'a> {
             if !holds {
                 continue;
             }
-            // One that is not judged is not told that the address is another's.
+            // A machine that is not judged has no verdict of its own, so the one whose address it reports gets the finding.
             for address in object.internal.iter().filter(|address| !is_judged || may_have(machine, address)) {
                 let all = holders.registered.entry(address).or_default();
                 if all.len() < 2 && all.iter().all(|(_, other)| other.name != object.name) {
@@ -273,7 +273,7 @@ impl<'a> Holders<'a> {
     }
 }
 
-/// Its kubelet reports, whatever it says: the node controller sets the condition to Unknown when the lease is old.
+/// Its kubelet still reports, ready or not: otherwise the node controller would have set the condition to Unknown.
 fn reports(object: &KubeNode) -> bool {
     object.condition("Ready").is_some_and(|ready| matches!(&*ready.status, "True" | "False"))
 }

@@ -123,7 +123,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
             Problem::warn(Reason::NothingSchedulable, "a node that takes new pods", "every worker is being removed");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     }
-    // If they all are only not ready, that is judged elsewhere, and how many may be: not, who is left beside them.
+    // Workers that are only not ready are judged by k8s.nodes.ready, which does not know that no others are left.
     let others_are_away = lost_guests || own.len() < workers_at_first;
     let own: Vec<_> = own.into_iter().chain(machines.into_iter().filter(|_| lost_guests)).collect();
     let closed = own.iter().find(|(_, object)| obstacle(object).is_some());

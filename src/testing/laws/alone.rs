@@ -3,28 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::assess::Assessment;
-use crate::checks::{self, ALL, Check};
+use crate::checks::{self, Check};
 use crate::engine;
-use crate::model::{CheckId, Fact, Status};
+use crate::model::{CheckId, Fact, Stage, Status};
+use crate::plan::selection::{Wanted, select};
 use crate::snapshot::{GapKind, Snapshot};
-use crate::testing::fixture::{NODES, healthy};
 use crate::testing::laws::corruption::sick;
-use crate::testing::laws::monotony::FAILURES;
+use crate::testing::laws::monotony::failing;
 use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::{verdicts, worst};
 
-/// What `--check` selects: the check, and what it requires.
+/// What `--check` selects, with the option that asks for the check if it needs one.
 fn selection(check: &'static Check) -> Vec<&'static Check> {
-    let mut ids = BTreeSet::from([check.id]);
-    loop {
-        let before = ids.len();
-        let required: Vec<CheckId> =
-            ALL.iter().filter(|it| ids.contains(&it.id)).flat_map(|it| it.requires).copied().collect();
-        ids.extend(required);
-        if ids.len() == before {
-            return ALL.iter().copied().filter(|it| ids.contains(&it.id)).collect();
-        }
-    }
+    let name = [check.id.name().to_owned()];
+    let upgrade: &[CheckId] = if check.stage == Stage::Upgrade { &[check.id] } else { &[] };
+    let wanted = Wanted { check: &name, upgrade, server: check.stage == Stage::Server, ..Wanted::default() };
+    let selected = select(&wanted).unwrap().into_iter();
+    selected.filter(|(_, part)| part.runs()).map(|(check, _)| check).collect()
 }
 
 /// The worst of a run with this selection.
@@ -34,18 +29,6 @@ fn status(selection: &[&'static Check], snapshot: &Snapshot) -> Status {
     checks::allowance::apply(snapshot, &mut verdicts);
     checks::evidence::require(snapshot, &mut verdicts);
     worst(&verdicts)
-}
-
-fn worlds() -> Vec<(String, Snapshot)> {
-    let mut worlds: Vec<_> = sick().map(|(name, _, world)| (name, world)).collect();
-    for (number, fail) in FAILURES.iter().enumerate() {
-        for node in NODES {
-            let mut snapshot = healthy();
-            fail(&mut snapshot, node);
-            worlds.push((format!("failure {number} on {node}"), snapshot));
-        }
-    }
-    worlds
 }
 
 /// Where the answer that is lost is itself what is wrong, and why no run can do better.
@@ -72,7 +55,7 @@ fn a_check_alone_is_no_blinder_than_among_all() {
     let mut holes = BTreeMap::<String, Vec<String>>::new();
     let mut hidden = BTreeSet::new();
     let mut pairs = 0;
-    for (name, world) in worlds() {
+    for (name, world) in sick().map(|(name, _, world)| (name, world)).chain(failing()) {
         for (check, _) in verdicts(&world).into_iter().filter(|(_, verdict)| verdict.status() == Status::Fail) {
             let selection = selection(check);
             let facts = checks::facts(&selection);

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::checks::ALL;
 use crate::snapshot::{GapKind, Pod, Snapshot};
-use crate::testing::fixture::{CONTROL_PLANES, NODES, by_check, gap, healthy};
+use crate::testing::fixture::{CONTROL_PLANES, by_check, gap, healthy};
 use crate::testing::laws::corruption::sick;
 use crate::testing::laws::exceptions::HARMLESS;
-use crate::testing::laws::monotony::{FAILURES, crash};
+use crate::testing::laws::monotony::{crash, failing};
 use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::{overall, worst};
 
@@ -60,13 +60,7 @@ fn told_by_pods() -> Vec<(String, Snapshot)> {
 #[test]
 fn without_the_list_of_pods_nothing_that_is_wrong_gets_well() {
     let mut worlds = told_by_pods();
-    for (number, fail) in FAILURES.iter().enumerate() {
-        for node in NODES {
-            let mut snapshot = healthy();
-            fail(&mut snapshot, node);
-            worlds.push((format!("failure {number} on {node}"), snapshot));
-        }
-    }
+    worlds.extend(failing());
     let both = worlds.len();
     for at in 0..both {
         let (name, world) = &worlds[at];

@@ -10,7 +10,7 @@ use crate::snapshot::{
     AlarmKind, ContainerState, EtcdAlarm, EtcdStatus, GapKind, Kubernetes, Node, Pod, PodState, Readyz, Service,
     Snapshot, Taint,
 };
-use crate::testing::fixture::{GAPS, condition, gap, healthy, taint};
+use crate::testing::fixture::{GAPS, NODES, condition, gap, healthy, taint};
 use crate::testing::laws::exceptions::HARMLESS;
 use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::worlds::{any_world, full_world};
@@ -19,6 +19,17 @@ use crate::text::host;
 
 /// Breaks something on this machine (or, if it breaks none, in the cluster).
 pub(super) type Failure = fn(&mut Snapshot, &str);
+
+/// The fixture with each failure on each node.
+pub(super) fn failing() -> impl Iterator<Item = (String, Snapshot)> {
+    FAILURES.iter().enumerate().flat_map(|(number, fail)| {
+        NODES.iter().map(move |node| {
+            let mut snapshot = healthy();
+            fail(&mut snapshot, node);
+            (format!("failure {number} on {node}"), snapshot)
+        })
+    })
+}
 
 /// Things that are seen to be wrong wherever a side is asked that shows them.
 pub(super) const FAILURES: &[Failure] = &[
