@@ -107,7 +107,8 @@ control_planes() {
 # ---- commands inside the rig -----------------------------------------------------------------------------------------
 unset LIMIT # one in the caller's environment means something else
 in_rig() ( # CMD...; LIMIT= seconds after which it is ended
-  exec_in_rig ${LIMIT:+timeout "$LIMIT"} "$@"
+  # In the foreground: in a process group of its own, it would outlive a Ctrl-C that ends this script.
+  exec_in_rig ${LIMIT:+timeout --foreground "$LIMIT"} "$@"
 )
 # In place of this shell: signals of the caller reach the command itself, and the command's end is the caller's to see.
 exec_in_rig() {
