@@ -19,6 +19,7 @@ mod rechecks;
 mod removal;
 mod reports;
 mod rights;
+mod states;
 mod tables;
 mod worlds;
 
