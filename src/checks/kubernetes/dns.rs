@@ -73,13 +73,11 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         // The lease may have been read just before it was renewed.
         verdict.resample_after = Some(RENEWAL);
     }
-    // Others are created in their place, as long as some are left.
-    let (ready, lost) =
-        if ready.is_empty() { (ready, [lost, deserted].concat()) } else { ([ready, deserted].concat(), lost) };
-    let ready = instances(&ready);
-    if ready > 0 {
+    let are_lost = !lost.is_empty() || !deserted.is_empty();
+    let instances = Instances { ready: instances(&ready), moving: instances(&deserted), lost: instances(&lost) };
+    if instances.ready > 0 {
         let outcome = unread_pods(cluster, endpoints);
-        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, ready, instances(&lost))));
+        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, instances)));
         warn_of_restarts(cluster, dns_pods(cluster), &mut verdict);
         let are_on_nodes = endpoints.iter().any(|endpoint| endpoint.node.is_some());
         if let Some(outcome) = leases(cluster).err().filter(|_| are_on_nodes) {
@@ -97,7 +95,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         verdict.skip(target, "disabled by configuration");
         return verdict;
     }
-    verdict.problem(target, without_dns(cluster, endpoints, wanted, !lost.is_empty()));
+    verdict.problem(target, without_dns(cluster, endpoints, wanted, are_lost));
     verdict
 }
 
@@ -130,8 +128,18 @@ fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
     labeled_pods(cluster, DNS_APP)
 }
 
-/// There are `ready` instances, and `lost` ones on nodes that are lost.
-fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
+/// Instances of DNS that have a ready endpoint.
+#[derive(Clone, Copy)]
+struct Instances {
+    ready: i32,
+    /// On nodes that are being removed or were: others are created in their place, as long as some are left.
+    moving: i32,
+    /// On nodes that have fallen silent.
+    lost: i32,
+}
+
+fn enough_dns(cluster: &Assessment<'_>, instances: Instances) -> Outcome {
+    let Instances { ready, moving, lost } = instances;
     let deployments = listed(cluster, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
     let deployment = match deployments.map(|deployments| coredns(deployments)) {
         Ok(deployment) => deployment,
@@ -141,11 +149,12 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     pods.retain(|pod| !has_ended(&pod.state.phase));
     // Without a Deployment, somebody else has set up these pods, and each is to serve.
     let live = i32::try_from(pods.len()).unwrap_or(i32::MAX);
-    let desired = deployment.map_or(ready.max(live), |it| it.desired);
+    let enough = ready.saturating_add(moving);
+    let desired = deployment.map_or(enough.max(live), |it| it.desired);
     pods.retain(|pod| !is_well(&pod.state));
     let given_up = deployment.and_then(|it| it.given_up.as_ref());
     let is_observed = deployment.is_none_or(Workload::is_observed);
-    if desired <= ready && given_up.is_none() && is_observed {
+    if desired <= enough && given_up.is_none() && is_observed {
         let unfinished = |it| unfinished(cluster, it, || pods, || 0, Reason::DnsDegraded);
         if let Some(problem) = deployment.and_then(unfinished) {
             let describe = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
@@ -161,7 +170,8 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
             return Outcome::problem(problem.hint(describe));
         }
         let plural = if ready == 1 { "" } else { "s" };
-        return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}")));
+        let elsewhere = if moving == 0 { String::new() } else { format!(", {moving} on nodes that are going or gone") };
+        return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}{elsewhere}")));
     }
     if let Err(outcome) = system_pods(cluster) {
         return outcome;
@@ -183,7 +193,7 @@ fn enough_dns(cluster: &Assessment<'_>, ready: i32, lost: i32) -> Outcome {
     let words = troubles(cluster, &missing).or(refusal).or(stuck).or(unobserved).map(|words| format!("; {words}"));
     let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
-    let are_gone = desired > ready && missing.is_empty() && ready.saturating_add(gone) >= desired;
+    let are_gone = desired > enough && missing.is_empty() && enough.saturating_add(gone) >= desired;
     Outcome::problem(if are_gone {
         problem(Severity::Warn).explained_by(CheckId::K8sNodesReady)
     } else {

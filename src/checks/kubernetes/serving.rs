@@ -24,6 +24,8 @@ pub(in crate::checks) enum Why {
     PodGone,
     /// Its pod has not been ready for a while.
     PodUnready,
+    /// Its pod is being deleted.
+    PodDeleted,
     /// Its pod has other addresses.
     OtherAddress,
     /// The kubelet of its node is silent, or reports that the node is not ready.
@@ -46,6 +48,7 @@ impl Why {
             Self::NotReady => "are not ready",
             Self::PodGone => "lead to pods that no longer exist",
             Self::PodUnready => "lead to pods that are not ready",
+            Self::PodDeleted => "lead to pods that are being deleted",
             Self::OtherAddress => "are not addresses of their pods",
             Self::NodeLost | Self::NodeGone => "are on nodes that have stopped reporting",
         }
@@ -99,14 +102,21 @@ fn fault_of_pod(
         PodLists::Bound => listed(cluster, |kubernetes| &kubernetes.bound_pods, "the pods of all namespaces").ok()?,
     };
     let is_it = |pod: &&BoundPod| pod.namespace == namespace && pod.name == name;
-    bound.iter().find(is_it).is_none().then_some(Why::PodGone)
+    match bound.iter().find(is_it) {
+        None => Some(Why::PodGone),
+        Some(pod) if pod.deleting => Some(Why::PodDeleted),
+        // Since when is not in this list; endpoints follow within a second or two.
+        Some(pod) => (!pod.ready).then_some(Why::PodUnready),
+    }
 }
 
 fn fault(pod: &Pod, endpoint: &ServiceEndpoint) -> Option<Why> {
     // An endpoint has addresses of one family.
     let is_of_its_family = |it: &&String| endpoint.addresses.iter().all(|its| its.contains(':') == it.contains(':'));
     let mut own = pod.addresses.iter().filter(is_of_its_family).peekable();
-    if !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED) {
+    if pod.deleting {
+        Some(Why::PodDeleted)
+    } else if !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED) {
         Some(Why::PodUnready)
     } else if own.peek().is_some() && !own.any(|it| endpoint.addresses.contains(it)) {
         Some(Why::OtherAddress)

@@ -191,7 +191,7 @@ fn missing(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String 
         if let Serving::No(why) = serving(cluster, lists, &namespace, endpoint, "TCP") {
             let place = match why {
                 Why::NodeLost | Why::NodeGone | Why::NotReady => endpoint.node.as_deref(),
-                Why::PodGone | Why::PodUnready | Why::OtherAddress => endpoint.pod.as_deref(),
+                Why::PodGone | Why::PodUnready | Why::PodDeleted | Why::OtherAddress => endpoint.pod.as_deref(),
             };
             faults.entry(why.words()).or_insert_with(BTreeSet::new).extend(place);
         }
@@ -241,33 +241,47 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
     let mut locked = Vec::new();
     for its in &KINDS {
         for hook in listed(cluster, its.list, its.expected)? {
-            if let Some((namespace, service)) = hook.service.as_ref().filter(|_| locks_out(cluster, hook, evicted)) {
-                locked.push(format!("{}: all working endpoints of Service {namespace}/{service} are here", hook.name));
+            let Some((namespace, service)) = hook.service.as_ref().filter(|it| is_asked_to_come_back(hook, &it.0))
+            else {
+                continue;
+            };
+            if let Some(Err(gap)) = backend(cluster, PodLists::Bound, hook) {
+                return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
+            }
+            if all_go(cluster, hook, namespace, evicted) {
+                locked.push(format!(
+                    "{}: Service {namespace}/{service} has no working endpoint on another machine",
+                    hook.name
+                ));
             }
         }
     }
     Ok(locked)
 }
 
-fn locks_out(cluster: &Assessment<'_>, hook: &Webhook, evicted: &[&BoundPod]) -> bool {
-    let Some((namespace, _)) = &hook.service else { return false };
-    let mut working = working(cluster, PodLists::Bound, hook).peekable();
-    let is_asked_about = |pod: &&&BoundPod| {
-        let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        selects(&hook.objects, &labels)
-    };
-    let goes = |endpoint: &ServiceEndpoint| {
-        let its = |pod: &&&BoundPod| pod.namespace == *namespace && endpoint.pod.as_ref() == Some(&pod.name);
-        evicted.iter().find(its).as_ref().is_some_and(is_asked_about)
-    };
+/// It fails closed on the creation of pods in the namespace of the pods behind it.
+fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
     // What other labels a namespace has is not known.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
     is_closed(hook)
         && hook.rules.iter().any(is_of_new_pods)
         && is_told
         && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
-        && working.peek().is_some()
-        && working.all(goes)
+}
+
+/// Each working pod behind it is among those that go, and is one that it is asked about. A webhook that has none at all is
+/// `k8s.webhooks`'s to tell of, as far as that knows its pods.
+fn all_go(cluster: &Assessment<'_>, hook: &Webhook, namespace: &str, evicted: &[&BoundPod]) -> bool {
+    let is_asked_about = |pod: &&&BoundPod| {
+        let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        selects(&hook.objects, &labels)
+    };
+    let goes = |endpoint: &ServiceEndpoint| {
+        let its = |pod: &&&BoundPod| pod.namespace == namespace && endpoint.pod.as_ref() == Some(&pod.name);
+        evicted.iter().find(its).as_ref().is_some_and(is_asked_about)
+    };
+    let is_told_elsewhere = working(cluster, LISTS, hook).next().is_none();
+    !is_told_elsewhere && working(cluster, PodLists::Bound, hook).all(goes)
 }
 
 fn is_of_new_pods(rule: &WebhookRule) -> bool {

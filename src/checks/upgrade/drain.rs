@@ -97,7 +97,9 @@ impl<'a> Board<'a> {
         }
         for pod in pods {
             board.by_node.entry(&pod.node).or_default().push(pod);
-            if let Some(workload) = workload(pod).filter(|_| pod.ready && !pod.deleting) {
+            // Those on a node that has fallen silent are called ready for a while yet.
+            let serves = pod.ready && !pod.deleting && !has_fallen_silent(cluster, &pod.node);
+            if let Some(workload) = workload(pod).filter(|_| serves) {
                 board.ready.entry(workload).or_default().push(&pod.node);
             }
         }

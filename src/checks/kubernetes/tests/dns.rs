@@ -175,6 +175,7 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
         snapshot.node_mut("cp-2").leaving = true;
     });
     assert_eq!(said(&leaving, DNS), [""; 0]);
+    assert_eq!(lines(&leaving, DNS), ["Cluster DNS: 1 ready endpoint, 1 on nodes that are going or gone"]);
     let both = with(|snapshot| {
         not_ready(snapshot, "cp-1");
         not_ready(snapshot, "cp-2");
@@ -199,6 +200,23 @@ fn endpoints_of_dns_need_a_port_that_resolvers_use() {
         endpoint.protocols = Some(vec!["TCP".to_owned()]);
     }
     assert_eq!(said(&snapshot, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
+}
+
+/// Its endpoint stays ready for a moment, and for as long as the controller of endpoints hangs.
+#[test]
+fn endpoints_of_dns_whose_pods_are_being_deleted_do_not_count() {
+    let deleted = |names: &'static [&'static str]| {
+        with(|snapshot| {
+            for name in names {
+                pod(snapshot, name).deleting = true;
+            }
+        })
+    };
+    let one = deleted(&["coredns-5d8c4cc7b-bbbbb"]);
+    // Nothing is made in its place, and nobody tells since when.
+    assert_eq!(said(&one, DNS), ["fail dns-degraded kube-system/kube-dns"]);
+    let both = deleted(&["coredns-5d8c4cc7b-aaaaa", "coredns-5d8c4cc7b-bbbbb"]);
+    assert_eq!(said(&both, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }
 
 /// As where the controller of endpoints hangs, or the Service publishes pods that are not ready.

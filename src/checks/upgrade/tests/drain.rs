@@ -209,6 +209,48 @@ fn a_budget_of_an_operator_may_open_with_the_cordon() {
     assert!(cordons("InstanceManager") && !cordons("ReplicaSet"));
 }
 
+/// As long as the endpoints still call it ready, it is only in the list of pods that it is not.
+#[test]
+fn a_webhook_for_evictions_whose_pods_do_not_serve_blocks() {
+    let hooked = |change: fn(&mut BoundPod)| {
+        let mut snapshot = world();
+        let kubernetes = snapshot.kube();
+        let endpoints = kubernetes.webhook_endpoints.get_mut(&("policy".to_owned(), "webhook".to_owned())).unwrap();
+        endpoints.as_mut().unwrap()[0].pod = Some("webhook-cp-1".to_owned());
+        let mut pod = bound_pod("policy", "webhook", "cp-1", Some(("ReplicaSet", "webhook-6f7")));
+        change(&mut pod);
+        kubernetes.bound_pods.as_mut().unwrap().push(pod);
+        snapshot
+    };
+    passes(&hooked(|_| {}));
+    let changes: [fn(&mut BoundPod); 3] =
+        [|pod| pod.ready = false, |pod| pod.deleting = true, |pod| pod.name.push_str("-x")];
+    for change in changes {
+        assert_eq!(wrong(DRAIN, &hooked(change)), ["w-1: fail webhook-unavailable"]);
+    }
+}
+
+/// Whether all that is behind it leaves, nobody knows then.
+#[test]
+fn a_webhook_for_pods_whose_endpoints_are_not_told_is_unknown() {
+    let mut snapshot = world();
+    let kubernetes = snapshot.kube();
+    kubernetes.validating_webhooks.as_mut().unwrap()[0].rules[0].resources = vec!["pods".to_owned()];
+    kubernetes.webhook_endpoints.values_mut().for_each(|endpoints| *endpoints = gap(GapKind::Forbidden));
+    assert_eq!(wrong(DRAIN, &snapshot), ["w-1: error forbidden, for ever"]);
+}
+
+/// Its pods are called ready until the node controller notices.
+#[test]
+fn a_replica_on_a_node_that_has_fallen_silent_is_none() {
+    let mut snapshot = world();
+    let leases = snapshot.kube().node_leases.as_mut().unwrap();
+    for name in crate::testing::fixture::CONTROL_PLANES {
+        leases.by_name.get_mut(name).unwrap().renewed = Some(crate::testing::fixture::ago(120));
+    }
+    assert!(wrong(DRAIN, &snapshot).contains(&"w-1: warn last-replica, for ever".to_owned()));
+}
+
 /// Its eviction is what starts the migration.
 #[test]
 fn a_virtual_machine_is_moved_by_kubevirt() {
@@ -274,7 +316,7 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
     };
     let snapshot = hooked(|_, _| {});
     assert_eq!(wrong(DRAIN, &snapshot), ["w-1: fail webhook-unavailable"]);
-    assert!(observed(DRAIN, &snapshot)[0].ends_with("all working endpoints of Service default/web are here"));
+    assert!(observed(DRAIN, &snapshot)[0].ends_with("Service default/web has no working endpoint on another machine"));
     passes(&hooked(|_, endpoint| endpoint.port = Some(1)));
     passes(&hooked(|hook, _| hook.fails_closed = false));
     passes(&hooked(|hook, _| hook.is_conditional = true));
