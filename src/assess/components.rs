@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::Assessment;
 use super::access::contact;
+use super::life::Life;
 use super::population::{etcd_is_bad, has_kubernetes};
 use super::workloads::{Trouble, is_alive, mirror_pod, trouble, worse};
 use crate::model::CheckId;
@@ -161,7 +162,7 @@ impl<'a> Assessment<'a> {
     /// What a static pod of this machine is like. Talos may go on telling what its kubelet said a while ago, so where Kubernetes
     /// shows the pod, too, the worse of the two words counts; that of Kubernetes is the older one where its kubelet is silent.
     pub(crate) fn static_pod(&self, node: &Node, status: &'a StaticPodStatus) -> &'a PodState {
-        let is_silent = self.list(|it| &it.node_leases).is_some() && !self.machine(node).renews_lease;
+        let is_silent = matches!(self.life(self.name_in_kubernetes(node)), Life::Silent | Life::Removed);
         let pods = self.list(|it| &it.pods).filter(|_| !is_silent).into_iter().flatten();
         let is_it = |pod: &Pod| (&pod.namespace, &pod.name) == (&status.namespace, &status.name);
         let of_node = |pod: &&Pod| pod.mirror && pod.node.as_deref() == Some(&*node.name) && is_it(pod);
@@ -233,7 +234,8 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
         |leases: &Leases| leases.by_name.get(component.name()).is_some_and(|lease| is_alive(lease, leases.date));
     let runs = |node: &Node, component: Component| {
         let pod = mirror_pod(pods, node, component.name());
-        cluster.machine(node).is_ready() && pod.is_some_and(|pod| trouble(&pod.state, cluster.server_time()).is_none())
+        cluster.life(cluster.name_in_kubernetes(node)) == Life::Works
+            && pod.is_some_and(|pod| trouble(&pod.state, cluster.server_time()).is_none())
     };
     // Every control plane serves the API.
     let may_lack_it = component != Component::ApiServer

@@ -8,6 +8,7 @@ mod certificate;
 pub(crate) mod components;
 pub(crate) mod etcd;
 mod identity;
+mod life;
 mod population;
 pub(crate) mod servers;
 pub(crate) mod workloads;
@@ -18,6 +19,7 @@ use std::ops::Deref;
 pub(crate) use access::{KubernetesAccess, MachineAccess, TalosAccess, contact, service, tells_healthy, worst_service};
 pub(crate) use certificate::{Fault, ends_soon, fault_of_dates, faults, is_unusable};
 pub(crate) use identity::{Identity, Likeness, Undecided};
+pub(crate) use life::Life;
 pub(crate) use population::{
     Excluded, Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older,
     is_seen_lost, kubelet_is_bad, talos_version,
@@ -40,6 +42,8 @@ pub(crate) struct Assessment<'a> {
     pub(crate) behind_proxy: bool,
     /// As the nodes of the snapshot.
     machines: Vec<Machine<'a>>,
+    /// By the names of Node objects; `None`: these are not known.
+    lives: Option<HashMap<&'a str, Life>>,
     by_name: HashMap<&'a str, usize>,
     /// Some machine runs Talos.
     has_talos: bool,
@@ -61,7 +65,7 @@ impl<'a> Assessment<'a> {
             _ => None,
         };
         let behind_proxy = identity::is_behind_proxy(snapshot, &identity);
-        let machines = population::machines(snapshot, &talos_access, &identity, own_kubernetes);
+        let machines = population::machines(snapshot, &talos_access, &identity);
         let etcd = Etcd::of(snapshot, &talos_access, &machines);
         let by_name = snapshot.nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
         let mut assessment = Self {
@@ -72,6 +76,7 @@ impl<'a> Assessment<'a> {
             own_kubernetes,
             behind_proxy,
             machines,
+            lives: None,
             by_name,
             has_talos: snapshot.nodes.iter().any(|node| node.is_talos),
             etcd,
@@ -79,6 +84,7 @@ impl<'a> Assessment<'a> {
             components: Components::default(),
             servers: HashMap::new(),
         };
+        assessment.lives = life::lives(&assessment);
         assessment.components = Components::of(&assessment);
         assessment.servers = servers::of(&assessment);
         assessment
@@ -102,6 +108,14 @@ impl<'a> Assessment<'a> {
     /// The machine of this name.
     pub(crate) fn node(&self, name: &str) -> Option<&'a Node> {
         self.by_name.get(name).map(|at| &self.snapshot.nodes[*at])
+    }
+
+    /// The name of a machine in Kubernetes.
+    pub(crate) fn name_in_kubernetes<'b>(&self, node: &'b Node) -> &'b str
+    where
+        'a: 'b,
+    {
+        self.object(node).map_or(&node.name, |object| &object.name)
     }
 
     /// The Node object of a machine, whosever cluster the list is of.

@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::access::{MachineAccess, TalosAccess, contact, service};
 use super::identity::{Identity, is_machine};
-use super::workloads::{is_alive, is_labeled, says_ready};
+use super::workloads::{is_labeled, says_ready};
 use crate::model::{CheckId, Role};
-use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Node, Service, Snapshot};
+use crate::snapshot::{Gap, GapKind, KubeNode, Node, Service, Snapshot};
 use crate::text::version;
 
 /// Why a machine is listed and not judged.
@@ -36,38 +36,18 @@ pub(crate) struct Machine<'a> {
     pub(crate) runs_another: bool,
     /// Its Node object.
     pub(crate) object: Option<&'a KubeNode>,
-    /// The kubelet behind that object lives: it has renewed its lease. Nothing is known of it where the leases are not, or where
-    /// they may be another cluster's.
-    pub(crate) renews_lease: bool,
 }
 
-impl Machine<'_> {
-    /// Kubernetes says that it is ready, and its kubelet lives.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.renews_lease && self.object.is_some_and(says_ready)
-    }
-}
-
-pub(super) fn machines<'a>(
-    snapshot: &'a Snapshot,
-    talos: &TalosAccess<'a>,
-    identity: &Identity,
-    own_kubernetes: Option<&'a Kubernetes>,
-) -> Vec<Machine<'a>> {
+pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, identity: &Identity) -> Vec<Machine<'a>> {
     let listed = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
     let objects = Objects::of(snapshot, listed.map_or(&[], Vec::as_slice));
     let removed = Removed::of(snapshot, listed, identity);
-    let leases = own_kubernetes.and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
-    let renews_lease = |object: &KubeNode| {
-        leases.is_some_and(|leases| leases.by_name.get(&object.name).is_some_and(|lease| is_alive(lease, leases.date)))
-    };
     let machine = |node: &'a Node| {
         // A Node of this name that says that it runs Talos makes it a Talos machine. What poses as a node, such as kwok's and virtual
         // kubelets, may name no system at all.
         let runs_another = !node.is_talos && objects.by_name.contains_key(node.name.as_str());
         let is_foreign = runs_another && !is_named_as_talos(node);
         let is_stale_discovery_member = removed.has(node);
-        let object = objects.of_machine(node);
         Machine {
             excluded: excluded(snapshot, node, is_stale_discovery_member),
             is_foreign,
@@ -75,8 +55,7 @@ pub(super) fn machines<'a>(
             is_stale_discovery_member,
             is_stale_node_object: !is_foreign && is_stale_node_object(snapshot, node, &objects),
             runs_another,
-            object,
-            renews_lease: object.is_some_and(renews_lease),
+            object: objects.of_machine(node),
         }
     };
     snapshot.nodes.iter().map(machine).collect()
@@ -309,7 +288,7 @@ impl<'a> super::Assessment<'a> {
     /// What Kubernetes says of this machine's pods is as old as its kubelet's last word: on a machine that has just died they stay
     /// ready for a while. Unless the user has switched off the check that tells.
     pub(crate) fn kubelet_is_silent(&self, node: &Node) -> bool {
-        !self.machine(node).renews_lease && !self.asked.skipped.contains(&CheckId::K8sNodesReady)
+        !self.kubelet_reports(self.name_in_kubernetes(node)) && !self.asked.skipped.contains(&CheckId::K8sNodesReady)
     }
 }
 

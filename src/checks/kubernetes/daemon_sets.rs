@@ -188,7 +188,8 @@ fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> R
 
 /// It is judged, and not ready: so are its pods.
 fn is_unready(cluster: &Assessment<'_>, node: &Node) -> bool {
-    passed_over(cluster, node).is_none() && cluster.object(node).is_some() && !cluster.machine(node).is_ready()
+    let life = cluster.object(node).map(|object| cluster.life(&object.name));
+    passed_over(cluster, node).is_none() && life.is_some_and(|life| !life.may_serve())
 }
 
 /// Nodes without a ready pod of a DaemonSet, and why: Talos machines, whatever its numbers say, and if they do not make up what these

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::serving::{PodLists, Serving, Why, serving, unread_pods};
+use super::leases::leases;
+use super::serving::{PodLists, Serving, Why, is_on_lost_node, serving, unread_pods};
 use super::severity_of;
-use super::silence::{is_lost, is_silent, leases};
 use super::workloads::{
     Wanted, by_webhook, installed, is_labeled, is_stuck, labeled_pods, system_pods, troubles, unfinished, wanted,
     warn_of_restarts,
 };
-use crate::assess::Assessment;
 use crate::assess::workloads::{RENEWAL, is_well, says_ready};
+use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -69,7 +69,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     };
     let (ready, lost, deserted) =
         (of(&[Serving::Yes]), of(&[Serving::No(Why::NodeLost)]), of(&[Serving::No(Why::NodeGone)]));
-    if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| is_silent(cluster, node)) {
+    if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| cluster.life(node) == Life::Silent) {
         // The lease may have been read just before it was renewed.
         verdict.resample_after = Some(RENEWAL);
     }
@@ -176,8 +176,7 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances) -> Outcome {
     if let Err(outcome) = system_pods(cluster) {
         return outcome;
     }
-    let (gone, missing): (Vec<&Pod>, Vec<&Pod>) =
-        pods.iter().partition(|pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node)));
+    let (gone, missing): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| is_on_lost_node(cluster, pod));
     let gone = i32::try_from(gone.len()).unwrap_or(i32::MAX).saturating_add(lost);
     // Where there is no such pod, only the Deployment tells for how long.
     let ages: Vec<_> = if missing.is_empty() {
@@ -248,7 +247,7 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         (false, true) => "those that are ready are on nodes that are not ready",
         (false, false) => "none is ready",
     };
-    let is_alive = |pod: &&&Pod| !pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
+    let is_alive = |pod: &&&Pod| !is_on_lost_node(cluster, pod);
     let refusal = deployment.flatten().and_then(Workload::refusal);
     let observed = match (troubles(cluster, &pods).or(refusal), pods.iter().filter(is_alive).count()) {
         (Some(words), _) => words,

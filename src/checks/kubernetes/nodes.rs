@@ -335,7 +335,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
     let problem = match object.condition("Ready") {
         // Whatever poses as a node may renew no lease.
         Some(condition) if condition.status == "True" && cluster.is_guest(node) => return Outcome::Pass(None),
-        Some(condition) if condition.status == "True" => match lease(cluster, node, object) {
+        Some(condition) if condition.status == "True" => match lease(cluster, object) {
             Ok(()) => match interrupted(cluster, node, object, condition) {
                 Some(problem) => problem,
                 None => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
@@ -388,10 +388,10 @@ fn not_ready(condition: &Condition) -> Problem {
 }
 
 /// Ready is as old as the lease: the kubelet may have died since.
-fn lease(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Result<(), Outcome> {
+fn lease(cluster: &Assessment<'_>, object: &KubeNode) -> Result<(), Outcome> {
     let expected = "the kubelet renews the node's lease";
     let leases: &Leases = listed(cluster, |kubernetes| &kubernetes.node_leases, expected)?;
-    if cluster.machine(node).renews_lease {
+    if cluster.kubelet_reports(&object.name) {
         return Ok(());
     }
     let observed = match leases.by_name.get(&object.name).map(|lease| lease.renewed) {

@@ -49,7 +49,7 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
             _ if has_no_address(node, object) => Some(no_address()),
             overlap => overlap.map(|overlap| shared_range(cluster, overlap)),
         };
-        match pressed(cluster, node, object) {
+        match pressed(cluster, object) {
             // What it said of itself before it fell silent is old.
             pressed if pressed.is_unseen() => vec![pressed],
             Outcome::Pass(_) => network.map(Outcome::problem).into_iter().collect(),
@@ -78,7 +78,7 @@ fn shared_range(cluster: &Assessment<'_>, overlap: &str) -> Problem {
 }
 
 /// The kubelet's word on each resource, and whoever's on the network.
-fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
+fn pressed(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     let expected = "no pressure on memory, disk and process IDs, and a network";
     let mut wrong = Vec::new();
     let mut untold = Vec::new();
@@ -104,7 +104,7 @@ fn pressed(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome 
     }
     let is_silent = object.condition("Ready").is_none_or(|condition| !matches!(&*condition.status, "True" | "False"));
     // What a kubelet said before it fell silent is no evidence of the present.
-    if is_silent || !cluster.machine(node).renews_lease {
+    if is_silent || !cluster.kubelet_reports(&object.name) {
         return unseen(Reason::NodeLeaseStale, expected, "its kubelet has stopped reporting");
     }
     if !untold.is_empty() {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::leases::leases;
 use super::node_objects;
 use super::nodes::each_object_of;
-use super::silence::{leases, works};
 use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
@@ -103,14 +103,14 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     own.retain(|(node, _)| !node.leaving);
     // Workers of another system are workers, and a virtual kubelet is none.
     let machines: Vec<_> = guests.iter().copied().filter(|(_, object)| !object.machine_id.is_empty()).collect();
-    let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(cluster, object));
+    let works = |object: &KubeNode| cluster.life(&object.name).may_serve();
+    let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(object));
     let own = if own.is_empty() && !had_workers && !lost_guests { kept } else { own };
-    let is_place = |object: &KubeNode| works(cluster, object) && obstacle(object).is_none();
+    let is_place = |object: &KubeNode| works(object) && obstacle(object).is_none();
     // A drain begins with a cordon, and stage 8 judges what follows from that.
     let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
-    let is_own_place = |node: &Node, object: &KubeNode| {
-        is_place(object) || (goes(node) && object.unschedulable && works(cluster, object))
-    };
+    let is_own_place =
+        |node: &Node, object: &KubeNode| is_place(object) || (goes(node) && object.unschedulable && works(object));
     // Images are made for one operating system, and nearly all for Linux. What tells no system runs no containers.
     let is_linux = |object: &KubeNode| !object.os_image.contains("Windows") && !object.os_image.is_empty();
     let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);

@@ -1,10 +1,9 @@
 //! Whether an endpoint still serves. Kubernetes removes one some time after its pod or its node has ended, and a Service may publish
 //! endpoints that are not ready.
 
-use super::silence::{is_deserted, is_lost};
 use super::workloads::{UNNOTICED, system_pods};
-use crate::assess::Assessment;
 use crate::assess::workloads::is_well;
+use crate::assess::{Assessment, Life};
 use crate::checks::gaps::listed;
 use crate::model::Outcome;
 use crate::snapshot::{BoundPod, Pod, ServiceEndpoint};
@@ -79,11 +78,23 @@ pub(in crate::checks) fn serving(
     if let Some(why) = endpoint.pod.as_ref().and_then(|pod| fault_of_pod(cluster, lists, namespace, pod, endpoint)) {
         return Serving::No(why);
     }
-    match endpoint.node.as_deref() {
-        Some(node) if is_lost(cluster, node) => Serving::No(Why::NodeLost),
-        Some(node) if is_deserted(cluster, node) => Serving::No(Why::NodeGone),
-        _ => Serving::Yes,
+    endpoint.node.as_deref().and_then(|node| fault_of_node(cluster, node)).map_or(Serving::Yes, Serving::No)
+}
+
+/// Why nothing on the node of this name serves anybody.
+pub(in crate::checks) fn fault_of_node(cluster: &Assessment<'_>, name: &str) -> Option<Why> {
+    let is_leaving = cluster.node(name).is_some_and(|node| node.leaving);
+    match cluster.life(name) {
+        Life::Works | Life::Unknown => None,
+        Life::Removed => Some(Why::NodeGone),
+        Life::Unready | Life::Silent if is_leaving => Some(Why::NodeGone),
+        Life::Unready | Life::Silent => Some(Why::NodeLost),
     }
+}
+
+/// On a node whose kubelet is silent or reports that the node is not ready, and which nobody is removing.
+pub(super) fn is_on_lost_node(cluster: &Assessment<'_>, pod: &Pod) -> bool {
+    pod.node.as_deref().is_some_and(|node| fault_of_node(cluster, node) == Some(Why::NodeLost))
 }
 
 fn fault_of_pod(

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::nodes::each_object;
 use super::severity_of;
-use crate::assess::Assessment;
 use crate::assess::components::{Component, State};
 use crate::assess::workloads::STUCK;
+use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unseen};
 use crate::checks::scope::is_narrowed;
@@ -140,7 +140,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&St
     if cluster.is_guest(node) {
         return Outcome::Skip("not a Talos machine".to_owned());
     }
-    if !cluster.machine(node).is_ready() {
+    if cluster.life(&object.name) != Life::Works {
         return unseen(Reason::NodeNotReady, EXPECTED, "the node is not ready");
     }
     let mut waiting: Vec<(Problem, &StartingPod)> = late.iter().filter_map(|pod| problem_of(cluster, pod)).collect();

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::serving::{fault_of_node, is_on_lost_node};
 use super::severity_of;
-use super::silence::{has_fallen_silent, is_lost};
 use super::workloads::{
     UNNOTICED, by_webhook, is_amiss, is_judged, is_stuck, needs_pod, system_pods, troubles, unfinished,
     wanted_elsewhere, warn_of_restarts,
 };
 use super::{daemon_sets, dns};
-use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
+use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::checks::scope::passed_over;
@@ -196,12 +196,12 @@ fn served<'a>(pods: &[&'a Pod]) -> HashSet<&'a str> {
 
 /// Its node has fallen silent.
 fn is_cut_off(cluster: &Assessment<'_>, pod: &Pod) -> bool {
-    pod.node.as_deref().is_some_and(|node| has_fallen_silent(cluster, node))
+    pod.node.as_deref().is_some_and(|node| fault_of_node(cluster, node).is_some())
 }
 
 /// Its node works.
 fn is_at_home(cluster: &Assessment<'_>, pod: &Pod) -> bool {
-    pod.node.as_deref().is_some_and(|node| !has_fallen_silent(cluster, node))
+    pod.node.as_deref().is_some_and(|node| fault_of_node(cluster, node).is_none())
 }
 
 /// How much it weighs that these pods do not work.
@@ -233,8 +233,7 @@ fn unnoticed(cluster: &Assessment<'_>, workload: &Workload, pods: &[&Pod]) -> Op
     let words = format!("{available} of {desired} pods available by its status, but {} not ready", unwell.len());
     let observed = with_troubles(cluster, words, &unwell);
     let severity = severity_of_pods(cluster, &unwell);
-    let is_theirs = |pod: &&Pod| pod.node.as_deref().is_some_and(|node| is_lost(cluster, node));
-    let cause = unwell.iter().all(is_theirs).then_some(CheckId::K8sNodesReady);
+    let cause = unwell.iter().all(|pod| is_on_lost_node(cluster, pod)).then_some(CheckId::K8sNodesReady);
     let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);
     Some(Problem { severity, ..problem }.explained_by(cause))
 }
@@ -397,10 +396,14 @@ fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> Absent {
         if passed_over(cluster, node).is_some() || cluster.is_guest(node) {
             // What tells no system runs no containers: a virtual kubelet, or one of kwok.
             absent.unjudged += usize::from(!pods.is_empty() || !says_ready(object) || object.os_image.is_empty());
-        } else if cluster.machine(node).is_ready() {
-            absent.is_untold |= !pods.is_empty();
-        } else {
-            unready.insert(object.name.as_str());
+            continue;
+        }
+        match cluster.life(&object.name) {
+            // Nobody knows whether it may be missing here, so it may not.
+            Life::Works | Life::Unknown => absent.is_untold |= !pods.is_empty(),
+            Life::Unready | Life::Silent | Life::Removed => {
+                unready.insert(object.name.as_str());
+            }
         }
     }
     let is_elsewhere =

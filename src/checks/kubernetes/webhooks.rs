@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::leases::leases;
 use super::serving::{PodLists, Serving, Why, serving, unread_pods};
-use super::silence::leases;
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};

@@ -8,7 +8,7 @@ use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_drained, is_evicted, not_a
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
-use crate::checks::kubernetes::silence::has_fallen_silent;
+use crate::checks::kubernetes::serving::fault_of_node;
 use crate::checks::kubernetes::webhooks::{in_the_way_of_evictions, that_would_lock_themselves_out};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
@@ -98,7 +98,7 @@ impl<'a> Board<'a> {
         for pod in pods {
             board.by_node.entry(&pod.node).or_default().push(pod);
             // Those on a node that has fallen silent are called ready for a while yet.
-            let serves = pod.ready && !pod.deleting && !has_fallen_silent(cluster, &pod.node);
+            let serves = pod.ready && !pod.deleting && fault_of_node(cluster, &pod.node).is_none();
             if let Some(workload) = workload(pod).filter(|_| serves) {
                 board.ready.entry(workload).or_default().push(&pod.node);
             }
@@ -178,7 +178,7 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, board: &Board<'a>, verd
     };
     // Whom `--drain` names is to go now; of all others, one that is off may be tolerated.
     let is_next = cluster.asked.upgrade.drain.is_some() && !evicted.is_empty();
-    let silent = (is_next && has_fallen_silent(cluster, &object.name)).then(|| never_stop(&evicted));
+    let silent = (is_next && fault_of_node(cluster, &object.name).is_some()).then(|| never_stop(&evicted));
     let blocked = budget_problems(&evicted, board).into_iter().chain(hooks).chain(stuck).chain(silent);
     let problems: Vec<Problem> = blocked.chain(warnings(&evicted, &object.name, board)).collect();
     if problems.is_empty() {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::assess::Assessment;
 use crate::checks::gaps::{listed, says_nothing};
+use crate::checks::kubernetes::leases::working_nodes;
 use crate::checks::kubernetes::scheduling::is_to_pass;
-use crate::checks::kubernetes::silence::working_nodes;
 use crate::model::{Outcome, Problem, Reason};
 use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
 

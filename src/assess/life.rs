@@ -1,0 +1,131 @@
+//! Whether a node lives, as far as its kubelet shows: worked out once, and asked by whoever wants to know whether what is on it
+//! still serves.
+
+use std::collections::HashMap;
+
+use super::Assessment;
+use super::workloads::{is_alive, says_ready};
+use crate::snapshot::{KubeNode, Leases};
+
+/// A node by its name in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Its kubelet reports that it is ready, and renews its lease.
+    Works,
+    /// Its kubelet reports that it is not ready.
+    Unready,
+    /// Its kubelet has stopped renewing its lease. Until the node controller notices, the node and its pods look ready.
+    Silent,
+    /// Pods, leases or endpoints name it, and the list of nodes does not. What was on it is listed for a while.
+    Removed,
+    /// Without the list of nodes or the leases nobody knows. Whoever judges by it reports what is missing.
+    Unknown,
+}
+
+impl Life {
+    /// Pods on it may serve, as far as anybody knows.
+    pub(crate) fn may_serve(self) -> bool {
+        match self {
+            Self::Works | Self::Unknown => true,
+            Self::Unready | Self::Silent | Self::Removed => false,
+        }
+    }
+}
+
+/// By the names of their Node objects.
+pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Life>> {
+    let objects = cluster.list(|kubernetes| &kubernetes.nodes).filter(|objects| !objects.is_empty())?;
+    let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
+    let life = |object: &'a KubeNode| (object.name.as_str(), life(cluster, object, leases));
+    // The first of a name counts.
+    Some(objects.iter().rev().map(life).collect())
+}
+
+fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>) -> Life {
+    let renews = leases.map(|leases| match leases.by_name.get(&object.name) {
+        Some(lease) => is_alive(lease, leases.date),
+        // What poses as a node, such as a virtual kubelet, may have none.
+        None => cluster.node(&object.name).is_some_and(|node| cluster.is_guest(node)),
+    });
+    match (renews, says_ready(object)) {
+        (Some(true), true) => Life::Works,
+        (Some(true) | None, false) => Life::Unready,
+        (Some(false), _) => Life::Silent,
+        (None, true) => Life::Unknown,
+    }
+}
+
+impl Assessment<'_> {
+    /// Of the node with this name in Kubernetes.
+    pub(crate) fn life(&self, name: &str) -> Life {
+        match &self.lives {
+            Some(lives) => lives.get(name).copied().unwrap_or(Life::Removed),
+            None => Life::Unknown,
+        }
+    }
+
+    /// The kubelet of this node was seen to report: what Kubernetes tells of the node and of its pods is of now. Where the
+    /// leases are not known, it was not.
+    pub(crate) fn kubelet_reports(&self, name: &str) -> bool {
+        let is_seen = self.list(|kubernetes| &kubernetes.node_leases).is_some();
+        is_seen && matches!(self.life(name), Life::Works | Life::Unready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Snapshot;
+    use crate::testing::fixture::{ago, gap, healthy, now};
+
+    /// `ready`: what its Node says. `renewed`: seconds since its lease was; `None`: it has none.
+    fn life(ready: &str, renewed: Option<u64>, change: fn(&mut Snapshot)) -> (Life, bool) {
+        let mut snapshot = healthy();
+        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+        ready.clone_into(&mut conditions.iter_mut().find(|condition| condition.kind == "Ready").unwrap().status);
+        let leases = snapshot.kube().node_leases.as_mut().unwrap();
+        leases.date = Some(now());
+        match renewed {
+            Some(seconds) => leases.by_name.get_mut("w-1").unwrap().renewed = Some(ago(seconds)),
+            None => drop(leases.by_name.remove("w-1")),
+        }
+        change(&mut snapshot);
+        let cluster = Assessment::of(&snapshot);
+        (cluster.life("w-1"), cluster.kubelet_reports("w-1"))
+    }
+
+    #[test]
+    fn a_node_lives_as_its_kubelet_shows() {
+        use Life::{Removed, Silent, Unknown, Unready, Works};
+        let unchanged = |_: &mut Snapshot| {};
+        let no_leases =
+            |snapshot: &mut Snapshot| snapshot.kube().node_leases = gap(crate::snapshot::GapKind::Forbidden);
+        let no_nodes = |snapshot: &mut Snapshot| snapshot.kube().nodes = gap(crate::snapshot::GapKind::Forbidden);
+        let emptied = |snapshot: &mut Snapshot| snapshot.kube().nodes = Ok(Vec::new());
+        let removed = |snapshot: &mut Snapshot| {
+            snapshot.kube().nodes.as_mut().unwrap().retain(|object| object.name != "w-1");
+        };
+        let guest = |snapshot: &mut Snapshot| {
+            let node = snapshot.node_mut("w-1");
+            node.is_talos = false;
+            node.sources = crate::snapshot::Sources { kubernetes: true, ..Default::default() };
+        };
+        for (ready, renewed, change, expected) in [
+            ("True", Some(10), unchanged as fn(&mut Snapshot), (Works, true)),
+            ("False", Some(10), unchanged, (Unready, true)),
+            ("True", Some(120), unchanged, (Silent, false)),
+            ("Unknown", Some(120), unchanged, (Silent, false)),
+            ("True", None, unchanged, (Silent, false)),
+            ("True", None, guest, (Works, true)),
+            ("Unknown", None, guest, (Unready, true)),
+            ("True", Some(120), guest, (Silent, false)),
+            ("True", Some(10), no_leases, (Unknown, false)),
+            ("False", Some(10), no_leases, (Unready, false)),
+            ("True", Some(10), no_nodes, (Unknown, false)),
+            ("True", Some(10), emptied, (Unknown, false)),
+            ("True", Some(10), removed, (Removed, false)),
+        ] {
+            assert_eq!(life(ready, renewed, change), expected, "{ready} {renewed:?}");
+        }
+    }
+}

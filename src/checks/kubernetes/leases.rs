@@ -1,0 +1,27 @@
+//! The leases of nodes: without them nobody knows whether what is on a node still works.
+
+use std::collections::HashSet;
+
+use crate::assess::{Assessment, Life};
+use crate::checks::gaps::{listed, says_nothing};
+use crate::model::{CheckId, Outcome};
+use crate::snapshot::Leases;
+
+/// Those of the nodes, which k8s.nodes.ready tells of first if they are missing.
+pub(in crate::checks) fn leases<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Leases, Outcome> {
+    let expected = "the leases of the nodes";
+    let outcome = match listed(cluster, |kubernetes| &kubernetes.node_leases, expected) {
+        Ok(leases) if !leases.by_name.is_empty() => return Ok(leases),
+        Ok(_) => says_nothing(expected, "an empty list"),
+        Err(outcome) => outcome,
+    };
+    Err(outcome.explained_by(CheckId::K8sNodesReady))
+}
+
+/// The nodes whose kubelets say that they work, and say so still.
+pub(in crate::checks) fn working_nodes<'a>(cluster: &'a Assessment<'_>) -> Result<HashSet<&'a str>, Outcome> {
+    leases(cluster)?;
+    let objects = listed(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes")?;
+    let working = objects.iter().filter(|object| cluster.life(&object.name) == Life::Works);
+    Ok(working.map(|object| object.name.as_str()).collect())
+}
