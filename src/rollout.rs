@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::assess::{Assessment, Excluded, contact};
+use crate::assess::{Assessment, NotJudged, Standing, contact};
 use crate::checks::{is_plain, schematic_of};
 use crate::model::{Exit, Role};
 use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
@@ -119,9 +119,11 @@ impl Rollout {
         let order = cluster.asked.order.as_ref()?;
         let target = cluster.asked.upgrade.talos.clone()?;
         let leader = leader(cluster);
-        let is_judged = |node: &&Node| {
-            let machine = cluster.machine(node);
-            !machine.is_foreign && !matches!(machine.excluded, Some(Excluded::Leaving | Excluded::StaleDiscoveryMember))
+        let is_judged = |node: &&Node| match cluster.standing(node) {
+            Standing::Judged | Standing::NotJudged(NotJudged::OutOfScope | NotJudged::OutsideFlags) => {
+                !cluster.is_guest(node)
+            }
+            Standing::Guest | Standing::NotJudged(NotJudged::Leaving | NotJudged::StaleDiscovery) => false,
         };
         let judged = cluster.nodes.iter().filter(is_judged);
         let mut machines: Vec<_> = judged.map(|node| machine(cluster, node, &target, order, leader)).collect();

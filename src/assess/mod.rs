@@ -11,6 +11,7 @@ mod identity;
 mod life;
 mod population;
 pub(crate) mod servers;
+mod standing;
 pub(crate) mod workloads;
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,9 +22,11 @@ pub(crate) use certificate::{Fault, ends_soon, fault_of_dates, faults, is_unusab
 pub(crate) use identity::{Identity, Likeness, Undecided};
 pub(crate) use life::Life;
 pub(crate) use population::{
-    Excluded, Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older,
-    is_seen_lost, kubelet_is_bad, talos_version,
+    Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older, is_seen_lost,
+    kubelet_is_bad, talos_version,
 };
+
+pub(crate) use standing::{NotJudged, Standing};
 
 use crate::snapshot::{KubeNode, Kubernetes, Node, Observed, Pod, Snapshot};
 use components::Components;
@@ -45,8 +48,6 @@ pub(crate) struct Assessment<'a> {
     /// By the names of Node objects; `None`: these are not known.
     lives: Option<HashMap<&'a str, Life>>,
     by_name: HashMap<&'a str, usize>,
-    /// Some machine runs Talos.
-    has_talos: bool,
     pub(crate) etcd: Etcd<'a>,
     /// Pods that were restarted between two rounds: how often since the previous one, and in total.
     pub(crate) restarted: BTreeMap<String, (u32, u32)>,
@@ -78,7 +79,6 @@ impl<'a> Assessment<'a> {
             machines,
             lives: None,
             by_name,
-            has_talos: snapshot.nodes.iter().any(|node| node.is_talos),
             etcd,
             restarted: snapshot.memory.restarted(snapshot),
             components: Components::default(),

@@ -5,35 +5,22 @@ use std::collections::{HashMap, HashSet};
 
 use super::access::{MachineAccess, TalosAccess, contact, service};
 use super::identity::{Identity, is_machine};
+use super::standing::{NotJudged, Standing};
 use super::workloads::{is_labeled, says_ready};
 use crate::model::{CheckId, Role};
 use crate::snapshot::{Gap, GapKind, KubeNode, Node, Service, Snapshot};
 use crate::text::version;
 
-/// Why a machine is listed and not judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Excluded {
-    Leaving,
-    /// Outside of `--nodes`.
-    OutOfScope,
-    /// With node flags, they are the population of their role; whoever else has it is only listed.
-    OutsideFlags,
-    /// Known to discovery alone, and gone.
-    StaleDiscoveryMember,
-}
-
 /// One machine of the population.
 pub(crate) struct Machine<'a> {
-    pub(crate) excluded: Option<Excluded>,
-    /// A Kubernetes node that runs another system: nobody else names it, and its Node object says so.
-    pub(crate) is_foreign: bool,
+    pub(crate) standing: Standing,
+    /// It runs another system: its Node object says so, nobody but Kubernetes names it, and there are Talos machines.
+    pub(crate) is_guest: bool,
     /// Talos works, and this machine does not answer it: it is down or cut off.
-    pub(crate) is_lost: bool,
+    pub(crate) is_unreachable: bool,
     pub(crate) is_stale_discovery_member: bool,
     /// Known to Kubernetes alone, and gone.
     pub(crate) is_stale_node_object: bool,
-    /// It has a Node object, and neither that nor anybody else calls it a Talos machine.
-    pub(crate) runs_another: bool,
     /// Its Node object.
     pub(crate) object: Option<&'a KubeNode>,
 }
@@ -42,43 +29,47 @@ pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, iden
     let listed = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
     let objects = Objects::of(snapshot, listed.map_or(&[], Vec::as_slice));
     let removed = Removed::of(snapshot, listed, identity);
+    let has_talos = snapshot.nodes.iter().any(|node| node.is_talos);
     let machine = |node: &'a Node| {
         // A Node of this name that says that it runs Talos makes it a Talos machine. What poses as a node, such as kwok's and virtual
         // kubelets, may name no system at all.
         let runs_another = !node.is_talos && objects.by_name.contains_key(node.name.as_str());
-        let is_foreign = runs_another && !is_named_as_talos(node);
+        let is_guest = has_talos && runs_another && !is_named_as_talos(node);
         let is_stale_discovery_member = removed.has(node);
         Machine {
-            excluded: excluded(snapshot, node, is_stale_discovery_member),
-            is_foreign,
-            is_lost: is_lost(talos, node),
+            standing: standing(snapshot, node, is_stale_discovery_member, is_guest),
+            is_guest,
+            is_unreachable: is_unreachable(talos, node),
             is_stale_discovery_member,
-            is_stale_node_object: !is_foreign && is_stale_node_object(snapshot, node, &objects),
-            runs_another,
+            is_stale_node_object: !is_guest && is_stale_node_object(snapshot, node, &objects),
             object: objects.of_machine(node),
         }
     };
     snapshot.nodes.iter().map(machine).collect()
 }
 
-fn excluded(snapshot: &Snapshot, node: &Node, is_stale: bool) -> Option<Excluded> {
+fn standing(snapshot: &Snapshot, node: &Node, is_stale: bool, is_guest: bool) -> Standing {
     if node.leaving {
-        Some(Excluded::Leaving)
+        Standing::NotJudged(NotJudged::Leaving)
     } else if node.out_of_scope {
-        Some(Excluded::OutOfScope)
+        Standing::NotJudged(NotJudged::OutOfScope)
     } else if is_outside_flags(snapshot, node) {
-        Some(Excluded::OutsideFlags)
+        Standing::NotJudged(NotJudged::OutsideFlags)
+    } else if is_stale {
+        Standing::NotJudged(NotJudged::StaleDiscovery)
+    } else if is_guest {
+        Standing::Guest
     } else {
-        is_stale.then_some(Excluded::StaleDiscoveryMember)
+        Standing::Judged
     }
 }
 
+/// Discovery, its own answer or its Node object calls it a Talos machine, a member of Talos' etcd runs on it, or the user names it.
 fn is_named_as_talos(node: &Node) -> bool {
-    let sources = node.sources;
-    node.is_talos || sources.discovery || sources.etcd || sources.flags
+    node.is_talos || node.sources.etcd || node.sources.flags
 }
 
-fn is_lost(talos: &TalosAccess<'_>, node: &Node) -> bool {
+fn is_unreachable(talos: &TalosAccess<'_>, node: &Node) -> bool {
     match (talos, MachineAccess::of(node)) {
         (TalosAccess::Open, MachineAccess::Closed(gap)) => gap.kind != GapKind::NoForwarding,
         (TalosAccess::Open, MachineAccess::Other(_)) => true,
@@ -223,11 +214,9 @@ fn is_stale_node_object(snapshot: &Snapshot, node: &Node, objects: &Objects<'_>)
 }
 
 pub(super) fn control_planes<'a>(snapshot: &'a Snapshot, machines: &[Machine<'_>]) -> impl Iterator<Item = &'a Node> {
-    let has_talos = snapshot.nodes.iter().any(|node| node.is_talos);
     // Anybody may label a node.
-    let counts = move |(node, machine): &(&Node, &Machine<'_>)| {
-        let is_merely_labeled = has_talos && machine.is_foreign;
-        node.role == Role::ControlPlane && !node.leaving && !machine.is_stale_discovery_member && !is_merely_labeled
+    let counts = |(node, machine): &(&Node, &Machine<'_>)| {
+        node.role == Role::ControlPlane && !node.leaving && !machine.is_stale_discovery_member && !machine.is_guest
     };
     snapshot.nodes.iter().zip(machines).filter(counts).map(|(node, _)| node)
 }
@@ -262,15 +251,14 @@ impl<'a> super::Assessment<'a> {
         pods.filter(|pod| pod.mirror && is_labeled(pod, component)).filter_map(|pod| pod.node.as_deref()).collect()
     }
 
-    /// Some machine of the cluster runs Talos.
-    pub(crate) fn has_talos(&self) -> bool {
-        self.has_talos
+    /// Whether a machine counts.
+    pub(crate) fn standing(&self, node: &Node) -> Standing {
+        self.machine(node).standing
     }
 
-    /// A guest of a Talos cluster: of it, only whether it is ready is judged. In a cluster without Talos machines nobody is a guest.
+    /// It runs another system among Talos machines, whatever else is true of it.
     pub(crate) fn is_guest(&self, node: &Node) -> bool {
-        let is_one = !node.sources.flags && self.machine(node).runs_another;
-        is_one && self.has_talos
+        self.machine(node).is_guest
     }
 
     /// The machine calls itself otherwise than its kubelet has registered.

@@ -54,7 +54,7 @@ fn server<'a>(cluster: &Assessment<'a>, kubernetes: &'a Kubernetes, node: &Node)
     };
     // Of a machine that merely could not be queried, its server's lease tells more.
     let is_seen = is_seen_lost(node) || matches!(MachineAccess::of(node), MachineAccess::Other(_));
-    let is_lost = cluster.machine(node).is_lost && is_seen;
+    let is_lost = cluster.machine(node).is_unreachable && is_seen;
     match gap.kind {
         GapKind::TimedOut if is_lost => Server::Lost(gap),
         kind if is_closed(kind) && is_lost => Server::Lost(gap),

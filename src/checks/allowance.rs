@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::Check;
-use super::scope::passed_over;
 use crate::assess::Assessment;
 use crate::model::{About, CheckId, Finding, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Allowance, Node, Snapshot};
@@ -18,8 +17,8 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
     let hosts = cluster.hosts_of_mirrors("kube-apiserver");
     let is_worker = |node: &Node| node.role == Role::Worker && !hosts.contains(node.name.as_str());
     // Whom nobody judges is neither missing, nor makes room for one that is.
-    let is_one = |node: &&Node| is_worker(node) && passed_over(&cluster, node).is_none();
-    let workers = snapshot.nodes.iter().filter(is_one).filter(|node| !cluster.is_guest(node));
+    let is_one = |node: &&Node| is_worker(node) && cluster.standing(node).is_judged();
+    let workers = snapshot.nodes.iter().filter(is_one);
     let workers: BTreeSet<&str> = workers.map(|node| node.name.as_str()).collect();
     let allowed = match snapshot.asked.max_unready_workers {
         Allowance::None => 0,

@@ -1,22 +1,37 @@
 //! Whom a check judges: each machine of the population, or the control planes; and why some are listed only.
 
 use super::gaps::{listed, says_nothing, talos_way};
-use crate::assess::{Assessment, Excluded};
+use crate::assess::{Assessment, NotJudged, Standing};
 use crate::model::{Hint, Outcome, Problem, Reason, Verdict};
 use crate::snapshot::{GapKind, Kubernetes, Node, Pod};
 
 /// Of a Node whose machine is silent and forgotten. From here it cannot be told which, so nothing is to be deleted.
 pub(super) const OFF_OR_GONE: &str = "the machine was removed, or has been off for half an hour or more; delete its Node only if it is permanently gone (`kubectl delete node`)";
 
-/// Why a per-node check does not judge this node; `None` if it does. Whether other systems than Talos count is for each check
-/// to say.
-pub(super) fn passed_over(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
-    Some(match cluster.machine(node).excluded? {
-        Excluded::Leaving => "the node is being removed",
-        Excluded::OutOfScope => "outside of `--nodes`",
-        Excluded::OutsideFlags => "not among the selected nodes",
-        Excluded::StaleDiscoveryMember => "known only to discovery, and no longer there; see `talos.nodes.expected`",
-    })
+/// What is said of a guest that a check does not judge.
+pub(super) const GUEST: &str = "not a Talos machine";
+
+/// Why a per-node check does not judge this node; `None` if it does. Whether guests count is for each check to say.
+pub(super) fn reason_not_judged(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
+    cluster.standing(node).not_judged().map(words)
+}
+
+fn words(why: NotJudged) -> &'static str {
+    match why {
+        NotJudged::Leaving => "the node is being removed",
+        NotJudged::OutOfScope => "outside of `--nodes`",
+        NotJudged::OutsideFlags => "not among the selected nodes",
+        NotJudged::StaleDiscovery => "known only to discovery, and no longer there; see `talos.nodes.expected`",
+    }
+}
+
+/// The same for a check that judges no guests.
+pub(super) fn reason_not_judged_as_talos(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
+    match cluster.standing(node) {
+        Standing::Judged => None,
+        Standing::Guest => Some(GUEST),
+        Standing::NotJudged(why) => Some(words(why)),
+    }
 }
 
 /// `--nodes` leaves machines out: what is said of all is said of those that it names.
@@ -24,7 +39,7 @@ pub(super) fn is_narrowed(cluster: &Assessment<'_>) -> bool {
     cluster.nodes.iter().any(|node| node.out_of_scope)
 }
 
-/// Judges each Talos node of the scope on its own. Nodes that are passed over are listed with the reason.
+/// Judges each Talos node of the scope on its own. Nodes that are not judged are listed with the reason.
 pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
     if let Err(outcome) = talos_way(cluster) {
         return Verdict::whole(outcome);
@@ -34,9 +49,8 @@ pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&
     }
     let mut verdict = Verdict::default();
     for node in cluster.nodes.iter().filter(|node| !node.out_of_scope) {
-        match passed_over(cluster, node) {
+        match reason_not_judged_as_talos(cluster, node) {
             Some(reason) => verdict.skip(node.target(), reason),
-            None if cluster.machine(node).is_foreign => verdict.skip(node.target(), "not a Talos machine"),
             None => judge(node, &mut verdict),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::assess::{Assessment, Excluded, is_seen_lost};
+use crate::assess::{Assessment, NotJudged, Standing, is_seen_lost};
 use crate::model::{About, CheckId, Kind, Problem, Reason, Role, Target, Verdict};
 use crate::snapshot::Node;
 
@@ -73,12 +73,17 @@ fn counted(number: usize, role: Role) -> String {
 /// `--expect-control-planes` and `--expect-workers`.
 fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let counts = |node: &&Node| {
-        let machine = cluster.machine(node);
-        // Flags are the population of their role: whoever is merely listed beside them fulfils nothing.
-        let is_merely_listed = machine.excluded == Some(Excluded::OutsideFlags);
-        let is_of_another_system = machine.is_foreign && cluster.has_talos();
-        let is_left_out = node.leaving || machine.is_stale_discovery_member || is_merely_listed;
-        !is_left_out && !is_of_another_system
+        match cluster.standing(node) {
+            Standing::Judged => true,
+            // `--nodes` says whom to look at, and not how many there are.
+            Standing::NotJudged(NotJudged::OutOfScope) => {
+                let machine = cluster.machine(node);
+                !machine.is_guest && !machine.is_stale_discovery_member && !cluster.is_outside_flags(node)
+            }
+            // Flags are the population of their role: whoever is merely listed beside them fulfils nothing.
+            Standing::Guest
+            | Standing::NotJudged(NotJudged::Leaving | NotJudged::OutsideFlags | NotJudged::StaleDiscovery) => false,
+        }
     };
     let wanted =
         [(cluster.asked.expect_control_planes, Role::ControlPlane), (cluster.asked.expect_workers, Role::Worker)];

@@ -7,7 +7,7 @@ use crate::assess::servers::Server;
 use crate::assess::{Assessment, ends_soon};
 use crate::checks::Check;
 use crate::checks::gaps::{ENOUGH, is_refused, kubernetes_side, listed, unseen};
-use crate::checks::scope::{control_planes, passed_over};
+use crate::checks::scope::{control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, RequestState, SigningRequest};
 
@@ -143,7 +143,7 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
     for theirs in open.chunk_by(|a, b| (&a.user, a.state) == (&b.user, b.state)) {
         let node = node_of(cluster, theirs[0]);
         let target = match (node, name_of(theirs[0])) {
-            (Some(node), _) => match passed_over(cluster, node) {
+            (Some(node), _) => match reason_not_judged(cluster, node) {
                 Some(why) => {
                     verdict.skip(node.target(), why);
                     continue;

@@ -6,7 +6,7 @@ use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
 use crate::checks::gaps::{self, no_pods, unreliable_kubelet};
-use crate::checks::scope::{control_planes, passed_over};
+use crate::checks::scope::{control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::Node;
 
@@ -94,7 +94,7 @@ fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
         return verdict;
     }
     for node in nodes {
-        let outcome = match passed_over(cluster, node) {
+        let outcome = match reason_not_judged(cluster, node) {
             Some(why) => Outcome::Skip(why.to_owned()),
             None => on_node(cluster, node, component),
         };

@@ -4,6 +4,7 @@ use super::nodes::each_object;
 use super::pressure::PRESSURES;
 use crate::assess::Assessment;
 use crate::checks::Check;
+use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Condition, KubeNode};
 
@@ -31,7 +32,7 @@ at all: nothing sets it, or the type is misspelled.\n\n\
 
 fn conditions(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = each_object(cluster, |node, object| {
-        if cluster.is_guest(node) { Outcome::Skip("not a Talos machine".to_owned()) } else { reported(cluster, object) }
+        if cluster.is_guest(node) { Outcome::Skip(GUEST.to_owned()) } else { reported(cluster, object) }
     });
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
     let kinds: Vec<&str> = objects.flat_map(|object| &object.conditions).map(|it| it.kind.as_str()).collect();

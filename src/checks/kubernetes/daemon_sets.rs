@@ -11,7 +11,7 @@ use crate::assess::Assessment;
 use crate::assess::workloads::trouble;
 use crate::checks::Check;
 use crate::checks::gaps::listed;
-use crate::checks::scope::passed_over;
+use crate::checks::scope::reason_not_judged;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{BootstrapManifests, Node, Pod, Workload};
 
@@ -148,7 +148,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         Err(outcome) if short == 0 => return verdict.push(target.clone(), outcome),
         Err(_) => Vec::new(),
     };
-    let left_out = |node: &Node| passed_over(cluster, node).is_some() || cluster.is_guest(node);
+    let left_out = |node: &Node| !cluster.standing(node).is_judged();
     if lacking.len() >= short && lacking.iter().all(|(node, _)| left_out(node)) {
         let pods = || labeled_pods(cluster, its.app);
         return match unfinished(cluster, set, pods, || lacking.len(), Reason::DaemonsetIncomplete) {
@@ -189,7 +189,7 @@ fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> R
 /// It is judged, and not ready: so are its pods.
 fn is_unready(cluster: &Assessment<'_>, node: &Node) -> bool {
     let life = cluster.object(node).map(|object| cluster.life(&object.name));
-    passed_over(cluster, node).is_none() && life.is_some_and(|life| !life.may_serve())
+    reason_not_judged(cluster, node).is_none() && life.is_some_and(|life| !life.may_serve())
 }
 
 /// Nodes without a ready pod of a DaemonSet, and why: Talos machines, whatever its numbers say, and if they do not make up what these

@@ -49,7 +49,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::gaps::{listed, says_nothing, unseen};
-use super::scope::passed_over;
+use super::scope::reason_not_judged;
 use crate::assess::components::Component;
 use crate::assess::workloads::{RENEWAL, STUCK, Trouble, between_crashes};
 use crate::assess::{Assessment, KubernetesAccess, etcd_is_bad};
@@ -96,7 +96,7 @@ fn severity_of(is_given_up: bool, ages: &[Option<Duration>]) -> Severity {
 
 /// This control plane counts, and the component is not well there.
 fn is_amiss(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
-    passed_over(cluster, node).is_none() && !cluster.instance(node, component).state.is_fine()
+    reason_not_judged(cluster, node).is_none() && !cluster.instance(node, component).state.is_fine()
 }
 
 /// Why Talos has not rendered a static pod here.

@@ -7,7 +7,7 @@ use crate::assess::workloads::{RENEWAL, says_ready};
 use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere, kubelet_is_bad};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregistered, unseen};
-use crate::checks::scope::{OFF_OR_GONE, is_narrowed, passed_over};
+use crate::checks::scope::{OFF_OR_GONE, is_narrowed, reason_not_judged, reason_not_judged_as_talos};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Condition, KubeNode, Leases, Node};
@@ -100,11 +100,8 @@ fn registered(cluster: &Assessment<'_>) -> Verdict {
 }
 
 fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) -> Outcome {
-    if let Some(why) = passed_over(cluster, node) {
+    if let Some(why) = reason_not_judged_as_talos(cluster, node) {
         return Outcome::Skip(why.to_owned());
-    }
-    if cluster.machine(node).runs_another {
-        return Outcome::Skip("not a Talos machine".to_owned());
     }
     if let Some(object) = cluster.object(node) {
         return match whose(cluster, node, object) {
@@ -251,7 +248,7 @@ impl<'a> Holders<'a> {
         }
         for (at, object) in objects.iter().enumerate() {
             let Some(machine) = cluster.node(&object.name) else { continue };
-            let is_judged = machine.is_talos && !object.deleting && passed_over(cluster, machine).is_none();
+            let is_judged = machine.is_talos && !object.deleting && reason_not_judged(cluster, machine).is_none();
             let holds = if is_judged {
                 matches!(whose(cluster, machine, object), Outcome::Pass(_))
             } else {
@@ -290,7 +287,7 @@ pub(super) fn each_object_of(cluster: &Assessment<'_>, judge: impl Fn(&Node, &Ku
     }
     let mut verdict = Verdict::default();
     for node in &cluster.nodes {
-        let outcomes = match (passed_over(cluster, node), cluster.object(node)) {
+        let outcomes = match (reason_not_judged(cluster, node), cluster.object(node)) {
             (Some(why), _) => vec![Outcome::Skip(why.to_owned())],
             (None, Some(object)) => judge(node, object),
             (None, None) => vec![unregistered(node)],
@@ -353,7 +350,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
     }
     let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
     // Kubernetes formed its opinion without Talos, so it stays a failure; but there is one machine, and one thing to mend.
-    let cause = if cluster.machine(node).is_lost {
+    let cause = if cluster.machine(node).is_unreachable {
         Some(CheckId::TalosNodesReachable)
     } else if node.is_talos && kubelet_is_bad(node) {
         Some(CheckId::TalosNodesKubelet)

@@ -7,6 +7,7 @@ use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
 use crate::checks::gaps::unseen;
+use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{KubeNode, Node};
 
@@ -42,7 +43,7 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
     each_object_of(cluster, |node, object| {
         if cluster.is_guest(node) {
             let shared = overlaps.get(object.name.as_str()).map(|overlap| shared_range(cluster, overlap));
-            let skip = || Outcome::Skip("not a Talos machine".to_owned());
+            let skip = || Outcome::Skip(GUEST.to_owned());
             return vec![shared.map_or_else(skip, Outcome::problem)];
         }
         let network = match overlaps.get(object.name.as_str()) {

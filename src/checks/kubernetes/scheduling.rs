@@ -8,6 +8,7 @@ use super::nodes::each_object_of;
 use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
+use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Node, Taint};
 use crate::text::duration::human;
@@ -70,7 +71,7 @@ pub(in crate::checks) fn is_to_pass(key: &str) -> bool {
 fn schedulable(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = each_object_of(cluster, |node, object| {
         if cluster.is_guest(node) {
-            return vec![Outcome::Skip("not a Talos machine".to_owned())];
+            return vec![Outcome::Skip(GUEST.to_owned())];
         }
         let problems = [cordon(node, object), removal(node, object)].into_iter().flatten();
         problems.chain(closures(object)).map(Outcome::problem).collect()

@@ -9,7 +9,7 @@ use crate::assess::servers::{Server, Sign, is_closed, is_ready, leases_of};
 use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, stopped_by, unseen};
-use crate::checks::scope::{control_planes, passed_over};
+use crate::checks::scope::{control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{GapKind, Kubernetes, Node, Readyz, ServiceEndpoint};
 use crate::text::some;
@@ -241,7 +241,7 @@ fn why_no_server(cluster: &Assessment<'_>, node: &Node) -> Option<CheckId> {
     }
     // A machine or a kubelet that says nothing explains nothing.
     let is_seen = matches!(cluster.instance(node, Component::ApiServer).state, State::NotReady(_) | State::Missing);
-    (is_seen && passed_over(cluster, node).is_none()).then_some(CheckId::K8sControlplaneApiserver)
+    (is_seen && reason_not_judged(cluster, node).is_none()).then_some(CheckId::K8sControlplaneApiserver)
 }
 
 /// Where to look at a server that is seen to be wrong. With a node that is lost, the node comes first.

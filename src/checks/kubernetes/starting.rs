@@ -10,7 +10,7 @@ use crate::assess::workloads::STUCK;
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unseen};
-use crate::checks::scope::is_narrowed;
+use crate::checks::scope::{GUEST, is_narrowed};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{KubeNode, Node, PodEvent, StartingPod};
 use crate::text::duration::human;
@@ -138,7 +138,7 @@ fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&Start
 
 fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&StartingPod]) -> Outcome {
     if cluster.is_guest(node) {
-        return Outcome::Skip("not a Talos machine".to_owned());
+        return Outcome::Skip(GUEST.to_owned());
     }
     if cluster.life(&object.name) != Life::Works {
         return unseen(Reason::NodeNotReady, EXPECTED, "the node is not ready");

@@ -6,7 +6,7 @@ use crate::assess::workloads::{has_completed, says_ready, trouble};
 use crate::assess::{Assessment, etcd_is_bad, has_kubernetes, service};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
-use crate::checks::scope::{control_planes, passed_over};
+use crate::checks::scope::{control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState};
 
@@ -82,7 +82,7 @@ fn rendered(cluster: &Assessment<'_>) -> Verdict {
 }
 
 fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
-    if let Some(why) = passed_over(cluster, node) {
+    if let Some(why) = reason_not_judged(cluster, node) {
         return Outcome::Skip(why.to_owned());
     }
     if let Err(outcome) = talos_contact(cluster, node) {
@@ -136,7 +136,7 @@ fn running(cluster: &Assessment<'_>) -> Verdict {
     }
     let mut verdict = Verdict::default();
     for node in cluster.nodes.iter().filter(|node| node.is_talos) {
-        if let Some(why) = passed_over(cluster, node) {
+        if let Some(why) = reason_not_judged(cluster, node) {
             verdict.skip(node.target(), why);
         } else {
             pods_of(cluster, node, &mut verdict);
@@ -332,13 +332,13 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
-    let is_passed_over = |node: &Node| passed_over(cluster, node).is_some();
+    let is_not_judged = |node: &Node| reason_not_judged(cluster, node).is_some();
     let has_mirror = |node: &Node| pods.iter().any(|pod| pod.mirror && pod.node.as_ref() == Some(&node.name));
-    for node in cluster.nodes.iter().filter(|node| is_passed_over(node) && has_mirror(node)) {
-        verdict.skip(node.target(), passed_over(cluster, node).unwrap_or_default());
+    for node in cluster.nodes.iter().filter(|node| is_not_judged(node) && has_mirror(node)) {
+        verdict.skip(node.target(), reason_not_judged(cluster, node).unwrap_or_default());
     }
     let is_judged =
-        |pod: &&Pod| pod.mirror && !pod.node.as_deref().and_then(|name| cluster.node(name)).is_some_and(is_passed_over);
+        |pod: &&Pod| pod.mirror && !pod.node.as_deref().and_then(|name| cluster.node(name)).is_some_and(is_not_judged);
     for pod in pods.iter().filter(is_judged) {
         push_or_look_again(&mut verdict, Target::pod(pod.name.as_str(), pod.node.as_deref()), mirror(cluster, pod));
     }

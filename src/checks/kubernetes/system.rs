@@ -13,7 +13,6 @@ use crate::assess::workloads::{is_well, says_ready};
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
-use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Kubernetes, Observed, Pod, Workload, has_ended};
 use crate::text::duration::human;
@@ -393,7 +392,7 @@ fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> Absent {
         let Some(object) = cluster.object(node).filter(|object| !served.contains(object.name.as_str())) else {
             continue;
         };
-        if passed_over(cluster, node).is_some() || cluster.is_guest(node) {
+        if !cluster.standing(node).is_judged() {
             // What tells no system runs no containers: a virtual kubelet, or one of kwok.
             absent.unjudged += usize::from(!pods.is_empty() || !says_ready(object) || object.os_image.is_empty());
             continue;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{mirrors, node_objects};
-use crate::assess::Assessment;
 use crate::assess::components::{Component, State};
 use crate::assess::workloads::{is_well, mirror_pod, says_ready};
+use crate::assess::{Assessment, Standing};
 use crate::checks::Check;
 use crate::checks::gaps::{kubelet_word, no_pods, unregistered, unseen};
-use crate::checks::scope::{control_planes, passed_over};
+use crate::checks::scope::{GUEST, control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Pod, PodState};
 use crate::text::version;
@@ -78,7 +78,7 @@ pub(in crate::checks) struct Running {
     pub(in crate::checks) version: String,
     pub(in crate::checks) numbers: (u32, u32, u32),
     /// Others are compared with it, and nothing is said of it.
-    passed_over: bool,
+    is_not_judged: bool,
 }
 
 impl Running {
@@ -141,7 +141,7 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     let newest = newest.or_else(|| running.iter().filter(|_| untold).max_by_key(|it| it.numbers));
     let mut agree = true;
     let mut uncompared = false;
-    for it in running.iter().filter(|it| !it.passed_over) {
+    for it in running.iter().filter(|it| !it.is_not_judged) {
         let skew = newest.and_then(|newest| skew(it, oldest, newest));
         let unexpected = cluster.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
         if skew.is_none() && unexpected.is_none() {
@@ -179,7 +179,7 @@ fn of_components(
     running: &mut Vec<Running>,
     verdict: &mut Verdict,
 ) -> bool {
-    let why = passed_over(cluster, node);
+    let why = reason_not_judged(cluster, node);
     if matches!(cluster.instance(node, Component::ApiServer).state, State::NoKubernetes) {
         return false;
     }
@@ -206,7 +206,7 @@ fn of_components(
                 name,
                 version,
                 numbers,
-                passed_over: why.is_some(),
+                is_not_judged: why.is_some(),
             }),
             Ok(Image::NamesNone(image)) => {
                 untold |= component == Component::ApiServer;
@@ -284,14 +284,19 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
     if let Err(outcome) = node_objects(cluster, "the versions of the kubelets") {
         return verdict.push(Target::cluster(), outcome);
     }
-    for node in cluster.nodes.iter().filter(|node| passed_over(cluster, node).is_none()) {
+    for node in &cluster.nodes {
         let target = node.target();
+        let is_guest = match cluster.standing(node) {
+            Standing::NotJudged(_) => continue,
+            Standing::Guest => true,
+            Standing::Judged => false,
+        };
         let Some(object) = cluster.object(node) else {
             verdict.push(target, unregistered(node));
             continue;
         };
-        if cluster.is_guest(node) {
-            verdict.skip(target, "not a Talos machine");
+        if is_guest {
+            verdict.skip(target, GUEST);
             continue;
         }
         let version = object.kubelet_version.as_str();
@@ -302,7 +307,7 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
                 name: format!("kubelet of {}", object.name),
                 version: version.trim_start_matches('v').to_owned(),
                 numbers,
-                passed_over: false,
+                is_not_judged: false,
             }),
             // A kubelet that has not reported yet has not told its version either.
             None if version.is_empty() && !says_ready(object) => {
@@ -324,7 +329,7 @@ fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Ve
     pods.sort_by_key(|pod| &pod.name);
     for pod in pods.into_iter().filter(|pod| is_well(&pod.state)) {
         let node = pod.node.as_deref().and_then(|name| cluster.node(name));
-        let is_left_out = node.is_none_or(|node| passed_over(cluster, node).is_some() || cluster.is_guest(node));
+        let is_left_out = node.is_none_or(|node| !cluster.standing(node).is_judged());
         let container = pod.state.containers.iter().find(|container| container.name == PROXY);
         let target = Target::pod(pod.name.as_str(), pod.node.as_deref());
         match container.map(|it| (tagged(&it.image), &it.image)).filter(|_| !is_left_out) {
@@ -334,7 +339,7 @@ fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Ve
                 name: pod.name.clone(),
                 version,
                 numbers,
-                passed_over: false,
+                is_not_judged: false,
             }),
             Some((_, image)) if demanded.is_some() => verdict.push(target, without_version(demanded, image)),
             _ => {}
@@ -374,7 +379,7 @@ fn meets(version: &str, asked: &str) -> bool {
 /// More than one version, or the one.
 fn mixture(running: &[Running], verdict: &mut Verdict) {
     let mut by_version: BTreeMap<(u32, u32, u32), Vec<&Running>> = BTreeMap::new();
-    for it in running.iter().filter(|it| !it.passed_over) {
+    for it in running.iter().filter(|it| !it.is_not_judged) {
         by_version.entry(it.numbers).or_default().push(it);
     }
     let mut versions = by_version.values();

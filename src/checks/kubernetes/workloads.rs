@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use super::{crashed_lately, restarted_between_rounds, severity_of};
-use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, trouble};
+use crate::assess::{Assessment, Standing};
 use crate::checks::gaps::{listed, says_nothing};
-use crate::checks::scope::passed_over;
 use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BootstrapManifests, Node, Pod, Workload, has_ended};
 
@@ -102,7 +101,11 @@ pub(super) fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -
 pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     let node = pod.node.as_deref().and_then(|name| cluster.node(name));
     let is_replica = || pod.controller.as_ref().is_some_and(|(kind, _)| kind != "DaemonSet");
-    node.is_none_or(|node| passed_over(cluster, node).is_none() && (!cluster.is_guest(node) || is_replica()))
+    node.is_none_or(|node| match cluster.standing(node) {
+        Standing::Judged => true,
+        Standing::Guest => is_replica(),
+        Standing::NotJudged(_) => false,
+    })
 }
 
 /// Names the pods that restart from time to time, of those that are judged.

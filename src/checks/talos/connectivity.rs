@@ -3,7 +3,7 @@
 use crate::assess::{Assessment, is_older, is_seen_lost, is_unusable};
 use crate::checks::Check;
 use crate::checks::gaps::{self, NO_TALOS, is_no_connection, says_nothing};
-use crate::checks::scope::{each_node, passed_over};
+use crate::checks::scope::each_node;
 use crate::model::{
     About, CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict,
 };
@@ -154,8 +154,7 @@ fn is_worker(endpoint: &Endpoint) -> bool {
 
 /// The nodes that are seen not to answer, behind whatever endpoint works.
 fn lost_nodes<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Node> {
-    let judged =
-        |node: &&Node| !node.out_of_scope && passed_over(cluster, node).is_none() && !cluster.machine(node).is_foreign;
+    let judged = |node: &&Node| cluster.standing(node).is_judged();
     cluster.nodes.iter().filter(|node| is_seen_lost(node)).filter(judged).collect()
 }
 

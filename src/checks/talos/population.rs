@@ -3,7 +3,7 @@
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{self, talos_way};
-use crate::checks::scope::{OFF_OR_GONE, no_control_plane};
+use crate::checks::scope::{GUEST, OFF_OR_GONE, no_control_plane};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::Node;
@@ -93,8 +93,8 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     if node.leaving {
         return Some(Outcome::Skip("the node is being removed".to_owned()));
     }
-    if cluster.machine(node).is_foreign {
-        return Some(Outcome::Skip("not a Talos machine".to_owned()));
+    if cluster.is_guest(node) {
+        return Some(Outcome::Skip(GUEST.to_owned()));
     }
     let problem = if cluster.is_outside_flags(node) {
         let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";

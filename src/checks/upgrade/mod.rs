@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
-use super::scope::{each_node, is_narrowed, passed_over};
+use super::scope::{each_node, is_narrowed, reason_not_judged_as_talos};
 use crate::assess::Assessment;
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BoundPod, Node, has_ended};
@@ -85,8 +85,7 @@ fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
         let problem = Problem::error(Reason::NodeMissing, expected, format!("no source lists {named}"));
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     };
-    let foreign = || cluster.machine(node).is_foreign.then_some("not a Talos machine");
-    let why = passed_over(cluster, node).or_else(foreign)?;
+    let why = reason_not_judged_as_talos(cluster, node)?;
     let reason = if node.leaving { Reason::NodeLeaving } else { Reason::NodeMissing };
     Some(Problem::error(reason, expected, format!("{} is not checked: {why}", node.target())).permanent())
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::assess::etcd::{Etcd, Overview, Quorum, Standing, Unseen, VoterSource};
-use crate::assess::{Assessment, Excluded, Identity, Likeness, MachineAccess, TalosAccess, Undecided};
+use crate::assess::{Assessment, Identity, Likeness, MachineAccess, NotJudged, TalosAccess, Undecided};
 use crate::checks::Check;
 use crate::engine::event::Round;
 use crate::engine::own_verdict;
@@ -120,20 +120,21 @@ fn machines(cluster: &Assessment<'_>) -> impl Iterator<Item = String> {
 fn remarks(cluster: &Assessment<'_>, node: &Node) -> Vec<String> {
     let machine = cluster.machine(node);
     let mut remarks = Vec::new();
-    remarks.extend(machine.excluded.map(|excluded| match excluded {
-        Excluded::Leaving => "not checked: it is being removed".to_owned(),
-        Excluded::OutOfScope => "not checked: outside of --nodes".to_owned(),
-        Excluded::OutsideFlags => "not checked: not in --control-plane-nodes or --worker-nodes".to_owned(),
-        Excluded::StaleDiscoveryMember => "not checked: stale discovery member".to_owned(),
+    let why = machine.standing.not_judged();
+    remarks.extend(why.map(|why| match why {
+        NotJudged::Leaving => "not checked: it is being removed".to_owned(),
+        NotJudged::OutOfScope => "not checked: outside of --nodes".to_owned(),
+        NotJudged::OutsideFlags => "not checked: not in --control-plane-nodes or --worker-nodes".to_owned(),
+        NotJudged::StaleDiscovery => "not checked: stale discovery member".to_owned(),
     }));
-    if machine.is_stale_discovery_member && machine.excluded != Some(Excluded::StaleDiscoveryMember) {
+    if machine.is_stale_discovery_member && why != Some(NotJudged::StaleDiscovery) {
         remarks.push("stale discovery member".to_owned());
     }
-    if machine.is_foreign {
+    if machine.is_guest {
         remarks.push("does not run Talos".to_owned());
     }
     match MachineAccess::of(node) {
-        MachineAccess::Closed(gap) if machine.is_lost => remarks.push(format!("lost: {}", gap_words(gap))),
+        MachineAccess::Closed(gap) if machine.is_unreachable => remarks.push(format!("lost: {}", gap_words(gap))),
         MachineAccess::Closed(gap) if gap.kind != GapKind::NotAsked => {
             remarks.push(format!("does not answer: {}", gap_words(gap)));
         }

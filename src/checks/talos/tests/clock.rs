@@ -230,7 +230,7 @@ fn leases_of_another_cluster_are_not_looked_at() {
 }
 
 #[test]
-fn a_machine_that_does_not_synchronize_is_passed_over_unless_it_is_seen_to_be_wrong() {
+fn a_machine_that_does_not_synchronize_is_not_judged_unless_it_is_seen_to_be_wrong() {
     let off = |change: fn(&mut Snapshot)| {
         with(|snapshot| {
             set(snapshot, true, true);

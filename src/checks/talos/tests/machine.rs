@@ -276,7 +276,7 @@ fn diagnostics_are_told_with_their_details() {
 }
 
 #[test]
-fn who_has_no_diagnostics_is_passed_over() {
+fn who_has_no_diagnostics_is_not_judged() {
     let of = |tag: &str, kind| {
         with(|snapshot| {
             run(snapshot, "w-1", tag, "metal");

@@ -1,0 +1,41 @@
+//! Whether a machine counts.
+
+/// The first of these that applies to a machine, in this order. What else is true of it is kept beside: a guest may be leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Listed, and judged by no check.
+    NotJudged(NotJudged),
+    /// Of another system, among Talos machines: of it, only whether it is ready is judged.
+    Guest,
+    Judged,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotJudged {
+    /// Somebody is removing it.
+    Leaving,
+    /// Outside of `--nodes`.
+    OutOfScope,
+    /// With node flags, they are the population of their role; whoever else has it is only listed.
+    OutsideFlags,
+    /// Known to discovery alone, and gone.
+    StaleDiscovery,
+}
+
+impl Standing {
+    /// A Talos machine that is judged, or any machine of a cluster without Talos.
+    pub(crate) fn is_judged(self) -> bool {
+        match self {
+            Self::Judged => true,
+            Self::Guest | Self::NotJudged(_) => false,
+        }
+    }
+
+    /// Why no check judges it; `None`: some do.
+    pub(crate) fn not_judged(self) -> Option<NotJudged> {
+        match self {
+            Self::NotJudged(why) => Some(why),
+            Self::Guest | Self::Judged => None,
+        }
+    }
+}
