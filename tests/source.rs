@@ -269,3 +269,31 @@ fn strings_are_collected() {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(committed == made, "docs/strings.txt is old: run the tests with UPDATE=1");
 }
+
+/// A new way to count, to live or to serve has to be decided about wherever one is told from another: no arm stands for the rest.
+#[test]
+fn no_arm_stands_for_the_rest_of_the_world() {
+    let names = Regex::new(r"^\s*\|?\s*(?:Some\(|Self::)*(?:Standing|NotJudged|Life|Serving|Why)::\w+").unwrap();
+    let own = ["src/assess/life.rs", "src/assess/standing.rs", "src/checks/kubernetes/serving.rs"];
+    let of_self = Regex::new(r"^\s*\|?\s*Self::\w+").unwrap();
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    let mut found = Vec::new();
+    let mut arms = 0;
+    for (file, text) in product() {
+        let lines: Vec<&str> = text.lines().collect();
+        let is_arm = |line: &&&str| names.is_match(line) || own.contains(&file.as_str()) && of_self.is_match(line);
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_arm(line) && line.contains("=>")) {
+            arms += 1;
+            let is_within = |other: &&&str| other.trim().is_empty() || indentation(other) >= indentation(line);
+            let mut others =
+                lines[at..].iter().take_while(is_within).filter(|other| indentation(other) == indentation(line));
+            found.extend(
+                others
+                    .find(|other| other.trim_start().starts_with("_ "))
+                    .map(|_| format!("{file}:{}: {}", at + 1, line.trim())),
+            );
+        }
+    }
+    assert!(arms > 20, "{arms}");
+    assert_none(&found);
+}

@@ -6,7 +6,7 @@ use super::Assessment;
 use super::access::contact;
 use super::life::Life;
 use super::population::{etcd_is_bad, has_kubernetes};
-use super::workloads::{Trouble, is_alive, mirror_pod, trouble, worse};
+use super::workloads::{Trouble, describe_unready, is_alive, mirror_pod, worse};
 use crate::model::CheckId;
 use crate::snapshot::{Gap, GapKind, Leases, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
 
@@ -235,7 +235,7 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
     let runs = |node: &Node, component: Component| {
         let pod = mirror_pod(pods, node, component.name());
         cluster.life(cluster.name_in_kubernetes(node)) == Life::Works
-            && pod.is_some_and(|pod| trouble(&pod.state, cluster.server_time()).is_none())
+            && pod.is_some_and(|pod| describe_unready(&pod.state, cluster.server_time()).is_none())
     };
     // Every control plane serves the API.
     let may_lack_it = component != Component::ApiServer
@@ -278,7 +278,7 @@ fn state<'a>(
     let is_mirror = node.talos.static_pod_statuses.as_ref().map_or(true, Vec::is_empty);
     match pod {
         Err(why) => State::Unseen(why),
-        Ok(Some(pod)) => match trouble(pod, cluster.server_time()) {
+        Ok(Some(pod)) => match describe_unready(pod, cluster.server_time()) {
             Some(trouble) => State::NotReady(trouble),
             None if is_mirror && cluster.kubelet_is_silent(node) => State::Silent,
             None => State::Ready,

@@ -15,7 +15,7 @@ use crate::snapshot::{
 /// All that a round shows of etcd.
 pub(crate) struct Etcd<'a> {
     pub(crate) overview: Result<Overview<'a>, Unseen>,
-    pub(crate) standing: Standing,
+    pub(crate) quorum_state: QuorumState,
     /// The check that tells why nobody can write: the quorum is lost, or no member is well and none proves otherwise.
     pub(crate) trouble: Option<CheckId>,
     /// It runs outside of the control planes.
@@ -48,7 +48,7 @@ pub(crate) enum Unseen {
 
 /// What this round shows of the quorum, for those who only suffer from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum QuorumState {
     Proven,
     Lost,
     Unknown,
@@ -61,16 +61,16 @@ pub(crate) struct View<'a> {
     pub(crate) node: Option<&'a Node>,
     /// Its own id, as far as anybody knows it.
     pub(crate) id: Option<u64>,
-    pub(crate) status: Result<&'a EtcdStatus, Untold<'a>>,
+    pub(crate) status: Result<&'a EtcdStatus, NoStatus<'a>>,
     /// It has no status because it is seen to be down: its machine is lost, or says that etcd does not run, or nothing listens.
     pub(crate) is_down: bool,
-    pub(crate) members: Result<&'a [EtcdMember], Untold<'a>>,
-    pub(crate) alarms: Result<&'a [EtcdAlarm], Untold<'a>>,
+    pub(crate) members: Result<&'a [EtcdMember], NoStatus<'a>>,
+    pub(crate) alarms: Result<&'a [EtcdAlarm], NoStatus<'a>>,
 }
 
 /// Why a member tells nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Untold<'a> {
+pub(crate) enum NoStatus<'a> {
     /// Its machine does not answer Talos, or another one does in its place.
     Machine,
     /// It has no answer, and Talos does not say that etcd runs there.
@@ -102,22 +102,22 @@ impl<'a> Etcd<'a> {
         let foreign = endpoints.filter(|endpoints| are_foreign(snapshot, endpoints));
         let external = endpoints.filter(|_| foreign.is_none());
         let overview = views(snapshot, external, talos, machines).map(|views| Overview::of(snapshot, views));
-        let standing = match &overview {
-            Ok(Overview { quorum, .. }) if quorum.proven => Standing::Proven,
-            Ok(Overview { quorum, .. }) if quorum.is_lost() => Standing::Lost,
-            _ => Standing::Unknown,
+        let quorum_state = match &overview {
+            Ok(Overview { quorum, .. }) if quorum.proven => QuorumState::Proven,
+            Ok(Overview { quorum, .. }) if quorum.is_lost() => QuorumState::Lost,
+            _ => QuorumState::Unknown,
         };
         let is_external = external.is_some();
-        let trouble = match standing {
-            Standing::Proven => None,
-            Standing::Lost => Some(CheckId::EtcdQuorum),
-            Standing::Unknown if is_external => None,
-            Standing::Unknown => {
+        let trouble = match quorum_state {
+            QuorumState::Proven => None,
+            QuorumState::Lost => Some(CheckId::EtcdQuorum),
+            QuorumState::Unknown if is_external => None,
+            QuorumState::Unknown => {
                 let mut nodes = control_planes(snapshot, machines).peekable();
                 (nodes.peek().is_some() && nodes.all(etcd_is_bad)).then_some(CheckId::EtcdService)
             }
         };
-        Self { overview, standing, trouble, is_external, foreign: foreign.map_or_else(Vec::new, of_endpoints) }
+        Self { overview, quorum_state, trouble, is_external, foreign: foreign.map_or_else(Vec::new, of_endpoints) }
     }
 
     /// [`Etcd::trouble`] as one API server suffers from it: on Talos it asks the member on its own machine and no other.
@@ -222,13 +222,13 @@ fn of_endpoint<'a>(endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) ->
     let member = listed_at(endpoints, &endpoint.address).map(|member| member.id);
     let mute = mute(endpoint);
     let own = mute.filter(|kind| member.is_some() && is_own_fault(*kind));
-    let missing = |gap: &'a Gap| if mute.is_some() { Untold::Mute(gap) } else { Untold::Gap(gap) };
+    let missing = |gap: &'a Gap| if mute.is_some() { NoStatus::Mute(gap) } else { NoStatus::Gap(gap) };
     let status = endpoint.status.as_ref();
     View {
         target: Target::new(Kind::Endpoint, endpoint.address.as_str()),
         node: None,
         id: status.ok().map(|status| status.member_id).or(member.filter(|_| own.is_some())),
-        status: status.map_err(if own.is_some() { Untold::OwnFault } else { Untold::Gap }),
+        status: status.map_err(if own.is_some() { NoStatus::OwnFault } else { NoStatus::Gap }),
         is_down: own == Some(GapKind::ConnectionRefused),
         members: nonempty(&endpoint.members, missing),
         alarms: endpoint.alarms.as_deref().map_err(missing),
@@ -263,21 +263,21 @@ fn of_node<'a>(snapshot: &'a Snapshot, node: &'a Node) -> View<'a> {
     let is_own = contact(node).is_some();
     let runs = tells_healthy(node, "etcd");
     let untold = |gap: &'a Gap| match gap.kind {
-        GapKind::Forbidden => Untold::Gap(gap),
-        _ if runs => Untold::Gap(gap),
-        _ => Untold::Service,
+        GapKind::Forbidden => NoStatus::Gap(gap),
+        _ if runs => NoStatus::Gap(gap),
+        _ => NoStatus::Service,
     };
-    let own = if is_own { Ok(()) } else { Err(Untold::Machine) };
+    let own = if is_own { Ok(()) } else { Err(NoStatus::Machine) };
     let status = own.and_then(|()| talos.etcd_status.as_ref().map_err(untold));
     let id = status.ok().map(|status| status.member_id);
     View {
         target: node.target(),
         node: Some(node),
         id: id.or_else(|| talos.etcd_member_id.as_ref().ok().copied().flatten().filter(|_| is_own)),
-        is_down: matches!(status, Err(Untold::Machine | Untold::Service)) && is_down(snapshot, node),
+        is_down: matches!(status, Err(NoStatus::Machine | NoStatus::Service)) && is_down(snapshot, node),
         status,
         members: own.and_then(|()| nonempty(&talos.etcd_members, untold)).map_err(|untold| match untold {
-            Untold::EmptyList if !runs => Untold::Service,
+            NoStatus::EmptyList if !runs => NoStatus::Service,
             untold => untold,
         }),
         alarms: own.and_then(|()| talos.etcd_alarms.as_deref().map_err(untold)),
@@ -306,10 +306,10 @@ fn is_served(snapshot: &Snapshot, node: &Node) -> bool {
 
 fn nonempty<'a>(
     members: &'a Observed<Vec<EtcdMember>>,
-    untold: impl Fn(&'a Gap) -> Untold<'a>,
-) -> Result<&'a [EtcdMember], Untold<'a>> {
+    untold: impl Fn(&'a Gap) -> NoStatus<'a>,
+) -> Result<&'a [EtcdMember], NoStatus<'a>> {
     match members {
-        Ok(members) if members.is_empty() => Err(Untold::EmptyList),
+        Ok(members) if members.is_empty() => Err(NoStatus::EmptyList),
         Ok(members) => Ok(members),
         Err(gap) => Err(untold(gap)),
     }

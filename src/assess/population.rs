@@ -17,7 +17,7 @@ pub(crate) struct Machine<'a> {
     /// It runs another system: its Node object says so, nobody but Kubernetes names it, and there are Talos machines.
     pub(crate) is_guest: bool,
     /// Talos works, and this machine does not answer it: it is down or cut off.
-    pub(crate) is_unreachable: bool,
+    pub(crate) talos_unreachable: bool,
     pub(crate) is_stale_discovery_member: bool,
     /// Known to Kubernetes alone, and gone.
     pub(crate) is_stale_node_object: bool,
@@ -39,7 +39,7 @@ pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, iden
         Machine {
             standing: standing(snapshot, node, is_stale_discovery_member, is_guest),
             is_guest,
-            is_unreachable: is_unreachable(talos, node),
+            talos_unreachable: talos_unreachable(talos, node),
             is_stale_discovery_member,
             is_stale_node_object: !is_guest && is_stale_node_object(snapshot, node, &objects),
             object: objects.of_machine(node),
@@ -69,7 +69,7 @@ fn is_named_as_talos(node: &Node) -> bool {
     node.is_talos || node.sources.etcd || node.sources.flags
 }
 
-fn is_unreachable(talos: &TalosAccess<'_>, node: &Node) -> bool {
+fn talos_unreachable(talos: &TalosAccess<'_>, node: &Node) -> bool {
     match (talos, MachineAccess::of(node)) {
         (TalosAccess::Open, MachineAccess::Closed(gap)) => gap.kind != GapKind::NoForwarding,
         (TalosAccess::Open, MachineAccess::Other(_)) => true,

@@ -18,7 +18,7 @@ pub(crate) enum Server<'a> {
     /// No answer, as none of its machine, which is down or cut off.
     Lost(&'a Gap),
     /// It was not seen from here, but by others.
-    AliveBy(Sign, &'a Gap),
+    AliveBy(ApiserverEvidence, &'a Gap),
     /// Nothing listens at its port, and its lease does not move.
     Refused(&'a Gap),
     /// The way to it is closed, and nobody else has seen it.
@@ -32,7 +32,7 @@ pub(crate) enum Server<'a> {
 
 /// What shows that a server lives which cannot be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum ApiserverEvidence {
     /// It renews its lease.
     Lease,
     /// It is among the endpoints of the Service default/kubernetes.
@@ -54,7 +54,7 @@ fn server<'a>(cluster: &Assessment<'a>, kubernetes: &'a Kubernetes, node: &Node)
     };
     // Of a machine that merely could not be queried, its server's lease tells more.
     let is_seen = is_seen_lost(node) || matches!(MachineAccess::of(node), MachineAccess::Other(_));
-    let is_lost = cluster.machine(node).is_unreachable && is_seen;
+    let is_lost = cluster.machine(node).talos_unreachable && is_seen;
     match gap.kind {
         GapKind::TimedOut if is_lost => Server::Lost(gap),
         kind if is_closed(kind) && is_lost => Server::Lost(gap),
@@ -98,12 +98,12 @@ fn indirectly<'a>(cluster: &Assessment<'a>, node: &Node, gap: &'a Gap) -> Server
     };
     let has_lease = leases.is_some_and(|leases| leases_of(leases, node).next().is_some());
     if leases.is_some_and(renews) {
-        Server::AliveBy(Sign::Lease, gap)
+        Server::AliveBy(ApiserverEvidence::Lease, gap)
     } else if refused {
         Server::Refused(gap)
     // A server that has died may stay in the Service; that it no longer renews its lease is the fresher word.
     } else if !has_lease && cluster.list(|kubernetes| &kubernetes.api_endpoints).is_some_and(serves) {
-        Server::AliveBy(Sign::Endpoints, gap)
+        Server::AliveBy(ApiserverEvidence::Endpoints, gap)
     } else {
         Server::OutOfReach { gap, has_lease }
     }

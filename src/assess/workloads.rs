@@ -79,7 +79,7 @@ pub(crate) fn has_completed(state: &PodState) -> bool {
 }
 
 /// What keeps a pod from being well, in words. `now`: whether its last crash has anything to do with it.
-pub(crate) fn trouble(state: &PodState, now: Timestamp) -> Option<Trouble> {
+pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Trouble> {
     if is_well(state) {
         return None;
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::assess::components::NoPods;
-use crate::assess::etcd::Standing;
+use crate::assess::etcd::QuorumState;
 use crate::assess::servers::endpoint_is_down;
 use crate::assess::{
     Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, fault_of_dates, faults, has_kubernetes,
@@ -108,7 +108,7 @@ pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str
     let command = if cluster.asked.upgrade == Upgrade::default() { "rbac" } else { "rbac --upgrade" };
     let hint = format!("a ClusterRole with these rights is missing; `cluster-health {command}` prints it");
     let hint = Hint::likely(hint);
-    if has_lasted(cluster, words) || cluster.etcd.standing == Standing::Proven {
+    if has_lasted(cluster, words) || cluster.etcd.quorum_state == QuorumState::Proven {
         Problem::error(Reason::Forbidden, expected, observed).permanent().hint(hint)
     } else {
         Problem::error(Reason::ForbiddenOrStarting, expected, observed).hint(hint)

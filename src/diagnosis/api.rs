@@ -2,7 +2,7 @@
 
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized};
-use crate::assess::workloads::trouble;
+use crate::assess::workloads::describe_unready;
 use crate::model::reason::sources::{
     KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
@@ -278,6 +278,7 @@ API server that it cannot reach. Exit code 137 means that it was killed, by a fa
 fn crashing_dns(snapshot: &Snapshot) -> Vec<(&Pod, String)> {
     let pods = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.pods).flatten();
     let is_dns = |pod: &&Pod| pod.labels.get("k8s-app").is_some_and(|app| app == "kube-dns");
-    let crashes = |pod: &Pod| trouble(&pod.state, snapshot.server_time()).filter(|trouble| trouble.crash_looping);
+    let crashes =
+        |pod: &Pod| describe_unready(&pod.state, snapshot.server_time()).filter(|trouble| trouble.crash_looping);
     pods.filter(is_dns).filter_map(|pod| Some((pod, crashes(pod)?.words))).collect()
 }

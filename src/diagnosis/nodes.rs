@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms, service};
 use crate::assess::is_going_down;
-use crate::assess::workloads::trouble;
+use crate::assess::workloads::describe_unready;
 use crate::model::Role;
 use crate::model::reason::sources::{
     KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
@@ -468,7 +468,7 @@ fn crashing_agent<'a>(snapshot: &'a Snapshot, signs: &[Sign<'_>]) -> Option<(&'a
     };
     let is_there = |pod: &&Pod| signs.iter().any(|sign| pod.node.as_ref() == Some(&sign.target.name));
     kubernetes.pods.as_ref().ok()?.iter().filter(is_of_one).filter(is_there).find_map(|pod| {
-        let trouble = trouble(&pod.state, snapshot.server_time()).filter(|trouble| trouble.crash_looping)?;
+        let trouble = describe_unready(&pod.state, snapshot.server_time()).filter(|trouble| trouble.crash_looping)?;
         Some((pod, trouble.words))
     })
 }

@@ -53,7 +53,7 @@ pub(crate) fn forget_absent(verdicts: &mut [(&'static Check, Verdict)]) {
 
 /// Nor is it by one that has no problem, and what fails is not explained by a warning: those who have to choose what to read first
 /// would leave out what it is said to explain.
-pub(crate) fn forget_fine(verdicts: &mut [(&'static Check, Verdict)]) {
+pub(crate) fn reset_passed(verdicts: &mut [(&'static Check, Verdict)]) {
     let telling = |least: Severity| -> HashSet<CheckId> {
         let tells = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.severity >= least);
         verdicts.iter().filter(|(_, verdict)| tells(verdict)).map(|(check, _)| check.id).collect()

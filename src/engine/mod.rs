@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use event::{Event, Round};
-use graph::forget_fine;
 use graph::judge_in_turns;
+use graph::reset_passed;
 pub(crate) use graph::{forget_absent, judge, own_verdict};
 use recheck::Recheck;
 use tokio::task::yield_now;
@@ -332,7 +332,7 @@ fn weighed(
     mut diagnoses: Vec<Diagnosis>,
 ) -> Round {
     forget_absent(&mut verdicts);
-    forget_fine(&mut verdicts);
+    reset_passed(&mut verdicts);
     weight::apply(pace, &snapshot, &mut verdicts, &mut diagnoses);
     if checks::evidence::require(&snapshot, &mut verdicts) {
         weight::by_options(pace, &mut verdicts);

@@ -459,8 +459,9 @@ fn the_most_specific_option_decides_what_a_problem_weighs() {
         (true, by_check(), by_reason(), [Warn, Warn, Warn]),
     ] {
         let pace = Pace { strict, fail_on, warn_only, ..pace(None) };
-        let weigh = |severity| pace.weight(check, &Problem { severity, ..Problem::fail(reason, "", "") });
-        assert_eq!([Warn, Error, Fail].map(weigh), weights, "{pace:?}");
+        let apply_severity_overrides =
+            |severity| pace.weight(check, &Problem { severity, ..Problem::fail(reason, "", "") });
+        assert_eq!([Warn, Error, Fail].map(apply_severity_overrides), weights, "{pace:?}");
         let other = Problem::warn(Reason::TwoMembers, "", "");
         assert_eq!(pace.weight(CheckId::EtcdTolerance, &other) == Fail, strict);
     }

@@ -24,10 +24,10 @@ pub(super) fn apply(
         || !pace.warn_only.checks.is_empty()
         || !pace.warn_only.reasons.is_empty();
     if !may_relax {
-        return weigh(pace, snapshot, verdicts);
+        return apply_severity_overrides(pace, snapshot, verdicts);
     }
     let failed = failing(verdicts);
-    weigh(pace, snapshot, verdicts);
+    apply_severity_overrides(pace, snapshot, verdicts);
     let fails = failing(verdicts);
     let relaxed: HashSet<&Sight> = failed.difference(&fails).collect();
     if relaxed.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn apply(
 }
 
 /// The same, of which nothing else depends on the weight.
-pub(super) fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
+pub(super) fn apply_severity_overrides(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     // What only warns by `--warn-only` makes no worker missing.
     for (check, problem) in problems(verdicts) {
         problem.severity = problem.severity.min(pace.weight(check, problem));

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use super::gaps::{self, Protocol, as_unseen, talos_contact, talos_way, unseen};
 use super::scope::no_control_plane;
-use crate::assess::etcd::{Overview, Quorum, Unseen, Untold, View};
+use crate::assess::etcd::{NoStatus, Overview, Quorum, Unseen, View};
 use crate::assess::{Assessment, service, talos_version};
 use crate::model::{Hint, Outcome, Problem, Reason, Severity, Verdict};
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Service};
@@ -57,20 +57,20 @@ fn alarms<'a>(cluster: &Assessment<'_>, view: &View<'a>) -> Result<&'a [EtcdAlar
 }
 
 /// Why a member tells nothing, asked through Talos or by its own API.
-fn untold(cluster: &Assessment<'_>, view: &View<'_>, why: Untold<'_>, [call, answer]: [&str; 2]) -> Outcome {
+fn untold(cluster: &Assessment<'_>, view: &View<'_>, why: NoStatus<'_>, [call, answer]: [&str; 2]) -> Outcome {
     let expected = if view.node.is_some() { call } else { answer };
     let gap = match why {
-        Untold::Machine => return view.node.map_or_else(nobody, |node| of_machine(cluster, node)),
-        Untold::Service => return view.node.map_or_else(nobody, not_running),
-        Untold::EmptyList => &Gap::new(GapKind::Malformed, "an empty member list"),
-        Untold::Gap(gap) | Untold::OwnFault(gap) | Untold::Mute(gap) => gap,
+        NoStatus::Machine => return view.node.map_or_else(nobody, |node| of_machine(cluster, node)),
+        NoStatus::Service => return view.node.map_or_else(nobody, not_running),
+        NoStatus::EmptyList => &Gap::new(GapKind::Malformed, "an empty member list"),
+        NoStatus::Gap(gap) | NoStatus::OwnFault(gap) | NoStatus::Mute(gap) => gap,
     };
     Outcome::problem(match (view.node, why) {
         (Some(node), _) => through_talos(node, gap, expected),
-        (None, Untold::OwnFault(_)) => {
+        (None, NoStatus::OwnFault(_)) => {
             Problem { severity: Severity::Fail, ..gaps::problem(Protocol::Etcd, gap, expected) }
         }
-        (None, Untold::Mute(_)) => gaps::etcd(gap, expected).unseen(),
+        (None, NoStatus::Mute(_)) => gaps::etcd(gap, expected).unseen(),
         (None, _) => gaps::etcd(gap, expected),
     })
 }

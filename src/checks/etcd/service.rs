@@ -1,7 +1,7 @@
 //! Is etcd running and healthy on every control plane?
 
 use crate::assess::Assessment;
-use crate::assess::etcd::Standing;
+use crate::assess::etcd::QuorumState;
 use crate::checks::Check;
 use crate::checks::gaps::{NO_TALOS, stopped_by, talos_service, talos_way};
 use crate::checks::scope::no_control_plane;
@@ -36,7 +36,7 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
         return Verdict::whole(outcome);
     }
     let bootstrapped = !is_never_bootstrapped(cluster);
-    let quorum_lost = cluster.etcd.standing == Standing::Lost;
+    let quorum_lost = cluster.etcd.quorum_state == QuorumState::Lost;
     let mut verdict = Verdict::default();
     let mut first = true;
     for node in cluster.nodes.iter().filter(|node| node.leaving && node.role == Role::ControlPlane) {

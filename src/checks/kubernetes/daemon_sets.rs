@@ -8,7 +8,7 @@ use super::workloads::{
     wanted_elsewhere, warn_of_restarts,
 };
 use crate::assess::Assessment;
-use crate::assess::workloads::trouble;
+use crate::assess::workloads::describe_unready;
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::checks::scope::reason_not_judged;
@@ -208,7 +208,7 @@ fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], desired: i32, short: 
         // The numbers follow the pods in a moment.
         let is_new = |pod: &Pod| short == 0 && pod.unready_for.is_some_and(|since| since < UNNOTICED);
         let here = by_node.get(name.as_str()).into_iter().flatten();
-        let troubles = here.map(|pod| trouble(&pod.state, cluster.server_time()).filter(|_| !is_new(pod)));
+        let troubles = here.map(|pod| describe_unready(&pod.state, cluster.server_time()).filter(|_| !is_new(pod)));
         // One ready pod is enough: during a rolling update there may be two.
         match troubles.reduce(Option::and) {
             Some(Some(trouble)) => lacking.push((node, trouble.words)),

@@ -350,7 +350,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
     }
     let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
     // Kubernetes formed its opinion without Talos, so it stays a failure; but there is one machine, and one thing to mend.
-    let cause = if cluster.machine(node).is_unreachable {
+    let cause = if cluster.machine(node).talos_unreachable {
         Some(CheckId::TalosNodesReachable)
     } else if node.is_talos && kubelet_is_bad(node) {
         Some(CheckId::TalosNodesKubelet)

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::not_rendered_by;
 use crate::assess::Assessment;
 use crate::assess::components::{Component, State};
-use crate::assess::servers::{Server, Sign, is_closed, is_ready, leases_of};
+use crate::assess::servers::{ApiserverEvidence, Server, is_closed, is_ready, leases_of};
 use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, stopped_by, unseen};
@@ -186,8 +186,8 @@ fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Ou
             .explained_by(CheckId::TalosNodesReachable),
         Server::AliveBy(sign, gap) => {
             let sign = match sign {
-                Sign::Lease => "its lease is current",
-                Sign::Endpoints => "it is an endpoint of default/kubernetes",
+                ApiserverEvidence::Lease => "its lease is current",
+                ApiserverEvidence::Endpoints => "it is an endpoint of default/kubernetes",
             };
             // Where a balancer is the only way in, all are out of reach, and nothing is wrong.
             if !cluster.some_server_is_reached() {

@@ -2,7 +2,7 @@
 
 use super::{failed, is_amiss, miss_mirrors, push_or_look_again, restarted, silent};
 use crate::assess::components::{Component, State};
-use crate::assess::workloads::{has_completed, says_ready, trouble};
+use crate::assess::workloads::{describe_unready, has_completed, says_ready};
 use crate::assess::{Assessment, etcd_is_bad, has_kubernetes, service};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
@@ -268,7 +268,7 @@ fn pod(
     component: Option<Component>,
     by: Option<CheckId>,
 ) -> Outcome {
-    match trouble(state, cluster.server_time()) {
+    match describe_unready(state, cluster.server_time()) {
         None => match restarted(cluster, name) {
             Some(problem) => Outcome::problem(problem.explained_by(component.map(Component::check).or(by))),
             None => Outcome::Pass(Some(format!("{name}: Running"))),

@@ -126,11 +126,12 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
     }
-    let absent = || if kind == "daemonset" && is_counted { absent(cluster, *desired, pods) } else { Absent::default() };
+    let shortfall =
+        || if kind == "daemonset" && is_counted { shortfall(cluster, *desired, pods) } else { Shortfall::default() };
     let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
     if is_counted && missing == 0 && given_up.is_none() {
         let excused = || {
-            let Absent { unjudged, unready, .. } = absent();
+            let Shortfall { unjudged, unready, .. } = shortfall();
             unjudged + unready
         };
         let unfinished = || unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
@@ -153,14 +154,15 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
             .explained_by(by_webhook(workload))
     };
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
-    let Absent { unjudged, unready, seen, is_untold } = absent();
+    let Shortfall { unjudged, unready, seen, is_untold } = shortfall();
     // Whatever is missing elsewhere with permission: this one is there, and does not work.
     let has_own = unwell.iter().any(|pod| is_at_home(cluster, pod));
     Outcome::problem(match missing {
         1.. if !has_own && missing <= unjudged && (!is_untold || missing <= seen) => return Outcome::Pass(None),
         1.. if !has_own && missing <= unjudged => problem(Severity::Warn, Reason::WorkloadDegraded),
         1.. if !has_own
-            && (missing <= unjudged + unready || (*available > 0 && missing <= gone(cluster, kind, workload))) =>
+            && (missing <= unjudged + unready
+                || (*available > 0 && missing <= replicas_on_dead_nodes(cluster, kind, workload))) =>
         {
             problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady)
         }
@@ -247,7 +249,7 @@ fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Optio
     let desired: i32 = agents().map(|set| set.desired).sum();
     let observed = match excluded(cluster, desired) {
         0 => {
-            let names = bare(cluster, desired, agents().flat_map(|set| all_pods(cluster, kind, set)));
+            let names = nodes_without_agent(cluster, desired, agents().flat_map(|set| all_pods(cluster, kind, set)));
             if names.is_empty() {
                 return None;
             }
@@ -270,7 +272,11 @@ fn excluded(cluster: &Assessment<'_>, desired: i32) -> usize {
 
 /// Machines with none of these pods, of which so many are wanted. Those on guests and on nodes that leave are among them, and may
 /// make up for one that is left out.
-fn bare<'a>(cluster: &'a Assessment<'_>, desired: i32, pods: impl Iterator<Item = &'a Pod>) -> Vec<String> {
+fn nodes_without_agent<'a>(
+    cluster: &'a Assessment<'_>,
+    desired: i32,
+    pods: impl Iterator<Item = &'a Pod>,
+) -> Vec<String> {
     let served: HashSet<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
     let everywhere = cluster.list(|kubernetes| &kubernetes.nodes).map_or(0, Vec::len);
     if served.is_empty() || usize::try_from(desired).is_ok_and(|desired| desired >= everywhere) {
@@ -305,7 +311,7 @@ fn stem(name: &str) -> Option<&str> {
 
 /// How many pods of a Deployment or `StatefulSet` are on nodes that are lost, or have no node to run on while one is: these are in the
 /// place of those.
-fn gone(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> usize {
+fn replicas_on_dead_nodes(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> usize {
     const TAINTS: [&str; 2] = ["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"];
     if kind == "daemonset" {
         return 0;
@@ -372,7 +378,7 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
 
 /// How many pods of a DaemonSet may be missing.
 #[derive(Default)]
-struct Absent {
+struct Shortfall {
     /// On nodes that need none.
     unjudged: usize,
     /// On others, which are not ready: none there could be ready.
@@ -384,8 +390,8 @@ struct Absent {
 }
 
 /// Where its pods do not tell which are missing, those of nodes that Kubernetes calls ready are not.
-fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> Absent {
-    let mut absent = Absent::default();
+fn shortfall(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> Shortfall {
+    let mut shortfall = Shortfall::default();
     let served = served(pods);
     let mut unready = HashSet::new();
     for node in &cluster.nodes {
@@ -394,12 +400,12 @@ fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> Absent {
         };
         if !cluster.standing(node).is_judged() {
             // What tells no system runs no containers: a virtual kubelet, or one of kwok.
-            absent.unjudged += usize::from(!pods.is_empty() || !says_ready(object) || object.os_image.is_empty());
+            shortfall.unjudged += usize::from(!pods.is_empty() || !says_ready(object) || object.os_image.is_empty());
             continue;
         }
         match cluster.life(&object.name) {
             // Nobody knows whether it may be missing here, so it may not.
-            Life::Works | Life::Unknown => absent.is_untold |= !pods.is_empty(),
+            Life::Works | Life::Unknown => shortfall.is_untold |= !pods.is_empty(),
             Life::Unready | Life::Silent | Life::Removed => {
                 unready.insert(object.name.as_str());
             }
@@ -408,9 +414,9 @@ fn absent(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> Absent {
     let is_elsewhere =
         |pod: &&&Pod| is_judged(cluster, pod) && !pod.node.as_deref().is_some_and(|node| unready.contains(node));
     let elsewhere: Vec<&Pod> = pods.iter().filter(is_elsewhere).copied().collect();
-    absent.seen = pods.iter().filter(|pod| is_amiss(pod) && !is_judged(cluster, pod)).count();
+    shortfall.seen = pods.iter().filter(|pod| is_amiss(pod) && !is_judged(cluster, pod)).count();
     let wanted = wanted_elsewhere(desired, &elsewhere);
-    absent.unready = unready.len().min(wanted);
-    absent.unjudged = absent.unjudged.min(wanted - absent.unready);
-    absent
+    shortfall.unready = unready.len().min(wanted);
+    shortfall.unjudged = shortfall.unjudged.min(wanted - shortfall.unready);
+    shortfall
 }

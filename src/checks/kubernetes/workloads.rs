@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{crashed_lately, restarted_between_rounds, severity_of};
-use crate::assess::workloads::{is_well, trouble};
+use crate::assess::workloads::{describe_unready, is_well};
 use crate::assess::{Assessment, Standing};
 use crate::checks::gaps::{listed, says_nothing};
 use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
@@ -134,14 +134,14 @@ pub(super) fn by_webhook(workload: &Workload) -> Option<CheckId> {
 
 /// It has crashed for too long.
 pub(super) fn is_stuck(cluster: &Assessment<'_>, pod: &Pod) -> bool {
-    trouble(&pod.state, cluster.server_time()).is_some_and(|trouble| trouble.is_stuck)
+    describe_unready(&pod.state, cluster.server_time()).is_some_and(|trouble| trouble.is_stuck)
 }
 
 /// What is wrong with pods, by name.
 pub(super) fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String> {
     let words: Vec<String> = pods
         .iter()
-        .filter_map(|pod| Some(format!("{}: {}", pod.name, trouble(&pod.state, cluster.server_time())?.words)))
+        .filter_map(|pod| Some(format!("{}: {}", pod.name, describe_unready(&pod.state, cluster.server_time())?.words)))
         .collect();
     (!words.is_empty()).then(|| words.join("; "))
 }

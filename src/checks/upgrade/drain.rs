@@ -65,17 +65,17 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asked.upgrade.takes_down_machines() {
         return not_asked("--drain");
     }
-    match Board::of(cluster) {
-        Ok(board) => {
+    match EvictionState::of(cluster) {
+        Ok(evictions) => {
             let fine = |which: &str| format!("{which} may be drained now");
-            each_to_go(cluster, fine, |node, verdict| of_machine(cluster, node, &board, verdict))
+            each_to_go(cluster, fine, |node, verdict| of_machine(cluster, node, &evictions, verdict))
         }
         Err(outcome) => Verdict::whole(outcome),
     }
 }
 
 /// Which pods are where, and what holds them.
-struct Board<'a> {
+struct EvictionState<'a> {
     by_node: HashMap<&'a str, Vec<&'a BoundPod>>,
     budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
     /// Nodes of the ready pods of each workload: namespace, kind and name.
@@ -85,25 +85,25 @@ struct Board<'a> {
 
 type Workload<'a> = (&'a str, &'a str, &'a str);
 
-impl<'a> Board<'a> {
+impl<'a> EvictionState<'a> {
     fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
         let pods = bound_pods(cluster)?;
         let listed = listed(cluster, |kubernetes| &kubernetes.disruption_budgets, "the PodDisruptionBudgets")?;
         let places = Places::of(cluster, pods.iter().filter(|pod| is_evicted(pod)))?;
-        let mut board = Self { by_node: HashMap::new(), budgets: HashMap::new(), ready: HashMap::new(), places };
+        let mut evictions = Self { by_node: HashMap::new(), budgets: HashMap::new(), ready: HashMap::new(), places };
         for budget in listed {
             is_understood(budget)?;
-            board.budgets.entry(&budget.namespace).or_default().push(budget);
+            evictions.budgets.entry(&budget.namespace).or_default().push(budget);
         }
         for pod in pods {
-            board.by_node.entry(&pod.node).or_default().push(pod);
+            evictions.by_node.entry(&pod.node).or_default().push(pod);
             // Those on a node that has fallen silent are called ready for a while yet.
             let serves = pod.ready && !pod.deleting && fault_of_node(cluster, &pod.node).is_none();
             if let Some(workload) = workload(pod).filter(|_| serves) {
-                board.ready.entry(workload).or_default().push(&pod.node);
+                evictions.ready.entry(workload).or_default().push(&pod.node);
             }
         }
-        Ok(board)
+        Ok(evictions)
     }
 
     /// While its machine is away: somebody makes it again, and it runs elsewhere.
@@ -166,9 +166,9 @@ fn answer(budget: &DisruptionBudget, pod: &BoundPod) -> Answer {
     }
 }
 
-fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, board: &Board<'a>, verdict: &mut Verdict) {
+fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionState<'a>, verdict: &mut Verdict) {
     let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
-    let here = || board.by_node.get(object.name.as_str()).into_iter().flatten().copied();
+    let here = || evictions.by_node.get(object.name.as_str()).into_iter().flatten().copied();
     let evicted: Vec<&'a BoundPod> = here().filter(|pod| is_evicted(pod)).collect();
     // Finished pods, too, are deleted, and a drain waits until they are gone.
     let stuck = here().filter(|pod| is_drained(pod)).filter_map(stuck);
@@ -179,8 +179,8 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, board: &Board<'a>, verd
     // Whom `--drain` names is to go now; of all others, one that is off may be tolerated.
     let is_next = cluster.asked.upgrade.drain.is_some() && !evicted.is_empty();
     let silent = (is_next && fault_of_node(cluster, &object.name).is_some()).then(|| never_stop(&evicted));
-    let blocked = budget_problems(&evicted, board).into_iter().chain(hooks).chain(stuck).chain(silent);
-    let problems: Vec<Problem> = blocked.chain(warnings(&evicted, &object.name, board)).collect();
+    let blocked = budget_problems(&evicted, evictions).into_iter().chain(hooks).chain(stuck).chain(silent);
+    let problems: Vec<Problem> = blocked.chain(warnings(&evicted, &object.name, evictions)).collect();
     if problems.is_empty() {
         verdict.ok(node.target());
     }
@@ -211,13 +211,13 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
     Ok((!words.is_empty()).then(problem))
 }
 
-fn budget_problems<'a>(evicted: &[&'a BoundPod], board: &Board<'a>) -> Vec<Problem> {
+fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) -> Vec<Problem> {
     // By namespace and name of the budget.
     let mut refusing: BTreeMap<(&str, &str), (&DisruptionBudget, Vec<&BoundPod>)> = BTreeMap::new();
     let (mut uncounted, mut lasting) = (refusing.clone(), refusing.clone());
     let mut several = Vec::new();
     for pod in evicted.iter().filter(|pod| is_held_by_budgets(pod)) {
-        let budgets = board.budgets_of(pod);
+        let budgets = evictions.budgets_of(pod);
         let [budget] = budgets[..] else {
             if !budgets.is_empty() {
                 several.push(several_budgets(pod, &budgets));
@@ -226,7 +226,7 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], board: &Board<'a>) -> Vec<Probl
         };
         let found = match answer(budget, pod) {
             // What does not come back is a disruption that lasts.
-            Answer::Allowed if pod.ready && !board.comes_back(pod) => &mut lasting,
+            Answer::Allowed if pod.ready && !evictions.comes_back(pod) => &mut lasting,
             Answer::Allowed => continue,
             Answer::Refused => &mut refusing,
             Answer::NotCounted => &mut uncounted,
@@ -367,7 +367,7 @@ fn several_budgets(pod: &BoundPod, budgets: &[&DisruptionBudget]) -> Problem {
         .hint(Hint::run("{kubectl} get poddisruptionbudgets -n {}", [pod.namespace.as_str()]))
 }
 
-fn warnings<'a>(evicted: &[&'a BoundPod], node: &str, board: &Board<'a>) -> Vec<Problem> {
+fn warnings<'a>(evicted: &[&'a BoundPod], node: &str, evictions: &EvictionState<'a>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let named = |wanted: &dyn Fn(&'a BoundPod) -> bool| -> Vec<String> {
         let found = evicted.iter().filter(|pod| !pod.deleting && wanted(pod));
@@ -390,7 +390,7 @@ fn warnings<'a>(evicted: &[&'a BoundPod], node: &str, board: &Board<'a>) -> Vec<
         "will be deleted, and nothing recreates it",
     );
     let is_last = |pod: &BoundPod| {
-        let nodes = workload(pod).and_then(|workload| board.ready.get(&workload));
+        let nodes = workload(pod).and_then(|workload| evictions.ready.get(&workload));
         pod.ready && nodes.is_some_and(|nodes| nodes.iter().all(|it| *it == node))
     };
     warn(
@@ -412,7 +412,7 @@ fn warnings<'a>(evicted: &[&'a BoundPod], node: &str, board: &Board<'a>) -> Vec<
         "has emptyDir volumes, which are deleted",
     );
     warn(
-        named(&|pod| board.places.is_held_by_volumes(pod, node)),
+        named(&|pod| evictions.places.is_held_by_volumes(pod, node)),
         Reason::LocalVolume,
         "volumes that are available on other machines",
         "has volumes on the machine itself and cannot run elsewhere",

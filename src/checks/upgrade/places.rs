@@ -31,11 +31,11 @@ pub(super) struct Places<'a> {
     volumes: HashMap<(&'a str, &'a str), Vec<&'a [Term]>>,
     kinds: BTreeMap<Wants<'a>, usize>,
     /// By kind.
-    takers: Vec<Takers<'a>>,
+    takers: Vec<CandidateNodes<'a>>,
 }
 
 #[derive(Default)]
-struct Takers<'a> {
+struct CandidateNodes<'a> {
     /// Now, were there room.
     open: Vec<usize>,
     /// If they were not cordoned, or closed by a taint that is to pass; with what it is.
@@ -85,7 +85,7 @@ impl<'a> Places<'a> {
             let observed = format!("{} different placements", places.kinds.len());
             return Err(Outcome::problem(Problem::error(Reason::AnswerTooLarge, "pods of some workloads", observed)));
         }
-        let mut takers: Vec<(usize, Takers<'_>)> = Vec::new();
+        let mut takers: Vec<(usize, CandidateNodes<'_>)> = Vec::new();
         for (wants, kind) in &places.kinds {
             takers.push((*kind, wants.takers(nodes, &working).ok_or_else(|| unreadable("where a pod may run"))?));
         }
@@ -153,8 +153,8 @@ fn is_extended(resource: &str) -> bool {
 
 impl Wants<'_> {
     /// `None`: an operator of no known meaning.
-    fn takers<'a>(&self, nodes: &'a [NodeRoom], working: &HashSet<&str>) -> Option<Takers<'a>> {
-        let mut takers = Takers::default();
+    fn takers<'a>(&self, nodes: &'a [NodeRoom], working: &HashSet<&str>) -> Option<CandidateNodes<'a>> {
+        let mut takers = CandidateNodes::default();
         for (node, at) in nodes.iter().zip(0..) {
             let mut reaches = true;
             for terms in &self.volumes {

@@ -66,7 +66,7 @@ async fn strictness_makes_failures_of_warnings_alone() {
             Problem::fail(Reason::NodeUnreachable, "yes", "no"),
         ];
         let mut verdicts = [(&CHECK, verdict(&problems))];
-        weight::weigh(pace, &Snapshot::empty(), &mut verdicts);
+        weight::apply_severity_overrides(pace, &Snapshot::empty(), &mut verdicts);
         verdicts[0].1.problems().map(|(_, problem)| problem.severity).collect()
     };
     assert_eq!(severities(&pace(false)), [Severity::Warn, Severity::Error, Severity::Fail]);

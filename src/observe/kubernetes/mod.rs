@@ -82,12 +82,12 @@ struct Round {
 pub(crate) struct KnownLeases {
     /// Whose they are: source, context and server. Leases of the same names in another cluster are other leases.
     of: Option<(String, String, String)>,
-    node: BTreeMap<String, Sight>,
-    system: BTreeMap<String, Sight>,
+    node: BTreeMap<String, PreviousRound>,
+    system: BTreeMap<String, PreviousRound>,
 }
 
 #[derive(Clone, Debug)]
-struct Sight {
+struct PreviousRound {
     resource_version: String,
     /// When the newest sample was asked for that showed this version.
     asked: Instant,
@@ -115,7 +115,10 @@ impl KnownLeases {
                     Some(before) if before.resource_version == lease.resource_version => before.other,
                     before => before.map(|before| before.asked),
                 };
-                known.insert(name.clone(), Sight { resource_version: lease.resource_version.clone(), asked, other });
+                known.insert(
+                    name.clone(),
+                    PreviousRound { resource_version: lease.resource_version.clone(), asked, other },
+                );
             }
         }
     }
@@ -130,7 +133,7 @@ fn identity(credentials: &KubernetesCredentials) -> (String, String, String) {
 }
 
 /// How long ago, at the most, a lease of this version was renewed; `None` if no earlier sample showed another.
-fn moved_within(known: &BTreeMap<String, Sight>, name: &str, resource_version: &str) -> Option<Duration> {
+fn moved_within(known: &BTreeMap<String, PreviousRound>, name: &str, resource_version: &str) -> Option<Duration> {
     let before = known.get(name).filter(|_| !resource_version.is_empty())?;
     let other = if before.resource_version == resource_version { before.other? } else { before.asked };
     Some(other.elapsed())
@@ -292,7 +295,7 @@ impl KubeClient {
     ) -> (Observed<Leases>, Observed<Leases>) {
         let none = BTreeMap::new();
         let ours = |sights| if known.are_of(&self.credentials) { sights } else { &none };
-        let read = async |namespace, known: &BTreeMap<String, Sight>| {
+        let read = async |namespace, known: &BTreeMap<String, PreviousRound>| {
             let listed = self.limited(list_in(&self.transport, &self.lists, namespace, None)).await?;
             Ok(objects::leases(listed, |name, version| moved_within(known, name, version)))
         };

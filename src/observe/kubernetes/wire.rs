@@ -89,7 +89,7 @@ impl<'de> Visitor<'de> for Few<BTreeMap<String, String>> {
     }
 }
 
-fn few<'de, D: Deserializer<'de>, C>(deserializer: D) -> Result<Option<C>, D::Error>
+fn bounded_list<'de, D: Deserializer<'de>, C>(deserializer: D) -> Result<Option<C>, D::Error>
 where
     Few<C>: Visitor<'de, Value = Option<C>>,
 {
@@ -107,7 +107,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserial
 }
 
 fn list_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    Ok(few::<D, Vec<T>>(deserializer)?.unwrap_or_default())
+    Ok(bounded_list::<D, Vec<T>>(deserializer)?.unwrap_or_default())
 }
 
 /// `null`, Go's empty list, is one that is there.
@@ -119,14 +119,14 @@ fn told<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
 macro_rules! structs {
     ($($name:ident {
         $($(#[$attribute:meta])* $field:ident: $type:ty,)*
-        $(; few { $($(#[$marked:meta])* $many:ident: $of:ty,)* })?
+        $(; bounded_list { $($(#[$marked:meta])* $many:ident: $of:ty,)* })?
     })*) => {$(
         #[derive(Clone, Debug, Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         #[allow(clippy::struct_field_names, reason = "the names are Kubernetes'")]
         pub(in super::super) struct $name {
             $($(#[$attribute])* #[serde(deserialize_with = "or_default")] pub(in super::super) $field: $type,)*
-            $($($(#[$marked])* #[serde(deserialize_with = "few")] pub(in super::super) $many: Option<$of>,)*)?
+            $($($(#[$marked])* #[serde(deserialize_with = "bounded_list")] pub(in super::super) $many: Option<$of>,)*)?
         }
     )*};
 }
@@ -152,7 +152,7 @@ macro_rules! objects {
 }
 
 pub(super) mod meta {
-    use super::{BTreeMap, Deserialize, few, or_default};
+    use super::{BTreeMap, Deserialize, bounded_list, or_default};
     pub(in super::super) use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
     pub(in super::super) type Names = BTreeMap<String, String>;
@@ -166,7 +166,7 @@ pub(super) mod meta {
             resource_version: Option<String>,
             creation_timestamp: Option<Time>,
             deletion_timestamp: Option<Time>,
-            ; few {
+            ; bounded_list {
                 labels: Names,
                 annotations: Names,
                 managed_fields: Vec<ManagedFieldsEntry>,
@@ -175,24 +175,24 @@ pub(super) mod meta {
         }
         OwnerReference { api_version: String, kind: String, name: String, controller: Option<bool>, }
         ManagedFieldsEntry { time: Option<Time>, subresource: String, }
-        LabelSelector { ; few { match_labels: Names, match_expressions: Vec<LabelSelectorRequirement>, } }
-        LabelSelectorRequirement { key: String, operator: String, ; few { values: Vec<String>, } }
+        LabelSelector { ; bounded_list { match_labels: Names, match_expressions: Vec<LabelSelectorRequirement>, } }
+        LabelSelectorRequirement { key: String, operator: String, ; bounded_list { values: Vec<String>, } }
     }
 }
 
 pub(super) mod core {
     use super::meta::{MicroTime, Names, ObjectMeta, Time};
-    use super::{Deserialize, few, or_default};
+    use super::{Deserialize, bounded_list, or_default};
 
     objects!(k8s_openapi::api::core::v1: Node, Pod, Event);
 
     structs! {
         Node { metadata: ObjectMeta, spec: Option<NodeSpec>, status: Option<NodeStatus>, }
-        NodeSpec { unschedulable: Option<bool>, #[serde(rename = "podCIDR")] pod_cidr: String, ; few { #[serde(rename = "podCIDRs")] pod_cidrs: Vec<String>, taints: Vec<Taint>, } }
+        NodeSpec { unschedulable: Option<bool>, #[serde(rename = "podCIDR")] pod_cidr: String, ; bounded_list { #[serde(rename = "podCIDRs")] pod_cidrs: Vec<String>, taints: Vec<Taint>, } }
         Taint { key: String, value: Option<String>, effect: String, time_added: Option<Time>, }
         NodeStatus {
             node_info: Option<NodeSystemInfo>,
-            ; few { addresses: Vec<NodeAddress>, conditions: Vec<NodeCondition>, allocatable: Names, }
+            ; bounded_list { addresses: Vec<NodeAddress>, conditions: Vec<NodeCondition>, allocatable: Names, }
         }
         NodeAddress { type_: String, address: String, }
         NodeCondition {
@@ -216,14 +216,14 @@ pub(super) mod core {
             node_name: Option<String>,
             host_network: Option<bool>,
             scheduler_name: Option<String>,
-            ; few {
+            ; bounded_list {
                 containers: Vec<Container>,
                 volumes: Vec<Volume>,
                 scheduling_gates: Vec<Present>,
                 resource_claims: Vec<Present>,
             }
         }
-        Container { name: String, image: Option<String>, ; few { command: Vec<String>, args: Vec<String>, } }
+        Container { name: String, image: Option<String>, ; bounded_list { command: Vec<String>, args: Vec<String>, } }
         Volume {
             projected: Option<ProjectedVolumeSource>,
             empty_dir: Option<Present>,
@@ -232,7 +232,7 @@ pub(super) mod core {
             downward_api: Option<Present>,
         }
         PersistentVolumeClaimSource { claim_name: String, }
-        ProjectedVolumeSource { ; few { sources: Vec<VolumeProjection>, } }
+        ProjectedVolumeSource { ; bounded_list { sources: Vec<VolumeProjection>, } }
         VolumeProjection {
             config_map: Option<ConfigMapProjection>,
             service_account_token: Option<Present>,
@@ -249,7 +249,7 @@ pub(super) mod core {
             #[serde(rename = "podIP")]
             pod_ip: Option<String>,
             start_time: Option<Time>,
-            ; few {
+            ; bounded_list {
                 #[serde(rename = "podIPs")]
                 pod_ips: Vec<PodIp>,
                 conditions: Vec<PodCondition>,
@@ -308,7 +308,7 @@ pub(super) mod core {
 pub(super) mod eviction {
     use super::core::{PodCondition, Volume};
     use super::meta::{LabelSelectorRequirement, ObjectMeta};
-    use super::{BTreeMap, Deserialize, few, or_default};
+    use super::{BTreeMap, Deserialize, bounded_list, or_default};
 
     objects!(k8s_openapi::api::core::v1: Pod);
 
@@ -322,7 +322,7 @@ pub(super) mod eviction {
             priority: Option<i32>,
             resources: Option<Resources>,
             affinity: Option<Affinity>,
-            ; few {
+            ; bounded_list {
                 volumes: Vec<Volume>,
                 containers: Vec<Container>,
                 init_containers: Vec<Container>,
@@ -332,18 +332,18 @@ pub(super) mod eviction {
             }
         }
         Container { resources: Option<Resources>, restart_policy: Option<String>, }
-        Resources { ; few { requests: Quantities, } }
+        Resources { ; bounded_list { requests: Quantities, } }
         Affinity { node_affinity: Option<NodeAffinity>, }
         NodeAffinity {
             #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
             required: Option<NodeSelector>,
         }
-        NodeSelector { ; few { node_selector_terms: Vec<NodeSelectorTerm>, } }
+        NodeSelector { ; bounded_list { node_selector_terms: Vec<NodeSelectorTerm>, } }
         NodeSelectorTerm {
-            ; few { match_expressions: Vec<LabelSelectorRequirement>, match_fields: Vec<LabelSelectorRequirement>, }
+            ; bounded_list { match_expressions: Vec<LabelSelectorRequirement>, match_fields: Vec<LabelSelectorRequirement>, }
         }
         Toleration { key: String, operator: String, value: String, effect: String, }
-        PodStatus { phase: Option<String>, ; few { conditions: Vec<PodCondition>, } }
+        PodStatus { phase: Option<String>, ; bounded_list { conditions: Vec<PodCondition>, } }
     }
 }
 
@@ -351,13 +351,13 @@ pub(super) mod eviction {
 pub(super) mod room {
     use super::core::NodeSpec;
     use super::meta::ObjectMeta;
-    use super::{BTreeMap, Deserialize, few, or_default};
+    use super::{BTreeMap, Deserialize, bounded_list, or_default};
 
     objects!(k8s_openapi::api::core::v1: Node);
 
     structs! {
         Node { metadata: ObjectMeta, spec: Option<NodeSpec>, status: Option<NodeStatus>, }
-        NodeStatus { ; few { allocatable: BTreeMap<String, String>, } }
+        NodeStatus { ; bounded_list { allocatable: BTreeMap<String, String>, } }
     }
 }
 
@@ -403,7 +403,7 @@ pub(super) mod storage {
 
 pub(super) mod policy {
     use super::meta::{LabelSelector, ObjectMeta};
-    use super::{Deserialize, few, or_default};
+    use super::{Deserialize, bounded_list, or_default};
 
     objects!(k8s_openapi::api::policy::v1: PodDisruptionBudget);
 
@@ -422,7 +422,7 @@ pub(super) mod policy {
             disruptions_allowed: i32,
             current_healthy: i32,
             desired_healthy: i32,
-            ; few { conditions: Vec<Condition>, }
+            ; bounded_list { conditions: Vec<Condition>, }
         }
         Condition { type_: String, status: String, reason: String, message: String, }
     }
@@ -430,7 +430,7 @@ pub(super) mod policy {
 
 pub(super) mod apps {
     use super::meta::ObjectMeta;
-    use super::{Deserialize, few, or_default};
+    use super::{Deserialize, bounded_list, or_default};
 
     objects!(k8s_openapi::api::apps::v1: DaemonSet, Deployment, StatefulSet);
 
@@ -438,7 +438,7 @@ pub(super) mod apps {
         DaemonSet { metadata: ObjectMeta, spec: Option<DaemonSetSpec>, status: Option<DaemonSetStatus>, }
         DaemonSetSpec { template: PodTemplate, update_strategy: UpdateStrategy, }
         PodTemplate { spec: Option<PodTemplateSpec>, }
-        PodTemplateSpec { host_network: Option<bool>, ; few { volumes: Vec<HostVolume>, } }
+        PodTemplateSpec { host_network: Option<bool>, ; bounded_list { volumes: Vec<HostVolume>, } }
         HostVolume { host_path: Option<HostPath>, }
         HostPath { path: String, }
         DaemonSetStatus {
@@ -456,7 +456,7 @@ pub(super) mod apps {
             replicas: Option<i32>,
             available_replicas: Option<i32>,
             updated_replicas: Option<i32>,
-            ; few { conditions: Vec<DeploymentCondition>, }
+            ; bounded_list { conditions: Vec<DeploymentCondition>, }
         }
         DeploymentCondition { type_: String, status: String, reason: Option<String>, message: Option<String>, }
         StatefulSet { metadata: ObjectMeta, spec: Option<StatefulSetSpec>, status: Option<StatefulSetStatus>, }
@@ -489,7 +489,7 @@ pub(super) mod coordination {
 
 pub(super) mod certificates {
     use super::meta::ObjectMeta;
-    use super::{Deserialize, few, or_default};
+    use super::{Deserialize, bounded_list, or_default};
 
     objects!(k8s_openapi::api::certificates::v1: CertificateSigningRequest);
 
@@ -500,7 +500,7 @@ pub(super) mod certificates {
             status: Option<CertificateSigningRequestStatus>,
         }
         CertificateSigningRequestSpec { signer_name: String, username: Option<String>, }
-        CertificateSigningRequestStatus { certificate: Option<String>, ; few { conditions: Vec<Condition>, } }
+        CertificateSigningRequestStatus { certificate: Option<String>, ; bounded_list { conditions: Vec<Condition>, } }
         Condition { type_: String, }
     }
 }
@@ -540,28 +540,28 @@ pub(super) mod discovery {
 
 pub(super) mod admission {
     use super::meta::{LabelSelector, ObjectMeta};
-    use super::{Deserialize, few, or_default};
+    use super::{Deserialize, bounded_list, or_default};
 
     objects!(
         k8s_openapi::api::admissionregistration::v1: ValidatingWebhookConfiguration, MutatingWebhookConfiguration
     );
 
     structs! {
-        ValidatingWebhookConfiguration { metadata: ObjectMeta, ; few { webhooks: Vec<Webhook>, } }
-        MutatingWebhookConfiguration { metadata: ObjectMeta, ; few { webhooks: Vec<Webhook>, } }
+        ValidatingWebhookConfiguration { metadata: ObjectMeta, ; bounded_list { webhooks: Vec<Webhook>, } }
+        MutatingWebhookConfiguration { metadata: ObjectMeta, ; bounded_list { webhooks: Vec<Webhook>, } }
         Webhook {
             name: String,
             failure_policy: Option<String>,
             client_config: WebhookClientConfig,
             namespace_selector: Option<LabelSelector>,
             object_selector: Option<LabelSelector>,
-            ; few { rules: Vec<RuleWithOperations>, match_conditions: Vec<super::core::Present>, }
+            ; bounded_list { rules: Vec<RuleWithOperations>, match_conditions: Vec<super::core::Present>, }
         }
         WebhookClientConfig { service: Option<ServiceReference>, }
         ServiceReference { namespace: String, name: String, }
         RuleWithOperations {
             scope: Option<String>,
-            ; few { api_groups: Vec<String>, resources: Vec<String>, operations: Vec<String>, }
+            ; bounded_list { api_groups: Vec<String>, resources: Vec<String>, operations: Vec<String>, }
         }
     }
 }
@@ -569,13 +569,13 @@ pub(super) mod admission {
 pub(super) mod aggregation {
     use super::core::{NodeCondition, Present};
     use super::meta::ObjectMeta;
-    use super::{Deserialize, few, or_default};
+    use super::{Deserialize, bounded_list, or_default};
 
     objects!(k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1: APIService);
 
     structs! {
         APIService { metadata: ObjectMeta, spec: Option<APIServiceSpec>, status: Option<APIServiceStatus>, }
         APIServiceSpec { service: Option<Present>, }
-        APIServiceStatus { ; few { conditions: Vec<NodeCondition>, } }
+        APIServiceStatus { ; bounded_list { conditions: Vec<NodeCondition>, } }
     }
 }

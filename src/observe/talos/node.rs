@@ -36,7 +36,7 @@ pub(crate) struct NodeAsk<'a> {
 }
 
 /// Facts that were asked for before it was known who answers.
-struct Ahead<'a> {
+struct Prefetched<'a> {
     endpoint: usize,
     address: &'a str,
     role: Role,
@@ -123,7 +123,7 @@ impl TalosClient {
         facts: &'a BTreeSet<Fact>,
         working: &[usize],
         until: Instant,
-    ) -> (Observed<First<'a>>, Option<Ahead<'a>>) {
+    ) -> (Observed<First<'a>>, Option<Prefetched<'a>>) {
         let contact = Box::pin(self.first_contact(ask, working, until));
         let likely = self.preferred(ask.name, working).first().copied().zip(ask.addresses.first().map(String::as_str));
         let likely = likely.filter(|_| ask.lane == Lane::Normal && ask.role == Role::ControlPlane);
@@ -135,7 +135,7 @@ impl TalosClient {
             let to = Route { link: &self.links[endpoint], node: Some(address), lane, until };
             self.facts(&to, role, facts).await
         };
-        let ahead = |facts| Some(Ahead { endpoint, address, role, facts });
+        let ahead = |facts| Some(Prefetched { endpoint, address, role, facts });
         match select(contact, facts.boxed()).await {
             Either::Left((first, facts)) => (first, ahead(facts)),
             Either::Right((node, contact)) => (contact.await, ahead(async { node }.boxed())),

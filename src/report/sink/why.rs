@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::assess::etcd::{Etcd, Overview, Quorum, Standing, Unseen, VoterSource};
+use crate::assess::etcd::{Etcd, Overview, Quorum, QuorumState, Unseen, VoterSource};
 use crate::assess::{Assessment, Identity, Likeness, MachineAccess, NotJudged, TalosAccess, Undecided};
 use crate::checks::Check;
 use crate::engine::event::Round;
@@ -82,10 +82,10 @@ fn identity(cluster: &Assessment<'_>) -> String {
 }
 
 fn etcd(etcd: &Etcd<'_>) -> String {
-    let standing = match etcd.standing {
-        Standing::Proven => "proven",
-        Standing::Lost => "lost",
-        Standing::Unknown => "unknown",
+    let quorum = match etcd.quorum_state {
+        QuorumState::Proven => "proven",
+        QuorumState::Lost => "lost",
+        QuorumState::Unknown => "unknown",
     };
     let votes = match &etcd.overview {
         Ok(Overview { quorum, .. }) => vote_counts(quorum),
@@ -95,7 +95,7 @@ fn etcd(etcd: &Etcd<'_>) -> String {
         Err(Unseen::NoControlPlane) => "no control plane".to_owned(),
     };
     let trouble = etcd.trouble.map(|by| format!("; failing API servers are explained by {by}")).unwrap_or_default();
-    format!("etcd: quorum {standing}: {votes}{trouble}")
+    format!("etcd: quorum {quorum}: {votes}{trouble}")
 }
 
 fn vote_counts(quorum: &Quorum) -> String {
@@ -134,7 +134,7 @@ fn remarks(cluster: &Assessment<'_>, node: &Node) -> Vec<String> {
         remarks.push("does not run Talos".to_owned());
     }
     match MachineAccess::of(node) {
-        MachineAccess::Closed(gap) if machine.is_unreachable => remarks.push(format!("lost: {}", gap_words(gap))),
+        MachineAccess::Closed(gap) if machine.talos_unreachable => remarks.push(format!("lost: {}", gap_words(gap))),
         MachineAccess::Closed(gap) if gap.kind != GapKind::NotAsked => {
             remarks.push(format!("does not answer: {}", gap_words(gap)));
         }

@@ -319,7 +319,7 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
             "daemon_sets",
             "plugin_namespaces",
         ],
-        "they weigh what two Nodes share",
+        "they apply_severity_overrides what two Nodes share",
     ),
     (
         &["upgrade.drain", "upgrade.room", "upgrade.volumes"],
