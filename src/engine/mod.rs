@@ -164,7 +164,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
     }
 }
 
-/// Slow rounds are stretched to twice their length, so that a struggling cluster is asked less often. While it is stable, the
+/// Rounds begin one interval apart and never overlap: a cluster that answers slowly is asked by one at a time. While it is stable, the
 /// last round comes exactly when it has been so for long enough; while it is not, one comes when it has just to become so. Before
 /// the deadline there is always one last round, and no
 /// earlier one takes its time; `None` once there is no time for any.
@@ -177,7 +177,7 @@ fn next_round(
 ) -> Option<Instant> {
     // Logs may have taken longer than there was to wait.
     let now = Instant::now();
-    let next = (started + pace.interval.max(took * 2)).max(now);
+    let next = (started + pace.interval).max(now);
     let stable = fine_since.zip(pace.stable_for).map(|(since, wanted)| (since + wanted).max(now));
     let next = stable.map_or(next, |stable| next.min(stable));
     let Some(deadline) = pace.deadline else { return Some(next) };

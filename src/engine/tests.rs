@@ -330,10 +330,11 @@ async fn rounds_start_every_interval_until_all_is_fine() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_rounds_are_stretched() {
-    let setup = Setup { round_takes: &[4_000, 100], ..WAITING };
-    let outcome = run_with(setup, &script(&[Said::Bad, Said::Fine])).await;
-    assert_eq!(outcome.took, Duration::from_millis(8_100), "the second round starts at twice the length of the first");
+async fn slow_rounds_are_not_stretched_and_never_overlap() {
+    for (round_takes, expected) in [(&[4_000, 100], 5_100), (&[6_500, 100], 6_600)] {
+        let outcome = run_with(Setup { round_takes, ..WAITING }, &script(&[Said::Bad, Said::Fine])).await;
+        assert_eq!(outcome.took, Duration::from_millis(expected), "{round_takes:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
