@@ -45,7 +45,7 @@ fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>) ->
     let renews = leases.map(|leases| match leases.by_name.get(&object.name) {
         Some(lease) => is_alive(lease, leases.date),
         // What poses as a node, such as a virtual kubelet, may have none.
-        None => cluster.node(&object.name).is_some_and(|node| cluster.is_guest(node)),
+        None => cluster.machine_of(&object.name).is_some_and(|node| cluster.is_guest(node)),
     });
     match (renews, says_ready(object)) {
         (Some(true), true) => Life::Works,

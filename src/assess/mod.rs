@@ -8,6 +8,7 @@ mod certificate;
 pub(crate) mod components;
 pub(crate) mod etcd;
 mod identity;
+mod join;
 mod life;
 mod population;
 pub(crate) mod servers;
@@ -48,6 +49,8 @@ pub(crate) struct Assessment<'a> {
     /// By the names of Node objects; `None`: these are not known.
     lives: Option<HashMap<&'a str, Life>>,
     by_name: HashMap<&'a str, usize>,
+    /// By the name of its Node object.
+    by_object: HashMap<&'a str, usize>,
     pub(crate) etcd: Etcd<'a>,
     /// Pods that were restarted between two rounds: how often since the previous one, and in total.
     pub(crate) restarted: BTreeMap<String, (u32, u32)>,
@@ -76,6 +79,7 @@ impl<'a> Assessment<'a> {
             identity,
             own_kubernetes,
             behind_proxy,
+            by_object: join::by_object(&machines),
             machines,
             lives: None,
             by_name,
@@ -105,17 +109,9 @@ impl<'a> Assessment<'a> {
         &self.machines[self.by_name[node.name.as_str()]]
     }
 
-    /// The machine of this name.
+    /// The machine that is called so. What Kubernetes calls a Node, [`Self::machine_of`] finds.
     pub(crate) fn node(&self, name: &str) -> Option<&'a Node> {
         self.by_name.get(name).map(|at| &self.snapshot.nodes[*at])
-    }
-
-    /// The name of a machine in Kubernetes.
-    pub(crate) fn name_in_kubernetes<'b>(&self, node: &'b Node) -> &'b str
-    where
-        'a: 'b,
-    {
-        self.object(node).map_or(&node.name, |object| &object.name)
     }
 
     /// The Node object of a machine, whosever cluster the list is of.

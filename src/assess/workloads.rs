@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::{ContainerState, KubeNode, Lease, Node, Pod, PodState};
+use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState};
 
 /// Time after which a lease that names none, or that was not renewed, no longer shows that its holder lives: a kubelet's, as
 /// Kubernetes sets it up.
@@ -50,10 +50,10 @@ pub(crate) fn says_ready(object: &KubeNode) -> bool {
     object.condition("Ready").is_some_and(|condition| condition.status == "True")
 }
 
-/// The mirror pod of a static pod, by its name before its label, which a user's own may have as well.
-pub(crate) fn mirror_pod<'a>(pods: &'a [Pod], node: &Node, component: &str) -> Option<&'a Pod> {
-    let name = format!("{component}-{}", node.name);
-    let of_node = || pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node.name.as_str()));
+/// The mirror pod of a static pod on the Node of this name, by its own name before its label, which a user's own may have as well.
+pub(crate) fn mirror_pod<'a>(pods: &'a [Pod], node: &str, component: &str) -> Option<&'a Pod> {
+    let name = format!("{component}-{node}");
+    let of_node = || pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node));
     of_node().find(|pod| pod.name == name).or_else(|| of_node().find(|pod| is_labeled(pod, component)))
 }
 

@@ -168,7 +168,7 @@ fn name_of(request: &SigningRequest) -> Option<&str> {
 }
 
 fn node_of<'a>(cluster: &'a Assessment<'_>, request: &SigningRequest) -> Option<&'a Node> {
-    cluster.node(name_of(request)?)
+    cluster.machine_of(name_of(request)?)
 }
 
 /// Other signers have other people to approve. A request that names none is nobody else's.

@@ -285,7 +285,7 @@ fn nowhere_to_run(cluster: &Assessment<'_>, pods: &[&Pod]) -> bool {
         return true;
     }
     let is_unready = |name: &str| {
-        let object = cluster.node(name).and_then(|node| cluster.object(node));
+        let object = cluster.machine_of(name).and_then(|node| cluster.object(node));
         object.is_some_and(|object| !says_ready(object))
     };
     !pods.is_empty() && pods.iter().all(|pod| pod.node.as_deref().is_some_and(is_unready))

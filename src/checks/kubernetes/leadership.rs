@@ -149,7 +149,10 @@ fn cause(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Opt
 fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<Outcome> {
     let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
     let wanted = nodes.iter().filter(|node| component.enabled(&node.talos) != Ok(Some(false)));
-    let instances: Vec<&Pod> = wanted.clone().filter_map(|node| mirror_pod(pods, node, component.name())).collect();
+    let instances: Vec<&Pod> = wanted
+        .clone()
+        .filter_map(|node| mirror_pod(pods, cluster.name_in_kubernetes(node), component.name()))
+        .collect();
     let alone = |pod: &&&Pod| pod.leader_elect == Some(false);
     let names: Vec<&str> = instances.iter().filter(alone).map(|pod| pod.name.as_str()).collect();
     if names.is_empty() {

@@ -132,7 +132,7 @@ fn crashed_lately(cluster: &Assessment<'_>, pod: &Pod) -> Option<Problem> {
 
 /// Since when the node of a pod is ready: what ended before, a reboot has ended.
 fn up_since(cluster: &Assessment<'_>, pod: &Pod) -> Option<Timestamp> {
-    let node = cluster.node(pod.node.as_deref()?)?;
+    let node = cluster.host_of(pod)?;
     cluster.object(node)?.condition("Ready").filter(|ready| ready.status == "True")?.since
 }
 

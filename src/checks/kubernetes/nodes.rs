@@ -247,7 +247,7 @@ impl<'a> Holders<'a> {
             }
         }
         for (at, object) in objects.iter().enumerate() {
-            let Some(machine) = cluster.node(&object.name) else { continue };
+            let Some(machine) = cluster.machine_of(&object.name) else { continue };
             let is_judged = machine.is_talos && !object.deleting && reason_not_judged(cluster, machine).is_none();
             let holds = if is_judged {
                 matches!(whose(cluster, machine, object), Outcome::Pass(_))

@@ -83,7 +83,7 @@ pub(in crate::checks) fn serving(
 
 /// Why nothing on the node of this name serves anybody.
 pub(in crate::checks) fn fault_of_node(cluster: &Assessment<'_>, name: &str) -> Option<Why> {
-    let is_leaving = cluster.node(name).is_some_and(|node| node.leaving);
+    let is_leaving = cluster.machine_of(name).is_some_and(|node| node.leaving);
     match cluster.life(name) {
         Life::Works | Life::Unknown => None,
         Life::Removed => Some(Why::NodeGone),

@@ -225,7 +225,8 @@ fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mu
             continue;
         }
         let is_it = |pod: &Pod| is_id_of(id, &pod.namespace, &pod.name, node);
-        let shows = |pod: &&Pod| pod.mirror && pod.node.as_ref() == Some(&node.name) && is_it(pod);
+        let shows =
+            |pod: &&Pod| pod.mirror && pod.node.as_deref() == Some(cluster.name_in_kubernetes(node)) && is_it(pod);
         if let Some(found) = pods.iter().find(shows) {
             push_or_look_again(verdict, Target::pod(found.name.as_str(), Some(&node.name)), mirror(cluster, found));
         } else if id.starts_with("kube-system-") || component(id, node).is_some() {
@@ -247,7 +248,9 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
     let found =
         cluster.kubernetes.iter().find_map(|it| it.user_pods.get(&(pod.namespace.clone(), mirror_name.clone())));
     match found {
-        Some(Ok(Some(found))) if found.mirror && found.node.as_ref() == Some(&node.name) => mirror(cluster, found),
+        Some(Ok(Some(found))) if found.mirror && found.node.as_deref() == Some(cluster.name_in_kubernetes(node)) => {
+            mirror(cluster, found)
+        }
         Some(Ok(_)) => {
             let observed = "Kubernetes shows no mirror pod of it";
             Outcome::problem(Problem::fail(Reason::StaticPodMissing, "running and ready", observed))
@@ -333,12 +336,13 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
     };
     let mut verdict = Verdict::default();
     let is_not_judged = |node: &Node| reason_not_judged(cluster, node).is_some();
-    let has_mirror = |node: &Node| pods.iter().any(|pod| pod.mirror && pod.node.as_ref() == Some(&node.name));
+    let has_mirror = |node: &Node| {
+        pods.iter().any(|pod| pod.mirror && pod.node.as_deref() == Some(cluster.name_in_kubernetes(node)))
+    };
     for node in cluster.nodes.iter().filter(|node| is_not_judged(node) && has_mirror(node)) {
         verdict.skip(node.target(), reason_not_judged(cluster, node).unwrap_or_default());
     }
-    let is_judged =
-        |pod: &&Pod| pod.mirror && !pod.node.as_deref().and_then(|name| cluster.node(name)).is_some_and(is_not_judged);
+    let is_judged = |pod: &&Pod| pod.mirror && !cluster.host_of(pod).is_some_and(is_not_judged);
     for pod in pods.iter().filter(is_judged) {
         push_or_look_again(&mut verdict, Target::pod(pod.name.as_str(), pod.node.as_deref()), mirror(cluster, pod));
     }
@@ -359,7 +363,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
 }
 
 fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {
-    let node = mirror.node.as_deref().and_then(|name| cluster.node(name));
+    let node = cluster.host_of(mirror);
     let component = node.and_then(|node| component(&mirror.name, node));
     let by = node.and_then(|node| {
         let object = cluster.object(node).filter(|_| cluster.identity.is_trusted(cluster));

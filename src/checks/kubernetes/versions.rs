@@ -252,7 +252,8 @@ fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component) ->
     }
     // The mirror pod tells what was asked for, where the runtime has told a digest.
     let listed = mirrors(cluster);
-    let mirror = listed.as_ref().ok().and_then(|pods| mirror_pod(pods, node, component.name()));
+    let mirror =
+        listed.as_ref().ok().and_then(|pods| mirror_pod(pods, cluster.name_in_kubernetes(node), component.name()));
     if let Some(version) = mirror.and_then(|pod| image_of(&pod.state, component)).and_then(tagged) {
         return Ok(version);
     }
@@ -328,7 +329,7 @@ fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Ve
     let mut pods: Vec<&Pod> = mirrors(cluster).into_iter().flatten().filter(is_proxy).collect();
     pods.sort_by_key(|pod| &pod.name);
     for pod in pods.into_iter().filter(|pod| is_well(&pod.state)) {
-        let node = pod.node.as_deref().and_then(|name| cluster.node(name));
+        let node = cluster.host_of(pod);
         let is_left_out = node.is_none_or(|node| !cluster.standing(node).is_judged());
         let container = pod.state.containers.iter().find(|container| container.name == PROXY);
         let target = Target::pod(pod.name.as_str(), pod.node.as_deref());

@@ -99,7 +99,7 @@ pub(super) fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -
 /// It is on a node that is judged, or on none. What a DaemonSet has on a machine of another system is that machine's; a replica is the
 /// workload's wherever it is.
 pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
-    let node = pod.node.as_deref().and_then(|name| cluster.node(name));
+    let node = cluster.host_of(pod);
     let is_replica = || pod.controller.as_ref().is_some_and(|(kind, _)| kind != "DaemonSet");
     node.is_none_or(|node| match cluster.standing(node) {
         Standing::Judged => true,

@@ -1,0 +1,80 @@
+//! Which machine a name in Kubernetes belongs to. Pods, leases, endpoints and certificate requests name Nodes, and a Node is joined with
+//! its machine by name, by identity or by address: whoever compares the names alone misses the others.
+
+use std::collections::HashMap;
+
+use super::Assessment;
+use super::population::Machine;
+use crate::snapshot::{Node, Pod};
+
+/// By the names of their Node objects, the places of the machines.
+pub(super) fn by_object<'a>(machines: &[Machine<'a>]) -> HashMap<&'a str, usize> {
+    let objects = machines.iter().enumerate().filter_map(|(at, machine)| Some((machine.object?.name.as_str(), at)));
+    // Of two machines that are joined with one Node, the first counts.
+    objects.rev().collect()
+}
+
+impl<'a> Assessment<'a> {
+    /// The machine behind the Node of this name; where there is no such Node, the machine that is called so.
+    pub(crate) fn machine_of(&self, name: &str) -> Option<&'a Node> {
+        let at = self.by_object.get(name).or_else(|| self.by_name.get(name))?;
+        Some(&self.snapshot.nodes[*at])
+    }
+
+    /// The machine that a pod is on.
+    pub(crate) fn host_of(&self, pod: &Pod) -> Option<&'a Node> {
+        self.machine_of(pod.node.as_deref()?)
+    }
+
+    /// The name of a machine in Kubernetes: its own, as long as it has no Node.
+    pub(crate) fn name_in_kubernetes<'b>(&self, node: &'b Node) -> &'b str
+    where
+        'a: 'b,
+    {
+        self.object(node).map_or(&node.name, |object| &object.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Snapshot;
+    use crate::testing::fixture::healthy;
+
+    /// Its hostname has changed since its kubelet registered: the Node has the same machine ID, and another name.
+    fn renamed() -> Snapshot {
+        let mut snapshot = healthy();
+        let id = snapshot.kube_node_mut("w-1").machine_id.clone();
+        let node = snapshot.node_mut("w-1");
+        "worker-1".clone_into(&mut node.name);
+        node.machine_id = Some(id);
+        snapshot.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        snapshot
+    }
+
+    #[test]
+    fn a_name_in_kubernetes_leads_to_the_machine_behind_the_node() {
+        let snapshot = renamed();
+        let cluster = Assessment::of(&snapshot);
+        let machine = cluster.machine_of("w-1").unwrap();
+        assert_eq!((machine.name.as_str(), cluster.name_in_kubernetes(machine)), ("worker-1", "w-1"));
+        assert!(cluster.node("w-1").is_none());
+        let pod = cluster.all_pods().find(|pod| pod.node.as_deref() == Some("w-1")).unwrap();
+        assert_eq!(cluster.host_of(pod).unwrap().name, "worker-1");
+        // Without a Node, a machine is called in Kubernetes as it calls itself.
+        let mut alone = snapshot.clone();
+        alone.kube().nodes.as_mut().unwrap().retain(|object| object.name != "w-1");
+        let cluster = Assessment::of(&alone);
+        assert_eq!(cluster.machine_of("worker-1").map(|node| cluster.name_in_kubernetes(node)), Some("worker-1"));
+        assert!(cluster.machine_of("w-1").is_none());
+    }
+
+    /// What is on it serves nobody any more, whatever it is called.
+    #[test]
+    fn a_machine_that_leaves_does_so_under_both_names() {
+        let mut snapshot = renamed();
+        snapshot.node_mut("worker-1").leaving = true;
+        let cluster = Assessment::of(&snapshot);
+        assert!(cluster.machine_of("w-1").is_some_and(|machine| machine.leaving));
+    }
+}
