@@ -44,8 +44,10 @@ pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Lif
 fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>) -> Life {
     let renews = leases.map(|leases| match leases.by_name.get(&object.name) {
         Some(lease) => is_alive(lease, leases.date),
-        // What poses as a node, such as a virtual kubelet, may have none.
-        None => cluster.machine_of(&object.name).is_some_and(|node| cluster.is_guest(node)),
+        // What poses as a node, such as a virtual kubelet, may have none. It tells of no system, or of another one than Talos.
+        None => {
+            object.os_image.is_empty() || cluster.machine_of(&object.name).is_some_and(|node| cluster.is_guest(node))
+        }
     });
     match (renews, says_ready(object)) {
         (Some(true), true) => Life::Works,
@@ -62,6 +64,12 @@ impl Assessment<'_> {
             Some(lives) => lives.get(name).copied().unwrap_or(Life::Removed),
             None => Life::Unknown,
         }
+    }
+
+    /// Some node is called ready, and its kubelet has not renewed its lease: either it has just died, or it is about to renew it.
+    pub(crate) fn a_lease_looks_stale(&self) -> bool {
+        let objects = self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
+        objects.filter(|object| says_ready(object)).any(|object| self.life(&object.name) == Life::Silent)
     }
 
     /// The kubelet of this node was seen to report: what Kubernetes tells of the node and of its pods is of now. Where the

@@ -9,8 +9,9 @@ use std::collections::{HashMap, HashSet};
 use tokio::task::yield_now;
 
 use crate::assess::Assessment;
+use crate::assess::workloads::RENEWAL;
 use crate::checks::{self, Check};
-use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Severity, Shared, Target, Verdict};
+use crate::model::{CheckId, Fact, Finding, Kind, Outcome, Problem, Severity, Shared, Target, Verdict};
 
 /// What the checks of a plan say of a round, whatever the user makes of it.
 pub(crate) fn judge(plan: &[&'static Check], cluster: &Assessment<'_>) -> Vec<(&'static Check, Verdict)> {
@@ -81,6 +82,11 @@ pub(crate) fn own_verdict(check: &Check, cluster: &Assessment<'_>) -> Verdict {
         verdict.problems().all(|(_, it)| finds(it)),
         "{check:?} finds what its table does not have: {verdict:?}"
     );
+    // A lease that looks stale may be renewed this moment: whoever finds something amiss with the leases in hand reads them again.
+    let may_blame_lease = check.facts.contains(&Fact::NodeLeases) && verdict.problems().next().is_some();
+    if verdict.resample_after.is_none() && may_blame_lease && cluster.a_lease_looks_stale() {
+        verdict.resample_after = Some(RENEWAL);
+    }
     // It is kept as long as the report, and has grown by doubling.
     verdict.findings.shrink_to_fit();
     verdict

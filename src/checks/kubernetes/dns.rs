@@ -9,8 +9,8 @@ use super::workloads::{
     Wanted, by_webhook, installed, is_labeled, is_stuck, labeled_pods, system_pods, troubles, unfinished, wanted,
     warn_of_restarts,
 };
-use crate::assess::workloads::{RENEWAL, is_well, says_ready};
-use crate::assess::{Assessment, Life};
+use crate::assess::Assessment;
+use crate::assess::workloads::{is_well, says_ready};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -69,10 +69,6 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     };
     let (ready, lost, deserted) =
         (of(&[Serving::Yes]), of(&[Serving::No(Why::NodeLost)]), of(&[Serving::No(Why::NodeGone)]));
-    if lost.iter().filter_map(|endpoint| endpoint.node.as_deref()).any(|node| cluster.life(node) == Life::Silent) {
-        // The lease may have been read just before it was renewed.
-        verdict.resample_after = Some(RENEWAL);
-    }
     let are_lost = !lost.is_empty() || !deserted.is_empty();
     let instances = Instances { ready: instances(&ready), moving: instances(&deserted), lost: instances(&lost) };
     if instances.ready > 0 {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{is_old, node_objects};
-use crate::assess::workloads::{RENEWAL, says_ready};
+use crate::assess::workloads::says_ready;
 use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere, kubelet_is_bad};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregistered, unseen};
@@ -304,9 +304,6 @@ pub(super) fn each_object_of(cluster: &Assessment<'_>, judge: impl Fn(&Node, &Ku
 
 fn ready(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = each_object(cluster, |node, object| readiness(cluster, node, object));
-    if verdict.problems().any(|(_, problem)| problem.reason == Reason::NodeLeaseStale) {
-        verdict.resample_after = Some(RENEWAL);
-    }
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
     if let Some(problem) = leases.and_then(|leases| is_old(cluster, cluster.memory.node_leases.as_ref(), leases)) {
         verdict.problem(Target::cluster(), problem);
@@ -330,9 +327,8 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
 
 fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
     let problem = match object.condition("Ready") {
-        // Whatever poses as a node may renew no lease.
-        Some(condition) if condition.status == "True" && cluster.is_guest(node) => return Outcome::Pass(None),
         Some(condition) if condition.status == "True" => match lease(cluster, object) {
+            Ok(()) if cluster.is_guest(node) => return Outcome::Pass(None),
             Ok(()) => match interrupted(cluster, node, object, condition) {
                 Some(problem) => problem,
                 None => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),

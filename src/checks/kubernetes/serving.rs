@@ -23,7 +23,7 @@ pub(in crate::checks) enum Why {
     PodGone,
     /// Its pod has not been ready for a while.
     PodUnready,
-    /// Its pod is being deleted.
+    /// Its pod is being deleted, and no longer ready.
     PodDeleted,
     /// Its pod has other addresses.
     OtherAddress,
@@ -104,28 +104,35 @@ fn fault_of_pod(
     name: &str,
     endpoint: &ServiceEndpoint,
 ) -> Option<Why> {
-    if namespace == "kube-system" {
-        let mut its = system_pods(cluster).ok()?.iter().filter(|pod| pod.name == name).peekable();
-        return if its.peek().is_none() { Some(Why::PodGone) } else { its.find_map(|pod| fault(pod, endpoint)) };
-    }
-    let bound = match lists {
-        PodLists::System => return None,
-        PodLists::Bound => listed(cluster, |kubernetes| &kubernetes.bound_pods, "the pods of all namespaces").ok()?,
+    let by_bound = match lists {
+        PodLists::System => None,
+        PodLists::Bound => fault_of_bound_pod(cluster, namespace, name),
     };
+    by_bound.or_else(|| fault_of_system_pod(cluster, name, endpoint).filter(|_| namespace == "kube-system"))
+}
+
+fn fault_of_bound_pod(cluster: &Assessment<'_>, namespace: &str, name: &str) -> Option<Why> {
+    let bound = listed(cluster, |kubernetes| &kubernetes.bound_pods, "the pods of all namespaces").ok()?;
     let is_it = |pod: &&BoundPod| pod.namespace == namespace && pod.name == name;
     match bound.iter().find(is_it) {
         None => Some(Why::PodGone),
-        Some(pod) if pod.deleting => Some(Why::PodDeleted),
+        Some(pod) if pod.ready => None,
         // Since when is not in this list; endpoints follow within a second or two.
-        Some(pod) => (!pod.ready).then_some(Why::PodUnready),
+        Some(pod) => Some(if pod.deleting { Why::PodDeleted } else { Why::PodUnready }),
     }
+}
+
+fn fault_of_system_pod(cluster: &Assessment<'_>, name: &str, endpoint: &ServiceEndpoint) -> Option<Why> {
+    let mut its = system_pods(cluster).ok()?.iter().filter(|pod| pod.name == name).peekable();
+    if its.peek().is_none() { Some(Why::PodGone) } else { its.find_map(|pod| fault(pod, endpoint)) }
 }
 
 fn fault(pod: &Pod, endpoint: &ServiceEndpoint) -> Option<Why> {
     // An endpoint has addresses of one family.
     let is_of_its_family = |it: &&String| endpoint.addresses.iter().all(|its| its.contains(':') == it.contains(':'));
     let mut own = pod.addresses.iter().filter(is_of_its_family).peekable();
-    if pod.deleting {
+    // One that is being deleted serves until it is told to stop, and not again.
+    if pod.deleting && !is_well(&pod.state) {
         Some(Why::PodDeleted)
     } else if !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED) {
         Some(Why::PodUnready)

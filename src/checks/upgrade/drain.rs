@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::places::Places;
 use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_drained, is_evicted, not_asked, pods_named, some_of};
-use crate::assess::Assessment;
+use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
 use crate::checks::kubernetes::serving::fault_of_node;
@@ -178,7 +178,8 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionSta
     };
     // Whom `--drain` names is to go now; of all others, one that is off may be tolerated.
     let is_next = cluster.asked.upgrade.drain.is_some() && !evicted.is_empty();
-    let silent = (is_next && fault_of_node(cluster, &object.name).is_some()).then(|| never_stop(&evicted));
+    let silent =
+        (is_next && matches!(cluster.life(&object.name), Life::Silent | Life::Removed)).then(|| never_stop(&evicted));
     let blocked = budget_problems(&evicted, evictions).into_iter().chain(hooks).chain(stuck).chain(silent);
     let problems: Vec<Problem> = blocked.chain(warnings(&evicted, &object.name, evictions)).collect();
     if problems.is_empty() {

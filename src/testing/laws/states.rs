@@ -255,12 +255,12 @@ const ENDPOINTS: &[State] = &[
             pod.ready = false;
         }
     }),
-    ("pod being deleted", |snapshot, _| {
+    ("pod being deleted, and stopped", |snapshot, _| {
         for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| is_behind_an_endpoint(&pod.name)) {
-            pod.deleting = true;
+            (pod.deleting, pod.state.ready) = (true, Some(false));
         }
         for pod in snapshot.kube().bound_pods.iter_mut().flatten().filter(|pod| is_behind_an_endpoint(&pod.name)) {
-            pod.deleting = true;
+            (pod.deleting, pod.ready) = (true, false);
         }
     }),
     ("pod with another address", |snapshot, _| {

@@ -204,14 +204,17 @@ fn endpoints_of_dns_need_a_port_that_resolvers_use() {
 
 /// Its endpoint stays ready for a moment, and for as long as the controller of endpoints hangs.
 #[test]
-fn endpoints_of_dns_whose_pods_are_being_deleted_do_not_count() {
+fn endpoints_of_dns_whose_pods_have_been_stopped_do_not_count() {
     let deleted = |names: &'static [&'static str]| {
         with(|snapshot| {
             for name in names {
-                pod(snapshot, name).deleting = true;
+                let pod = pod(snapshot, name);
+                (pod.deleting, pod.state.ready, pod.unready_for) = (true, Some(false), Some(Duration::from_secs(1)));
             }
         })
     };
+    let serves_yet = with(|snapshot| pod(snapshot, "coredns-5d8c4cc7b-bbbbb").deleting = true);
+    assert_eq!(lines(&serves_yet, DNS), ["Cluster DNS: 2 ready endpoints"]);
     let one = deleted(&["coredns-5d8c4cc7b-bbbbb"]);
     // Nothing is made in its place, and nobody tells since when.
     assert_eq!(said(&one, DNS), ["fail dns-degraded kube-system/kube-dns"]);
