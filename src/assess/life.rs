@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::Assessment;
 use super::workloads::{is_alive, says_ready};
-use crate::snapshot::{KubeNode, Leases};
+use crate::snapshot::{KubeNode, Leases, Node};
 
 /// A node by its name in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +44,8 @@ pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Lif
 fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>) -> Life {
     let renews = leases.map(|leases| match leases.by_name.get(&object.name) {
         Some(lease) => is_alive(lease, leases.date),
-        // What poses as a node, such as a virtual kubelet, may have none. It tells of no system, or of another one than Talos.
-        None => {
-            object.os_image.is_empty() || cluster.machine_of(&object.name).is_some_and(|node| cluster.is_guest(node))
-        }
+        // What poses as a node, such as a virtual kubelet, may have none.
+        None => cluster.machine_of(&object.name).is_some_and(|node| may_be_no_machine(cluster, node, object)),
     });
     match (renews, says_ready(object)) {
         (Some(true), true) => Life::Works,
@@ -55,6 +53,11 @@ fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>) ->
         (Some(false), _) => Life::Silent,
         (None, true) => Life::Unknown,
     }
+}
+
+/// A guest, or where nothing runs Talos, what tells of no system.
+fn may_be_no_machine(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> bool {
+    cluster.is_guest(node) || (cluster.talos.is_none() && object.os_image.is_empty())
 }
 
 impl Assessment<'_> {
@@ -118,6 +121,11 @@ mod tests {
             node.is_talos = false;
             node.sources = crate::snapshot::Sources { kubernetes: true, ..Default::default() };
         };
+        let untold = |snapshot: &mut Snapshot| snapshot.kube_node_mut("w-1").os_image.clear();
+        let untold_without_talos = |snapshot: &mut Snapshot| {
+            *snapshot = snapshot.clone().without_talos();
+            snapshot.kube_node_mut("w-1").os_image.clear();
+        };
         for (ready, renewed, change, expected) in [
             ("True", Some(10), unchanged as fn(&mut Snapshot), (Works, true)),
             ("False", Some(10), unchanged, (Unready, true)),
@@ -127,6 +135,9 @@ mod tests {
             ("True", None, guest, (Works, true)),
             ("Unknown", None, guest, (Unready, true)),
             ("True", Some(120), guest, (Silent, false)),
+            // A Talos machine has one, whatever its Node leaves out.
+            ("True", None, untold, (Silent, false)),
+            ("True", None, untold_without_talos, (Works, true)),
             ("True", Some(10), no_leases, (Unknown, false)),
             ("False", Some(10), no_leases, (Unready, false)),
             ("True", Some(10), no_nodes, (Unknown, false)),
