@@ -120,9 +120,8 @@ impl Rollout {
         let target = cluster.asked.upgrade.talos.clone()?;
         let leader = leader(cluster);
         let is_judged = |node: &&Node| match cluster.standing(node) {
-            Standing::Judged | Standing::NotJudged(NotJudged::OutOfScope | NotJudged::OutsideFlags) => {
-                !cluster.is_guest(node)
-            }
+            Standing::Judged => true,
+            Standing::NotJudged(NotJudged::OutOfScope | NotJudged::OutsideFlags) => !cluster.is_guest(node),
             Standing::Guest | Standing::NotJudged(NotJudged::Leaving | NotJudged::StaleDiscovery) => false,
         };
         let judged = cluster.nodes.iter().filter(is_judged);

@@ -6,7 +6,7 @@ use super::Assessment;
 use super::access::contact;
 use super::life::Life;
 use super::population::{etcd_is_bad, has_kubernetes};
-use super::workloads::{Trouble, describe_unready, is_alive, mirror_pod, worse};
+use super::workloads::{Trouble, describe_unready, is_alive, worse};
 use crate::model::CheckId;
 use crate::snapshot::{Gap, GapKind, Leases, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
 
@@ -165,8 +165,7 @@ impl<'a> Assessment<'a> {
         let is_silent = matches!(self.life(self.name_in_kubernetes(node)), Life::Silent | Life::Removed);
         let pods = self.list(|it| &it.pods).filter(|_| !is_silent).into_iter().flatten();
         let is_it = |pod: &Pod| (&pod.namespace, &pod.name) == (&status.namespace, &status.name);
-        let of_node =
-            |pod: &&Pod| pod.mirror && pod.node.as_deref() == Some(self.name_in_kubernetes(node)) && is_it(pod);
+        let of_node = |pod: &&Pod| pod.mirror && self.is_on(pod, node) && is_it(pod);
         worse(&status.state, pods.filter(of_node).map(|pod| &pod.state).next())
     }
 
@@ -211,7 +210,7 @@ fn instance<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) 
 fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Result<Option<&'a PodState>, NoPods<'a>> {
     let mirror = |why| {
         let pods = cluster.list(|kubernetes| &kubernetes.pods).ok_or(why)?;
-        Ok(mirror_pod(pods, cluster.name_in_kubernetes(node), component.name()).map(|pod| &pod.state))
+        Ok(cluster.mirror_of(pods, node, component).map(|pod| &pod.state))
     };
     if cluster.talos.is_none() {
         return mirror(NoPods::NotListed);
@@ -234,7 +233,7 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
     let is_led =
         |leases: &Leases| leases.by_name.get(component.name()).is_some_and(|lease| is_alive(lease, leases.date));
     let runs = |node: &Node, component: Component| {
-        let pod = mirror_pod(pods, cluster.name_in_kubernetes(node), component.name());
+        let pod = cluster.mirror_of(pods, node, component);
         cluster.life(cluster.name_in_kubernetes(node)) == Life::Works
             && pod.is_some_and(|pod| describe_unready(&pod.state, cluster.server_time()).is_none())
     };
@@ -254,7 +253,7 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
 }
 
 fn is_shown_nowhere(cluster: &Assessment<'_>, pods: &[Pod], component: Component) -> bool {
-    cluster.nodes.iter().all(|node| mirror_pod(pods, cluster.name_in_kubernetes(node), component.name()).is_none())
+    cluster.nodes.iter().all(|node| cluster.mirror_of(pods, node, component).is_none())
 }
 
 fn state<'a>(

@@ -1,16 +1,18 @@
-//! Which machine a name in Kubernetes belongs to. Pods, leases, endpoints and certificate requests name Nodes, and a Node is joined with
-//! its machine by name, by identity or by address: whoever compares the names alone misses the others.
+//! Which machine a name in Kubernetes belongs to. Pods, leases, endpoints and certificate requests name Nodes, and a Node is matched with
+//! its machine by name, machine ID or address, so comparing names is not enough.
 
 use std::collections::HashMap;
 
 use super::Assessment;
+use super::components::Component;
 use super::population::Machine;
+use super::workloads::mirror_pod;
 use crate::snapshot::{Node, Pod};
 
 /// By the names of their Node objects, the places of the machines.
 pub(super) fn by_object<'a>(machines: &[Machine<'a>]) -> HashMap<&'a str, usize> {
     let objects = machines.iter().enumerate().filter_map(|(at, machine)| Some((machine.object?.name.as_str(), at)));
-    // Of two machines that are joined with one Node, the first counts.
+    // If two machines match one Node, the first counts.
     objects.rev().collect()
 }
 
@@ -24,6 +26,16 @@ impl<'a> Assessment<'a> {
     /// The machine that a pod is on.
     pub(crate) fn host_of(&self, pod: &Pod) -> Option<&'a Node> {
         self.machine_of(pod.node.as_deref()?)
+    }
+
+    /// Whether the pod is on this machine.
+    pub(crate) fn is_on(&self, pod: &Pod, node: &Node) -> bool {
+        pod.node.as_deref() == Some(self.name_in_kubernetes(node))
+    }
+
+    /// The mirror pod of a control plane component on this machine.
+    pub(crate) fn mirror_of(&self, pods: &'a [Pod], node: &Node, component: Component) -> Option<&'a Pod> {
+        mirror_pod(pods, self.name_in_kubernetes(node), component.name())
     }
 
     /// The name of a machine in Kubernetes: its own, as long as it has no Node.

@@ -1,5 +1,4 @@
-//! Whether a node lives, as far as its kubelet shows: worked out once, and asked by whoever wants to know whether what is on it
-//! still serves.
+//! Whether a node lives, as far as its kubelet shows. Worked out once per round; checks ask it whether pods on the node still serve.
 
 use std::collections::HashMap;
 
@@ -37,7 +36,7 @@ pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Lif
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).filter(|objects| !objects.is_empty())?;
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
     let life = |object: &'a KubeNode| (object.name.as_str(), life(cluster, object, leases));
-    // The first of a name counts.
+    // If two Nodes have one name, the first counts.
     Some(objects.iter().rev().map(life).collect())
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn says_ready(object: &KubeNode) -> bool {
 }
 
 /// The mirror pod of a static pod on the Node of this name, by its own name before its label, which a user's own may have as well.
-pub(crate) fn mirror_pod<'a>(pods: &'a [Pod], node: &str, component: &str) -> Option<&'a Pod> {
+pub(super) fn mirror_pod<'a>(pods: &'a [Pod], node: &str, component: &str) -> Option<&'a Pod> {
     let name = format!("{component}-{node}");
     let of_node = || pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node));
     of_node().find(|pod| pod.name == name).or_else(|| of_node().find(|pod| is_labeled(pod, component)))

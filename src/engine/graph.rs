@@ -82,7 +82,7 @@ pub(crate) fn own_verdict(check: &Check, cluster: &Assessment<'_>) -> Verdict {
         verdict.problems().all(|(_, it)| finds(it)),
         "{check:?} finds what its table does not have: {verdict:?}"
     );
-    // A lease that looks stale may be renewed this moment: whoever finds something amiss with the leases in hand reads them again.
+    // A lease that looks stale may be about to be renewed, so a check that reads leases and finds a problem is judged again on fresh ones.
     let may_blame_lease = check.facts.contains(&Fact::NodeLeases) && verdict.problems().next().is_some();
     if verdict.resample_after.is_none() && may_blame_lease && cluster.a_lease_looks_stale() {
         verdict.resample_after = Some(RENEWAL);

@@ -460,9 +460,8 @@ fn the_most_specific_option_decides_what_a_problem_weighs() {
         (true, by_check(), by_reason(), [Warn, Warn, Warn]),
     ] {
         let pace = Pace { strict, fail_on, warn_only, ..pace(None) };
-        let apply_severity_overrides =
-            |severity| pace.weight(check, &Problem { severity, ..Problem::fail(reason, "", "") });
-        assert_eq!([Warn, Error, Fail].map(apply_severity_overrides), weights, "{pace:?}");
+        let weight = |severity| pace.weight(check, &Problem { severity, ..Problem::fail(reason, "", "") });
+        assert_eq!([Warn, Error, Fail].map(weight), weights, "{pace:?}");
         let other = Problem::warn(Reason::TwoMembers, "", "");
         assert_eq!(pace.weight(CheckId::EtcdTolerance, &other) == Fail, strict);
     }

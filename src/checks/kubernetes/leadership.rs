@@ -3,7 +3,7 @@
 use super::{is_amiss, is_old, miss_mirrors};
 use crate::assess::Assessment;
 use crate::assess::components::{Component, Place, State};
-use crate::assess::workloads::{RENEWAL, is_alive, mirror_pod};
+use crate::assess::workloads::{RENEWAL, is_alive};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};
 use crate::checks::scope::control_planes;
@@ -149,10 +149,7 @@ fn cause(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Opt
 fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<Outcome> {
     let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
     let wanted = nodes.iter().filter(|node| component.enabled(&node.talos) != Ok(Some(false)));
-    let instances: Vec<&Pod> = wanted
-        .clone()
-        .filter_map(|node| mirror_pod(pods, cluster.name_in_kubernetes(node), component.name()))
-        .collect();
+    let instances: Vec<&Pod> = wanted.clone().filter_map(|node| cluster.mirror_of(pods, node, component)).collect();
     let alone = |pod: &&&Pod| pod.leader_elect == Some(false);
     let names: Vec<&str> = instances.iter().filter(alone).map(|pod| pod.name.as_str()).collect();
     if names.is_empty() {

@@ -225,8 +225,7 @@ fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mu
             continue;
         }
         let is_it = |pod: &Pod| is_id_of(id, &pod.namespace, &pod.name, node);
-        let shows =
-            |pod: &&Pod| pod.mirror && pod.node.as_deref() == Some(cluster.name_in_kubernetes(node)) && is_it(pod);
+        let shows = |pod: &&Pod| pod.mirror && cluster.is_on(pod, node) && is_it(pod);
         if let Some(found) = pods.iter().find(shows) {
             push_or_look_again(verdict, Target::pod(found.name.as_str(), Some(&node.name)), mirror(cluster, found));
         } else if id.starts_with("kube-system-") || component(id, node).is_some() {
@@ -248,9 +247,7 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
     let found =
         cluster.kubernetes.iter().find_map(|it| it.user_pods.get(&(pod.namespace.clone(), mirror_name.clone())));
     match found {
-        Some(Ok(Some(found))) if found.mirror && found.node.as_deref() == Some(cluster.name_in_kubernetes(node)) => {
-            mirror(cluster, found)
-        }
+        Some(Ok(Some(found))) if found.mirror && cluster.is_on(found, node) => mirror(cluster, found),
         Some(Ok(_)) => {
             let observed = "Kubernetes shows no mirror pod of it";
             Outcome::problem(Problem::fail(Reason::StaticPodMissing, "running and ready", observed))
@@ -336,9 +333,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
     };
     let mut verdict = Verdict::default();
     let is_not_judged = |node: &Node| reason_not_judged(cluster, node).is_some();
-    let has_mirror = |node: &Node| {
-        pods.iter().any(|pod| pod.mirror && pod.node.as_deref() == Some(cluster.name_in_kubernetes(node)))
-    };
+    let has_mirror = |node: &Node| pods.iter().any(|pod| pod.mirror && cluster.is_on(pod, node));
     for node in cluster.nodes.iter().filter(|node| is_not_judged(node) && has_mirror(node)) {
         verdict.skip(node.target(), reason_not_judged(cluster, node).unwrap_or_default());
     }

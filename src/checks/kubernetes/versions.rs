@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{mirrors, node_objects};
 use crate::assess::components::{Component, State};
-use crate::assess::workloads::{is_well, mirror_pod, says_ready};
+use crate::assess::workloads::{is_well, says_ready};
 use crate::assess::{Assessment, Standing};
 use crate::checks::Check;
 use crate::checks::gaps::{kubelet_word, no_pods, unregistered, unseen};
@@ -252,8 +252,7 @@ fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component) ->
     }
     // The mirror pod tells what was asked for, where the runtime has told a digest.
     let listed = mirrors(cluster);
-    let mirror =
-        listed.as_ref().ok().and_then(|pods| mirror_pod(pods, cluster.name_in_kubernetes(node), component.name()));
+    let mirror = listed.as_ref().ok().and_then(|pods| cluster.mirror_of(pods, node, component));
     if let Some(version) = mirror.and_then(|pod| image_of(&pod.state, component)).and_then(tagged) {
         return Ok(version);
     }

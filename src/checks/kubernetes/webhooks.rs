@@ -220,7 +220,10 @@ pub(in crate::checks) fn in_the_way_of_evictions(
                 && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
                 && selects(&hook.objects, &[])
                 && hook.rules.iter().any(is_of_evictions);
-            match backend(cluster, PodLists::Bound, hook).filter(|_| is_asked) {
+            if !is_asked {
+                continue;
+            }
+            match backend(cluster, PodLists::Bound, hook) {
                 Some(Ok(false)) => dead.push(missing(cluster, PodLists::Bound, hook)),
                 Some(Err(gap)) => {
                     return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));

@@ -1,17 +1,17 @@
-//! What every check says of a machine, for each way in which it counts and each way in which it may live; and of an endpoint, for each
-//! reason for which it may not serve. A golden table: a cell that is odd beside its neighbors is a hole, or has a reason.
+//! The verdict of every check on a machine in every combination of standing and life, and on an endpoint for every reason not to serve,
+//! as a golden table. A cell that differs from its neighbors is a hole or has a reason.
 //!
-//! Each cell is the worst that a check says of a whole run in which nothing else is wrong.
+//! Each cell is the worst verdict of a check in a whole run in which nothing else is wrong.
 
 use std::time::Duration;
 
 use crate::checks::{ALL, Check};
 use crate::model::{Stage, Status, Verdict};
 use crate::snapshot::{
-    Allowance, Condition, Gap, GapKind, KubeNode, Node, Observed, ServiceEndpoint, Snapshot, Sources, TalosNode,
+    Allowance, BoundPod, Condition, Gap, GapKind, KubeNode, Node, Pod, ServiceEndpoint, Snapshot, Sources, TalosNode,
     Upgrade,
 };
-use crate::testing::fixture::{Shape, ago, bound_pod};
+use crate::testing::fixture::{Shape, ago, bound_pod, gap};
 use crate::testing::laws::verdicts;
 
 /// The machines that are put into states: a control plane, and a worker.
@@ -88,8 +88,8 @@ const LIVES: &[State] = &[
         lose_object(snapshot, name);
         talos_silent(snapshot, name);
     }),
-    ("no leases", |snapshot, _| snapshot.kube().node_leases = Err(Gap::new(GapKind::Forbidden, "forbidden"))),
-    ("no nodes", |snapshot, _| snapshot.kube().nodes = Err(Gap::new(GapKind::Forbidden, "forbidden"))),
+    ("no leases", |snapshot, _| snapshot.kube().node_leases = gap(GapKind::Forbidden)),
+    ("no nodes", |snapshot, _| snapshot.kube().nodes = gap(GapKind::Forbidden)),
 ];
 
 fn kubelet_says(snapshot: &mut Snapshot, name: &str, status: &str) {
@@ -186,7 +186,7 @@ fn letter(status: Status) -> char {
     }
 }
 
-/// A row a check that says anything, and one for all but those of upgrades; a column a state.
+/// One column per state; one row per check that has something to say, and one for all checks but those of upgrades.
 fn rows(columns: &[(&str, Snapshot)]) -> Vec<String> {
     let judged: Vec<_> = columns.iter().map(|(_, snapshot)| verdicts(snapshot)).collect();
     let of_health = |it: &&(&'static Check, Verdict)| it.0.stage != Stage::Upgrade;
@@ -248,47 +248,39 @@ const ENDPOINTS: &[State] = &[
     ("another protocol", |snapshot, _| each_endpoint(snapshot, |it| it.protocols = Some(vec!["SCTP".to_owned()]))),
     ("pod gone", |snapshot, _| each_endpoint(snapshot, |endpoint| endpoint.pod = Some("gone-1".to_owned()))),
     ("pod not ready", |snapshot, _| {
-        for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| is_behind_an_endpoint(&pod.name)) {
+        let unready = |pod: &mut Pod| {
             (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(60)));
-        }
-        for pod in snapshot.kube().bound_pods.iter_mut().flatten().filter(|pod| is_behind_an_endpoint(&pod.name)) {
-            pod.ready = false;
-        }
+        };
+        each_pod(snapshot, unready, |pod| pod.ready = false);
     }),
     ("pod being deleted, and stopped", |snapshot, _| {
-        for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| is_behind_an_endpoint(&pod.name)) {
-            (pod.deleting, pod.state.ready) = (true, Some(false));
-        }
-        for pod in snapshot.kube().bound_pods.iter_mut().flatten().filter(|pod| is_behind_an_endpoint(&pod.name)) {
-            (pod.deleting, pod.ready) = (true, false);
-        }
+        let stopped = |pod: &mut Pod| (pod.deleting, pod.state.ready) = (true, Some(false));
+        each_pod(snapshot, stopped, |pod| (pod.deleting, pod.ready) = (true, false));
     }),
     ("pod with another address", |snapshot, _| {
-        for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| is_behind_an_endpoint(&pod.name)) {
-            pod.addresses = vec!["10.244.77.77".to_owned()];
-        }
+        each_pod(snapshot, |pod| pod.addresses = vec!["10.244.77.77".to_owned()], |_| {});
     }),
     ("node silent", stale),
     ("node removed", |snapshot, name| {
         let object = snapshot.kube().nodes.iter_mut();
         object.for_each(|nodes| nodes.retain(|object| object.name != name));
     }),
-    ("pods of kube-system unknown", |snapshot, _| snapshot.kube().pods = forbidden()),
-    ("pods of all namespaces unknown", |snapshot, _| snapshot.kube().bound_pods = forbidden()),
+    ("pods of kube-system unknown", |snapshot, _| snapshot.kube().pods = gap(GapKind::Forbidden)),
+    ("pods of all namespaces unknown", |snapshot, _| snapshot.kube().bound_pods = gap(GapKind::Forbidden)),
     ("endpoints unknown", |snapshot, _| {
-        snapshot.kube().dns_endpoints = forbidden();
-        snapshot.kube().webhook_endpoints.values_mut().for_each(|endpoints| *endpoints = forbidden());
+        snapshot.kube().dns_endpoints = gap(GapKind::Forbidden);
+        snapshot.kube().webhook_endpoints.values_mut().for_each(|endpoints| *endpoints = gap(GapKind::Forbidden));
     }),
-    ("leases unknown", |snapshot, _| snapshot.kube().node_leases = forbidden()),
-    ("nodes unknown", |snapshot, _| snapshot.kube().nodes = forbidden()),
+    ("leases unknown", |snapshot, _| snapshot.kube().node_leases = gap(GapKind::Forbidden)),
+    ("nodes unknown", |snapshot, _| snapshot.kube().nodes = gap(GapKind::Forbidden)),
 ];
 
-fn forbidden<T>() -> Observed<T> {
-    Err(Gap::new(GapKind::Forbidden, "forbidden"))
-}
-
-fn is_behind_an_endpoint(pod: &str) -> bool {
-    pod.starts_with("webhook-") || pod.starts_with("coredns-")
+/// The pods behind the endpoints, in both lists.
+fn each_pod(snapshot: &mut Snapshot, change: impl Fn(&mut Pod), change_bound: impl Fn(&mut BoundPod)) {
+    let is_it = |name: &str| name.starts_with("webhook-") || name.starts_with("coredns-");
+    let kubernetes = snapshot.kube();
+    kubernetes.pods.iter_mut().flatten().filter(|pod| is_it(&pod.name)).for_each(change);
+    kubernetes.bound_pods.iter_mut().flatten().filter(|pod| is_it(&pod.name)).for_each(change_bound);
 }
 
 fn each_endpoint(snapshot: &mut Snapshot, change: impl Fn(&mut ServiceEndpoint)) {
