@@ -651,6 +651,7 @@ mod tests {
             name: "cp-1".to_owned(),
             addresses: vec![address.to_owned()],
             internal: vec![address.to_owned()],
+            labels: BTreeMap::new(),
             machine_id: String::new(),
             boot_id: String::new(),
             control_plane_label: true,

@@ -427,6 +427,7 @@ mod tests {
             name: name.to_owned(),
             addresses: vec![address.to_owned()],
             internal: vec![address.to_owned()],
+            labels: std::collections::BTreeMap::new(),
             machine_id: String::new(),
             boot_id: String::new(),
             control_plane_label: false,

@@ -180,6 +180,7 @@ pub(crate) struct KubeNode {
     pub(crate) addresses: Vec<String>,
     /// Those of them that are InternalIP.
     pub(crate) internal: Vec<String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// `nodeInfo.machineID`; on Talos it is made from the machine's identity. Empty if not told.
     pub(crate) machine_id: String,
     /// `nodeInfo.bootID`, another one after each boot. Empty if not told.
@@ -455,8 +456,21 @@ pub(crate) struct Placement {
     pub(crate) labels: BTreeMap<String, String>,
     /// What its node affinity requires: all of one of these. `None`: nothing.
     pub(crate) terms: Option<Vec<Term>>,
-    /// Without those of Kubernetes' own taints: a node that is not ready takes no pod in.
+    /// Of a single pod, without those of Kubernetes' own taints: a node that is not ready takes no pod in.
     pub(crate) tolerations: Vec<Toleration>,
+}
+
+impl Placement {
+    /// Whether `nodeSelector` and the required node affinity let it be on this node; `None`: an operator of no known meaning.
+    pub(crate) fn selects(&self, node: &str, labels: &BTreeMap<String, String>) -> Option<bool> {
+        let is_selected = self.labels.iter().all(|(key, value)| labels.get(key) == Some(value));
+        let Some(terms) = self.terms.as_ref().filter(|_| is_selected) else { return Some(is_selected) };
+        Term::any_is_met_by(terms, node, labels)
+    }
+
+    pub(crate) fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -465,6 +479,29 @@ pub(crate) struct Term {
     pub(crate) labels: Vec<Requirement>,
     /// `matchFields`
     pub(crate) fields: Vec<Requirement>,
+}
+
+impl Term {
+    /// Whether a node of this name and with these labels meets one of them; `None`: an operator of no known meaning.
+    pub(crate) fn any_is_met_by(terms: &[Self], node: &str, labels: &BTreeMap<String, String>) -> Option<bool> {
+        let mut any = false;
+        for term in terms {
+            any |= term.is_met_by(node, labels)?;
+        }
+        Some(any)
+    }
+
+    /// An empty one is met by no node.
+    fn is_met_by(&self, node: &str, labels: &BTreeMap<String, String>) -> Option<bool> {
+        let mut all = !self.labels.is_empty() || !self.fields.is_empty();
+        for it in &self.labels {
+            all &= it.is_met_by(labels.get(&it.key).map(String::as_str))?;
+        }
+        for it in &self.fields {
+            all &= it.is_met_by((it.key == "metadata.name").then_some(node))?;
+        }
+        Some(all)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -476,6 +513,16 @@ pub(crate) struct Toleration {
     pub(crate) value: String,
     /// Empty: any.
     pub(crate) effect: String,
+}
+
+impl Toleration {
+    fn tolerates(&self, taint: &Taint) -> bool {
+        let Self { key, operator, value, effect } = self;
+        let is_equal = || matches!(operator.as_str(), "" | "Equal") && *value == taint.value;
+        (effect.is_empty() || *effect == taint.effect)
+            && (*key == taint.key || (key.is_empty() && operator == "Exists"))
+            && (operator == "Exists" || is_equal())
+    }
 }
 
 /// A node as the scheduler looks at it.
@@ -572,6 +619,18 @@ pub(crate) struct Workload {
     pub(crate) unchanged_for: Option<Duration>,
     /// It puts a network plugin on the nodes.
     pub(crate) installs_network: bool,
+    /// Of a DaemonSet, where it has its pods.
+    pub(crate) spread: Spread,
+}
+
+/// How a DaemonSet has its pods on nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spread {
+    pub(crate) placement: Placement,
+    /// Its pods have no network of their own, and so need none on the node.
+    pub(crate) host_network: bool,
+    /// As many of its pods may be missing during a rollout.
+    pub(crate) max_unavailable: usize,
 }
 
 /// A pod in this phase stays until it is deleted, and does nothing any more: it takes no room, and has been replaced if it was evicted.
@@ -583,6 +642,11 @@ impl Workload {
     /// Its numbers are those of its current specification.
     pub(crate) fn is_observed(&self) -> bool {
         self.observed_generation.is_some_and(|observed| observed >= self.generation)
+    }
+
+    /// So many pods are not available.
+    pub(crate) fn missing(&self) -> usize {
+        usize::try_from(i64::from(self.desired) - i64::from(self.available.max(0))).unwrap_or_default()
     }
 
     /// How far its rollout is, if more of its pods than these may be are not of its newest template: `rollout not complete: 1 of 4

@@ -24,8 +24,8 @@ pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, 
 pub(crate) use kubernetes::{
     AUTOSCALER_TAINT, Amounts, ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes,
     KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, PersistentVolume, Placement, Pod, PodEvent, Readyz,
-    RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint, SigningRequest, StartingPod, Taint, Term,
-    Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness, has_ended,
+    RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint, SigningRequest, Spread, StartingPod,
+    Taint, Term, Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness, has_ended,
 };
 pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};

@@ -1,17 +1,14 @@
 //! kube-proxy and flannel, which Talos installs on every node unless its configuration says otherwise.
 
-use std::collections::HashMap;
-
 use super::system::is_of;
 use super::workloads::{
     UNNOTICED, Wanted, installed, is_labeled, labeled_pods, needs_pod, system_pods, unfinished, wanted,
-    wanted_elsewhere, warn_of_restarts,
+    warn_of_restarts,
 };
-use crate::assess::Assessment;
-use crate::assess::workloads::describe_unready;
+use crate::assess::workloads::{STUCK, describe_unready, is_well};
+use crate::assess::{Assessment, Excuse, Place, Shortfall};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
-use crate::checks::scope::reason_not_judged;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{BootstrapManifests, Node, Pod, Workload};
 
@@ -21,7 +18,8 @@ pub(in crate::checks) const KUBE_PROXY: Check = Check {
     summary: "kube-proxy runs on every node where it should",
     explain: "Reads the DaemonSet kube-proxy: its current generation is observed, and all desired pods are available. Without \
 kube-proxy a node cannot reach Services, including DNS. The pods themselves count as well: each Talos machine needs one that is \
-ready, also if the DaemonSet does not want one there or has not noticed for 30 seconds that it is not ready.\n\n\
+ready, also if the DaemonSet does not want one there or has not noticed for 30 seconds that it is not ready. During a rollout, as \
+many as its `maxUnavailable` may be starting for up to 5 minutes: a warning.\n\n\
 Skipped where the cluster's configuration disables it, for example because the network plugin replaces it. A DaemonSet with 0 \
 desired pods because its controller has not counted the nodes yet does not pass.\n\n\
 The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy \
@@ -142,32 +140,34 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     }
     let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
     let expected = format!("available on {} nodes", set.desired);
-    let short = usize::try_from(i64::from(set.desired) - i64::from(set.available)).unwrap_or_default();
-    let lacking = match placed(cluster, its, set) {
-        Ok(pods) => lacking(cluster, &pods, set.desired, short),
+    let short = set.missing();
+    let shortfall = match placed(cluster, its, set) {
+        Ok(pods) => shortfall(cluster, set, &pods),
         Err(outcome) if short == 0 => return verdict.push(target.clone(), outcome),
-        Err(_) => Vec::new(),
+        Err(_) => Shortfall { unplaced: short, ..Shortfall::default() },
     };
-    let left_out = |node: &Node| !cluster.standing(node).is_judged();
-    if lacking.len() >= short && lacking.iter().all(|(node, _)| left_out(node)) {
+    let needed: Vec<_> = shortfall.places.iter().filter(|place| place.excuse != Some(Excuse::NotJudged)).collect();
+    if shortfall.unplaced == 0 && needed.is_empty() {
         let pods = || labeled_pods(cluster, its.app);
-        return match unfinished(cluster, set, pods, || lacking.len(), Reason::DaemonsetIncomplete) {
+        return match unfinished(cluster, set, pods, || shortfall.places.len(), Reason::DaemonsetIncomplete) {
             Some(problem) => verdict.problem(target.clone(), problem.hint(its.pods.clone())),
             None => verdict.pass(target.clone(), line),
         };
     }
-    for (node, words) in lacking.iter().filter(|(node, _)| !left_out(node)) {
+    let rollout = rollout(cluster, set, &shortfall);
+    let severity = if rollout.is_some() { Severity::Warn } else { Severity::Fail };
+    for place in needed {
+        let words =
+            [Some(describe(cluster, place)), rollout.clone()].into_iter().flatten().collect::<Vec<_>>().join("; ");
         let (expected, observed) = (format!("a ready pod of {}", its.name), format!("{}: {words}", its.name));
         let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed);
-        let problem = if is_unready(cluster, node) {
-            problem.explained_by(CheckId::K8sNodesReady)
-        } else {
-            problem.hint(its.pods.clone())
+        let problem = match place.excuse {
+            Some(Excuse::Unready) => problem.explained_by(CheckId::K8sNodesReady),
+            Some(Excuse::NotJudged) | None => Problem { severity, ..problem.hint(its.pods.clone()) },
         };
-        verdict.problem(node.target(), problem);
+        verdict.problem(place.node.target(), problem);
     }
-    // Those that are named may be missing with permission; what they do not account for may not.
-    if lacking.len() < short {
+    if shortfall.unplaced > 0 {
         // Guests may be all that lack one.
         let guests = cluster.nodes.iter().filter(|node| cluster.is_guest(node)).count();
         if guests >= short
@@ -180,48 +180,38 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     }
 }
 
+/// Each Talos machine needs a pod, whatever the DaemonSet wants. A node that is not ready is told as such.
+fn shortfall<'a, 'p>(cluster: &Assessment<'a>, set: &Workload, pods: &[&'p Pod]) -> Shortfall<'a, 'p> {
+    let short = set.missing();
+    // The numbers follow the pods in a moment.
+    let is_new = |pod: &Pod| short == 0 && pod.unready_for.is_some_and(|since| since < UNNOTICED);
+    let works = |pod: &Pod| is_well(&pod.state) || is_new(pod);
+    let is_ready = |node: &Node| cluster.life(cluster.name_in_kubernetes(node)).may_serve();
+    cluster.shortfall(set, pods, works, |node| needs_pod(node) && (short > 0 || is_ready(node)))
+}
+
+/// What is wrong where a pod is missing.
+fn describe(cluster: &Assessment<'_>, place: &Place<'_, '_>) -> String {
+    let trouble = place.pods.last().and_then(|pod| describe_unready(&pod.state, cluster.server_time()));
+    trouble.map_or_else(|| "no pod".to_owned(), |trouble| trouble.words)
+}
+
+/// How far the rollout is that explains what is missing: no more than its `maxUnavailable`, and for no longer than pods take to start.
+fn rollout(cluster: &Assessment<'_>, set: &Workload, shortfall: &Shortfall<'_, '_>) -> Option<String> {
+    let is_starting = |pod: &&Pod| {
+        let trouble = describe_unready(&pod.state, cluster.server_time());
+        pod.unready_for.is_some_and(|since| since < STUCK) && trouble.is_none_or(|trouble| !trouble.crash_looping)
+    };
+    // Its controller has deleted the old pod, and creates the new one.
+    let is_between = || set.unchanged_for.is_some_and(|since| since < UNNOTICED);
+    let is_its =
+        |place: &Place<'_, '_>| if place.pods.is_empty() { is_between() } else { place.pods.iter().all(is_starting) };
+    let is_within = shortfall.unplaced == 0 && shortfall.unexcused().count() <= set.spread.max_unavailable;
+    set.rollout(0).filter(|_| is_within && shortfall.unexcused().all(is_its))
+}
+
 /// The pods of a DaemonSet, by their label or their controller.
 fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> Result<Vec<&'a Pod>, Outcome> {
     let is_its = |pod: &&Pod| is_labeled(pod, its.app) || is_of(pod, "daemonset", set);
     Ok(system_pods(cluster)?.iter().filter(is_its).collect())
-}
-
-/// It is judged, and not ready: so are its pods.
-fn is_unready(cluster: &Assessment<'_>, node: &Node) -> bool {
-    let life = cluster.object(node).map(|object| cluster.life(&object.name));
-    reason_not_judged(cluster, node).is_none() && life.is_some_and(|life| !life.may_serve())
-}
-
-/// Nodes without a ready pod of a DaemonSet, and why: Talos machines, whatever its numbers say, and if they do not make up what these
-/// are short of, nodes of other systems, which may be left out on purpose.
-///
-/// `desired`, `short`: how many pods it wants, and how many of them are not available.
-fn lacking<'a>(cluster: &'a Assessment<'_>, pods: &[&Pod], desired: i32, short: usize) -> Vec<(&'a Node, String)> {
-    let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::new();
-    for pod in pods {
-        by_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
-    }
-    let mut lacking = Vec::new();
-    let mut guests = Vec::new();
-    for node in &cluster.nodes {
-        let name = cluster.object(node).map_or(&node.name, |object| &object.name);
-        // The numbers follow the pods in a moment.
-        let is_new = |pod: &Pod| short == 0 && pod.unready_for.is_some_and(|since| since < UNNOTICED);
-        let here = by_node.get(name.as_str()).into_iter().flatten();
-        let troubles = here.map(|pod| describe_unready(&pod.state, cluster.server_time()).filter(|_| !is_new(pod)));
-        // One ready pod is enough: during a rolling update there may be two.
-        match troubles.reduce(Option::and) {
-            Some(Some(trouble)) => lacking.push((node, trouble.words)),
-            // One that is not ready is told as such, and may be gone.
-            None if needs_pod(node) && short == 0 && is_unready(cluster, node) => {}
-            None if needs_pod(node) => lacking.push((node, "no pod".to_owned())),
-            None if cluster.is_guest(node) => guests.push((node, "no pod".to_owned())),
-            _ => {}
-        }
-    }
-    if lacking.len() < short {
-        guests.truncate(wanted_elsewhere(desired, pods));
-        lacking.append(&mut guests);
-    }
-    lacking
 }

@@ -6,15 +6,15 @@ use super::serving::{fault_of_node, is_on_lost_node};
 use super::severity_of;
 use super::workloads::{
     UNNOTICED, by_webhook, is_amiss, is_judged, is_stuck, needs_pod, system_pods, troubles, unfinished,
-    wanted_elsewhere, warn_of_restarts,
+    warn_of_restarts,
 };
 use super::{daemon_sets, dns};
-use crate::assess::workloads::{is_well, says_ready};
-use crate::assess::{Assessment, Life};
+use crate::assess::workloads::is_well;
+use crate::assess::{Assessment, Excuse, Shortfall};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Kubernetes, Observed, Pod, Workload, has_ended};
+use crate::snapshot::{KubeNode, Kubernetes, Observed, Pod, Workload, has_ended};
 use crate::text::duration::human;
 use crate::text::some;
 
@@ -36,8 +36,9 @@ that have not been ready for 30 seconds are missing, whatever the status of the 
 stopped reporting or no longer exist. While enough pods are available, a rollout that is not complete is a warning (if \
 one of its new pods crashes again and again, it fails), and so are pods that cannot be created, and pods that \
 restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
-machines or are being removed, where the pods of the workload show that they are missing there. Of a workload \
-that is not in its list, the pods decide.\n\n\
+machines or are being removed. Where they are missing, its pods show and the nodes on which it wants one: those that its \
+nodeSelector, node affinity and tolerations leave, if they are as many as its status says. What nothing places counts. Of a \
+workload that is not in its list, the pods decide.\n\n\
 The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a \
 machine without one cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
@@ -126,14 +127,11 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
     }
-    let shortfall =
-        || if kind == "daemonset" && is_counted { shortfall(cluster, *desired, pods) } else { Shortfall::default() };
+    let shortfall = || cluster.shortfall(workload, pods, |pod| is_well(&pod.state), |_| false);
+    let shortfall = || (kind == "daemonset" && is_counted).then(shortfall);
     let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
     if is_counted && missing == 0 && given_up.is_none() {
-        let excused = || {
-            let Shortfall { unjudged, unready, .. } = shortfall();
-            unjudged + unready
-        };
+        let excused = || shortfall().map_or(0, |it| it.places.len());
         let unfinished = || unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
         let problem = unnoticed(cluster, workload, pods).or_else(unfinished);
         return problem.map_or(Outcome::Pass(None), |problem| Outcome::problem(problem.hint(describe)));
@@ -144,7 +142,12 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
         (Some(words), _) => Some(format!("rollout stuck: {words}")),
         (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
     };
-    let words = [Some(format!("{available} of {desired} pods available")), uncounted, standing, workload.refusal()];
+    let lacking = shortfall();
+    let bare = lacking.iter().flat_map(Shortfall::unexcused).filter(|place| place.pods.is_empty());
+    let bare: Vec<_> = bare.map(|place| place.node.name.as_str()).collect();
+    let bare = (!bare.is_empty()).then(|| format!("none on {}", some(bare.into_iter(), NAMES)));
+    let words =
+        [Some(format!("{available} of {desired} pods available")), bare, uncounted, standing, workload.refusal()];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let observed = with_troubles(cluster, words, &unwell);
     let problem = |severity, reason| {
@@ -154,18 +157,20 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
             .explained_by(by_webhook(workload))
     };
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
-    let Shortfall { unjudged, unready, seen, is_untold } = shortfall();
-    // Whatever is missing elsewhere with permission: this one is there, and does not work.
-    let has_own = unwell.iter().any(|pod| is_at_home(cluster, pod));
-    Outcome::problem(match missing {
-        1.. if !has_own && missing <= unjudged && (!is_untold || missing <= seen) => return Outcome::Pass(None),
-        1.. if !has_own && missing <= unjudged => problem(Severity::Warn, Reason::WorkloadDegraded),
-        1.. if !has_own
-            && (missing <= unjudged + unready
-                || (*available > 0 && missing <= replicas_on_dead_nodes(cluster, kind, workload))) =>
+    // Whatever is missing elsewhere: this one is there, and does not work.
+    let has_own = || unwell.iter().any(|pod| is_at_home(cluster, pod));
+    let are_on_dead_nodes = || *available > 0 && missing <= replicas_on_dead_nodes(cluster, kind, workload);
+    let is_excused = match &lacking {
+        Some(lacking)
+            if lacking.is_excused() && lacking.places.iter().all(|it| it.excuse == Some(Excuse::NotJudged)) =>
         {
-            problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady)
+            return Outcome::Pass(None);
         }
+        Some(lacking) => lacking.is_excused(),
+        None => are_on_dead_nodes() && !has_own(),
+    };
+    Outcome::problem(match missing {
+        1.. if is_excused => problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady),
         1.. if has_no_place(cluster, pods, &unwell) => problem(Severity::Warn, Reason::WorkloadDegraded),
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
         _ => problem(severity_of(is_given_up, &[*unchanged_for]), Reason::WorkloadDegraded),
@@ -245,17 +250,11 @@ fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Optio
         return None;
     }
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets)?;
-    let agents = || sets.iter().filter(|set| set.is_network_agent());
-    let desired: i32 = agents().map(|set| set.desired).sum();
-    let observed = match excluded(cluster, desired) {
-        0 => {
-            let names = nodes_without_agent(cluster, desired, agents().flat_map(|set| all_pods(cluster, kind, set)));
-            if names.is_empty() {
-                return None;
-            }
-            format!("no pod of it on {}", some(names.into_iter(), NAMES))
-        }
-        excluded => format!("wanted on {desired}, not on {excluded} others"),
+    let agents: Vec<_> = sets.iter().filter(|set| set.is_network_agent()).collect();
+    let observed = match left_out(cluster, &agents) {
+        Some(names) if names.is_empty() => return None,
+        Some(names) => format!("not wanted on {}", some(names.into_iter(), NAMES)),
+        None => left_out_by_numbers(cluster, &agents)?,
     };
     Some(
         Problem::fail(Reason::DaemonsetIncomplete, "wanted on every Talos machine", observed)
@@ -264,27 +263,37 @@ fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Optio
     )
 }
 
-/// How many Talos machines a DaemonSet passes over that wants so many pods.
-fn excluded(cluster: &Assessment<'_>, desired: i32) -> usize {
-    let needing = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving).count();
-    needing.saturating_sub(usize::try_from(desired).unwrap_or_default())
+/// Machines that need a network and on which none of these DaemonSets wants a pod. `None`: that of one of them nobody can tell.
+fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'a str>> {
+    let mut served = HashSet::new();
+    for agent in agents {
+        served.extend(cluster.wanting(agent)?);
+    }
+    let names = networked(cluster).map(|object| object.name.as_str());
+    Some(names.filter(|name| !served.contains(name)).collect())
 }
 
-/// Machines with none of these pods, of which so many are wanted. Those on guests and on nodes that leave are among them, and may
-/// make up for one that is left out.
-fn nodes_without_agent<'a>(
-    cluster: &'a Assessment<'_>,
-    desired: i32,
-    pods: impl Iterator<Item = &'a Pod>,
-) -> Vec<String> {
+/// The same by how many pods they want, and where there are some.
+fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option<String> {
+    let desired = usize::try_from(agents.iter().map(|set| set.desired).sum::<i32>()).unwrap_or_default();
+    let excluded = networked(cluster).count().saturating_sub(desired);
+    if excluded > 0 {
+        return Some(format!("wanted on {desired}, not on {excluded} others"));
+    }
+    // Those on guests and on nodes that leave are among them, and may make up for one that is left out.
+    let pods = agents.iter().flat_map(|set| all_pods(cluster, "daemonset", set));
     let served: HashSet<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
     let everywhere = cluster.list(|kubernetes| &kubernetes.nodes).map_or(0, Vec::len);
-    if served.is_empty() || usize::try_from(desired).is_ok_and(|desired| desired >= everywhere) {
-        return Vec::new();
-    }
-    let objects = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving);
-    let objects = objects.filter_map(|node| cluster.object(node)).filter(|it| !served.contains(it.name.as_str()));
-    objects.map(|object| object.name.clone()).collect()
+    let bare = networked(cluster).map(|object| object.name.as_str()).filter(|name| !served.contains(name));
+    let bare: Vec<_> = bare.collect();
+    let is_seen = !served.is_empty() && desired < everywhere && !bare.is_empty();
+    is_seen.then(|| format!("no pod of it on {}", some(bare.into_iter(), NAMES)))
+}
+
+/// Nodes of Talos machines that stay.
+fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode> {
+    let machines = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving);
+    machines.filter_map(|node| cluster.object(node))
 }
 
 /// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
@@ -374,49 +383,4 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
         Problem { severity, ..Problem::fail(Reason::WorkloadDegraded, "all pods ready", observed) }
             .hint(Hint::run("{kubectl} -n kube-system describe pod {}", [&unwell[0].name])),
     )
-}
-
-/// How many pods of a DaemonSet may be missing.
-#[derive(Default)]
-struct Shortfall {
-    /// On nodes that need none.
-    unjudged: usize,
-    /// On others, which are not ready: none there could be ready.
-    unready: usize,
-    /// Pods on nodes that need none, which do not work.
-    seen: usize,
-    /// A machine that is ready lacks one, too, and may be where it is missing.
-    is_untold: bool,
-}
-
-/// Where its pods do not tell which are missing, those of nodes that Kubernetes calls ready are not.
-fn shortfall(cluster: &Assessment<'_>, desired: i32, pods: &[&Pod]) -> Shortfall {
-    let mut shortfall = Shortfall::default();
-    let served = served(pods);
-    let mut unready = HashSet::new();
-    for node in &cluster.nodes {
-        let Some(object) = cluster.object(node).filter(|object| !served.contains(object.name.as_str())) else {
-            continue;
-        };
-        if !cluster.standing(node).is_judged() {
-            // What tells no system runs no containers: a virtual kubelet, or one of kwok.
-            shortfall.unjudged += usize::from(!pods.is_empty() || !says_ready(object) || object.os_image.is_empty());
-            continue;
-        }
-        match cluster.life(&object.name) {
-            // Nobody knows whether it may be missing here, so it may not.
-            Life::Works | Life::Unknown => shortfall.is_untold |= !pods.is_empty(),
-            Life::Unready | Life::Silent | Life::Removed => {
-                unready.insert(object.name.as_str());
-            }
-        }
-    }
-    let is_elsewhere =
-        |pod: &&&Pod| is_judged(cluster, pod) && !pod.node.as_deref().is_some_and(|node| unready.contains(node));
-    let elsewhere: Vec<&Pod> = pods.iter().filter(is_elsewhere).copied().collect();
-    shortfall.seen = pods.iter().filter(|pod| is_amiss(pod) && !is_judged(cluster, pod)).count();
-    let wanted = wanted_elsewhere(desired, &elsewhere);
-    shortfall.unready = unready.len().min(wanted);
-    shortfall.unjudged = shortfall.unjudged.min(wanted - shortfall.unready);
-    shortfall
 }

@@ -58,11 +58,6 @@ pub(super) fn needs_pod(node: &Node) -> bool {
     node.is_talos && node.sources.kubernetes
 }
 
-/// So many pods of a DaemonSet can be missing where there is none: it wants no more than those, and those that are there.
-pub(super) fn wanted_elsewhere(desired: i32, pods: &[&Pod]) -> usize {
-    usize::try_from(desired).unwrap_or_default().saturating_sub(pods.len())
-}
-
 /// A rollout that is not complete, although enough pods are available: what is wrong with its new pods, or why there are none. One
 /// that crashes again and again holds it up for good. `excused`: so many of its pods may be missing.
 pub(super) fn unfinished<'a>(

@@ -7,7 +7,7 @@ use crate::checks::gaps::{listed, says_nothing};
 use crate::checks::kubernetes::leases::working_nodes;
 use crate::checks::kubernetes::scheduling::is_to_pass;
 use crate::model::{Outcome, Problem, Reason};
-use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
+use crate::snapshot::{BoundPod, NodeRoom, Placement, Taint, Term};
 
 /// Pairs of a placement and a node that are compared: real clusters have some dozens of the former.
 const COMPARED: usize = 20_000_000;
@@ -158,7 +158,7 @@ impl Wants<'_> {
         for (node, at) in nodes.iter().zip(0..) {
             let mut reaches = true;
             for terms in &self.volumes {
-                reaches &= meets_any(node, terms)?;
+                reaches &= Term::any_is_met_by(terms, &node.name, &node.labels)?;
             }
             if reaches && !self.volumes.is_empty() {
                 takers.reach.push(at);
@@ -199,15 +199,13 @@ pub(super) const DELETION: &str = "being deleted";
 
 /// `None`: an operator of no known meaning.
 fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
-    let is_selected = placement.labels.iter().all(|(key, value)| node.labels.get(key) == Some(value));
-    if !is_selected || !placement.terms.as_ref().map_or(Some(true), |terms| meets_any(node, terms))? {
+    if !placement.selects(&node.name, &node.labels)? {
         return Some(Access::Closed);
     }
     let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
-    let is_tolerated = |taint: &Taint| placement.tolerations.iter().any(|it| tolerates(it, taint));
     let is_cordon = |taint: &&Taint| node.unschedulable && taint.key == "node.kubernetes.io/unschedulable";
     // Whoever tolerates those of Kubernetes finds no working machine there either.
-    let keeps_away = |taint: &&Taint| taint.key.starts_with("node.kubernetes.io/") || !is_tolerated(taint);
+    let keeps_away = |taint: &&Taint| taint.key.starts_with("node.kubernetes.io/") || !placement.tolerates(taint);
     let mut taints = node.taints.iter().filter(repels).filter(|it| !is_cordon(it)).filter(keeps_away).peekable();
     Some(match taints.peek() {
         None if node.unschedulable => Access::Shut(CORDON),
@@ -223,33 +221,4 @@ fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
 /// A taint that is not there to stay.
 fn passes(key: &str) -> bool {
     key.starts_with("node.kubernetes.io/") || is_to_pass(key)
-}
-
-fn meets_any(node: &NodeRoom, terms: &[Term]) -> Option<bool> {
-    let mut any = false;
-    for term in terms {
-        any |= meets(node, term)?;
-    }
-    Some(any)
-}
-
-/// An empty term is met by no node.
-fn meets(node: &NodeRoom, Term { labels, fields }: &Term) -> Option<bool> {
-    let mut all = !labels.is_empty() || !fields.is_empty();
-    for it in labels {
-        all &= it.is_met_by(node.labels.get(&it.key).map(String::as_str))?;
-    }
-    for it in fields {
-        let value = |it: &Requirement| (it.key == "metadata.name").then_some(node.name.as_str());
-        all &= it.is_met_by(value(it))?;
-    }
-    Some(all)
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let Toleration { key, operator, value, effect } = toleration;
-    let is_equal = || matches!(operator.as_str(), "" | "Equal") && *value == taint.value;
-    (effect.is_empty() || *effect == taint.effect)
-        && (*key == taint.key || (key.is_empty() && operator == "Exists"))
-        && (operator == "Exists" || is_equal())
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::gaps::short;
 use super::lists::{Item, Kept, Listed};
@@ -13,7 +14,7 @@ use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
     AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, RequestState,
-    ServiceEndpoint, SigningRequest, StartingPod, Taint, Workload, badness, has_ended,
+    ServiceEndpoint, SigningRequest, Spread, StartingPod, Taint, Workload, badness, has_ended,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -59,12 +60,12 @@ impl Kept for KubeNode {
     type Object = core::Node;
 
     fn of(node: core::Node) -> Self {
-        let metadata = node.metadata;
+        let mut metadata = node.metadata;
+        let labels = metadata.labels.take().unwrap_or_default();
         let spec = node.spec.unwrap_or_default();
         let status = node.status.unwrap_or_default();
         let info = status.node_info.unwrap_or_default();
         let leaving_since = leaving_since(&metadata, spec.taints.as_deref().unwrap_or_default());
-        let label = |key: &str| metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key));
         let addresses = status.addresses.unwrap_or_default();
         let of = |kind: &str| -> Vec<String> {
             let told = addresses.iter().filter(|address| address.type_ == kind);
@@ -75,9 +76,10 @@ impl Kept for KubeNode {
             // Some clouds list the external one first, at which nobody may be reached.
             addresses: [of("InternalIP"), of("ExternalIP")].concat(),
             internal: of("InternalIP"),
+            control_plane_label: labels.contains_key("node-role.kubernetes.io/control-plane"),
+            labels,
             machine_id: info.machine_id,
             boot_id: info.boot_id,
-            control_plane_label: label("node-role.kubernetes.io/control-plane"),
             os_image: info.os_image,
             kubelet_version: info.kubelet_version,
             unschedulable: spec.unschedulable.unwrap_or_default(),
@@ -554,12 +556,19 @@ impl Kept for Since<Workload, apps::DaemonSet> {
     fn of(set: apps::DaemonSet) -> Self {
         let status = set.status.unwrap_or_default();
         let spec = set.spec.unwrap_or_default();
+        let desired = status.desired_number_scheduled;
+        let pod = spec.template.spec.unwrap_or_default();
         let workload = Workload {
             observed_generation: status.observed_generation,
-            desired: status.desired_number_scheduled,
+            desired,
             available: status.number_available.unwrap_or_default(),
             updated: rolls_out(&spec.update_strategy).then(|| status.updated_number_scheduled.unwrap_or_default()),
-            installs_network: installs_network(&spec.template.spec.unwrap_or_default()),
+            installs_network: installs_network(&pod),
+            spread: Spread {
+                host_network: pod.host_network == Some(true),
+                placement: room::placement(pod.node_selector, pod.affinity, pod.tolerations),
+                max_unavailable: max_unavailable(spec.update_strategy.rolling_update, desired),
+            },
             ..workload(&set.metadata)
         };
         let changed = changed(&set.metadata, &workload);
@@ -630,6 +639,19 @@ fn rolls_out(strategy: &apps::UpdateStrategy) -> bool {
     strategy.type_.as_deref() != Some("OnDelete") && partition.unwrap_or_default() == 0
 }
 
+/// Of so many pods. The API server's default is one, and a share is rounded up.
+fn max_unavailable(rolling: Option<apps::RollingUpdate>, desired: i32) -> usize {
+    let count = match rolling.and_then(|it| it.max_unavailable) {
+        None => 1,
+        Some(IntOrString::Int(count)) => i64::from(count),
+        Some(IntOrString::String(share)) => {
+            let percent = share.strip_suffix('%').and_then(|number| number.parse::<u32>().ok()).unwrap_or_default();
+            (i64::from(desired) * i64::from(percent) + 99) / 100
+        }
+    };
+    usize::try_from(count).unwrap_or_default()
+}
+
 /// The API server's default is one.
 fn replicas(replicas: Option<i32>) -> i32 {
     replicas.unwrap_or(1)
@@ -651,6 +673,7 @@ fn workload(metadata: &ObjectMeta) -> Workload {
         refused: None,
         unchanged_for: None,
         installs_network: false,
+        spread: Spread::default(),
     }
 }
 
@@ -722,11 +745,11 @@ impl Kept for Slice {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn read<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+    fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
         serde_json::from_value(value).unwrap()
     }
 
@@ -783,7 +806,7 @@ mod tests {
 
     #[test]
     fn a_node_leaves_since_it_was_marked_or_deleted() {
-        let since = |metadata: serde_json::Value, taints: serde_json::Value| {
+        let since = |metadata: Value, taints: Value| {
             let node = KubeNode::of(read(json!({"metadata": metadata, "spec": {"taints": taints}})));
             node.leaving_since.map(Timestamp::as_second)
         };
@@ -960,7 +983,7 @@ mod tests {
 
     #[test]
     fn a_lease_says_how_long_it_lasts() {
-        let lasts = |seconds: serde_json::Value| {
+        let lasts = |seconds: Value| {
             let spec = json!({"holderIdentity": "w-1", "leaseDurationSeconds": seconds});
             Lease::of(read(json!({"metadata": {"name": "w-1"}, "spec": spec}))).lasts
         };
@@ -987,6 +1010,33 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_set_tells_where_it_wants_its_pods() {
+        let spread = |pod: Value, rolling: Value| {
+            let spec = json!({"template": {"spec": pod}, "updateStrategy": {"rollingUpdate": rolling}});
+            let set = json!({"metadata": {"name": "agent"}, "spec": spec, "status": {"desiredNumberScheduled": 5}});
+            Since::<Workload, apps::DaemonSet>::of(read(set)).kept.spread
+        };
+        let pod = json!({
+            "hostNetwork": true,
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"}],
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}],
+            }}},
+        });
+        let Spread { placement, host_network, max_unavailable } = spread(pod, json!(null));
+        assert!(host_network && placement.labels["disk"] == "ssd");
+        assert_eq!((placement.tolerations.len(), placement.terms.unwrap().len()), (1, 1));
+        assert_eq!(max_unavailable, 1, "the API server's default");
+        for (told, expected) in
+            [(json!(0), 0), (json!(2), 2), (json!("10%"), 1), (json!("50%"), 3), (json!("much"), 0), (json!(-1), 0)]
+        {
+            let rolling = json!({"maxUnavailable": told});
+            assert_eq!(spread(json!({}), rolling).max_unavailable, expected, "{told}");
+        }
+    }
+
+    #[test]
     fn workloads_keep_their_numbers() {
         let of_set = |value| Since::<Workload, apps::DaemonSet>::of(read(value)).kept;
         let of_deployment = |value| Since::<Workload, apps::Deployment>::of(read(value)).kept;
@@ -1008,7 +1058,7 @@ mod tests {
     }
 
     /// How long each object is as it is, 600 s after the beginning of a day.
-    fn ages<T: Ages, K>(objects: Vec<serde_json::Value>) -> Vec<T>
+    fn ages<T: Ages, K>(objects: Vec<Value>) -> Vec<T>
     where
         Since<T, K>: Kept,
     {
@@ -1018,7 +1068,7 @@ mod tests {
 
     #[test]
     fn a_pod_is_unready_since_its_condition_turned() {
-        let pod = |created: &str, conditions: serde_json::Value| json!({"metadata": {"name": "a", "namespace": "b", "creationTimestamp": created}, "status": {"conditions": conditions}});
+        let pod = |created: &str, conditions: Value| json!({"metadata": {"name": "a", "namespace": "b", "creationTimestamp": created}, "status": {"conditions": conditions}});
         let [day, late] = ["2026-11-21T00:00:00Z", "2026-11-21T00:09:00Z"];
         let pods = ages::<Pod, core::Pod>(vec![
             pod(day, json!([{"type": "Ready", "status": "True", "lastTransitionTime": day}])),
@@ -1033,7 +1083,7 @@ mod tests {
     }
 
     /// As a real one in a cluster whose Node was registered anew.
-    fn newcomer() -> serde_json::Value {
+    fn newcomer() -> Value {
         let since = "2026-11-21T00:00:00Z";
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": since, "lastProbeTime": null});
         json!({
@@ -1054,7 +1104,7 @@ mod tests {
 
     #[test]
     fn a_pod_without_a_sandbox_is_starting() {
-        let starting = |pointer: &str, value: serde_json::Value| {
+        let starting = |pointer: &str, value: Value| {
             let mut pod = newcomer();
             if let Some(old) = pod.pointer_mut(pointer) {
                 *old = value;
@@ -1093,7 +1143,7 @@ mod tests {
     #[test]
     fn a_pod_that_no_scheduler_has_looked_at_is_starting() {
         let created = "2026-11-21T00:00:00Z";
-        let pod = |spec: serde_json::Value, conditions: serde_json::Value| {
+        let pod = |spec: Value, conditions: Value| {
             let pod = json!({
                 "metadata": {"name": "a", "namespace": "b", "creationTimestamp": created},
                 "spec": spec, "status": {"phase": "Pending", "conditions": conditions},
@@ -1115,7 +1165,7 @@ mod tests {
 
     #[test]
     fn a_pod_has_started_since_it_has_its_sandbox() {
-        let started = |status: serde_json::Value, spec: serde_json::Value| {
+        let started = |status: Value, spec: Value| {
             let pod = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec, "status": status});
             ages::<Option<StartedPod>, core::Pod>(vec![pod]).remove(0)
         };
@@ -1137,7 +1187,7 @@ mod tests {
         assert_eq!(before.has_run_for, Some(Duration::from_secs(600)));
         assert_eq!(started(json!({"startTime": day}), on.clone()), None);
         // One that has come and gone had a sandbox after it was taken on; one that was evicted before it began may not have.
-        let ended = |state: serde_json::Value| {
+        let ended = |state: Value| {
             let status = json!({"phase": "Succeeded", "startTime": late, "containerStatuses": [
                 {"name": "a", "image": "a", "imageID": "", "ready": false, "restartCount": 0, "state": state}]});
             started(status, on.clone()).and_then(|pod| pod.has_run_for)
@@ -1152,7 +1202,7 @@ mod tests {
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": lost});
         let state =
             json!({"terminated": {"exitCode": 255, "reason": "Unknown", "startedAt": long_ago, "finishedAt": lost}});
-        let pod = |phase: &str, conditions: &[serde_json::Value], state: &serde_json::Value| {
+        let pod = |phase: &str, conditions: &[Value], state: &Value| {
             json!({
                 "metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": {"nodeName": "w1"},
                 "status": {"phase": phase, "conditions": conditions, "containerStatuses": [
@@ -1167,7 +1217,7 @@ mod tests {
             message: String::new(),
             at: at.map(|at| at.parse().unwrap()),
         };
-        let told = |pod: serde_json::Value, event: &PodEvent| {
+        let told = |pod: Value, event: &PodEvent| {
             let stranded = ages::<Option<StrandedPod>, core::Pod>(vec![pod]).remove(0)?;
             let is_told = stranded.is_told(&[event]);
             is_told.then_some((stranded.pod.waiting_for.map(|it| it.as_secs()), stranded.pod.lost_at))
@@ -1207,7 +1257,7 @@ mod tests {
 
     #[test]
     fn an_event_is_of_a_pod_and_as_new_as_its_last_repetition() {
-        let event = |more: serde_json::Value| {
+        let event = |more: Value| {
             let mut event = json!({
                 "metadata": {"name": "a", "namespace": "default", "creationTimestamp": "2026-11-21T00:00:00Z"},
                 "involvedObject": {"kind": "Pod", "namespace": "default", "name": "newcomer"}, "eventTime": null,

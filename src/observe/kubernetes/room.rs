@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::gaps;
 use super::lists::Kept;
 use super::objects::taints;
-use super::wire::eviction::{Container, NodeSelector, NodeSelectorTerm, PodSpec, Resources};
+use super::wire::eviction::{self as wire, Affinity, Container, NodeSelector, NodeSelectorTerm, PodSpec, Resources};
 use super::wire::meta::LabelSelectorRequirement;
 use super::wire::{room, storage, volumes};
 use crate::snapshot::{
@@ -19,20 +19,24 @@ pub(super) fn needs(mut spec: PodSpec) -> Needs {
     // Placeholders for nodes to come: whatever has no priority of its own takes their place.
     let is_placeholder = spec.priority.is_some_and(|priority| priority < 0);
     let requests = if is_placeholder { Some(Amounts::new()) } else { requests(&spec) };
-    let tolerations = spec.tolerations.take().unwrap_or_default().into_iter();
-    let tolerations = tolerations.filter(|it| !it.key.starts_with(OWN_TAINTS)).map(|it| Toleration {
-        key: it.key,
-        operator: it.operator,
-        value: it.value,
-        effect: it.effect,
-    });
-    let required = spec.affinity.and_then(|it| it.node_affinity).and_then(|it| it.required);
-    let placement = Placement {
-        labels: spec.node_selector.unwrap_or_default(),
-        terms: required.map(terms),
-        tolerations: tolerations.collect(),
-    };
+    let mut placement = placement(spec.node_selector.take(), spec.affinity.take(), spec.tolerations.take());
+    placement.tolerations.retain(|it| !it.key.starts_with(OWN_TAINTS));
     Needs { requests, placement }
+}
+
+pub(super) fn placement(
+    labels: Option<BTreeMap<String, String>>,
+    affinity: Option<Affinity>,
+    tolerations: Option<Vec<wire::Toleration>>,
+) -> Placement {
+    let toleration =
+        |it: wire::Toleration| Toleration { key: it.key, operator: it.operator, value: it.value, effect: it.effect };
+    let required = affinity.and_then(|it| it.node_affinity).and_then(|it| it.required);
+    Placement {
+        labels: labels.unwrap_or_default(),
+        terms: required.map(terms),
+        tolerations: tolerations.unwrap_or_default().into_iter().map(toleration).collect(),
+    }
 }
 
 fn terms(selector: NodeSelector) -> Vec<Term> {

@@ -429,8 +429,10 @@ pub(super) mod policy {
 }
 
 pub(super) mod apps {
-    use super::meta::ObjectMeta;
+    use super::eviction::{Affinity, Toleration};
+    use super::meta::{Names, ObjectMeta};
     use super::{Deserialize, bounded_list, or_default};
+    use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
     objects!(k8s_openapi::api::apps::v1: DaemonSet, Deployment, StatefulSet);
 
@@ -438,7 +440,11 @@ pub(super) mod apps {
         DaemonSet { metadata: ObjectMeta, spec: Option<DaemonSetSpec>, status: Option<DaemonSetStatus>, }
         DaemonSetSpec { template: PodTemplate, update_strategy: UpdateStrategy, }
         PodTemplate { spec: Option<PodTemplateSpec>, }
-        PodTemplateSpec { host_network: Option<bool>, ; bounded_list { volumes: Vec<HostVolume>, } }
+        PodTemplateSpec {
+            host_network: Option<bool>,
+            affinity: Option<Affinity>,
+            ; bounded_list { volumes: Vec<HostVolume>, node_selector: Names, tolerations: Vec<Toleration>, }
+        }
         HostVolume { host_path: Option<HostPath>, }
         HostPath { path: String, }
         DaemonSetStatus {
@@ -448,7 +454,7 @@ pub(super) mod apps {
             updated_number_scheduled: Option<i32>,
         }
         UpdateStrategy { type_: Option<String>, rolling_update: Option<RollingUpdate>, }
-        RollingUpdate { partition: Option<i32>, }
+        RollingUpdate { partition: Option<i32>, max_unavailable: Option<IntOrString>, }
         Deployment { metadata: ObjectMeta, spec: Option<Spec>, status: Option<DeploymentStatus>, }
         Spec { replicas: Option<i32>, }
         DeploymentStatus {

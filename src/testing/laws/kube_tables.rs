@@ -9,8 +9,8 @@ use crate::model::Fact;
 use crate::snapshot::{
     ApiService, BoundPod, Condition, ContainerState, DisruptionBudget, Flags, GapKind, KubeNode, Kubernetes,
     KubernetesCredentials, Lease, Leases, NodeRoom, Observed, PersistentVolume, Pod, PodState, Readyz, RequestState,
-    RequestedApi, Requirement, ServiceEndpoint, SigningRequest, Snapshot, StartingPod, StaticPodStatus, Term, Validity,
-    VolumeAttachment, Webhook, WebhookRule, Workload,
+    RequestedApi, Requirement, ServiceEndpoint, SigningRequest, Snapshot, Spread, StartingPod, StaticPodStatus, Term,
+    Validity, VolumeAttachment, Webhook, WebhookRule, Workload,
 };
 use crate::testing::fixture::{ago, amounts, bound_pod, budget, condition, gap, now, taint};
 use crate::testing::laws::corruption::{Change, Corruption, Table, at, bad, differs, harmless, table, warns};
@@ -362,6 +362,7 @@ fn kube_node() -> Table<KubeNode> {
             harmless("a cloud provider tells it later", |it| it.internal.clear()),
         ],
         machine_id: [harmless("discovery tells none to compare it with", |it| it.machine_id = "7".to_owned())],
+        labels: [harmless("where pods are wanted, their number says as well", |it| it.labels.clear())],
         boot_id: [harmless("any boot will do", |it| it.boot_id.clear())],
         control_plane_label: [harmless("the machine's own type counts", |it| it.control_plane_label ^= true)],
         os_image: [harmless(MADE, |it| it.os_image.clear())],
@@ -542,6 +543,7 @@ fn daemon_set() -> Table<Workload> {
         outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
+        spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -564,6 +566,7 @@ fn deployment() -> Table<Workload> {
         outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
+        spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -591,6 +594,7 @@ fn other_workload() -> Table<Workload> {
         outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
+        spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }

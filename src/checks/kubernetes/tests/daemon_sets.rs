@@ -83,7 +83,10 @@ fn the_nodes_that_lack_a_pod_are_those_whose_pod_is_not_ready_first() {
     assert_eq!(said(&narrowed, PROXY), [""; 0], "nobody asked after this one");
     // A machine that Kubernetes does not know needs no pod, and that of another system counts for nothing.
     let whole = ["fail daemonset-incomplete kube-system/kube-proxy"];
-    let mut outside = short(|snapshot| snapshot.node_mut("w-1").sources.kubernetes = false);
+    let mut outside = short(|snapshot| {
+        snapshot.node_mut("w-1").sources.kubernetes = false;
+        snapshot.kube().nodes.as_mut().unwrap().retain(|object| object.name != "w-1");
+    });
     remove(&mut outside, "kube-proxy-abcd3");
     assert_eq!(said(&outside, PROXY), whole);
     let mut guest = short(|snapshot| snapshot.node_mut("w-1").is_talos = false);
@@ -91,6 +94,40 @@ fn the_nodes_that_lack_a_pod_are_those_whose_pod_is_not_ready_first() {
     assert_eq!(said(&guest, PROXY), [""; 0]);
     proxy(&mut guest).available = 2;
     assert_eq!(said(&guest, PROXY), whole);
+}
+
+/// As many as its `maxUnavailable`, and for as long as pods take to start.
+#[test]
+fn what_a_rollout_replaces_is_a_warning() {
+    let of = |change: fn(&mut Snapshot)| {
+        let mut snapshot = with(|snapshot| {
+            (proxy(snapshot).available, proxy(snapshot).updated) = (3, Some(2));
+            let pod = pod(snapshot, "kube-proxy-abcd3");
+            (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(3)));
+        });
+        change(&mut snapshot);
+        said(&snapshot, PROXY)
+    };
+    let [warned, failed] = ["warn", "fail"].map(|status| [format!("{status} daemonset-incomplete w-1")]);
+    assert_eq!(of(|_| {}), warned);
+    assert_eq!(of(|it| proxy(it).updated = Some(4)), failed, "there is none");
+    assert_eq!(of(|it| pod(it, "kube-proxy-abcd3").unready_for = Some(Duration::from_secs(300))), failed);
+    assert_eq!(of(|it| pod(it, "kube-proxy-abcd3").unready_for = None), failed);
+    assert_eq!(of(|it| proxy(it).spread.max_unavailable = 0), failed, "new pods come first");
+    let crash = |snapshot: &mut Snapshot| {
+        let container = &mut pod(snapshot, "kube-proxy-abcd3").state.containers[0];
+        (container.ready, container.waiting_reason) = (false, Some("CrashLoopBackOff".to_owned()));
+    };
+    assert_eq!(of(crash), ["fail daemonset-incomplete w-1"]);
+    let remove = |snapshot: &mut Snapshot| {
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-abcd3");
+    };
+    assert_eq!(of(remove), failed, "it has been gone for a day");
+    let replace = |snapshot: &mut Snapshot| {
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-abcd3");
+        proxy(snapshot).unchanged_for = Some(Duration::from_secs(1));
+    };
+    assert_eq!(of(replace), warned);
 }
 
 /// By a selector or an affinity, it wants no pod on some machine that needs one.

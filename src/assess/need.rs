@@ -1,0 +1,268 @@
+//! Where a DaemonSet wants its pods, and where one is missing.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Assessment;
+use super::life::Life;
+use super::population::Machine;
+use super::standing::Standing;
+use super::workloads::says_ready;
+use crate::snapshot::{KubeNode, Node, Pod, Spread, Taint, Workload};
+
+/// A machine that lacks a pod of a DaemonSet.
+pub(crate) struct Place<'a, 'p> {
+    pub(crate) node: &'a Node,
+    /// Pods that are there, and do not work.
+    pub(crate) pods: Vec<&'p Pod>,
+    /// Why one may be missing here; `None`: it may not.
+    pub(crate) excuse: Option<Excuse>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excuse {
+    /// The machine is a guest, or no check judges it.
+    NotJudged,
+    /// Its node is not ready, so nothing on it is.
+    Unready,
+}
+
+/// What a DaemonSet lacks.
+#[derive(Default)]
+pub(crate) struct Shortfall<'a, 'p> {
+    pub(crate) places: Vec<Place<'a, 'p>>,
+    /// So many more are missing by its status, and nothing tells where. Nothing excuses them.
+    pub(crate) unplaced: usize,
+}
+
+impl<'a, 'p> Shortfall<'a, 'p> {
+    /// Places where one may not be missing.
+    pub(crate) fn unexcused(&self) -> impl Iterator<Item = &Place<'a, 'p>> {
+        self.places.iter().filter(|place| place.excuse.is_none())
+    }
+
+    /// All that is missing may be.
+    pub(crate) fn is_excused(&self) -> bool {
+        self.unplaced == 0 && self.unexcused().next().is_none()
+    }
+}
+
+/// Pods of the DaemonSet by the name of their node.
+type ByNode<'p> = HashMap<&'p str, Vec<&'p Pod>>;
+
+impl<'a> Assessment<'a> {
+    /// `works`: the pod counts as available. `needs_one`: the machine needs one, wherever the DaemonSet wants its pods.
+    pub(crate) fn shortfall<'p>(
+        &self,
+        set: &Workload,
+        pods: &[&'p Pod],
+        works: impl Fn(&Pod) -> bool,
+        needs_one: impl Fn(&Node) -> bool,
+    ) -> Shortfall<'a, 'p> {
+        let mut by_node: ByNode<'_> = HashMap::new();
+        for pod in pods {
+            by_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
+        }
+        let missing = set.missing();
+        // Where none of its pods is listed, they do not show which are missing.
+        let is_unlisted = pods.is_empty();
+        let wanted = if missing == 0 || is_unlisted { None } else { self.wanting(set) };
+        let (mut places, mut others) = (Vec::new(), Vec::new());
+        for (node, machine) in self.snapshot.nodes.iter().zip(&self.machines) {
+            let name = machine.object.map_or(&*node.name, |object| &*object.name);
+            let here = by_node.remove(name).unwrap_or_default();
+            // One that works is enough: during a rolling update there may be two.
+            if here.iter().any(|pod| works(pod)) {
+                continue;
+            }
+            let is_wanted = wanted.as_ref().map(|wanted| wanted.contains(name));
+            let is_certain = !here.is_empty() || is_wanted == Some(true) || needs_one(node);
+            let place = Place { node, pods: here, excuse: self.excuse(node, machine) };
+            if is_certain {
+                places.push(place);
+            } else if is_wanted.is_none() && may_lack_one(machine, is_unlisted) {
+                others.push(place);
+            }
+        }
+        // Nobody tells which of these others it wants: no more than it has no pod for, and each of them has to be excused.
+        let unplaced = missing.saturating_sub(places.len());
+        let elsewhere = usize::try_from(set.desired).unwrap_or_default().saturating_sub(pods.len());
+        if unplaced <= others.len().min(elsewhere) && others.iter().all(|place| place.excuse.is_some()) {
+            others.truncate(unplaced);
+            places.append(&mut others);
+            return Shortfall { places, unplaced: 0 };
+        }
+        Shortfall { places, unplaced }
+    }
+
+    /// Names of the nodes on which a DaemonSet wants a pod, as its controller counts them. `None`: its status counts others, and so
+    /// nobody can tell which.
+    pub(crate) fn wanting(&self, set: &Workload) -> Option<HashSet<&'a str>> {
+        let objects = self.list(|kubernetes| &kubernetes.nodes)?;
+        let mut wanting = HashSet::new();
+        for object in objects {
+            if takes(object, &set.spread)? {
+                wanting.insert(object.name.as_str());
+            }
+        }
+        let is_it = set.is_observed() && usize::try_from(set.desired) == Ok(wanting.len());
+        is_it.then_some(wanting)
+    }
+
+    fn excuse(&self, node: &Node, machine: &Machine<'_>) -> Option<Excuse> {
+        match machine.standing {
+            Standing::Guest | Standing::NotJudged(_) => Some(Excuse::NotJudged),
+            Standing::Judged => match self.life(self.name_in_kubernetes(node)) {
+                // Nobody knows whether it may be missing here, so it may not.
+                Life::Works | Life::Unknown => None,
+                Life::Unready | Life::Silent | Life::Removed => Some(Excuse::Unready),
+            },
+        }
+    }
+}
+
+/// A machine without a pod, of which nobody tells whether one is wanted. Where no pod is listed at all (`is_unlisted`), one that
+/// Kubernetes calls ready has its own. What tells no system runs no containers: a virtual kubelet, or one of kwok.
+fn may_lack_one(machine: &Machine<'_>, is_unlisted: bool) -> bool {
+    let Some(object) = machine.object else { return false };
+    let runs_containers = machine.standing.is_judged() || !object.os_image.is_empty();
+    let has_own = runs_containers && says_ready(object);
+    !(is_unlisted && has_own)
+}
+
+/// The controller creates a pod here. `None`: an operator of no known meaning.
+fn takes(object: &KubeNode, spread: &Spread) -> Option<bool> {
+    let repels = |taint: &Taint| {
+        let is_hard = matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+        is_hard && !is_always_tolerated(taint, spread.host_network) && !spread.placement.tolerates(taint)
+    };
+    Some(spread.placement.selects(&object.name, &object.labels)? && !object.taints.iter().any(repels))
+}
+
+/// Tolerations that the controller adds to those of the template.
+fn is_always_tolerated(taint: &Taint, host_network: bool) -> bool {
+    let Some(condition) = taint.key.strip_prefix("node.kubernetes.io/") else { return false };
+    match condition {
+        "not-ready" | "unreachable" => taint.effect == "NoExecute",
+        "disk-pressure" | "memory-pressure" | "pid-pressure" | "unschedulable" => taint.effect == "NoSchedule",
+        "network-unavailable" => taint.effect == "NoSchedule" && host_network,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{Requirement, Snapshot, Term};
+    use crate::testing::fixture::{healthy, taint};
+
+    /// The nodes on which kube-proxy wants a pod, by its template. `counted`: as many as its status says.
+    fn wanting(counted: i32, change: impl FnOnce(&mut Snapshot, &mut Workload)) -> Option<Vec<String>> {
+        let mut snapshot = healthy();
+        let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
+        set.desired = counted;
+        change(&mut snapshot, &mut set);
+        let wanting = Assessment::of(&snapshot).wanting(&set)?;
+        let mut names: Vec<_> = wanting.into_iter().map(str::to_owned).collect();
+        names.sort_unstable();
+        Some(names)
+    }
+
+    fn select(key: &str, operator: &str) -> Vec<Term> {
+        let requirement = Requirement { key: key.to_owned(), operator: operator.to_owned(), values: Vec::new() };
+        vec![Term { labels: vec![requirement], fields: Vec::new() }]
+    }
+
+    #[test]
+    fn a_daemon_set_wants_the_nodes_that_its_controller_counts() {
+        let some = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        let all = ["cp-1", "cp-2", "cp-3", "w-1"];
+        assert_eq!(wanting(4, |_, _| {}), some(&all));
+        assert_eq!(wanting(3, |_, _| {}), None, "its status counts others");
+        assert_eq!(wanting(4, |_, set| set.observed_generation = None), None, "nobody has counted");
+        // Control planes have their taint.
+        assert_eq!(wanting(1, |_, set| set.spread = Spread::default()), some(&["w-1"]));
+        let disk = |snapshot: &mut Snapshot| {
+            let labels = &mut snapshot.kube_node_mut("w-1").labels;
+            labels.insert("disk".to_owned(), "ssd".to_owned());
+        };
+        let by_label = |snapshot: &mut Snapshot, set: &mut Workload| {
+            disk(snapshot);
+            set.spread.placement.labels.insert("disk".to_owned(), "ssd".to_owned());
+        };
+        assert_eq!(wanting(1, by_label), some(&["w-1"]));
+        let by_affinity = |operator: &'static str| {
+            move |snapshot: &mut Snapshot, set: &mut Workload| {
+                disk(snapshot);
+                set.spread.placement.terms = Some(select("disk", operator));
+            }
+        };
+        assert_eq!(wanting(3, by_affinity("DoesNotExist")), some(&all[..3]));
+        assert_eq!(wanting(3, by_affinity("Resembles")), None, "of no known meaning");
+        assert_eq!(wanting(4, |snapshot, _| snapshot.kube().nodes = Err(crate::snapshot::Gap::not_asked())), None);
+    }
+
+    #[test]
+    fn its_controller_tolerates_some_taints_of_kubernetes_by_itself() {
+        for (key, effect, host_network, is_wanted) in [
+            ("not-ready", "NoExecute", false, true),
+            ("not-ready", "NoSchedule", false, false),
+            ("unreachable", "NoExecute", false, true),
+            ("disk-pressure", "NoSchedule", false, true),
+            ("unschedulable", "NoSchedule", false, true),
+            ("network-unavailable", "NoSchedule", true, true),
+            ("network-unavailable", "NoSchedule", false, false),
+            ("out-of-service", "NoExecute", false, false),
+        ] {
+            let change = |snapshot: &mut Snapshot, set: &mut Workload| {
+                let taint = Taint { effect: effect.to_owned(), ..taint(&format!("node.kubernetes.io/{key}")) };
+                snapshot.kube_node_mut("w-1").taints = vec![taint];
+                set.spread = Spread { host_network, ..Spread::default() };
+            };
+            let expected = is_wanted.then(|| vec!["w-1".to_owned()]);
+            let wanting = wanting(1, change).filter(|it| !it.is_empty());
+            assert_eq!(wanting, expected, "{key}:{effect}");
+        }
+    }
+
+    /// Of a DaemonSet that lacks a pod, by its status: where, and how many more.
+    fn lacking(change: impl FnOnce(&mut Snapshot, &mut Workload)) -> (Vec<(String, Option<Excuse>)>, usize) {
+        let mut snapshot = healthy();
+        let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
+        set.available -= 1;
+        change(&mut snapshot, &mut set);
+        let cluster = Assessment::of(&snapshot);
+        let pods: Vec<&Pod> = cluster.all_pods().filter(|pod| pod.name.starts_with("kube-proxy")).collect();
+        let works = |pod: &Pod| crate::assess::workloads::is_well(&pod.state);
+        let Shortfall { places, unplaced } = cluster.shortfall(&set, &pods, works, |_| false);
+        (places.into_iter().map(|place| (place.node.name.clone(), place.excuse)).collect(), unplaced)
+    }
+
+    #[test]
+    fn an_excuse_names_the_place_that_it_excuses() {
+        let remove = |snapshot: &mut Snapshot, node: &str| {
+            let of_node = |pod: &Pod| pod.name.starts_with("kube-proxy") && pod.node.as_deref() == Some(node);
+            snapshot.kube().pods.as_mut().unwrap().retain(|pod| !of_node(pod));
+        };
+        let at = |name: &str, excuse| (vec![(name.to_owned(), excuse)], 0);
+        assert_eq!(lacking(|_, _| {}), (Vec::new(), 1), "every node has one");
+        assert_eq!(lacking(|snapshot, _| remove(snapshot, "w-1")), at("w-1", None));
+        let leaving = |snapshot: &mut Snapshot| snapshot.node_mut("w-1").leaving = true;
+        let of_leaving = lacking(|snapshot, _| {
+            leaving(snapshot);
+            remove(snapshot, "w-1");
+        });
+        assert_eq!(of_leaving, at("w-1", Some(Excuse::NotJudged)));
+        // It is wanted on three nodes, and which these are nobody tells: the one that leaves may not be among them.
+        let of_either = |removed: &'static [&'static str]| {
+            lacking(move |snapshot, set| {
+                leaving(snapshot);
+                for name in removed {
+                    remove(snapshot, name);
+                }
+                (set.desired, set.available) = (3, 2);
+            })
+        };
+        assert_eq!(of_either(&["w-1"]), (Vec::new(), 1), "it has as many pods as it wants");
+        assert_eq!(of_either(&["w-1", "cp-3"]), (Vec::new(), 1));
+    }
+}
