@@ -124,11 +124,11 @@ impl Rollout {
             Standing::NotJudged(NotJudged::OutOfScope | NotJudged::OutsideFlags) => !cluster.is_guest(node),
             Standing::Guest | Standing::NotJudged(NotJudged::Leaving | NotJudged::StaleDiscovery) => false,
         };
-        let judged = cluster.nodes.iter().filter(is_judged);
+        let judged = cluster.nodes().iter().filter(is_judged);
         let mut machines: Vec<_> = judged.map(|node| machine(cluster, node, &target, order, leader)).collect();
         machines.sort_by(|a, b| place(order.first, a).cmp(&place(order.first, b)));
         let Upgrade { kubernetes, image, .. } = cluster.asked.upgrade.clone();
-        let is_known = |named: &str| cluster.nodes.iter().any(|node| node.is_called(named));
+        let is_known = |named: &str| cluster.nodes().iter().any(|node| node.is_called(named));
         let strangers =
             order.upgraded.iter().map(|(named, _)| named).filter(|named| !is_known(named)).cloned().collect();
         let cluster = Cluster::of(cluster);
@@ -182,9 +182,9 @@ impl Rollout {
 
 impl Cluster {
     fn of(cluster: &Assessment<'_>) -> Self {
-        let talos = cluster.talos.as_ref();
+        let talos = cluster.talos();
         let talosconfig = talos.and_then(|talos| talos.credentials.as_ref().ok());
-        let kubernetes = cluster.kubernetes.as_ref();
+        let kubernetes = cluster.any_kubernetes();
         let kubeconfig = kubernetes.and_then(|kubernetes| kubernetes.credentials.as_ref().ok());
         // Relative to where the plan was made, which those who read it cannot know.
         let absolute =
@@ -216,7 +216,7 @@ impl Cluster {
 
 /// One that has not said, or that says otherwise, leaves it unknown.
 fn talos_cluster(cluster: &Assessment<'_>, ca: &[String]) -> Option<String> {
-    let answering = cluster.nodes.iter().filter(|node| contact(node).is_some());
+    let answering = cluster.nodes().iter().filter(|node| contact(node).is_some());
     let ids: Observed<BTreeSet<Option<String>>> = answering.map(|node| node.talos.cluster_id.clone()).collect();
     match ids.ok()?.into_iter().collect::<Vec<_>>().as_slice() {
         [Some(id)] => Some(clean(id)),

@@ -192,7 +192,7 @@ impl<'a> Assessment<'a> {
 
 fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
     let Some(pods) = cluster.list(|kubernetes| &kubernetes.pods) else { return Place::Here };
-    if component == Component::ApiServer || cluster.talos.is_some() || !is_shown_nowhere(cluster, pods, component) {
+    if component == Component::ApiServer || cluster.asks_talos() || !is_shown_nowhere(cluster, pods, component) {
         return Place::Here;
     }
     let holder = cluster.list(|kubernetes| &kubernetes.system_leases).and_then(|leases| {
@@ -212,7 +212,7 @@ fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Re
         let pods = cluster.list(|kubernetes| &kubernetes.pods).ok_or(why)?;
         Ok(cluster.mirror_of(pods, node, component).map(|pod| &pod.state))
     };
-    if cluster.talos.is_none() {
+    if !cluster.asks_talos() {
         return mirror(NoPods::NotListed);
     }
     match &node.talos.static_pod_statuses {
@@ -229,7 +229,7 @@ fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Re
 /// Of Kubernetes alone: this control plane is well and shows what else it runs, and another one runs this and renews its lease.
 /// The gap: whoever leads, its lease cannot be read.
 fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) -> Observed<bool> {
-    let Some(pods) = cluster.list(|it| &it.pods).filter(|_| cluster.talos.is_none()) else { return Ok(false) };
+    let Some(pods) = cluster.list(|it| &it.pods).filter(|_| !cluster.asks_talos()) else { return Ok(false) };
     let is_led =
         |leases: &Leases| leases.by_name.get(component.name()).is_some_and(|lease| is_alive(lease, leases.date));
     let runs = |node: &Node, component: Component| {
@@ -243,7 +243,7 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
         // Not even one that only calls itself so.
         && pods.iter().all(|pod| pod.name != component.pod_name(node));
     let is_here = cluster.control_planes().any(|other| other.name != node.name && runs(other, component));
-    match cluster.kubernetes.as_ref().map(|it| &it.system_leases) {
+    match cluster.any_kubernetes().map(|it| &it.system_leases) {
         _ if !may_lack_it => Ok(false),
         Some(Ok(leases)) => Ok(is_here && is_led(leases)),
         // It may also run outside of the cluster.
@@ -253,7 +253,7 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
 }
 
 fn is_shown_nowhere(cluster: &Assessment<'_>, pods: &[Pod], component: Component) -> bool {
-    cluster.nodes.iter().all(|node| cluster.mirror_of(pods, node, component).is_none())
+    cluster.nodes().iter().all(|node| cluster.mirror_of(pods, node, component).is_none())
 }
 
 fn state<'a>(
@@ -262,7 +262,7 @@ fn state<'a>(
     component: Component,
     pod: Result<Option<&PodState>, NoPods<'a>>,
 ) -> State<'a> {
-    if cluster.talos.is_some() {
+    if cluster.asks_talos() {
         // It says so itself; that it has no kubelet stands in nobody's way.
         if contact(node).is_some() && has_kubernetes(node) == Some(false) {
             return State::NoKubernetes;
@@ -286,7 +286,7 @@ fn state<'a>(
         Ok(None) => match (leads_elsewhere(cluster, node, component), component.enabled(&node.talos)) {
             (Ok(true), _) => State::Untold,
             (Err(gap), _) => State::MayBeDisabled(gap),
-            (_, Err(gap)) if cluster.talos.is_some() && !component.is_rendered(node) => State::MayBeDisabled(gap),
+            (_, Err(gap)) if cluster.asks_talos() && !component.is_rendered(node) => State::MayBeDisabled(gap),
             // Before the bootstrap, nothing is rendered.
             (_, Ok(None)) if component.is_not_rendered(node) && !etcd_is_bad(node) => State::MayBeDisabled(Gap::new(
                 GapKind::ServerError,

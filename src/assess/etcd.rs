@@ -173,8 +173,15 @@ pub(crate) fn are_foreign(snapshot: &Snapshot, endpoints: &[EtcdEndpoint]) -> bo
     !own.is_empty() && !ids.is_empty() && own.is_disjoint(&ids)
 }
 
+impl super::Assessment<'_> {
+    /// Some control plane tells of a member.
+    pub(crate) fn some_member_is_own(&self) -> bool {
+        !own_members(self.snapshot).is_empty()
+    }
+}
+
 /// The members that the control planes tell of.
-pub(crate) fn own_members(snapshot: &Snapshot) -> BTreeSet<u64> {
+fn own_members(snapshot: &Snapshot) -> BTreeSet<u64> {
     let told = own(snapshot).flat_map(|talos| {
         let own = talos.etcd_member_id.iter().copied().flatten();
         own.chain(member_ids(&talos.etcd_status, &talos.etcd_members))

@@ -116,13 +116,25 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 
 impl Identity {
     /// What Kubernetes lists is about this cluster, or nobody can say otherwise, or the user vouches for it.
-    pub(crate) fn is_trusted(&self, snapshot: &Snapshot) -> bool {
+    pub(super) fn is_trusted(&self, snapshot: &Snapshot) -> bool {
         matches!(self, Self::Same | Self::NotCompared) || snapshot.asked.skipped.contains(&CheckId::K8sApiIdentity)
     }
 
     /// Kubernetes was seen to be another cluster's, and the user does not vouch for it.
-    pub(crate) fn is_other(&self, snapshot: &Snapshot) -> bool {
+    fn is_other(&self, snapshot: &Snapshot) -> bool {
         matches!(self, Self::Different { .. }) && !snapshot.asked.skipped.contains(&CheckId::K8sApiIdentity)
+    }
+}
+
+impl super::Assessment<'_> {
+    /// What Kubernetes lists is about this cluster, as far as anybody knows.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.identity.is_trusted(self.snapshot)
+    }
+
+    /// Kubernetes was seen to be another cluster's.
+    pub(crate) fn is_other_cluster(&self) -> bool {
+        self.identity.is_other(self.snapshot)
     }
 }
 

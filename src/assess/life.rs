@@ -56,7 +56,7 @@ fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>) ->
 
 /// A guest, or where nothing runs Talos, what tells of no system.
 fn may_be_no_machine(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> bool {
-    cluster.is_guest(node) || (cluster.talos.is_none() && object.os_image.is_empty())
+    cluster.is_guest(node) || (!cluster.asks_talos() && object.os_image.is_empty())
 }
 
 impl Assessment<'_> {

@@ -17,7 +17,6 @@ mod standing;
 pub(crate) mod workloads;
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Deref;
 
 pub(crate) use access::{KubernetesAccess, MachineAccess, TalosAccess, contact, service, tells_healthy, worst_service};
 pub(crate) use certificate::{Fault, ends_soon, fault_of_dates, faults, is_unusable};
@@ -31,7 +30,9 @@ pub(crate) use population::{
 
 pub(crate) use standing::{NotJudged, Standing};
 
-use crate::snapshot::{KubeNode, Kubernetes, Node, Observed, Pod, Snapshot};
+use jiff::Timestamp;
+
+use crate::snapshot::{Asked, KubeNode, Kubernetes, Memory, Node, Observed, Pod, Snapshot, Talos};
 use components::Components;
 use etcd::Etcd;
 use servers::Server;
@@ -39,11 +40,15 @@ use servers::Server;
 /// A round's facts, and what they mean. Every judge sees this and nothing else.
 pub(crate) struct Assessment<'a> {
     snapshot: &'a Snapshot,
+    pub(crate) asked: &'a Asked,
+    pub(crate) memory: &'a Memory,
+    /// The runner's wall clock when the round began.
+    pub(crate) taken: Timestamp,
     pub(crate) talos_access: TalosAccess<'a>,
     pub(crate) kubernetes_access: KubernetesAccess<'a>,
     pub(crate) identity: Identity,
     /// Kubernetes, where its lists are known to be about our cluster.
-    own_kubernetes: Option<&'a Kubernetes>,
+    pub(crate) own_kubernetes: Option<&'a Kubernetes>,
     /// No API server's own certificate verifies, while that of the endpoint does.
     pub(crate) behind_proxy: bool,
     /// As the nodes of the snapshot.
@@ -76,6 +81,9 @@ impl<'a> Assessment<'a> {
         let by_name = snapshot.nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
         let mut assessment = Self {
             snapshot,
+            asked: &snapshot.asked,
+            memory: &snapshot.memory,
+            taken: snapshot.taken,
             talos_access,
             kubernetes_access,
             identity,
@@ -101,6 +109,41 @@ impl<'a> Assessment<'a> {
         fact(self.own_kubernetes?).as_ref().ok()
     }
 
+    /// What the API servers have answered, whosever cluster they are of. What is judged as ours is read with [`Self::list`].
+    pub(crate) fn any_kubernetes(&self) -> Option<&'a Kubernetes> {
+        self.snapshot.kubernetes.as_ref()
+    }
+
+    /// Not with `--no-kubernetes`.
+    pub(crate) fn asks_kubernetes(&self) -> bool {
+        self.snapshot.kubernetes.is_some()
+    }
+
+    /// What no single machine has answered.
+    pub(crate) fn talos(&self) -> Option<&'a Talos> {
+        self.snapshot.talos.as_ref()
+    }
+
+    /// Not with `--no-talos`.
+    pub(crate) fn asks_talos(&self) -> bool {
+        self.snapshot.talos.is_some()
+    }
+
+    /// With `--etcd-endpoints`.
+    pub(crate) fn asks_etcd(&self) -> bool {
+        self.snapshot.external_etcd.is_some()
+    }
+
+    /// The clock of an API server, which knows more of its nodes' than the runner's does.
+    pub(crate) fn server_time(&self) -> Timestamp {
+        self.snapshot.server_time()
+    }
+
+    /// The population: every machine that any source names, sorted by name.
+    pub(crate) fn nodes(&self) -> &'a [Node] {
+        &self.snapshot.nodes
+    }
+
     /// The pods of `kube-system` and of the network plugin.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &'a Pod> {
         self.own_kubernetes.into_iter().flat_map(Kubernetes::all_pods)
@@ -119,14 +162,5 @@ impl<'a> Assessment<'a> {
     /// The Node object of a machine, whosever cluster the list is of.
     pub(crate) fn object(&self, node: &Node) -> Option<&'a KubeNode> {
         self.machine(node).object
-    }
-}
-
-/// Facts are read as they are.
-impl Deref for Assessment<'_> {
-    type Target = Snapshot;
-
-    fn deref(&self) -> &Snapshot {
-        self.snapshot
     }
 }

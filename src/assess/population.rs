@@ -264,7 +264,7 @@ impl<'a> super::Assessment<'a> {
     /// The machine calls itself otherwise than its kubelet has registered.
     pub(crate) fn has_another_name(&self, node: &Node) -> bool {
         let is_misnamed = |object: &KubeNode| is_machine(node, object) && !object.name.eq_ignore_ascii_case(&node.name);
-        self.identity.is_trusted(self) && self.object(node).is_some_and(is_misnamed)
+        self.is_trusted() && self.object(node).is_some_and(is_misnamed)
     }
 
     /// What the kubelet of this machine has said may be old: Talos was asked and did not say that it is well. Unless the user

@@ -118,7 +118,7 @@ pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str
 /// Every question that is refused in these words has been refused for so long that it is final. That another one has says
 /// nothing: behind a balancer, one API server may start while the others know the rights.
 fn has_lasted(cluster: &Assessment<'_>, words: &str) -> bool {
-    let refusals = cluster.kubernetes.iter().flat_map(Kubernetes::refusals);
+    let refusals = cluster.any_kubernetes().into_iter().flat_map(Kubernetes::refusals);
     let questions = refusals.filter(|(_, refusal)| *refusal == words).map(|(question, _)| question);
     cluster.memory.refused_for(FORBIDDEN_FOR_GOOD, questions)
 }
@@ -358,7 +358,7 @@ pub(super) fn listed<'a, T>(
 
 /// What Kubernetes answers is known to be about our cluster.
 pub(super) fn of_our_cluster(cluster: &Assessment<'_>, expected: &str) -> Result<(), Outcome> {
-    if cluster.identity.is_trusted(cluster) {
+    if cluster.is_trusted() {
         return Ok(());
     }
     let (reason, observed) = match cluster.identity {
@@ -374,7 +374,7 @@ pub(super) fn is_refused<T>(
     outcome: &Outcome,
     fact: fn(&Kubernetes) -> &Observed<T>,
 ) -> bool {
-    let gap = cluster.kubernetes.as_ref().and_then(|kubernetes| fact(kubernetes).as_ref().err());
+    let gap = cluster.any_kubernetes().and_then(|kubernetes| fact(kubernetes).as_ref().err());
     !outcome.is_unseen() && gap.is_some_and(|gap| gap.kind == GapKind::Forbidden)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn reason_not_judged_as_talos(cluster: &Assessment<'_>, node: &Node) 
 
 /// `--nodes` leaves machines out: what is said of all is said of those that it names.
 pub(super) fn is_narrowed(cluster: &Assessment<'_>) -> bool {
-    cluster.nodes.iter().any(|node| node.out_of_scope)
+    cluster.nodes().iter().any(|node| node.out_of_scope)
 }
 
 /// Judges each Talos node of the scope on its own. Nodes that are not judged are listed with the reason.
@@ -44,11 +44,11 @@ pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&
     if let Err(outcome) = talos_way(cluster) {
         return Verdict::whole(outcome);
     }
-    if cluster.nodes.is_empty() {
+    if cluster.nodes().is_empty() {
         return Verdict::whole(Outcome::problem(no_node()));
     }
     let mut verdict = Verdict::default();
-    for node in cluster.nodes.iter().filter(|node| !node.out_of_scope) {
+    for node in cluster.nodes().iter().filter(|node| !node.out_of_scope) {
         match reason_not_judged_as_talos(cluster, node) {
             Some(reason) => verdict.skip(node.target(), reason),
             None => judge(node, &mut verdict),
@@ -75,7 +75,7 @@ pub(super) fn control_planes<'a>(cluster: &'a Assessment<'_>) -> Result<Vec<&'a 
         return Ok(nodes);
     }
     let none = || Problem::error(Reason::NoAnswer, "control planes", "no control plane is known");
-    if cluster.talos.is_none() {
+    if !cluster.asks_talos() {
         return Err(match listed(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes") {
             Ok(nodes) if !nodes.is_empty() => elsewhere(cluster),
             Ok(_) => Outcome::problem(none()),
@@ -95,7 +95,7 @@ fn elsewhere(cluster: &Assessment<'_>) -> Outcome {
             Outcome::problem(Problem::error(Reason::NoAnswer, "control planes", observed))
         }
         Ok(pods) if pods.is_empty() => says_nothing("the pods of kube-system", "an empty list"),
-        Err(outcome) if cluster.kubernetes.as_ref().is_some_and(asked) => outcome,
+        Err(outcome) if cluster.any_kubernetes().is_some_and(asked) => outcome,
         _ => Outcome::Skip("the control plane runs elsewhere: no Node is a control plane".into()),
     }
 }

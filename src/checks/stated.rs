@@ -14,8 +14,8 @@ pub(super) fn differences(cluster: &Assessment<'_>, verdict: &mut Verdict) {
 
 /// Every source that lists nodes was read: only then is one missing that is not listed.
 fn is_listed(cluster: &Assessment<'_>) -> bool {
-    cluster.talos.as_ref().is_none_or(|talos| talos.discovery.is_ok())
-        && cluster.kubernetes.as_ref().is_none_or(|kubernetes| kubernetes.nodes.is_ok())
+    cluster.talos().is_none_or(|talos| talos.discovery.is_ok())
+        && cluster.any_kubernetes().is_none_or(|kubernetes| kubernetes.nodes.is_ok())
 }
 
 /// Each node named by a flag is there, in the role it was named for.
@@ -25,7 +25,7 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     for (asked, role) in control_planes.chain(workers) {
         let is_it = |node: &&Node| node.is_called(asked);
         let expected = format!("{} `{asked}`", role_name(role));
-        let Some(node) = cluster.nodes.iter().find(is_it) else {
+        let Some(node) = cluster.nodes().iter().find(is_it) else {
             let problem = Problem::fail(Reason::NodeMissing, expected, "no source knows it");
             verdict.problem(Target::new(Kind::Node, asked.as_str()), problem);
             continue;
@@ -33,13 +33,13 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         let sources = node.sources;
         let answers = node.talos.contact.is_ok();
         if !answers && !sources.discovery && !sources.kubernetes && !sources.etcd {
-            let is_silent = cluster.talos.is_none() || is_seen_lost(node);
+            let is_silent = !cluster.asks_talos() || is_seen_lost(node);
             let problem = if is_listed(cluster) && is_silent {
                 Problem::fail(Reason::NodeMissing, expected, "it does not answer, and no other source knows it")
             } else {
                 Problem::error(Reason::NoAnswer, expected, "it could not be queried, and no other source knows it")
             };
-            let by_silence = cluster.talos.is_some();
+            let by_silence = cluster.asks_talos();
             let problem = if by_silence { problem.explained_by(CheckId::TalosNodesReachable) } else { problem };
             verdict.problem(node.target(), problem);
         } else if node.role == Role::Unknown {
@@ -89,7 +89,7 @@ fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         [(cluster.asked.expect_control_planes, Role::ControlPlane), (cluster.asked.expect_workers, Role::Worker)];
     for (expected, role) in wanted {
         let Some(expected) = expected else { continue };
-        let of = |role: Role| cluster.nodes.iter().filter(counts).filter(move |node| node.role == role);
+        let of = |role: Role| cluster.nodes().iter().filter(counts).filter(move |node| node.role == role);
         let names: Vec<&str> = of(role).map(|node| node.name.as_str()).collect();
         let reason = match names.len().cmp(&expected) {
             Ordering::Equal => continue,

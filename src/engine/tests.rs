@@ -87,7 +87,7 @@ static CREDENTIALS: Check = Check { id: CheckId::TalosCredentials, requires: &[]
 
 fn judge_credentials(snapshot: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
-    match &snapshot.talos {
+    match snapshot.talos() {
         Some(talos) if matches!(&talos.credentials, Err(gap) if gap.kind == GapKind::PeerCertificateExpired) => {
             // Stands for a certificate that is not valid yet.
             verdict.problem(Target::cluster(), Problem::fail(Reason::CertificateNotYetValid, "now", "later"));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::SignedDuration;
 
 use super::{SETTLE, is_named_beyond_etcd, look, members, not_running, overview, status, without_quorum};
-use crate::assess::etcd::{Overview, Quorum, View, could_be, own_members, strangers};
+use crate::assess::etcd::{Overview, Quorum, View, could_be, strangers};
 use crate::assess::{Assessment, Identity, tells_healthy};
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, talos_contact, talos_service};
@@ -137,7 +137,7 @@ fn nodes(cluster: &Assessment<'_>) -> Verdict {
     };
     if cluster.etcd.is_external {
         return match cluster.control_planes().find(|node| tells_healthy(node, "etcd")) {
-            Some(node) if own_members(cluster).is_empty() => nameless(node),
+            Some(node) if !cluster.some_member_is_own() => nameless(node),
             _ => Verdict::skipped("etcd runs outside of the control planes (`--etcd-endpoints`)"),
         };
     }
@@ -270,10 +270,10 @@ fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
     let is_it = |name: &str, addresses: &[String]| {
         name.split('.').next() == member.name.split('.').next() || addresses.iter().any(|it| hosts.contains(it))
     };
-    let objects = cluster.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
-    let endpoints = || cluster.talos.iter().flat_map(|talos| &talos.endpoints);
+    let objects = cluster.any_kubernetes().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
+    let endpoints = || cluster.talos().into_iter().flat_map(|talos| &talos.endpoints);
     let given = &cluster.asked.control_plane_nodes;
-    let control_planes = || cluster.nodes.iter().filter(|node| node.role == Role::ControlPlane);
+    let control_planes = || cluster.nodes().iter().filter(|node| node.role == Role::ControlPlane);
     let is_silent = control_planes().any(|node| is_named_beyond_etcd(node) && node.talos.contact.is_err())
         || endpoints().any(|endpoint| !endpoint.vip && endpoint.version.is_err());
     // Another cluster's Kubernetes knows none of our machines, and neither does a discovery that is off.

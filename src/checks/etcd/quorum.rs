@@ -81,7 +81,7 @@ also applies to a voter that `--etcd-endpoints` does not name: nothing else woul
 };
 
 fn quorum(cluster: &Assessment<'_>) -> Verdict {
-    if cluster.talos.is_none() && cluster.external_etcd.is_none() {
+    if !cluster.asks_talos() && !cluster.asks_etcd() {
         return quorum_by_kubernetes(cluster);
     }
     let Overview { views, quorum, .. } = match overview(cluster) {
@@ -183,7 +183,7 @@ fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
 
 /// Lists are read from etcd with a quorum, so one that came back proves it. It counts no members.
 fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
-    let Some(kubernetes) = &cluster.kubernetes else {
+    let Some(kubernetes) = cluster.any_kubernetes() else {
         return Verdict::skipped("none of Talos, etcd and Kubernetes is queried");
     };
     let expected = "a list of nodes, which the API server reads with a quorum";

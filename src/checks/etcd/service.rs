@@ -29,7 +29,7 @@ A member that is Waiting and \"going to restart forever\" was removed from the c
 };
 
 fn service(cluster: &Assessment<'_>) -> Verdict {
-    if cluster.talos.is_none() {
+    if !cluster.asks_talos() {
         return Verdict::skipped(NO_TALOS);
     }
     if let Err(outcome) = talos_way(cluster) {
@@ -39,7 +39,7 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
     let quorum_lost = cluster.etcd.quorum_state == QuorumState::Lost;
     let mut verdict = Verdict::default();
     let mut first = true;
-    for node in cluster.nodes.iter().filter(|node| node.leaving && node.role == Role::ControlPlane) {
+    for node in cluster.nodes().iter().filter(|node| node.leaving && node.role == Role::ControlPlane) {
         verdict.skip(node.target(), "the node is being removed");
     }
     for node in cluster.control_planes() {
@@ -51,7 +51,7 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
                 first = false;
             }
             Ok(Some(service)) => verdict.problem(target, unhealthy(node, service, quorum_lost)),
-            Ok(None) if cluster.external_etcd.is_some() => {
+            Ok(None) if cluster.asks_etcd() => {
                 verdict.skip(target, "etcd runs elsewhere (`--etcd-endpoints`)");
             }
             Ok(None) => {
@@ -83,7 +83,7 @@ fn is_never_bootstrapped(cluster: &Assessment<'_>) -> bool {
         state == Some("Preparing") && node.talos.etcd_data_absent == Ok(true)
     };
     let mut nodes = cluster.control_planes().peekable();
-    let kubernetes_answers = cluster.kubernetes.as_ref().is_some_and(|kubernetes| {
+    let kubernetes_answers = cluster.any_kubernetes().is_some_and(|kubernetes| {
         kubernetes.endpoint.is_ok() || kubernetes.nodes.is_ok() || kubernetes.servers.values().any(Result::is_ok)
     });
     nodes.peek().is_some() && nodes.all(waits) && !kubernetes_answers
@@ -93,7 +93,7 @@ fn is_never_bootstrapped(cluster: &Assessment<'_>) -> bool {
 /// server, and a second source has it that there are no other control planes, of which one may hold the data.
 fn may_be_bootstrapped(cluster: &Assessment<'_>) -> bool {
     use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
-    let Some(kubernetes) = &cluster.kubernetes else { return false };
+    let Some(kubernetes) = cluster.any_kubernetes() else { return false };
     let shows =
         |server: &Observed<Readyz>, kinds: &[GapKind]| server.as_ref().is_err_and(|gap| kinds.contains(&gap.kind));
     let refuses = |node: &Node| kubernetes.servers.get(&node.name).is_some_and(|it| shows(it, &[ConnectionRefused]));
@@ -104,7 +104,7 @@ fn may_be_bootstrapped(cluster: &Assessment<'_>) -> bool {
 
 /// The user says that these are all control planes, or discovery and the talosconfig agree on each.
 fn are_all(cluster: &Assessment<'_>) -> bool {
-    let endpoints = || cluster.talos.iter().flat_map(|talos| &talos.endpoints).map(|it| host(&it.address));
+    let endpoints = || cluster.talos().into_iter().flat_map(|talos| &talos.endpoints).map(|it| host(&it.address));
     let is_named = |node: &Node| {
         node.sources.talosconfig || endpoints().any(|endpoint| node.addresses.iter().any(|it| it == endpoint))
     };

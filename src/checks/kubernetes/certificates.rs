@@ -60,7 +60,7 @@ fn serving(cluster: &Assessment<'_>) -> Verdict {
     let target = Target::new(Kind::Endpoint, cluster.endpoint_address(kubernetes));
     verdict.push(target, shown(cluster, &kubernetes.endpoint, CheckId::K8sApiEndpoint).unwrap_or_else(no_handshake));
     // Another cluster's servers are judged by whoever asks after that cluster.
-    if cluster.identity.is_other(cluster) {
+    if cluster.is_other_cluster() {
         verdict
             .push(Target::cluster(), unseen(Reason::WrongCluster, "API servers of this cluster", "another cluster's"));
         return verdict;

@@ -123,7 +123,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
         }
         State::NotReady(trouble) => (failed(trouble, Reason::ComponentNotReady), cause(cluster, node)),
         State::MayBeDisabled(gap) => {
-            return Outcome::problem(if cluster.talos.is_some() {
+            return Outcome::problem(if cluster.asks_talos() {
                 gaps::talos(gap, "whether the machine configuration disables it")
             } else {
                 gaps::kubernetes(cluster, gap, "its lease, which shows whether it leads elsewhere")
@@ -151,16 +151,16 @@ fn cause(cluster: &Assessment<'_>, node: &Node) -> Option<CheckId> {
     if let Some(etcd) = cluster.etcd.trouble {
         return Some(etcd);
     }
-    if cluster.talos.is_none() {
+    if !cluster.asks_talos() {
         // The node controller turns the pods of a silent node to not ready.
-        let object = cluster.object(node).filter(|_| cluster.identity.is_trusted(cluster))?;
+        let object = cluster.object(node).filter(|_| cluster.is_trusted())?;
         return (!says_ready(object)).then_some(CheckId::K8sNodesReady);
     }
     None
 }
 
 fn look(cluster: &Assessment<'_>, node: &Node, component: Component) -> Hint {
-    if cluster.talos.is_some() {
+    if cluster.asks_talos() {
         Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address])
     } else {
         Hint::run("{kubectl} -n kube-system describe pod {}", [&component.pod_name(node)])

@@ -169,7 +169,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     }
     if shortfall.unplaced > 0 {
         // Guests may be all that lack one.
-        let guests = cluster.nodes.iter().filter(|node| cluster.is_guest(node)).count();
+        let guests = cluster.nodes().iter().filter(|node| cluster.is_guest(node)).count();
         if guests >= short
             && let Err(outcome) = system_pods(cluster)
         {

@@ -69,7 +69,7 @@ virtual IP, which backends the load balancer sees, what the name resolves to.",
 };
 
 fn credentials(cluster: &Assessment<'_>) -> Verdict {
-    let Some(kubernetes) = &cluster.kubernetes else {
+    let Some(kubernetes) = cluster.any_kubernetes() else {
         return Verdict::skipped("--no-kubernetes");
     };
     let mut verdict = Verdict::default();

@@ -28,7 +28,7 @@ Omni or Rancher, or a load balancer with its own certificate, is in between.",
 };
 
 fn identity(cluster: &Assessment<'_>) -> Verdict {
-    if cluster.kubernetes.is_none() {
+    if !cluster.asks_kubernetes() {
         return Verdict::skipped("--no-kubernetes");
     }
     let expected = "a Talos node among the Kubernetes nodes, by machine ID or by name and address";
@@ -38,7 +38,7 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
             let list = answer(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes");
             list.err().unwrap_or_else(|| unseen(Reason::NoAnswer, expected, "there is no list"))
         }
-        Identity::NoMachine if cluster.nodes.iter().any(|node| node.is_talos) => {
+        Identity::NoMachine if cluster.nodes().iter().any(|node| node.is_talos) => {
             unseen(Reason::NoAnswer, "a Talos node that answers", "no Talos node answers")
         }
         Identity::NoMachine => unseen(Reason::NoAnswer, "a Talos node that answers", "no Talos node is known"),

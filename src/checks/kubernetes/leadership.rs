@@ -39,7 +39,7 @@ the check fails: two act at once. A leader on a host that is no known control pl
 };
 
 fn leases(cluster: &Assessment<'_>) -> Verdict {
-    if cluster.kubernetes.is_none() {
+    if !cluster.asks_kubernetes() {
         return Verdict::skipped("--no-kubernetes");
     }
     let nodes = match control_planes(cluster) {

@@ -73,7 +73,7 @@ tolerated. Nodes that are not Talos machines only warn.",
 };
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {
-    if cluster.talos.is_none() && cluster.kubernetes.is_some() && !cluster.is_stated() {
+    if !cluster.asks_talos() && cluster.asks_kubernetes() && !cluster.is_stated() {
         return Verdict::skipped("--no-talos: nothing to compare with");
     }
     let objects = match node_objects(cluster, "the list of nodes") {
@@ -81,9 +81,9 @@ fn registered(cluster: &Assessment<'_>) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
-    if cluster.talos.is_none() {
+    if !cluster.asks_talos() {
         stated::differences(cluster, &mut verdict);
-        for node in cluster.nodes.iter().filter(|node| !node.leaving && cluster.is_outside_flags(node)) {
+        for node in cluster.nodes().iter().filter(|node| !node.leaving && cluster.is_outside_flags(node)) {
             let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
             verdict.problem(node.target(), Problem::warn(Reason::NodeUnexpected, expected, "not among them"));
         }
@@ -93,7 +93,7 @@ fn registered(cluster: &Assessment<'_>) -> Verdict {
         return verdict;
     }
     let holders = Holders::of(cluster, objects);
-    for node in &cluster.nodes {
+    for node in cluster.nodes() {
         verdict.push(node.target(), registration(cluster, node, &holders));
     }
     verdict
@@ -241,7 +241,7 @@ struct Holders<'a> {
 impl<'a> Holders<'a> {
     fn of(cluster: &'a Assessment<'a>, objects: &'a [KubeNode]) -> Self {
         let mut holders = Self { own: HashMap::new(), registered: HashMap::new() };
-        for (at, node) in cluster.nodes.iter().enumerate() {
+        for (at, node) in cluster.nodes().iter().enumerate() {
             for address in &node.own_addresses {
                 holders.own.entry(address).or_insert((at, node));
             }
@@ -286,7 +286,7 @@ pub(super) fn each_object_of(cluster: &Assessment<'_>, judge: impl Fn(&Node, &Ku
         return Verdict::whole(outcome);
     }
     let mut verdict = Verdict::default();
-    for node in &cluster.nodes {
+    for node in cluster.nodes() {
         let outcomes = match (reason_not_judged(cluster, node), cluster.object(node)) {
             (Some(why), _) => vec![Outcome::Skip(why.to_owned())],
             (None, Some(object)) => judge(node, object),
@@ -310,9 +310,9 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
     }
     // Every Node object is in the population; one that is not would otherwise go unjudged.
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
-    let names: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
-    let ids: HashSet<&String> = cluster.nodes.iter().flat_map(Node::machine_ids).collect();
-    let addresses: HashSet<&String> = cluster.nodes.iter().flat_map(|node| &node.addresses).collect();
+    let names: HashSet<&str> = cluster.nodes().iter().map(|node| node.name.as_str()).collect();
+    let ids: HashSet<&String> = cluster.nodes().iter().flat_map(Node::machine_ids).collect();
+    let addresses: HashSet<&String> = cluster.nodes().iter().flat_map(|node| &node.addresses).collect();
     let is_known = |object: &KubeNode| {
         names.contains(object.name.as_str())
             || ids.contains(&object.machine_id)

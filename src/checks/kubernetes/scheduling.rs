@@ -76,7 +76,7 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
         let problems = [cordon(node, object), removal(node, object)].into_iter().flatten();
         problems.chain(closures(object)).map(Outcome::problem).collect()
     });
-    for node in cluster.nodes.iter().filter(|node| node.leaving && !node.out_of_scope) {
+    for node in cluster.nodes().iter().filter(|node| node.leaving && !node.out_of_scope) {
         verdict.findings.retain(|finding| *finding.target != node.target());
         verdict.problem(node.target(), leaving());
     }
@@ -93,7 +93,7 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
 /// such as cluster DNS: there was never a place for anything else. Nodes of other systems may be reserved for what only they run.
 fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     node_objects(cluster, "").ok()?;
-    let all = cluster.nodes.iter().filter_map(|node| Some((node, cluster.object(node)?)));
+    let all = cluster.nodes().iter().filter_map(|node| Some((node, cluster.object(node)?)));
     let (guests, own): (Vec<_>, Vec<_>) = all.partition(|(node, _)| cluster.is_guest(node));
     let guests: Vec<_> = guests.into_iter().filter(|(node, _)| !node.leaving).collect();
     let is_kept = |object: &KubeNode| object.taints.iter().any(is_of_control_planes);

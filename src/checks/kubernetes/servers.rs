@@ -71,7 +71,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     // Another cluster's CA and leases would accuse healthy servers.
-    if cluster.identity.is_other(cluster) {
+    if cluster.is_other_cluster() {
         return Verdict::whole(unseen(Reason::WrongCluster, "API servers of this cluster", "another cluster's"));
     }
     let nodes = match control_planes(cluster) {
@@ -100,7 +100,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
 fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Vec<Outcome> {
     // Whether the lists are this cluster's, and whether any server works, is judged elsewhere.
     let works = kubernetes.endpoint.as_ref().is_ok_and(is_ready) || cluster.some_server_is_ready();
-    if !works || !cluster.identity.is_trusted(cluster) {
+    if !works || !cluster.is_trusted() {
         return Vec::new();
     }
     let expected = "a ready endpoint of default/kubernetes";
@@ -130,15 +130,15 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
     let addresses: BTreeSet<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
     let has = |node: &Node, address: &String| node.addresses.contains(address) || node.own_addresses.contains(address);
     // A node that poses as a machine may have its address.
-    let own = || cluster.nodes.iter().filter(|node| !cluster.is_guest(node));
+    let own = || cluster.nodes().iter().filter(|node| !cluster.is_guest(node));
     let of = |address: &String| own().filter(|node| has(node, address)).min_by_key(|node| node.role == Role::Worker);
     let known: Vec<&Node> = addresses.iter().filter_map(|address| of(address)).collect();
-    let guests = || cluster.nodes.iter().filter(|node| cluster.is_guest(node));
+    let guests = || cluster.nodes().iter().filter(|node| cluster.is_guest(node));
     let of_guest = |address: &&&String| guests().find(|node| has(node, address));
     let (of_guests, unknown): (Vec<_>, Vec<_>) =
         addresses.iter().filter(|address| of(address).is_none()).partition(|address| of_guest(address).is_some());
     // Talos tells all addresses of its machines; a Node has those alone by which it is looked for.
-    let has_control_planes = cluster.talos.is_some() && cluster.control_planes().next().is_some();
+    let has_control_planes = cluster.asks_talos() && cluster.control_planes().next().is_some();
     let is_left_out = |node: &&Node| {
         matches!(cluster.server(node), Server::Ready) && !addresses.iter().any(|address| has(node, address))
     };
@@ -147,7 +147,7 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
     if let Some(worker) = known.iter().find(|node| node.role == Role::Worker) {
         let expected = "the endpoints of default/kubernetes are API servers";
         let target = worker.target();
-        problems.push(if cluster.talos.is_some() {
+        problems.push(if cluster.asks_talos() {
             Problem::fail(Reason::ApiServiceStray, expected, format!("an endpoint is {target}, which is a worker"))
         } else {
             // Nobody tells the role of a machine without the label.
@@ -253,7 +253,7 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
     let host = if node.address.contains(':') { format!("[{}]", node.address) } else { node.address.clone() };
     let look = look_at_server(&problem, &format!("{host}:{}", node.api_port));
     let problem = problem.hint(look);
-    Outcome::problem(if cluster.talos.is_some() {
+    Outcome::problem(if cluster.asks_talos() {
         problem.hint(Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address]))
     } else {
         problem

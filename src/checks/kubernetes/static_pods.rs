@@ -5,7 +5,9 @@ use crate::assess::components::{Component, State};
 use crate::assess::workloads::{describe_unready, has_completed, says_ready};
 use crate::assess::{Assessment, etcd_is_bad, has_kubernetes, service};
 use crate::checks::Check;
-use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
+use crate::checks::gaps::{
+    self, kubelet_word, kubernetes_side, listed, of_our_cluster, talos_contact, talos_way, unseen,
+};
 use crate::checks::scope::{control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState};
@@ -67,7 +69,7 @@ certificates.",
 };
 
 fn rendered(cluster: &Assessment<'_>) -> Verdict {
-    if cluster.talos.is_none() {
+    if !cluster.asks_talos() {
         return Verdict::skipped("--no-talos: only Talos reports what it renders");
     }
     let nodes = match control_planes(cluster) {
@@ -131,16 +133,16 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
 }
 
 fn running(cluster: &Assessment<'_>) -> Verdict {
-    if cluster.talos.is_none() {
+    if !cluster.asks_talos() {
         return mirrors(cluster);
     }
     let mut verdict = Verdict::default();
-    for node in cluster.nodes.iter().filter(|node| node.is_talos) {
+    for node in cluster.nodes().iter().filter(|node| node.is_talos) {
         if let Some(why) = reason_not_judged(cluster, node) {
             verdict.skip(node.target(), why);
         } else {
             pods_of(cluster, node, &mut verdict);
-            let is_etcd_elsewhere = cluster.external_etcd.is_some() && service(node, "etcd").is_none();
+            let is_etcd_elsewhere = cluster.asks_etcd() && service(node, "etcd").is_none();
             if node.role == Role::ControlPlane && talos_contact(cluster, node).is_ok() && !is_etcd_elsewhere {
                 verdict.push(Target::pod(format!("etcd-{}", node.name), Some(&node.name)), etcd(node));
             }
@@ -244,8 +246,12 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
         return unseen("its manifest cannot be read");
     };
     let mirror_name = format!("{}-{}", pod.name, node.name);
-    let found =
-        cluster.kubernetes.iter().find_map(|it| it.user_pods.get(&(pod.namespace.clone(), mirror_name.clone())));
+    let expected = format!("pod {mirror_name}");
+    let ours = kubernetes_side(cluster).and_then(|side| of_our_cluster(cluster, &expected).map(|()| side));
+    let found = match ours {
+        Ok(kubernetes) => kubernetes.user_pods.get(&(pod.namespace.clone(), mirror_name)),
+        Err(outcome) => return outcome,
+    };
     match found {
         Some(Ok(Some(found))) if found.mirror && cluster.is_on(found, node) => mirror(cluster, found),
         Some(Ok(_)) => {
@@ -255,7 +261,7 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
         Some(Err(gap)) if gap.kind == GapKind::Forbidden => {
             unseen(&format!("the credentials may not read pods of namespace {}", pod.namespace))
         }
-        Some(Err(gap)) => Outcome::problem(gaps::kubernetes(cluster, gap, &format!("pod {mirror_name}"))),
+        Some(Err(gap)) => Outcome::problem(gaps::kubernetes(cluster, gap, &expected)),
         None => unseen("too many to query Kubernetes for each"),
     }
 }
@@ -334,7 +340,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let is_not_judged = |node: &Node| reason_not_judged(cluster, node).is_some();
     let has_mirror = |node: &Node| pods.iter().any(|pod| pod.mirror && cluster.is_on(pod, node));
-    for node in cluster.nodes.iter().filter(|node| is_not_judged(node) && has_mirror(node)) {
+    for node in cluster.nodes().iter().filter(|node| is_not_judged(node) && has_mirror(node)) {
         verdict.skip(node.target(), reason_not_judged(cluster, node).unwrap_or_default());
     }
     let is_judged = |pod: &&Pod| pod.mirror && !cluster.host_of(pod).is_some_and(is_not_judged);
@@ -361,7 +367,7 @@ fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {
     let node = cluster.host_of(mirror);
     let component = node.and_then(|node| component(&mirror.name, node));
     let by = node.and_then(|node| {
-        let object = cluster.object(node).filter(|_| cluster.identity.is_trusted(cluster));
+        let object = cluster.object(node).filter(|_| cluster.is_trusted());
         object.is_some_and(|object| !says_ready(object)).then_some(CheckId::K8sNodesReady)
     });
     match pod(cluster, &mirror.name, &mirror.state, component, by) {

@@ -189,7 +189,7 @@ fn still_available(cluster: &Assessment<'_>, kind: &str, workload: &Workload, po
 /// place.
 fn has_no_place(cluster: &Assessment<'_>, pods: &[&Pod], unwell: &[&Pod]) -> bool {
     let served = served(pods);
-    let places = cluster.nodes.iter().filter(|node| !cluster.is_guest(node) && !node.leaving);
+    let places = cluster.nodes().iter().filter(|node| !cluster.is_guest(node) && !node.leaving);
     let mut places = places.filter_map(|node| cluster.object(node)).peekable();
     let are_waiting = !unwell.is_empty() && unwell.iter().all(|pod| pod.node.is_none());
     are_waiting && places.peek().is_some() && places.all(|object| served.contains(object.name.as_str()))
@@ -292,7 +292,7 @@ fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option
 
 /// Nodes of Talos machines that stay.
 fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode> {
-    let machines = cluster.nodes.iter().filter(|node| needs_pod(node) && !node.leaving);
+    let machines = cluster.nodes().iter().filter(|node| needs_pod(node) && !node.leaving);
     machines.filter_map(|node| cluster.object(node))
 }
 

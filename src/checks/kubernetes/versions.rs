@@ -185,7 +185,7 @@ fn of_components(
     }
     if let Some(why) = why {
         verdict.skip(node.target(), why);
-    } else if cluster.talos.is_some()
+    } else if cluster.asks_talos()
         && let Err(outcome) = kubelet_word(cluster, node)
     {
         verdict.push(node.target(), outcome);
@@ -284,7 +284,7 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
     if let Err(outcome) = node_objects(cluster, "the versions of the kubelets") {
         return verdict.push(Target::cluster(), outcome);
     }
-    for node in &cluster.nodes {
+    for node in cluster.nodes() {
         let target = node.target();
         let is_guest = match cluster.standing(node) {
             Standing::NotJudged(_) => continue,

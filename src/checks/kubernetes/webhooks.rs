@@ -97,7 +97,7 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
     if let Some(outcome) = leases(cluster).err().filter(|_| is_judged) {
         verdict.push(Target::cluster(), outcome);
     }
-    let of_system = cluster.kubernetes.iter().flat_map(|kubernetes| &kubernetes.webhook_endpoints);
+    let of_system = cluster.own_kubernetes.into_iter().flat_map(|kubernetes| &kubernetes.webhook_endpoints);
     let of_system =
         of_system.filter(|((namespace, _), _)| namespace == "kube-system").flat_map(|(_, it)| it.iter().flatten());
     if let Some(outcome) = unread_pods(cluster, of_system) {
@@ -161,7 +161,7 @@ fn backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> Option<
 
 /// Those of its Service, if they were asked for.
 fn endpoints<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> Option<&'a Observed<Vec<ServiceEndpoint>>> {
-    cluster.kubernetes.as_ref()?.webhook_endpoints.get(hook.service.as_ref()?)
+    cluster.own_kubernetes?.webhook_endpoints.get(hook.service.as_ref()?)
 }
 
 /// What its Service calls ready.

@@ -24,7 +24,7 @@ pub(super) enum Wanted {
 }
 
 pub(super) fn wanted(cluster: &Assessment<'_>, enabled: fn(&BootstrapManifests) -> bool) -> Wanted {
-    if cluster.talos.is_none() {
+    if !cluster.asks_talos() {
         return Wanted::NoTalos;
     }
     let mut told = cluster.control_planes().flat_map(|node| &node.talos.bootstrap_manifests).flatten().map(enabled);

@@ -10,7 +10,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, talos_fact};
 use crate::checks::scope::each_node;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use crate::snapshot::{GapKind, Leases, Node, TimeStatus};
+use crate::snapshot::{GapKind, Lease, Leases, Node, TimeStatus};
 use crate::text::duration::human;
 
 pub(in crate::checks) const TIME: Check = Check {
@@ -50,17 +50,16 @@ enum ByLease {
 
 fn time(cluster: &Assessment<'_>) -> Verdict {
     // Another cluster's leases are about other machines of perhaps the same names.
-    let kubernetes = cluster.kubernetes.as_ref().filter(|_| cluster.identity == Identity::Same);
+    let kubernetes = cluster.any_kubernetes().filter(|_| cluster.identity == Identity::Same);
     let leases = kubernetes.and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
-    let objects = || kubernetes.iter().filter_map(|kubernetes| kubernetes.nodes.as_ref().ok()).flatten();
-    let says_ready = |node: &Node| objects().any(|object| object.name == node.name && says_ready(object));
     let mut resample_after = None;
     let mut verdict = each_node(cluster, |node, verdict| {
-        let by_lease = by_lease(node, leases);
+        let lease = leases.and_then(|leases| Some((leases, leases.by_name.get(cluster.name_in_kubernetes(node))?)));
+        let by_lease = by_lease(lease);
         let outcomes = of_node(cluster, node, &by_lease);
         // The lease of a live kubelet moves until then, and shows what age it can have at the most.
-        let may_move = matches!(by_lease, ByLease::Unknown(_)) && says_ready(node);
-        if may_move && !outcomes.iter().any(Outcome::is_unseen) && is_old(node, leases) {
+        let may_move = matches!(by_lease, ByLease::Unknown(_)) && cluster.object(node).is_some_and(says_ready);
+        if may_move && !outcomes.iter().any(Outcome::is_unseen) && lease.is_some_and(is_old) {
             resample_after = Some(RENEWAL);
         }
         for outcome in outcomes {
@@ -172,9 +171,9 @@ fn by_kernel(node: &Node) -> Option<SignedDuration> {
 /// So a lease from the future shows a clock that is ahead, whatever time the answer took. A lease from the past is old, or its
 /// clock is behind; only as far as it is older than two samples allow, the clock must be. Of a list of several pages, a lease may
 /// have been read with any of them: it is ahead only of the last, and behind only the first.
-fn by_lease(node: &Node, leases: Option<&Leases>) -> ByLease {
-    let lease = leases.and_then(|leases| Some((leases.date?, leases.by_name.get(&node.name)?)));
-    let Some((date, lease)) = lease else {
+fn by_lease(lease: Option<(&Leases, &Lease)>) -> ByLease {
+    let dated = lease.and_then(|(leases, lease)| Some((leases, leases.date?, lease)));
+    let Some((leases, date, lease)) = dated else {
         return ByLease::Unknown(
             "neither its kernel nor a lease in Kubernetes shows how far its clock is off".to_owned(),
         );
@@ -183,8 +182,8 @@ fn by_lease(node: &Node, leases: Option<&Leases>) -> ByLease {
         return ByLease::Unknown("its lease in Kubernetes was never renewed".to_owned());
     };
     let age = date.duration_since(renewed);
-    let last_date = leases.and_then(|leases| leases.last_date);
-    let ahead = last_date.map(|last| renewed.duration_since(last) - DATE_STEP).filter(SignedDuration::is_positive);
+    let ahead =
+        leases.last_date.map(|last| renewed.duration_since(last) - DATE_STEP).filter(SignedDuration::is_positive);
     let oldest = lease.moved_within.and_then(|within| SignedDuration::try_from(within).ok());
     let behind = oldest.map(|oldest| age - oldest).filter(|behind| *behind > NOTICEABLE);
     if let Some(ahead) = ahead {
@@ -199,10 +198,9 @@ fn by_lease(node: &Node, leases: Option<&Leases>) -> ByLease {
 }
 
 /// Older than a lease that is renewed gets, and nothing has shown yet that it is.
-fn is_old(node: &Node, leases: Option<&Leases>) -> bool {
-    let lease = leases.and_then(|leases| Some((leases.date?, leases.by_name.get(&node.name)?)));
-    let renewed = lease.and_then(|(date, lease)| Some((date, lease.renewed?, lease)));
-    renewed.is_some_and(|(date, renewed, lease)| date.duration_since(renewed) > HARMFUL && !has_moved(lease))
+fn is_old((leases, lease): (&Leases, &Lease)) -> bool {
+    let dates = leases.date.zip(lease.renewed);
+    dates.is_some_and(|(date, renewed)| date.duration_since(renewed) > HARMFUL && !has_moved(lease))
 }
 
 fn with_commands(node: &Node, problem: Problem) -> Problem {

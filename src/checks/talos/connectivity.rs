@@ -79,7 +79,7 @@ What Kubernetes reports about the same machine is checked separately: a node tha
 };
 
 fn endpoints(cluster: &Assessment<'_>) -> Verdict {
-    let Some(talos) = &cluster.talos else { return Verdict::skipped(NO_TALOS) };
+    let Some(talos) = cluster.talos() else { return Verdict::skipped(NO_TALOS) };
     if let Err(gap) = &talos.credentials {
         return Verdict::whole(Outcome::problem(gaps::talos(gap, "a usable talosconfig").unseen()));
     }
@@ -134,7 +134,7 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
 fn cut_off(cluster: &Assessment<'_>, endpoint: &Endpoint) -> Option<Problem> {
     let is_it = |contact: &Contact| contact.not_through.contains(&endpoint.address);
     let lost: Vec<&str> = cluster
-        .nodes
+        .nodes()
         .iter()
         .filter(|node| !node.out_of_scope && node.talos.contact.as_ref().is_ok_and(is_it))
         .map(|node| node.name.as_str())
@@ -155,7 +155,7 @@ fn is_worker(endpoint: &Endpoint) -> bool {
 /// The nodes that are seen not to answer, behind whatever endpoint works.
 fn lost_nodes<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Node> {
     let judged = |node: &&Node| cluster.standing(node).is_judged();
-    cluster.nodes.iter().filter(|node| is_seen_lost(node)).filter(judged).collect()
+    cluster.nodes().iter().filter(|node| is_seen_lost(node)).filter(judged).collect()
 }
 
 fn is_at(node: &Node, endpoint: &str) -> bool {
@@ -233,7 +233,7 @@ fn has_unusable_certificate(cluster: &Assessment<'_>, talos: &Talos) -> bool {
 }
 
 fn reachable(cluster: &Assessment<'_>) -> Verdict {
-    let way = cluster.talos.iter().flat_map(|talos| &talos.endpoints).find(|endpoint| endpoint.version.is_ok());
+    let way = cluster.talos().into_iter().flat_map(|talos| &talos.endpoints).find(|endpoint| endpoint.version.is_ok());
     let from = way.map_or("the endpoint", |endpoint| host(&endpoint.address));
     each_node(cluster, |node, verdict| {
         let target = node.target();
@@ -282,7 +282,7 @@ fn answered_by_other(cluster: &Assessment<'_>, node: &Node, other: &str) -> Prob
 /// node and a cut cable look the same.
 fn connects(cluster: &Assessment<'_>, node: &Node) -> bool {
     let hangs = |endpoint: &Endpoint| endpoint.version.as_ref().is_err_and(|gap| gap.kind == GapKind::TimedOut);
-    let mut endpoints = cluster.talos.iter().flat_map(|talos| &talos.endpoints);
+    let mut endpoints = cluster.talos().into_iter().flat_map(|talos| &talos.endpoints);
     endpoints.any(|endpoint| hangs(endpoint) && node.addresses.iter().any(|address| address == host(&endpoint.address)))
 }
 

@@ -37,7 +37,7 @@ secrets.yaml --output-types talosconfig`.",
 };
 
 fn credentials(cluster: &Assessment<'_>) -> Verdict {
-    let Some(talos) = &cluster.talos else { return Verdict::skipped(NO_TALOS) };
+    let Some(talos) = cluster.talos() else { return Verdict::skipped(NO_TALOS) };
     let credentials = match &talos.credentials {
         Ok(credentials) => credentials,
         Err(gap) => {

@@ -40,12 +40,12 @@ fn expected(cluster: &Assessment<'_>) -> Verdict {
         return Verdict::whole(outcome);
     }
     let mut verdict = Verdict::default();
-    if !cluster.nodes.iter().any(|node| node.role == Role::ControlPlane && !node.leaving) {
+    if !cluster.nodes().iter().any(|node| node.role == Role::ControlPlane && !node.leaving) {
         verdict.problem(Target::cluster(), no_control_plane());
     }
     stated::differences(cluster, &mut verdict);
     sources(cluster, &mut verdict);
-    for node in &cluster.nodes {
+    for node in cluster.nodes() {
         if let Some(outcome) = odd_node(cluster, node) {
             verdict.push(node.target(), outcome);
         }
@@ -58,14 +58,14 @@ fn expected(cluster: &Assessment<'_>) -> Verdict {
 
 /// With a single source nobody would notice a missing node. What the user states is a source of its own.
 fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
-    if let Some(Err(gap)) = cluster.talos.as_ref().map(|talos| &talos.discovery) {
+    if let Some(Err(gap)) = cluster.talos().map(|talos| &talos.discovery) {
         verdict.problem(Target::cluster(), gaps::talos(gap, "the members that discovery lists"));
         return;
     }
     if cluster.is_stated() {
         return;
     }
-    let names_some = |tells: fn(&Node) -> bool| cluster.nodes.iter().any(tells);
+    let names_some = |tells: fn(&Node) -> bool| cluster.nodes().iter().any(tells);
     let discovery = names_some(|node| node.sources.discovery);
     let kubernetes = names_some(|node| node.sources.kubernetes);
     let etcd = names_some(|node| node.sources.etcd);

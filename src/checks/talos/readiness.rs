@@ -210,7 +210,7 @@ fn unmet(cluster: &Assessment<'_>, node: &Node, condition: &UnmetCondition) -> P
     let observed = format!("{}: {}", condition.name, condition.reason);
     let problem = Problem::fail(Reason::ConditionUnmet, "no unmet condition", observed)
         .hint(Hint::run("{talosctl} -n {} get machinestatus -o yaml", [node.address.as_str()]));
-    let kubernetes = cluster.kubernetes.is_some();
+    let kubernetes = cluster.asks_kubernetes();
     match condition.name.as_str() {
         "services" if condition.reason.contains("etcd") => {
             problem.explained_by(cluster.etcd.own_trouble(node).unwrap_or(CheckId::EtcdService))
@@ -372,7 +372,7 @@ fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         Ok(Some(false)) => {
             let problem = Problem::warn(Reason::KubeprismUnhealthy, expected, "it cannot reach any")
                 .hint(Hint::run("{talosctl} -n {} get kubeprismstatuses", [node.address.as_str()]));
-            let is_down = cluster.kubernetes.as_ref().is_some_and(endpoint_is_down);
+            let is_down = cluster.any_kubernetes().is_some_and(endpoint_is_down);
             // Without a database there is no API server to be reached, before the bootstrap for one.
             let by = cluster.etcd.trouble.or_else(|| is_down.then_some(CheckId::K8sApiEndpoint));
             Outcome::problem(problem.explained_by(by))

@@ -39,7 +39,7 @@ enum Said<'a> {
 }
 
 fn server(cluster: &Assessment<'_>) -> Verdict {
-    let Some(talos) = &cluster.talos else { return Verdict::skipped(NO_TALOS) };
+    let Some(talos) = cluster.talos() else { return Verdict::skipped(NO_TALOS) };
     match &talos.server {
         Ok(check) => judged(talos, check),
         Err(gap) if gap.kind == GapKind::Forbidden => Verdict::whole(refused(talos, gap)),

@@ -56,7 +56,7 @@ type Versions<'a> = BTreeMap<(Numbers, &'a str), Vec<&'a str>>;
 /// What the machines run that are not judged, as far as Kubernetes tells: those that are judged are compared with them.
 fn others<'a>(cluster: &'a Assessment<'_>) -> Versions<'a> {
     let mut others = Versions::new();
-    for node in cluster.nodes.iter().filter(|node| node.out_of_scope && !node.leaving) {
+    for node in cluster.nodes().iter().filter(|node| node.out_of_scope && !node.leaving) {
         let told = cluster.object(node).filter(|object| says_ready(object)).and_then(|object| {
             let tag = object.os_image.strip_prefix("Talos (")?.strip_suffix(')')?;
             Some((version::numbers(tag)?, tag))

@@ -90,7 +90,7 @@ fn extensions(cluster: &Assessment<'_>) -> Verdict {
     let Some(image) = &upgrade.image else { return Verdict::skipped("no image is named (`--image`)") };
     let installer = Installer::of(image);
     let mut contents = Contents::new();
-    for node in cluster.nodes.iter().filter(|node| node.talos.contact.is_ok()) {
+    for node in cluster.nodes().iter().filter(|node| node.talos.contact.is_ok()) {
         if let Some(id) = node.talos.schematic() {
             contents.entry(id).or_default().extend(names(&node.talos));
         }

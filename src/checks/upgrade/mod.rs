@@ -81,7 +81,7 @@ fn every_machine(cluster: &Assessment<'_>) -> &'static str {
 /// The machine of `--drain` is none of those that are judged.
 fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     let expected = format!("a machine called {named}");
-    let Some(node) = cluster.nodes.iter().find(|node| node.is_called(named)) else {
+    let Some(node) = cluster.nodes().iter().find(|node| node.is_called(named)) else {
         let problem = Problem::error(Reason::NodeMissing, expected, format!("no source lists {named}"));
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     };

@@ -144,7 +144,7 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
 /// Others work, and whoever asks for them by the machine's own address does not find them. A virtual IP moves to another machine, and is
 /// nobody's InternalIP.
 fn endpoint_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
-    let kubernetes = cluster.kubernetes.as_ref().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
+    let kubernetes = cluster.any_kubernetes().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
     let address = cluster.endpoint_address(kubernetes);
     let names = [Some(&node.name), node.hostname.as_ref()].into_iter().flatten();
     let mut own = names.chain(&cluster.object(node)?.internal);
@@ -174,7 +174,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     let lives_elsewhere = |name: &str| !is_here(name) && fault_of_node(cluster, name).is_none();
     // Behind none of the pods and at none of the machines: it serves from outside of the cluster.
     let is_outside = |endpoint: &ServiceEndpoint| {
-        let has = |address: &String| cluster.nodes.iter().any(|it| it.addresses.contains(address));
+        let has = |address: &String| cluster.nodes().iter().any(|it| it.addresses.contains(address));
         endpoint.pod.is_none() && !endpoint.addresses.iter().any(has)
     };
     let is_elsewhere = ready().any(|endpoint| match &endpoint.node {

@@ -111,7 +111,7 @@ fn vote_counts(quorum: &Quorum) -> String {
 
 /// Those of which there is something to say.
 fn machines(cluster: &Assessment<'_>) -> impl Iterator<Item = String> {
-    cluster.nodes.iter().filter_map(|node| {
+    cluster.nodes().iter().filter_map(|node| {
         let remarks = remarks(cluster, node);
         (!remarks.is_empty()).then(|| format!("machine {}: {}", named(&node.target()), remarks.join("; ")))
     })
@@ -144,7 +144,7 @@ fn remarks(cluster: &Assessment<'_>, node: &Node) -> Vec<String> {
     if cluster.kubelet_is_doubtful(node) {
         remarks.push("kubelet not known to be healthy, its reports may be old".to_owned());
     }
-    let listed = cluster.kubernetes.as_ref().is_some_and(|kubernetes| kubernetes.nodes.is_ok());
+    let listed = cluster.any_kubernetes().is_some_and(|kubernetes| kubernetes.nodes.is_ok());
     if listed && machine.object.is_none() {
         remarks.push("no Node object".to_owned());
     }
@@ -169,7 +169,7 @@ fn why(round: &Round, cluster: &Assessment<'_>, check: &Check, verdict: &Verdict
         );
     }
     let mut missing: BTreeMap<(&str, GapKind, &str), Vec<&str>> = BTreeMap::new();
-    for it in check.facts.iter().flat_map(|fact| cluster.missing(*fact)) {
+    for it in check.facts.iter().flat_map(|fact| round.snapshot.missing(*fact)) {
         let what = missing.entry((it.by.name(), it.gap.kind, &it.gap.text)).or_default();
         if !what.contains(&it.what) {
             what.push(it.what);
