@@ -22,7 +22,7 @@ pub(crate) enum Life {
 }
 
 impl Life {
-    /// Pods on it may serve, as far as anybody knows.
+    /// Pods on it may be ready, as far as anybody knows.
     pub(crate) fn may_serve(self) -> bool {
         match self {
             Self::Works | Self::Unknown => true,

@@ -13,6 +13,7 @@ mod life;
 mod need;
 mod population;
 pub(crate) mod servers;
+mod serving;
 mod standing;
 pub(crate) mod workloads;
 
@@ -28,6 +29,7 @@ pub(crate) use population::{
     kubelet_is_bad, talos_version,
 };
 
+pub(crate) use serving::{PodLists, Serving, UNNOTICED, Why};
 pub(crate) use standing::{NotJudged, Standing};
 
 use jiff::Timestamp;
@@ -36,6 +38,7 @@ use crate::snapshot::{Asked, KubeNode, Kubernetes, Memory, Node, Observed, Pod, 
 use components::Components;
 use etcd::Etcd;
 use servers::Server;
+use serving::BoundPods;
 
 /// A round's facts, and what they mean. Every judge sees this and nothing else.
 pub(crate) struct Assessment<'a> {
@@ -64,6 +67,8 @@ pub(crate) struct Assessment<'a> {
     components: Components<'a>,
     /// By node name, of each control plane.
     servers: HashMap<&'a str, Server<'a>>,
+    /// `None`: they were not read.
+    bound_pods: Option<BoundPods<'a>>,
 }
 
 impl<'a> Assessment<'a> {
@@ -97,8 +102,10 @@ impl<'a> Assessment<'a> {
             restarted: snapshot.memory.restarted(snapshot),
             components: Components::default(),
             servers: HashMap::new(),
+            bound_pods: None,
         };
         assessment.lives = life::lives(&assessment);
+        assessment.bound_pods = serving::bound_pods(&assessment);
         assessment.components = Components::of(&assessment);
         assessment.servers = servers::of(&assessment);
         assessment

@@ -2,11 +2,10 @@
 
 use super::system::is_of;
 use super::workloads::{
-    UNNOTICED, Wanted, installed, is_labeled, labeled_pods, needs_pod, system_pods, unfinished, wanted,
-    warn_of_restarts,
+    Wanted, installed, is_labeled, labeled_pods, needs_pod, system_pods, unfinished, wanted, warn_of_restarts,
 };
 use crate::assess::workloads::{STUCK, describe_unready, is_well};
-use crate::assess::{Assessment, Excuse, Place, Shortfall};
+use crate::assess::{Assessment, Excuse, Place, Shortfall, UNNOTICED};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};

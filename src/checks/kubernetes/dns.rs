@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::leases::leases;
-use super::serving::{PodLists, Serving, Why, is_on_lost_node, serving, unread_pods};
+use super::serving::{is_on_lost_node, unread_pods};
 use super::severity_of;
 use super::workloads::{
     Wanted, by_webhook, installed, is_labeled, is_stuck, labeled_pods, system_pods, troubles, unfinished, wanted,
     warn_of_restarts,
 };
-use crate::assess::Assessment;
 use crate::assess::workloads::{is_well, says_ready};
+use crate::assess::{Assessment, PodLists, Serving, Why};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -68,7 +68,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         endpoints.iter().filter(|it| wanted.contains(&dns_serving(cluster, it))).collect::<Vec<_>>()
     };
     let (ready, lost, deserted) =
-        (of(&[Serving::Yes]), of(&[Serving::No(Why::NodeLost)]), of(&[Serving::No(Why::NodeGone)]));
+        (of(&[Serving::Yes, Serving::Unknown]), of(&[Serving::No(Why::NodeLost)]), of(&[Serving::No(Why::NodeGone)]));
     let are_lost = !lost.is_empty() || !deserted.is_empty();
     let instances = Instances { ready: instances(&ready), moving: instances(&deserted), lost: instances(&lost) };
     if instances.ready > 0 {
@@ -101,7 +101,7 @@ pub(super) fn is_of_dns(pod: &Pod) -> bool {
 
 /// Resolvers come by UDP.
 pub(in crate::checks) fn dns_serving(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> Serving {
-    serving(cluster, PodLists::System, "kube-system", endpoint, "UDP")
+    cluster.serving(PodLists::System, "kube-system", endpoint, "UDP")
 }
 
 /// A pod has an endpoint for each address family.

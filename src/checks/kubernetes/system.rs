@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::serving::{fault_of_node, is_on_lost_node};
+use super::serving::is_on_lost_node;
 use super::severity_of;
 use super::workloads::{
-    UNNOTICED, by_webhook, is_amiss, is_judged, is_stuck, needs_pod, system_pods, troubles, unfinished,
-    warn_of_restarts,
+    by_webhook, is_amiss, is_judged, is_stuck, needs_pod, system_pods, troubles, unfinished, warn_of_restarts,
 };
 use super::{daemon_sets, dns};
 use crate::assess::workloads::is_well;
-use crate::assess::{Assessment, Excuse, Shortfall};
+use crate::assess::{Assessment, Excuse, Shortfall, UNNOTICED};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -202,12 +201,12 @@ fn served<'a>(pods: &[&'a Pod]) -> HashSet<&'a str> {
 
 /// Its node has fallen silent.
 fn is_cut_off(cluster: &Assessment<'_>, pod: &Pod) -> bool {
-    pod.node.as_deref().is_some_and(|node| fault_of_node(cluster, node).is_some())
+    !cluster.serving_on(pod.node.as_deref()).may_be()
 }
 
 /// Its node works.
 fn is_at_home(cluster: &Assessment<'_>, pod: &Pod) -> bool {
-    pod.node.as_deref().is_some_and(|node| fault_of_node(cluster, node).is_none())
+    pod.node.is_some() && cluster.serving_on(pod.node.as_deref()).may_be()
 }
 
 /// How much it weighs that these pods do not work.

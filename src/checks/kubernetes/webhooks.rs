@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::leases::leases;
-use super::serving::{PodLists, Serving, Why, serving, unread_pods};
-use crate::assess::Assessment;
+use super::serving::{unread_pods, words};
+use crate::assess::{Assessment, PodLists, Why};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -176,7 +176,7 @@ fn working<'a>(
     hook: &Webhook,
 ) -> impl Iterator<Item = &'a ServiceEndpoint> {
     let namespace = namespace(hook);
-    ready(cluster, hook).filter(move |it| serving(cluster, lists, &namespace, it, "TCP") == Serving::Yes)
+    ready(cluster, hook).filter(move |it| cluster.serving(lists, &namespace, it, "TCP").may_be())
 }
 
 /// Of its Service.
@@ -188,12 +188,12 @@ fn missing(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String 
     let policy = if hook.fails_closed { "Fail" } else { "Ignore" };
     let (namespace, service) = hook.service.clone().unwrap_or_default();
     let faults: BTreeMap<&str, BTreeSet<&str>> = ready(cluster, hook).fold(BTreeMap::new(), |mut faults, endpoint| {
-        if let Serving::No(why) = serving(cluster, lists, &namespace, endpoint, "TCP") {
+        if let Some(why) = cluster.serving(lists, &namespace, endpoint, "TCP").fault() {
             let place = match why {
                 Why::NodeLost | Why::NodeGone | Why::NotReady => endpoint.node.as_deref(),
                 Why::PodGone | Why::PodUnready | Why::PodDeleted | Why::OtherAddress => endpoint.pod.as_deref(),
             };
-            faults.entry(why.words()).or_insert_with(BTreeSet::new).extend(place);
+            faults.entry(words(why)).or_insert_with(BTreeSet::new).extend(place);
         }
         faults
     });

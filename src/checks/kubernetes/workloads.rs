@@ -1,16 +1,11 @@
 //! What the checks of workloads have in common.
 
-use std::time::Duration;
-
 use super::{crashed_lately, restarted_between_rounds, severity_of};
 use crate::assess::workloads::{describe_unready, is_well};
 use crate::assess::{Assessment, Standing};
 use crate::checks::gaps::{listed, says_nothing};
 use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BootstrapManifests, Node, Pod, Workload, has_ended};
-
-/// Time in which the endpoints of a Service follow its pods, however busy their controller is.
-pub(super) const UNNOTICED: Duration = Duration::from_secs(30);
 
 /// What the cluster's configuration wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

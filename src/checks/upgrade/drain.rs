@@ -8,7 +8,6 @@ use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_drained, is_evicted, not_a
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
-use crate::checks::kubernetes::serving::fault_of_node;
 use crate::checks::kubernetes::webhooks::{in_the_way_of_evictions, that_would_lock_themselves_out};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
@@ -98,7 +97,7 @@ impl<'a> EvictionState<'a> {
         for pod in pods {
             evictions.by_node.entry(&pod.node).or_default().push(pod);
             // Those on a node that has fallen silent are called ready for a while yet.
-            let serves = pod.ready && !pod.deleting && fault_of_node(cluster, &pod.node).is_none();
+            let serves = pod.ready && !pod.deleting && cluster.serving_on(Some(&pod.node)).may_be();
             if let Some(workload) = workload(pod).filter(|_| serves) {
                 evictions.ready.entry(workload).or_default().push(&pod.node);
             }

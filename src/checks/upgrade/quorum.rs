@@ -9,7 +9,7 @@ use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
 use crate::checks::kubernetes::dns::dns_serving;
 use crate::checks::kubernetes::leases::leases;
-use crate::checks::kubernetes::serving::{fault_of_node, unread_pods};
+use crate::checks::kubernetes::serving::unread_pods;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Node, ServiceEndpoint};
 use crate::text::host;
@@ -171,7 +171,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     }
     let ready = || endpoints.iter().filter(|endpoint| dns_serving(cluster, endpoint).but_for_its_node());
     let is_here = |name: &str| name == object.name;
-    let lives_elsewhere = |name: &str| !is_here(name) && fault_of_node(cluster, name).is_none();
+    let lives_elsewhere = |name: &str| !is_here(name) && cluster.serving_on(Some(name)).may_be();
     // Behind none of the pods and at none of the machines: it serves from outside of the cluster.
     let is_outside = |endpoint: &ServiceEndpoint| {
         let has = |address: &String| cluster.nodes().iter().any(|it| it.addresses.contains(address));

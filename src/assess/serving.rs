@@ -1,0 +1,203 @@
+//! Whether an endpoint of a Service serves. Kubernetes removes one some time after its pod or its node has ended, and a Service may
+//! publish endpoints that are not ready.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::Assessment;
+use super::life::Life;
+use super::workloads::is_well;
+use crate::snapshot::{BoundPod, Pod, ServiceEndpoint};
+
+/// Time in which the endpoints of a Service follow its pods, however busy their controller is.
+pub(crate) const UNNOTICED: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Serving {
+    Yes,
+    No(Why),
+    /// Nothing speaks against it, and a list that might was not read. Whoever takes it for serving reports what is missing.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// By its own conditions, or not on this protocol.
+    NotReady,
+    /// No list has its pod.
+    PodGone,
+    /// Its pod has not been ready for a while.
+    PodUnready,
+    /// Its pod is being deleted, and no longer ready.
+    PodDeleted,
+    /// Its pod has other addresses.
+    OtherAddress,
+    /// The kubelet of its node is silent, or reports that the node is not ready.
+    NodeLost,
+    /// Its node was removed, or is being removed and silent. Its pods are created elsewhere.
+    NodeGone,
+}
+
+impl Serving {
+    /// As far as anybody knows.
+    pub(crate) fn may_be(self) -> bool {
+        self.fault().is_none()
+    }
+
+    pub(crate) fn fault(self) -> Option<Why> {
+        match self {
+            Self::Yes | Self::Unknown => None,
+            Self::No(why) => Some(why),
+        }
+    }
+
+    /// It serves, or would on a node that works.
+    pub(crate) fn but_for_its_node(self) -> bool {
+        matches!(self, Self::Yes | Self::Unknown | Self::No(Why::NodeLost | Why::NodeGone))
+    }
+
+    /// Both have to.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::No(why), _) | (_, Self::No(why)) => Self::No(why),
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::Yes, Self::Yes) => Self::Yes,
+        }
+    }
+}
+
+/// The lists in which a check looks for the pod of an endpoint: those that it declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodLists {
+    /// Pods of kube-system. Those of other namespaces are not looked for, and their endpoints are taken at their word.
+    System,
+    /// Pods of all namespaces as well, as far as they are bound to a node.
+    Bound,
+}
+
+/// By namespace and name.
+pub(super) type BoundPods<'a> = HashMap<(&'a str, &'a str), &'a BoundPod>;
+
+pub(super) fn bound_pods<'a>(cluster: &Assessment<'a>) -> Option<BoundPods<'a>> {
+    let pods = cluster.list(|kubernetes| &kubernetes.bound_pods)?;
+    Some(pods.iter().map(|pod| ((pod.namespace.as_str(), pod.name.as_str()), pod)).collect())
+}
+
+impl Assessment<'_> {
+    /// Of a Service in `namespace`, by whoever comes with `protocol`.
+    pub(crate) fn serving(
+        &self,
+        lists: PodLists,
+        namespace: &str,
+        endpoint: &ServiceEndpoint,
+        protocol: &str,
+    ) -> Serving {
+        if !endpoint.serves(protocol) {
+            return Serving::No(Why::NotReady);
+        }
+        let Some(pod) = &endpoint.pod else { return self.serving_on(endpoint.node.as_deref()) };
+        let by_bound = match lists {
+            PodLists::System => Serving::Yes,
+            PodLists::Bound => self.bound_pod_serving(namespace, pod),
+        };
+        let by_system = match namespace {
+            "kube-system" => self.system_pod_serving(pod, endpoint),
+            _ => Serving::Yes,
+        };
+        by_bound.and(by_system).and(self.serving_on(endpoint.node.as_deref()))
+    }
+
+    /// Whether anything on the node of this name can serve. `None`: it is on no node.
+    pub(crate) fn serving_on(&self, node: Option<&str>) -> Serving {
+        let Some(name) = node else { return Serving::Yes };
+        let is_leaving = self.machine_of(name).is_some_and(|node| node.leaving);
+        match self.life(name) {
+            Life::Works => Serving::Yes,
+            Life::Unknown => Serving::Unknown,
+            Life::Removed => Serving::No(Why::NodeGone),
+            Life::Unready | Life::Silent if is_leaving => Serving::No(Why::NodeGone),
+            Life::Unready | Life::Silent => Serving::No(Why::NodeLost),
+        }
+    }
+
+    fn bound_pod_serving(&self, namespace: &str, name: &str) -> Serving {
+        let Some(bound) = &self.bound_pods else { return Serving::Unknown };
+        match bound.get(&(namespace, name)) {
+            None => Serving::No(Why::PodGone),
+            Some(pod) if pod.ready => Serving::Yes,
+            // Since when is not in this list; endpoints follow within a second or two.
+            Some(pod) => Serving::No(if pod.deleting { Why::PodDeleted } else { Why::PodUnready }),
+        }
+    }
+
+    fn system_pod_serving(&self, name: &str, endpoint: &ServiceEndpoint) -> Serving {
+        // Where static pods run, an empty list is no answer.
+        let Some(pods) = self.list(|kubernetes| &kubernetes.pods).filter(|pods| !pods.is_empty()) else {
+            return Serving::Unknown;
+        };
+        let mut its = pods.iter().filter(|pod| pod.name == name).peekable();
+        let why = if its.peek().is_none() { Some(Why::PodGone) } else { its.find_map(|pod| fault(pod, endpoint)) };
+        why.map_or(Serving::Yes, Serving::No)
+    }
+}
+
+fn fault(pod: &Pod, endpoint: &ServiceEndpoint) -> Option<Why> {
+    // An endpoint has addresses of one family.
+    let is_of_its_family = |it: &&String| endpoint.addresses.iter().all(|its| its.contains(':') == it.contains(':'));
+    let mut own = pod.addresses.iter().filter(is_of_its_family).peekable();
+    // One that is being deleted serves until it is told to stop, and not again.
+    if pod.deleting && !is_well(&pod.state) {
+        Some(Why::PodDeleted)
+    } else if !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED) {
+        Some(Why::PodUnready)
+    } else if own.peek().is_some() && !own.any(|it| endpoint.addresses.contains(it)) {
+        Some(Why::OtherAddress)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::{GapKind, Snapshot};
+    use crate::testing::fixture::{gap, healthy};
+
+    /// The first endpoint of cluster DNS.
+    fn of_dns(change: fn(&mut Snapshot)) -> Serving {
+        let mut snapshot = healthy();
+        change(&mut snapshot);
+        let cluster = Assessment::of(&snapshot);
+        let endpoint = &cluster.list(|kubernetes| &kubernetes.dns_endpoints).unwrap()[0];
+        cluster.serving(PodLists::System, "kube-system", endpoint, "UDP")
+    }
+
+    #[test]
+    fn what_might_speak_against_an_endpoint_has_to_be_read() {
+        assert_eq!(of_dns(|_| {}), Serving::Yes);
+        assert_eq!(of_dns(|it| it.kube().pods = gap(GapKind::Forbidden)), Serving::Unknown);
+        assert_eq!(of_dns(|it| it.kube().pods = Ok(Vec::new())), Serving::Unknown);
+        assert_eq!(of_dns(|it| it.kube().node_leases = gap(GapKind::Forbidden)), Serving::Unknown);
+        let outside = |it: &mut Snapshot| {
+            let endpoint = &mut it.kube().dns_endpoints.as_mut().unwrap()[0];
+            (endpoint.pod, endpoint.node) = (None, None);
+        };
+        assert_eq!(of_dns(outside), Serving::Yes, "it is behind no pod and on no node");
+        // What is known outweighs what is not.
+        let removed = |it: &mut Snapshot| {
+            it.kube().node_leases = gap(GapKind::Forbidden);
+            it.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("coredns"));
+        };
+        assert_eq!(of_dns(removed), Serving::No(Why::PodGone));
+    }
+
+    #[test]
+    fn of_two_words_the_one_against_it_counts() {
+        let all = [Serving::Yes, Serving::Unknown, Serving::No(Why::PodGone)];
+        for (at, one) in all.into_iter().enumerate() {
+            for (other_at, other) in all.into_iter().enumerate() {
+                assert_eq!(one.and(other), all[at.max(other_at)]);
+            }
+        }
+    }
+}
