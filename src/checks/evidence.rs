@@ -68,7 +68,7 @@ fn losses(snapshot: &Snapshot, fact: Fact) -> Vec<Finding> {
     missing.into_iter().filter(counts).map(finding).collect()
 }
 
-/// No cluster that works answers with an empty list of these. Leases of nodes are only expected where Talos runs their kubelets.
+/// Of the facts that are never empty. Leases of nodes are only expected where Talos runs their kubelets.
 fn is_empty(snapshot: &Snapshot, fact: Fact) -> bool {
     let Some(kubernetes) = &snapshot.kubernetes else { return false };
     match fact {
@@ -78,7 +78,10 @@ fn is_empty(snapshot: &Snapshot, fact: Fact) -> bool {
             let is_empty = kubernetes.node_leases.as_ref().is_ok_and(|leases| leases.by_name.is_empty());
             is_empty && snapshot.talos.is_some()
         }
-        _ => false,
+        _ => {
+            debug_assert!(!fact.is_never_empty(), "{fact:?} has no arm here");
+            false
+        }
     }
 }
 
