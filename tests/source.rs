@@ -297,3 +297,31 @@ fn no_arm_stands_for_the_rest_of_the_world() {
     assert!(arms > 20, "{arms}");
     assert_none(&found);
 }
+
+/// A doc comment is read beside a name, often without the lines around it, so it does not open with a word that points elsewhere.
+#[test]
+fn doc_comments_can_be_understood_alone() {
+    const ROOMS: [&str; 5] = [
+        "src/assess/",
+        "src/checks/",
+        "src/observe/nodes.rs",
+        "src/observe/population.rs",
+        "src/snapshot/kubernetes.rs",
+    ];
+    const POINTING: &str = "Another|As|At|Both|By|For|From|He|In|It|Its|Neither|Nobody|Nothing|Of|On|One|Other|Others|\
+                            Some|Such|That|Their|Them|There|These|They|This|Those|To|Whatever|Which|Who|Whoever|Whom|Whose|\
+                            With|Without";
+    let opening = Regex::new(&format!(r"^\s*///\s*`?(?:{POINTING})\b")).unwrap();
+    let is_comment = |line: &str| line.trim_start().starts_with("///");
+    let mut found = Vec::new();
+    for (file, text) in product().into_iter().filter(|(file, _)| ROOMS.iter().any(|room| file.starts_with(room))) {
+        let mut before = "";
+        for (at, line) in text.lines().enumerate() {
+            if opening.is_match(line) && !is_comment(before) {
+                found.push(format!("{file}:{}: {}", at + 1, line.trim()));
+            }
+            before = line;
+        }
+    }
+    assert_none(&found);
+}

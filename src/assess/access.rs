@@ -20,7 +20,7 @@ pub(crate) enum TalosAccess<'a> {
 pub(crate) enum MachineAccess<'a> {
     Open(&'a Contact),
     Closed(&'a Gap),
-    /// Another one answers in its place.
+    /// Name of the machine that answers in place of this one.
     Other(&'a str),
 }
 

@@ -63,7 +63,7 @@ impl Component {
         node.talos.static_pods.as_ref().is_ok_and(|ids| !ids.iter().any(|id| self.is_rendered_as(id, node)))
     }
 
-    /// Another pod of this name in another namespace is the user's own.
+    /// Whether a static pod is this component's on this node. A pod of the same name in another namespace is the user's own.
     pub(crate) fn is_of(self, status: &StaticPodStatus, node: &Node) -> bool {
         status.namespace == "kube-system" && status.name == self.pod_name(node)
     }
@@ -75,7 +75,7 @@ impl Component {
 
 /// A component on one control plane.
 pub(crate) struct Instance<'a> {
-    /// From Talos, else its mirror. `None`: it was looked for and is not there.
+    /// State of the static pod from Talos, otherwise of its mirror pod. `None`: the pod was looked up and does not exist.
     pub(crate) pod: Result<Option<&'a PodState>, NoPods<'a>>,
     pub(crate) state: State<'a>,
 }
@@ -86,21 +86,21 @@ pub(crate) enum State<'a> {
     NoKubernetes,
     /// The machine is silent, or what its kubelet has said may be old.
     Unreliable,
-    /// In the machine configuration.
+    /// Disabled in the machine configuration.
     Disabled,
-    /// Nobody tells of its pod.
+    /// No source reports the pod.
     Unseen(NoPods<'a>),
     Ready,
-    /// Its mirror pod is ready, and its kubelet has stopped reporting since.
+    /// The mirror pod is listed as ready, but the kubelet is no longer known to report.
     Silent,
     NotReady(Trouble),
-    /// It has no pod, while it leads from another control plane; nobody tells whether it is switched off here.
+    /// No pod here, while another control plane runs the component and its lease is renewed. Nothing shows whether it is disabled here.
     Untold,
-    /// It has no pod, and nothing tells whether it is switched off there: neither its machine nor, without Talos, its lease.
+    /// No pod, and neither the machine configuration nor, without Talos, the lease shows whether the component is disabled.
     MayBeDisabled(Gap),
-    /// It has no pod, for Talos has not rendered it.
+    /// No pod, because Talos has not rendered it.
     NotRendered,
-    /// It has no pod.
+    /// No pod, although one is expected.
     Missing,
 }
 
@@ -115,27 +115,27 @@ impl State<'_> {
 pub(crate) enum NoPods<'a> {
     /// Kubernetes alone was asked, and has no list of them.
     NotListed,
-    /// Neither Kubernetes nor Talos, which knows that there are some.
+    /// Kubernetes has no list, and Talos has an empty one, although it may have rendered the pod.
     NoStatus,
-    /// Neither Kubernetes nor Talos.
+    /// Kubernetes has no list, and Talos returned this gap.
     Gap(&'a Gap),
 }
 
 /// Where a component runs, as far as Kubernetes alone was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place<'a> {
-    /// On control planes, unless Talos or the lack of a list says otherwise.
+    /// Control planes. Assumed with Talos or without a list of pods: the [`State`] of each instance then has the details.
     Here,
-    /// There is no pod of it: nothing tells whether it is switched off or missing.
+    /// No pod anywhere: the component is disabled or missing, and nothing shows which.
     Nowhere,
-    /// There is none, and this one, who is on no control plane, renews its lease.
+    /// No pod anywhere, but this holder, which is on no known control plane, renews the lease.
     Elsewhere(&'a str),
 }
 
 #[derive(Default)]
 pub(super) struct Components<'a> {
     places: Vec<Place<'a>>,
-    /// By node name, of each control plane.
+    /// Instances by the node name of their control plane.
     instances: HashMap<&'a str, Vec<Instance<'a>>>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Assessment<'a> {
         self.components.places[component as usize]
     }
 
-    /// On a control plane.
+    /// The instance of a component on a control plane.
     pub(crate) fn instance(&self, node: &Node, component: Component) -> &Instance<'a> {
         &self.components.instances[node.name.as_str()][component as usize]
     }
@@ -169,8 +169,8 @@ impl<'a> Assessment<'a> {
         worse(&status.state, pods.filter(of_node).map(|pod| &pod.state).next())
     }
 
-    /// Whoever holds this lease runs on no control plane that is known. A holder's name begins with its hostname, which may be longer
-    /// or shorter than the name of the machine by a domain.
+    /// Whether the holder of a lease is on none of the known control planes. The holder's name begins with its hostname, which may
+    /// be longer or shorter than the machine's name by a domain.
     pub(crate) fn is_outsider(&self, holder: &str) -> bool {
         let host = holder.rsplit_once('_').map_or(holder, |(host, _)| host);
         // Talos makes the name of a node from the hostname.
@@ -180,7 +180,7 @@ impl<'a> Assessment<'a> {
         !self.control_planes().any(|node| names(node).any(|name| is_host(name)))
     }
 
-    /// Others run it, or whoever asks has left it out where it runs nowhere.
+    /// Whether control planes should run the component: not if it runs elsewhere, or if it runs nowhere and its check is skipped.
     pub(crate) fn is_missed(&self, component: Component) -> bool {
         match self.place(component) {
             Place::Here => true,
@@ -226,8 +226,8 @@ fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Re
     }
 }
 
-/// Of Kubernetes alone: this control plane is well and shows what else it runs, and another one runs this and renews its lease.
-/// The gap: whoever leads, its lease cannot be read.
+/// Whether, without Talos, this control plane runs an API server but not this component, while another one runs it and its lease
+/// is renewed. The gap: the lease cannot be read.
 fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) -> Observed<bool> {
     let Some(pods) = cluster.list(|it| &it.pods).filter(|_| !cluster.asks_talos()) else { return Ok(false) };
     let is_led =

@@ -18,7 +18,7 @@ pub(crate) struct Etcd<'a> {
     pub(crate) quorum_state: QuorumState,
     /// The check that tells why nobody can write: the quorum is lost, or no member is well and none proves otherwise.
     pub(crate) trouble: Option<CheckId>,
-    /// It runs outside of the control planes.
+    /// Whether etcd runs outside the control planes.
     pub(crate) is_external: bool,
     /// What `--etcd-endpoints` tell, if they lead to another etcd than the one that the control planes run.
     pub(crate) foreign: Vec<View<'a>>,
@@ -59,10 +59,11 @@ pub(crate) struct View<'a> {
     pub(crate) target: Target,
     /// `None` for an endpoint of `--etcd-endpoints`.
     pub(crate) node: Option<&'a Node>,
-    /// Its own id, as far as anybody knows it.
+    /// The member's own ID, if known.
     pub(crate) id: Option<u64>,
     pub(crate) status: Result<&'a EtcdStatus, NoStatus<'a>>,
-    /// It has no status because it is seen to be down: its machine is lost, or says that etcd does not run, or nothing listens.
+    /// Whether the status is missing because the member is down: its machine is lost or reports no healthy etcd, or its port
+    /// refuses connections.
     pub(crate) is_down: bool,
     pub(crate) members: Result<&'a [EtcdMember], NoStatus<'a>>,
     pub(crate) alarms: Result<&'a [EtcdAlarm], NoStatus<'a>>,
@@ -71,15 +72,15 @@ pub(crate) struct View<'a> {
 /// Why a member tells nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoStatus<'a> {
-    /// Its machine does not answer Talos, or another one does in its place.
+    /// The machine does not answer the Talos API, or another one answers in its place.
     Machine,
-    /// It has no answer, and Talos does not say that etcd runs there.
+    /// No answer, and Talos does not report etcd as healthy.
     Service,
     /// A member that answers knows at least itself, so this is no answer.
     EmptyList,
-    /// It should have one.
+    /// No answer, although one is expected.
     Gap(&'a Gap),
-    /// As `Gap`, and others list the endpoint as a member's: then it is the member's own fault.
+    /// Like `Gap`, but other endpoints list this address as a member's, so the fault is the member's own.
     OwnFault(&'a Gap),
     /// No question has an answer, for one reason, which its status tells.
     Mute(&'a Gap),
@@ -140,9 +141,9 @@ impl<'a> Etcd<'a> {
 /// What a member shows of itself before Talos, which asks it every 20 seconds, calls its service unhealthy, and beyond that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemberTrouble {
-    /// Its machine answers, and it does not: its process hangs.
+    /// The machine answers, but etcd does not: its process hangs.
     NoAnswer,
-    /// It answers, and follows nobody.
+    /// The member answers, but has no leader.
     NoLeader,
 }
 
@@ -174,7 +175,7 @@ pub(crate) fn are_foreign(snapshot: &Snapshot, endpoints: &[EtcdEndpoint]) -> bo
 }
 
 impl super::Assessment<'_> {
-    /// Some control plane tells of a member.
+    /// Whether any control plane reports an etcd member.
     pub(crate) fn some_member_is_own(&self) -> bool {
         !own_members(self.snapshot).is_empty()
     }
@@ -221,9 +222,9 @@ fn views<'a>(
     if views.is_empty() { Err(Unseen::NoControlPlane) } else { Ok(views) }
 }
 
-/// One of `--etcd-endpoints`.
+/// The view of an endpoint from `--etcd-endpoints`.
 ///
-/// Where another one answers and lists this address as a member's, address and credentials are right: a refused connection, a
+/// If another endpoint answers and lists this address as a member's, address and credentials are right: a refused connection, a
 /// frozen server or a wrong certificate is then the member's own fault.
 fn of_endpoint<'a>(endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) -> View<'a> {
     let member = listed_at(endpoints, &endpoint.address).map(|member| member.id);
@@ -291,7 +292,7 @@ fn of_node<'a>(snapshot: &'a Snapshot, node: &'a Node) -> View<'a> {
     }
 }
 
-/// Who says nothing of its etcd may well run it.
+/// Whether etcd on this machine is known to be down. A machine that reports nothing about etcd may still run it.
 fn is_down(snapshot: &Snapshot, node: &Node) -> bool {
     match MachineAccess::of(node) {
         MachineAccess::Other(_) => true,
@@ -304,8 +305,8 @@ fn is_down(snapshot: &Snapshot, node: &Node) -> bool {
     }
 }
 
-/// Its API server answers at its own address and does not miss etcd. So the machine lives, whatever hides it from Talos, and may
-/// well run its etcd: not known to be up, but not down either.
+/// Whether the machine's API server answers at its own address and does not miss etcd. The machine is then alive, whatever hides
+/// it from Talos, and may well run etcd: not known to be up, but not down either.
 fn is_served(snapshot: &Snapshot, node: &Node) -> bool {
     let server = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.servers.get(&node.name));
     server.is_some_and(|server| server.as_ref().is_ok_and(|readyz| !readyz.misses_etcd()))
@@ -343,7 +344,7 @@ fn agreed_list<'a>(lists: &[&'a [EtcdMember]]) -> Option<&'a [EtcdMember]> {
     lists.iter().copied().max_by_key(|list| (votes(list), list.len(), ids(list)))
 }
 
-/// Those that run and are in none of the lists. A member that was removed stops; without a leader it has no list of its own to show.
+/// Members that run but are in none of the lists. A removed member stops; without a leader, it has no list of its own to show.
 pub(crate) fn strangers<'v, 'a>(views: &'v [View<'a>]) -> Vec<&'v View<'a>> {
     let listed: BTreeSet<u64> =
         views.iter().flat_map(|view| view.members.iter().copied().flatten()).map(|it| it.id).collect();
@@ -382,7 +383,7 @@ pub(crate) struct Quorum {
 pub(crate) enum VoterSource {
     ThisRound,
     EarlierRound,
-    /// As many as there are control planes.
+    /// The number of control planes, or of `--etcd-endpoints`.
     Assumed,
 }
 

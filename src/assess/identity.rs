@@ -12,7 +12,7 @@ use crate::text::host;
 pub(crate) enum Identity {
     /// Only one side is asked.
     NotCompared,
-    /// There is no list of nodes.
+    /// The list of Node objects is missing.
     NoList,
     /// No Talos machine answers.
     NoMachine,
@@ -29,9 +29,9 @@ pub(crate) enum Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Likeness {
     Nothing,
-    /// Some names, at other addresses.
+    /// Names of some nodes, but not their addresses.
     Names,
-    /// Some names at the same addresses, and the machines are others.
+    /// Names and addresses of some nodes, but not the machines.
     NamesAndAddresses,
 }
 
@@ -41,9 +41,9 @@ pub(crate) enum Undecided {
     EmptyList,
     /// The machines that both sides name do not answer.
     CommonAreSilent,
-    /// These have the same names, and Kubernetes lists no address yet.
+    /// Shared node names; Kubernetes does not list all of their addresses yet.
     NoAddress(Vec<String>),
-    /// These have the same names at other addresses, and etcd, which may know them, tells none.
+    /// Shared node names at different addresses; etcd may know those addresses, but no machine returned a member list.
     NoMembers(Vec<String>),
 }
 
@@ -176,7 +176,7 @@ impl<'a> Told<'a> {
         told
     }
 
-    /// Those of this machine.
+    /// Addresses that Talos reports for this machine.
     fn addresses<'b>(&'b self, node: &'b Node) -> impl Iterator<Item = &'b str> {
         let contact = node.talos.contact.iter().map(|contact| contact.address.as_str());
         let own = self.endpoints.get(node.name.as_str()).into_iter().flatten();

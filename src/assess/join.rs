@@ -9,7 +9,7 @@ use super::population::Machine;
 use super::workloads::mirror_pod;
 use crate::snapshot::{Node, Pod};
 
-/// By the names of their Node objects, the places of the machines.
+/// Index of each machine by the name of its Node object.
 pub(super) fn by_object<'a>(machines: &[Machine<'a>]) -> HashMap<&'a str, usize> {
     let objects = machines.iter().enumerate().filter_map(|(at, machine)| Some((machine.object?.name.as_str(), at)));
     // If two machines match one Node, the first counts.
@@ -53,7 +53,7 @@ mod tests {
     use crate::snapshot::Snapshot;
     use crate::testing::fixture::healthy;
 
-    /// Its hostname has changed since its kubelet registered: the Node has the same machine ID, and another name.
+    /// A cluster with a worker whose hostname changed after its kubelet registered: the Node has the same machine ID, but another name.
     fn renamed() -> Snapshot {
         let mut snapshot = healthy();
         let id = snapshot.kube_node_mut("w-1").machine_id.clone();

@@ -9,15 +9,15 @@ use crate::snapshot::{KubeNode, Leases, Node};
 /// A node by its name in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Its kubelet reports that it is ready, and renews its lease.
+    /// The kubelet reports that the node is ready, and renews its lease.
     Works,
-    /// Its kubelet reports that it is not ready.
+    /// The Node is not ready, and its lease is renewed or unknown.
     Unready,
-    /// Its kubelet has stopped renewing its lease. Until the node controller notices, the node and its pods look ready.
+    /// The kubelet has stopped renewing its lease. Until the node controller notices, the node and its pods look ready.
     Silent,
     /// Pods, leases or endpoints name it, and the list of nodes does not. What was on it is listed for a while.
     Removed,
-    /// Without the list of nodes or the leases nobody knows. Whoever judges by it reports what is missing.
+    /// Undetermined, because the list of nodes or of leases is missing. Checks that depend on it report which.
     Unknown,
 }
 
@@ -31,7 +31,7 @@ impl Life {
     }
 }
 
-/// By the names of their Node objects.
+/// Each node's state by the name of its Node object; `None` without a list of nodes.
 pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Life>> {
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).filter(|objects| !objects.is_empty())?;
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
@@ -60,7 +60,7 @@ fn may_be_no_machine(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -
 }
 
 impl Assessment<'_> {
-    /// Of the node with this name in Kubernetes.
+    /// State of the node with this name in Kubernetes.
     pub(crate) fn life(&self, name: &str) -> Life {
         match &self.lives {
             Some(lives) => lives.get(name).copied().unwrap_or(Life::Removed),
@@ -68,7 +68,7 @@ impl Assessment<'_> {
         }
     }
 
-    /// Some node is called ready, and its kubelet has not renewed its lease: either it has just died, or it is about to renew it.
+    /// Whether a node is listed as ready while its lease looks stale: its kubelet has just died, or is about to renew it.
     pub(crate) fn a_lease_looks_stale(&self) -> bool {
         let objects = self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
         objects.filter(|object| says_ready(object)).any(|object| self.life(&object.name) == Life::Silent)

@@ -54,18 +54,18 @@ pub(crate) struct Assessment<'a> {
     pub(crate) own_kubernetes: Option<&'a Kubernetes>,
     /// No API server's own certificate verifies, while that of the endpoint does.
     pub(crate) behind_proxy: bool,
-    /// As the nodes of the snapshot.
+    /// Machines in the order of the snapshot's nodes.
     machines: Vec<Machine<'a>>,
-    /// By the names of Node objects; `None`: these are not known.
+    /// Each node's state by the name of its Node object; `None` without a list of nodes.
     lives: Option<HashMap<&'a str, Life>>,
     by_name: HashMap<&'a str, usize>,
-    /// By the name of its Node object.
+    /// Index of each machine by the name of its Node object.
     by_object: HashMap<&'a str, usize>,
     pub(crate) etcd: Etcd<'a>,
     /// Pods that were restarted between two rounds: how often since the previous one, and in total.
     pub(crate) restarted: BTreeMap<String, (u32, u32)>,
     components: Components<'a>,
-    /// By node name, of each control plane.
+    /// API servers by the node name of their control plane.
     servers: HashMap<&'a str, Server<'a>>,
     /// `None`: they were not read.
     bound_pods: Option<BoundPods<'a>>,
@@ -136,7 +136,7 @@ impl<'a> Assessment<'a> {
         self.snapshot.talos.is_some()
     }
 
-    /// With `--etcd-endpoints`.
+    /// Whether `--etcd-endpoints` is given.
     pub(crate) fn asks_etcd(&self) -> bool {
         self.snapshot.external_etcd.is_some()
     }

@@ -22,7 +22,7 @@ pub(crate) struct Place<'a, 'p> {
 pub(crate) enum Excuse {
     /// The machine is a guest, or no check judges it.
     NotJudged,
-    /// Its node is not ready, so nothing on it is.
+    /// The node is not ready, so nothing on it is.
     Unready,
 }
 
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// Of a DaemonSet that lacks a pod, by its status: where, and how many more.
+    /// Places that lack a kube-proxy pod, and how many more are missing, if the status reports one available pod too few.
     fn lacking(change: impl FnOnce(&mut Snapshot, &mut Workload)) -> (Vec<(String, Option<Excuse>)>, usize) {
         let mut snapshot = healthy();
         let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();

@@ -11,17 +11,17 @@ use crate::model::{CheckId, Role};
 use crate::snapshot::{Gap, GapKind, KubeNode, Node, Service, Snapshot};
 use crate::text::version;
 
-/// One machine of the population.
+/// A machine of the population.
 pub(crate) struct Machine<'a> {
     pub(crate) standing: Standing,
-    /// It runs another system: its Node object says so, nobody but Kubernetes names it, and there are Talos machines.
+    /// Whether the machine runs another system among Talos machines: it has a Node object, and nothing names it as a Talos machine.
     pub(crate) is_guest: bool,
     /// Talos works, and this machine does not answer it: it is down or cut off.
     pub(crate) talos_unreachable: bool,
     pub(crate) is_stale_discovery_member: bool,
     /// Known to Kubernetes alone, and gone.
     pub(crate) is_stale_node_object: bool,
-    /// Its Node object.
+    /// The machine's Node object.
     pub(crate) object: Option<&'a KubeNode>,
 }
 
@@ -82,7 +82,7 @@ struct Objects<'a> {
     /// The machines themselves.
     nodes: HashMap<&'a str, &'a Node>,
     by_name: HashMap<&'a str, &'a KubeNode>,
-    /// Those that no machine is named like, by id and by address: the first of each, with its place.
+    /// Node objects whose name is not a machine's, by machine ID and by address: the first of each, with its index.
     by_id: HashMap<&'a str, (usize, &'a KubeNode)>,
     by_address: HashMap<&'a str, (usize, &'a KubeNode)>,
 }
@@ -102,8 +102,8 @@ impl<'a> Objects<'a> {
         Self { nodes, by_name, by_id, by_address }
     }
 
-    /// By name, else by id or by an address. Machines can share an address (a virtual IP, a NAT's), so an object that is
-    /// another machine's by name is not this one's as well.
+    /// Finds a machine's Node object by name, otherwise by machine ID or address. Machines can share an address (a virtual IP, a
+    /// NAT's), so an object with another machine's name does not count.
     fn of_machine(&self, node: &Node) -> Option<&'a KubeNode> {
         let by_id = || node.machine_ids().filter_map(|id| self.by_id.get(id.as_str())).min_by_key(|(at, _)| at);
         let by_address =
@@ -175,7 +175,7 @@ fn expected_numbers_are_met(snapshot: &Snapshot) -> bool {
     met(snapshot.asked.expect_control_planes, Role::ControlPlane) && met(snapshot.asked.expect_workers, Role::Worker)
 }
 
-/// With node flags, they are the population of their role; whoever else has it is only listed.
+/// Whether the node flags for the machine's role leave it out. They define the population of that role; other machines are only listed.
 fn is_outside_flags(snapshot: &Snapshot, node: &Node) -> bool {
     let asked = &snapshot.asked;
     let (control_planes, workers) = (!asked.control_plane_nodes.is_empty(), !asked.worker_nodes.is_empty());
@@ -256,7 +256,7 @@ impl<'a> super::Assessment<'a> {
         self.machine(node).standing
     }
 
-    /// It runs another system among Talos machines, whatever else is true of it.
+    /// Whether the machine runs another system among Talos machines, regardless of its [`Standing`].
     pub(crate) fn is_guest(&self, node: &Node) -> bool {
         self.machine(node).is_guest
     }

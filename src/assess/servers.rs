@@ -17,9 +17,9 @@ pub(crate) enum Server<'a> {
     NotReady(&'a Readyz),
     /// No answer, as none of its machine, which is down or cut off.
     Lost(&'a Gap),
-    /// It was not seen from here, but by others.
+    /// Not reachable from here, but alive by other evidence.
     AliveBy(ApiserverEvidence, &'a Gap),
-    /// Nothing listens at its port, and its lease does not move.
+    /// The port refuses connections, and the lease is not renewed.
     Refused(&'a Gap),
     /// The way to it is closed, and nobody else has seen it.
     OutOfReach {
@@ -33,9 +33,9 @@ pub(crate) enum Server<'a> {
 /// What shows that a server lives which cannot be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApiserverEvidence {
-    /// It renews its lease.
+    /// The server renews its lease.
     Lease,
-    /// It is among the endpoints of the Service default/kubernetes.
+    /// The server is among the endpoints of the Service default/kubernetes.
     Endpoints,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Assessment<'a> {
         self.servers.values().any(|server| matches!(server, Server::Ready))
     }
 
-    /// Some API server answers at its own address: the way to it is open from here.
+    /// Whether any API server answers at its own address, so that the way to it is open from here.
     pub(crate) fn some_server_is_reached(&self) -> bool {
         self.servers.values().any(|server| matches!(server, Server::Ready | Server::NotReady(_)))
     }

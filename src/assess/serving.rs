@@ -16,30 +16,30 @@ pub(crate) const UNNOTICED: Duration = Duration::from_secs(30);
 pub(crate) enum Serving {
     Yes,
     No(Why),
-    /// Nothing speaks against it, and a list that might was not read. Whoever takes it for serving reports what is missing.
+    /// No evidence against it, but a list that may contain some was not read. Checks that count it as serving report what is missing.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Why {
-    /// By its own conditions, or not on this protocol.
+    /// Not ready by the endpoint's own conditions, or not serving this protocol.
     NotReady,
     /// No list has its pod.
     PodGone,
-    /// Its pod has not been ready for a while.
+    /// The pod has not been ready for a while.
     PodUnready,
-    /// Its pod is being deleted, and no longer ready.
+    /// The pod is being deleted and is no longer ready.
     PodDeleted,
-    /// Its pod has other addresses.
+    /// The pod has other addresses.
     OtherAddress,
     /// The kubelet of its node is silent, or reports that the node is not ready.
     NodeLost,
-    /// Its node was removed, or is being removed and silent. Its pods are created elsewhere.
+    /// The node was removed, or is being removed and no longer works. Its pods are created elsewhere.
     NodeGone,
 }
 
 impl Serving {
-    /// As far as anybody knows.
+    /// Whether nothing is known to prevent serving.
     pub(crate) fn may_be(self) -> bool {
         self.fault().is_none()
     }
@@ -51,12 +51,12 @@ impl Serving {
         }
     }
 
-    /// It serves, or would on a node that works.
+    /// Whether the endpoint serves, or would on a working node.
     pub(crate) fn but_for_its_node(self) -> bool {
         matches!(self, Self::Yes | Self::Unknown | Self::No(Why::NodeLost | Why::NodeGone))
     }
 
-    /// Both have to.
+    /// Combines two findings about an endpoint: the worse one counts.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::No(why), _) | (_, Self::No(why)) => Self::No(why),
@@ -75,7 +75,7 @@ pub(crate) enum PodLists {
     Bound,
 }
 
-/// By namespace and name.
+/// Bound pods by namespace and name.
 pub(super) type BoundPods<'a> = HashMap<(&'a str, &'a str), &'a BoundPod>;
 
 pub(super) fn bound_pods<'a>(cluster: &Assessment<'a>) -> Option<BoundPods<'a>> {
@@ -84,7 +84,7 @@ pub(super) fn bound_pods<'a>(cluster: &Assessment<'a>) -> Option<BoundPods<'a>> 
 }
 
 impl Assessment<'_> {
-    /// Of a Service in `namespace`, by whoever comes with `protocol`.
+    /// Whether an endpoint of a Service in `namespace` serves clients that use `protocol`.
     pub(crate) fn serving(
         &self,
         lists: PodLists,

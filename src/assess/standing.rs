@@ -5,7 +5,7 @@
 pub(crate) enum Standing {
     /// Listed, and judged by no check.
     NotJudged(NotJudged),
-    /// Of another system, among Talos machines: of it, only whether it is ready is judged.
+    /// A machine with another system among Talos machines: only its readiness is judged.
     Guest,
     Judged,
 }
@@ -16,7 +16,7 @@ pub(crate) enum NotJudged {
     Leaving,
     /// Outside of `--nodes`.
     OutOfScope,
-    /// With node flags, they are the population of their role; whoever else has it is only listed.
+    /// Left out by the node flags for its role. They define the population of that role; other machines are only listed.
     OutsideFlags,
     /// Known to discovery alone, and gone.
     StaleDiscovery,

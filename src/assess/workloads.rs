@@ -16,7 +16,7 @@ const LEASE_LASTS_AT_MOST: Duration = Duration::from_secs(300);
 /// A kubelet starts a container at once again that has run for this long: what crashed before is history.
 pub(crate) const BACK_OFF_ENDS: SignedDuration = SignedDuration::from_mins(10);
 
-/// For a lease that looks stale: long enough for a live holder to renew it.
+/// Delay before a lease that looks stale is read again: long enough for a live holder to renew it.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(11);
 
 /// What has not become ready in this time does not by itself.
@@ -26,7 +26,7 @@ pub(crate) const STUCK: Duration = Duration::from_secs(300);
 /// ready between two crashes never looks as old.
 const RESTARTS_UNTIL_STUCK: u32 = 5;
 
-/// It was renewed within the time that it is good for.
+/// Whether a lease was renewed within its duration.
 pub(crate) fn is_alive(lease: &Lease, date: Option<Timestamp>) -> bool {
     was_renewed(lease, date, lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST)))
 }
@@ -57,22 +57,22 @@ pub(super) fn mirror_pod<'a>(pods: &'a [Pod], node: &str, component: &str) -> Op
     of_node().find(|pod| pod.name == name).or_else(|| of_node().find(|pod| is_labeled(pod, component)))
 }
 
-/// Its labels name this component.
+/// Whether the pod's labels name this component.
 pub(crate) fn is_labeled(pod: &Pod, component: &str) -> bool {
     ["component", "k8s-app"].iter().any(|key| pod.labels.get(*key).is_some_and(|value| value == component))
 }
 
-/// It runs and is ready. The phase alone says nothing: pods of dead nodes and crashing ones are `Running`.
+/// Whether the pod is running and ready. The phase alone does not show this: pods of dead nodes and crashing ones are `Running`.
 pub(crate) fn is_well(state: &PodState) -> bool {
     state.ready == Some(true) && state.phase == "Running"
 }
 
-/// Of two words on one pod, the worse.
+/// Returns the worse of two reported states of one pod.
 pub(crate) fn worse<'a>(one: &'a PodState, other: Option<&'a PodState>) -> &'a PodState {
     other.filter(|other| is_well(one) && !is_well(other)).unwrap_or(one)
 }
 
-/// It has done its work, and was meant to end.
+/// Whether the pod has run to completion, as intended.
 pub(crate) fn has_completed(state: &PodState) -> bool {
     let is_undone = |it: &ContainerState| it.running || it.exit_code.is_some_and(|code| code != 0);
     state.phase == "Succeeded" && !state.containers.iter().any(is_undone)
@@ -123,8 +123,8 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
     Some(Trouble { crash_looping: crashing.is_some(), is_stuck, words: words.join(", ") })
 }
 
-/// Of a pod that is well: that it has crashed again and again, and lately. Most have no readiness probe, and so are ready between two
-/// crashes. What ended before its node was `up` ended with it.
+/// Describes recent, repeated crashes of a pod that is well. Most pods have no readiness probe, and so are ready between two
+/// crashes. Containers that ended before the node was `up` ended with it.
 pub(crate) fn between_crashes(state: &PodState, now: Timestamp, up: Timestamp) -> Option<String> {
     let crashes = |container: &&ContainerState| {
         let lately = container.finished.is_some_and(|at| at > up && now.duration_since(at) <= BACK_OFF_ENDS);
@@ -143,7 +143,7 @@ pub(crate) fn between_crashes(state: &PodState, now: Timestamp, up: Timestamp) -
 /// Why a pod is not ready.
 pub(crate) struct Trouble {
     pub(crate) crash_looping: bool,
-    /// It crash-loops, and has for [`STUCK`].
+    /// Whether the pod has been crash-looping for [`STUCK`].
     pub(crate) is_stuck: bool,
     pub(crate) words: String,
 }

@@ -144,7 +144,7 @@ mod tests {
         assert!(!is_fine(&snapshot), "99 % of one worker is none");
     }
 
-    /// Who else may answer at the address of a worker is no question of how many are ready.
+    /// An unknown CA at a worker's address is a question of which machine answers there, not of how many workers are ready.
     #[test]
     fn a_machine_of_another_ca_is_not_missing() {
         let text = "dial: authentication handshake failed: tls: failed to verify certificate: x509: unknown authority";
@@ -230,7 +230,7 @@ mod tests {
         assert!(!is_fine(&snapshot));
     }
 
-    /// It is ready; its upgrade is another matter.
+    /// A worker whose upgrade is blocked is still ready, so the allowance does not cover it.
     #[test]
     fn what_blocks_the_upgrade_of_a_worker_is_not_allowed() {
         let blocked = |mut snapshot: Snapshot| {

@@ -68,7 +68,7 @@ fn losses(snapshot: &Snapshot, fact: Fact) -> Vec<Finding> {
     missing.into_iter().filter(counts).map(finding).collect()
 }
 
-/// Of the facts that are never empty. Leases of nodes are only expected where Talos runs their kubelets.
+/// Whether a fact that is never empty came back empty. Node leases are expected only where Talos runs the kubelets.
 fn is_empty(snapshot: &Snapshot, fact: Fact) -> bool {
     let Some(kubernetes) = &snapshot.kubernetes else { return false };
     match fact {

@@ -23,7 +23,7 @@ pub(super) const NO_TALOS: &str = "Talos is not queried (`--no-talos`)";
 /// A 403 that has lasted this long is final: a restarting API server has loaded its rules, or given up, after a minute.
 const FORBIDDEN_FOR_GOOD: Duration = Duration::from_secs(90);
 
-/// Whose answer is missing.
+/// The API whose answer is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Talos,
@@ -171,7 +171,7 @@ pub(super) fn talos_contact<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Res
     Err(Outcome::problem(problem.unseen()))
 }
 
-/// One fact that a machine tells of itself, or what stands in its way: a prerequisite, or an answer that tells nothing.
+/// A fact that a machine reports about itself, or the outcome if it is unavailable: a failed prerequisite, or a gap in the answers.
 ///
 /// `expected` completes "expected …" for people, should there be a gap.
 pub(super) fn talos_fact<'a, T>(
@@ -235,7 +235,7 @@ pub(super) fn no_pods(cluster: &Assessment<'_>, pod: &str, why: NoPods<'_>) -> O
     }
 }
 
-/// Of a machine without a Node object.
+/// Outcome for a machine without a Node object.
 pub(super) fn unregistered(node: &Node) -> Outcome {
     needs_no_object(node)
         .unwrap_or_else(|| unseen(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses"))
@@ -399,7 +399,7 @@ fn failing(readyz: &Readyz) -> String {
     readyz.failed.iter().map(|name| format!("[-]{name}")).collect::<Vec<_>>().join(" ")
 }
 
-/// There was no connection, none that can be trusted, or none that held.
+/// Whether there was no connection, none that can be trusted, or none that lasted.
 pub(super) fn is_no_connection(kind: GapKind) -> bool {
     use GapKind::{
         Broken, ConnectTimedOut, ConnectionRefused, NameNotFound, NameNotInCertificate, NoRoute,

@@ -23,14 +23,14 @@ pub(crate) use talos::{holds_up_boot, must_run};
 use crate::assess::Assessment;
 use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Stage, Verdict};
 
-/// One check. Everything that is said about it anywhere is made from this literal.
+/// Definition of a check. Everything that is printed or documented about it is generated from this literal.
 pub(crate) struct Check {
     /// Stable, dotted: `etcd.quorum`.
     pub(crate) id: CheckId,
     pub(crate) stage: Stage,
-    /// One line: what is true when it passes.
+    /// Statement that is true when the check passes, in one line.
     pub(crate) summary: &'static str,
-    /// For `explain`: what it measures, why it fails, what to do. Paragraphs.
+    /// Text of `explain`: what the check measures, why it fails, what to do. Paragraphs.
     pub(crate) explain: &'static str,
     /// The worst it can say.
     pub(crate) severity: Severity,
@@ -131,7 +131,7 @@ pub(crate) const ALL: &[&Check] = &[
     &talos::SERVER,
 ];
 
-/// For a judge that said nothing: no evidence is an error, never a pass.
+/// Verdict of a judge that reported nothing: no evidence is an error, never a pass.
 pub(crate) fn nothing_judged() -> Verdict {
     Verdict::whole(Outcome::problem(Problem::error(Reason::NoAnswer, "something to check", "no target was found")))
 }

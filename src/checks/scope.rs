@@ -5,7 +5,8 @@ use crate::assess::{Assessment, NotJudged, Standing};
 use crate::model::{Hint, Outcome, Problem, Reason, Verdict};
 use crate::snapshot::{GapKind, Kubernetes, Node, Pod};
 
-/// Of a Node whose machine is silent and forgotten. From here it cannot be told which, so nothing is to be deleted.
+/// Likely cause for a Node whose machine is silent and unknown to discovery. Whether the machine is off or gone cannot be
+/// determined, so deleting the Node is left to the user.
 pub(super) const OFF_OR_GONE: &str = "the machine was removed, or has been off for half an hour or more; delete its Node only if it is permanently gone (`kubectl delete node`)";
 
 /// What is said of a guest that a check does not judge.

@@ -6,7 +6,7 @@ enum Access {
     /// A call of the Talos API, with this role at least.
     Talos(&'static str),
     Kubernetes(Right),
-    /// Nothing is asked in it.
+    /// No permission needed: nothing is requested.
     Anybody,
 }
 
@@ -127,7 +127,7 @@ facts! {
     SigningRequests: "certificatesigningrequests", Kubernetes(Resource("certificates.k8s.io", "certificatesigningrequests"));
     ValidatingWebhooks: "validatingwebhookconfigurations", Kubernetes(Resource(ADMISSION, "validatingwebhookconfigurations"));
     MutatingWebhooks: "mutatingwebhookconfigurations", Kubernetes(Resource(ADMISSION, "mutatingwebhookconfigurations"));
-    /// Of the Services that webhooks name.
+    /// Endpoints of the Services that webhooks name.
     WebhookEndpoints: "endpointslices (of webhooks)", Kubernetes(Resource("discovery.k8s.io", "endpointslices"));
     ApiServices: "apiservices", Kubernetes(Resource("apiregistration.k8s.io", "apiservices"));
     /// The namespace kube-system, whose UID is the cluster's: for `upgrade-plan`.

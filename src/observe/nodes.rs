@@ -248,7 +248,7 @@ impl Observer<'_> {
         .await
     }
 
-    /// From what was asked to what is known: names and roles as the nodes themselves tell them, duplicates merged.
+    /// Turns answers into nodes: fills in names, prefers the roles that machines report themselves, and merges duplicates.
     pub(super) fn finish(&self, asked: Vec<Answered>) -> Vec<Node> {
         let mut machines = Machines::default();
         for Answered { candidate, talos, own_addresses } in asked {
@@ -296,7 +296,7 @@ impl Observer<'_> {
     }
 }
 
-/// It has not answered, in a way that costs time.
+/// Whether the machine failed to answer in a way that costs time.
 pub(super) fn is_slow(node: &TalosNode) -> bool {
     matches!(&node.contact, Err(gap) if matches!(gap.kind, GapKind::TimedOut | GapKind::ConnectTimedOut | GapKind::NodeUnreachable))
 }
@@ -313,13 +313,13 @@ struct Machine {
 }
 
 impl Machine {
-    /// Both have answered, and no address is both's: two machines were given one name.
+    /// Whether namesakes are two machines: both have answered, and they share no address.
     fn is_another(&self, other: &Self) -> bool {
         let apart = !self.known.is_empty() && !other.known.is_empty() && self.known.is_disjoint(&other.known);
         apart && self.is_elsewhere(other)
     }
 
-    /// Both have answered, and whether at two addresses of one machine could not be read.
+    /// Whether namesakes may be two machines: both have answered, and the addresses of at least one could not be read.
     fn may_be_another(&self, other: &Self) -> bool {
         (self.unread.is_some() || other.unread.is_some()) && self.is_elsewhere(other)
     }
@@ -336,7 +336,7 @@ impl Machine {
 #[derive(Default)]
 struct Machines {
     all: Vec<Machine>,
-    /// Their places, by what they call themselves.
+    /// Indexes into `all` by the name of the machine.
     by_name: HashMap<String, Vec<usize>>,
 }
 
@@ -374,11 +374,11 @@ impl Machines {
     }
 }
 
-/// Those who have been asked, so that nobody is compared with all of them.
+/// Index of the machines that have been asked, so that none is compared with all of them.
 pub(super) struct Places {
-    /// By name, in lower case.
+    /// Indexes by name, in lower case.
     named: HashMap<String, Vec<usize>>,
-    /// By address: of all, and of those without a name.
+    /// First index at each address: of all machines, and of those without a name.
     at: HashMap<String, usize>,
     unnamed_at: HashMap<String, usize>,
 }
@@ -491,7 +491,7 @@ fn mark_etcd_members(nodes: &mut [Node]) {
     }
 }
 
-/// Whoever marks a Node takes no member out of etcd. As long as a control plane is one, or may be, it counts as any other.
+/// Clears `leaving` on control planes that are, or may be, etcd members: marking a Node for removal does not remove its member.
 fn keep_etcd_members(nodes: &mut [Node]) {
     let members: Vec<_> = nodes
         .iter()

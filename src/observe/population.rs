@@ -16,11 +16,11 @@ use crate::snapshot::{KubeNode, Sources};
 pub(crate) struct Candidate {
     /// Node name, if any source knows it.
     pub(crate) name: Option<String>,
-    /// Its name in DNS, by discovery: a person may have written that.
+    /// DNS name from discovery, which users may have written instead of the node name.
     pub(crate) hostname: Option<String>,
     /// Where it can be asked, most promising first. Names only if nothing else is known.
     pub(crate) addresses: Vec<String>,
-    /// Those of them that Talos tells.
+    /// Addresses reported by Talos: by discovery, or by the machine itself.
     pub(crate) own_addresses: Vec<String>,
     /// What Kubernetes has to show as its `machineID`, by its id in discovery, and by its own word.
     pub(crate) machine_id: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Candidate {
     pub(crate) sources: Sources,
     pub(crate) api_port: Option<u16>,
     pub(crate) is_talos: bool,
-    /// Its Node tells another system.
+    /// Whether the machine's Node reports another system.
     pub(crate) runs_another: bool,
     /// A person has written it down, who may have meant any machine.
     pub(crate) by_hand: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Said<'a> {
 pub(crate) struct KnownEndpoint {
     /// Addresses that it has, and last the host under which it was asked: that may be a balancer's.
     pub(crate) addresses: Vec<String>,
-    /// Those that it has by its own word.
+    /// Addresses that the endpoint itself reports.
     pub(crate) own_addresses: Vec<String>,
     pub(crate) name: Option<String>,
     pub(crate) role: Option<Role>,
@@ -100,7 +100,7 @@ struct Known {
     by_name: HashMap<String, Vec<usize>>,
     by_address: HashMap<String, usize>,
     by_hostname: HashMap<String, usize>,
-    /// Those that have only addresses, which somebody has written down.
+    /// Machines known only by addresses that a user wrote down.
     unnamed: BTreeSet<usize>,
 }
 
@@ -205,10 +205,10 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
 /// What machines that have registered under another name call themselves. It takes proof: the same machine id, which no other Node
 /// shows, and neither of the two names is somebody else's in the other list.
 struct OwnNames<'a> {
-    /// In lower case.
+    /// Names of discovery members and of Nodes, in lower case.
     members: HashSet<String>,
     nodes: HashSet<String>,
-    /// By machine id: the first member, and how many Nodes show it.
+    /// First member with each machine ID, and how many Nodes show it.
     by_id: HashMap<String, &'a Member>,
     shown: HashMap<&'a str, usize>,
 }
@@ -405,7 +405,7 @@ mod tests {
     use super::*;
     use crate::testing::work::{is_square, work};
 
-    /// Of a real machine, and what it is in Kubernetes.
+    /// Discovery's ID of a real machine, and its `machineID` in Kubernetes.
     const NODE_ID: &str = "Htf36ewvueIqlPLjHRUWIQgoSe46lSoJgkXqW6tf4XOA";
     const MACHINE_ID: &str = "072fc7ede96a979202684a5eb8f25440";
 

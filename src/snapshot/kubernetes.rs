@@ -71,7 +71,7 @@ pub(crate) struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// Of `kube-system` and of the network plugin, as far as they were read.
+    /// Pods of `kube-system` and of the network plugin that could be read.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.iter().flatten().chain(&self.plugin_pods)
     }
@@ -129,7 +129,7 @@ pub(crate) struct KubernetesCredentials {
     pub(crate) context: String,
     /// `https://host:port`.
     pub(crate) server: String,
-    /// As [`TalosCredentials::ca`]; `None` where the kubeconfig leaves it to the system, too.
+    /// Validity of the CA, see [`TalosCredentials::ca`]; also `None` if the kubeconfig leaves the CA to the system.
     ///
     /// [`TalosCredentials::ca`]: super::TalosCredentials::ca
     pub(crate) ca: Option<Validity>,
@@ -157,7 +157,7 @@ pub(crate) struct Readyz {
     pub(crate) failed: Vec<String>,
     /// First line of a body without check lines (401, 403, 404, 429).
     pub(crate) text: String,
-    /// Of the certificate that the server showed on this connection; `None` if it could not be read.
+    /// Validity of the certificate that the server presented on this connection; `None` if it could not be read.
     pub(crate) certificate: Option<Validity>,
 }
 
@@ -166,7 +166,7 @@ impl Readyz {
         self.failed.iter().any(|part| part.starts_with("etcd"))
     }
 
-    /// Whatever else a server names is not etcd's doing, but that it goes down without it.
+    /// Whether etcd explains every failed check: etcd's own checks, and the shutdown that its loss causes.
     pub(crate) fn misses_only_etcd(&self) -> bool {
         let is_down_for_it = |part: &str| part == "shutdown" && self.misses_etcd();
         self.failed.iter().all(|part| part.starts_with("etcd") || is_down_for_it(part))
@@ -178,7 +178,7 @@ pub(crate) struct KubeNode {
     pub(crate) name: String,
     /// InternalIP and ExternalIP values.
     pub(crate) addresses: Vec<String>,
-    /// Those of them that are InternalIP.
+    /// InternalIP values only.
     pub(crate) internal: Vec<String>,
     pub(crate) labels: BTreeMap<String, String>,
     /// `nodeInfo.machineID`; on Talos it is made from the machine's identity. Empty if not told.
@@ -196,7 +196,7 @@ pub(crate) struct KubeNode {
     pub(crate) taints: Vec<Taint>,
     /// Ranges that its pods have their addresses from, one of each family; none where the network plugin hands out its own.
     pub(crate) pod_cidrs: Vec<String>,
-    /// Of `cpu`, `memory` and `pods`, what it has none of to give.
+    /// Resources among `cpu`, `memory` and `pods` of which nothing is allocatable.
     pub(crate) out_of: Vec<String>,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) deleting: bool,
@@ -217,7 +217,7 @@ const REMOVAL: Duration = Duration::from_secs(30 * 60);
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(1);
 
 impl KubeNode {
-    /// By what its kubelet says of the system.
+    /// Whether the kubelet reports Talos as the operating system.
     pub(crate) fn runs_talos(&self) -> bool {
         self.os_image.starts_with("Talos (")
     }
@@ -227,14 +227,14 @@ impl KubeNode {
         machine_ids.any(|id| *id == self.machine_id)
     }
 
-    /// It has the name of this machine, and both tell an identity, which differ.
+    /// Whether the Node has this machine's name, but a different machine ID. Both IDs must be known.
     pub(crate) fn is_of_a_namesake<'a>(&self, name: &str, machine_ids: impl Iterator<Item = &'a String>) -> bool {
         let mut ids = machine_ids.peekable();
         let both_tell = ids.peek().is_some() && !self.machine_id.is_empty();
         both_tell && self.name.eq_ignore_ascii_case(name) && !self.is_of_machine(ids)
     }
 
-    /// It has the name of this machine, and one of the addresses that are known to be the machine's.
+    /// Whether the Node has this machine's name and one of its known addresses.
     pub(crate) fn is_at<'a>(&self, name: &str, mut addresses: impl Iterator<Item = &'a str>) -> bool {
         self.name.eq_ignore_ascii_case(name) && addresses.any(|address| self.addresses.iter().any(|it| it == address))
     }
@@ -250,7 +250,7 @@ impl KubeNode {
         (age >= -CLOCKS_DIFFER).then(|| age.max(SignedDuration::ZERO).unsigned_abs())
     }
 
-    /// Of several words on one condition, the worst.
+    /// Returns the condition of this kind; if there are several, the worst.
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
         let good = if kind == "Ready" { "True" } else { "False" };
         self.conditions.iter().filter(|it| it.kind == kind).max_by_key(|it| badness(&it.status, good))
@@ -302,7 +302,7 @@ pub(crate) fn badness(status: &str, good: &str) -> u8 {
 pub(crate) struct Leases {
     /// `Date` header of the answer; `None` if it had none. Of a list of several pages, of the first one.
     pub(crate) date: Option<Timestamp>,
-    /// That of the last page: none of the leases was written later.
+    /// `Date` header of the last page: none of the leases was written later.
     pub(crate) last_date: Option<Timestamp>,
     pub(crate) by_name: BTreeMap<String, Lease>,
 }
@@ -329,8 +329,8 @@ pub(crate) struct Lease {
     pub(crate) holder: Option<String>,
     /// How long it is good for without being renewed, if it says so.
     pub(crate) lasts: Option<Duration>,
-    /// It was renewed at most this long before it was read: that long ago, an earlier sample of this run had another resource
-    /// version. `None`: no two samples show that it moves.
+    /// Upper bound on the time between the last renewal and this reading: that long before, an earlier sample of this run had
+    /// another resource version. `None`: no two samples show a renewal.
     pub(crate) moved_within: Option<Duration>,
 }
 
@@ -350,7 +350,7 @@ pub(crate) struct Pod {
     /// How long it has not been ready, by the clock of the server that answered. `None`: it is ready, or nothing says since when
     /// it is not.
     pub(crate) unready_for: Option<Duration>,
-    /// One of each family, as far as its kubelet has told them.
+    /// Pod IPs that the kubelet has reported, one of each family.
     pub(crate) addresses: Vec<String>,
     pub(crate) state: PodState,
 }
@@ -360,7 +360,7 @@ pub(crate) struct Pod {
 pub(crate) struct StartingPod {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Another pod of the same name has another.
+    /// UID, which distinguishes pods of the same name.
     pub(crate) uid: String,
     /// `None`: no scheduler has looked at it.
     pub(crate) node: Option<String>,
@@ -371,7 +371,7 @@ pub(crate) struct StartingPod {
     pub(crate) waiting_for: Option<Duration>,
     /// When it lost the sandbox that it had, as its kubelet says.
     pub(crate) lost_at: Option<Timestamp>,
-    /// It has volumes that somebody has to provide: a Secret, a disk. They are mounted before.
+    /// Whether the pod has volumes that must be provided: a Secret, a disk. They are mounted before the sandbox is created.
     pub(crate) has_own_volumes: bool,
     /// A pod that was given to the node later, or at least has got its sandbox later than this one began to wait.
     pub(crate) overtaken_by: Option<String>,
@@ -392,7 +392,7 @@ impl StartingPod {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodEvent {
     pub(crate) namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub(crate) pod: String,
     /// Empty if nothing says.
     pub(crate) uid: String,
@@ -404,7 +404,7 @@ pub(crate) struct PodEvent {
 }
 
 impl PodEvent {
-    /// It is about this pod, and no earlier one of its name.
+    /// Whether the event is about this pod, and not an earlier one of its name.
     pub(crate) fn is_of(&self, pod: &StartingPod) -> bool {
         let is_same = self.uid.is_empty() || pod.uid.is_empty() || self.uid == pod.uid;
         is_same && (&self.namespace, &self.pod) == (&pod.namespace, &pod.name)
@@ -434,7 +434,7 @@ pub(crate) struct BoundPod {
     pub(crate) overdue: Option<Duration>,
     /// Time that it is given to stop.
     pub(crate) grace: Duration,
-    /// It has a volume of kind `emptyDir`.
+    /// Whether the pod has an `emptyDir` volume.
     pub(crate) has_empty_dir: bool,
 }
 
@@ -444,7 +444,7 @@ pub(crate) type Amounts = BTreeMap<String, u64>;
 /// What a pod asks of a node, which is the same of all pods of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Needs {
-    /// As the scheduler counts them; `None`: a quantity cannot be read.
+    /// Requests as the scheduler counts them; `None`: a quantity cannot be read.
     pub(crate) requests: Option<Amounts>,
     pub(crate) placement: Placement,
 }
@@ -456,7 +456,7 @@ pub(crate) struct Placement {
     pub(crate) labels: BTreeMap<String, String>,
     /// What its node affinity requires: all of one of these. `None`: nothing.
     pub(crate) terms: Option<Vec<Term>>,
-    /// Of a single pod, without those of Kubernetes' own taints: a node that is not ready takes no pod in.
+    /// Tolerations; for a single pod, without those of Kubernetes' own taints: a node that is not ready accepts no pod.
     pub(crate) tolerations: Vec<Toleration>,
 }
 
@@ -584,7 +584,7 @@ pub(crate) struct DisruptionBudget {
     pub(crate) selector: Option<Vec<Requirement>>,
     /// `unhealthyPodEvictionPolicy: AlwaysAllow`
     pub(crate) always_allows_unready: bool,
-    /// Some controller has made it, and may change it at any time.
+    /// Whether a controller created the budget and may change it at any time.
     pub(crate) is_operated: bool,
     pub(crate) generation: i64,
     pub(crate) observed_generation: i64,
@@ -610,16 +610,16 @@ pub(crate) struct Workload {
     pub(crate) updated: Option<i32>,
     /// Pods of an older template that are still there beside them.
     pub(crate) outdated: i32,
-    /// Its controller has given up on a rollout (Progressing is False), in the controller's words.
+    /// Why the controller has given up on a rollout (Progressing is False), in its own words.
     pub(crate) given_up: Option<String>,
-    /// Its controller cannot create its pods (`ReplicaFailure`), in the API server's words.
+    /// Why the controller cannot create pods (`ReplicaFailure`), in the API server's words.
     pub(crate) refused: Option<String>,
     /// How long neither its specification nor its status has changed, by the clock of the server that answered; `None` if
     /// nothing says.
     pub(crate) unchanged_for: Option<Duration>,
-    /// It puts a network plugin on the nodes.
+    /// Whether the workload installs a network plugin on the nodes.
     pub(crate) installs_network: bool,
-    /// Of a DaemonSet, where it has its pods.
+    /// How a DaemonSet places its pods.
     pub(crate) spread: Spread,
 }
 
@@ -627,9 +627,9 @@ pub(crate) struct Workload {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spread {
     pub(crate) placement: Placement,
-    /// Its pods have no network of their own, and so need none on the node.
+    /// Whether the pods have no network of their own, and so need none on the node.
     pub(crate) host_network: bool,
-    /// As many of its pods may be missing during a rollout.
+    /// Number of pods that may be missing during a rollout.
     pub(crate) max_unavailable: usize,
 }
 
@@ -639,7 +639,7 @@ pub(crate) fn has_ended(phase: &str) -> bool {
 }
 
 impl Workload {
-    /// Its numbers are those of its current specification.
+    /// Whether the status counts reflect the current specification.
     pub(crate) fn is_observed(&self) -> bool {
         self.observed_generation.is_some_and(|observed| observed >= self.generation)
     }
@@ -699,7 +699,7 @@ const NETWORK_PLUGINS: [&str; 13] = [
     "weave-net",
 ];
 
-/// Of these, those that give no network by themselves.
+/// DaemonSets in [`NETWORK_PLUGINS`] that give pods no network by themselves.
 const BESIDE_AGENTS: [&str; 2] = ["kube-multus-ds", "ovs-ovn"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -716,7 +716,7 @@ pub(crate) struct ServiceEndpoint {
 }
 
 impl ServiceEndpoint {
-    /// Whoever comes by this protocol is sent there. Without a port for it, nobody is.
+    /// Whether clients that use this protocol are sent to the endpoint. Without a port for it, none are.
     pub(crate) fn serves(&self, protocol: &str) -> bool {
         let has_port = self.protocols.as_ref().is_none_or(|protocols| protocols.iter().any(|it| it == protocol));
         self.ready && !self.addresses.is_empty() && has_port
@@ -727,9 +727,9 @@ impl ServiceEndpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SigningRequest {
     pub(crate) name: String,
-    /// Who shall sign: `kubernetes.io/kubelet-serving`, `example.com/anything`.
+    /// Requested signer: `kubernetes.io/kubelet-serving`, `example.com/anything`.
     pub(crate) signer: String,
-    /// Who asks: `system:node:NAME`, or of a new machine `system:bootstrap:TOKEN-ID`.
+    /// Requesting user: `system:node:NAME`, or `system:bootstrap:TOKEN-ID` for a new machine.
     pub(crate) user: String,
     pub(crate) state: RequestState,
 }
@@ -737,7 +737,7 @@ pub(crate) struct SigningRequest {
 /// How far a request for a certificate has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RequestState {
-    /// Neither approved nor denied.
+    /// Not yet approved or denied.
     Pending,
     /// Approved, and its signer has not issued the certificate, or refuses to.
     Unissued,
@@ -746,7 +746,7 @@ pub(crate) enum RequestState {
     Settled,
 }
 
-/// One admission webhook of a configuration.
+/// An admission webhook of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Webhook {
     /// Name of the configuration.
@@ -761,7 +761,7 @@ pub(crate) struct Webhook {
     pub(crate) namespaces: Vec<Requirement>,
     /// `objectSelector`
     pub(crate) objects: Vec<Requirement>,
-    /// There are `matchConditions`.
+    /// Whether the webhook has `matchConditions`.
     pub(crate) is_conditional: bool,
 }
 
@@ -776,11 +776,11 @@ pub(crate) struct WebhookRule {
     pub(crate) scope: String,
 }
 
-/// Of a label selector.
+/// A requirement of a label selector or of a node selector.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Requirement {
     pub(crate) key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`; of a node also `Gt`, `Lt`
+    /// Operator: `In`, `NotIn`, `Exists`, `DoesNotExist`; for nodes also `Gt`, `Lt`
     pub(crate) operator: String,
     pub(crate) values: Vec<String>,
 }

@@ -7,14 +7,14 @@ use crate::model::{Fact, Role};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Missing<'a> {
     pub(crate) by: Source<'a>,
-    /// In the words of the API concerned.
+    /// Name of the answer, in the words of its API.
     pub(crate) what: &'static str,
     pub(crate) gap: &'a Gap,
     /// A check that uses it cannot pass without it.
     pub(crate) is_needed: bool,
 }
 
-/// Who should have given an answer.
+/// The source that should have given an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Source<'a> {
     Machine(&'a Node),
@@ -256,7 +256,7 @@ impl Answer<'_> {
     }
 }
 
-/// Those of `answers` that are missing and were asked for.
+/// Finds the `answers` that were requested and are missing.
 fn of<'a, const N: usize>(by: Source<'a>, answers: [Answer<'a>; N]) -> impl Iterator<Item = Missing<'a>> {
     let was_asked = |gap: &Gap| gap.kind != GapKind::NotAsked || *gap != Gap::not_asked();
     answers.into_iter().filter_map(move |Answer { what, gap, need }| {

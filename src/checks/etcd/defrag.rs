@@ -4,7 +4,7 @@ use crate::assess::etcd::{Quorum, View};
 use crate::model::{Hint, Problem};
 use crate::snapshot::EtcdStatus;
 
-/// It leaves a file that is as large as what is in use: one that is full of that stays full. In percent.
+/// Percentage of the file in use at which defragmentation is not worth it: the file shrinks only to the size of the data in use.
 const FULL: u128 = 95;
 
 /// Whether enough becomes free for it to be worth the pause. A member that does not tell what is in use promises nothing.

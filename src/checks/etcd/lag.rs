@@ -96,7 +96,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
     Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")))
 }
 
-/// It has applied all that there was to apply in the first sample, or has at least come no further behind.
+/// Whether a member is applying entries, and has reached the log index of the first sample or at least not fallen further behind.
 fn keeps_pace(before: RaftProgress, now: RaftProgress) -> bool {
     now.applied > before.applied && (now.applied >= before.index || behind(now) <= behind(before))
 }

@@ -68,7 +68,7 @@ EPHEMERAL partition.",
     judge: learners,
 };
 
-/// As long as joining may take.
+/// Longest time that a member can take to join.
 const JOINING: SignedDuration = SignedDuration::from_mins(5);
 
 fn consistent(cluster: &Assessment<'_>) -> Verdict {
@@ -191,7 +191,7 @@ fn foreign(view: &View<'_>) -> Problem {
         .hint(Hint::likely("omit `--etcd-endpoints`: Talos reports the cluster's own members"))
 }
 
-/// Nobody gave a list: each member says why, or that it waits for the quorum.
+/// Verdict if no member returned a list: each member reports why, or that it is waiting for the quorum.
 fn no_list(cluster: &Assessment<'_>, views: &[View<'_>], quorum: &Quorum) -> Verdict {
     let mut verdict = Verdict::default();
     for view in views {

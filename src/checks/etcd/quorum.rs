@@ -142,7 +142,7 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
     problem.hint(look(node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))
 }
 
-/// Nobody proved anything. One common obstacle is named; if it will never go away, waiting is pointless.
+/// Outcome if nothing proves a quorum. It lists the obstacles; if none of them ever goes away, waiting is pointless.
 fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
     let obstacles: Vec<Problem> = views
         .iter()

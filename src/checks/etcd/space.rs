@@ -46,7 +46,7 @@ const FAIL_AT: u128 = 95;
 
 enum Quota {
     Bytes(u64),
-    /// It was switched off.
+    /// The quota is disabled.
     None,
 }
 
@@ -119,7 +119,7 @@ fn known_quota(view: &View<'_>, status: &EtcdStatus) -> Option<Quota> {
     })
 }
 
-/// It is known to be far from its quota.
+/// Whether the database is known to be far from its quota.
 pub(super) fn has_room(view: &View<'_>, status: &EtcdStatus) -> bool {
     match known_quota(view, status) {
         Some(Quota::Bytes(quota)) => status.db_size > 0 && !has_reached(WARN_AT, status, quota),

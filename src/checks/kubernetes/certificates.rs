@@ -162,7 +162,7 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Of the Node that asks, once it has one.
+/// Name of the Node that sent the request; `None` before it has one.
 fn name_of(request: &SigningRequest) -> Option<&str> {
     request.user.strip_prefix("system:node:")
 }
@@ -171,7 +171,7 @@ fn node_of<'a>(cluster: &'a Assessment<'_>, request: &SigningRequest) -> Option<
     cluster.machine_of(name_of(request)?)
 }
 
-/// Other signers have other people to approve. A request that names none is nobody else's.
+/// Whether the request is a kubelet's. Requests to other signers are for other people to approve; one that names no signer counts.
 fn is_of_a_kubelet(request: &SigningRequest) -> bool {
     matches!(&*request.signer, "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet" | "")
 }

@@ -60,7 +60,7 @@ fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     Outcome::problem(Problem { severity, ..problem })
 }
 
-/// It reports a problem. What ends in Ready does so when it is False; of `Ready` itself another check tells.
+/// Whether the condition reports a problem. Types that end in Ready do so when they are False; `Ready` itself has a check of its own.
 fn is_bad(condition: &Condition) -> bool {
     let kind = condition.kind.as_str();
     let is_good = kind == "EtcdIsVoter" || (kind.ends_with("Ready") && !kind.ends_with("NotReady"));

@@ -59,7 +59,8 @@ struct Installed {
     enabled: fn(&BootstrapManifests) -> bool,
     /// Why nothing is judged where the configuration does not ask for it.
     disabled: &'static str,
-    /// That it wants no pod may be on purpose, whatever the configuration says: so Calico's documentation has what its eBPF mode replaces.
+    /// Whether wanting no pods can be deliberate, whatever the configuration says. Calico's documentation disables kube-proxy
+    /// this way for its eBPF mode.
     may_want_none: bool,
     pods: Hint,
 }
@@ -120,7 +121,7 @@ pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
     wanted(cluster, FLANNEL.enabled) == Wanted::Yes || is_there()
 }
 
-/// Those that these checks judge.
+/// DaemonSets that these checks judge.
 pub(super) fn judged<'a>(cluster: &'a Assessment<'_>) -> impl Iterator<Item = &'a Workload> {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
     let wanted = [PROXY, FLANNEL].into_iter().filter(|its| wanted(cluster, its.enabled) != Wanted::No);

@@ -128,9 +128,9 @@ fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
 #[derive(Clone, Copy)]
 struct Instances {
     ready: i32,
-    /// On nodes that are being removed or were: others are created in their place, as long as some are left.
+    /// Instances on nodes that are being removed or are gone. They count while others are ready, because replacements are being created.
     moving: i32,
-    /// On nodes that have fallen silent.
+    /// Instances on nodes whose kubelet is silent or reports that the node is not ready.
     lost: i32,
 }
 

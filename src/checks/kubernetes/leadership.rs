@@ -132,7 +132,7 @@ fn may_be_disabled(cluster: &Assessment<'_>, nodes: &[&Node], component: Compone
     untold
 }
 
-/// Nobody can lead if nobody can write, or if nobody runs.
+/// Check that explains a missing leader: no instance can lead if etcd cannot be written to, or if none runs.
 fn cause(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<CheckId> {
     if let Some(etcd) = cluster.etcd.trouble {
         return Some(etcd);

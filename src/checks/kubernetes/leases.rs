@@ -7,7 +7,7 @@ use crate::checks::gaps::{listed, says_nothing};
 use crate::model::{CheckId, Outcome};
 use crate::snapshot::Leases;
 
-/// Those of the nodes, which k8s.nodes.ready tells of first if they are missing.
+/// Leases of the nodes. If they are missing, k8s.nodes.ready is the first to report it.
 pub(in crate::checks) fn leases<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Leases, Outcome> {
     let expected = "the leases of the nodes";
     let outcome = match listed(cluster, |kubernetes| &kubernetes.node_leases, expected) {

@@ -82,8 +82,8 @@ fn mirrors<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
     if pods.is_empty() { Err(says_nothing(expected, "an empty list")) } else { Ok(pods) }
 }
 
-/// Of something that is not complete yet: it fails once it has been so for too long, or if nothing more will come. What nobody
-/// can tell the age of may be either.
+/// Severity of something that is not complete yet: a failure once it has been so for too long, or if nothing more will come, and
+/// an error if its age is unknown.
 fn severity_of(is_given_up: bool, ages: &[Option<Duration>]) -> Severity {
     if is_given_up || ages.iter().flatten().any(|age| *age >= STUCK) {
         Severity::Fail
@@ -94,7 +94,7 @@ fn severity_of(is_given_up: bool, ages: &[Option<Duration>]) -> Severity {
     }
 }
 
-/// This control plane counts, and the component is not well there.
+/// Whether this control plane is judged and its component is not working.
 fn is_amiss(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
     reason_not_judged(cluster, node).is_none() && !cluster.instance(node, component).state.is_fine()
 }
@@ -139,8 +139,8 @@ fn up_since(cluster: &Assessment<'_>, pod: &Pod) -> Option<Timestamp> {
 /// A server that lives dates each answer anew, and somebody renews a lease every few seconds.
 const REPEATS: SignedDuration = SignedDuration::from_secs(20);
 
-/// For so long these leases were answered as in an earlier round that a cache may stand before the API server, and hide whatever has
-/// happened since.
+/// Error if the leases have been the same since a round at least `REPEATS` ago: a cache in front of the API server may be
+/// answering, and hiding all that has happened since.
 fn is_old(cluster: &Assessment<'_>, known: Option<&(Leases, Timestamp)>, leases: &Leases) -> Option<Problem> {
     let (known, since) = known?;
     let age = cluster.taken.duration_since(*since);
@@ -161,7 +161,7 @@ fn silent() -> Outcome {
     )
 }
 
-/// With a second look where a kubelet counts as silent: its lease may have been read just before it was renewed.
+/// Adds an outcome, and requests a second sample if a kubelet counts as silent: its lease may have been read just before its renewal.
 fn push_or_look_again(verdict: &mut Verdict, target: Target, outcome: Outcome) {
     if matches!(&outcome, Outcome::Problem(problem) if problem.unseen && problem.reason == Reason::NodeLeaseStale) {
         verdict.resample_after = Some(RENEWAL);

@@ -214,7 +214,7 @@ fn foreign_address(node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Opt
     Some(format!("{}{whose}; the machine has {own}", object.internal.join(", ")))
 }
 
-/// Another Node has the same InternalIP. Where only one of the two machines has the address, the other one is told.
+/// Describes an InternalIP that another Node has as well. If only one of the two machines has the address, the other gets the finding.
 fn shared_address(node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Option<String> {
     let others = object.internal.iter().filter(|address| may_have(node, address)).filter_map(|address| {
         let all = holders.registered.get(address.as_str())?;
@@ -229,7 +229,7 @@ fn may_have(node: &Node, address: &String) -> bool {
     node.own_addresses.is_empty() || node.own_addresses.contains(address)
 }
 
-/// Who has an address, with their places: no machine is compared with all others.
+/// Holders of each address, with their positions, so that no machine has to be compared with all others.
 struct Holders<'a> {
     /// The first machine whose own it is.
     own: HashMap<&'a str, (usize, &'a Node)>,
@@ -270,7 +270,7 @@ impl<'a> Holders<'a> {
     }
 }
 
-/// Its kubelet still reports, ready or not: otherwise the node controller would have set the condition to Unknown.
+/// Whether the kubelet still reports, ready or not: otherwise the node controller would have set the condition to Unknown.
 fn reports(object: &KubeNode) -> bool {
     object.condition("Ready").is_some_and(|ready| matches!(&*ready.status, "True" | "False"))
 }
@@ -280,7 +280,7 @@ pub(super) fn each_object(cluster: &Assessment<'_>, judge: impl Fn(&Node, &KubeN
     each_object_of(cluster, |node, object| vec![judge(node, object)])
 }
 
-/// Of which several things may be said: one that is tolerated hides no other.
+/// Judges the Node object of each machine, with any number of outcomes, so that a tolerated problem hides no other.
 pub(super) fn each_object_of(cluster: &Assessment<'_>, judge: impl Fn(&Node, &KubeNode) -> Vec<Outcome>) -> Verdict {
     if let Err(outcome) = node_objects(cluster, "the list of nodes") {
         return Verdict::whole(outcome);
@@ -356,7 +356,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
     Outcome::problem(problem.explained_by(cause))
 }
 
-/// It was Ready in the previous round and is so again, after it was not in between.
+/// Warning for a node that was Ready in the previous round and is Ready again, but was not in between.
 fn interrupted(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, ready: &Condition) -> Option<Problem> {
     let (before, boot) = cluster.memory.ready.get(&object.name)?;
     if !boot.is_empty() && !object.boot_id.is_empty() && *boot != object.boot_id {

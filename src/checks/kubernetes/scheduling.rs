@@ -49,9 +49,9 @@ the cloud controller manager.",
     judge: schedulable,
 };
 
-/// As many nodes are named at once.
+/// Most nodes that are named in one message.
 const NAMES: usize = 5;
-/// Of each node.
+/// Expected state of each node.
 const EXPECTED: &str = "takes new pods";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -59,7 +59,8 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const TAINT_GOES: Duration = Duration::from_secs(30);
 /// Kubernetes' own taints: most of them it sets as long as a condition lasts.
 const OWN_TAINTS: &str = "node.kubernetes.io/";
-/// Those of network plugins and storage drivers, until their agent on the node works: `node.cilium.io/agent-not-ready` is one.
+/// Suffix of taints that network plugins and storage drivers set until their agent on the node works, such as
+/// `node.cilium.io/agent-not-ready`.
 const AGENT_NOT_READY: &str = "/agent-not-ready";
 
 /// A node has this taint until something on it has started, or until whoever has given it up takes it back.
@@ -141,7 +142,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     Some(Problem { severity, explained_by: cause, ..problem })
 }
 
-/// It takes pods that tolerate a taint of somebody's own, and whether there are such pods is theirs to know.
+/// Whether a ready node takes only pods that tolerate a custom taint. Only the taint's owner can know whether such pods exist.
 fn is_reserved(object: &KubeNode) -> bool {
     let mut closing = object.taints.iter().filter(|taint| keeps_away(object, taint)).peekable();
     let is_closed = object.unschedulable || closing.peek().is_none();
@@ -222,7 +223,7 @@ fn is_of_control_planes(taint: &Taint) -> bool {
     matches!(&*taint.key, "node-role.kubernetes.io/control-plane" | "node-role.kubernetes.io/master")
 }
 
-/// Nothing else is said of it, until that has taken too long.
+/// Warning for a node that is being removed. Nothing else is reported about it until the removal has taken too long.
 fn leaving() -> Problem {
     let observed = "marked for removal, and not checked for up to 30 minutes";
     Problem::warn(Reason::NodeLeaving, EXPECTED, observed)
@@ -246,7 +247,7 @@ fn cordon(node: &Node, object: &KubeNode) -> Option<Problem> {
     Some(problem.hint(uncordon()))
 }
 
-/// Whatever else keeps pods away from a node without anybody's intent.
+/// Unintended obstacles that keep pods away from a node, apart from its removal.
 fn closures(object: &KubeNode) -> Vec<Problem> {
     let mut problems = Vec::new();
     let describe = || Hint::run("{kubectl} describe node {}", [&object.name]);
@@ -273,7 +274,7 @@ fn closures(object: &KubeNode) -> Vec<Problem> {
     problems
 }
 
-/// It is being removed, and judged all the same.
+/// Warning for a node that is being removed, but is judged all the same.
 fn removal(node: &Node, object: &KubeNode) -> Option<Problem> {
     let observed = match object.leaving_for()? {
         _ if node.role == Role::ControlPlane && object.is_leaving() => {

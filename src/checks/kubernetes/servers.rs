@@ -123,8 +123,8 @@ const SHOW_SLICES: Hint = Hint::Try {
     arguments: Vec::new(),
 };
 
-/// Whose the endpoints are: an unknown address alone is that of whatever stands before the servers, and who has no control plane
-/// among its machines knows none.
+/// Problems with the machines behind the endpoints. A single unknown address belongs to whatever is in front of the API servers,
+/// and a run without control planes among its machines cannot recognize any endpoint.
 fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Problem> {
     let ready = endpoints.iter().filter(|endpoint| endpoint.serves("TCP"));
     let addresses: BTreeSet<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();

@@ -17,7 +17,7 @@ pub(super) fn words(why: Why) -> &'static str {
     }
 }
 
-/// On a node whose kubelet is silent or reports that the node is not ready, and which nobody is removing.
+/// Whether the pod's node is not ready or has a silent kubelet, and is not being removed.
 pub(super) fn is_on_lost_node(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     cluster.serving_on(pod.node.as_deref()).fault() == Some(Why::NodeLost)
 }

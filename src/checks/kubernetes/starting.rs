@@ -49,26 +49,26 @@ event.",
 const EXPECTED: &str = "pods get their sandbox within 60s";
 const EVENTS: &str = "the events of pods";
 
-/// In the words of the CNI plugin `bridge`, to which flannel delegates.
+/// Error text of the CNI plugin `bridge`, to which flannel delegates.
 const OTHER_CIDR: &str = "already has an IP address different from";
 
 /// Most pods that are named.
 const NAMED: usize = 3;
 
-/// Whose it is that a pod has no sandbox.
+/// Responsibility for a pod without a sandbox: the node's or the pod's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The network plugin or the container runtime does not give it one.
+    /// The network plugin or the container runtime does not give the pod a sandbox.
     Node,
-    /// It waits for a volume.
+    /// The pod is waiting for a volume.
     Volume,
-    /// It waits for a device of its own (DRA), which is prepared before the sandbox.
+    /// The pod is waiting for a device of its own (DRA), which is prepared before the sandbox.
     Device,
-    /// It waits for its image, which comes after the sandbox and is told of before it is there.
+    /// The pod is waiting for its image, which is pulled after the sandbox is created, and reported before the pull is complete.
     Image,
 }
 
-/// By the kubelet's own reasons.
+/// Cause of the wait, by the kubelet's own event reasons.
 fn cause(event: &PodEvent) -> Option<Cause> {
     match event.reason.as_str() {
         "FailedCreatePodSandBox" | "FailedPodSandBoxStatus" | "SandboxChanged" | "NetworkNotReady" | "FailedSync" => {

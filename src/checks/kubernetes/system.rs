@@ -176,8 +176,8 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     })
 }
 
-/// As many as its status says, without those on nodes that have fallen silent: a status follows that late. A DaemonSet lacks nothing on
-/// a machine that is judged itself.
+/// Pods available by the workload's status, minus those on nodes that are down: the status is slow to drop them. A DaemonSet
+/// lacks nothing on a machine that is judged itself.
 fn still_available(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> i32 {
     let is_counted = |pod: &&&Pod| kind != "daemonset" && is_well(&pod.state);
     let cut_off = pods.iter().filter(is_counted).filter(|pod| is_cut_off(cluster, pod)).count();
@@ -199,12 +199,12 @@ fn served<'a>(pods: &[&'a Pod]) -> HashSet<&'a str> {
     pods.iter().filter(|pod| is_well(&pod.state)).filter_map(|pod| pod.node.as_deref()).collect()
 }
 
-/// Its node has fallen silent.
+/// Whether the pod's node is down: silent, not ready or removed.
 fn is_cut_off(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     !cluster.serving_on(pod.node.as_deref()).may_be()
 }
 
-/// Its node works.
+/// Whether the pod is on a node that is not known to be down.
 fn is_at_home(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     pod.node.is_some() && cluster.serving_on(pod.node.as_deref()).may_be()
 }
@@ -223,8 +223,8 @@ fn with_troubles(cluster: &Assessment<'_>, words: String, pods: &[&Pod]) -> Stri
     }
 }
 
-/// Its status says that all are available, while pods without which it has too few have not been ready for longer than a status takes
-/// to follow.
+/// Problem if the status reports all pods as available, although too few remain without those that have been unready for longer
+/// than a status takes to follow.
 fn unnoticed(cluster: &Assessment<'_>, workload: &Workload, pods: &[&Pod]) -> Option<Problem> {
     let Workload { desired, available, .. } = workload;
     let is_old = |pod: &Pod| pod.unready_for.is_none_or(|since| since >= UNNOTICED);
@@ -338,7 +338,7 @@ fn pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec
     pods
 }
 
-/// Those that are on their way out, too.
+/// Pods of the workload, including those that are being deleted.
 fn all_pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
     cluster.all_pods().filter(|pod| is_of(pod, kind, workload)).collect()
 }

@@ -64,20 +64,20 @@ type Minor = (u32, u32);
 enum Part {
     Component(Component),
     Kubelet,
-    /// On one node, in the pod of its DaemonSet.
+    /// kube-proxy on one node, in the pod of its DaemonSet.
     Proxy,
 }
 
-/// One process, as it was seen.
+/// A running process, with the version that was seen.
 pub(in crate::checks) struct Running {
     part: Part,
     pub(in crate::checks) target: Target,
     /// `kube-apiserver-cp-1`, `kubelet of w-1`.
     pub(in crate::checks) name: String,
-    /// Without `v`.
+    /// Version without `v`.
     pub(in crate::checks) version: String,
     pub(in crate::checks) numbers: (u32, u32, u32),
-    /// Others are compared with it, and nothing is said of it.
+    /// Whether the process serves only for comparison, and nothing is reported about it.
     is_not_judged: bool,
 }
 
@@ -90,7 +90,7 @@ impl Running {
         self.part == Part::Component(Component::ApiServer)
     }
 
-    /// It may be as old as kubelets may.
+    /// Whether the process may lag behind the API servers as much as a kubelet may.
     pub(in crate::checks) fn is_of_nodes(&self) -> bool {
         matches!(self.part, Part::Kubelet | Part::Proxy)
     }
@@ -100,13 +100,13 @@ impl Running {
 pub(in crate::checks) struct Seen {
     pub(in crate::checks) running: Vec<Running>,
     pub(in crate::checks) verdict: Verdict,
-    /// For what cannot be compared with any API server.
+    /// Outcome for processes that cannot be compared with any API server.
     alone: Outcome,
-    /// There are API servers that run, of images that name no version.
+    /// Whether any API server runs from an image that names no version.
     untold: bool,
 }
 
-/// Of everything that runs, the version. If one is `demanded`, an image that names none is an error.
+/// Versions of everything that runs. If one is `demanded`, an image that names none is an error.
 pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) -> Seen {
     let mut verdict = Verdict::default();
     let mut running = Vec::new();
@@ -236,7 +236,7 @@ fn not_measurable(why: &str) -> Outcome {
 
 /// What an image says of its version.
 enum Image {
-    /// Without `v`.
+    /// Version without `v`, and its numbers.
     Names(String, (u32, u32, u32)),
     NamesNone(String),
 }
@@ -321,7 +321,8 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
     }
 }
 
-/// Those that run, wherever; that they do is judged elsewhere. An image without a version has none to compare.
+/// Adds every running kube-proxy on judged nodes. Those that do not run are judged elsewhere, and an image without a version
+/// gives nothing to compare.
 fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Vec<Running>, verdict: &mut Verdict) {
     let is_proxy =
         |pod: &&Pod| pod.namespace == "kube-system" && pod.labels.get("k8s-app").is_some_and(|it| it == PROXY);

@@ -46,7 +46,7 @@ its controller creates it again.",
 /// A kind of configuration.
 struct Configured {
     list: fn(&Kubernetes) -> &Observed<Vec<Webhook>>,
-    /// As kubectl calls it.
+    /// Resource kind, as kubectl spells it.
     kind: &'static str,
     expected: &'static str,
     show: &'static str,
@@ -159,7 +159,7 @@ fn backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> Option<
     })
 }
 
-/// Those of its Service, if they were asked for.
+/// Endpoints of the webhook's Service, if they were queried.
 fn endpoints<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> Option<&'a Observed<Vec<ServiceEndpoint>>> {
     cluster.own_kubernetes?.webhook_endpoints.get(hook.service.as_ref()?)
 }
@@ -179,7 +179,7 @@ fn working<'a>(
     ready(cluster, hook).filter(move |it| cluster.serving(lists, &namespace, it, "TCP").may_be())
 }
 
-/// Of its Service.
+/// Namespace of the webhook's Service.
 fn namespace(hook: &Webhook) -> String {
     hook.service.as_ref().map(|(namespace, _)| namespace.clone()).unwrap_or_default()
 }
@@ -262,7 +262,7 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
     Ok(locked)
 }
 
-/// It fails closed on the creation of pods in the namespace of the pods behind it.
+/// Whether the webhook fails closed on the creation of pods in the namespace of the pods behind it.
 fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
     // What other labels a namespace has is not known.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
@@ -296,13 +296,13 @@ fn is_of_evictions(rule: &WebhookRule) -> bool {
     is_of_creation(rule, Some("eviction"))
 }
 
-/// Of pods, or of such a part of them.
+/// Whether the rule covers the creation of pods, or of the wanted subresource of pods.
 fn is_of_creation(rule: &WebhookRule, wanted: Option<&str>) -> bool {
     let is_it = is_in(rule, "", "pods", |part| part == wanted);
     rule.scope != "Cluster" && has(&rule.operations, &["CREATE"]) && is_it
 }
 
-/// It fails closed on all that it selects: what a condition leaves out cannot be told from here.
+/// Whether the webhook fails closed on all that it selects. A webhook with match conditions does not count: their effect is unknown here.
 fn is_closed(hook: &Webhook) -> bool {
     hook.fails_closed && !hook.is_conditional
 }
@@ -311,7 +311,7 @@ fn is_closed(hook: &Webhook) -> bool {
 const SYSTEM: [(&str, &str, &[&str]); 2] =
     [("", "pods", &["kube-system"]), ("coordination.k8s.io", "leases", &["kube-system", "kube-node-lease"])];
 
-/// Without an answer to it, something is refused that the cluster itself has to write.
+/// Whether the webhook's outage blocks writes that the cluster itself has to make.
 fn is_vital(hook: &Webhook) -> bool {
     // Of what has no namespace, the labels of namespaces say nothing.
     let in_any = |names: &[&str]| names.iter().any(|name| selects(&hook.namespaces, &[(NAMESPACE_NAME, name)]));

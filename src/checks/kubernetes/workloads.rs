@@ -14,7 +14,7 @@ pub(super) enum Wanted {
     No,
     /// No control plane has told.
     Unknown,
-    /// Nobody can tell with `--no-talos`.
+    /// Unknown because of `--no-talos`.
     NoTalos,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn wanted(cluster: &Assessment<'_>, enabled: fn(&BootstrapManifests) 
     }
 }
 
-/// In kube-system, by name, else by label: other workloads may carry the label of what they go with.
+/// The workload in kube-system with this name, else with this label: add-ons may carry the label of the workload they belong to.
 pub(super) fn installed<'a>(workloads: &'a [Workload], name: &str, app: &str) -> Option<&'a Workload> {
     let here = || workloads.iter().filter(|it| it.namespace == "kube-system");
     let is_labeled = |it: &&Workload| it.labels.get("k8s-app").is_some_and(|label| label == app);
@@ -48,7 +48,7 @@ pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod
     Err(outcome.explained_by(CheckId::K8sStaticpodsRunning))
 }
 
-/// Of a DaemonSet without which a node does not work. Other systems have their own.
+/// Whether the node needs a pod of each DaemonSet that Talos nodes depend on. Other systems have their own.
 pub(super) fn needs_pod(node: &Node) -> bool {
     node.is_talos && node.sources.kubernetes
 }
@@ -76,7 +76,7 @@ pub(super) fn unfinished<'a>(
     Some(problem.explained_by(by_webhook(workload)))
 }
 
-/// It does not do what it is to do, and is still there for it.
+/// Whether the pod is not working although it has not ended.
 pub(super) fn is_amiss(pod: &Pod) -> bool {
     !is_well(&pod.state) && !has_ended(&pod.state.phase)
 }
@@ -86,8 +86,8 @@ pub(super) fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -
     pods.into_iter().flatten().filter(|pod| is_labeled(pod, app) && !pod.deleting).collect()
 }
 
-/// It is on a node that is judged, or on none. What a DaemonSet has on a machine of another system is that machine's; a replica is the
-/// workload's wherever it is.
+/// Whether the pod is on a node that is judged, or on none. On a machine of another system, a DaemonSet's pod belongs to that
+/// machine, but a replica belongs to its workload wherever it is.
 pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     let node = cluster.host_of(pod);
     let is_replica = || pod.controller.as_ref().is_some_and(|(kind, _)| kind != "DaemonSet");
@@ -122,7 +122,7 @@ pub(super) fn by_webhook(workload: &Workload) -> Option<CheckId> {
     is_theirs.then_some(CheckId::K8sWebhooks)
 }
 
-/// It has crashed for too long.
+/// Whether the pod has been crash-looping for too long.
 pub(super) fn is_stuck(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     describe_unready(&pod.state, cluster.server_time()).is_some_and(|trouble| trouble.is_stuck)
 }

@@ -41,7 +41,7 @@ const HARMFUL: SignedDuration = SignedDuration::from_secs(30);
 const DATE_STEP: SignedDuration = SignedDuration::from_secs(1);
 /// What a lease tells of the clock that it was written by.
 enum ByLease {
-    /// At least so far from the API server's clock: ahead of it (positive) or behind.
+    /// Minimum offset from the API server's clock: positive if ahead, negative if behind.
     AtLeast(SignedDuration),
     /// Less than what is harmful.
     Small,
@@ -167,10 +167,11 @@ fn by_kernel(node: &Node) -> Option<SignedDuration> {
     adjtime.synced.then_some(adjtime.offset)
 }
 
-/// Both clocks are in one answer: the kubelet wrote the lease before the server read it, and the server wrote `Date` after that.
-/// So a lease from the future shows a clock that is ahead, whatever time the answer took. A lease from the past is old, or its
-/// clock is behind; only as far as it is older than two samples allow, the clock must be. Of a list of several pages, a lease may
-/// have been read with any of them: it is ahead only of the last, and behind only the first.
+/// Offset of the kubelet's clock. One answer shows both clocks: the kubelet wrote the lease before the server read it, and the
+/// server wrote `Date` after that. A lease from the future therefore shows a clock that is ahead, no matter how long the answer
+/// took. A lease from the past is old, or its clock is behind; only the part of its age that two samples rule out is certain to
+/// be the clock's. A lease in a list of several pages may have been read with any page: it is ahead only if it is later than the
+/// last page's date, and its age is measured from the first page's.
 fn by_lease(lease: Option<(&Leases, &Lease)>) -> ByLease {
     let dated = lease.and_then(|(leases, lease)| Some((leases, leases.date?, lease)));
     let Some((leases, date, lease)) = dated else {

@@ -37,7 +37,7 @@ const OTHER_PARTITIONS: u64 = 1400 * MIB;
 /// Ids of volumes that have to be there already (`ExistingVolumeConfig`).
 const EXISTING: &str = "e-";
 
-/// As many failures of keys are told of a volume.
+/// Most key failures that are listed for a volume.
 const SYNCS: usize = 2;
 
 const PHASES: [&str; 8] = ["waiting", "failed", "missing", "located", "provisioned", "prepared", "ready", "closed"];
@@ -139,7 +139,7 @@ fn in_phase(volume: &Volume) -> Option<Problem> {
     Some(problem)
 }
 
-/// It is open, by another of its keys. Whether it can be opened after the next reboot is not said.
+/// Warning for a volume with keys that failed to sync. Another key opened it; whether it opens after the next reboot is unknown.
 fn unsynced(volume: &Volume) -> Option<Problem> {
     let text = text::some(volume.failed_syncs.iter(), SYNCS);
     let observed = format!("{}: keys of its encryption are not up to date: {text}", volume.id);

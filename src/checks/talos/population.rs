@@ -56,7 +56,7 @@ fn expected(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// With a single source nobody would notice a missing node. What the user states is a source of its own.
+/// Warns if a single source lists the nodes, because a missing node would go unnoticed. Anything that the user states is a second source.
 fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     if let Some(Err(gap)) = cluster.talos().map(|talos| &talos.discovery) {
         verdict.problem(Target::cluster(), gaps::talos(gap, "the members that discovery lists"));
@@ -83,7 +83,7 @@ fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// It does so itself.
+/// Whether the machine itself answers, rather than another one at its address.
 fn answers(node: &Node) -> bool {
     node.talos.contact.as_ref().is_ok_and(|contact| contact.answered_by_other.is_none())
 }

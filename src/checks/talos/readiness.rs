@@ -135,7 +135,7 @@ fn just_rebooted(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     Some(Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed).between_rounds())
 }
 
-/// One reboot is an upgrade's or a person's; the second one in the same run is neither.
+/// Reboots in one run that count as a loop. A single reboot comes from an upgrade or a person; a second one comes from neither.
 const LOOP: u32 = 2;
 
 fn keeps_rebooting(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
@@ -279,8 +279,8 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// It runs at the moment, as it did before each of its failures. What failed before its node was ready, has failed while it came up:
-/// a kubelet does until there is an API server.
+/// Warning for a service that is running now, as it was before each of its recent failures. Failures before its node became Ready
+/// are part of the startup: a kubelet fails until there is an API server.
 fn between_crashes(cluster: &Assessment<'_>, node: &Node, service: &Service) -> Option<Problem> {
     let ready = cluster.object(node)?.condition("Ready").filter(|ready| ready.status == "True")?;
     let up = ready.since.unwrap_or(Timestamp::MIN);
@@ -310,12 +310,12 @@ fn required(role: Role) -> &'static [&'static str] {
     }
 }
 
-/// One that has finished on a machine of this role is not one that is done.
+/// Whether machines of this role need the service to keep running. Having finished is then a failure.
 pub(crate) fn must_run(role: Role, service: &str) -> bool {
     JUDGED_ELSEWHERE.contains(&service) || required(role).contains(&service)
 }
 
-/// By `etcd.service` and `talos.nodes.kubelet`.
+/// Services that `etcd.service` and `talos.nodes.kubelet` judge.
 const JUDGED_ELSEWHERE: [&str; 2] = ["etcd", "kubelet"];
 
 fn is_judged_elsewhere(service: &Service) -> bool {
@@ -395,7 +395,7 @@ fn kubelet_unhealthy(cluster: &Assessment<'_>, node: &Node, service: &Service) -
     problem.explained_by(stopped_by(node).or_else(waits))
 }
 
-/// By its last event it waits for services, and one of them does not work.
+/// Whether the service's last event shows that it is waiting for other services, one of which is not working.
 fn waits_for_another(cluster: &Assessment<'_>, node: &Node, service: &Service) -> bool {
     let event = service.last_event.as_ref().filter(|_| service.state == "Waiting");
     let is_named = |id: &str| event.is_some_and(|event| event.message.contains(&format!("service \"{id}\"")));

@@ -73,7 +73,7 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
     }
 }
 
-/// Which pods are where, and what holds them.
+/// Pods on each node, and what blocks their eviction.
 struct EvictionState<'a> {
     by_node: HashMap<&'a str, Vec<&'a BoundPod>>,
     budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
@@ -129,7 +129,7 @@ fn is_understood(budget: &DisruptionBudget) -> Result<(), Outcome> {
     })
 }
 
-/// As Kubernetes selects: no selector, nothing; an empty one, everything.
+/// Whether the budget selects the pod, by Kubernetes' rules: no selector selects nothing, an empty one everything.
 fn selects(budget: &DisruptionBudget, pod: &BoundPod) -> bool {
     let is_met = |requirements: &Vec<_>| {
         requirements.iter().all(|it: &crate::snapshot::Requirement| {
@@ -148,7 +148,7 @@ fn is_held_by_budgets(pod: &BoundPod) -> bool {
 enum Answer {
     Allowed,
     Refused,
-    /// It was changed, and nobody has counted since.
+    /// The budget was changed, and its controller has not counted since.
     NotCounted,
 }
 
@@ -315,7 +315,7 @@ fn why(budget: &DisruptionBudget) -> String {
     }
 }
 
-/// Its owner is of a kind that is not Kubernetes' own.
+/// Whether the pod's owner is of a kind that is not Kubernetes' own.
 fn is_of_operator(pod: &BoundPod) -> bool {
     const OWN: [&str; 5] = ["DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"];
     pod.controller.as_ref().is_some_and(|(kind, _)| !OWN.contains(&kind.as_str()))

@@ -39,10 +39,10 @@ const NO_EXTENSIONS: [&str; 2] = ["schematic", "modules.dep"];
 
 const EXPECTED: &str = "an image with the extensions that the machine has";
 
-/// By what an image is known.
+/// How an installer image identifies its schematic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Installer<'a> {
-    /// Of whatever schematic the machine runs.
+    /// The schematic that each machine already runs.
     Same,
     Plain,
     Schematic(&'a str),
@@ -74,7 +74,7 @@ pub(crate) fn schematic_of(image: &str) -> Option<&str> {
     }
 }
 
-/// It brings nothing that a machine without a schematic lacks.
+/// Whether the schematic adds nothing to a machine without a schematic.
 pub(crate) fn is_plain(schematic: &str) -> bool {
     schematic == NO_CUSTOMIZATION
 }
@@ -156,7 +156,7 @@ fn described(has: &[&str], runs: Option<&str>) -> String {
     format!("it runs {}", [schematic, extensions].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// As much of an id as people compare.
+/// Prefix of an id, long enough for people to compare.
 fn short(id: &str) -> String {
     id.chars().take(12).collect()
 }

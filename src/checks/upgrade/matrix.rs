@@ -185,7 +185,7 @@ trait IntoOutcome {
 }
 
 impl IntoOutcome for Problem {
-    /// Nobody but the user changes a version.
+    /// Permanent problem, because only the user changes versions.
     fn into_outcome(self) -> Outcome {
         Outcome::problem(self.permanent())
     }

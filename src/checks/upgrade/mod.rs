@@ -73,7 +73,7 @@ fn each_to_go<'a>(
     verdict
 }
 
-/// Of those that are judged.
+/// All machines that are judged, in words.
 fn every_machine(cluster: &Assessment<'_>) -> &'static str {
     if is_narrowed(cluster) { "every machine of --nodes" } else { "every machine" }
 }
@@ -122,7 +122,7 @@ fn is_drained(pod: &BoundPod) -> bool {
     !pod.mirror && !is_daemon
 }
 
-/// It is drained, and still does something.
+/// Whether a drain evicts the pod, and the pod has not ended.
 fn is_evicted(pod: &BoundPod) -> bool {
     is_drained(pod) && !has_ended(&pod.phase)
 }
@@ -133,7 +133,7 @@ fn pods_named(pods: &[String]) -> String {
     format!("{plural} {}", some_of(pods))
 }
 
-/// Of a version that no table has. Which of two versions came first says nothing of whether one may go to the other.
+/// Error for a version that is in no table. The order of two versions does not show whether one can be upgraded to the other.
 fn unknown(what: &str, version: &str, known: &str) -> Problem {
     let expected = format!("a version of {what} that cluster-health knows ({known})");
     Problem::error(Reason::TargetUnknown, expected, format!("{what} {version}")).permanent()

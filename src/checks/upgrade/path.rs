@@ -59,7 +59,7 @@ fn talos(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// It runs a version that no other of the same numbers follows.
+/// Whether the machine runs a final release, not a pre-release: no later version has the same numbers.
 fn is_final(node: &Node) -> bool {
     node.talos.contact.as_ref().is_ok_and(|contact| !contact.version.tag.contains('-'))
 }

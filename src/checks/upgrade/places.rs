@@ -25,22 +25,22 @@ struct Wants<'a> {
 /// The nodes that take pods of each kind.
 pub(super) struct Places<'a> {
     pub(super) nodes: &'a [NodeRoom],
-    /// By name, the place in the list.
+    /// Index in `nodes`, by node name.
     pub(super) at: HashMap<&'a str, usize>,
     /// Terms of the volumes behind claims, by namespace and name. Of two that claim to be bound to one, nobody knows which is.
     volumes: HashMap<(&'a str, &'a str), Vec<&'a [Term]>>,
     kinds: BTreeMap<Wants<'a>, usize>,
-    /// By kind.
+    /// Candidate nodes of each kind.
     takers: Vec<CandidateNodes<'a>>,
 }
 
 #[derive(Default)]
 struct CandidateNodes<'a> {
-    /// Now, were there room.
+    /// Nodes that take the pod now, if they have room.
     open: Vec<usize>,
-    /// If they were not cordoned, or closed by a taint that is to pass; with what it is.
+    /// Nodes that are closed only for now, for example by a cordon or a temporary taint, and what closes each.
     shut: Vec<(usize, &'a str)>,
-    /// They reach its volumes, whatever else; of one that has some.
+    /// Nodes that reach the pod's volumes, even if something else keeps the pod away. Empty for a pod without volumes.
     reach: Vec<usize>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn unreadable(what: &str) -> Outcome {
 }
 
 impl<'a> Places<'a> {
-    /// Of these pods.
+    /// Candidate nodes for these pods, by kind.
     pub(super) fn of(cluster: &'a Assessment<'_>, pods: impl Iterator<Item = &'a BoundPod>) -> Result<Self, Outcome> {
         let expected = "the nodes' allocatable resources";
         let nodes = listed(cluster, |kubernetes| &kubernetes.node_room, expected)?;
@@ -124,13 +124,13 @@ impl<'a> Places<'a> {
         self.takers.iter_mut().for_each(|takers| takers.open.sort_by_key(|&at| key(at)));
     }
 
-    /// Another node takes it, were there room.
+    /// Whether another node takes the pod, if it has room.
     pub(super) fn runs_elsewhere(&self, pod: &'a BoundPod, node: &str) -> bool {
         let here = self.at.get(node);
         self.takers(self.kind(pod)).iter().any(|at| Some(at) != here)
     }
 
-    /// Other nodes that would take it, were they not shut for now, and what shuts them.
+    /// Nodes other than this one that would take the pod if they were not closed for now, and what closes each.
     pub(super) fn shut_elsewhere(&self, pod: &'a BoundPod, node: &str) -> Vec<(&'a str, &'a str)> {
         let here = self.at.get(node);
         let shut = self.takers.get(self.kind(pod)).into_iter().flat_map(|takers| &takers.shut);

@@ -141,8 +141,8 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     Some(unless_by_design(others.is_empty(), problem))
 }
 
-/// Others work, and whoever asks for them by the machine's own address does not find them. A virtual IP moves to another machine, and is
-/// nobody's InternalIP.
+/// Warning if the API endpoint is the machine's own address: clients that use it cannot reach the other API servers, which work.
+/// A virtual IP moves to another machine, and is not any Node's InternalIP.
 fn endpoint_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     let kubernetes = cluster.any_kubernetes().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
     let address = cluster.endpoint_address(kubernetes);

@@ -74,14 +74,14 @@ type Moving<'a> = (&'a BoundPod, usize);
 
 /// What is where, and what is left.
 struct Plan<'a> {
-    /// By place in the list of nodes.
+    /// Resources left on each node, in the order of the list of nodes.
     left: Vec<Left<'a>>,
     allocatable: Vec<&'a Amounts>,
     moving: Vec<Vec<Moving<'a>>>,
     places: Places<'a>,
-    /// By kind and node, whether it takes such pods.
+    /// Whether a node takes pods of a kind, by kind and node.
     is_taker: Vec<Vec<bool>>,
-    /// Of nodes that take any of these kinds, what is left and what is allocatable.
+    /// Resources left and allocatable on all nodes that take any of these kinds.
     sums: HashMap<BTreeSet<usize>, Sums<'a>>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Plan<'a> {
         stranded
     }
 
-    /// Of the nodes that take any of these, but for the one that goes.
+    /// Totals of the nodes that take any of these kinds, except the one that goes down.
     fn sums(&mut self, gone: usize, kinds: &BTreeSet<usize>) -> Sums<'a> {
         let mut sums = self.sums.get(kinds).cloned().unwrap_or_else(|| {
             let takers: BTreeSet<usize> = kinds.iter().flat_map(|&kind| self.places.takers(kind)).copied().collect();

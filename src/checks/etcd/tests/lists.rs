@@ -30,7 +30,7 @@ fn with_member(extra: EtcdMember) -> Snapshot {
     with(|snapshot| snapshot.set_members(&[member(0), member(1), member(2), extra]))
 }
 
-/// It cannot be taken back, so everything has to speak for it.
+/// Removing a member cannot be undone, so all evidence has to support it.
 #[test]
 fn removing_a_member_is_proposed_only_if_nobody_knows_its_machine() {
     let remove = Hint::remedy("{talosctl} -n {} etcd remove-member {}", ["10.0.0.1", "0000000000000009"]);

@@ -39,7 +39,7 @@ fn external(change: impl Fn(&mut EtcdStatus)) -> Snapshot {
     snapshot
 }
 
-/// As above, and nobody asks Talos; the last endpoint shows this.
+/// External etcd without Talos. Every request to the last endpoint fails with this gap.
 fn external_without_the_last(kind: GapKind) -> Snapshot {
     let mut snapshot = external(|_| {}).without_talos();
     let last = snapshot.external_etcd.as_mut().unwrap().last_mut().unwrap();
@@ -220,7 +220,7 @@ fn who_keeps_pace_is_not_lagging() {
     assert_eq!(observed("etcd.lag", &still), ["5000 entries behind, and not catching up"]);
 }
 
-/// On a busy cluster the members are asked at different moments.
+/// Members of a busy cluster are queried at different moments.
 #[test]
 fn members_that_differ_are_not_lagging() {
     let mut snapshot = healthy();
@@ -263,7 +263,7 @@ fn versions_that_differ() {
     assert_eq!(wrong("etcd.versions", &with(|status| status.version.clear())), ["cp-2: error no-answer"]);
 }
 
-/// One cause is told once: by `etcd.leader`, unless nobody asks that.
+/// A missing status is reported once: by `etcd.leader`, unless that check is skipped.
 #[test]
 fn a_member_without_a_status_is_told_of_once() {
     let mut snapshot = healthy();

@@ -17,7 +17,7 @@ fn healthy_members_and_the_quorum_are_listed() {
     assert_eq!(lines("etcd.quorum", &healthy()), ["etcd cluster has quorum (3 of 3 voters up, tolerates 1)"]);
 }
 
-/// As recorded: the service still says healthy, status has no leader, the list is refused, the alarms hang.
+/// Recorded loss of quorum: the service still reports healthy, status has no leader, the list is refused, the alarms time out.
 fn quorum_lost() -> Snapshot {
     with(|snapshot| {
         snapshot.power_off("cp-2");
@@ -227,7 +227,7 @@ fn a_learner_of_unknown_age_is_given_time_only_by_a_run_that_waits() {
     }
 }
 
-/// Of each member with a sparse or full database: what is proposed, and the last likely words.
+/// Name, proposed remedy and last likely cause for each member with a sparse or full database.
 fn defragmentations(id: &str, snapshot: &Snapshot) -> Vec<(String, Option<Hint>, String)> {
     let verdict = judge(id, snapshot);
     let reasons = [Reason::Fragmented, Reason::AlarmNospace];
@@ -312,7 +312,7 @@ fn members_are_defragmented_one_by_one_and_only_where_one_can_be_spared() {
     assert!(seen[0].2.contains("is unavailable for the seconds"), "{seen:?}");
 }
 
-/// It stays until somebody disarms it, and so do all of them, CORRUPT included.
+/// An alarm stays until it is disarmed, and disarming clears all alarms, CORRUPT included.
 #[test]
 fn an_alarm_that_the_database_has_outlived_is_to_be_disarmed() {
     let left = |change: fn(&mut Snapshot)| {
@@ -423,7 +423,7 @@ fn a_member_of_which_nothing_is_known_is_not_down() {
     }
 }
 
-/// With machined alone, a machine falls silent, and its containers go on.
+/// A machine on which only machined fails stops responding, but its containers keep running.
 #[test]
 fn a_silent_machine_whose_api_server_answers_may_run_its_etcd() {
     for kind in [GapKind::NodeUnreachable, GapKind::TimedOut] {

@@ -177,7 +177,7 @@ fn a_403_is_final_with_quorum_or_after_90_seconds() {
     assert_eq!(said(&blind, id), ["error unauthorized https://k8s.example:6443 !"]);
 }
 
-/// Which also holds where `/readyz` answers all the time.
+/// The limit of 90 seconds also applies to refused lists while `/readyz` keeps answering.
 #[test]
 fn each_refusal_lasts_by_itself() {
     fn refused<T>(what: &str) -> Observed<T> {

@@ -149,7 +149,7 @@ fn a_refusal_of_the_list_alone_is_skipped() {
     assert_eq!(said(&snapshot, REQUESTS), ["blocked cluster < k8s.api.identity"]);
 }
 
-/// Which of several requests the kubelet still waits for is not told, and who a new machine is, somebody has to know.
+/// Several requests do not show which one the kubelet still waits for, and only a person can vouch for a new machine.
 #[test]
 fn only_the_one_request_of_a_known_kubelet_is_proposed_for_approval() {
     let proposed = |requests: Vec<SigningRequest>| {

@@ -96,7 +96,7 @@ fn the_nodes_that_lack_a_pod_are_those_whose_pod_is_not_ready_first() {
     assert_eq!(said(&guest, PROXY), whole);
 }
 
-/// As many as its `maxUnavailable`, and for as long as pods take to start.
+/// Up to `maxUnavailable` pods can be missing, for as long as pods take to start.
 #[test]
 fn what_a_rollout_replaces_is_a_warning() {
     let of = |change: fn(&mut Snapshot)| {
@@ -130,7 +130,7 @@ fn what_a_rollout_replaces_is_a_warning() {
     assert_eq!(of(replace), warned);
 }
 
-/// By a selector or an affinity, it wants no pod on some machine that needs one.
+/// A selector or an affinity keeps the DaemonSet from wanting a pod on a machine that needs one.
 #[test]
 fn a_daemon_set_has_to_want_every_machine() {
     let fewer = |gone: &[&str]| {
@@ -175,7 +175,7 @@ fn a_daemon_set_has_to_want_every_machine() {
     assert_eq!(said(&fewer(&all), PROXY), [""; 0]);
 }
 
-/// Its controller has not counted for a while.
+/// The DaemonSet's controller has not counted for a while.
 #[test]
 fn the_pods_count_more_than_what_their_daemon_set_says_of_them() {
     let since = |unready_for: Option<u64>| {

@@ -24,7 +24,7 @@ fn no_dns_pods(snapshot: &mut Snapshot) {
     snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("coredns"));
 }
 
-/// Nobody has taken them away.
+/// A workload that only shares the label is not taken for the DNS Deployment.
 #[test]
 fn what_only_carries_the_label_hides_no_deployment() {
     let dns = without_dns(|snapshot| {
@@ -34,6 +34,7 @@ fn what_only_carries_the_label_hides_no_deployment() {
     assert_eq!(said(&dns, DNS), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
 }
 
+/// Endpoints stay listed although their pods are gone or have other addresses.
 #[test]
 fn endpoints_are_pods_that_are_there() {
     let missing = ["fail dns-no-endpoints kube-system/kube-dns"];
@@ -120,7 +121,7 @@ fn a_deployment_of_dns_that_does_not_work_beside_endpoints_that_do_is_a_warning(
     assert_eq!(said(&snapshot, DNS), ["warn dns-degraded kube-system/kube-dns"]);
 }
 
-/// One of the two pods is Running and not ready, since so many seconds.
+/// Two DNS pods, one of them Running but not ready for this many seconds.
 fn degraded(seconds: u64, change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     with(|snapshot| {
         snapshot.kube().dns_endpoints.as_mut().unwrap()[1].ready = false;
@@ -202,7 +203,7 @@ fn endpoints_of_dns_need_a_port_that_resolvers_use() {
     assert_eq!(said(&snapshot, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }
 
-/// Its endpoint stays ready for a moment, and for as long as the controller of endpoints hangs.
+/// Endpoints of a stopped pod stay ready for a moment, or for as long as the endpoint controller is stuck.
 #[test]
 fn endpoints_of_dns_whose_pods_have_been_stopped_do_not_count() {
     let deleted = |names: &'static [&'static str]| {
@@ -222,7 +223,7 @@ fn endpoints_of_dns_whose_pods_have_been_stopped_do_not_count() {
     assert_eq!(said(&both, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }
 
-/// As where the controller of endpoints hangs, or the Service publishes pods that are not ready.
+/// Ready endpoints of unready pods: the endpoint controller is stuck, or the Service publishes pods that are not ready.
 #[test]
 fn endpoints_of_dns_whose_pods_are_not_ready_do_not_count() {
     let lagging =
@@ -238,7 +239,7 @@ fn a_rollout_of_dns_that_was_given_up_fails_though_the_former_pods_serve() {
     assert_eq!(said(&stuck, DNS), ["fail dns-degraded kube-system/kube-dns"]);
 }
 
-/// Nobody acts on its new form.
+/// The controller has not acted on the Deployment's newest generation.
 #[test]
 fn a_deployment_of_dns_that_its_controller_does_not_observe_is_degraded() {
     let unobserved = |seconds: u64| {
@@ -300,7 +301,7 @@ fn dns_is_missing_only_where_no_part_of_it_is_there() {
     assert_eq!(endpoints, silent, "its endpoints are there");
 }
 
-/// Of Kubernetes alone nobody learns what is switched off.
+/// Kubernetes alone does not show whether DNS is disabled.
 #[test]
 fn without_talos_dns_that_is_nowhere_is_undetermined_and_can_be_left_out() {
     let mut snapshot = without_dns(|snapshot| {

@@ -117,7 +117,7 @@ fn pod<'a>(snapshot: &'a mut Snapshot, name: &str) -> &'a mut Pod {
     snapshot.kube().pods.as_mut().unwrap().iter_mut().find(|pod| pod.name == name).unwrap()
 }
 
-/// Another workload that carries this label, ahead of all in the list.
+/// Puts another workload with this label at the head of the list.
 fn beside(list: &mut Vec<Workload>, app: &str) {
     let mut other = list[0].clone();
     "exporter".clone_into(&mut other.name);

@@ -568,7 +568,7 @@ fn of_what_poses_as_a_node_only_readiness_is_judged_as_a_warning() {
     }
 }
 
-/// Whoever calls it a Talos machine is right, whatever its Node says.
+/// A machine that any source identifies as Talos counts as Talos, no matter what its Node reports.
 #[test]
 fn a_talos_machine_whose_node_names_no_system_is_no_guest() {
     let mut snapshot = healthy();

@@ -9,7 +9,7 @@ use crate::snapshot::{
 };
 use crate::testing::fixture::{self, CONTROL_PLANES, ago, healthy, running_pod};
 
-/// As Talos showed a scheduler with a wrong flag.
+/// State of a scheduler with a wrong flag, as Talos showed it.
 fn crashing(container: &str) -> PodState {
     PodState {
         phase: "Running".to_owned(),
@@ -222,7 +222,7 @@ fn pods_of_the_users_own_count() {
     assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
 }
 
-/// It has the name of a component, in another namespace.
+/// A static pod with the name of a component, in another namespace.
 #[test]
 fn a_pod_of_the_users_own_stands_for_no_component() {
     let (id, scheduler) = ("k8s.staticpods.running", "k8s.controlplane.scheduler");
@@ -254,7 +254,7 @@ fn a_pod_of_the_users_own_stands_for_no_component() {
     assert_eq!(said(&sick, scheduler), ["fail crash-looping cp-2"]);
 }
 
-/// Without Talos, the lease tells one that is switched off from one that is missing.
+/// The lease distinguishes a disabled component from a missing one when Talos is not queried.
 #[test]
 fn without_its_lease_nobody_knows_whether_a_component_is_missing() {
     let id = "k8s.controlplane.scheduler";
@@ -456,7 +456,7 @@ fn kube_proxy_covers_nodes_or_is_not_wanted() {
     assert_eq!(status(&disabled, id), Status::Skip);
 }
 
-/// One worker is gone, which is allowed; that explains one pod of those that are missing.
+/// A worker that is allowed to be missing accounts for only one of the missing pods.
 #[test]
 fn what_the_missing_workers_do_not_account_for_is_not_allowed() {
     let id = "k8s.kube-proxy";
@@ -520,7 +520,7 @@ fn absurd_numbers_of_a_daemon_set_are_no_pass() {
     assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Fail);
 }
 
-/// Of Kubernetes alone nobody learns what is switched off.
+/// Kubernetes alone does not show which components are disabled.
 #[test]
 fn without_talos_a_component_that_is_nowhere_is_missed_unless_it_works_elsewhere() {
     let id = "k8s.controlplane.scheduler";
@@ -656,7 +656,7 @@ fn only_a_machine_that_tells_so_has_no_kubernetes() {
     }
 }
 
-/// Without labels nobody is a control plane, and yet one runs here.
+/// Nodes that lost their labels do not count as control planes, and yet one runs here.
 #[test]
 fn a_control_plane_that_lost_its_labels_does_not_run_elsewhere() {
     let mut snapshot = healthy().without_talos();
@@ -689,7 +689,7 @@ fn pod_of(containers: Vec<ContainerState>) -> PodState {
     PodState { phase: "Running".to_owned(), ready: Some(false), containers, message: String::new() }
 }
 
-/// One that failed and was started again is, unless it runs for the first time since.
+/// A container that failed and was restarted is crash-looping, unless it is running for the first time since.
 #[test]
 fn crash_looping_is_told_from_a_single_crash() {
     let (crashing, not_ready) = ("crash-looping", "component-not-ready");

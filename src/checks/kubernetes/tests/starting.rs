@@ -50,7 +50,7 @@ fn a_pod_that_waits_for_its_volume_longer_than_events_last_is_a_warning() {
     assert_eq!(said(&bare(waiting(3600, &[])), STARTING), FAILED);
 }
 
-/// Without volumes that somebody has to provide.
+/// Removes the volumes that have to be provided for the pods.
 fn bare(mut snapshot: Snapshot) -> Snapshot {
     snapshot.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.has_own_volumes = false);
     snapshot
@@ -213,7 +213,7 @@ fn only_nodes_that_are_ready_and_ours_are_judged() {
     assert_eq!(of(|it| it.kube().starting_pods = no(GapKind::Forbidden)), ["error forbidden cluster !"]);
 }
 
-/// Whoever holds the lease of the scheduler does nothing, or nothing for this profile.
+/// The scheduler that holds the lease does nothing, or nothing for this profile.
 #[test]
 fn a_pod_that_no_scheduler_looks_at_is_told() {
     let ignored = |seconds: u64, events: &[(&str, u64)]| {

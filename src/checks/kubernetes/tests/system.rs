@@ -155,7 +155,7 @@ fn pods_of_the_network_plugin_that_restart_are_named_wherever_they_are() {
     assert!(judge(&snapshot, SYSTEM).problems().all(|(_, problem)| problem.between_rounds));
 }
 
-/// It was evicted after it had crashed again and again, and stays in the list.
+/// A pod that crashed again and again before it was evicted stays in the list.
 #[test]
 fn a_pod_that_has_ended_says_nothing_of_its_successors() {
     let of = |phase: &str| {
@@ -176,7 +176,7 @@ fn a_pod_that_has_ended_says_nothing_of_its_successors() {
     assert_eq!(of("Failed"), ["warn workload-degraded kube-system/metrics-server"]);
 }
 
-/// They are where their node is, or wait for it.
+/// The pods are on the lost node, or wait for it.
 #[test]
 fn pods_of_a_deployment_that_went_with_their_node_are_the_nodes() {
     let of = |change: &dyn Fn(&mut Vec<Pod>)| {
@@ -210,7 +210,7 @@ fn pods_of_a_deployment_that_went_with_their_node_are_the_nodes() {
     assert_eq!(of(&|pods| (pods.remove(0), pods[1].state.message.clear()).1), fails);
 }
 
-/// Whoever counts them has stopped.
+/// The controller that counts the pods has stopped.
 #[test]
 fn numbers_that_do_not_follow_the_pods_are_not_believed() {
     let of = |count: usize, unready_for: u64| {

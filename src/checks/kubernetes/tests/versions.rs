@@ -26,7 +26,7 @@ fn kubelet(snapshot: &mut Snapshot, node: &str, version: &str) {
     version.clone_into(&mut snapshot.kube_node_mut(node).kubelet_version);
 }
 
-/// Those of all nodes.
+/// Sets the version of kube-proxy on all nodes.
 fn proxies(snapshot: &mut Snapshot, version: &str) {
     let is_proxy = |pod: &&mut Pod| pod.name.starts_with("kube-proxy-");
     for pod in snapshot.kube().pods.iter_mut().flatten().filter(is_proxy) {

@@ -117,7 +117,7 @@ fn services_beyond_the_required_may_rest() {
     }
 }
 
-/// It runs at the moment, as before each of its failures.
+/// The service is running now, as it was before each of its failures.
 #[test]
 fn a_service_that_fails_again_and_again_is_told_while_it_runs() {
     let failed = |service: &str, seconds: &[u64]| {

@@ -25,7 +25,7 @@ fn with(change: impl FnOnce(&mut BoundPod, &mut DisruptionBudget)) -> Snapshot {
     snapshot
 }
 
-/// With a budget that allows nothing.
+/// The world, with a budget that allows no disruption.
 fn closed(change: impl FnOnce(&mut BoundPod, &mut DisruptionBudget)) -> Snapshot {
     with(|pod, budget| {
         (budget.disruptions_allowed, budget.current_healthy, budget.desired_healthy) = (0, 2, 3);
@@ -187,7 +187,7 @@ fn a_pod_that_should_be_gone_holds_the_machine() {
     passes(&with(|pod, _| pod.grace = std::time::Duration::from_secs(300)));
 }
 
-/// It is deleted like any other, and something keeps it.
+/// A finished pod is deleted like any other, and something keeps it.
 #[test]
 fn a_finished_pod_that_should_be_gone_holds_the_machine() {
     for phase in ["Succeeded", "Failed"] {
@@ -209,7 +209,7 @@ fn a_budget_of_an_operator_may_open_with_the_cordon() {
     assert!(cordons("InstanceManager") && !cordons("ReplicaSet"));
 }
 
-/// As long as the endpoints still call it ready, it is only in the list of pods that it is not.
+/// Endpoints may still be ready; only the list of pods shows that the pod does not serve.
 #[test]
 fn a_webhook_for_evictions_whose_pods_do_not_serve_blocks() {
     let hooked = |change: fn(&mut BoundPod)| {
@@ -241,7 +241,7 @@ fn a_webhook_for_pods_whose_endpoints_are_not_told_is_unknown() {
     assert_eq!(wrong(DRAIN, &snapshot), ["w-1: error forbidden, for ever"]);
 }
 
-/// Its pods are called ready until the node controller notices.
+/// Pods on a silent node are reported as ready until the node controller notices.
 #[test]
 fn a_replica_on_a_node_that_has_fallen_silent_is_none() {
     let mut snapshot = world();
@@ -252,7 +252,7 @@ fn a_replica_on_a_node_that_has_fallen_silent_is_none() {
     assert!(wrong(DRAIN, &snapshot).contains(&"w-1: warn last-replica, for ever".to_owned()));
 }
 
-/// Its eviction is what starts the migration.
+/// Evicting the pod is what starts the migration.
 #[test]
 fn a_virtual_machine_is_moved_by_kubevirt() {
     let machine = || closed(|pod, _| pod.controller = Some(("VirtualMachineInstance".to_owned(), "vm".to_owned())));

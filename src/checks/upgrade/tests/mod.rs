@@ -28,7 +28,7 @@ fn runs(snapshot: &mut Snapshot, names: &[&str], tag: &str) {
     }
 }
 
-/// Of all parts of Kubernetes.
+/// Sets the version of all parts of Kubernetes.
 fn kubernetes_runs(snapshot: &mut Snapshot, version: &str) {
     for node in &mut snapshot.nodes {
         for status in node.talos.static_pod_statuses.iter_mut().flatten() {
