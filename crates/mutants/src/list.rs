@@ -1,11 +1,13 @@
-//! The mutants, as `cargo mutants --list` names them: their operators are the field's standard, and we invent none.
+//! The mutants, as `cargo mutants --list` names them: their operators are the field's standard. Those of `arms.rs` are added.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
+
+use crate::arms;
 
 /// What decides the verdict, and what explains it.
 const FILES: [&str; 4] = ["src/assess/**", "src/checks/**", "src/diagnosis/**", "src/engine/**"];
@@ -18,6 +20,8 @@ pub(crate) enum Genre {
     MatchArm,
     MatchArmGuard,
     StructField,
+    /// Of ours.
+    ArmOutcome,
 }
 
 /// Counted from one, in characters.
@@ -70,6 +74,10 @@ pub(crate) fn all(root: &Path) -> anyhow::Result<Vec<Mutant>> {
             let source = std::fs::read_to_string(root.join(&mutant.file)).with_context(|| mutant.file.clone())?;
             sources.insert(mutant.file.clone(), source);
         }
+    }
+    let files: BTreeSet<&String> = sources.keys().collect();
+    for file in files {
+        mutants.extend(arms::of(file, &sources[file]).with_context(|| file.clone())?);
     }
     name(&mut mutants, &sources);
     Ok(mutants)

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of development, whose result is its output")]
 
 mod accepted;
+mod arms;
 mod list;
 mod text;
 mod tree;

@@ -246,15 +246,16 @@ impl Weaver<'_> {
     /// An arm behind a switch does not count for the compiler, which wants all values matched.
     fn needed_arms(&mut self, it: &ExprMatch) {
         let takes_all = |arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_));
-        if !it.arms.iter().any(takes_all) {
-            for arm in it.arms.iter().filter(|arm| arm.guard.is_none()) {
-                let ids = self.take(Genre::MatchArm, range(arm).start);
-                self.alone.extend(ids);
-            }
+        let is_covered = it.arms.iter().any(takes_all);
+        let is_needed = |arm: &&Arm| arm.guard.is_none() && (!is_covered || takes_all(arm));
+        for arm in it.arms.iter().filter(is_needed) {
+            let ids = self.take(Genre::MatchArm, range(arm).start);
+            self.alone.extend(ids);
         }
     }
 
     fn arm(&mut self, arm: &Arm) {
+        self.outcome(arm);
         let deleted = self.take(Genre::MatchArm, range(arm).start);
         let Some((_, guard)) = &arm.guard else {
             if !deleted.is_empty() {
@@ -276,6 +277,20 @@ impl Weaver<'_> {
         self.edits.open(site, guard.start, piece(format!("({always}(")));
         let never: Vec<usize> = never.into_iter().chain(deleted).collect();
         self.edits.close(site, guard.end, piece(format!(")){}", unless(&never))));
+    }
+
+    /// What an arm comes to.
+    fn outcome(&mut self, arm: &Arm) {
+        let body = range(&arm.body);
+        let ids = self.take(Genre::ArmOutcome, body.start);
+        let Some(id) = ids.first() else { return };
+        let site = self.edits.site(self.depth, &ids);
+        let other = self.replacement(*id).to_owned();
+        let mut pieces = piece(format!("if {} {{ ", on(*id)));
+        pieces.push((other, Some(*id)));
+        pieces.extend(piece(" } else { "));
+        self.edits.open(site, body.start, pieces);
+        self.edits.close(site, body.end, piece(" }"));
     }
 
     /// Fields that are to be as the base has them.

@@ -32,7 +32,7 @@ fn woven(source: &str, mutants: &[(Genre, &str, &str)]) -> String {
     outcome.woven.text.replace("crate::mutant::", "")
 }
 
-use Genre::{BinaryOperator, FnValue, MatchArm, MatchArmGuard, StructField, UnaryOperator};
+use Genre::{ArmOutcome, BinaryOperator, FnValue, MatchArm, MatchArmGuard, StructField, UnaryOperator};
 
 #[test]
 fn values_of_functions() {
@@ -87,6 +87,14 @@ fn arms_and_guards() {
 }
 
 #[test]
+fn outcomes_of_arms() {
+    assert_eq!(
+        woven("fn f() { match a { A => b, B => { c } } }", &[(ArmOutcome, "b, ", "{ c }"), (ArmOutcome, "{ c }", "b")]),
+        "fn f() { match a { A => if on(0) { { c } } else { b }, B => if on(1) { b } else { { c } } } }"
+    );
+}
+
+#[test]
 fn fields_that_their_base_has() {
     assert_eq!(
         woven("fn f() { A { b: c, ..d } }", &[(StructField, "b: c", "")]),
@@ -111,6 +119,8 @@ fn what_a_switch_cannot_express() {
     assert_eq!(outcome("const A: u8 = 1 + 2;", &[(BinaryOperator, "+", "-")]).alone, BTreeSet::from([0]));
     assert_eq!(outcome("const fn f() -> u8 { 3 }", &[(FnValue, "3", "0")]).alone, BTreeSet::from([0]));
     assert_eq!(outcome("fn f() { match a { 1 => b, 2 => c } }", &[(MatchArm, "2", "")]).alone, BTreeSet::from([0]));
+    let named = outcome("fn f() { match a { 1 => b, other => c } }", &[(MatchArm, "other", "")]);
+    assert_eq!(named.alone, BTreeSet::from([0]));
     let chain = outcome("fn f() { if let Some(a) = b && c {} }", &[(BinaryOperator, "&&", "||")]);
     assert_eq!(chain.unviable, BTreeSet::from([0]));
 }
