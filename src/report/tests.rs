@@ -49,7 +49,8 @@ fn the_last_lines_name_machine_cause_and_next_command() {
     assert!(last.contains("control plane node cp-3 (10.0.0.3) does not answer"), "{last}");
     assert!(last.contains("talosctl --context prod -n 10.0.0.3 version"), "{last}");
     assert!(text.contains("(and 1 more; -v and -o json name each)"), "{text}");
-    assert!(last.contains("\nunhealthy: 4 failed"), "{last}");
+    let verdict = format!("\nunhealthy: {}: 4 failed", super::view::verdict::identity(&report));
+    assert!(last.contains(&verdict), "{last}");
 }
 
 #[test]
@@ -185,7 +186,12 @@ fn verdict_lines() {
         first
     };
     let mut report = fixture::healthy();
-    assert_eq!(verdict(&report), "healthy: 9 passed, 1 skipped in 0.4s (1 round)");
+    let identity = super::view::verdict::identity(&report);
+    assert!(
+        identity.ends_with(concat!(", 2026-11-21 03:00 UTC, cluster-health ", env!("CARGO_PKG_VERSION"))),
+        "{identity}"
+    );
+    assert_eq!(verdict(&report), format!("healthy: {identity}: 9 passed, 1 skipped in 0.4s (1 round)"));
     report.deadline_reached = true;
     assert!(verdict(&report).ends_with("(1 round), no time for another round before the deadline of 5m00s"));
     report.took = std::time::Duration::from_secs(300);
@@ -194,9 +200,19 @@ fn verdict_lines() {
     assert!(verdict(&report).ends_with("(1 round), deadline of 5m00s reached in a later round that did not end"));
     let mut report = fixture::healthy();
     report.targeted = Some((1, 4));
-    assert_eq!(verdict(&report), "healthy (targeted: 1 of 4 nodes): 9 passed, 1 skipped in 0.4s (1 round)");
-    assert_eq!(
-        verdict(&fixture::interrupted()),
-        "interrupted (SIGINT) after 12s (3 rounds), last complete round: 2 failed, 3 undetermined, 2 blocked, 1 warned, 2 passed"
-    );
+    let expected = format!("healthy (targeted: 1 of 4 nodes): {identity}: 9 passed, 1 skipped in 0.4s (1 round)");
+    assert_eq!(verdict(&report), expected);
+    let interrupted = fixture::interrupted();
+    let seen = "2 failed, 3 undetermined, 2 blocked, 1 warned, 2 passed";
+    let identity = super::view::verdict::identity(&interrupted);
+    let expected = format!("interrupted (SIGINT): {identity}: after 12s (3 rounds), last complete round: {seen}");
+    assert_eq!(verdict(&interrupted), expected);
+    // Without a context, the server says which cluster it is; without either, only time and program are known.
+    let mut report = fixture::healthy();
+    let cluster = |report: &Report| verdict(report).split(", 2026-").next().unwrap_or_default().to_owned();
+    assert_eq!(cluster(&report), "healthy: prod (k8s.example:6443)");
+    (report.sources.context, report.sources.kube_context) = (None, None);
+    assert_eq!(cluster(&report), "healthy: k8s.example:6443");
+    report.sources = super::Sources::default();
+    assert!(verdict(&report).starts_with("healthy: 2026-"), "{}", verdict(&report));
 }

@@ -76,7 +76,7 @@ fn note(verdict: &mut Verdict, node: &Node, problems: Vec<Problem>) {
 
 /// Why it is not known what a kubelet is started with.
 enum Unread {
-    /// The KubeletSpec can contain secrets, so newer versions of Talos show it only to administrators.
+    /// The `KubeletSpec` can contain secrets, so newer versions of Talos show it only to administrators.
     Secret,
     Other(Outcome),
 }

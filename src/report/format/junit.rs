@@ -13,9 +13,9 @@ use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseS
 use crate::model::{Finding, Kind, Severity, Shared, Stage, Status};
 use crate::report::view::index::Index;
 use crate::report::view::problems;
-use crate::report::view::verdict::tally;
+use crate::report::view::verdict::{line, tally};
 use crate::report::view::wording::skip_reason;
-use crate::report::{CheckReport, Granularity, Report, RunResult, Trouble};
+use crate::report::{CheckReport, Granularity, Report, RunResult, TextStyle, Trouble};
 use crate::text::joined;
 use crate::text::sanitize::clean;
 
@@ -71,6 +71,7 @@ fn run_suite(report: &Report) -> TestSuite {
         ("endpoints", Some(sources.endpoints.join(","))),
         ("server", sources.server.clone()),
         ("result", Some(report.result.name().to_owned())),
+        ("verdict", Some(line(report, &TextStyle::default()))),
         ("exitCode", Some(report.exit.code().to_string())),
     ] {
         if let Some(value) = value {
@@ -89,6 +90,7 @@ fn run_suite(report: &Report) -> TestSuite {
     };
     let mut case = TestCase::new("run", status);
     case.set_classname("cluster-health.run");
+    case.set_system_out(line(report, &TextStyle::default()));
     case.set_time(report.took);
     suite.add_test_case(case);
     suite

@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::super::ledger::{Ending, Ledger};
 use super::super::view::wording::shown as named;
 use super::super::{Report, Selection, TextStyle, format};
@@ -110,7 +108,7 @@ fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
     let mut round = Round { number: 0, at, took, snapshot, verdicts, diagnoses: diagnoses.into(), in_doubt: false };
     let selection: Vec<_> = judged.iter().map(|check| (*check, Selection::Selected)).collect();
     let wait_timeout = Some(Duration::from_secs(300));
-    let report = Report { wait_timeout, ..Report::unbegun(Timestamp::UNIX_EPOCH, &selection) };
+    let report = Report { wait_timeout, ..Report::unbegun("2026-11-21T03:00:00Z".parse().unwrap(), &selection) };
     let mut ledger = Ledger::new(report, false);
     let (rounds, took, end) = if is_healthy {
         (1, Duration::from_millis(700), End::Healthy)
@@ -121,7 +119,7 @@ fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
         (round.number, round.at) = (number, took * number / rounds);
         ledger.record(&Event::Round(&round));
     }
-    (*ledger.conclude(&Ending::Engine(end), Timestamp::UNIX_EPOCH, took)).clone()
+    (*ledger.conclude(&Ending::Engine(end), "2026-11-21T03:00:00Z".parse().unwrap(), took)).clone()
 }
 
 /// Of all sizes, made once: judging a thousand nodes takes its time without optimization.

@@ -16,14 +16,18 @@ const ALL: usize = 4096;
 /// The first line says what is wrong, or that nothing is; then the verdict with its figures, the first step, and other causes.
 pub(crate) fn message(report: &Report) -> String {
     let style = TextStyle { ascii: true, ..TextStyle::default() };
-    let verdict = verdict::line(report, &style);
+    let verdict = verdict::short(report, &style);
+    // Whoever cuts the line cuts what is known from elsewhere.
+    let identity = verdict::identity(report);
     let causes = causes::of(&Index::of(report), &style);
     let serious: Vec<&Cause> = causes.iter().filter(|cause| cause.severity > Severity::Warn).collect();
     let mut lines = Vec::new();
     if let Some(first) = serious.first() {
-        lines.push(format!("{}: {}", report.result.name(), first.headline));
+        lines.push(format!("{}: {}; {identity}", report.result.name(), first.headline));
+        lines.push(verdict);
+    } else {
+        lines.push(format!("{verdict}; {identity}"));
     }
-    lines.push(verdict);
     let mut end = Vec::new();
     causes::conclude(&causes, report.exit, &style, &mut end);
     lines.extend(end.into_iter().skip(usize::from(!serious.is_empty())));

@@ -3,13 +3,40 @@
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, wrap};
 use crate::model::{Exit, Status};
-use crate::report::{Report, RunResult, Selection};
+use crate::report::{Report, RunResult, Selection, Sources};
 use crate::text::duration::human;
 use crate::text::sanitize::{brief, clean};
 use crate::text::{joined, some};
 
-/// The line that people grep for.
+/// The line that people grep for: `unhealthy: prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0: 9 failed, …`. Archived,
+/// it is evidence of which cluster was judged, when, and by what.
 pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
+    headline(report, style, &identity(report))
+}
+
+/// The same without what the reader of a message about one cluster knows.
+pub(crate) fn short(report: &Report, style: &TextStyle) -> String {
+    headline(report, style, "")
+}
+
+/// Cluster, time and program: `prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0`.
+pub(crate) fn identity(report: &Report) -> String {
+    let at = report.finished_at.strftime("%Y-%m-%d %H:%M UTC");
+    let cluster = cluster(&report.sources).map(|cluster| format!("{cluster}, ")).unwrap_or_default();
+    format!("{cluster}{at}, cluster-health {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The context by which the user knows the cluster, and the server that was asked; `None`: no file names either.
+fn cluster(sources: &Sources) -> Option<String> {
+    let server = sources.server.as_deref().map(|server| server.strip_prefix("https://").unwrap_or(server));
+    let server = server.or(sources.endpoints.first().map(String::as_str)).map(clean);
+    match (sources.context.as_deref().or(sources.kube_context.as_deref()).map(clean), server) {
+        (Some(name), Some(server)) => Some(format!("{name} ({server})")),
+        (name, server) => name.or(server),
+    }
+}
+
+fn headline(report: &Report, style: &TextStyle, identity: &str) -> String {
     let color = match report.result {
         RunResult::Healthy => Paint::Good,
         RunResult::Interrupted => Paint::Caution,
@@ -31,6 +58,7 @@ pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
         Some(limit) if report.deadline_reached => format!(", deadline of {} reached", human(limit)),
         _ => String::new(),
     };
+    let identity = if identity.is_empty() { String::new() } else { format!("{identity}: ") };
     match report.result {
         RunResult::Interrupted => {
             let signal = match report.exit {
@@ -40,7 +68,7 @@ pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
             };
             let seen =
                 if judged { format!("last complete round: {tally}") } else { "no round was completed".to_owned() };
-            format!("{word} ({signal}) after {took} ({rounds}), {seen}")
+            format!("{word} ({signal}): {identity}after {took} ({rounds}), {seen}")
         }
         RunResult::Error if !judged => {
             let because = report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean);
@@ -49,14 +77,16 @@ pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
         RunResult::Undetermined if !judged => {
             let limit = report.wait_timeout.filter(|_| report.deadline_reached);
             match limit {
-                Some(limit) => format!("{word}: no round was completed before the deadline of {}", human(limit)),
-                None => format!("{word}: no round was completed in {took}"),
+                Some(limit) => {
+                    format!("{word}: {identity}no round was completed before the deadline of {}", human(limit))
+                }
+                None => format!("{word}: {identity}no round was completed in {took}"),
             }
         }
-        RunResult::Healthy => format!("{word}{scope}: {tally} in {took} ({rounds}){deadline}"),
+        RunResult::Healthy => format!("{word}{scope}: {identity}{tally} in {took} ({rounds}){deadline}"),
         _ => {
             let code = report.exit.code();
-            format!("{word}{scope}: {tally} in {took} ({rounds}){deadline}, exit code {code}")
+            format!("{word}{scope}: {identity}{tally} in {took} ({rounds}){deadline}, exit code {code}")
         }
     }
 }

@@ -68,7 +68,7 @@ fn waits_and_is_interrupted() {
     assert_eq!(terminal.cursor(), (0, true), "{}", screen.join("\n"));
     terminal.press("C-c");
     let left = terminal.ends(130);
-    let verdict = "interrupted (SIGINT) after ";
+    let verdict = "interrupted (SIGINT): ";
     assert_eq!(left.iter().filter(|line| line.starts_with(verdict)).count(), 2, "{}", left.join("\n"));
     // Before the exit code and the prompt.
     let last = &left[..left.len() - 2];
@@ -102,7 +102,7 @@ fn is_terminated() {
     pending(&terminal);
     assert!(Command::new("kill").args(["-TERM", terminal.file("pid").trim()]).status().unwrap().success());
     let left = terminal.ends(143);
-    assert!(left.iter().any(|line| line.starts_with("interrupted (SIGTERM) after ")), "{}", left.join("\n"));
+    assert!(left.iter().any(|line| line.starts_with("interrupted (SIGTERM): ")), "{}", left.join("\n"));
 }
 
 /// Each size is one that somebody drags a window to while the program waits; at the end the cluster heals.

@@ -131,7 +131,7 @@ fn title(report: &Report) -> String {
 
 /// What people look for first.
 fn verdict(report: &Report) -> Markup {
-    let line = words::line(report, &TextStyle::default());
+    let line = words::short(report, &TextStyle::default());
     let word = report.result.name();
     let rest = line.strip_prefix(word).unwrap_or(&line).trim_start_matches([':', ' ']);
     html! {
