@@ -16,6 +16,8 @@ pub(crate) struct Place<'a, 'p> {
     pub(crate) pods: Vec<&'p Pod>,
     /// Why one may be missing here; `None`: it may not.
     pub(crate) excuse: Option<Excuse>,
+    /// Whether the DaemonSet does not want the pods that are there: Kubernetes lets them run on.
+    pub(crate) is_surplus: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub(crate) struct Shortfall<'a, 'p> {
 impl<'a, 'p> Shortfall<'a, 'p> {
     /// Places where one may not be missing.
     pub(crate) fn unexcused(&self) -> impl Iterator<Item = &Place<'a, 'p>> {
-        self.places.iter().filter(|place| place.excuse.is_none())
+        self.places.iter().filter(|place| place.excuse.is_none() && !place.is_surplus)
     }
 
     /// All that is missing may be.
@@ -63,9 +65,10 @@ impl<'a> Assessment<'a> {
             by_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
         }
         let missing = set.missing();
-        // Where none of its pods is listed, they do not show which are missing.
-        let is_unlisted = pods.is_empty();
-        let wanted = if missing == 0 || is_unlisted { None } else { self.wanting(set) };
+        // The pods of its namespace were not read, so none shows where it has some.
+        let is_unlisted =
+            pods.is_empty() && set.available > 0 && !self.all_pods().any(|pod| pod.namespace == set.namespace);
+        let wanted = if is_unlisted { None } else { self.wanting(set) };
         let (mut places, mut others) = (Vec::new(), Vec::new());
         for (node, machine) in self.snapshot.nodes.iter().zip(&self.machines) {
             let name = machine.object.map_or(&*node.name, |object| &*object.name);
@@ -76,7 +79,8 @@ impl<'a> Assessment<'a> {
             }
             let is_wanted = wanted.as_ref().map(|wanted| wanted.contains(name));
             let is_certain = !here.is_empty() || is_wanted == Some(true) || needs_one(node);
-            let place = Place { node, pods: here, excuse: self.excuse(node, machine) };
+            let is_surplus = is_wanted == Some(false) && !needs_one(node);
+            let place = Place { node, pods: here, excuse: self.excuse(node, machine), is_surplus };
             if is_certain {
                 places.push(place);
             } else if is_wanted.is_none() && may_lack_one(machine, is_unlisted) {
@@ -84,7 +88,7 @@ impl<'a> Assessment<'a> {
             }
         }
         // Nobody tells which of these others it wants: no more than it has no pod for, and each of them has to be excused.
-        let unplaced = missing.saturating_sub(places.len());
+        let unplaced = missing.saturating_sub(places.iter().filter(|place| !place.is_surplus).count());
         let elsewhere = usize::try_from(set.desired).unwrap_or_default().saturating_sub(pods.len());
         if unplaced <= others.len().min(elsewhere) && others.iter().all(|place| place.excuse.is_some()) {
             others.truncate(unplaced);

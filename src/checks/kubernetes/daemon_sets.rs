@@ -156,9 +156,13 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     }
     let rollout = rollout(cluster, set, &shortfall);
     let severity = if rollout.is_some() { Severity::Warn } else { Severity::Fail };
+    let unscheduled = labeled_pods(cluster, its.app).into_iter().find(|pod| pod.node.is_none());
     for place in needed {
-        let words =
-            [Some(describe(cluster, place)), rollout.clone()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let words = [Some(describe(cluster, place, unscheduled)), rollout.clone()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("; ");
         let (expected, observed) = (format!("a ready pod of {}", its.name), format!("{}: {words}", its.name));
         let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed);
         let problem = match place.excuse {
@@ -176,7 +180,11 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
             return verdict.push(target.clone(), outcome);
         }
         let observed = format!("available on {}", set.available);
-        verdict.problem(target.clone(), Problem::fail(Reason::DaemonsetIncomplete, expected, observed));
+        let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed).hint(its.pods.clone());
+        // Every machine has a pod that is ready, and the status follows.
+        let is_late = shortfall.unexcused().next().is_none() && set.unchanged_for.is_some_and(|since| since < STUCK);
+        let severity = if is_late { Severity::Warn } else { Severity::Fail };
+        verdict.problem(target.clone(), Problem { severity, ..problem });
     }
 }
 
@@ -191,9 +199,12 @@ fn shortfall<'a, 'p>(cluster: &Assessment<'a>, set: &Workload, pods: &[&'p Pod])
 }
 
 /// What is wrong where a pod is missing.
-fn describe(cluster: &Assessment<'_>, place: &Place<'_, '_>) -> String {
-    let trouble = place.pods.last().and_then(|pod| describe_unready(&pod.state, cluster.server_time()));
-    trouble.map_or_else(|| "no pod".to_owned(), |trouble| trouble.words)
+fn describe(cluster: &Assessment<'_>, place: &Place<'_, '_>, unscheduled: Option<&Pod>) -> String {
+    let words = |pod: &Pod| describe_unready(&pod.state, cluster.server_time()).map(|trouble| trouble.words);
+    place.pods.last().and_then(|pod| words(pod)).unwrap_or_else(|| match unscheduled {
+        Some(pod) => format!("no pod; {}: {}", pod.name, words(pod).unwrap_or_default()),
+        None => "no pod".to_owned(),
+    })
 }
 
 /// How far the rollout is that explains what is missing: no more than its `maxUnavailable`, and for no longer than pods take to start.
@@ -204,10 +215,19 @@ fn rollout(cluster: &Assessment<'_>, set: &Workload, shortfall: &Shortfall<'_, '
     };
     // Its controller has deleted the old pod, and creates the new one.
     let is_between = || set.unchanged_for.is_some_and(|since| since < UNNOTICED);
-    let is_its =
-        |place: &Place<'_, '_>| if place.pods.is_empty() { is_between() } else { place.pods.iter().all(is_starting) };
+    let is_its = |place: &Place<'_, '_>| {
+        let mut staying = place.pods.iter().filter(|pod| !pod.deleting).copied().peekable();
+        if staying.peek().is_none() { is_between() } else { staying.all(|pod| is_starting(&pod)) }
+    };
     let is_within = shortfall.unplaced == 0 && shortfall.unexcused().count() <= set.spread.max_unavailable;
-    set.rollout(0).filter(|_| is_within && shortfall.unexcused().all(is_its))
+    // A new pod counts as updated as soon as it exists, so at the last step the numbers are complete.
+    let is_first = |pod: &&Pod| pod.state.containers.iter().all(|container| container.restarts == 0);
+    let is_last_step = || {
+        let new = shortfall.unexcused().flat_map(|place| &place.pods).filter(|pod| !pod.deleting).all(is_first);
+        set.generation > 1 && set.updated == Some(set.desired) && new
+    };
+    let words = set.rollout(0).or_else(|| is_last_step().then(|| "its last pods are starting".to_owned()))?;
+    (is_within && shortfall.unexcused().all(is_its)).then_some(words)
 }
 
 /// The pods of a DaemonSet, by their label or their controller.

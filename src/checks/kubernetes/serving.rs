@@ -30,3 +30,23 @@ pub(in crate::checks) fn unread_pods<'a>(
     let are_pods = endpoints.into_iter().any(|endpoint| endpoint.pod.is_some());
     system_pods(cluster).err().filter(|_| are_pods)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_its_words() {
+        for (why, expected) in [
+            (Why::NotReady, "are not ready"),
+            (Why::PodGone, "no longer exist"),
+            (Why::PodUnready, "pods that are not ready"),
+            (Why::PodDeleted, "being deleted"),
+            (Why::OtherAddress, "not addresses"),
+            (Why::NodeLost, "stopped reporting"),
+            (Why::NodeGone, "stopped reporting"),
+        ] {
+            assert!(words(why).contains(expected), "{why:?}");
+        }
+    }
+}

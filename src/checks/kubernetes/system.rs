@@ -132,16 +132,22 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     if is_counted && missing == 0 && given_up.is_none() {
         let excused = || shortfall().map_or(0, |it| it.places.len());
         let unfinished = || unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
-        let problem = unnoticed(cluster, workload, pods).or_else(unfinished);
+        let surplus = || surplus(cluster, pods).filter(|_| kind == "daemonset");
+        let problem = unnoticed(cluster, kind, workload, pods).or_else(unfinished).or_else(surplus);
         return problem.map_or(Outcome::Pass(None), |problem| Outcome::problem(problem.hint(describe)));
     }
-    let unwell: Vec<&Pod> = pods.iter().copied().filter(|pod| is_amiss(pod) && is_judged(cluster, pod)).collect();
+    let lacking = shortfall();
+    // Where it is known which are missing, those that may be are not to blame.
+    let mut unwell: Vec<&Pod> =
+        lacking.iter().flat_map(Shortfall::unexcused).flat_map(|place| &place.pods).copied().collect();
+    if unwell.is_empty() {
+        unwell.extend(pods.iter().filter(|pod| is_amiss(pod) && is_judged(cluster, pod)));
+    }
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
     let standing = match (given_up, unchanged_for) {
         (Some(words), _) => Some(format!("rollout stuck: {words}")),
         (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
     };
-    let lacking = shortfall();
     let bare = lacking.iter().flat_map(Shortfall::unexcused).filter(|place| place.pods.is_empty());
     let bare: Vec<_> = bare.map(|place| place.node.name.as_str()).collect();
     let bare = (!bare.is_empty()).then(|| format!("none on {}", some(bare.into_iter(), NAMES)));
@@ -160,14 +166,22 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     let has_own = || unwell.iter().any(|pod| is_at_home(cluster, pod));
     let are_on_dead_nodes = || *available > 0 && missing <= replicas_on_dead_nodes(cluster, kind, workload);
     let is_excused = match &lacking {
-        Some(lacking)
-            if lacking.is_excused() && lacking.places.iter().all(|it| it.excuse == Some(Excuse::NotJudged)) =>
-        {
-            return Outcome::Pass(None);
-        }
         Some(lacking) => lacking.is_excused(),
         None => are_on_dead_nodes() && !has_own(),
     };
+    if let Some(lacking) = lacking.filter(|_| is_excused) {
+        // What holds up a rollout elsewhere is not excused by what is missing here.
+        let held_up =
+            unfinished(cluster, workload, || pods.to_vec(), || lacking.places.len(), Reason::WorkloadDegraded);
+        let may_all_be_missing = lacking.places.iter().all(|place| place.excuse == Some(Excuse::NotJudged));
+        match held_up {
+            Some(held_up) if may_all_be_missing || held_up.severity == Severity::Fail => {
+                return Outcome::problem(held_up.hint(describe));
+            }
+            None if may_all_be_missing => return Outcome::Pass(None),
+            Some(_) | None => {}
+        }
+    }
     Outcome::problem(match missing {
         1.. if is_excused => problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady),
         1.. if has_no_place(cluster, pods, &unwell) => problem(Severity::Warn, Reason::WorkloadDegraded),
@@ -225,14 +239,25 @@ fn with_troubles(cluster: &Assessment<'_>, words: String, pods: &[&Pod]) -> Stri
 
 /// Problem if the status reports all pods as available, although too few remain without those that have been unready for longer
 /// than a status takes to follow.
-fn unnoticed(cluster: &Assessment<'_>, workload: &Workload, pods: &[&Pod]) -> Option<Problem> {
+fn unnoticed(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> Option<Problem> {
     let Workload { desired, available, .. } = workload;
     let is_old = |pod: &Pod| pod.unready_for.is_none_or(|since| since >= UNNOTICED);
     let is_unwell = |pod: &&Pod| is_amiss(pod) && is_old(pod) && is_judged(cluster, pod);
     let (unwell, others): (Vec<&Pod>, Vec<_>) = pods.iter().copied().partition(is_unwell);
+    if unwell.is_empty() {
+        return None;
+    }
     let left = others.iter().filter(|pod| !has_ended(&pod.state.phase)).count();
-    let has_too_few = usize::try_from(*desired).is_ok_and(|desired| left < desired);
-    if unwell.is_empty() || !has_too_few {
+    let has_too_few = match kind {
+        "daemonset" => {
+            // Another pod that works is on another node.
+            let works = |pod: &Pod| is_well(&pod.state) || !is_old(pod);
+            let lacking = cluster.shortfall(workload, pods, works, |_| false);
+            lacking.unexcused().any(|place| !place.pods.is_empty())
+        }
+        _ => usize::try_from(*desired).is_ok_and(|desired| left < desired),
+    };
+    if !has_too_few {
         return None;
     }
     let words = format!("{available} of {desired} pods available by its status, but {} not ready", unwell.len());
@@ -241,6 +266,14 @@ fn unnoticed(cluster: &Assessment<'_>, workload: &Workload, pods: &[&Pod]) -> Op
     let cause = unwell.iter().all(|pod| is_on_lost_node(cluster, pod)).then_some(CheckId::K8sNodesReady);
     let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);
     Some(Problem { severity, ..problem }.explained_by(cause))
+}
+
+/// Pods beyond those that the workload wants, of which one crashes again and again.
+fn surplus(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<Problem> {
+    let is_held_up = |pod: &&Pod| is_amiss(pod) && is_judged(cluster, pod) && is_stuck(cluster, pod);
+    let stuck: Vec<&Pod> = pods.iter().copied().filter(is_held_up).collect();
+    let troubles = troubles(cluster, &stuck)?;
+    Some(Problem::warn(Reason::WorkloadDegraded, "no pod that crashes beyond those that it wants", troubles))
 }
 
 /// A network plugin whose DaemonSets leave out a machine: where it has no pod, no new pod gets a network.
@@ -257,7 +290,7 @@ fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Optio
     };
     Some(
         Problem::fail(Reason::DaemonsetIncomplete, "wanted on every Talos machine", observed)
-            .hint(Hint::likely("its nodeSelector or affinity leaves them out"))
+            .hint(Hint::likely("its nodeSelector, affinity or tolerations leave them out"))
             .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&workload.namespace, &workload.name])),
     )
 }
@@ -274,7 +307,7 @@ fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'
 
 /// The same by how many pods they want, and where there are some.
 fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option<String> {
-    let desired = usize::try_from(agents.iter().map(|set| set.desired).sum::<i32>()).unwrap_or_default();
+    let desired = agents.iter().map(|set| usize::try_from(set.desired).unwrap_or_default()).sum::<usize>();
     let excluded = networked(cluster).count().saturating_sub(desired);
     if excluded > 0 {
         return Some(format!("wanted on {desired}, not on {excluded} others"));
@@ -291,8 +324,8 @@ fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option
 
 /// Nodes of Talos machines that stay.
 fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode> {
-    let machines = cluster.nodes().iter().filter(|node| needs_pod(node) && !node.leaving);
-    machines.filter_map(|node| cluster.object(node))
+    let machines = cluster.nodes().iter().filter(|node| needs_pod(node) && cluster.standing(node).is_judged());
+    machines.filter_map(|node| cluster.object(node)).filter(|object| cluster.life(&object.name).may_serve())
 }
 
 /// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.

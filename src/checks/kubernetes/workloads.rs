@@ -65,7 +65,7 @@ pub(super) fn unfinished<'a>(
     // Nobody looks for the pods of a rollout that is complete.
     let rollout = workload.rollout(0).and_then(|_| workload.rollout(excused()));
     let mut unwell = if rollout.is_some() { pods() } else { Vec::new() };
-    unwell.retain(|pod| is_amiss(pod));
+    unwell.retain(|pod| is_amiss(pod) && is_judged(cluster, pod));
     let words = [rollout, troubles(cluster, &unwell), workload.refusal()];
     let words: Vec<String> = words.into_iter().flatten().collect();
     if words.is_empty() {

@@ -110,7 +110,25 @@ fn what_a_rollout_replaces_is_a_warning() {
     };
     let [warned, failed] = ["warn", "fail"].map(|status| [format!("{status} daemonset-incomplete w-1")]);
     assert_eq!(of(|_| {}), warned);
-    assert_eq!(of(|it| proxy(it).updated = Some(4)), failed, "there is none");
+    // A pod counts as updated before it is ready.
+    let last: fn(&mut Snapshot) = |snapshot| {
+        let set = proxy(snapshot);
+        (set.updated, set.generation, set.observed_generation) = (Some(4), 2, Some(2));
+    };
+    assert_eq!(of(|it| proxy(it).updated = Some(4)), failed, "its template was never changed");
+    assert_eq!(of(last), warned);
+    let restarted: fn(&mut Snapshot) = |snapshot| {
+        let set = proxy(snapshot);
+        (set.updated, set.generation, set.observed_generation) = (Some(4), 2, Some(2));
+        pod(snapshot, "kube-proxy-abcd3").state.containers[0].restarts = 1;
+    };
+    assert_eq!(of(restarted), failed);
+    let terminating = of(|it| {
+        let mut old = pod(it, "kube-proxy-abcd3").clone();
+        (old.name, old.deleting, old.unready_for) = ("kube-proxy-old".to_owned(), true, Some(Duration::MAX));
+        it.kube().pods.as_mut().unwrap().push(old);
+    });
+    assert_eq!(terminating, warned, "the old one is on its way out");
     assert_eq!(of(|it| pod(it, "kube-proxy-abcd3").unready_for = Some(Duration::from_secs(300))), failed);
     assert_eq!(of(|it| pod(it, "kube-proxy-abcd3").unready_for = None), failed);
     assert_eq!(of(|it| proxy(it).spread.max_unavailable = 0), failed, "new pods come first");
@@ -128,6 +146,32 @@ fn what_a_rollout_replaces_is_a_warning() {
         proxy(snapshot).unchanged_for = Some(Duration::from_secs(1));
     };
     assert_eq!(of(replace), warned);
+}
+
+#[test]
+fn a_status_may_follow_pods_that_are_ready() {
+    let of = |unchanged_for| {
+        let snapshot = with(|snapshot| (proxy(snapshot).available, proxy(snapshot).unchanged_for) = (3, unchanged_for));
+        said(&snapshot, PROXY)
+    };
+    let [warned, failed] = ["warn", "fail"].map(|it| [format!("{it} daemonset-incomplete kube-system/kube-proxy")]);
+    assert_eq!(of(Some(Duration::from_secs(3))), warned);
+    assert_eq!(of(Some(Duration::from_secs(300))), failed);
+    assert_eq!(of(None), failed);
+}
+
+/// A guest's pod holds up no rollout: what a guest runs is not judged.
+#[test]
+fn the_crash_of_a_guest_leaves_a_rollout_a_warning() {
+    let snapshot = with(|snapshot| {
+        snapshot.node_mut("w-1").is_talos = false;
+        (proxy(snapshot).available, proxy(snapshot).updated) = (3, Some(2));
+        let container = &mut pod(snapshot, "kube-proxy-abcd3").state.containers[0];
+        (container.ready, container.restarts) = (false, 431);
+        container.waiting_reason = Some("CrashLoopBackOff".to_owned());
+        pod(snapshot, "kube-proxy-abcd3").state.ready = Some(false);
+    });
+    assert_eq!(said(&snapshot, PROXY), ["warn daemonset-incomplete kube-system/kube-proxy"]);
 }
 
 /// A selector or an affinity keeps the DaemonSet from wanting a pod on a machine that needs one.

@@ -354,3 +354,127 @@ fn the_workload_is_named_in_commands() {
     let look = Hint::run("{kubectl} -n {} describe {} {}", ["kube-system", "deployment", "metrics-server"]);
     assert!(judge(&snapshot, SYSTEM).problems().next().unwrap().1.hints.contains(&look));
 }
+
+/// A DaemonSet of kube-system, `agent`, on these nodes: where it is well, and where a pod of it crashes.
+fn agent(snapshot: &mut Snapshot, well: &[&str], crashing: &[&str]) -> Workload {
+    let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
+    "agent".clone_into(&mut set.name);
+    set.labels.clear();
+    (set.desired, set.available) = (4, i32::try_from(well.len()).unwrap());
+    for (at, node) in well.iter().chain(crashing).enumerate() {
+        let mut pod = snapshot.kube().pods.as_ref().unwrap()[0].clone();
+        (pod.name, pod.node, pod.mirror) = (format!("agent-{at}"), Some((*node).to_owned()), false);
+        pod.controller = Some(("DaemonSet".to_owned(), "agent".to_owned()));
+        pod.labels.clear();
+        if at >= well.len() {
+            (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(3600)));
+            let container = &mut pod.state.containers[0];
+            (container.ready, container.running, container.restarts) = (false, false, 431);
+            container.waiting_reason = Some("CrashLoopBackOff".to_owned());
+        }
+        snapshot.kube().pods.as_mut().unwrap().push(pod);
+    }
+    set
+}
+
+/// What is said of `agent`, whose numbers and template `change` makes.
+fn said_of_agent(well: &[&str], crashing: &[&str], change: impl FnOnce(&mut Snapshot, &mut Workload)) -> Vec<String> {
+    let snapshot = with(|snapshot| {
+        let mut set = agent(snapshot, well, crashing);
+        change(snapshot, &mut set);
+        snapshot.kube().daemon_sets.as_mut().unwrap().push(set);
+    });
+    said(&snapshot, SYSTEM)
+}
+
+const AGENT_FAILS: [&str; 1] = ["fail workload-degraded kube-system/agent"];
+
+/// It wants one worker, and has no pod at all.
+#[test]
+fn a_machine_that_is_not_wanted_excuses_nothing() {
+    let wants_worker = |change: fn(&mut Snapshot)| {
+        said_of_agent(&[], &[], |snapshot, set| {
+            snapshot.kube_node_mut("w-1").labels.insert("gpu".to_owned(), "yes".to_owned());
+            set.spread.placement.labels.insert("gpu".to_owned(), "yes".to_owned());
+            (set.desired, set.updated) = (1, Some(0));
+            change(snapshot);
+        })
+    };
+    let fails = ["fail workload-unavailable kube-system/agent"];
+    assert_eq!(wants_worker(|_| {}), fails);
+    let not_ready = |snapshot: &mut Snapshot| {
+        let conditions = &mut snapshot.kube_node_mut("cp-3").conditions;
+        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| "False".clone_into(&mut it.status));
+    };
+    assert_eq!(wants_worker(not_ready), fails);
+    assert_eq!(wants_worker(|snapshot| snapshot.node_mut("cp-3").leaving = true), fails);
+    assert_eq!(wants_worker(|snapshot| snapshot.node_mut("w-1").leaving = true), [""; 0], "nobody judges it");
+}
+
+/// A new pod crashes beside the old one, while a machine that is being removed lacks its own.
+#[test]
+fn what_may_be_missing_does_not_excuse_a_rollout_that_crashes() {
+    let of = |crashing: &[&str]| {
+        said_of_agent(&["cp-1", "cp-2", "cp-3"], crashing, |snapshot, set| {
+            snapshot.node_mut("w-1").leaving = true;
+            set.updated = Some(1);
+        })
+    };
+    assert_eq!(of(&["cp-2"]), AGENT_FAILS);
+    assert_eq!(of(&[]), ["warn workload-degraded kube-system/agent"]);
+}
+
+/// Its status says that all are available.
+#[test]
+fn another_pod_does_not_stand_in_for_the_one_of_a_machine() {
+    let counted = |_: &mut Snapshot, set: &mut Workload| set.available = 4;
+    assert_eq!(said_of_agent(&["cp-1", "cp-2", "cp-3", "cp-3"], &["w-1"], counted), AGENT_FAILS);
+    // It wants none there, and Kubernetes leaves the pod running.
+    let unwanted = |snapshot: &mut Snapshot, set: &mut Workload| {
+        snapshot.kube_node_mut("w-1").taints.push(crate::testing::fixture::taint("gpu"));
+        set.spread.placement.tolerations[0].key = "node-role.kubernetes.io/control-plane".to_owned();
+        (set.desired, set.available, set.updated) = (3, 3, Some(3));
+    };
+    let all = ["cp-1", "cp-2", "cp-3"];
+    assert_eq!(said_of_agent(&all, &["w-1"], unwanted), ["warn workload-degraded kube-system/agent"]);
+}
+
+/// It needs no network of its own as long as it is not ready.
+#[test]
+fn a_machine_that_is_not_ready_is_left_out_by_no_network_plugin() {
+    let of = |change: fn(&mut Snapshot)| {
+        let snapshot = with(|snapshot| {
+            let mut set = agent(snapshot, &["cp-1", "cp-2", "cp-3"], &[]);
+            "cilium".clone_into(&mut set.name);
+            (set.desired, set.updated, set.generation) = (3, Some(3), 1);
+            let pods = snapshot.kube().pods.as_mut().unwrap();
+            pods.iter_mut().filter(|pod| pod.name.starts_with("agent")).for_each(|pod| {
+                pod.controller = Some(("DaemonSet".to_owned(), "cilium".to_owned()));
+            });
+            snapshot.kube_node_mut("w-1").taints.push(crate::testing::fixture::taint("gpu"));
+            set.spread.placement.tolerations[0].key = "node-role.kubernetes.io/control-plane".to_owned();
+            let sets = snapshot.kube().daemon_sets.as_mut().unwrap();
+            sets.retain(|set| set.name != "kube-flannel");
+            sets.push(set);
+            change(snapshot);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    let left_out = ["fail daemonset-incomplete kube-system/cilium"];
+    assert_eq!(of(|_| {}), left_out);
+    let not_ready = |snapshot: &mut Snapshot| {
+        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| "False".clone_into(&mut it.status));
+    };
+    assert_eq!(of(not_ready), [""; 0]);
+    assert_eq!(of(|snapshot| snapshot.node_mut("w-1").out_of_scope = true), [""; 0]);
+    // As many as fit into no number of machines.
+    let endless = |snapshot: &mut Snapshot| {
+        let sets = snapshot.kube().daemon_sets.as_mut().unwrap();
+        let mut other = sets.last().unwrap().clone();
+        "calico-node".clone_into(&mut other.name);
+        sets.push(other);
+        sets.iter_mut().rev().take(2).for_each(|set| (set.desired, set.available) = (i32::MAX, i32::MAX));
+    };
+    assert_eq!(of(endless).len(), 2);
+}
