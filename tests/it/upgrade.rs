@@ -214,7 +214,14 @@ fn the_readme_shows_a_machine_that_is_held_and_one_that_may_go() {
         let outcome = cluster.program().args(["--drain", "worker-1", "--attempt-timeout", "60s"]).run();
         assert_eq!(outcome.code, 1 - allowed, "{outcome}");
         let text = outcome.stdout.replace(&cluster.address("worker-1").to_string(), "10.0.0.4");
-        regex::Regex::new(r" in [0-9.]+s \(1 round\)").unwrap().replace_all(&text, " in 0.3s (1 round)").into_owned()
+        let replaced = [
+            (r" in [0-9.]+s \(1 round\)", " in 0.3s (1 round)"),
+            (r"simulated \([^()]*\), [0-9-]{10} [0-9:]{5} UTC", "prod (k8s.example:6443), 2026-11-21 03:00 UTC"),
+        ];
+        let replace = |text: String, (pattern, with): (&str, &str)| {
+            regex::Regex::new(pattern).unwrap().replace_all(&text, with).into_owned()
+        };
+        replaced.into_iter().fold(text, replace)
     };
     let (blocked, free) = (shown(0), shown(1));
     let blocked = blocked[blocked.find("\n1. ").unwrap()..].trim_start().split("\n\n").next().unwrap().to_owned();

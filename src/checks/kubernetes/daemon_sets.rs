@@ -181,10 +181,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         }
         let observed = format!("available on {}", set.available);
         let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed).hint(its.pods.clone());
-        // Every machine has a pod that is ready, and the status follows.
-        let is_late = shortfall.unexcused().next().is_none() && set.unchanged_for.is_some_and(|since| since < STUCK);
-        let severity = if is_late { Severity::Warn } else { Severity::Fail };
-        verdict.problem(target.clone(), Problem { severity, ..problem });
+        verdict.problem(target.clone(), problem);
     }
 }
 

@@ -148,18 +148,6 @@ fn what_a_rollout_replaces_is_a_warning() {
     assert_eq!(of(replace), warned);
 }
 
-#[test]
-fn a_status_may_follow_pods_that_are_ready() {
-    let of = |unchanged_for| {
-        let snapshot = with(|snapshot| (proxy(snapshot).available, proxy(snapshot).unchanged_for) = (3, unchanged_for));
-        said(&snapshot, PROXY)
-    };
-    let [warned, failed] = ["warn", "fail"].map(|it| [format!("{it} daemonset-incomplete kube-system/kube-proxy")]);
-    assert_eq!(of(Some(Duration::from_secs(3))), warned);
-    assert_eq!(of(Some(Duration::from_secs(300))), failed);
-    assert_eq!(of(None), failed);
-}
-
 /// A guest's pod holds up no rollout: what a guest runs is not judged.
 #[test]
 fn the_crash_of_a_guest_leaves_a_rollout_a_warning() {
