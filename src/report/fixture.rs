@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 use crate::rollout::{Cluster, Machine, Rollout, State};
-use crate::snapshot::First;
+use crate::snapshot::{First, Upgrade};
 
 const fn check(id: CheckId, stage: Stage, summary: &'static str, requires: &'static [CheckId]) -> Check {
     Check {
@@ -213,6 +213,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         checks,
         history: History::default(),
         junit: Granularity::Check,
+        asked: Upgrade::default(),
         rollout: None,
         last_success: None,
     }

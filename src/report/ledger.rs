@@ -59,6 +59,7 @@ impl Ledger {
             report.took = round.at;
             report.sources = sources(&report.sources, &round.snapshot);
             report.targeted = targeted(&round.snapshot);
+            report.asked.clone_from(&round.snapshot.asked.upgrade);
             for (check, verdict) in &round.verdicts {
                 let entry = report.checks.iter_mut().find(|entry| entry.check.id == check.id);
                 let Some(entry) = entry else { continue };

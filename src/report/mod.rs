@@ -23,8 +23,9 @@ pub(crate) use self::view::style::TextStyle;
 
 use crate::checks::Check;
 use crate::diagnosis::Diagnosis;
-use crate::model::{CheckId, Exit, Finding, Outcome, Problem, Role, Severity, Shared, Status, Target};
+use crate::model::{CheckId, Exit, Finding, Outcome, Problem, Role, Severity, Shared, Stage, Status, Target};
 use crate::rollout::Rollout;
+use crate::snapshot::Upgrade;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::clean;
 
@@ -67,6 +68,8 @@ pub(crate) struct Report {
     pub(crate) history: history::History,
     /// What the JUnit report tells apart.
     pub(crate) junit: Granularity,
+    /// What is about to be done to the cluster, of which stage 8 says whether it may begin.
+    pub(crate) asked: Upgrade,
     /// Of `upgrade-plan`, once a round has seen it.
     pub(crate) rollout: Option<Shared<Rollout>>,
     /// When an earlier run was healthy, as far as one of the files knew that this run replaces.
@@ -93,6 +96,24 @@ impl RunResult {
             Self::Undetermined => "undetermined",
             Self::Interrupted => "interrupted",
             Self::Error => "error",
+        }
+    }
+}
+
+/// Whether an upgrade or a drain may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    Ready,
+    Blocked,
+    Undetermined,
+}
+
+impl Readiness {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Blocked => "blocked",
+            Self::Undetermined => "undetermined",
         }
     }
 }
@@ -304,9 +325,26 @@ impl Report {
             checks: selection.iter().map(|(check, part)| CheckReport::unjudged(check, *part)).collect(),
             history: history::History::default(),
             junit: Granularity::default(),
+            asked: Upgrade::default(),
             rollout: None,
             last_success: None,
         }
+    }
+
+    /// Whether what stage 8 was asked about may begin; `None`: it was not asked.
+    pub(crate) fn upgrade_readiness(&self) -> Option<Readiness> {
+        let is_asked = self.checks.iter().any(|check| check.check.stage == Stage::Upgrade && check.selection.runs());
+        is_asked.then_some(match self.result {
+            RunResult::Healthy => Readiness::Ready,
+            RunResult::Unhealthy => Readiness::Blocked,
+            RunResult::Undetermined | RunResult::Interrupted | RunResult::Error => Readiness::Undetermined,
+        })
+    }
+
+    /// Nothing is wrong but what stands in the way of an upgrade or a drain.
+    pub(crate) fn is_healthy_but_not_ready(&self) -> bool {
+        let mut bad = self.checks.iter().filter(|check| !check.shown_status().is_fine()).peekable();
+        self.result == RunResult::Unhealthy && bad.peek().is_some() && bad.all(|it| it.check.stage == Stage::Upgrade)
     }
 
     /// For formats that show each check by itself and leave the verdict to their readers. `None`: what the checks say is the

@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use super::format::text;
 use super::format::{self, Format};
-use super::{Report, RunResult, Selection, TextStyle, fixture};
+use super::{CheckReport, Readiness, Report, RunResult, Selection, TextStyle, fixture};
 use crate::diagnosis::Diagnosis;
 use crate::model::{CheckId, Exit, Hint, Problem, Reason, Status};
+use crate::snapshot::Upgrade;
 
 fn shown(format: &Format, report: &Report) -> String {
     String::from_utf8(format.render(report, &TextStyle::default()).unwrap()).unwrap()
@@ -215,4 +216,39 @@ fn verdict_lines() {
     assert_eq!(cluster(&report), "healthy: k8s.example:6443");
     report.sources = super::Sources::default();
     assert!(verdict(&report).starts_with("healthy: 2026-"), "{}", verdict(&report));
+}
+
+/// Nothing is wrong with a cluster that an upgrade has to wait for.
+#[test]
+fn stage_8_has_words_of_its_own() {
+    let check = crate::checks::find("upgrade.drain").unwrap();
+    let said = |report: &Report| super::view::verdict::word(report);
+    let asked = |upgrade: Upgrade| {
+        let mut report = fixture::healthy();
+        let drain = CheckReport { check, ..report.checks[0].clone() };
+        report.checks.push(drain);
+        report.asked = upgrade;
+        report
+    };
+    let drain = || asked(Upgrade { drain: Some("worker-1".to_owned()), ..Upgrade::default() });
+    let fail = |report: &mut Report, at: usize| {
+        (report.result, report.exit) = (RunResult::Unhealthy, Exit::Unhealthy);
+        report.checks[at].status = Some(Status::Fail);
+    };
+    let last = drain().checks.len() - 1;
+    assert_eq!(said(&drain()), "healthy, ready: worker-1 can be drained");
+    assert_eq!(drain().upgrade_readiness(), Some(Readiness::Ready));
+    let mut blocked = drain();
+    fail(&mut blocked, last);
+    assert_eq!(said(&blocked), "healthy, not ready to drain worker-1");
+    assert_eq!(json_of(&blocked)["upgradeReadiness"], "blocked");
+    fail(&mut blocked, 0);
+    assert_eq!(said(&blocked), "unhealthy", "that is more than a drain that has to wait");
+    let both =
+        Upgrade { talos: Some("1.14.1".to_owned()), kubernetes: Some("1.36.4".to_owned()), ..Upgrade::default() };
+    let mut upgrade = asked(both);
+    assert_eq!(said(&upgrade), "healthy, ready: it can be upgraded to Talos v1.14.1, Kubernetes v1.36.4");
+    fail(&mut upgrade, last);
+    assert_eq!(said(&upgrade), "healthy, not ready for the upgrade to Talos v1.14.1, Kubernetes v1.36.4");
+    assert_eq!((said(&fixture::healthy()), fixture::healthy().upgrade_readiness()), ("healthy".to_owned(), None));
 }

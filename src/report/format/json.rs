@@ -12,7 +12,7 @@ use crate::diagnosis;
 use crate::model::{CheckId, Finding, Outcome, Problem, Status, Target};
 use crate::report::view::hints;
 use crate::report::view::wording::skip_reason;
-use crate::report::{CheckReport, NodeInfo, Report, Selection};
+use crate::report::{CheckReport, NodeInfo, Readiness, Report, Selection};
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{clean, log_lines};
 
@@ -79,6 +79,9 @@ pub(crate) struct Document<'a> {
     complete: bool,
     /// One of healthy, unhealthy, undetermined, interrupted, error. Treat an unknown value as not healthy.
     result: &'static str,
+    /// Whether the upgrade or the drain that was asked about may begin: one of ready, blocked, undetermined. null: none was asked
+    /// about.
+    upgrade_readiness: Option<&'static str>,
     /// Exit code of the process, as far as known when this was written.
     exit_code: u8,
     /// Why the process ends with this code, in words.
@@ -401,6 +404,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         tool: TOOL,
         complete: report.complete,
         result: report.result.name(),
+        upgrade_readiness: report.upgrade_readiness().map(Readiness::name),
         exit_code: report.exit.code(),
         exit_reason: report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean),
         hint: report.hint.as_deref().map(clean),

@@ -23,7 +23,7 @@ pub(crate) fn message(report: &Report) -> String {
     let serious: Vec<&Cause> = causes.iter().filter(|cause| cause.severity > Severity::Warn).collect();
     let mut lines = Vec::new();
     if let Some(first) = serious.first() {
-        lines.push(format!("{}: {}; {identity}", report.result.name(), first.headline));
+        lines.push(format!("{}: {}; {identity}", verdict::word(report), first.headline));
         lines.push(verdict);
     } else {
         lines.push(format!("{verdict}; {identity}"));

@@ -3,7 +3,8 @@
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, wrap};
 use crate::model::{Exit, Status};
-use crate::report::{Report, RunResult, Selection, Sources};
+use crate::report::{Readiness, Report, RunResult, Selection, Sources};
+use crate::snapshot::Upgrade;
 use crate::text::duration::human;
 use crate::text::sanitize::{brief, clean};
 use crate::text::{joined, some};
@@ -17,6 +18,31 @@ pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
 /// The same without what the reader of a message about one cluster knows.
 pub(crate) fn short(report: &Report, style: &TextStyle) -> String {
     headline(report, style, "")
+}
+
+/// The result, and what it says of an upgrade or a drain that is about to begin. A plan of an upgrade says that by itself.
+pub(crate) fn word(report: &Report) -> String {
+    let result = report.result.name();
+    let readiness = report.upgrade_readiness().filter(|_| report.rollout.is_none());
+    let Upgrade { talos, kubernetes, drain, .. } = &report.asked;
+    let versions = joined(
+        [("Talos", talos), ("Kubernetes", kubernetes)]
+            .into_iter()
+            .filter_map(|(name, version)| Some(format!("{name} v{}", clean(version.as_deref()?)))),
+    );
+    match (readiness, drain.as_deref().map(clean)) {
+        (Some(Readiness::Ready), Some(machine)) => format!("{result}, ready: {machine} can be drained"),
+        (Some(Readiness::Ready), None) if !versions.is_empty() => {
+            format!("{result}, ready: it can be upgraded to {versions}")
+        }
+        (Some(Readiness::Blocked), Some(machine)) if report.is_healthy_but_not_ready() => {
+            format!("healthy, not ready to drain {machine}")
+        }
+        (Some(Readiness::Blocked), None) if report.is_healthy_but_not_ready() => {
+            format!("healthy, not ready for the upgrade to {versions}")
+        }
+        _ => result.to_owned(),
+    }
 }
 
 /// Cluster, time and program: `prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0`.
@@ -42,7 +68,7 @@ fn headline(report: &Report, style: &TextStyle, identity: &str) -> String {
         RunResult::Interrupted => Paint::Caution,
         RunResult::Unhealthy | RunResult::Undetermined | RunResult::Error => Paint::Bad,
     };
-    let word = paint(style.color, color, report.result.name());
+    let word = paint(style.color, color, &word(report));
     let took = human(report.took);
     let rounds = count(report.rounds as usize, "round");
     let judged = report.is_judged();

@@ -177,7 +177,7 @@ fn before_upgrade(cluster: &Cluster) -> crate::harness::Outcome {
 #[test]
 fn terraform_fails_before_anything_is_touched() {
     let cluster = cluster();
-    before_upgrade(&cluster).is(0, &["healthy: "]);
+    before_upgrade(&cluster).is(0, &["healthy, ready: "]);
     cluster.change(|world| {
         world.kubernetes.put("pods", json!({
             "metadata": {"name": "db-0", "namespace": "default", "labels": {"app": "db"}, "ownerReferences": [

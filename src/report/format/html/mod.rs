@@ -132,8 +132,8 @@ fn title(report: &Report) -> String {
 /// What people look for first.
 fn verdict(report: &Report) -> Markup {
     let line = words::short(report, &TextStyle::default());
-    let word = report.result.name();
-    let rest = line.strip_prefix(word).unwrap_or(&line).trim_start_matches([':', ' ']);
+    let word = words::word(report);
+    let rest = line.strip_prefix(&word).unwrap_or(&line).trim_start_matches([':', ' ']);
     html! {
         div .verdict.(report.status().name()) {
             h1 {
