@@ -325,3 +325,20 @@ fn doc_comments_can_be_understood_alone() {
     }
     assert_none(&found);
 }
+
+/// The check that CONTRIBUTING.md shows is one of ours, so it compiles.
+#[test]
+fn the_sample_check_is_a_real_one() {
+    let contributing = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let sample = contributing.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
+    let source = std::fs::read_to_string(root().join("src/checks/talos/machine.rs")).unwrap();
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let code = |line: &str| line.split(" // ").next().unwrap().trim().to_owned();
+    let is_there = |line: &String| match line.split_once('…') {
+        Some((begin, _)) => lines.iter().any(|it| it.starts_with(begin)),
+        None => lines.contains(&line.as_str()),
+    };
+    let strange: Vec<String> = sample.lines().map(code).filter(|line| !is_there(line)).collect();
+    assert!(sample.contains("judge: memory"), "{sample}");
+    assert_none(&strange);
+}

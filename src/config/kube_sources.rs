@@ -46,7 +46,7 @@ pub(crate) fn candidates(args: &KubeArgs, environment: &Environment, in_pod: boo
     let mut found = Vec::new();
     let paths: Vec<PathBuf> = environment
         .os("KUBECONFIG")
-        .map(|value| std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()).collect())
+        .map(|value| std::env::split_paths(value).filter(|path| !is_nothing(path)).collect())
         .unwrap_or_default();
     if !paths.is_empty() {
         found.push(Candidate::Variable(paths));
@@ -71,6 +71,17 @@ impl Candidate {
     /// Named on the command line.
     pub(crate) fn explicit(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::InCluster { explicit: true })
+    }
+
+    /// If this source cannot be used, or has expired, none of the others is what the user meant. A file of `KUBECONFIG` that is whole and
+    /// selects no context, as GitLab's agent sets it, or that is not secure, is passed over.
+    pub(crate) fn is_binding(&self, loaded: &Result<KubeAccess, ConfigError>) -> bool {
+        let is_broken = |error: &ConfigError| error.reason == Reason::ConfigUnreadable && !error.is_refusal;
+        match self {
+            Self::Flag(_) | Self::InCluster { explicit: true } => true,
+            Self::Variable(_) => loaded.as_ref().err().is_none_or(is_broken),
+            Self::Home(_) | Self::InCluster { explicit: false } => false,
+        }
     }
 
     /// `--kubeconfig /path`, `KUBECONFIG /path`, `/home/me/.kube/config`, `in-cluster`.
@@ -99,6 +110,12 @@ impl Candidate {
             }
             Self::InCluster { explicit } => return in_cluster(*explicit, options, environment),
         };
+        if documents.is_empty() && self.files().iter().any(|path| path_text(path).is_none()) {
+            return Err(ConfigError::unreadable(
+                "`KUBECONFIG` seems to have the content of a kubeconfig instead of its path",
+            )
+            .hint("write it to a file; in GitLab, make it a variable of type File"));
+        }
         if documents.is_empty() {
             return Err(ConfigError::new(Reason::ConfigUnreadable, "`KUBECONFIG` names no existing, non-empty file")
                 .hint("correct the path, pass `--kubeconfig`, or use `--no-kubernetes` to check only Talos and etcd"));
@@ -107,6 +124,11 @@ impl Candidate {
         access.credentials.files = self.files().to_vec();
         Ok(access)
     }
+}
+
+/// An empty element, and what people set to have no kubeconfig at all.
+fn is_nothing(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path == Path::new("/dev/null")
 }
 
 /// The names of all contexts of the first source that has any, for completions. Files that cannot be used have none.

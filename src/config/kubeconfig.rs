@@ -285,12 +285,14 @@ fn log_in(user: &Value<'_>, explicit: bool, auth: &mut AuthInfo) -> Result<Optio
     if provider.is_there() {
         return Err(provider
             .error("is not supported: Kubernetes has removed auth providers")
-            .hint("use a client certificate, a token, or an `exec` plugin"));
+            .hint("use a client certificate, a token, or an `exec` plugin")
+            .refused());
     }
     if exec.is_there() && !explicit {
         return Err(exec
             .error("is a program, which is run only from a kubeconfig passed on the command line")
-            .hint("pass the file with `--kubeconfig`"));
+            .hint("pass the file with `--kubeconfig`")
+            .refused());
     }
     let (chain, key) = (user.bytes("client-certificate")?, user.bytes("client-key")?);
     let names = ["client-certificate-data", "client-key-data"];

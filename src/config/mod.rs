@@ -40,15 +40,21 @@ pub(crate) struct ConfigError {
     /// Names the file, the key in it and, where it can be found, the line.
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// The file is whole, and asks for something that is not done for a file from there.
+    pub(crate) is_refusal: bool,
 }
 
 impl ConfigError {
     fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), hint: None }
+        Self { reason, message: message.into(), hint: None, is_refusal: false }
     }
 
     fn unreadable(message: impl Into<String>) -> Self {
         Self::new(Reason::ConfigUnreadable, message)
+    }
+
+    fn refused(self) -> Self {
+        Self { is_refusal: true, ..self }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -9,7 +9,7 @@ use super::certificate::{self, Identity, Peer};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Proxy, Setting};
 use super::yaml::{Document, Node, Value};
-use super::{ConfigError, Environment, choose_context, file, shown, shown_path};
+use super::{ConfigError, Environment, choose_context, file, path_text, shown, shown_path};
 use crate::model::Reason;
 use crate::snapshot::TalosCredentials;
 
@@ -90,6 +90,12 @@ pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Fou
     if let Some((path, origin, name)) = named {
         if path.as_os_str().is_empty() {
             return Err(ConfigError::unreadable(format!("`{name}` is an empty path")));
+        }
+        if !exists(&path) && path_text(&path).is_none() {
+            return Err(ConfigError::unreadable(format!(
+                "`{name}` seems to have the content of a talosconfig instead of its path"
+            ))
+            .hint("write it to a file; in GitLab, make it a variable of type File"));
         }
         if !exists(&path) {
             return Err(ConfigError::unreadable(format!("`{name}` names {}, which does not exist", shown_path(&path)))

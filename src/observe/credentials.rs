@@ -156,6 +156,8 @@ fn kubernetes_access(
     };
     // With `--kube-context`: the first file that lacks it, as long as no other has it.
     let mut lacking = None;
+    // Why the file of the variable is passed over, in case nothing else can be used.
+    let mut of_variable = None;
     let mut has_context = options.overrides.context.is_none();
     for candidate in
         kube_sources::candidates(&options.sources, environment, talos.is_some_and(|talos| talos.config.in_pod))
@@ -166,17 +168,28 @@ fn kubernetes_access(
         if loaded.is_ok() {
             access.files.extend_from_slice(candidate.files());
         }
+        let is_binding = candidate.is_binding(&loaded);
         match loaded {
-            Ok(found) => match expired(&found.credentials).filter(|_| !candidate.explicit()) {
+            Ok(found) => match expired(&found.credentials) {
+                Some(since) if !is_binding => access.passed_over.push((candidate.name(), since)),
+                // Its certificate is judged before anybody is asked.
+                Some(_) => {
+                    access.queue = VecDeque::from([found]);
+                    access.from_talos = false;
+                    return (access, None);
+                }
                 None => access.queue.push_back(found),
-                Some(since) => access.passed_over.push((candidate.name(), since)),
             },
-            Err(error) if candidate.explicit() => {
+            Err(error) if is_binding => {
                 access.unusable = Some(gap(&error));
+                access.from_talos = false;
                 return (access, Some(error));
             }
             Err(error) => {
                 access.passed_over.push((candidate.name(), error.message.clone()));
+                if matches!(candidate, kube_sources::Candidate::Variable(_)) {
+                    of_variable = Some(error.clone());
+                }
                 if error.reason == Reason::ContextUnknown {
                     lacking.get_or_insert(error);
                 }
@@ -188,9 +201,10 @@ fn kubernetes_access(
             break;
         }
     }
-    match lacking.filter(|_| !has_context) {
+    let nothing_else = access.queue.is_empty() && !access.from_talos;
+    match lacking.filter(|_| !has_context).or(of_variable.filter(|_| nothing_else)) {
         Some(error) => {
-            // The context is what the user named, so nothing else is what the user meant.
+            // The context or the file is what the user named, so nothing else is what the user meant.
             access.unusable = Some(gap(&error));
             access.queue.clear();
             access.from_talos = false;

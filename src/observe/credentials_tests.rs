@@ -130,3 +130,48 @@ fn a_kubeconfig_that_everybody_may_read_is_noted_where_it_is_the_user_s_own() {
     let in_ci = Environment::new([("KUBECONFIG", file.as_os_str()), ("CI", "true".as_ref())]);
     assert_eq!(notes(0o666, &in_ci), [""; 0], "files of variables have the mode that the system gives them");
 }
+
+/// Wrong files are wrong whichever way they were given. What a whole file does not select is another matter.
+#[test]
+fn a_broken_file_of_the_variable_is_an_error_and_no_source_is_used() {
+    let of = |content: Option<&str>| {
+        let files = Files::new();
+        match content {
+            Some(content) => std::fs::write(files.0.path().join("lab"), content).unwrap(),
+            None => std::fs::remove_file(files.0.path().join("lab")).unwrap(),
+        }
+        kubernetes_access(&KubernetesOptions::default(), &files.environment(), None)
+    };
+    for (content, expected) in [
+        (Some("clusters: ["), "line"),
+        (Some(""), "`KUBECONFIG` names no existing, non-empty file"),
+        (None, "`KUBECONFIG` names no existing, non-empty file"),
+        (Some("clusters: []"), "has no contexts"),
+    ] {
+        let (access, error) = of(content);
+        let error = error.unwrap_or_else(|| panic!("{content:?}"));
+        assert!(error.message.contains(expected), "{error}");
+        assert!(access.queue.is_empty() && !access.from_talos, "{content:?}");
+        assert_eq!(side(access).credentials().unwrap_err().kind, GapKind::Malformed);
+    }
+    let plugin = kubeconfig("lab").replace("{token: abc}", "{exec: {command: x, apiVersion: v1}}");
+    let insecure = kubeconfig("lab").replace("https://", "http://");
+    for whole in [plugin, insecure, kubeconfig("lab").replace("current-context: lab", "")] {
+        let (access, error) = of(Some(&whole));
+        assert_eq!(error, None, "{whole}");
+        assert_eq!((access.passed_over.len(), access.queue.len()), (1, 1), "the other file is used: {whole}");
+    }
+}
+
+#[test]
+fn what_the_variable_names_is_the_error_if_nothing_else_can_be_used() {
+    let files = Files::new();
+    std::fs::write(files.0.path().join("lab"), kubeconfig("lab").replace("current-context: lab", "")).unwrap();
+    std::fs::remove_file(files.0.path().join(".kube/config")).unwrap();
+    let (access, error) = kubernetes_access(&KubernetesOptions::default(), &files.environment(), None);
+    assert_eq!(error.unwrap().reason, Reason::ContextUnknown);
+    assert_eq!(side(access).credentials().unwrap_err().kind, GapKind::ContextUnknown);
+    let nothing = Environment::new([("HOME", files.0.path().to_owned()), ("KUBECONFIG", "/dev/null".into())]);
+    let (access, error) = kubernetes_access(&KubernetesOptions::default(), &nothing, None);
+    assert_eq!((error, access.queue.len()), (None, 0), "nobody named a file");
+}

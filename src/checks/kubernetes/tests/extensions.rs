@@ -1,6 +1,6 @@
 //! What others have registered with the API server.
 
-use crate::checks::kubernetes::tests::{judge, no, said, status};
+use crate::checks::kubernetes::tests::{judge, no, not_ready, said, status};
 use crate::model::Status;
 use crate::snapshot::{GapKind, Requirement, Snapshot, Webhook, WebhookRule};
 use crate::testing::fixture::{condition, healthy};
@@ -186,4 +186,32 @@ fn an_aggregated_api_that_is_not_available_warns() {
     let mut refused = healthy();
     refused.kube().api_services = no(GapKind::Forbidden);
     assert_eq!(status(&refused, id), Status::Skip);
+}
+
+/// A node is named where it is to blame, and otherwise the pod.
+#[test]
+fn who_does_not_serve_is_named() {
+    let observed = |change: fn(&mut Snapshot, &str)| {
+        let mut snapshot = healthy();
+        snapshot.kube().mutating_webhooks.as_mut().unwrap().clear();
+        let service = ("kube-system".to_owned(), "webhook".to_owned());
+        let kube = snapshot.kube();
+        let mut endpoint = kube.webhook_endpoints.values().flatten().flatten().next().unwrap().clone();
+        (endpoint.node, endpoint.pod) = (Some("w-1".to_owned()), Some("webhook-1".to_owned()));
+        let mut pod = kube.pods.as_ref().unwrap()[0].clone();
+        (pod.name, pod.mirror, pod.node) = ("webhook-1".to_owned(), false, Some("w-1".to_owned()));
+        pod.addresses.clone_from(&endpoint.addresses);
+        kube.pods.as_mut().unwrap().push(pod);
+        kube.webhook_endpoints.insert(service.clone(), Ok(vec![endpoint]));
+        for hook in kube.validating_webhooks.iter_mut().flatten() {
+            hook.service = Some(service.clone());
+        }
+        change(&mut snapshot, "webhook-1");
+        judge(&snapshot, WEBHOOKS).problems().map(|(_, problem)| problem.observed.clone()).next()
+    };
+    assert_eq!(observed(|_, _| {}), None);
+    let silent = observed(|snapshot, _| not_ready(snapshot, "w-1")).unwrap();
+    assert!(silent.contains("are on nodes that have stopped reporting (w-1)"), "{silent}");
+    let gone = observed(|it, name| it.kube().pods.as_mut().unwrap().retain(|pod| pod.name != name)).unwrap();
+    assert!(gone.contains("lead to pods that no longer exist (webhook-1)"), "{gone}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::checks::kubernetes::tests::{judge, lines, no, said, status, with};
+use crate::checks::kubernetes::tests::{judge, lines, no, not_ready, said, status, with};
 use crate::model::{Hint, Status};
 use crate::snapshot::{GapKind, Pod, Snapshot, Workload};
 use crate::testing::fixture::{CONTROL_PLANES, healthy};
@@ -402,11 +402,7 @@ fn a_machine_that_is_not_wanted_excuses_nothing() {
     };
     let fails = ["fail workload-unavailable kube-system/agent"];
     assert_eq!(wants_worker(|_| {}), fails);
-    let not_ready = |snapshot: &mut Snapshot| {
-        let conditions = &mut snapshot.kube_node_mut("cp-3").conditions;
-        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| "False".clone_into(&mut it.status));
-    };
-    assert_eq!(wants_worker(not_ready), fails);
+    assert_eq!(wants_worker(|snapshot| not_ready(snapshot, "cp-3")), fails);
     assert_eq!(wants_worker(|snapshot| snapshot.node_mut("cp-3").leaving = true), fails);
     assert_eq!(wants_worker(|snapshot| snapshot.node_mut("w-1").leaving = true), [""; 0], "nobody judges it");
 }
@@ -462,11 +458,7 @@ fn a_machine_that_is_not_ready_is_left_out_by_no_network_plugin() {
     };
     let left_out = ["fail daemonset-incomplete kube-system/cilium"];
     assert_eq!(of(|_| {}), left_out);
-    let not_ready = |snapshot: &mut Snapshot| {
-        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
-        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| "False".clone_into(&mut it.status));
-    };
-    assert_eq!(of(not_ready), [""; 0]);
+    assert_eq!(of(|snapshot| not_ready(snapshot, "w-1")), [""; 0]);
     assert_eq!(of(|snapshot| snapshot.node_mut("w-1").out_of_scope = true), [""; 0]);
     // As many as fit into no number of machines.
     let endless = |snapshot: &mut Snapshot| {
@@ -477,4 +469,28 @@ fn a_machine_that_is_not_ready_is_left_out_by_no_network_plugin() {
         sets.iter_mut().rev().take(2).for_each(|set| (set.desired, set.available) = (i32::MAX, i32::MAX));
     };
     assert_eq!(of(endless).len(), 2);
+}
+
+/// The replica of a Deployment crashes, which its status does not say yet.
+#[test]
+fn a_replica_belongs_to_its_workload_wherever_it_is_judged() {
+    let of = |controller: (&str, &str), change: fn(&mut Snapshot)| {
+        let snapshot = with(|snapshot| {
+            agent(snapshot, &[], &["w-1"]);
+            let pod = snapshot.kube().pods.as_mut().unwrap().last_mut().unwrap();
+            pod.controller = Some((controller.0.to_owned(), controller.1.to_owned()));
+            change(snapshot);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    let replica = ("ReplicaSet", "metrics-server-5d8f7");
+    let failed = ["fail workload-degraded kube-system/metrics-server"];
+    let guest: fn(&mut Snapshot) = |snapshot| snapshot.node_mut("w-1").is_talos = false;
+    let leaving: fn(&mut Snapshot) = |snapshot| snapshot.node_mut("w-1").leaving = true;
+    assert_eq!(of(replica, |_| {}), failed);
+    assert_eq!(of(replica, guest), failed, "a guest can run it");
+    assert_eq!(of(replica, leaving), [""; 0], "it is replaced elsewhere");
+    let unlisted = ["fail workload-degraded kube-system/lone-agent"];
+    assert_eq!(of(("DaemonSet", "lone-agent"), |_| {}), unlisted);
+    assert_eq!(of(("DaemonSet", "lone-agent"), guest), [""; 0], "it is the guest's");
 }
