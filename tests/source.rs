@@ -273,8 +273,8 @@ fn strings_are_collected() {
 /// A new way to count, to live or to serve has to be decided about wherever one is told from another: no arm stands for the rest.
 #[test]
 fn no_arm_stands_for_the_rest_of_the_world() {
-    let names = Regex::new(r"^\s*\|?\s*(?:Some\(|Self::)*(?:Standing|NotJudged|Life|Serving|Why)::\w+").unwrap();
-    let own = ["src/assess/life.rs", "src/assess/standing.rs", "src/assess/serving.rs"];
+    let names = Regex::new(r"^\s*\|?\s*(?:Some\(|Self::)*(?:Excuse|Standing|NotJudged|Life|Serving|Why)::\w+").unwrap();
+    let own = ["src/assess/life.rs", "src/assess/need.rs", "src/assess/standing.rs", "src/assess/serving.rs"];
     let of_self = Regex::new(r"^\s*\|?\s*Self::\w+").unwrap();
     let indentation = |line: &str| line.len() - line.trim_start().len();
     let mut found = Vec::new();

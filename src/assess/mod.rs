@@ -23,7 +23,7 @@ pub(crate) use access::{KubernetesAccess, MachineAccess, TalosAccess, contact, s
 pub(crate) use certificate::{Fault, ends_soon, fault_of_dates, faults, is_unusable};
 pub(crate) use identity::{Identity, Likeness, Undecided};
 pub(crate) use life::Life;
-pub(crate) use need::{Excuse, Place, Shortfall};
+pub(crate) use need::{Excuse, Place, Shortfall, takes_when_ready};
 pub(crate) use population::{
     Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older, is_seen_lost,
     kubelet_is_bad, talos_version,

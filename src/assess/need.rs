@@ -48,6 +48,9 @@ impl<'a, 'p> Shortfall<'a, 'p> {
     }
 }
 
+/// Kubernetes' own taints: of nodes that are not ready, under pressure, cordoned or given up.
+const OWN_TAINTS: &str = "node.kubernetes.io/";
+
 /// Pods of the DaemonSet by the name of their node.
 type ByNode<'p> = HashMap<&'p str, Vec<&'p Pod>>;
 
@@ -72,7 +75,8 @@ impl<'a> Assessment<'a> {
         let (mut places, mut others) = (Vec::new(), Vec::new());
         for (node, machine) in self.snapshot.nodes.iter().zip(&self.machines) {
             let name = machine.object.map_or(&*node.name, |object| &*object.name);
-            let here = by_node.remove(name).unwrap_or_default();
+            // Two machines can match one Node.
+            let here = by_node.get(name).cloned().unwrap_or_default();
             // One that works is enough: during a rolling update there may be two.
             if here.iter().any(|pod| works(pod)) {
                 continue;
@@ -104,7 +108,7 @@ impl<'a> Assessment<'a> {
         let objects = self.list(|kubernetes| &kubernetes.nodes)?;
         let mut wanting = HashSet::new();
         for object in objects {
-            if takes(object, &set.spread)? {
+            if takes(object, &set.spread, &object.taints)? {
                 wanting.insert(object.name.as_str());
             }
         }
@@ -134,17 +138,23 @@ fn may_lack_one(machine: &Machine<'_>, is_unlisted: bool) -> bool {
 }
 
 /// The controller creates a pod here. `None`: an operator of no known meaning.
-fn takes(object: &KubeNode, spread: &Spread) -> Option<bool> {
+fn takes<'a>(object: &KubeNode, spread: &Spread, taints: impl IntoIterator<Item = &'a Taint>) -> Option<bool> {
     let repels = |taint: &Taint| {
         let is_hard = matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
         is_hard && !is_always_tolerated(taint, spread.host_network) && !spread.placement.tolerates(taint)
     };
-    Some(spread.placement.selects(&object.name, &object.labels)? && !object.taints.iter().any(repels))
+    Some(spread.placement.selects(&object.name, &object.labels)? && !taints.into_iter().any(repels))
+}
+
+/// Whether the DaemonSet wants a pod on this node, but for taints that Kubernetes sets while the node is not ready.
+pub(crate) fn takes_when_ready(set: &Workload, object: &KubeNode) -> bool {
+    let lasting = object.taints.iter().filter(|taint| !taint.key.starts_with(OWN_TAINTS));
+    takes(object, &set.spread, lasting) == Some(true)
 }
 
 /// Tolerations that the controller adds to those of the template.
 fn is_always_tolerated(taint: &Taint, host_network: bool) -> bool {
-    let Some(condition) = taint.key.strip_prefix("node.kubernetes.io/") else { return false };
+    let Some(condition) = taint.key.strip_prefix(OWN_TAINTS) else { return false };
     match condition {
         "not-ready" | "unreachable" => taint.effect == "NoExecute",
         "disk-pressure" | "memory-pressure" | "pid-pressure" | "unschedulable" => taint.effect == "NoSchedule",

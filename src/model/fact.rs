@@ -26,6 +26,8 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 /// Makes the enum and what is known of each fact from one list: what is called, in the words of the API concerned; what that takes; and
 /// whether a cluster that works may answer with an empty list.
 macro_rules! facts {
+    (@is_never_empty never) => { true };
+    (@is_never_empty) => { false };
     ($($(#[$doc:meta])* $fact:ident: $reads:literal, $access:expr $(, $never_empty:ident empty)?;)+) => {
         /// A kind of observation. The observers ask only for those that some selected check names; `rbac` and `list` are made from
         /// what they say of themselves.
@@ -53,7 +55,7 @@ macro_rules! facts {
             /// No cluster that works answers with an empty list.
             pub(crate) fn is_never_empty(self) -> bool {
                 match self {
-                    $(Self::$fact => ["", $(stringify!($never_empty))?].len() == 2,)+
+                    $(Self::$fact => facts!(@is_never_empty $($never_empty)?),)+
                 }
             }
         }

@@ -335,16 +335,26 @@ impl Report {
     pub(crate) fn upgrade_readiness(&self) -> Option<Readiness> {
         let is_asked = self.checks.iter().any(|check| check.check.stage == Stage::Upgrade && check.selection.runs());
         is_asked.then_some(match self.result {
+            // What `--warn-only` has made of a failure is no yes.
+            RunResult::Healthy if self.is_upgrade_weakened() => Readiness::Undetermined,
             RunResult::Healthy => Readiness::Ready,
             RunResult::Unhealthy => Readiness::Blocked,
             RunResult::Undetermined | RunResult::Interrupted | RunResult::Error => Readiness::Undetermined,
         })
     }
 
-    /// Nothing is wrong but what stands in the way of an upgrade or a drain.
+    fn is_upgrade_weakened(&self) -> bool {
+        let warns = |check: &CheckReport| check.check.stage == Stage::Upgrade && check.status == Some(Status::Warn);
+        self.weakened.iter().any(|weak| weak.option.starts_with("--warn-only")) && self.checks.iter().any(warns)
+    }
+
+    /// All of the cluster was judged, and nothing is wrong but what stands in the way of an upgrade or a drain.
     pub(crate) fn is_healthy_but_not_ready(&self) -> bool {
-        let mut bad = self.checks.iter().filter(|check| !check.shown_status().is_fine()).peekable();
-        self.result == RunResult::Unhealthy && bad.peek().is_some() && bad.all(|it| it.check.stage == Stage::Upgrade)
+        use NotSelected::{Check, Level};
+        let is_of_cluster = |check: &&CheckReport| !matches!(check.check.stage, Stage::Upgrade | Stage::Server);
+        let is_left_out = |check: &CheckReport| matches!(check.selection, Selection::NotSelected(Check | Level));
+        let is_fine = |check: &CheckReport| check.shown_status().is_fine() && !is_left_out(check);
+        self.result == RunResult::Unhealthy && self.checks.iter().filter(is_of_cluster).all(is_fine)
     }
 
     /// For formats that show each check by itself and leave the verdict to their readers. `None`: what the checks say is the

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::format::text;
 use super::format::{self, Format};
-use super::{CheckReport, Readiness, Report, RunResult, Selection, TextStyle, fixture};
+use super::{CheckReport, NotSelected, Readiness, Report, RunResult, Selection, TextStyle, Weakening, fixture};
 use crate::diagnosis::Diagnosis;
 use crate::model::{CheckId, Exit, Hint, Problem, Reason, Status};
 use crate::snapshot::Upgrade;
@@ -242,13 +242,21 @@ fn stage_8_has_words_of_its_own() {
     fail(&mut blocked, last);
     assert_eq!(said(&blocked), "healthy, not ready to drain worker-1");
     assert_eq!(json_of(&blocked)["upgradeReadiness"], "blocked");
+    let mut part = blocked.clone();
+    part.checks[0].selection = Selection::NotSelected(NotSelected::Check);
+    assert_eq!(said(&part), "unhealthy", "nobody has looked at all of the cluster");
+    let mut weakened = drain();
+    weakened.checks[last].status = Some(Status::Warn);
+    assert_eq!(said(&weakened), "healthy, ready: worker-1 can be drained");
+    weakened.weakened = vec![Weakening { option: "--warn-only upgrade.drain".to_owned(), origin: "flag".to_owned() }];
+    assert_eq!((said(&weakened), weakened.upgrade_readiness()), ("healthy".to_owned(), Some(Readiness::Undetermined)));
     fail(&mut blocked, 0);
     assert_eq!(said(&blocked), "unhealthy", "that is more than a drain that has to wait");
     let both =
         Upgrade { talos: Some("1.14.1".to_owned()), kubernetes: Some("1.36.4".to_owned()), ..Upgrade::default() };
     let mut upgrade = asked(both);
-    assert_eq!(said(&upgrade), "healthy, ready: it can be upgraded to Talos v1.14.1, Kubernetes v1.36.4");
+    assert_eq!(said(&upgrade), "healthy, ready: it can be upgraded to Talos v1.14.1 and Kubernetes v1.36.4");
     fail(&mut upgrade, last);
-    assert_eq!(said(&upgrade), "healthy, not ready for the upgrade to Talos v1.14.1, Kubernetes v1.36.4");
+    assert_eq!(said(&upgrade), "healthy, not ready for the upgrade to Talos v1.14.1 and Kubernetes v1.36.4");
     assert_eq!((said(&fixture::healthy()), fixture::healthy().upgrade_readiness()), ("healthy".to_owned(), None));
 }

@@ -216,15 +216,20 @@ fn rollout(cluster: &Assessment<'_>, set: &Workload, shortfall: &Shortfall<'_, '
         let mut staying = place.pods.iter().filter(|pod| !pod.deleting).copied().peekable();
         if staying.peek().is_none() { is_between() } else { staying.all(|pod| is_starting(&pod)) }
     };
-    let is_within = shortfall.unplaced == 0 && shortfall.unexcused().count() <= set.spread.max_unavailable;
+    let is_within =
+        set.available > 0 && shortfall.unplaced == 0 && shortfall.unexcused().count() <= set.spread.max_unavailable;
     // A new pod counts as updated as soon as it exists, so at the last step the numbers are complete.
-    let is_first = |pod: &&Pod| pod.state.containers.iter().all(|container| container.restarts == 0);
-    let is_last_step = || {
-        let new = shortfall.unexcused().flat_map(|place| &place.pods).filter(|pod| !pod.deleting).all(is_first);
-        set.generation > 1 && set.updated == Some(set.desired) && new
-    };
+    let is_new = |place: &Place<'_, '_>| place.pods.iter().any(|pod| !pod.deleting && is_being_created(pod));
+    let is_last_step = || set.generation > 1 && set.updated == Some(set.desired) && shortfall.unexcused().all(is_new);
     let words = set.rollout(0).or_else(|| is_last_step().then(|| "its last pods are starting".to_owned()))?;
     (is_within && shortfall.unexcused().all(is_its)).then_some(words)
+}
+
+/// Whether the pod is on its way to its first start.
+fn is_being_created(pod: &Pod) -> bool {
+    let waits = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
+    let mut containers = pod.state.containers.iter();
+    pod.state.phase == "Pending" && containers.all(|it| it.waiting_reason.as_deref().is_some_and(waits))
 }
 
 /// The pods of a DaemonSet, by their label or their controller.

@@ -5,9 +5,7 @@ use crate::assess::components::{Component, State};
 use crate::assess::workloads::{describe_unready, has_completed, says_ready};
 use crate::assess::{Assessment, etcd_is_bad, has_kubernetes, service};
 use crate::checks::Check;
-use crate::checks::gaps::{
-    self, kubelet_word, kubernetes_side, listed, of_our_cluster, talos_contact, talos_way, unseen,
-};
+use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
 use crate::checks::scope::{control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Pod, PodState};
@@ -247,11 +245,7 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
     };
     let mirror_name = format!("{}-{}", pod.name, node.name);
     let expected = format!("pod {mirror_name}");
-    let ours = kubernetes_side(cluster).and_then(|side| of_our_cluster(cluster, &expected).map(|()| side));
-    let found = match ours {
-        Ok(kubernetes) => kubernetes.user_pods.get(&(pod.namespace.clone(), mirror_name)),
-        Err(outcome) => return outcome,
-    };
+    let found = cluster.own_kubernetes.and_then(|it| it.user_pods.get(&(pod.namespace.clone(), mirror_name)));
     match found {
         Some(Ok(Some(found))) if found.mirror && cluster.is_on(found, node) => mirror(cluster, found),
         Some(Ok(_)) => {

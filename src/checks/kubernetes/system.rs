@@ -9,7 +9,7 @@ use super::workloads::{
 };
 use super::{daemon_sets, dns};
 use crate::assess::workloads::is_well;
-use crate::assess::{Assessment, Excuse, Shortfall, UNNOTICED};
+use crate::assess::{Assessment, Excuse, Shortfall, UNNOTICED, takes_when_ready};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -301,8 +301,13 @@ fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'
     for agent in agents {
         served.extend(cluster.wanting(agent)?);
     }
-    let names = networked(cluster).map(|object| object.name.as_str());
-    Some(names.filter(|name| !served.contains(name)).collect())
+    // While a node is not ready, its own taints may keep them away.
+    let is_wanted_later = |object: &KubeNode| {
+        let is_down = !cluster.life(&object.name).may_serve();
+        is_down && agents.iter().any(|agent| takes_when_ready(agent, object))
+    };
+    let bare = networked(cluster).filter(|object| !served.contains(object.name.as_str()) && !is_wanted_later(object));
+    Some(bare.map(|object| object.name.as_str()).collect())
 }
 
 /// The same by how many pods they want, and where there are some.
@@ -325,7 +330,7 @@ fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option
 /// Nodes of Talos machines that stay.
 fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode> {
     let machines = cluster.nodes().iter().filter(|node| needs_pod(node) && cluster.standing(node).is_judged());
-    machines.filter_map(|node| cluster.object(node)).filter(|object| cluster.life(&object.name).may_serve())
+    machines.filter_map(|node| cluster.object(node))
 }
 
 /// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.

@@ -65,7 +65,8 @@ pub(super) fn unfinished<'a>(
     // Nobody looks for the pods of a rollout that is complete.
     let rollout = workload.rollout(0).and_then(|_| workload.rollout(excused()));
     let mut unwell = if rollout.is_some() { pods() } else { Vec::new() };
-    unwell.retain(|pod| is_amiss(pod) && is_judged(cluster, pod));
+    // A replica is the workload's on whatever machine it is.
+    unwell.retain(|pod| is_amiss(pod) && (is_replica(pod) || is_judged(cluster, pod)));
     let words = [rollout, troubles(cluster, &unwell), workload.refusal()];
     let words: Vec<String> = words.into_iter().flatten().collect();
     if words.is_empty() {
@@ -86,14 +87,18 @@ pub(super) fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -
     pods.into_iter().flatten().filter(|pod| is_labeled(pod, app) && !pod.deleting).collect()
 }
 
+/// Whether something else than a DaemonSet controls the pod, and could have it elsewhere.
+fn is_replica(pod: &Pod) -> bool {
+    pod.controller.as_ref().is_some_and(|(kind, _)| kind != "DaemonSet")
+}
+
 /// Whether the pod is on a node that is judged, or on none. On a machine of another system, a DaemonSet's pod belongs to that
 /// machine, but a replica belongs to its workload wherever it is.
 pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     let node = cluster.host_of(pod);
-    let is_replica = || pod.controller.as_ref().is_some_and(|(kind, _)| kind != "DaemonSet");
     node.is_none_or(|node| match cluster.standing(node) {
         Standing::Judged => true,
-        Standing::Guest => is_replica(),
+        Standing::Guest => is_replica(pod),
         Standing::NotJudged(_) => false,
     })
 }

@@ -25,25 +25,33 @@ pub(crate) fn word(report: &Report) -> String {
     let result = report.result.name();
     let readiness = report.upgrade_readiness().filter(|_| report.rollout.is_none());
     let Upgrade { talos, kubernetes, drain, .. } = &report.asked;
-    let versions = joined(
-        [("Talos", talos), ("Kubernetes", kubernetes)]
-            .into_iter()
-            .filter_map(|(name, version)| Some(format!("{name} v{}", clean(version.as_deref()?)))),
-    );
-    match (readiness, drain.as_deref().map(clean)) {
-        (Some(Readiness::Ready), Some(machine)) => format!("{result}, ready: {machine} can be drained"),
-        (Some(Readiness::Ready), None) if !versions.is_empty() => {
-            format!("{result}, ready: it can be upgraded to {versions}")
+    let machine = drain.as_deref().map(|machine| brief(&clean(machine), MACHINE));
+    let versions = [("Talos", talos), ("Kubernetes", kubernetes)].into_iter();
+    let versions = versions.filter_map(|(name, version)| Some(format!("{name} v{}", clean(version.as_deref()?))));
+    let versions: Vec<String> = versions.collect();
+    let versions = (!versions.is_empty()).then(|| versions.join(" and "));
+    let all = |parts: [Option<String>; 2]| parts.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    match readiness {
+        Some(Readiness::Ready) if machine.is_some() || versions.is_some() => {
+            let can = [
+                machine.map(|machine| format!("{machine} can be drained")),
+                versions.map(|versions| format!("it can be upgraded to {versions}")),
+            ];
+            format!("{result}, ready: {}", all(can))
         }
-        (Some(Readiness::Blocked), Some(machine)) if report.is_healthy_but_not_ready() => {
-            format!("healthy, not ready to drain {machine}")
+        Some(Readiness::Blocked) if report.is_healthy_but_not_ready() => {
+            let aims = [
+                machine.map(|machine| format!("to drain {machine}")),
+                versions.map(|versions| format!("for the upgrade to {versions}")),
+            ];
+            format!("healthy, not ready {}", all(aims))
         }
-        (Some(Readiness::Blocked), None) if report.is_healthy_but_not_ready() => {
-            format!("healthy, not ready for the upgrade to {versions}")
-        }
-        _ => result.to_owned(),
+        Some(Readiness::Ready | Readiness::Blocked | Readiness::Undetermined) | None => result.to_owned(),
     }
 }
+
+/// Characters of a machine's name that the verdict has.
+const MACHINE: usize = 63;
 
 /// Cluster, time and program: `prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0`.
 pub(crate) fn identity(report: &Report) -> String {

@@ -111,18 +111,34 @@ fn what_a_rollout_replaces_is_a_warning() {
     let [warned, failed] = ["warn", "fail"].map(|status| [format!("{status} daemonset-incomplete w-1")]);
     assert_eq!(of(|_| {}), warned);
     // A pod counts as updated before it is ready.
-    let last: fn(&mut Snapshot) = |snapshot| {
+    let counted = |snapshot: &mut Snapshot| {
         let set = proxy(snapshot);
         (set.updated, set.generation, set.observed_generation) = (Some(4), 2, Some(2));
     };
-    assert_eq!(of(|it| proxy(it).updated = Some(4)), failed, "its template was never changed");
-    assert_eq!(of(last), warned);
-    let restarted: fn(&mut Snapshot) = |snapshot| {
+    let last = |waits: &'static str, changed: bool| {
+        let mut snapshot = with(|snapshot| {
+            proxy(snapshot).available = 3;
+            counted(snapshot);
+            proxy(snapshot).generation = if changed { 2 } else { 1 };
+            let pod = pod(snapshot, "kube-proxy-abcd3");
+            (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(3)));
+            "Pending".clone_into(&mut pod.state.phase);
+            let container = &mut pod.state.containers[0];
+            (container.ready, container.running, container.waiting_reason) = (false, false, Some(waits.to_owned()));
+        });
+        let created = said(&snapshot, PROXY);
+        proxy(&mut snapshot).available = 0;
+        assert_eq!(said(&snapshot, PROXY)[0], "fail daemonset-incomplete kube-system/kube-proxy", "{waits}: nowhere");
+        created
+    };
+    assert_eq!(last("ContainerCreating", true), warned);
+    assert_eq!(last("ContainerCreating", false), failed, "its template was never changed");
+    assert_eq!(last("ImagePullBackOff", true), failed);
+    let running: fn(&mut Snapshot) = |snapshot| {
         let set = proxy(snapshot);
         (set.updated, set.generation, set.observed_generation) = (Some(4), 2, Some(2));
-        pod(snapshot, "kube-proxy-abcd3").state.containers[0].restarts = 1;
     };
-    assert_eq!(of(restarted), failed);
+    assert_eq!(of(running), failed, "it has started");
     let terminating = of(|it| {
         let mut old = pod(it, "kube-proxy-abcd3").clone();
         (old.name, old.deleting, old.unready_for) = ("kube-proxy-old".to_owned(), true, Some(Duration::MAX));

@@ -435,9 +435,9 @@ fn another_pod_does_not_stand_in_for_the_one_of_a_machine() {
     assert_eq!(said_of_agent(&all, &["w-1"], unwanted), ["warn workload-degraded kube-system/agent"]);
 }
 
-/// It needs no network of its own as long as it is not ready.
+/// A node that is not ready has taints of Kubernetes' own, which go when it is.
 #[test]
-fn a_machine_that_is_not_ready_is_left_out_by_no_network_plugin() {
+fn a_network_plugin_leaves_a_machine_out_by_what_lasts() {
     let of = |change: fn(&mut Snapshot)| {
         let snapshot = with(|snapshot| {
             let mut set = agent(snapshot, &["cp-1", "cp-2", "cp-3"], &[]);
@@ -458,7 +458,12 @@ fn a_machine_that_is_not_ready_is_left_out_by_no_network_plugin() {
     };
     let left_out = ["fail daemonset-incomplete kube-system/cilium"];
     assert_eq!(of(|_| {}), left_out);
-    assert_eq!(of(|snapshot| not_ready(snapshot, "w-1")), [""; 0]);
+    assert_eq!(of(|snapshot| not_ready(snapshot, "w-1")), left_out, "that may be why it is not ready");
+    let own_taint = |snapshot: &mut Snapshot| {
+        not_ready(snapshot, "w-1");
+        snapshot.kube_node_mut("w-1").taints = vec![crate::testing::fixture::taint("node.kubernetes.io/not-ready")];
+    };
+    assert_eq!(of(own_taint), [""; 0]);
     assert_eq!(of(|snapshot| snapshot.node_mut("w-1").out_of_scope = true), [""; 0]);
     // As many as fit into no number of machines.
     let endless = |snapshot: &mut Snapshot| {
