@@ -9,7 +9,7 @@ use super::standing::Standing;
 use super::workloads::says_ready;
 use crate::snapshot::{KubeNode, Node, Pod, Spread, Taint, Workload};
 
-/// A machine that lacks a pod of a DaemonSet.
+/// A machine without a working pod of a DaemonSet.
 pub(crate) struct Place<'a, 'p> {
     pub(crate) node: &'a Node,
     /// Pods that are there, and do not work.
@@ -24,7 +24,7 @@ pub(crate) struct Place<'a, 'p> {
 pub(crate) enum Excuse {
     /// The machine is a guest, or no check judges it.
     NotJudged,
-    /// The node is not ready, so nothing on it is.
+    /// The node is not ready, silent or removed, so no pod on it counts as ready.
     Unready,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Excuse {
 #[derive(Default)]
 pub(crate) struct Shortfall<'a, 'p> {
     pub(crate) places: Vec<Place<'a, 'p>>,
-    /// So many more are missing by its status, and nothing tells where. Nothing excuses them.
+    /// Number of further pods that are missing by the status, at places that nothing shows. Nothing excuses them.
     pub(crate) unplaced: usize,
 }
 
@@ -42,7 +42,7 @@ impl<'a, 'p> Shortfall<'a, 'p> {
         self.places.iter().filter(|place| place.excuse.is_none() && !place.is_surplus)
     }
 
-    /// All that is missing may be.
+    /// Whether all that is missing is excused.
     pub(crate) fn is_excused(&self) -> bool {
         self.unplaced == 0 && self.unexcused().next().is_none()
     }

@@ -100,3 +100,26 @@ fn elsewhere(cluster: &Assessment<'_>) -> Outcome {
         _ => Outcome::Skip("the control plane runs elsewhere: no Node is a control plane".into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixture::healthy;
+
+    #[test]
+    fn each_reason_not_to_judge_a_machine_has_its_words() {
+        for (why, expected) in [
+            (NotJudged::Leaving, "being removed"),
+            (NotJudged::OutOfScope, "`--nodes`"),
+            (NotJudged::OutsideFlags, "selected nodes"),
+            (NotJudged::StaleDiscovery, "discovery"),
+        ] {
+            assert!(words(why).contains(expected), "{why:?}");
+        }
+        let mut snapshot = healthy();
+        snapshot.node_mut("w-1").leaving = true;
+        let cluster = Assessment::of(&snapshot);
+        let worker = cluster.node("w-1").unwrap();
+        assert_eq!(reason_not_judged_as_talos(&cluster, worker), Some(words(NotJudged::Leaving)));
+    }
+}

@@ -114,3 +114,25 @@ fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         verdict.problem(Target::cluster(), problem);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Snapshot;
+    use crate::testing::fixture::healthy;
+
+    #[test]
+    fn the_expected_numbers_count_machines_that_nodes_leaves_out() {
+        let is_met = |change: fn(&mut Snapshot)| {
+            let mut snapshot = healthy();
+            snapshot.asked.expect_workers = Some(1);
+            change(&mut snapshot);
+            let mut verdict = Verdict::default();
+            numbers(&Assessment::of(&snapshot), &mut verdict);
+            verdict.problems().next().is_none()
+        };
+        assert!(is_met(|_| {}));
+        assert!(is_met(|snapshot| snapshot.node_mut("w-1").out_of_scope = true));
+        assert!(!is_met(|snapshot| snapshot.node_mut("w-1").leaving = true));
+    }
+}

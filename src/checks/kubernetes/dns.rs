@@ -64,8 +64,9 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         };
     let target = Target::new(Kind::Workload, "kube-system/kube-dns");
     let mut verdict = Verdict::default();
+    let served: Vec<_> = endpoints.iter().map(|endpoint| (endpoint, dns_serving(cluster, endpoint))).collect();
     let of = |wanted: &[Serving]| {
-        endpoints.iter().filter(|it| wanted.contains(&dns_serving(cluster, it))).collect::<Vec<_>>()
+        served.iter().filter(|(_, it)| wanted.contains(it)).map(|(endpoint, _)| *endpoint).collect::<Vec<_>>()
     };
     let (ready, lost, deserted) =
         (of(&[Serving::Yes, Serving::Unknown]), of(&[Serving::No(Why::NodeLost)]), of(&[Serving::No(Why::NodeGone)]));

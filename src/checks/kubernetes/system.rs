@@ -310,7 +310,7 @@ fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'
     Some(bare.map(|object| object.name.as_str()).collect())
 }
 
-/// The same by how many pods they want, and where there are some.
+/// Machines that these DaemonSets leave out, in words, by the number of pods that they want and the nodes that have one.
 fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option<String> {
     let desired = agents.iter().map(|set| usize::try_from(set.desired).unwrap_or_default()).sum::<usize>();
     let excluded = networked(cluster).count().saturating_sub(desired);
