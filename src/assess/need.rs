@@ -7,7 +7,7 @@ use super::life::Life;
 use super::population::Machine;
 use super::standing::Standing;
 use super::workloads::says_ready;
-use crate::snapshot::{KubeNode, Node, Pod, Spread, Taint, Workload};
+use crate::snapshot::{KubeNode, Node, OWN_TAINTS, Pod, Spread, Taint, Workload};
 
 /// A machine without a working pod of a DaemonSet.
 pub(crate) struct Place<'a, 'p> {
@@ -48,9 +48,6 @@ impl<'a, 'p> Shortfall<'a, 'p> {
     }
 }
 
-/// Kubernetes' own taints: of nodes that are not ready, under pressure, cordoned or given up.
-const OWN_TAINTS: &str = "node.kubernetes.io/";
-
 /// Pods of the DaemonSet by the name of their node.
 type ByNode<'p> = HashMap<&'p str, Vec<&'p Pod>>;
 
@@ -74,7 +71,7 @@ impl<'a> Assessment<'a> {
         let wanted = if is_unlisted { None } else { self.wanting(set) };
         let (mut places, mut others) = (Vec::new(), Vec::new());
         for (node, machine) in self.snapshot.nodes.iter().zip(&self.machines) {
-            let name = machine.object.map_or(&*node.name, |object| &*object.name);
+            let name = self.name_in_kubernetes(node);
             // Two machines can match one Node.
             let here = by_node.get(name).cloned().unwrap_or_default();
             // One that works is enough: during a rolling update there may be two.
@@ -84,14 +81,14 @@ impl<'a> Assessment<'a> {
             let is_wanted = wanted.as_ref().map(|wanted| wanted.contains(name));
             let is_certain = !here.is_empty() || is_wanted == Some(true) || needs_one(node);
             let is_surplus = is_wanted == Some(false) && !needs_one(node);
-            let place = Place { node, pods: here, excuse: self.excuse(node, machine), is_surplus };
+            let place = Place { node, pods: here, excuse: self.excuse(name, machine.standing), is_surplus };
             if is_certain {
                 places.push(place);
             } else if is_wanted.is_none() && may_lack_one(machine, is_unlisted) {
                 others.push(place);
             }
         }
-        // Nobody tells which of these others it wants: no more than it has no pod for, and each of them has to be excused.
+        // Which of the others it wants is unknown: at most as many as it lacks pods, so each of them has to be excused.
         let unplaced = missing.saturating_sub(places.iter().filter(|place| !place.is_surplus).count());
         let elsewhere = usize::try_from(set.desired).unwrap_or_default().saturating_sub(pods.len());
         if unplaced <= others.len().min(elsewhere) && others.iter().all(|place| place.excuse.is_some()) {
@@ -102,8 +99,8 @@ impl<'a> Assessment<'a> {
         Shortfall { places, unplaced }
     }
 
-    /// Names of the nodes on which a DaemonSet wants a pod, as its controller counts them. `None`: its status counts others, and so
-    /// nobody can tell which.
+    /// Names of the nodes on which a DaemonSet wants a pod, as its controller counts them. `None`: its status counts
+    /// others, so which ones is unknown.
     pub(crate) fn wanting(&self, set: &Workload) -> Option<HashSet<&'a str>> {
         let objects = self.list(|kubernetes| &kubernetes.nodes)?;
         let mut wanting = HashSet::new();
@@ -116,11 +113,11 @@ impl<'a> Assessment<'a> {
         is_it.then_some(wanting)
     }
 
-    fn excuse(&self, node: &Node, machine: &Machine<'_>) -> Option<Excuse> {
-        match machine.standing {
+    fn excuse(&self, name: &str, standing: Standing) -> Option<Excuse> {
+        match standing {
             Standing::Guest | Standing::NotJudged(_) => Some(Excuse::NotJudged),
-            Standing::Judged => match self.life(self.name_in_kubernetes(node)) {
-                // Nobody knows whether it may be missing here, so it may not.
+            Standing::Judged => match self.life(name) {
+                // Where it is unknown whether the node works, no pod may be missing.
                 Life::Works | Life::Unknown => None,
                 Life::Unready | Life::Silent | Life::Removed => Some(Excuse::Unready),
             },
@@ -128,8 +125,8 @@ impl<'a> Assessment<'a> {
     }
 }
 
-/// A machine without a pod, of which nobody tells whether one is wanted. Where no pod is listed at all (`is_unlisted`), one that
-/// Kubernetes calls ready has its own. What tells no system runs no containers: a virtual kubelet, or one of kwok.
+/// Whether a machine without a listed pod may lack one. If no pod is listed at all (`is_unlisted`), a ready node counts as having its
+/// own. A Node that reports no system, such as a virtual kubelet or one of kwok, runs no containers.
 fn may_lack_one(machine: &Machine<'_>, is_unlisted: bool) -> bool {
     let Some(object) = machine.object else { return false };
     let runs_containers = machine.standing.is_judged() || !object.os_image.is_empty();

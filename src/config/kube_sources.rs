@@ -111,10 +111,7 @@ impl Candidate {
             Self::InCluster { explicit } => return in_cluster(*explicit, options, environment),
         };
         if documents.is_empty() && self.files().iter().any(|path| path_text(path).is_none()) {
-            return Err(ConfigError::unreadable(
-                "`KUBECONFIG` seems to have the content of a kubeconfig instead of its path",
-            )
-            .hint("write it to a file; in GitLab, make it a variable of type File"));
+            return Err(ConfigError::content_for_path("KUBECONFIG", "kubeconfig"));
         }
         if documents.is_empty() {
             return Err(ConfigError::new(Reason::ConfigUnreadable, "`KUBECONFIG` names no existing, non-empty file")
@@ -126,7 +123,7 @@ impl Candidate {
     }
 }
 
-/// An empty element, and what people set to have no kubeconfig at all.
+/// Whether a path means no kubeconfig: an empty element, or `/dev/null`.
 fn is_nothing(path: &Path) -> bool {
     path.as_os_str().is_empty() || path == Path::new("/dev/null")
 }

@@ -40,7 +40,7 @@ pub(crate) struct ConfigError {
     /// Names the file, the key in it and, where it can be found, the line.
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// The file is whole, and asks for something that is not done for a file from there.
+    /// The file is valid, but uses something that is refused for a file from its source.
     pub(crate) is_refusal: bool,
 }
 
@@ -51,6 +51,12 @@ impl ConfigError {
 
     fn unreadable(message: impl Into<String>) -> Self {
         Self::new(Reason::ConfigUnreadable, message)
+    }
+
+    /// `name` is the option or variable, `kind` the file that it should name.
+    fn content_for_path(name: &str, kind: &str) -> Self {
+        Self::unreadable(format!("`{name}` seems to have the content of a {kind} instead of its path"))
+            .hint("write it to a file; in GitLab, make it a variable of type File")
     }
 
     fn refused(self) -> Self {

@@ -92,10 +92,7 @@ pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Fou
             return Err(ConfigError::unreadable(format!("`{name}` is an empty path")));
         }
         if !exists(&path) && path_text(&path).is_none() {
-            return Err(ConfigError::unreadable(format!(
-                "`{name}` seems to have the content of a talosconfig instead of its path"
-            ))
-            .hint("write it to a file; in GitLab, make it a variable of type File"));
+            return Err(ConfigError::content_for_path(name, "talosconfig"));
         }
         if !exists(&path) {
             return Err(ConfigError::unreadable(format!("`{name}` names {}, which does not exist", shown_path(&path)))

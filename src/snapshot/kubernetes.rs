@@ -208,6 +208,9 @@ pub(crate) struct KubeNode {
     pub(crate) created: Option<Timestamp>,
 }
 
+/// How Kubernetes' own taints begin: of nodes that are not ready, under pressure, cordoned or out of service.
+pub(crate) const OWN_TAINTS: &str = "node.kubernetes.io/";
+
 /// Taint of a node that the cluster autoscaler is about to delete. Its value is the time at which that began.
 pub(crate) const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 

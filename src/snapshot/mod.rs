@@ -23,9 +23,9 @@ pub(crate) use awaited::{Awaited, Part, Progress};
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
 pub(crate) use kubernetes::{
     AUTOSCALER_TAINT, Amounts, ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes,
-    KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, PersistentVolume, Placement, Pod, PodEvent, Readyz,
-    RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint, SigningRequest, Spread, StartingPod,
-    Taint, Term, Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness, has_ended,
+    KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement, Pod,
+    PodEvent, Readyz, RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint, SigningRequest, Spread,
+    StartingPod, Taint, Term, Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness, has_ended,
 };
 pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};

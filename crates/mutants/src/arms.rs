@@ -1,5 +1,5 @@
-//! Mutants of our own, beside the field's: wherever one state of a machine, of its kubelet or of an endpoint is told from another, an arm
-//! does what its neighbor does.
+//! Our own mutants, beside those of cargo-mutants: in each match over the states of a machine, a kubelet or an endpoint, an arm does what
+//! its neighbor does.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use syn::{Arm, ExprMatch, Pat, Path};
 use crate::list::{Genre, Mutant, Place, Span};
 
 const STATES: [&str; 6] = ["Excuse", "Life", "NotJudged", "Serving", "Standing", "Why"];
-/// Where they call themselves `Self`.
+/// Files in which these enums call themselves `Self`.
 const OWN: [&str; 4] = ["src/assess/life.rs", "src/assess/need.rs", "src/assess/serving.rs", "src/assess/standing.rs"];
 
-/// Those of a file.
+/// Mutants of a file.
 pub(crate) fn of(file: &str, source: &str) -> anyhow::Result<Vec<Mutant>> {
     let mut finder = Finder { file, source, mutants: Vec::new() };
     finder.visit_file(&syn::parse_file(source)?);

@@ -204,7 +204,7 @@ fn describe(cluster: &Assessment<'_>, place: &Place<'_, '_>, unscheduled: Option
     })
 }
 
-/// How far the rollout is that explains what is missing: no more than its `maxUnavailable`, and for no longer than pods take to start.
+/// Progress of a rollout that explains what is missing: at most `maxUnavailable` pods, for no longer than pods take to start.
 fn rollout(cluster: &Assessment<'_>, set: &Workload, shortfall: &Shortfall<'_, '_>) -> Option<String> {
     let is_starting = |pod: &&Pod| {
         let trouble = describe_unready(&pod.state, cluster.server_time());

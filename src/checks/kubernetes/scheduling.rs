@@ -10,7 +10,7 @@ use crate::assess::workloads::says_ready;
 use crate::checks::Check;
 use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
-use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Node, Taint};
+use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Node, OWN_TAINTS, Taint};
 use crate::text::duration::human;
 use crate::text::some;
 
@@ -57,8 +57,6 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// Time in which a taint follows its condition, however busy its controller is.
 const TAINT_GOES: Duration = Duration::from_secs(30);
-/// Kubernetes' own taints: most of them it sets as long as a condition lasts.
-const OWN_TAINTS: &str = "node.kubernetes.io/";
 /// Suffix of taints that network plugins and storage drivers set until their agent on the node works, such as
 /// `node.cilium.io/agent-not-ready`.
 const AGENT_NOT_READY: &str = "/agent-not-ready";

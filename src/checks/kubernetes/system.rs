@@ -126,8 +126,8 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
     }
-    let shortfall = || cluster.shortfall(workload, pods, |pod| is_well(&pod.state), |_| false);
-    let shortfall = || (kind == "daemonset" && is_counted).then(shortfall);
+    let is_placed = kind == "daemonset" && is_counted;
+    let shortfall = || is_placed.then(|| cluster.shortfall(workload, pods, |pod| is_well(&pod.state), |_| false));
     let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
     if is_counted && missing == 0 && given_up.is_none() {
         let excused = || shortfall().map_or(0, |it| it.places.len());
@@ -220,7 +220,7 @@ fn is_cut_off(cluster: &Assessment<'_>, pod: &Pod) -> bool {
 
 /// Whether the pod is on a node that is not known to be down.
 fn is_at_home(cluster: &Assessment<'_>, pod: &Pod) -> bool {
-    pod.node.is_some() && cluster.serving_on(pod.node.as_deref()).may_be()
+    pod.node.is_some() && !is_cut_off(cluster, pod)
 }
 
 /// How much it weighs that these pods do not work.
@@ -273,7 +273,7 @@ fn surplus(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<Problem> {
     let is_held_up = |pod: &&Pod| is_amiss(pod) && is_judged(cluster, pod) && is_stuck(cluster, pod);
     let stuck: Vec<&Pod> = pods.iter().copied().filter(is_held_up).collect();
     let troubles = troubles(cluster, &stuck)?;
-    Some(Problem::warn(Reason::WorkloadDegraded, "no pod that crashes beyond those that it wants", troubles))
+    Some(Problem::warn(Reason::WorkloadDegraded, "no crashing pod where it wants none", troubles))
 }
 
 /// A network plugin whose DaemonSets leave out a machine: where it has no pod, no new pod gets a network.
@@ -295,7 +295,8 @@ fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Optio
     )
 }
 
-/// Machines that need a network and on which none of these DaemonSets wants a pod. `None`: that of one of them nobody can tell.
+/// Machines that need a network and on which none of these DaemonSets wants a pod. `None`: where one of them
+/// wants its pods is unknown.
 fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'a str>> {
     let mut served = HashSet::new();
     for agent in agents {
@@ -317,7 +318,7 @@ fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option
     if excluded > 0 {
         return Some(format!("wanted on {desired}, not on {excluded} others"));
     }
-    // Those on guests and on nodes that leave are among them, and may make up for one that is left out.
+    // Pods on guests and leaving nodes count as well, and can make up for a machine that is left out.
     let pods = agents.iter().flat_map(|set| all_pods(cluster, "daemonset", set));
     let served: HashSet<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
     let everywhere = cluster.list(|kubernetes| &kubernetes.nodes).map_or(0, Vec::len);

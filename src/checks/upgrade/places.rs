@@ -7,7 +7,7 @@ use crate::checks::gaps::{listed, says_nothing};
 use crate::checks::kubernetes::leases::working_nodes;
 use crate::checks::kubernetes::scheduling::is_to_pass;
 use crate::model::{Outcome, Problem, Reason};
-use crate::snapshot::{BoundPod, NodeRoom, Placement, Taint, Term};
+use crate::snapshot::{BoundPod, NodeRoom, OWN_TAINTS, Placement, Taint, Term};
 
 /// Pairs of a placement and a node that are compared: real clusters have some dozens of the former.
 const COMPARED: usize = 20_000_000;
@@ -205,7 +205,7 @@ fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
     let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
     let is_cordon = |taint: &&Taint| node.unschedulable && taint.key == "node.kubernetes.io/unschedulable";
     // Whoever tolerates those of Kubernetes finds no working machine there either.
-    let keeps_away = |taint: &&Taint| taint.key.starts_with("node.kubernetes.io/") || !placement.tolerates(taint);
+    let keeps_away = |taint: &&Taint| taint.key.starts_with(OWN_TAINTS) || !placement.tolerates(taint);
     let mut taints = node.taints.iter().filter(repels).filter(|it| !is_cordon(it)).filter(keeps_away).peekable();
     Some(match taints.peek() {
         None if node.unschedulable => Access::Shut(CORDON),
@@ -220,5 +220,5 @@ fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
 
 /// A taint that is not there to stay.
 fn passes(key: &str) -> bool {
-    key.starts_with("node.kubernetes.io/") || is_to_pass(key)
+    key.starts_with(OWN_TAINTS) || is_to_pass(key)
 }

@@ -9,11 +9,8 @@ use super::wire::eviction::{self as wire, Affinity, Container, NodeSelector, Nod
 use super::wire::meta::LabelSelectorRequirement;
 use super::wire::{room, storage, volumes};
 use crate::snapshot::{
-    Amounts, Needs, NodeRoom, PersistentVolume, Placement, Requirement, Term, Toleration, VolumeAttachment,
+    Amounts, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement, Requirement, Term, Toleration, VolumeAttachment,
 };
-
-/// Kubernetes' own taints: of nodes that are not ready, under pressure, or cordoned.
-const OWN_TAINTS: &str = "node.kubernetes.io/";
 
 pub(super) fn needs(mut spec: PodSpec) -> Needs {
     // Placeholders for nodes to come: whatever has no priority of its own takes their place.

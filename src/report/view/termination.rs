@@ -17,7 +17,7 @@ const ALL: usize = 4096;
 pub(crate) fn message(report: &Report) -> String {
     let style = TextStyle { ascii: true, ..TextStyle::default() };
     let verdict = verdict::short(report, &style);
-    // Whoever cuts the line cuts what is known from elsewhere.
+    // Last, because the line may be cut.
     let identity = verdict::identity(report);
     let causes = causes::of(&Index::of(report), &style);
     let serious: Vec<&Cause> = causes.iter().filter(|cause| cause.severity > Severity::Warn).collect();

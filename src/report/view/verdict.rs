@@ -12,10 +12,10 @@ use crate::text::{joined, some};
 /// The line that people grep for: `unhealthy: prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0: 9 failed, …`. Archived,
 /// it is evidence of which cluster was judged, when, and by what.
 pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
-    headline(report, style, &identity(report))
+    headline(report, style, &format!("{}: ", identity(report)))
 }
 
-/// The same without what the reader of a message about one cluster knows.
+/// The line without cluster, time and program, for places that show these by themselves.
 pub(crate) fn short(report: &Report, style: &TextStyle) -> String {
     headline(report, style, "")
 }
@@ -70,6 +70,7 @@ fn cluster(sources: &Sources) -> Option<String> {
     }
 }
 
+/// `identity` stands before the figures, with its colon.
 fn headline(report: &Report, style: &TextStyle, identity: &str) -> String {
     let color = match report.result {
         RunResult::Healthy => Paint::Good,
@@ -92,7 +93,6 @@ fn headline(report: &Report, style: &TextStyle, identity: &str) -> String {
         Some(limit) if report.deadline_reached => format!(", deadline of {} reached", human(limit)),
         _ => String::new(),
     };
-    let identity = if identity.is_empty() { String::new() } else { format!("{identity}: ") };
     match report.result {
         RunResult::Interrupted => {
             let signal = match report.exit {

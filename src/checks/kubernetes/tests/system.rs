@@ -73,10 +73,7 @@ fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
         });
         said(&snapshot, SYSTEM)
     };
-    let not_ready = |snapshot: &mut Snapshot| {
-        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
-        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| "False".clone_into(&mut it.status));
-    };
+    let not_ready = |snapshot: &mut Snapshot| not_ready(snapshot, "w-1");
     assert_eq!(of(3, &|_| {}), ["fail workload-degraded calico-system/calico-node"]);
     assert_eq!(of(3, &not_ready), ["warn workload-degraded calico-system/calico-node < k8s.nodes.ready"]);
     assert_eq!(of(2, &not_ready), ["fail workload-degraded calico-system/calico-node"]);
