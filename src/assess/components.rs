@@ -10,7 +10,7 @@ use super::workloads::{Trouble, describe_unready, is_alive, worse};
 use crate::model::CheckId;
 use crate::snapshot::{Gap, GapKind, Leases, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Component {
     ApiServer,
     ControllerManager,

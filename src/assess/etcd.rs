@@ -120,22 +120,6 @@ impl<'a> Etcd<'a> {
         };
         Self { overview, quorum_state, trouble, is_external, foreign: foreign.map_or_else(Vec::new, of_endpoints) }
     }
-
-    /// [`Etcd::trouble`] as one API server suffers from it: on Talos it asks the member on its own machine and no other.
-    pub(crate) fn trouble_of(&self, node: &Node) -> Option<CheckId> {
-        self.trouble.or_else(|| self.own_trouble(node))
-    }
-
-    /// The check that tells what is wrong with the member on this machine.
-    pub(crate) fn own_trouble(&self, node: &Node) -> Option<CheckId> {
-        if self.is_external {
-            None
-        } else if etcd_is_bad(node) {
-            Some(CheckId::EtcdService)
-        } else {
-            member_trouble(node).map(|_| CheckId::EtcdLeader)
-        }
-    }
 }
 
 /// What a member shows of itself before Talos, which asks it every 20 seconds, calls its service unhealthy, and beyond that.

@@ -26,7 +26,7 @@ pub(crate) use life::Life;
 pub(crate) use need::{Excuse, Place, Shortfall, takes_when_ready};
 pub(crate) use population::{
     Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older, is_seen_lost,
-    kubelet_is_bad, talos_version,
+    talos_version,
 };
 
 pub(crate) use serving::{PodLists, Serving, UNNOTICED, Why};

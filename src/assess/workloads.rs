@@ -115,7 +115,9 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
         words.push(format!("{phase}, {ready}"));
     }
     // The kubelet's summary names the container that is named already.
-    let repeats = shown.is_some() && state.message.starts_with("containers with unready status");
+    let is_summary = |words| state.message.starts_with(words);
+    let repeats = shown.is_some()
+        && (is_summary("containers with unready status") || is_summary("containers with incomplete status"));
     if !state.message.is_empty() && !repeats {
         words.push(state.message.clone());
     }

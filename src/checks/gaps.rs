@@ -11,9 +11,9 @@ use crate::assess::etcd::QuorumState;
 use crate::assess::servers::endpoint_is_down;
 use crate::assess::{
     Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, fault_of_dates, faults, has_kubernetes,
-    is_going_down, worst_service,
+    worst_service,
 };
-use crate::model::{CheckId, Hint, Outcome, Problem, Reason};
+use crate::model::{Hint, Outcome, Problem, Reason};
 use crate::snapshot::{
     Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode, Upgrade, Validity,
 };
@@ -201,11 +201,6 @@ pub(super) fn talos_service<'a>(
     Ok(worst_service(services, id))
 }
 
-/// What has stopped the services of this machine, if that was done on purpose.
-pub(super) fn stopped_by(node: &Node) -> Option<CheckId> {
-    is_going_down(node).then_some(CheckId::TalosNodesBooted)
-}
-
 /// What the kubelet of this machine tells Talos can be believed.
 pub(super) fn kubelet_word(cluster: &Assessment<'_>, node: &Node) -> Result<(), Outcome> {
     talos_contact(cluster, node)?;
@@ -228,8 +223,7 @@ pub(super) fn no_pods(cluster: &Assessment<'_>, pod: &str, why: NoPods<'_>) -> O
             list.err().unwrap_or_else(|| says_nothing(expected, "no list"))
         }
         NoPods::NoStatus => {
-            let problem = Problem::error(Reason::StatusStale, format!("status of {pod}"), "no status of any pod");
-            Outcome::problem(problem.explained_by(CheckId::K8sStaticpodsRunning))
+            Outcome::problem(Problem::error(Reason::StatusStale, format!("status of {pod}"), "no status of any pod"))
         }
         NoPods::Gap(gap) => Outcome::problem(talos(gap, "the statuses of the static pods")),
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::assess::{Assessment, NotJudged, Standing, is_seen_lost};
-use crate::model::{About, CheckId, Kind, Problem, Reason, Role, Target, Verdict};
+use crate::model::{About, Kind, Problem, Reason, Role, Target, Verdict};
 use crate::snapshot::Node;
 
 /// What differs from what the user said.
@@ -39,8 +39,6 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
             } else {
                 Problem::error(Reason::NoAnswer, expected, "it could not be queried, and no other source knows it")
             };
-            let by_silence = cluster.asks_talos();
-            let problem = if by_silence { problem.explained_by(CheckId::TalosNodesReachable) } else { problem };
             verdict.problem(node.target(), problem);
         } else if node.role == Role::Unknown {
             let problem = Problem::error(Reason::NoAnswer, expected, "its role is unknown");

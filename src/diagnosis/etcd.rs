@@ -349,6 +349,10 @@ port 2380. Fix this before any upgrade or reboot of another control plane.",
 fn down(symptoms: &Symptoms<'_>, node: &Node) -> Option<Recognized> {
     let target = node.target();
     let is_open = |sign: &Sign<'_>| sign.is_root() && symptoms.is_open(sign);
+    // A learner refuses some calls, and may have been promoted a moment ago.
+    if symptoms.service(&target, "etcd").is_some_and(|service| service.health_message.contains("learner")) {
+        return None;
+    }
     let service = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy, Reason::EtcdStarting]);
     let mut signs: Vec<_> = service.filter(|sign| is_open(sign) && *sign.target == target).collect();
     let trouble = member_trouble(node).filter(|_| symptoms.snapshot.external_etcd.is_none());

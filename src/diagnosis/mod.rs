@@ -9,6 +9,7 @@ mod api;
 mod bootstrap;
 mod etcd;
 mod external_etcd;
+pub(crate) mod graph;
 mod nodes;
 mod service;
 mod symptoms;
@@ -19,6 +20,7 @@ mod upgrade;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
+pub(crate) use graph::explain;
 pub(crate) use symptoms::Symptoms;
 use tokio::task::yield_now;
 

@@ -445,15 +445,23 @@ The machines themselves are healthy.",
             signs.len(),
             first_names(&signs.iter().map(|sign| sign.target).collect::<Vec<_>>(), NAMES)
         );
-        let dns = symptoms.of_check(CheckId::K8sDns, &[Reason::DnsNoEndpoints]);
+        // The network plugin shows why, if it is one of those that are judged.
+        let agents = symptoms.of_check(CheckId::K8sCni, &[Reason::DaemonsetIncomplete, Reason::DaemonsetMissing]);
+        let agents: Vec<_> = agents.filter(Sign::is_root).collect();
+        let headline = match agents.first() {
+            Some(agent) => format!("{headline}: {}", excerpt::of(&agent.problem.observed)),
+            None => headline,
+        };
         let recognized = Recognized::new(NO_NETWORK.id, headline);
+        let recognized =
+            agents.iter().take(EACH).fold(recognized, Recognized::rests_on).explains(agents.iter().copied());
         let recognized = match crashing_agent(symptoms.snapshot, &signs) {
             Some((pod, words)) => recognized
                 .sees(Target::pod(pod.name.as_str(), pod.node.as_deref()), words)
                 .then(Hint::run("{kubectl} -n {} logs {} --previous", [&pod.namespace, &pod.name])),
             None => recognized.then(Hint::run("{kubectl} -n kube-system get pods -o wide", [])),
         };
-        vec![recognized.rests_on_all(&signs).explains(dns)]
+        vec![recognized.rests_on_all(&signs)]
     },
 };
 

@@ -7,6 +7,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Explained;
+use super::graph::Causes;
 use crate::checks::Check;
 use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{EtcdEndpoint, Node, Service, Snapshot};
@@ -24,17 +25,10 @@ pub(crate) struct Symptoms<'a> {
     nodes: HashMap<&'a str, &'a Node>,
     machines: Subjects,
     machine_targets: Vec<Target>,
-    consequences: Consequences,
+    /// For each problem, those that follow from it directly.
+    consequences: Vec<Vec<usize>>,
     /// What the causes that come first explain already.
     explained: BTreeSet<usize>,
-}
-
-/// Which problems follow from which, as their judges say.
-#[derive(Default)]
-struct Consequences {
-    of_sign: HashMap<usize, Vec<usize>>,
-    /// Of whatever this check has found.
-    of_check: HashMap<CheckId, Vec<usize>>,
 }
 
 /// One problem and where it was found.
@@ -45,6 +39,8 @@ pub(super) struct Sign<'a> {
     pub(super) check: CheckId,
     pub(super) target: &'a Target,
     pub(super) problem: &'a Problem,
+    /// It follows from another problem.
+    is_symptom: bool,
 }
 
 impl Sign<'_> {
@@ -57,9 +53,9 @@ impl Sign<'_> {
         }
     }
 
-    /// No judge knows a cause of it.
+    /// It does not follow from anything else.
     pub(super) fn is_root(&self) -> bool {
-        self.problem.explained_by.is_none()
+        !self.is_symptom
     }
 }
 
@@ -68,14 +64,19 @@ impl<'a> Symptoms<'a> {
         let problems = verdicts
             .iter()
             .flat_map(|(check, verdict)| verdict.problems().map(|(target, problem)| (check.id, target, problem)));
-        let all: Vec<_> =
-            problems.enumerate().map(|(at, (check, target, problem))| Sign { at, check, target, problem }).collect();
+        let causes = Causes::of(snapshot, verdicts);
+        let sign = |(at, (check, target, problem))| {
+            let is_symptom = !causes.behind(at).is_empty();
+            Sign { at, check, target, problem, is_symptom }
+        };
+        let all: Vec<_> = problems.enumerate().map(sign).collect();
         let mut by_check: HashMap<_, Vec<usize>> = HashMap::new();
         for sign in &all {
             by_check.entry(sign.check).or_default().push(sign.at);
         }
+        let problems = all.len();
         let machine_targets: Vec<_> = snapshot.nodes.iter().map(Node::target).collect();
-        let symptoms = Self {
+        Self {
             snapshot,
             by_check,
             subjects: Subjects::of(all.iter().map(|sign| sign.target)),
@@ -85,10 +86,9 @@ impl<'a> Symptoms<'a> {
             nodes: snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
             machines: Subjects::of(&machine_targets),
             machine_targets,
-            consequences: Consequences::default(),
+            consequences: Self::consequences(&causes, problems),
             explained: BTreeSet::new(),
-        };
-        Self { consequences: symptoms.consequences(), ..symptoms }
+        }
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = Sign<'a>> {
@@ -195,35 +195,22 @@ impl<'a> Symptoms<'a> {
         Some(new.into_iter().map(|at| self.all[at].explained()).collect())
     }
 
-    /// With all problems whose judges name one of these as their cause, and so on.
+    /// With all problems that follow from these, directly or not.
     fn with_consequences(&self, shows: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut all = shows.clone();
         let mut open: Vec<usize> = shows.iter().copied().collect();
-        let mut checks = BTreeSet::new();
         while let Some(at) = open.pop() {
-            let check = self.all[at].check;
-            let of_check = checks.insert(check).then(|| self.consequences.of_check.get(&check)).flatten();
-            let of_sign = self.consequences.of_sign.get(&at);
-            for &more in of_check.into_iter().chain(of_sign).flatten() {
-                if all.insert(more) {
-                    open.push(more);
-                }
-            }
+            open.extend(self.consequences[at].iter().filter(|more| all.insert(**more)));
         }
         all
     }
 
-    /// A check names another as its cause. Where that has found something about the same machine, that is what is meant.
-    fn consequences(&self) -> Consequences {
-        let mut consequences = Consequences::default();
-        for sign in &self.all {
-            let Some(cause) = sign.problem.explained_by else { continue };
-            let mut same = self.about(sign.target).filter(|it| it.check == cause && it.at != sign.at).peekable();
-            if same.peek().is_none() {
-                consequences.of_check.entry(cause).or_default().push(sign.at);
-            }
-            for it in same {
-                consequences.of_sign.entry(it.at).or_default().push(sign.at);
+    /// For each problem, those that follow from it directly.
+    fn consequences(causes: &Causes, problems: usize) -> Vec<Vec<usize>> {
+        let mut consequences = vec![Vec::new(); problems];
+        for at in 0..problems {
+            for &cause in causes.behind(at) {
+                consequences[cause].push(at);
             }
         }
         consequences

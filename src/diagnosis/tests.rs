@@ -91,7 +91,6 @@ fn nothing_is_diagnosed_in_health() {
     assert_eq!(ids(&healthy()), [""; 0]);
     assert_eq!(ids(&healthy().without_talos()), [""; 0]);
     assert_eq!(ids(&healthy().without_kubernetes()), [""; 0]);
-    assert_eq!(ids(&healthy().only(&["cp-1"])), [""; 0]);
     assert_eq!(ids(&Snapshot::empty()), [""; 0]);
 }
 

@@ -11,10 +11,13 @@ use tokio::task::yield_now;
 use crate::assess::Assessment;
 use crate::assess::workloads::RENEWAL;
 use crate::checks::{self, Check};
+use crate::diagnosis::explain;
 use crate::model::{CheckId, Fact, Finding, Kind, Outcome, Problem, Severity, Shared, Target, Verdict};
+use crate::snapshot::Snapshot;
 
 /// What the checks of a plan say of a round, whatever the user makes of it.
-pub(crate) fn judge(plan: &[&'static Check], cluster: &Assessment<'_>) -> Vec<(&'static Check, Verdict)> {
+pub(crate) fn judge(plan: &[&'static Check], snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
+    let cluster = &Assessment::of(snapshot);
     let mut targets = Targets::default();
     let mut verdicts: Vec<_> = plan.iter().map(|check| (*check, targets.share(own_verdict(check, cluster)))).collect();
     let graph = Graph::of(plan);
@@ -22,14 +25,13 @@ pub(crate) fn judge(plan: &[&'static Check], cluster: &Assessment<'_>) -> Vec<(&
     for id in &graph.order {
         graph.block(*id, &mut verdicts, &mut obstacles);
     }
+    explain(snapshot, &mut verdicts);
     verdicts
 }
 
 /// As [`judge`], a check at a time: of thousands of machines each takes a while, in which a signal may come.
-pub(crate) async fn judge_in_turns(
-    plan: &[&'static Check],
-    cluster: &Assessment<'_>,
-) -> Vec<(&'static Check, Verdict)> {
+pub(crate) async fn judge_in_turns(plan: &[&'static Check], snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
+    let cluster = &Assessment::of(snapshot);
     let mut verdicts = Vec::with_capacity(plan.len());
     let mut targets = Targets::default();
     for check in plan {
@@ -42,33 +44,8 @@ pub(crate) async fn judge_in_turns(
         graph.block(*id, &mut verdicts, &mut obstacles);
         yield_now().await;
     }
+    explain(snapshot, &mut verdicts);
     verdicts
-}
-
-/// Nothing is explained by a check that does not run. For whoever reads it: to find causes, what follows from what is of use all
-/// the same.
-pub(crate) fn forget_absent(verdicts: &mut [(&'static Check, Verdict)]) {
-    let run: HashSet<CheckId> = verdicts.iter().map(|(check, _)| check.id).collect();
-    keep_explanations(verdicts, |_| &run);
-}
-
-/// Nor is it by one that has no problem, and what fails is not explained by a warning: those who have to choose what to read first
-/// would leave out what it is said to explain.
-pub(crate) fn reset_passed(verdicts: &mut [(&'static Check, Verdict)]) {
-    let telling = |least: Severity| -> HashSet<CheckId> {
-        let tells = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.severity >= least);
-        verdicts.iter().filter(|(_, verdict)| tells(verdict)).map(|(check, _)| check.id).collect()
-    };
-    let (any, failing) = (telling(Severity::Warn), telling(Severity::Error));
-    keep_explanations(verdicts, |problem| if problem.severity > Severity::Warn { &failing } else { &any });
-}
-
-fn keep_explanations<'a>(verdicts: &mut [(&'static Check, Verdict)], by: impl Fn(&Problem) -> &'a HashSet<CheckId>) {
-    for Finding { outcome, .. } in verdicts.iter_mut().flat_map(|(_, verdict)| &mut verdict.findings) {
-        if let Outcome::Problem(problem) = outcome {
-            problem.explained_by = problem.explained_by.filter(|it| by(problem).contains(it));
-        }
-    }
 }
 
 /// What a check says by itself, whatever stands in its way: judges are pure, so whoever asks again hears the same.

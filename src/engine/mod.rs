@@ -15,13 +15,11 @@ use std::time::Duration;
 
 use event::{Event, Round};
 use graph::judge_in_turns;
-use graph::reset_passed;
-pub(crate) use graph::{forget_absent, judge, own_verdict};
+pub(crate) use graph::{judge, own_verdict};
 use recheck::Recheck;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::assess::Assessment;
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, diagnose, diagnose_in_turns};
 use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Verdict};
@@ -253,7 +251,7 @@ async fn logs(pace: &Pace, observer: &impl Observe, snapshot: &Snapshot) -> Vec<
 /// for stands behind it.
 fn unusable_credentials(pace: &Pace, observer: &mut impl Observe, memory: &Memory) -> Option<Round> {
     let snapshot = observer.preflight(memory);
-    let mut verdicts = judge(&pace.checks, &Assessment::of(&snapshot));
+    let mut verdicts = judge(&pace.checks, &snapshot);
     // `--strict` makes a certificate that is about to expire a failure, and no less usable: what counts is how it was judged.
     let is_unusable =
         |problem: &Problem| problem.severity == Severity::Fail && (!problem.waiting_helps || pace.deadline.is_none());
@@ -277,14 +275,14 @@ async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, li
     let mut snapshot = timeout_at(limit, observer.round(memory)).await.ok()?;
     // What follows waits for nothing. Of thousands of nodes it takes a while, in which a signal may have come.
     yield_now().await;
-    let mut verdicts = judge_in_turns(&pace.checks, &Assessment::of(&snapshot)).await;
+    let mut verdicts = judge_in_turns(&pace.checks, &snapshot).await;
     let mut lacks_sample = false;
     if let Some((after, facts)) = wanted_again(&verdicts) {
         let at = Instant::now() + after;
         // It takes no longer than the first, nor than a call may.
         let has_time = at + (started.elapsed() * 9 / 8).min(pace.attempt_timeout / 2) < limit;
         if has_time && second_sample(observer, at, limit, &facts, &mut snapshot).await {
-            verdicts = judge_in_turns(&pace.checks, &Assessment::of(&snapshot)).await;
+            verdicts = judge_in_turns(&pace.checks, &snapshot).await;
         } else {
             lacks_sample = true;
         }
@@ -331,8 +329,6 @@ fn weighed(
     mut verdicts: Vec<(&'static Check, Verdict)>,
     mut diagnoses: Vec<Diagnosis>,
 ) -> Round {
-    forget_absent(&mut verdicts);
-    reset_passed(&mut verdicts);
     weight::apply(pace, &snapshot, &mut verdicts, &mut diagnoses);
     if checks::evidence::require(&snapshot, &mut verdicts) {
         weight::by_options(pace, &mut verdicts);

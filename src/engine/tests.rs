@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::*;
+use crate::assess::Assessment;
 use crate::model::{CheckId, Problem, Reason, Stage, Target};
 use crate::snapshot::logs::Log;
 use crate::snapshot::{Gap, GapKind, Suspects, Talos};
@@ -548,7 +549,7 @@ async fn strictness_makes_no_certificate_unusable() {
 fn diagnosed(snapshot: &Snapshot, strict: bool, warn_only: &[&'static str]) -> (Vec<&'static str>, Vec<&'static str>) {
     let warn_only = checks_named(warn_only.iter().map(|id| (*id).into()));
     let pace = Pace { strict, warn_only, checks: checks::ALL.to_vec(), ..pace(None) };
-    let round = completed(&pace, 1, Duration::ZERO, snapshot.clone(), judge(&pace.checks, &Assessment::of(snapshot)));
+    let round = completed(&pace, 1, Duration::ZERO, snapshot.clone(), judge(&pace.checks, snapshot));
     (round.diagnoses.iter().map(|it| it.id).collect(), round.bad().map(|check| check.id.name()).collect())
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Named, Pace};
 use crate::checks::{self, Check};
-use crate::diagnosis::{Diagnosis, Explained};
+use crate::diagnosis::{Diagnosis, Explained, explain};
 use crate::model::{CheckId, Finding, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{Allowance, Snapshot};
 
@@ -33,11 +33,8 @@ pub(super) fn apply(
     if relaxed.is_empty() {
         return;
     }
-    let still: HashSet<CheckId> = fails.iter().map(|sight| sight.0).collect();
-    let stand_back: HashSet<CheckId> = relaxed.iter().map(|sight| sight.0).filter(|id| !still.contains(id)).collect();
-    for (_, problem) in problems(verdicts).filter(|(_, problem)| problem.severity > Severity::Warn) {
-        problem.explained_by = problem.explained_by.filter(|it| !stand_back.contains(it));
-    }
+    // What still fails is not explained by what only warns now.
+    explain(snapshot, verdicts);
     for diagnosis in diagnoses {
         let Diagnosis { seen, explains, .. } = diagnosis;
         let sight = |it: &Explained| (it.check, it.target.clone(), it.reason, it.observed.clone());

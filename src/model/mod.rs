@@ -21,4 +21,4 @@ pub(crate) use reason::{Reason, Source, Step};
 pub(crate) use role::Role;
 pub(crate) use shared::Shared;
 pub(crate) use stage::Stage;
-pub(crate) use verdict::{About, Finding, Hint, Kind, Outcome, Problem, Severity, Status, Target, Verdict};
+pub(crate) use verdict::{About, Finding, Hint, Kind, NO_NODE, Outcome, Problem, Severity, Status, Target, Verdict};

@@ -182,14 +182,6 @@ impl Outcome {
         Self::Problem(Box::new(problem))
     }
 
-    /// If it is a problem, another check tells of it first.
-    pub(crate) fn explained_by(self, check: CheckId) -> Self {
-        match self {
-            Self::Problem(problem) => Self::problem(problem.explained_by(check)),
-            outcome => outcome,
-        }
-    }
-
     /// Nothing could be seen, for a reason that a required check may tell.
     pub(crate) fn is_unseen(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.unseen)
@@ -215,7 +207,7 @@ pub(crate) struct Problem {
     /// `false`: the same answer will come until somebody changes something, so there is no point in waiting.
     pub(crate) waiting_helps: bool,
     pub(crate) hints: Vec<Hint>,
-    /// The check whose failure this one only repeats.
+    /// The check whose failure this one follows from. The engine computes it; judges do not name causes.
     pub(crate) explained_by: Option<CheckId>,
     /// The fact that it is judged by could not be seen: where a required check has told why, that check is named instead.
     pub(crate) unseen: bool,
@@ -223,7 +215,13 @@ pub(crate) struct Problem {
     pub(crate) between_rounds: bool,
     /// For whoever looks for causes: texts are for people.
     pub(crate) about: Option<About>,
+    /// The machines on which a problem of the whole cluster shows, by their names; [`NO_NODE`] for pods that are on none. It is
+    /// explained only by what explains all of them.
+    pub(crate) places: Option<Shared<Vec<String>>>,
 }
+
+/// The place of a pod without a node.
+pub(crate) const NO_NODE: &str = "";
 
 /// What a problem is about, beyond its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,6 +232,14 @@ pub(crate) enum About {
     Role(Role),
     /// Whether the machine is the one that it should be.
     Identity,
+    /// A condition of Talos, by its name.
+    Condition(String),
+    /// A volume that only the user's own data are on.
+    UserVolume,
+    /// Something that has nothing to do with what the target depends on.
+    Itself,
+    /// Pods that an admission webhook keeps from being created.
+    RefusedByWebhook,
 }
 
 impl Problem {
@@ -250,6 +256,7 @@ impl Problem {
             unseen: false,
             between_rounds: false,
             about: None,
+            places: None,
         }
     }
 
@@ -276,9 +283,21 @@ impl Problem {
         Self { waiting_helps: false, ..self }
     }
 
-    /// Only repeats what this check has found, if any.
-    pub(crate) fn explained_by(self, check: impl Into<Option<CheckId>>) -> Self {
-        Self { explained_by: check.into().or(self.explained_by), ..self }
+    /// For reports that tests make by hand.
+    #[cfg(test)]
+    pub(crate) fn explained_by(self, check: CheckId) -> Self {
+        Self { explained_by: Some(check), ..self }
+    }
+
+    /// It shows on these machines.
+    pub(crate) fn on<T: Into<String>>(self, places: impl IntoIterator<Item = T>) -> Self {
+        let places: Vec<String> = places.into_iter().map(Into::into).collect();
+        Self { places: (!places.is_empty()).then(|| Shared::from(places)), ..self }
+    }
+
+    /// See [`Problem::on`]; none if it is not known to show anywhere.
+    pub(crate) fn places(&self) -> &[String] {
+        self.places.as_deref().map_or(&[], |places| places.as_slice())
     }
 
     pub(crate) fn about(self, about: About) -> Self {

@@ -126,7 +126,6 @@ mod tests {
 
     use clap::CommandFactory as _;
 
-    use crate::assess::Assessment;
     use crate::checks;
     use crate::cli::Cli;
     use crate::engine;
@@ -198,7 +197,7 @@ mod tests {
                     Ok(plan) => {
                         let mut snapshot = seen(option, &way);
                         snapshot.asked = plan.inquiry.asked;
-                        let verdicts = engine::judge(&plan.pace.checks, &Assessment::of(&snapshot));
+                        let verdicts = engine::judge(&plan.pace.checks, &snapshot);
                         let fine = verdicts.iter().all(|(_, verdict)| verdict.status().is_fine());
                         assert!(!fine, "{option} {value} {way:?}");
                         judged += 1;

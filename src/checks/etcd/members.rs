@@ -131,7 +131,7 @@ fn member_target(member: &EtcdMember) -> Target {
 }
 
 fn nodes(cluster: &Assessment<'_>) -> Verdict {
-    let Overview { views, members, is_split, quorum } = match overview(cluster) {
+    let Overview { views, members, is_split: _, quorum } = match overview(cluster) {
         Ok(overview) => overview,
         Err(verdict) => return verdict,
     };
@@ -155,7 +155,7 @@ fn nodes(cluster: &Assessment<'_>) -> Verdict {
         .filter(|(_, node)| is_named_beyond_etcd(node))
         .collect();
     for (view, node) in &owners {
-        verdict.push(view.target.clone(), owner(cluster, view, node, members, *is_split));
+        verdict.push(view.target.clone(), owner(cluster, view, node, members));
     }
     for member in members {
         let owned = owners.iter().any(|(view, _)| view.id == Some(member.id));
@@ -203,7 +203,7 @@ fn no_list(cluster: &Assessment<'_>, views: &[View<'_>], quorum: &Quorum) -> Ver
 }
 
 /// Is this control plane a member? Its own answer about that counts as much as the list.
-fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdMember], is_split: bool) -> Outcome {
+fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Outcome {
     if let Err(outcome) = talos_contact(cluster, node) {
         return outcome;
     }
@@ -211,8 +211,7 @@ fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdM
         let problem = Problem::fail(Reason::NotAMember, "a member of etcd", observed)
             .hint(Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]))
             .hint(Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()]));
-        // Of two clusters, no member of one is in the list of the other.
-        Outcome::problem(if is_split { problem.explained_by(MEMBERS_CONSISTENT.id) } else { problem })
+        Outcome::problem(problem)
     };
     match view.id {
         Some(id) if listed.iter().any(|member| member.id == id) => {

@@ -238,9 +238,10 @@ fn leader(cluster: &Assessment<'_>) -> Verdict {
             })
             .collect();
         let expected = "one leader that is a voter, and one term";
-        let problem = Problem::fail(Reason::LeadersDiffer, expected, leaders.join("; "));
-        let by = is_split.then_some(CheckId::EtcdMembersConsistent);
-        verdict.problem(Target::cluster(), problem.explained_by(by));
+        let leaderless =
+            answers.iter().filter(|(view, _)| !view.sees_leader()).map(|(view, _)| view.target.name.as_str());
+        let problem = Problem::fail(Reason::LeadersDiffer, expected, leaders.join("; ")).on(leaderless);
+        verdict.problem(Target::cluster(), problem);
         verdict.resample_after = (!is_split).then_some(SETTLE);
         return verdict;
     }
@@ -343,12 +344,14 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
                 problem.hint(Hint::likely("all voters are up: add control planes, or lower `--require-quorum-margin`"));
         }
         let living = views.iter().find_map(|view| view.node.filter(|_| view.sees_leader()));
-        Outcome::problem(problem.hint(look(living, "{talosctl} -n {} etcd members", "{etcdctl} member list")))
+        let look = look(living, "{talosctl} -n {} etcd members", "{etcdctl} member list");
+        Outcome::problem(problem.hint(look).on(down))
     } else if worst < needed {
         let not_given = voters_not_given(views, *members);
         let problem = if not_given.is_empty() {
             let observed = format!("{margin}; {} more could not be queried", quorum.untold);
-            Problem::error(Reason::NoAnswer, expected, observed)
+            let silent = views.iter().filter(|view| view.status.is_err() && !view.is_down);
+            Problem::error(Reason::NoAnswer, expected, observed).on(silent.map(|view| view.target.name.as_str()))
         } else {
             let observed = format!("{margin}; not among `--etcd-endpoints`: {}", not_given.join(", "));
             let hint = Hint::likely("pass the client URLs of all members with `--etcd-endpoints`");

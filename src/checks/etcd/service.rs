@@ -1,9 +1,8 @@
 //! Is etcd running and healthy on every control plane?
 
 use crate::assess::Assessment;
-use crate::assess::etcd::QuorumState;
 use crate::checks::Check;
-use crate::checks::gaps::{NO_TALOS, stopped_by, talos_service, talos_way};
+use crate::checks::gaps::{NO_TALOS, talos_service, talos_way};
 use crate::checks::scope::no_control_plane;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Observed, Readyz, Service};
@@ -36,7 +35,6 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
         return Verdict::whole(outcome);
     }
     let bootstrapped = !is_never_bootstrapped(cluster);
-    let quorum_lost = cluster.etcd.quorum_state == QuorumState::Lost;
     let mut verdict = Verdict::default();
     let mut first = true;
     for node in cluster.nodes().iter().filter(|node| node.leaving && node.role == Role::ControlPlane) {
@@ -50,7 +48,7 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
                 verdict.problem(target, never_bootstrapped(node, first && may_be_bootstrapped(cluster)));
                 first = false;
             }
-            Ok(Some(service)) => verdict.problem(target, unhealthy(node, service, quorum_lost)),
+            Ok(Some(service)) => verdict.problem(target, unhealthy(node, service)),
             Ok(None) if cluster.asks_etcd() => {
                 verdict.skip(target, "etcd runs elsewhere (`--etcd-endpoints`)");
             }
@@ -127,21 +125,12 @@ fn never_bootstrapped(node: &Node, to_be_bootstrapped: bool) -> Problem {
     }
 }
 
-fn unhealthy(node: &Node, service: &Service, quorum_lost: bool) -> Problem {
+fn unhealthy(node: &Node, service: &Service) -> Problem {
     let address = node.address.as_str();
     let starting = matches!(service.state.as_str(), "Initialized" | "Starting" | "Preparing" | "Waiting");
     let reason = if starting { Reason::EtcdStarting } else { Reason::EtcdUnhealthy };
-    let problem = Problem::fail(reason, "etcd running and healthy", service.to_string())
+    Problem::fail(reason, "etcd running and healthy", service.to_string())
         .about(About::Service(service.id.clone()))
         .hint(Hint::run("{talosctl} -n {} service etcd", [address]))
-        .hint(Hint::run("{talosctl} -n {} logs etcd", [address]));
-    // One that answers has lost the others, and one that does not is among the lost.
-    let survives = service.state == "Running" && node.talos.etcd_status.is_ok();
-    if service.state == "Running" && service.health_message.contains("learner") {
-        problem.explained_by(CheckId::EtcdLearners)
-    } else if survives && quorum_lost {
-        problem.explained_by(CheckId::EtcdQuorum)
-    } else {
-        problem.explained_by(stopped_by(node))
-    }
+        .hint(Hint::run("{talosctl} -n {} logs etcd", [address]))
 }

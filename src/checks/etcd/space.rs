@@ -1,12 +1,12 @@
 //! How full is each member's database?
 
-use super::{defrag, human, look, not_running, overview, parse_alarm, status_after_leader, through_talos};
+use super::{defrag, human, look, not_running, overview, status_after_leader, through_talos};
 use crate::assess::etcd::{Overview, View};
 use crate::assess::{Assessment, tells_healthy};
 use crate::checks::Check;
 use crate::checks::gaps::says_nothing;
 use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
-use crate::snapshot::{AlarmKind, EtcdStatus, GapKind};
+use crate::snapshot::{EtcdStatus, GapKind};
 
 pub(in crate::checks) const SPACE: Check = Check {
     id: CheckId::EtcdSpace,
@@ -144,17 +144,13 @@ fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
     let Quota::Bytes(quota) = *quota else { return Outcome::Pass(None) };
     let observed = fill(view, status);
     let expected = format!("less than 80 % of {}", human(quota));
-    let mut problem = if has_reached(FAIL_AT, status, quota) {
+    let problem = if has_reached(FAIL_AT, status, quota) {
         Problem::fail(Reason::SpaceNearlyFull, expected, observed)
     } else if has_reached(WARN_AT, status, quota) {
         Problem::warn(Reason::SpaceNearlyFull, expected, observed)
     } else {
         return Outcome::Pass(None);
     };
-    let mut alarms = status.errors.iter().filter_map(|error| parse_alarm(error));
-    if alarms.any(|alarm| alarm.kind == AlarmKind::NoSpace && alarm.member_id == status.member_id) {
-        problem = problem.explained_by(CheckId::EtcdAlarms);
-    }
     Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status")))
 }
 

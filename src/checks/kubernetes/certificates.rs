@@ -58,7 +58,7 @@ fn serving(cluster: &Assessment<'_>) -> Verdict {
     };
     let mut verdict = Verdict::default();
     let target = Target::new(Kind::Endpoint, cluster.endpoint_address(kubernetes));
-    verdict.push(target, shown(cluster, &kubernetes.endpoint, CheckId::K8sApiEndpoint).unwrap_or_else(no_handshake));
+    verdict.push(target, shown(cluster, &kubernetes.endpoint).unwrap_or_else(no_handshake));
     // Another cluster's servers are judged by whoever asks after that cluster.
     if cluster.is_other_cluster() {
         verdict
@@ -76,7 +76,7 @@ fn serving(cluster: &Assessment<'_>) -> Verdict {
 
 fn of_server(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
     let server = kubernetes.servers.get(&node.name);
-    if let Some(outcome) = server.and_then(|server| shown(cluster, server, CheckId::K8sApiServers)) {
+    if let Some(outcome) = server.and_then(|server| shown(cluster, server)) {
         return outcome;
     }
     match cluster.server(node) {
@@ -92,13 +92,13 @@ fn no_handshake() -> Outcome {
     unseen(Reason::NoAnswer, "the certificate that it presents", "no connection to it")
 }
 
-/// What a handshake has shown; `None` if there was none. `check` tells whether it could be asked at all.
-fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>, check: CheckId) -> Option<Outcome> {
+/// What a handshake has shown; `None` if there was none.
+fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>) -> Option<Outcome> {
     let readyz = match server {
         Ok(readyz) => readyz,
         Err(Gap { kind: GapKind::PeerCertificateExpired, text }) => {
             let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", &**text);
-            return Some(Outcome::problem(problem.explained_by(check)));
+            return Some(Outcome::problem(problem));
         }
         Err(_) => return None,
     };

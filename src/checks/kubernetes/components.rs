@@ -1,9 +1,8 @@
 //! The control plane's own components, as the kubelets of the control planes tell them.
 
-use super::{failed, miss_mirrors, not_rendered_by, push_or_look_again, restarted, silent};
+use super::{failed, miss_mirrors, push_or_look_again, restarted, silent};
 use crate::assess::Assessment;
 use crate::assess::components::{Component, Place, State};
-use crate::assess::workloads::says_ready;
 use crate::checks::Check;
 use crate::checks::gaps::{self, no_pods, unreliable_kubelet};
 use crate::checks::scope::{control_planes, reason_not_judged};
@@ -100,19 +99,19 @@ fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
         };
         push_or_look_again(&mut verdict, node.target(), outcome);
     }
-    miss_mirrors(cluster, &mut verdict, Some(CheckId::K8sStaticpodsRunning));
+    miss_mirrors(cluster, &mut verdict);
     verdict.sum_up(&format!("{}: running", component.name()));
     verdict
 }
 
 fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outcome {
-    let (problem, by) = match &cluster.instance(node, component).state {
+    let problem = match &cluster.instance(node, component).state {
         State::NoKubernetes => return Outcome::Skip("no Kubernetes on this machine".to_owned()),
         State::Unreliable => return unreliable_kubelet(cluster, node),
         State::Disabled => return Outcome::Skip("disabled in the machine configuration".to_owned()),
         State::Unseen(why) => return no_pods(cluster, &component.pod_name(node), *why),
         State::Ready => match restarted(cluster, &component.pod_name(node)) {
-            Some(problem) => (problem, cause(cluster, node)),
+            Some(problem) => problem,
             None => return Outcome::Pass(None),
         },
         State::Silent => return silent(),
@@ -121,7 +120,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
             let expected = format!("pod {}", component.pod_name(node));
             return Outcome::problem(Problem::warn(Reason::ComponentMissing, expected, observed));
         }
-        State::NotReady(trouble) => (failed(trouble, Reason::ComponentNotReady), cause(cluster, node)),
+        State::NotReady(trouble) => failed(trouble, Reason::ComponentNotReady),
         State::MayBeDisabled(gap) => {
             return Outcome::problem(if cluster.asks_talos() {
                 gaps::talos(gap, "whether the machine configuration disables it")
@@ -129,12 +128,10 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outco
                 gaps::kubernetes(cluster, gap, "its lease, which shows whether it leads elsewhere")
             });
         }
-        State::NotRendered => {
-            (missing(cluster, node, component, "Talos has not rendered it"), Some(not_rendered_by(node)))
-        }
-        State::Missing => (missing(cluster, node, component, "not found"), cause(cluster, node)),
+        State::NotRendered => missing(cluster, node, component, "Talos has not rendered it"),
+        State::Missing => missing(cluster, node, component, "not found"),
     };
-    Outcome::problem(problem.hint(look(cluster, node, component)).explained_by(by))
+    Outcome::problem(problem.hint(look(cluster, node, component)))
 }
 
 fn missing(cluster: &Assessment<'_>, node: &Node, component: Component, observed: &str) -> Problem {
@@ -144,19 +141,6 @@ fn missing(cluster: &Assessment<'_>, node: &Node, component: Component, observed
     }
     let skip = format!("if it is disabled on every control plane: `--skip {}`", component.check());
     problem.hint(Hint::likely(skip))
-}
-
-/// What else is known to be wrong and has this as its symptom.
-fn cause(cluster: &Assessment<'_>, node: &Node) -> Option<CheckId> {
-    if let Some(etcd) = cluster.etcd.trouble {
-        return Some(etcd);
-    }
-    if !cluster.asks_talos() {
-        // The node controller turns the pods of a silent node to not ready.
-        let object = cluster.object(node).filter(|_| cluster.is_trusted())?;
-        return (!says_ready(object)).then_some(CheckId::K8sNodesReady);
-    }
-    None
 }
 
 fn look(cluster: &Assessment<'_>, node: &Node, component: Component) -> Hint {

@@ -166,7 +166,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         let (expected, observed) = (format!("a ready pod of {}", its.name), format!("{}: {words}", its.name));
         let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed);
         let problem = match place.excuse {
-            Some(Excuse::Unready) => problem.explained_by(CheckId::K8sNodesReady),
+            Some(Excuse::Unready) => problem,
             Some(Excuse::NotJudged) | None => Problem { severity, ..problem.hint(its.pods.clone()) },
         };
         verdict.problem(place.node.target(), problem);

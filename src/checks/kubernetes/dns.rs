@@ -6,14 +6,14 @@ use super::leases::leases;
 use super::serving::{is_on_lost_node, unread_pods};
 use super::severity_of;
 use super::workloads::{
-    Wanted, by_webhook, installed, is_labeled, is_stuck, labeled_pods, system_pods, troubles, unfinished, wanted,
-    warn_of_restarts,
+    Wanted, installed, is_labeled, is_stuck, labeled_pods, places, system_pods, troubles, unfinished, wanted,
+    warn_of_restarts, with_refusal,
 };
-use crate::assess::workloads::{is_well, says_ready};
+use crate::assess::workloads::is_well;
 use crate::assess::{Assessment, PodLists, Serving, Why};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
-use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::model::{CheckId, Fact, Hint, Kind, NO_NODE, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Pod, ServiceEndpoint, Workload, has_ended};
 
 pub(in crate::checks) const DNS: Check = Check {
@@ -70,11 +70,12 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     };
     let (ready, lost, deserted) =
         (of(&[Serving::Yes, Serving::Unknown]), of(&[Serving::No(Why::NodeLost)]), of(&[Serving::No(Why::NodeGone)]));
+    let hosts: Vec<&str> = lost.iter().chain(&deserted).filter_map(|endpoint| endpoint.node.as_deref()).collect();
     let are_lost = !lost.is_empty() || !deserted.is_empty();
     let instances = Instances { ready: instances(&ready), moving: instances(&deserted), lost: instances(&lost) };
     if instances.ready > 0 {
         let outcome = unread_pods(cluster, endpoints);
-        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, instances)));
+        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, instances, &hosts)));
         warn_of_restarts(cluster, dns_pods(cluster), &mut verdict);
         let are_on_nodes = endpoints.iter().any(|endpoint| endpoint.node.is_some());
         if let Some(outcome) = leases(cluster).err().filter(|_| are_on_nodes) {
@@ -92,7 +93,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         verdict.skip(target, "disabled by configuration");
         return verdict;
     }
-    verdict.problem(target, without_dns(cluster, endpoints, wanted, are_lost));
+    verdict.problem(target, without_dns(cluster, endpoints, wanted, are_lost, &hosts));
     verdict
 }
 
@@ -135,7 +136,7 @@ struct Instances {
     lost: i32,
 }
 
-fn enough_dns(cluster: &Assessment<'_>, instances: Instances) -> Outcome {
+fn enough_dns(cluster: &Assessment<'_>, instances: Instances, hosts: &[&str]) -> Outcome {
     let Instances { ready, moving, lost } = instances;
     let deployments = listed(cluster, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
     let deployment = match deployments.map(|deployments| coredns(deployments)) {
@@ -174,7 +175,7 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances) -> Outcome {
         return outcome;
     }
     let (gone, missing): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| is_on_lost_node(cluster, pod));
-    let gone = i32::try_from(gone.len()).unwrap_or(i32::MAX).saturating_add(lost);
+    let lost_pods = i32::try_from(gone.len()).unwrap_or(i32::MAX).saturating_add(lost);
     // Where there is no such pod, only the Deployment tells for how long.
     let ages: Vec<_> = if missing.is_empty() {
         vec![deployment.and_then(|it| it.unchanged_for)]
@@ -189,14 +190,15 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances) -> Outcome {
     let words = troubles(cluster, &missing).or(refusal).or(stuck).or(unobserved).map(|words| format!("; {words}"));
     let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
-    let are_gone = desired > enough && missing.is_empty() && enough.saturating_add(gone) >= desired;
+    let are_gone = desired > enough && missing.is_empty() && enough.saturating_add(lost_pods) >= desired;
     Outcome::problem(if are_gone {
-        problem(Severity::Warn).explained_by(CheckId::K8sNodesReady)
+        problem(Severity::Warn).on(places(&gone).into_iter().chain(hosts.iter().copied()))
     } else {
         let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));
         let problem = problem(severity_of(given_up.is_some() || crashes, &ages))
             .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []))
-            .explained_by(deployment.and_then(by_webhook));
+            .on(places(&missing));
+        let problem = with_refusal(problem, deployment);
         match deployment.filter(|it| it.given_up.is_some() || it.refused.is_some()) {
             Some(it) => problem.hint(Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name])),
             None => problem,
@@ -205,7 +207,13 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances) -> Outcome {
 }
 
 /// `are_lost`: there are endpoints on nodes that are lost.
-fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted, are_lost: bool) -> Problem {
+fn without_dns(
+    cluster: &Assessment<'_>,
+    endpoints: &[ServiceEndpoint],
+    wanted: Wanted,
+    are_lost: bool,
+    hosts: &[&str],
+) -> Problem {
     let expected = "a ready endpoint of kube-system/kube-dns";
     let deployment = cluster.list(|kubernetes| &kubernetes.deployments).map(|deployments| coredns(deployments));
     let pods = dns_pods(cluster);
@@ -268,22 +276,6 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
     };
     let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
-    if are_lost || nowhere_to_run(cluster, &pods) {
-        problem.explained_by(CheckId::K8sNodesReady)
-    } else {
-        problem.explained_by(deployment.flatten().and_then(by_webhook))
-    }
-}
-
-/// Every node that could run or runs DNS is not ready.
-fn nowhere_to_run(cluster: &Assessment<'_>, pods: &[&Pod]) -> bool {
-    let Some(objects) = cluster.list(|kubernetes| &kubernetes.nodes) else { return false };
-    if !objects.iter().any(says_ready) {
-        return true;
-    }
-    let is_unready = |name: &str| {
-        let object = cluster.machine_of(name).and_then(|node| cluster.object(node));
-        object.is_some_and(|object| !says_ready(object))
-    };
-    !pods.is_empty() && pods.iter().all(|pod| pod.node.as_deref().is_some_and(is_unready))
+    let nowhere = if pods.is_empty() && hosts.is_empty() { vec![NO_NODE] } else { places(&pods) };
+    with_refusal(problem.on(nowhere.into_iter().chain(hosts.iter().copied())), deployment.flatten())
 }

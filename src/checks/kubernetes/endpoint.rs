@@ -5,7 +5,7 @@ use crate::assess::servers::is_ready;
 use crate::checks::Check;
 use crate::checks::gaps::{self, Protocol, ask_server, ca_problem, certificate_problems, kubernetes_side};
 use crate::model::{CheckId, Fact, Hint, Kind, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Gap, GapKind, Kubernetes, Readyz};
+use crate::snapshot::{Gap, GapKind, Kubernetes};
 
 pub(in crate::checks) const CREDENTIALS: Check = Check {
     id: CheckId::K8sCredentials,
@@ -146,7 +146,7 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// The endpoint is the sum of what stands behind it, and of what stands before that.
+/// The endpoint fails where the API servers behind it fail, unless all of them are ready.
 fn explain(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) -> Problem {
     if problem.severity != Severity::Fail {
         return problem;
@@ -161,18 +161,7 @@ fn explain(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) 
         return Problem { reason: Reason::EndpointDownServersReady, observed, ..problem }
             .hint(Hint::likely("the load balancer, virtual IP or DNS name in front of the API servers is broken"));
     }
-    if let Some(etcd) = cluster.etcd.trouble {
-        return problem.explained_by(etcd);
-    }
-    // Direct evidence against every server. One that cannot be reached from here is none.
-    let is_bad = |server: &Result<Readyz, Gap>| match server {
-        Ok(readyz) => readyz.status >= 500,
-        Err(gap) => matches!(gap.kind, GapKind::TimedOut | GapKind::ConnectionRefused | GapKind::Broken),
-    };
-    if !servers.is_empty() && servers.values().all(is_bad) {
-        return problem.explained_by(CheckId::K8sApiServers);
-    }
-    problem
+    problem.on(cluster.control_planes().map(|node| node.name.as_str()))
 }
 
 /// The trouble lies before the API servers: TLS and credentials do not count, a balancer's own 502 to 504 does.

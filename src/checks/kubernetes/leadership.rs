@@ -1,6 +1,6 @@
 //! Leader election: does one of the instances of a component do the work?
 
-use super::{is_amiss, is_old, miss_mirrors};
+use super::{is_old, miss_mirrors};
 use crate::assess::Assessment;
 use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::{RENEWAL, is_alive};
@@ -61,7 +61,7 @@ fn leases(cluster: &Assessment<'_>) -> Verdict {
         verdict.problem(Target::cluster(), problem);
     }
     // They alone tell who takes no part in the election.
-    miss_mirrors(cluster, &mut verdict, Some(CheckId::K8sStaticpodsRunning));
+    miss_mirrors(cluster, &mut verdict);
     verdict
 }
 
@@ -95,14 +95,21 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     if let Some(gap) = may_be_disabled(cluster, nodes, component).filter(|_| !has_led) {
         return Outcome::problem(gaps::talos(&gap, "whether the machine configuration disables it").unseen());
     }
-    let cause = cause(cluster, nodes, component);
-    if cause.is_none() {
+    let instances: Vec<&Node> = nodes.iter().copied().filter(|node| is_to_run(cluster, node, component)).collect();
+    let runs = |node: &&Node| matches!(cluster.instance(node, component).state, State::Ready);
+    if cluster.etcd.trouble.is_none() && instances.iter().any(runs) {
         // One that gives its lease up leaves it to the next, which tries every two seconds.
         verdict.resample_after = Some(RENEWAL);
     }
     let problem = Problem::fail(Reason::NotLeading, expected, observed)
-        .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]));
-    Outcome::problem(problem.explained_by(cause))
+        .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]))
+        .on(instances.iter().map(|node| node.name.as_str()));
+    Outcome::problem(problem)
+}
+
+/// Whether an instance is to run on this control plane. A lease is everybody's, so machines outside of `--nodes` count.
+fn is_to_run(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
+    !matches!(cluster.instance(node, component).state, State::NoKubernetes | State::Disabled)
 }
 
 /// Somebody does. Where this cluster's own instances only stand by, it is one that nobody looks at.
@@ -130,17 +137,6 @@ fn may_be_disabled(cluster: &Assessment<'_>, nodes: &[&Node], component: Compone
         }
     }
     untold
-}
-
-/// Check that explains a missing leader: no instance can lead if etcd cannot be written to, or if none runs.
-fn cause(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<CheckId> {
-    if let Some(etcd) = cluster.etcd.trouble {
-        return Some(etcd);
-    }
-    // A lease is everybody's, so those outside of `--nodes` count; but their check says nothing that could explain it.
-    let runs = |node: &&Node| matches!(cluster.instance(node, component).state, State::Ready);
-    let is_judged = |node: &&Node| is_amiss(cluster, node, component);
-    (!nodes.iter().any(runs) && nodes.iter().any(is_judged)).then(|| component.check())
 }
 
 /// Instances with `--leader-elect=false` act without a lease. A single one may: that is how some run a single control plane.

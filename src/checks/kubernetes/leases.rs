@@ -4,18 +4,17 @@ use std::collections::HashSet;
 
 use crate::assess::{Assessment, Life};
 use crate::checks::gaps::{listed, says_nothing};
-use crate::model::{CheckId, Outcome};
+use crate::model::Outcome;
 use crate::snapshot::Leases;
 
 /// Leases of the nodes. If they are missing, k8s.nodes.ready is the first to report it.
 pub(in crate::checks) fn leases<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Leases, Outcome> {
     let expected = "the leases of the nodes";
-    let outcome = match listed(cluster, |kubernetes| &kubernetes.node_leases, expected) {
-        Ok(leases) if !leases.by_name.is_empty() => return Ok(leases),
-        Ok(_) => says_nothing(expected, "an empty list"),
-        Err(outcome) => outcome,
-    };
-    Err(outcome.explained_by(CheckId::K8sNodesReady))
+    match listed(cluster, |kubernetes| &kubernetes.node_leases, expected) {
+        Ok(leases) if !leases.by_name.is_empty() => Ok(leases),
+        Ok(_) => Err(says_nothing(expected, "an empty list")),
+        Err(outcome) => Err(outcome),
+    }
 }
 
 /// The nodes whose kubelets say that they work, and say so still.

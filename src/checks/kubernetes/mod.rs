@@ -52,8 +52,8 @@ use super::gaps::{listed, says_nothing, unseen};
 use super::scope::reason_not_judged;
 use crate::assess::components::Component;
 use crate::assess::workloads::{RENEWAL, STUCK, Trouble, between_crashes};
-use crate::assess::{Assessment, KubernetesAccess, etcd_is_bad};
-use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::assess::{Assessment, KubernetesAccess};
+use crate::model::{Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{KubeNode, Leases, Node, Pod};
 
 /// Node objects of this cluster. An empty list is not one of a living cluster.
@@ -64,14 +64,14 @@ fn node_objects<'a>(cluster: &'a Assessment<'_>, expected: &str) -> Result<&'a V
 
 /// Kubernetes shows the static pods that Talos tells of, and of two words the worse counts. Where Kubernetes can be asked and its
 /// word is missing, what Talos says alone is not enough.
-fn miss_mirrors(cluster: &Assessment<'_>, verdict: &mut Verdict, by: Option<CheckId>) {
+fn miss_mirrors(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let passes = verdict.findings.iter().any(|finding| matches!(finding.outcome, Outcome::Pass(_)));
-    let is_told = verdict.problems().any(|(_, it)| it.severity == Severity::Error || by.is_some());
+    let is_told = verdict.problems().any(|(_, it)| it.severity == Severity::Error);
     if !passes || is_told || !matches!(cluster.kubernetes_access, KubernetesAccess::Open(_)) {
         return;
     }
     if let Err(Outcome::Problem(problem)) = mirrors(cluster) {
-        verdict.problem(Target::cluster(), problem.explained_by(by));
+        verdict.problem(Target::cluster(), *problem);
     }
 }
 
@@ -97,11 +97,6 @@ fn severity_of(is_given_up: bool, ages: &[Option<Duration>]) -> Severity {
 /// Whether this control plane is judged and its component is not working.
 fn is_amiss(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
     reason_not_judged(cluster, node).is_none() && !cluster.instance(node, component).state.is_fine()
-}
-
-/// Why Talos has not rendered a static pod here.
-fn not_rendered_by(node: &Node) -> CheckId {
-    if etcd_is_bad(node) { CheckId::EtcdService } else { CheckId::K8sStaticpodsRendered }
 }
 
 /// Why a pod is not ready, as a failure.

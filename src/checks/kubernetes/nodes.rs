@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{is_old, node_objects};
 use crate::assess::workloads::says_ready;
-use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere, kubelet_is_bad};
+use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregistered, unseen};
 use crate::checks::scope::{OFF_OR_GONE, is_narrowed, reason_not_judged, reason_not_judged_as_talos};
@@ -132,11 +132,7 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
             let problem = Problem::fail(Reason::NodeNotRegistered, "a Node object", observed)
                 .hint(Hint::likely(why))
                 .hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address]));
-            Outcome::problem(if kubelet_is_bad(node) {
-                problem.explained_by(CheckId::TalosNodesKubelet)
-            } else {
-                problem
-            })
+            Outcome::problem(problem)
         }
         None => match (talos_contact(cluster, node), &node.talos.nodename) {
             (Err(outcome), _) => outcome,
@@ -329,7 +325,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
     let problem = match object.condition("Ready") {
         Some(condition) if condition.status == "True" => match lease(cluster, object) {
             Ok(()) if cluster.is_guest(node) => return Outcome::Pass(None),
-            Ok(()) => match interrupted(cluster, node, object, condition) {
+            Ok(()) => match interrupted(cluster, object, condition) {
                 Some(problem) => problem,
                 None => return Outcome::Pass(Some(format!("Node {}: Ready", object.name))),
             },
@@ -344,26 +340,15 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
         let severity = if is_narrowed(cluster) { Severity::Fail } else { Severity::Warn };
         return Outcome::problem(Problem { reason: Reason::NotTalosNotReady, severity, ..problem });
     }
-    let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
-    // Kubernetes formed its opinion without Talos, so it stays a failure; but there is one machine, and one thing to mend.
-    let cause = if cluster.machine(node).talos_unreachable {
-        Some(CheckId::TalosNodesReachable)
-    } else if node.is_talos && kubelet_is_bad(node) {
-        Some(CheckId::TalosNodesKubelet)
-    } else {
-        None
-    };
-    Outcome::problem(problem.explained_by(cause))
+    Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])))
 }
 
 /// Warning for a node that was Ready in the previous round and is Ready again, but was not in between.
-fn interrupted(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, ready: &Condition) -> Option<Problem> {
+fn interrupted(cluster: &Assessment<'_>, object: &KubeNode, ready: &Condition) -> Option<Problem> {
     let (before, boot) = cluster.memory.ready.get(&object.name)?;
     if !boot.is_empty() && !object.boot_id.is_empty() && *boot != object.boot_id {
         let observed = format!("boot ID {}, and in the previous round {boot}", object.boot_id);
-        let by_talos = cluster.memory.rebooted(node).map(|_| CheckId::TalosNodesBooted);
-        let problem = Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed);
-        return Some(problem.explained_by(by_talos).between_rounds());
+        return Some(Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed).between_rounds());
     }
     let before = before.as_ref()?;
     let since = ready.since.filter(|since| since != before)?;

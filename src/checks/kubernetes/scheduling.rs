@@ -127,7 +127,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let others_are_away = lost_guests || own.len() < workers_at_first;
     let own: Vec<_> = own.into_iter().chain(machines.into_iter().filter(|_| lost_guests)).collect();
     let closed = own.iter().find(|(_, object)| obstacle(object).is_some());
-    let cause = closed.is_none().then_some(CheckId::K8sNodesReady);
+    let is_closed = closed.is_some();
     let (_, closed) = closed.or_else(|| own.first().filter(|_| others_are_away))?;
     let why = |(_, object): &(&Node, &KubeNode)| {
         let why = obstacle(object).unwrap_or_else(|| "is not ready".to_owned());
@@ -137,7 +137,9 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let severity = if own.iter().any(|(_, object)| is_reserved(object)) { Severity::Warn } else { Severity::Fail };
     let problem = Problem::fail(Reason::NothingSchedulable, "a node that takes new pods", observed)
         .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
-    Some(Problem { severity, explained_by: cause, ..problem })
+    // A taint or a cordon is a reason of its own, whatever else is wrong with other nodes.
+    let lost = own.iter().filter(|_| !is_closed).map(|(node, _)| node.name.as_str());
+    Some(Problem { severity, ..problem }.on(lost))
 }
 
 /// Whether a ready node takes only pods that tolerate a custom taint. Only the taint's owner can know whether such pods exist.

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::not_rendered_by;
 use crate::assess::Assessment;
-use crate::assess::components::{Component, State};
 use crate::assess::servers::{ApiserverEvidence, Server, is_closed, is_ready, leases_of};
 use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
-use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, stopped_by, unseen};
-use crate::checks::scope::{control_planes, reason_not_judged};
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict};
-use crate::snapshot::{GapKind, Kubernetes, Node, Readyz, ServiceEndpoint};
+use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, unseen};
+use crate::checks::scope::control_planes;
+use crate::model::{
+    About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict,
+};
+use crate::snapshot::{GapKind, Kubernetes, Node, ServiceEndpoint};
 use crate::text::some;
 
 pub(in crate::checks) const SERVERS: Check = Check {
@@ -80,7 +80,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
     };
     let mut verdict = Verdict::default();
     for node in nodes {
-        let outcome = with_next_steps(cluster, node, on_node(cluster, kubernetes, node));
+        let outcome = with_next_steps(cluster, node, on_node(cluster, node));
         if outcome.status() == Status::Fail && could_be_renewed(cluster, kubernetes, node) {
             verdict.resample_after = Some(RENEWAL);
         }
@@ -176,14 +176,14 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
 /// Most addresses that are named.
 const NAMES: usize = 3;
 
-fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
+fn on_node(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let expected = "/readyz answers 200, or the server's lease is renewed";
     Outcome::problem(match cluster.server(node) {
         Server::NotAsked => Problem::error(Reason::NoAnswer, "an answer to /readyz", "not queried"),
         Server::Ready => return Outcome::Pass(None),
-        Server::NotReady(readyz) => unready(cluster, kubernetes, node, readyz),
-        Server::Lost(gap) => Problem::fail(Reason::ApiUnreachable, "/readyz answers 200", &*gap.text)
-            .explained_by(CheckId::TalosNodesReachable),
+        Server::NotReady(readyz) if readyz.misses_only_etcd() => gaps::readyz(cluster, readyz),
+        Server::NotReady(readyz) => gaps::readyz(cluster, readyz).about(About::Itself),
+        Server::Lost(gap) => Problem::fail(Reason::ApiUnreachable, "/readyz answers 200", &*gap.text),
         Server::AliveBy(sign, gap) => {
             let sign = match sign {
                 ApiserverEvidence::Lease => "its lease is current",
@@ -200,13 +200,9 @@ fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Ou
             }
             let from_here = if gap.kind == GapKind::Untrusted { "" } else { " (from this runner)" };
             let observed = format!("{}{from_here}; {sign}", gap.text);
-            let why = (gap.kind == GapKind::ConnectionRefused).then(|| why_no_server(cluster, node)).flatten();
             Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as other API servers give", observed)
-                .explained_by(why)
         }
-        Server::Refused(gap) => {
-            Problem::fail(Reason::ConnectionRefused, expected, &*gap.text).explained_by(why_no_server(cluster, node))
-        }
+        Server::Refused(gap) => Problem::fail(Reason::ConnectionRefused, expected, &*gap.text),
         Server::OutOfReach { gap, has_lease } => {
             if let Some(outcome) = unproven(cluster, has_lease) {
                 return outcome;
@@ -215,7 +211,7 @@ fn on_node(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Ou
             Problem::fail(Reason::ServerNotDirectlyReachable, expected, format!("{}; {lease}", gap.text))
                 .hint(Hint::likely("the API server is down, or its port is filtered between this runner and the node"))
         }
-        Server::Unanswered(gap) => gaps::no_readyz(cluster, gap).explained_by(beneath(cluster, node)),
+        Server::Unanswered(gap) => gaps::no_readyz(cluster, gap),
     })
 }
 
@@ -226,28 +222,10 @@ fn unproven(cluster: &Assessment<'_>, has_lease: bool) -> Option<Outcome> {
     leases.err().or_else(|| endpoints().err().filter(|_| !has_lease))
 }
 
-/// What is wrong on this machine beneath its API server.
-fn beneath(cluster: &Assessment<'_>, node: &Node) -> Option<CheckId> {
-    cluster.etcd.trouble.or_else(|| stopped_by(node)).or_else(|| cluster.etcd.trouble_of(node))
-}
-
-/// Why nothing listens on the port of this node's API server, if the pod tells.
-fn why_no_server(cluster: &Assessment<'_>, node: &Node) -> Option<CheckId> {
-    if let Some(stage) = stopped_by(node) {
-        return Some(stage);
-    }
-    if Component::ApiServer.is_not_rendered(node) {
-        return Some(not_rendered_by(node));
-    }
-    // A machine or a kubelet that says nothing explains nothing.
-    let is_seen = matches!(cluster.instance(node, Component::ApiServer).state, State::NotReady(_) | State::Missing);
-    (is_seen && reason_not_judged(cluster, node).is_none()).then_some(CheckId::K8sControlplaneApiserver)
-}
-
 /// Where to look at a server that is seen to be wrong. With a node that is lost, the node comes first.
 fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> Outcome {
     let Outcome::Problem(problem) = outcome else { return outcome };
-    if problem.severity != Severity::Fail || problem.explained_by == Some(CheckId::TalosNodesReachable) {
+    if problem.severity != Severity::Fail || matches!(cluster.server(node), Server::Lost(_)) {
         return Outcome::Problem(problem);
     }
     let host = if node.address.contains(':') { format!("[{}]", node.address) } else { node.address.clone() };
@@ -258,19 +236,6 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
     } else {
         problem
     })
-}
-
-fn unready(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node, readyz: &Readyz) -> Problem {
-    let problem = gaps::readyz(cluster, readyz);
-    let same_at_endpoint = kubernetes.endpoint.as_ref().is_ok_and(|endpoint| endpoint.status == readyz.status);
-    if problem.severity == Severity::Error && same_at_endpoint {
-        return problem.explained_by(CheckId::K8sApiEndpoint);
-    }
-    if problem.severity != Severity::Fail {
-        return problem;
-    }
-    let by = if readyz.misses_only_etcd() { beneath(cluster, node) } else { cluster.etcd.trouble };
-    problem.explained_by(by)
 }
 
 /// A second sample could show the lease moving.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::nodes::each_object;
 use super::severity_of;
-use crate::assess::components::{Component, State};
 use crate::assess::workloads::STUCK;
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
@@ -126,14 +125,11 @@ fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&Start
     } else {
         Problem::fail(Reason::PodsNotScheduled, expected, observed)
     };
-    let runs =
-        cluster.control_planes().any(|node| matches!(cluster.instance(node, Component::Scheduler).state, State::Ready));
-    let cause = if runs { CheckId::K8sControlplaneLeases } else { CheckId::K8sControlplaneScheduler };
     let problem = problem
         .hint(Hint::likely("the schedulers hang, or their configuration has no profile `default-scheduler`"))
         .hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name]))
         .hint(Hint::run("{kubectl} -n kube-system logs -l k8s-app=kube-scheduler --tail=50", []));
-    Some(problem.explained_by(cause))
+    Some(problem)
 }
 
 fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&StartingPod]) -> Outcome {

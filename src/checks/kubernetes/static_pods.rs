@@ -2,7 +2,7 @@
 
 use super::{failed, is_amiss, miss_mirrors, push_or_look_again, restarted, silent};
 use crate::assess::components::{Component, State};
-use crate::assess::workloads::{describe_unready, has_completed, says_ready};
+use crate::assess::workloads::{describe_unready, has_completed};
 use crate::assess::{Assessment, etcd_is_bad, has_kubernetes, service};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
@@ -115,7 +115,7 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let fail = |observed: String| {
         let problem = Problem::fail(Reason::StaticPodNotRendered, "rendered from a ready configuration", observed)
             .hint(Hint::run("{talosctl} -n {} logs controller-runtime", [&node.address]));
-        Outcome::problem(problem.explained_by(etcd_is_bad(node).then_some(CheckId::EtcdService)))
+        Outcome::problem(problem)
     };
     if !missing.is_empty() {
         return fail(format!("not rendered: {}", missing.join(", ")));
@@ -153,7 +153,7 @@ fn running(cluster: &Assessment<'_>) -> Verdict {
         let problem = Problem::error(Reason::NoAnswer, "machines with static pods", "no Talos machine is known");
         verdict.problem(Target::cluster(), problem);
     }
-    miss_mirrors(cluster, &mut verdict, None);
+    miss_mirrors(cluster, &mut verdict);
     verdict
 }
 
@@ -192,7 +192,6 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
         if !statuses.iter().any(|status| is_id_of(id, &status.namespace, &status.name, node)) {
             let problem =
                 Problem::fail(Reason::StaticPodMissing, "running and ready", "no status reported by the kubelet");
-            let problem = problem.explained_by(component(id, node).map(Component::check));
             verdict.problem(Target::pod(pod_name(id, node), Some(&node.name)), problem);
         }
     }
@@ -200,7 +199,7 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
         let target = Target::pod(status.name.as_str(), Some(&node.name));
         let state = cluster.static_pod(node, status);
         let component = Component::ALL.into_iter().find(|component| component.is_of(status, node));
-        verdict.push(target, pod(cluster, &status.name, state, component, None));
+        verdict.push(target, pod(cluster, &status.name, state, component));
     }
     if ids.is_empty() && node.role != Role::Worker {
         verdict.push(target, not_rendered());
@@ -260,25 +259,16 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
     }
 }
 
-/// A static pod in this state, of a component or of the user's own. `by`: what else may be why it is not ready.
-fn pod(
-    cluster: &Assessment<'_>,
-    name: &str,
-    state: &PodState,
-    component: Option<Component>,
-    by: Option<CheckId>,
-) -> Outcome {
+/// A static pod in this state, of a component or of the user's own.
+fn pod(cluster: &Assessment<'_>, name: &str, state: &PodState, component: Option<Component>) -> Outcome {
     match describe_unready(state, cluster.server_time()) {
         None => match restarted(cluster, name) {
-            Some(problem) => Outcome::problem(problem.explained_by(component.map(Component::check).or(by))),
+            Some(problem) => Outcome::problem(problem),
             None => Outcome::Pass(Some(format!("{name}: Running"))),
         },
         // Those of the user's own may be meant to end.
         Some(_) if component.is_none() && has_completed(state) => Outcome::Pass(Some(format!("{name}: Succeeded"))),
-        Some(trouble) => {
-            let by = component.map(Component::check).or(by).or(cluster.etcd.trouble);
-            Outcome::problem(failed(&trouble, Reason::StaticPodFailed).explained_by(by))
-        }
+        Some(trouble) => Outcome::problem(failed(&trouble, Reason::StaticPodFailed)),
     }
 }
 
@@ -318,7 +308,6 @@ fn etcd(node: &Node) -> Outcome {
 
 fn etcd_is_down(observed: &str) -> Problem {
     Problem::fail(Reason::StaticPodFailed, "service etcd is running and healthy", observed)
-        .explained_by(CheckId::EtcdService)
 }
 
 /// `--no-talos`: every mirror pod, and at least those of the control plane.
@@ -350,7 +339,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
                 let may_be_disabled = matches!(cluster.instance(node, component).state, State::MayBeDisabled(_));
                 let severity = if may_be_disabled { Severity::Error } else { problem.severity };
                 let problem = Problem { severity, ..problem };
-                verdict.problem(Target::pod(name, Some(&node.name)), problem.explained_by(component.check()));
+                verdict.problem(Target::pod(name, Some(&node.name)), problem);
             }
         }
     }
@@ -360,11 +349,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
 fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {
     let node = cluster.host_of(mirror);
     let component = node.and_then(|node| component(&mirror.name, node));
-    let by = node.and_then(|node| {
-        let object = cluster.object(node).filter(|_| cluster.is_trusted());
-        object.is_some_and(|object| !says_ready(object)).then_some(CheckId::K8sNodesReady)
-    });
-    match pod(cluster, &mirror.name, &mirror.state, component, by) {
+    match pod(cluster, &mirror.name, &mirror.state, component) {
         Outcome::Pass(_) if node.is_none_or(|node| cluster.kubelet_is_silent(node)) => silent(),
         outcome => outcome,
     }

@@ -1,11 +1,10 @@
 //! Whatever else runs in kube-system and beside the network plugin.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::serving::is_on_lost_node;
 use super::severity_of;
 use super::workloads::{
-    by_webhook, is_amiss, is_judged, is_stuck, needs_pod, system_pods, troubles, unfinished, warn_of_restarts,
+    is_amiss, is_judged, is_stuck, needs_pod, places, system_pods, troubles, unfinished, warn_of_restarts, with_refusal,
 };
 use super::{daemon_sets, dns};
 use crate::assess::workloads::is_well;
@@ -159,8 +158,9 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
         Problem { severity, ..Problem::fail(reason, format!("{desired} pods available"), observed.as_str()) }
             .hint(describe.clone())
             .hint(Hint::run("{kubectl} -n {} get pods -o wide", [&workload.namespace]))
-            .explained_by(by_webhook(workload))
+            .on(places(&unwell))
     };
+    let problem = |severity, reason| with_refusal(problem(severity, reason), Some(workload));
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
     // Whatever is missing elsewhere: this one is there, and does not work.
     let has_own = || unwell.iter().any(|pod| is_at_home(cluster, pod));
@@ -169,6 +169,7 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
         Some(lacking) => lacking.is_excused(),
         None => are_on_dead_nodes() && !has_own(),
     };
+    let excused: Vec<&str> = lacking.iter().flat_map(|it| &it.places).map(|place| place.node.name.as_str()).collect();
     if let Some(lacking) = lacking.filter(|_| is_excused) {
         // What holds up a rollout elsewhere is not excused by what is missing here.
         let held_up =
@@ -183,7 +184,9 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
         }
     }
     Outcome::problem(match missing {
-        1.. if is_excused => problem(Severity::Warn, Reason::WorkloadDegraded).explained_by(CheckId::K8sNodesReady),
+        1.. if is_excused => {
+            problem(Severity::Warn, Reason::WorkloadDegraded).on(excusing_nodes(cluster, kind, workload, &excused))
+        }
         1.. if has_no_place(cluster, pods, &unwell) => problem(Severity::Warn, Reason::WorkloadDegraded),
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
         _ => problem(severity_of(is_given_up, &[*unchanged_for]), Reason::WorkloadDegraded),
@@ -263,9 +266,8 @@ fn unnoticed(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[
     let words = format!("{available} of {desired} pods available by its status, but {} not ready", unwell.len());
     let observed = with_troubles(cluster, words, &unwell);
     let severity = severity_of_pods(cluster, &unwell);
-    let cause = unwell.iter().all(|pod| is_on_lost_node(cluster, pod)).then_some(CheckId::K8sNodesReady);
     let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);
-    Some(Problem { severity, ..problem }.explained_by(cause))
+    Some(Problem { severity, ..problem }.on(places(&unwell)))
 }
 
 /// Pods beyond those that the workload wants, of which one crashes again and again.
@@ -368,6 +370,26 @@ fn replicas_on_dead_nodes(cluster: &Assessment<'_>, kind: &str, workload: &Workl
         pod.node.is_none() && !is_well(&pod.state) && TAINTS.iter().any(|taint| pod.state.message.contains(taint))
     };
     pods.iter().filter(|pod| is_cut_off(cluster, pod)).count().max(pods.iter().filter(waits).count())
+}
+
+/// The nodes that excuse missing pods: those that lack one, or have one of these replicas, or do not take a replica that waits.
+fn excusing_nodes<'a>(
+    cluster: &'a Assessment<'_>,
+    kind: &str,
+    workload: &Workload,
+    lacking: &[&'a str],
+) -> Vec<&'a str> {
+    if kind == "daemonset" {
+        return lacking.to_vec();
+    }
+    let pods = all_pods(cluster, kind, workload);
+    let hosts: BTreeSet<&str> =
+        pods.iter().filter(|pod| is_cut_off(cluster, pod)).filter_map(|pod| pod.node.as_deref()).collect();
+    if !hosts.is_empty() {
+        return hosts.into_iter().collect();
+    }
+    let objects = cluster.nodes().iter().filter_map(|node| cluster.object(node));
+    objects.filter(|object| !cluster.life(&object.name).may_serve()).map(|object| object.name.as_str()).collect()
 }
 
 /// The pods of a workload, as far as they were listed.

@@ -4,7 +4,7 @@ use super::{crashed_lately, restarted_between_rounds, severity_of};
 use crate::assess::workloads::{describe_unready, is_well};
 use crate::assess::{Assessment, Standing};
 use crate::checks::gaps::{listed, says_nothing};
-use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
+use crate::model::{About, NO_NODE, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BootstrapManifests, Node, Pod, Workload, has_ended};
 
 /// What the cluster's configuration wants.
@@ -40,12 +40,11 @@ pub(super) fn installed<'a>(workloads: &'a [Workload], name: &str, app: &str) ->
 /// Evidence like any other, which k8s.staticpods.running tells of first if it is missing.
 pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
     let expected = "the pods of kube-system";
-    let outcome = match listed(cluster, |kubernetes| &kubernetes.pods, expected) {
-        Ok(pods) if !pods.is_empty() => return Ok(pods),
-        Ok(_) => says_nothing(expected, "an empty list"),
-        Err(outcome) => outcome,
-    };
-    Err(outcome.explained_by(CheckId::K8sStaticpodsRunning))
+    match listed(cluster, |kubernetes| &kubernetes.pods, expected) {
+        Ok(pods) if !pods.is_empty() => Ok(pods),
+        Ok(_) => Err(says_nothing(expected, "an empty list")),
+        Err(outcome) => Err(outcome),
+    }
 }
 
 /// Whether the node needs a pod of each DaemonSet that Talos nodes depend on. Other systems have their own.
@@ -74,7 +73,7 @@ pub(super) fn unfinished<'a>(
     }
     let severity = severity_of(unwell.iter().any(|pod| is_stuck(cluster, pod)), &[]);
     let problem = Problem { severity, ..Problem::fail(reason, "all pods of its newest template", words.join("; ")) };
-    Some(problem.explained_by(by_webhook(workload)))
+    Some(with_refusal(problem.on(places(&unwell)), Some(workload)))
 }
 
 /// Whether the pod is not working although it has not ended.
@@ -121,10 +120,16 @@ pub(super) fn is_labeled(pod: &Pod, app: &str) -> bool {
     pod.labels.get("k8s-app").is_some_and(|label| label == app)
 }
 
-/// An API server asks them before it creates a pod.
-pub(super) fn by_webhook(workload: &Workload) -> Option<CheckId> {
-    let is_theirs = workload.refused.as_ref().is_some_and(|words| words.contains("failed calling webhook"));
-    is_theirs.then_some(CheckId::K8sWebhooks)
+/// Notes that an admission webhook keeps the workload's pods from being created.
+pub(super) fn with_refusal(problem: Problem, workload: Option<&Workload>) -> Problem {
+    let refused = workload.and_then(|it| it.refused.as_ref());
+    let is_by_webhook = refused.is_some_and(|words| words.contains("failed calling webhook"));
+    if is_by_webhook { problem.about(About::RefusedByWebhook) } else { problem }
+}
+
+/// Where these pods are.
+pub(super) fn places<'a>(pods: &[&'a Pod]) -> Vec<&'a str> {
+    pods.iter().map(|pod| pod.node.as_deref().unwrap_or(NO_NODE)).collect()
 }
 
 /// Whether the pod has been crash-looping for too long.

@@ -1,6 +1,6 @@
 //! Stage 1: do the endpoints answer, and does each node behind them?
 
-use crate::assess::{Assessment, is_older, is_seen_lost, is_unusable};
+use crate::assess::{Assessment, is_older, is_unusable};
 use crate::checks::Check;
 use crate::checks::gaps::{self, NO_TALOS, is_no_connection, says_nothing};
 use crate::checks::scope::each_node;
@@ -90,7 +90,6 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
     }
     let some_forwards = talos.endpoints.iter().any(|endpoint| endpoint.version.is_ok() && !is_worker(endpoint));
     let all_workers = talos.endpoints.iter().all(is_worker);
-    let lost = lost_nodes(cluster);
     let mut verdict = Verdict::default();
     for endpoint in &talos.endpoints {
         let target = Target::new(Kind::Endpoint, endpoint.address.as_str());
@@ -99,8 +98,7 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
                 let problem = dead_endpoint(cluster, talos, &endpoint.address, gap);
                 let severity = if some_forwards { Severity::Warn } else { Severity::Error };
                 let problem = Problem { severity, ..problem };
-                let is_lost_node = some_forwards && lost.iter().any(|node| is_at(node, &endpoint.address));
-                verdict.problem(target, if is_lost_node { problem.explained_by(REACHABLE.id) } else { problem });
+                verdict.problem(target, problem);
             }
             Ok(_) if is_worker(endpoint) => {
                 let expected = "a control plane (workers cannot forward requests)";
@@ -152,17 +150,6 @@ fn is_worker(endpoint: &Endpoint) -> bool {
     endpoint.role == Ok(Some(Role::Worker))
 }
 
-/// The nodes that are seen not to answer, behind whatever endpoint works.
-fn lost_nodes<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Node> {
-    let judged = |node: &&Node| cluster.standing(node).is_judged();
-    cluster.nodes().iter().filter(|node| is_seen_lost(node)).filter(judged).collect()
-}
-
-fn is_at(node: &Node, endpoint: &str) -> bool {
-    let host = host(endpoint);
-    node.address == host || node.addresses.iter().any(|address| address == host)
-}
-
 /// A provisioning run passes through maintenance mode and its self-signed certificate, so an unknown CA is final only when
 /// every endpoint has shown it before, too.
 fn dead_endpoint(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Gap) -> Problem {
@@ -190,9 +177,7 @@ fn likely_cause(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Ga
         ),
         GapKind::UnknownCa => problem
             .hint(Hint::likely("the machine is in maintenance mode, or the talosconfig belongs to another cluster")),
-        GapKind::ClientCertificateRefused | GapKind::NotAsked if has_unusable_certificate(cluster, talos) => {
-            problem.explained_by(CheckId::TalosCredentials)
-        }
+        GapKind::ClientCertificateRefused | GapKind::NotAsked if has_unusable_certificate(cluster, talos) => problem,
         // A machine that boots with a wrong clock refuses what it will accept once its time is synchronized.
         GapKind::ClientCertificateRefused => Problem { waiting_helps: cluster.memory.rounds < 2, ..problem }
             .hint(Hint::likely("the talosconfig belongs to another cluster, or the machine's clock is wrong")),
@@ -271,7 +256,7 @@ fn answered_by_other(cluster: &Assessment<'_>, node: &Node, other: &str) -> Prob
         format!("`{other}` answered at {}", node.address),
     );
     if cluster.machine(node).is_stale_node_object {
-        return problem.explained_by(CheckId::TalosNodesExpected);
+        return problem;
     }
     problem.hint(Hint::likely(
         "the address is a virtual IP or was given to another machine, or the machine has a new hostname",
@@ -327,13 +312,5 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
         Some(object) => problem.hint(Hint::run("{kubectl} describe node {}", [object.name.as_str()])),
         None => problem,
     };
-    let problem = problem.hint(Hint::run("{talosctl} -n {} version", [address]));
-    let sources = node.sources;
-    if cluster.machine(node).is_stale_node_object {
-        problem.explained_by(CheckId::TalosNodesExpected)
-    } else if sources.etcd && !(sources.discovery || sources.kubernetes || sources.flags || sources.talosconfig) {
-        problem.explained_by(CheckId::EtcdMembersNodes)
-    } else {
-        problem
-    }
+    problem.hint(Hint::run("{talosctl} -n {} version", [address]))
 }

@@ -5,7 +5,7 @@ use crate::assess::{Assessment, is_container, is_older};
 use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, talos_contact};
 use crate::checks::scope::each_node;
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{GapKind, Mount, Node, Volume};
 use crate::text;
 
@@ -108,8 +108,11 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
 
 fn of_volume(node: &Node, volume: &Volume) -> Vec<Problem> {
     let phase = in_phase(volume);
+    // `u-`, `e-`, `r-` and the like: volumes of the machine configuration. Talos itself does not wait for them.
+    let is_of_user = volume.id.split_once('-').is_some_and(|(kind, _)| kind.len() == 1);
+    let of_whom = |problem: Problem| if is_of_user { problem.about(About::UserVolume) } else { problem };
     let look = || Hint::run("{talosctl} -n {} get volumestatus -o yaml", [node.address.as_str()]);
-    phase.into_iter().chain(unsynced(volume)).map(|problem| problem.hint(look())).collect()
+    phase.into_iter().chain(unsynced(volume)).map(|problem| of_whom(problem.hint(look()))).collect()
 }
 
 fn in_phase(volume: &Volume) -> Option<Problem> {

@@ -93,8 +93,6 @@ fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
         Err(gap) if gap.kind == GapKind::Forbidden => return None,
         Err(gap) => return Some(gaps::talos(gap, expected)),
     };
-    // A machine that is gone, or that does not answer, is told as such.
-    let is_well = |name: &str| cluster.node(name).is_none_or(|peer| peer.talos.contact.is_ok());
     let down = || peers.iter().filter(|peer| peer.is_down(cluster.taken));
     let names: Vec<&str> = down().map(|peer| peer.name.as_str()).collect();
     if let Some(odd) = peers.iter().find(|peer| !matches!(&*peer.state, "up" | "down" | "unknown")) {
@@ -106,11 +104,7 @@ fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     }
     let problem = Problem::warn(Reason::KubespanPeerDown, expected, format!("down: {}", names.join(", ")))
         .hint(Hint::run("{talosctl} -n {} get kubespanpeerstatuses", [node.address.as_str()]));
-    Some(if names.iter().any(|name| is_well(name)) {
-        problem
-    } else {
-        problem.explained_by(CheckId::TalosNodesReachable)
-    })
+    Some(problem.on(names))
 }
 
 fn network_of(node: &Node, status: NetworkStatus) -> Outcome {

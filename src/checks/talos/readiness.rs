@@ -2,11 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::assess::servers::endpoint_is_down;
 use crate::assess::workloads::BACK_OFF_ENDS;
 use crate::assess::{Assessment, is_older};
 use crate::checks::Check;
-use crate::checks::gaps::{self, says_nothing, stopped_by, talos_contact, talos_fact, talos_service, unseen};
+use crate::checks::gaps::{self, says_nothing, talos_contact, talos_fact, talos_service, unseen};
 use crate::checks::scope::each_node;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Boot, GapKind, MachineStatus, Node, Service, UnmetCondition};
@@ -161,16 +160,8 @@ fn not_running(node: &Node, stage: &str) -> Problem {
     }
     let texts: Vec<String> = blockers.iter().map(|service| format!("{} ({service})", service.id)).collect();
     let observed = format!("booting, held up by {}", texts.join(", "));
-    let problem = Problem::fail(Reason::ServiceBlocksBoot, expected, observed)
-        .hint(Hint::run("{talosctl} -n {} service {}", [address, &blockers[0].id]));
-    match blockers.as_slice() {
-        [only] if only.id == "etcd" => problem.explained_by(CheckId::EtcdService),
-        [only] if only.id == "kubelet" => problem.explained_by(CheckId::TalosNodesKubelet),
-        all if all.iter().all(|service| !is_judged_elsewhere(service)) => {
-            problem.explained_by(CheckId::TalosNodesServices)
-        }
-        _ => problem,
-    }
+    Problem::fail(Reason::ServiceBlocksBoot, expected, observed)
+        .hint(Hint::run("{talosctl} -n {} service {}", [address, &blockers[0].id]))
 }
 
 /// The rule by which Talos itself waits for services during boot.
@@ -192,7 +183,7 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
             }
             Ok(status) if !status.unmet.is_empty() => {
                 for condition in &status.unmet {
-                    verdict.problem(target.clone(), unmet(cluster, node, condition));
+                    verdict.problem(target.clone(), unmet(node, condition));
                 }
             }
             Ok(status) if status.ready => verdict.pass(target.clone(), format!("Node {target}: ready")),
@@ -206,38 +197,11 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-fn unmet(cluster: &Assessment<'_>, node: &Node, condition: &UnmetCondition) -> Problem {
+fn unmet(node: &Node, condition: &UnmetCondition) -> Problem {
     let observed = format!("{}: {}", condition.name, condition.reason);
-    let problem = Problem::fail(Reason::ConditionUnmet, "no unmet condition", observed)
-        .hint(Hint::run("{talosctl} -n {} get machinestatus -o yaml", [node.address.as_str()]));
-    let kubernetes = cluster.asks_kubernetes();
-    match condition.name.as_str() {
-        "services" if condition.reason.contains("etcd") => {
-            problem.explained_by(cluster.etcd.own_trouble(node).unwrap_or(CheckId::EtcdService))
-        }
-        "services" if condition.reason.contains("kubelet") => problem.explained_by(CheckId::TalosNodesKubelet),
-        "services" => problem.explained_by(CheckId::TalosNodesServices),
-        "time" => problem.explained_by(CheckId::TalosTime),
-        "network" => problem.explained_by(CheckId::TalosNodesNetwork),
-        "staticPods" => problem.explained_by(CheckId::K8sStaticpodsRunning),
-        "nodeReady" if cluster.has_another_name(node) => problem.explained_by(CheckId::K8sNodesRegistered),
-        "nodeReady" if no_etcd(cluster) => problem.explained_by(CheckId::EtcdService),
-        "nodeReady" if is_unregistered(cluster, node) => problem.explained_by(CheckId::K8sNodesRegistered),
-        "nodeReady" if kubernetes => problem.explained_by(CheckId::K8sNodesReady),
-        _ => problem,
-    }
-}
-
-/// Kubernetes lists its nodes, and this is none of them.
-fn is_unregistered(cluster: &Assessment<'_>, node: &Node) -> bool {
-    cluster.list(|kubernetes| &kubernetes.nodes).is_some() && cluster.object(node).is_none()
-}
-
-/// Not one control plane says that its etcd runs: then there is no Kubernetes that could call a node ready.
-fn no_etcd(cluster: &Assessment<'_>) -> bool {
-    let runs =
-        |node: &Node| talos_service(cluster, node, "etcd").is_ok_and(|etcd| etcd.is_some_and(Service::is_healthy));
-    cluster.control_planes().next().is_some() && !cluster.control_planes().any(runs)
+    Problem::fail(Reason::ConditionUnmet, "no unmet condition", observed)
+        .about(About::Condition(condition.name.clone()))
+        .hint(Hint::run("{talosctl} -n {} get machinestatus -o yaml", [node.address.as_str()]))
 }
 
 fn services(cluster: &Assessment<'_>) -> Verdict {
@@ -344,12 +308,10 @@ fn service_failed(node: &Node, service: &Service) -> Problem {
     let id = service.id.as_str();
     let what = if id.starts_with("ext-") { "extension service" } else { "service" };
     let address = node.address.as_str();
-    let problem =
-        Problem::fail(Reason::ServiceFailed, format!("{what} `{id}` running and healthy"), format!("{id}: {service}"))
-            .about(About::Service(service.id.clone()))
-            .hint(Hint::run("{talosctl} -n {} service {}", [address, id]))
-            .hint(Hint::run("{talosctl} -n {} logs {}", [address, id]));
-    problem.explained_by(stopped_by(node))
+    Problem::fail(Reason::ServiceFailed, format!("{what} `{id}` running and healthy"), format!("{id}: {service}"))
+        .about(About::Service(service.id.clone()))
+        .hint(Hint::run("{talosctl} -n {} service {}", [address, id]))
+        .hint(Hint::run("{talosctl} -n {} logs {}", [address, id]))
 }
 
 fn kubelet(cluster: &Assessment<'_>) -> Verdict {
@@ -357,7 +319,7 @@ fn kubelet(cluster: &Assessment<'_>) -> Verdict {
         let target = node.target();
         let outcome = match talos_service(cluster, node, "kubelet") {
             Ok(Some(service)) if service.is_healthy() => kube_prism(cluster, node),
-            Ok(Some(service)) => Outcome::problem(kubelet_unhealthy(cluster, node, service)),
+            Ok(Some(service)) => Outcome::problem(kubelet_unhealthy(node, service)),
             Ok(None) => kubelet_absent(cluster, node),
             Err(outcome) => outcome,
         };
@@ -372,10 +334,7 @@ fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         Ok(Some(false)) => {
             let problem = Problem::warn(Reason::KubeprismUnhealthy, expected, "it cannot reach any")
                 .hint(Hint::run("{talosctl} -n {} get kubeprismstatuses", [node.address.as_str()]));
-            let is_down = cluster.any_kubernetes().is_some_and(endpoint_is_down);
-            // Without a database there is no API server to be reached, before the bootstrap for one.
-            let by = cluster.etcd.trouble.or_else(|| is_down.then_some(CheckId::K8sApiEndpoint));
-            Outcome::problem(problem.explained_by(by))
+            Outcome::problem(problem.on(cluster.control_planes().map(|node| node.name.as_str())))
         }
         Ok(_) => Outcome::Pass(None),
         Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 5, 0)) => Outcome::Pass(None),
@@ -385,24 +344,12 @@ fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     }
 }
 
-fn kubelet_unhealthy(cluster: &Assessment<'_>, node: &Node, service: &Service) -> Problem {
+fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
     let address = node.address.as_str();
-    let problem = Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service.to_string())
+    Problem::fail(Reason::KubeletUnhealthy, "kubelet running and healthy", service.to_string())
         .about(About::Service(service.id.clone()))
         .hint(Hint::run("{talosctl} -n {} logs kubelet", [address]))
-        .hint(Hint::run("{talosctl} -n {} service kubelet", [address]));
-    let waits = || waits_for_another(cluster, node, service).then_some(CheckId::TalosNodesServices);
-    problem.explained_by(stopped_by(node).or_else(waits))
-}
-
-/// Whether the service's last event shows that it is waiting for other services, one of which is not working.
-fn waits_for_another(cluster: &Assessment<'_>, node: &Node, service: &Service) -> bool {
-    let event = service.last_event.as_ref().filter(|_| service.state == "Waiting");
-    let is_named = |id: &str| event.is_some_and(|event| event.message.contains(&format!("service \"{id}\"")));
-    let required = required(node.role);
-    let is_down = |it: &&Service| !is_fine(cluster, node, it, required.contains(&it.id.as_str()));
-    let judged = node.talos.services.iter().flatten().filter(|it| !is_judged_elsewhere(it));
-    judged.filter(is_down).any(|it| is_named(&it.id))
+        .hint(Hint::run("{talosctl} -n {} service kubelet", [address]))
 }
 
 /// No kubelet is right only for a machine without Kubernetes, which exists from Talos 1.14 on and has no node name.

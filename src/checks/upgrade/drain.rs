@@ -247,7 +247,6 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
 fn never_stop(pods: &[&BoundPod]) -> Problem {
     let observed = format!("its kubelet has stopped reporting, so a drain waits in vain for {}", all_named(pods));
     Problem::fail(Reason::SlowTermination, "pods that are evicted stop in time", observed)
-        .explained_by(CheckId::K8sNodesReady)
 }
 
 /// A drain waits until it is gone.

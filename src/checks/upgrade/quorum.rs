@@ -105,9 +105,7 @@ fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return Some(Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed).unseen()));
     }
     let problem = Problem::fail(Reason::QuorumAtRisk, expected, format!("{left} would be left"))
-        .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
-        // The member that is down already.
-        .explained_by((!by_design).then_some(CheckId::EtcdTolerance));
+        .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]));
     Some(unless_by_design(by_design, problem))
 }
 
@@ -136,8 +134,10 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     }
     let observed = if others.is_empty() { "it is the only control plane" } else { "no other API server works" };
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-apiserver -o wide", []);
-    let by = (!others.is_empty()).then_some(CheckId::K8sApiServers);
-    let problem = Problem::fail(Reason::LastApiServer, expected, observed).hint(hint).explained_by(by);
+    let elsewhere = cluster.control_planes().filter(|other| other.name != node.name);
+    let problem = Problem::fail(Reason::LastApiServer, expected, observed)
+        .hint(hint)
+        .on(elsewhere.map(|other| other.name.as_str()));
     Some(unless_by_design(others.is_empty(), problem))
 }
 
@@ -190,10 +190,10 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return Some(Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed)));
     }
     let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns -o wide", []);
-    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all that work are on this machine").hint(hint);
-    // Those elsewhere are on lost nodes, as none of them lives.
-    let are_lost = ready().any(|endpoint| endpoint.node.as_deref().is_some_and(|name| !is_here(name)));
-    let problem = problem.explained_by(are_lost.then_some(CheckId::K8sNodesReady));
+    // None of those elsewhere lives.
+    let elsewhere = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| !is_here(name));
+    let problem =
+        Problem::fail(Reason::LastDnsEndpoint, expected, "all that work are on this machine").hint(hint).on(elsewhere);
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
     Some(unless_by_design(is_only_node, problem))
 }

@@ -277,9 +277,8 @@ fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, &str>) -> Problem {
         (_, false) => "accept no pods",
     };
     let observed = format!("{which} {} {state}: {}", pods_named(&names), some_of(&machines));
-    let are_lost = shut.values().any(|by| *by == SILENCE);
-    let problem = Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed)
-        .explained_by(are_lost.then_some(CheckId::K8sNodesReady));
+    let lost = shut.iter().filter(|(_, by)| **by == SILENCE).map(|(machine, _)| *machine);
+    let problem = Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed).on(lost);
     match shut.keys().collect::<Vec<_>>()[..] {
         [node] if are_cordoned => problem.hint(Hint::remedy("{kubectl} uncordon {}", [*node])),
         [node] => problem.hint(Hint::run("{kubectl} describe node {}", [*node])),

@@ -84,7 +84,7 @@ async fn what_fails_is_left_to_no_cause_that_is_allowed() {
     snapshot.kubernetes.as_mut().unwrap().dns_endpoints = Ok(Vec::new());
     let explained = |snapshot: &Snapshot| {
         let pace = Pace { checks: checks::ALL.to_vec(), ..pace(false) };
-        let verdicts = judge(&pace.checks, &Assessment::of(snapshot));
+        let verdicts = judge(&pace.checks, snapshot);
         let round = completed(&pace, 1, Duration::ZERO, snapshot.clone(), verdicts);
         let (_, dns) = round.verdicts.iter().find(|(check, _)| check.id == CheckId::K8sDns).unwrap();
         let (_, problem) = dns.problems().next().unwrap();
@@ -102,7 +102,7 @@ async fn what_fails_is_left_to_no_cause_that_is_allowed() {
 #[tokio::test(start_paused = true)]
 async fn a_judge_that_says_nothing_is_told_of() {
     SCRIPT.set([Said::Nothing].into());
-    let verdicts = judge(&[&CHECK], &Assessment::of(&Snapshot::empty()));
+    let verdicts = judge(&[&CHECK], &Snapshot::empty());
     let (target, problem) = verdicts[0].1.problems().next().unwrap();
     assert_eq!((target, problem.reason, problem.severity), (&Target::cluster(), Reason::NoAnswer, Severity::Error));
 }

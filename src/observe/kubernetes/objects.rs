@@ -475,19 +475,13 @@ fn pod_state(status: core::PodStatus) -> PodState {
         })
         .or(status.reason)
         .unwrap_or_default();
-    // An init container that has done its work is ready; one that has not is why the others wait.
+    // An init container that has done its work is ready; one that has not is why the others wait, so it comes first.
     let unfinished =
         status.init_container_statuses.unwrap_or_default().into_iter().filter(|container| !container.ready);
     PodState {
         phase: status.phase.unwrap_or_default(),
         ready,
-        containers: status
-            .container_statuses
-            .unwrap_or_default()
-            .into_iter()
-            .chain(unfinished)
-            .map(container)
-            .collect(),
+        containers: unfinished.chain(status.container_statuses.unwrap_or_default()).map(container).collect(),
         message: without_secrets(&message),
     }
 }
@@ -887,8 +881,8 @@ mod tests {
         assert_eq!((pod.state.phase.as_str(), pod.state.ready), ("Running", Some(false)));
         assert_eq!(pod.state.message, "containers with unready status: [kube-scheduler]");
         let names: Vec<_> = pod.state.containers.iter().map(|container| container.name.as_str()).collect();
-        assert_eq!(names, ["kube-scheduler", "stuck"]);
-        let container = &pod.state.containers[0];
+        assert_eq!(names, ["stuck", "kube-scheduler"]);
+        let container = &pod.state.containers[1];
         assert_eq!((container.ready, container.running, container.restarts), (false, false, 7));
         assert_eq!(container.waiting_reason.as_deref(), Some("CrashLoopBackOff"));
         assert_eq!(container.exit_code, Some(1));

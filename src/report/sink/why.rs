@@ -209,11 +209,7 @@ fn finding_words(outcome: &Outcome, own: Option<&Outcome>) -> Option<String> {
         Outcome::Problem(problem) => {
             let other_weight = own.map(|own| own.severity).filter(|own| *own != problem.severity);
             let weight = other_weight.map(|own| format!("; by itself: {}", own.status().name())).unwrap_or_default();
-            let explanation = match (problem.explained_by, own.and_then(|own| own.explained_by)) {
-                (Some(by), _) => format!("; explained by {by}"),
-                (None, Some(by)) => format!("; explained by {by} dropped: {by} does not run"),
-                (None, None) => String::new(),
-            };
+            let explanation = problem.explained_by.map(|by| format!("; explained by {by}")).unwrap_or_default();
             Some(format!("{}{weight}{explanation}", problem_words(problem)))
         }
     }

@@ -9,7 +9,6 @@ use super::super::ledger::{Ending, Ledger};
 use super::super::view::wording::shown as named;
 use super::super::{Report, Selection, TextStyle, format};
 use super::{shown, styled};
-use crate::assess::Assessment;
 use crate::checks::{self};
 use crate::diagnosis::diagnose;
 use crate::engine::event::{Event, Round};
@@ -102,7 +101,7 @@ impl Size {
 fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
     let judged: Vec<_> =
         checks::ALL.iter().copied().filter(|check| !matches!(check.stage, Stage::Upgrade | Stage::Server)).collect();
-    let verdicts = judge(&judged, &Assessment::of(&snapshot));
+    let verdicts = judge(&judged, &snapshot);
     let diagnoses = diagnose(&snapshot, &verdicts);
     let (at, took) = (Duration::ZERO, Duration::from_millis(700));
     let mut round = Round { number: 0, at, took, snapshot, verdicts, diagnoses: diagnoses.into(), in_doubt: false };

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::assess::Assessment;
 use crate::checks::{self, Check};
 use crate::engine;
 use crate::model::{CheckId, Stage, Status};
@@ -24,8 +23,7 @@ fn selection(check: &'static Check) -> Vec<&'static Check> {
 
 /// The worst of a run with this selection.
 fn status(selection: &[&'static Check], snapshot: &Snapshot) -> Status {
-    let mut verdicts = engine::judge(selection, &Assessment::of(snapshot));
-    engine::forget_absent(&mut verdicts);
+    let mut verdicts = engine::judge(selection, snapshot);
     checks::allowance::apply(snapshot, &mut verdicts);
     checks::evidence::require(snapshot, &mut verdicts);
     worst(&verdicts)

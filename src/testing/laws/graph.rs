@@ -9,7 +9,6 @@ use super::config;
 use super::monotony::{fail, failure};
 use super::removal::removals;
 use super::worlds::any_world;
-use crate::assess::Assessment;
 use crate::checks::{ALL, Check, allowance};
 use crate::cli::{Command, ListOutput};
 use crate::commands;
@@ -42,7 +41,7 @@ fn plan(check: &[String], skip: &[String], sides: [bool; 2]) -> Vec<&'static Che
 }
 
 fn judged(plan: &[&'static Check], snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
-    engine::judge(plan, &Assessment::of(snapshot))
+    engine::judge(plan, snapshot)
 }
 
 #[test]

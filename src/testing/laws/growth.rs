@@ -64,7 +64,7 @@ fn workers(many: usize) -> Snapshot {
 }
 
 fn round(world: &Snapshot) -> Round {
-    let mut verdicts = engine::judge(ALL, &Assessment::of(world));
+    let mut verdicts = engine::judge(ALL, world);
     allowance::apply(world, &mut verdicts);
     let diagnoses = diagnose(world, &verdicts);
     let (at, took) = (Duration::from_secs(1), Duration::from_secs(1));
@@ -88,8 +88,8 @@ fn parts(world: &Snapshot) -> Vec<(String, Duration)> {
     for check in ALL {
         parts.push((check.id.name().to_owned(), work(|| engine::own_verdict(check, &assessment))));
     }
-    parts.push(("graph".to_owned(), work(|| engine::judge(ALL, &assessment))));
-    let mut verdicts = engine::judge(ALL, &assessment);
+    parts.push(("graph".to_owned(), work(|| engine::judge(ALL, world))));
+    let mut verdicts = engine::judge(ALL, world);
     allowance::apply(world, &mut verdicts);
     parts.push(("diagnosis".to_owned(), work(|| diagnose(world, &verdicts))));
     let round = round(world);

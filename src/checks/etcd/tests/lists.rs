@@ -103,12 +103,12 @@ fn a_machine_that_does_not_tell_its_member_is_matched_by_name_or_address() {
     };
     for own in [at("cp-3", "10.9.9.9"), at("", "10.0.0.3"), at("cp-x", "10.1.0.3")] {
         let snapshot = silent(&[member(0), member(1), own]);
-        assert_eq!(wrong("etcd.members.nodes", &snapshot), ["cp-3: error timed-out"]);
+        assert_eq!(wrong("etcd.members.nodes", &snapshot), ["cp-3: error timed-out, see etcd.leader"]);
     }
     // An address that is not among those of its interfaces, such as one behind NAT.
     let mut nat = silent(&[member(0), member(1), at("", "10.0.0.3")]);
     nat.node_mut("cp-3").addresses = vec!["10.1.0.3".to_owned()];
-    assert_eq!(wrong("etcd.members.nodes", &nat), ["cp-3: error timed-out"]);
+    assert_eq!(wrong("etcd.members.nodes", &nat), ["cp-3: error timed-out, see etcd.leader"]);
     let gone = silent(&[member(0), member(1)]);
     assert_eq!(wrong("etcd.members.nodes", &gone), ["cp-3: fail not-a-member"]);
     assert_eq!(observed("etcd.members.nodes", &gone), ["no member in the list has its ID, name or address"]);

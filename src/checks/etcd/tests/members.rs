@@ -50,7 +50,7 @@ fn external_without_the_last(kind: GapKind) -> Snapshot {
 #[test]
 fn an_endpoint_that_shows_its_own_fault_fails_once() {
     for (kind, reason, tolerance) in [
-        (GapKind::ConnectionRefused, "connection-refused", "fail no-tolerance"),
+        (GapKind::ConnectionRefused, "connection-refused", "fail no-tolerance, see etcd.leader"),
         (GapKind::PeerCertificateExpired, "server-certificate-expired", "error no-answer"),
         (GapKind::UnknownCa, "unknown-ca", "error no-answer"),
         (GapKind::NameNotInCertificate, "name-not-in-certificate", "error no-answer"),

@@ -125,7 +125,7 @@ fn a_member_that_is_not_healthy_is_explained_by_what_is_known() {
     };
     let learner = "rpc not supported for learner";
     let cases = [
-        (unhealthy("Running", learner), "cp-2: fail etcd-unhealthy, see etcd.learners"),
+        (unhealthy("Running", learner), "cp-2: fail etcd-unhealthy"),
         (unhealthy("Failed", learner), "cp-2: fail etcd-unhealthy"),
         (unhealthy("Running", "context deadline exceeded"), "cp-2: fail etcd-unhealthy"),
         (unhealthy("Starting", ""), "cp-2: fail etcd-starting"),

@@ -372,7 +372,7 @@ fn tolerance_counts_voters_that_are_up() {
     let two = healthy().only(&["cp-1", "cp-2", "w-1"]);
     assert_eq!(wrong("etcd.tolerance", &two), ["cluster: warn two-members"]);
     let unknown = with(|snapshot| snapshot.talos_of("cp-3").etcd_status = gap(GapKind::TimedOut));
-    assert_eq!(wrong("etcd.tolerance", &unknown), ["cluster: error no-answer"]);
+    assert_eq!(wrong("etcd.tolerance", &unknown), ["cluster: error no-answer, see etcd.leader"]);
     let margin = with(|snapshot| snapshot.asked.require_quorum_margin = Some(2));
     assert_eq!(wrong("etcd.tolerance", &margin), ["cluster: fail margin-unmet"]);
     assert_eq!(observed("etcd.tolerance", &margin), ["3 of 3 voters up, tolerates 1, 2 required"]);
@@ -419,7 +419,7 @@ fn a_member_of_which_nothing_is_known_is_not_down() {
             snapshot.talos_of("cp-2").contact = gap(kind);
             snapshot.kube().servers.insert("cp-2".to_owned(), gap(GapKind::NoRoute));
         });
-        assert_eq!(wrong("etcd.tolerance", &lost), ["cluster: fail no-tolerance"]);
+        assert_eq!(wrong("etcd.tolerance", &lost), ["cluster: fail no-tolerance, see talos.nodes.reachable"]);
     }
 }
 
@@ -431,16 +431,23 @@ fn a_silent_machine_whose_api_server_answers_may_run_its_etcd() {
             snapshot.talos_of("cp-2").contact = gap(kind);
             snapshot.talos_mut().endpoints[1].version = gap(kind);
         });
-        assert_eq!(wrong("etcd.tolerance", &served), ["cluster: error no-answer"]);
+        assert_eq!(wrong("etcd.tolerance", &served), ["cluster: error no-answer, see talos.nodes.reachable"]);
         let seen = observed("etcd.tolerance", &served);
         assert_eq!(seen, ["2 of 3 voters up, tolerates 0; 1 more could not be queried"]);
         let mut misses_etcd = served.clone();
         misses_etcd.kube().servers.get_mut("cp-2").unwrap().as_mut().unwrap().failed = vec!["etcd".to_owned()];
-        assert_eq!(wrong("etcd.tolerance", &misses_etcd), ["cluster: fail no-tolerance"]);
-        assert_eq!(wrong("etcd.tolerance", &served.without_kubernetes()), ["cluster: fail no-tolerance"]);
+        assert_eq!(wrong("etcd.tolerance", &misses_etcd), ["cluster: fail no-tolerance, see talos.nodes.reachable"]);
+        assert_eq!(
+            wrong("etcd.tolerance", &served.without_kubernetes()),
+            ["cluster: fail no-tolerance, see talos.nodes.reachable"]
+        );
     }
     let unconfigured = with(|snapshot| snapshot.talos_of("cp-2").contact = gap(GapKind::Maintenance));
-    assert_eq!(wrong("etcd.tolerance", &unconfigured), ["cluster: fail no-tolerance"], "it has no etcd");
+    assert_eq!(
+        wrong("etcd.tolerance", &unconfigured),
+        ["cluster: fail no-tolerance, see talos.nodes.reachable"],
+        "it has no etcd"
+    );
 }
 
 #[test]

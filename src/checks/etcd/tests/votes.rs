@@ -55,7 +55,7 @@ fn a_machine_that_says_that_etcd_does_not_run_has_lost_its_vote() {
         snapshot.service_mut("cp-2", "etcd").healthy = Some(false);
         snapshot.talos_of("cp-2").etcd_status = gap(GapKind::ServerError);
     });
-    assert_eq!(wrong("etcd.tolerance", &stopped), ["cluster: fail no-tolerance"]);
+    assert_eq!(wrong("etcd.tolerance", &stopped), ["cluster: fail no-tolerance, see etcd.service"]);
     let elsewhere = with(|snapshot| {
         let contact = snapshot.talos_of("cp-2").contact.as_mut().unwrap();
         contact.answered_by_other = Some("somebody".to_owned());
@@ -191,7 +191,7 @@ fn what_two_voters_lack_is_the_margin_that_was_asked_for() {
 #[test]
 fn a_margin_that_may_not_be_seen_is_refused_for_ever() {
     let refused = with(|snapshot| snapshot.talos_of("cp-3").etcd_status = gap(GapKind::Forbidden));
-    assert_eq!(wrong("etcd.tolerance", &refused), ["cluster: error role-too-low, for ever"]);
+    assert_eq!(wrong("etcd.tolerance", &refused), ["cluster: error role-too-low, for ever, see etcd.leader"]);
 }
 
 #[test]

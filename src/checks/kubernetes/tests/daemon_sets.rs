@@ -210,7 +210,7 @@ fn a_daemon_set_has_to_want_every_machine() {
     );
     // Nobody tells where they are.
     one.kube().pods = no(GapKind::TimedOut);
-    assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy < k8s.staticpods.running"]);
+    assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy < k8s.controlplane.apiserver"]);
     // It needs none, or is on its way out.
     let mut guest = fewer(&["kube-proxy-abcd3"]);
     guest.node_mut("w-1").is_talos = false;

@@ -111,7 +111,7 @@ fn endpoints_on_nodes_that_are_being_removed_count_while_these_live() {
         })
     };
     assert_eq!(said(&leaving(false), DNS), [""; 0]);
-    assert_eq!(said(&leaving(true), DNS), ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready"]);
+    assert_eq!(said(&leaving(true), DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }
 
 /// Something else serves under the name.
@@ -186,7 +186,7 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
         with(|snapshot| snapshot.kube().nodes.as_mut().unwrap().retain(|object| !names.contains(&object.name.as_str())))
     };
     assert_eq!(said(&gone(&["cp-2"]), DNS), [""; 0], "another one is made soon");
-    let all = ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready"];
+    let all = ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.registered"];
     assert_eq!(said(&gone(&["cp-1", "cp-2"]), DNS), all);
     // Its pod has been called unready since, for however long.
     let told = degraded(4000, |snapshot| not_ready(snapshot, "cp-2"));
@@ -255,7 +255,7 @@ fn a_deployment_of_dns_that_its_controller_does_not_observe_is_degraded() {
 #[test]
 fn whether_dns_is_complete_takes_lists_to_know() {
     let without = |change: fn(&mut Snapshot)| said(&degraded(0, change), DNS);
-    let by_pods = ["error timed-out kube-system/kube-dns < k8s.staticpods.running"];
+    let by_pods = ["error timed-out kube-system/kube-dns < k8s.controlplane.apiserver"];
     assert_eq!(without(|it| it.kube().pods = no(GapKind::TimedOut)), by_pods);
     let untold = ["error timed-out kube-system/kube-dns"];
     assert_eq!(without(|it| it.kube().deployments = no(GapKind::TimedOut)), untold);
@@ -361,7 +361,7 @@ fn dns_that_has_nowhere_to_run_waits_for_nodes() {
 #[test]
 fn endpoints_of_dns_take_leases_to_count() {
     let blind = with(|snapshot| snapshot.kube().node_leases = no(GapKind::TimedOut));
-    assert_eq!(said(&blind, DNS), ["error timed-out cluster < k8s.nodes.ready"]);
+    assert_eq!(said(&blind, DNS), ["error timed-out cluster < k8s.nodes.schedulable"]);
 }
 
 /// The controller of the pods says why there are none.
@@ -372,5 +372,5 @@ fn a_webhook_that_keeps_the_pods_of_dns_away_is_the_cause() {
         let words = "Internal error occurred: failed calling webhook \"w.example.com\"";
         coredns(snapshot).refused = Some(words.to_owned());
     });
-    assert_eq!(said(&refused, DNS), ["fail dns-no-endpoints kube-system/kube-dns < k8s.webhooks"]);
+    assert_eq!(said(&refused, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }

@@ -139,7 +139,7 @@ fn an_endpoint_of_no_pod_is_no_backend() {
     );
     // Where the pods were not read, nobody knows; and those of other namespaces are not read here.
     let unread = of("kube-system", "webhook-5d4f-x", |it| it.kube().pods = no(GapKind::TimedOut));
-    assert_eq!(unread, ["error timed-out cluster < k8s.staticpods.running"]);
+    assert_eq!(unread, ["error timed-out cluster < k8s.controlplane.apiserver"]);
     assert_eq!(of("policy", "webhook-5d4f-x", |_| ()), [""; 0]);
 }
 

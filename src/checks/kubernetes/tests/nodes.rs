@@ -563,7 +563,7 @@ fn of_what_poses_as_a_node_only_readiness_is_judged_as_a_warning() {
         snapshot.kube().pods = no(GapKind::TimedOut);
         assert_eq!(
             said(&snapshot, "k8s.kube-proxy"),
-            ["error timed-out kube-system/kube-proxy < k8s.staticpods.running"]
+            ["error timed-out kube-system/kube-proxy < k8s.controlplane.apiserver"]
         );
     }
 }
@@ -579,7 +579,7 @@ fn a_talos_machine_whose_node_names_no_system_is_no_guest() {
     posing(&mut snapshot);
     snapshot.node_mut("w-1").sources.flags = true;
     set_ready(&mut snapshot, "w-1", "False", "");
-    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1 < talos.nodes.reachable"]);
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
 }
 
 /// `skipNodeRegistration`, as for a machine that runs static pods alone.

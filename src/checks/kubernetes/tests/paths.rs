@@ -49,10 +49,10 @@ fn only_a_machine_that_shows_no_sign_of_kubernetes_needs_no_node_object() {
     assert_eq!(said(&old, id), [format!("{missing} < talos.nodes.kubelet")]);
     let mut nameless = without.clone();
     nameless.talos_of("w-1").nodename = no(GapKind::TimedOut);
-    assert_eq!(said(&nameless, id), ["error timed-out w-1"]);
+    assert_eq!(said(&nameless, id), ["error timed-out w-1 < talos.nodes.kubelet"]);
     let mut silent = without;
     silent.talos_of("w-1").services = no(GapKind::TimedOut);
-    assert_eq!(said(&silent, id), ["error no-answer w-1"]);
+    assert_eq!(said(&silent, id), ["error no-answer w-1 < talos.nodes.kubelet"]);
 }
 
 fn failing(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
@@ -85,7 +85,7 @@ fn etcd_explains_what_it_is_known_to_have_caused() {
             (talos.etcd_status, talos.etcd_members) = (no(GapKind::NotAsked), no(GapKind::NotAsked));
         }
     });
-    assert_eq!(said(&stopped, ENDPOINT), [format!("{plain} < etcd.service")]);
+    assert_eq!(said(&stopped, ENDPOINT), [plain], "the API servers work");
     let mut one_runs = stopped.clone();
     one_runs.service_mut("cp-3", "etcd").healthy = Some(true);
     assert_eq!(said(&one_runs, ENDPOINT), [plain]);
@@ -121,7 +121,7 @@ fn a_role_that_is_too_low_is_told_as_such() {
         snapshot.kube().pods = no(GapKind::TimedOut);
     });
     assert_eq!(said(&refused, "k8s.controlplane.scheduler"), ["error role-too-low cp-2 !"]);
-    assert_eq!(said(&refused, "k8s.staticpods.running"), ["error role-too-low cp-2 !"]);
+    assert_eq!(said(&refused, "k8s.staticpods.running"), ["error role-too-low cp-2 < k8s.controlplane.leases !"]);
 }
 
 /// Where Talos does not tell, a mirror pod is known by its name or by its label.

@@ -164,9 +164,10 @@ fn the_list_of_pods_is_evidence_like_any_other() {
     ] {
         let mut snapshot = healthy();
         snapshot.kube().pods = no(kind);
-        assert_eq!(roots(&snapshot), [format!("k8s.staticpods.running {reason} cluster")]);
+        assert_eq!(roots(&snapshot), [format!("k8s.controlplane.apiserver {reason} cluster")]);
         for id in checks {
-            let expected = format!("error {reason} cluster < k8s.staticpods.running");
+            let see = if id == "k8s.controlplane.apiserver" { "" } else { " < k8s.controlplane.apiserver" };
+            let expected = format!("error {reason} cluster{see}");
             assert_eq!(said(&snapshot, id), [expected], "{id}");
         }
         // Its image names the version without a mirror pod, and by a digest alone it does not.
@@ -178,7 +179,7 @@ fn the_list_of_pods_is_evidence_like_any_other() {
     }
     let mut empty = healthy();
     empty.kube().pods = Ok(Vec::new());
-    assert_eq!(roots(&empty), ["k8s.staticpods.running no-answer cluster"]);
+    assert_eq!(roots(&empty), ["k8s.controlplane.apiserver no-answer cluster"]);
     // Whoever is down altogether is told of once.
     let mut down = healthy();
     (down.kube().pods, down.kube().endpoint) = (no(GapKind::ConnectionRefused), no(GapKind::ConnectionRefused));
@@ -206,7 +207,10 @@ fn before_the_bootstrap_everything_waits_for_etcd() {
         (node.config_statuses, node.scheduler_enabled) = (Ok(Vec::new()), Ok(None));
     }
     assert_eq!(said(&snapshot, "k8s.staticpods.rendered")[0], "fail static-pod-not-rendered cp-1 < etcd.service");
-    assert_eq!(said(&snapshot, "k8s.controlplane.scheduler")[0], "fail component-missing cp-1 < etcd.service");
+    assert_eq!(
+        said(&snapshot, "k8s.controlplane.scheduler")[0],
+        "fail component-missing cp-1 < k8s.staticpods.rendered"
+    );
     assert_eq!(roots(&snapshot), Vec::<String>::new());
 }
 
@@ -345,7 +349,7 @@ fn on_workers_kubernetes_tells_of_static_pods() {
     snapshot.kube().pods.as_mut().unwrap().last_mut().unwrap().mirror = false;
     assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-system-cache-w-1"]);
     snapshot.kube().pods = no(GapKind::TimedOut);
-    assert_eq!(said(&snapshot, id), ["error timed-out w-1"]);
+    assert_eq!(said(&snapshot, id), ["error timed-out w-1 < k8s.controlplane.leases"]);
     // The list of a control plane, which nobody else has.
     let mut snapshot = healthy();
     snapshot.talos_of("w-1").static_pods = Ok(vec!["kube-scheduler".to_owned()]);
@@ -418,7 +422,7 @@ fn without_talos_mirror_pods_are_judged() {
         assert_eq!(status(&hosted, id), Status::Skip, "{id}");
     }
     hosted.kube().nodes = Ok(Vec::new());
-    assert_eq!(said(&hosted, "k8s.controlplane.scheduler"), ["error no-answer cluster"]);
+    assert_eq!(said(&hosted, "k8s.controlplane.scheduler"), ["error no-answer cluster < k8s.api.servers"]);
 }
 
 #[test]
@@ -665,7 +669,7 @@ fn a_control_plane_that_lost_its_labels_does_not_run_elsewhere() {
     }
     let ids = ["k8s.controlplane.scheduler", "k8s.controlplane.leases", "k8s.controlplane.versions"];
     for id in ids {
-        assert_eq!(said(&snapshot, id)[0], "error no-answer cluster", "{id}");
+        assert_eq!(said(&snapshot, id)[0], "error no-answer cluster < k8s.api.servers", "{id}");
     }
     snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
     assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Skip));

@@ -263,7 +263,8 @@ fn a_refused_connection_is_explained_by_the_servers_pod() {
         it.talos_of("cp-3").static_pods.as_mut().unwrap().retain(|id| id != "kube-apiserver");
         it.service_mut("cp-3", "etcd").healthy = Some(false);
     });
-    assert_eq!(without_etcd, [format!("{plain} < etcd.service")]);
+    // And that by etcd.
+    assert_eq!(without_etcd, [format!("{plain} < k8s.staticpods.rendered")]);
     // What nobody tells explains nothing.
     let silent = refused(|it| {
         it.talos_of("cp-3").static_pod_statuses = no(GapKind::TimedOut);

@@ -221,8 +221,8 @@ fn a_pod_that_no_scheduler_looks_at_is_told() {
         snapshot.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.node = None);
         snapshot
     };
-    let fails = ["fail pods-not-scheduled cluster < k8s.controlplane.leases"];
-    let warns = ["warn pods-not-scheduled cluster < k8s.controlplane.leases"];
+    let fails = ["fail pods-not-scheduled cluster"];
+    let warns = ["warn pods-not-scheduled cluster"];
     assert_eq!(said(&ignored(299, &[]), STARTING), FINE);
     assert_eq!(said(&ignored(300, &[]), STARTING), fails);
     assert_eq!(said(&ignored(600, &[("FailedScheduling", 900)]), STARTING), fails, "it was older");

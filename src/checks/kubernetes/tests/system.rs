@@ -198,7 +198,7 @@ fn pods_of_a_deployment_that_went_with_their_node_are_the_nodes() {
         });
         said(&snapshot, SYSTEM)
     };
-    let theirs = ["warn workload-degraded kube-system/metrics-server < k8s.nodes.ready"];
+    let theirs = ["warn workload-degraded kube-system/metrics-server < talos.nodes.reachable"];
     assert_eq!(of(&|_| {}), theirs);
     assert_eq!(of(&|pods| drop(pods.remove(0))), theirs);
     assert_eq!(of(&|pods| drop(pods.remove(2))), theirs);

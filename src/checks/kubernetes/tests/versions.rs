@@ -225,7 +225,7 @@ fn what_is_not_there_is_left_to_those_who_miss_it() {
     let mut alone = healthy().without_kubernetes();
     assert_eq!(status(&alone, ID), Status::Pass);
     alone.nodes.clear();
-    assert_eq!(said(&alone, ID), ["error no-answer cluster"]);
+    assert_eq!(said(&alone, ID), ["error no-answer cluster < k8s.controlplane.apiserver"]);
     let mut blind = healthy();
     blind.kube().nodes = no(GapKind::TimedOut);
     assert_eq!(said(&blind, ID), ["blocked cluster < k8s.api.identity"]);

@@ -66,25 +66,39 @@ fn ready_nodes_are_listed() {
     assert_eq!(lines("talos.nodes.ready", &healthy())[0], "Node cp-1 (10.0.0.1): ready");
 }
 
+/// A condition of Talos repeats what another check finds on the same machine, if that check does find something.
 #[test]
-fn unmet_conditions_name_the_check_that_knows_more() {
-    let cases = [
-        ("time", "time is not synced", ", see talos.time"),
-        ("network", "waiting on: connectivity", ", see talos.nodes.network"),
-        ("other", "new in this release", ""),
-        ("services", "etcd not healthy", ", see etcd.service"),
-        ("services", "kubelet not running", ", see talos.nodes.kubelet"),
-        ("services", "trustd not healthy", ", see talos.nodes.services"),
-        ("staticPods", "kube-apiserver-cp-1 not ready", ", see k8s.staticpods.running"),
-        ("nodeReady", "node \"w-1\" is not ready", ", see k8s.nodes.ready"),
+fn unmet_conditions_follow_from_what_they_are_about() {
+    type Case = (&'static str, fn(&mut Snapshot), &'static str);
+    let unready = |snapshot: &mut Snapshot| snapshot.kube_node_mut("cp-1").conditions.clear();
+    let no_connection = |snapshot: &mut Snapshot| {
+        snapshot.talos_of("cp-1").network_status.as_mut().unwrap().as_mut().unwrap().connectivity_ready = false;
+    };
+    let unsynced = |snapshot: &mut Snapshot| {
+        snapshot.talos_of("cp-1").time_status.as_mut().unwrap().as_mut().unwrap().synced = false;
+    };
+    let cases: [Case; 7] = [
+        ("time", unsynced, "talos.time"),
+        ("network", no_connection, "talos.nodes.network"),
+        ("services", |it| it.service_mut("cp-1", "etcd").healthy = Some(false), "etcd.service"),
+        ("services", |it| it.service_mut("cp-1", "kubelet").healthy = Some(false), "talos.nodes.kubelet"),
+        ("services", |it| it.service_mut("cp-1", "trustd").healthy = Some(false), "talos.nodes.services"),
+        ("nodeReady", unready, "k8s.nodes.ready"),
+        ("other", |_| {}, ""),
     ];
-    for (name, reason, see) in cases {
-        let snapshot = with(|snapshot| {
-            let status = snapshot.machine_status_mut("w-1");
+    for (name, change, by) in cases {
+        let unmet = |snapshot: &mut Snapshot| {
+            let status = snapshot.machine_status_mut("cp-1");
             status.ready = false;
-            status.unmet = vec![UnmetCondition { name: name.to_owned(), reason: reason.to_owned() }];
+            status.unmet = vec![UnmetCondition { name: name.to_owned(), reason: "not so".to_owned() }];
+        };
+        assert_eq!(wrong("talos.nodes.ready", &with(unmet)), ["cp-1: fail condition-unmet"]);
+        let broken = with(|snapshot| {
+            unmet(snapshot);
+            change(snapshot);
         });
-        assert_eq!(wrong("talos.nodes.ready", &snapshot), [format!("w-1: fail condition-unmet{see}")]);
+        let see = if by.is_empty() { String::new() } else { format!(", see {by}") };
+        assert_eq!(wrong("talos.nodes.ready", &broken), [format!("cp-1: fail condition-unmet{see}")]);
     }
     let silent = with(|snapshot| snapshot.machine_status_mut("w-1").ready = false);
     assert_eq!(wrong("talos.nodes.ready", &silent), ["w-1: fail condition-unmet"]);
@@ -217,7 +231,10 @@ fn only_a_machine_without_kubernetes_needs_no_kubelet() {
         (without("v1.13.0", |_| ()), &["w-1: fail service-missing"]),
         (without("v1.14.0", |it| it.node_mut("w-1").sources.kubernetes = true), &["w-1: fail service-missing"]),
         (without("v1.14.0", |it| it.talos_of("w-1").nodename = Ok(Some("w-1".into()))), &["w-1: fail service-missing"]),
-        (without("v1.14.0", |it| it.talos_of("w-1").nodename = gap(GapKind::TimedOut)), &["w-1: error timed-out"]),
+        (
+            without("v1.14.0", |it| it.talos_of("w-1").nodename = gap(GapKind::TimedOut)),
+            &["w-1: error timed-out, see talos.nodes.reachable"],
+        ),
     ];
     for (snapshot, expected) in cases {
         assert_eq!(wrong("talos.nodes.kubelet", &snapshot), expected);

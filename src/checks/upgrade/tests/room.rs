@@ -154,7 +154,10 @@ fn only_nodes_that_take_the_pod_count() {
         (vec![term(vec![], vec![require("metadata.name", "In", &["w-1"])])], &PINNED),
         (vec![term(vec![], vec![require("metadata.name", "In", &["cp-1"])])], &[]),
         (vec![term(vec![require("generation", "Gt", &["3"])], vec![])], &PINNED),
-        (vec![term(vec![require(host, "Like", &["x"])], vec![])], &["cluster: error unreadable-answer"]),
+        (
+            vec![term(vec![require(host, "Like", &["x"])], vec![])],
+            &["cluster: error unreadable-answer, see upgrade.drain"],
+        ),
     ] {
         let snapshot = placed(|it| it.terms = Some(terms.clone()));
         assert_eq!(wrong(ROOM, &snapshot), expected, "{terms:?}");
@@ -251,6 +254,6 @@ fn a_thousand_machines_of_a_hundred_pods_are_judged_at_once() {
             pod
         }));
     }
-    let plain = crate::engine::judge(&[crate::checks::find(ROOM).unwrap()], &crate::assess::Assessment::of(&snapshot));
+    let plain = crate::engine::judge(&[crate::checks::find(ROOM).unwrap()], &snapshot);
     assert!(plain[0].1.status().is_fine(), "{:?}", plain[0].1.status());
 }

@@ -1,0 +1,517 @@
+//! What follows from what: the problems of a round on the graph of the [parts](part::Part) that a cluster consists of.
+//!
+//! Each problem is observed at one vertex: a part on a machine, or a part of the whole cluster. A problem is a symptom if a part that
+//! its own part needs, directly or through parts that nothing is known about, was seen not to work: on the same machine, or in the
+//! cluster. Otherwise it is a cause. Judges report what they see; only this module decides what it follows from.
+
+pub(crate) mod part;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+
+use part::{Condition, Part, StaticPod, means_broken};
+
+use super::service::keeps_exiting;
+use crate::assess::components::Component;
+use crate::assess::is_going_down;
+use crate::checks::Check;
+use crate::model::{About, CheckId, Kind, NO_NODE, Outcome, Problem, Reason, Role, Severity, Target, Verdict};
+use crate::snapshot::{Node, Service, Snapshot};
+use crate::text::host;
+
+/// A problem of a round, with the check and the target that it was found for.
+#[derive(Clone, Copy)]
+pub(super) struct Found<'a> {
+    check: CheckId,
+    target: &'a Target,
+    problem: &'a Problem,
+}
+
+/// For each problem of a round, in order, those that it follows from directly.
+pub(crate) struct Causes(Vec<Vec<usize>>);
+
+impl Causes {
+    pub(crate) fn of(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Self {
+        let graph = Graph::of(snapshot, verdicts);
+        Self((0..graph.found.len()).map(|at| graph.causes(at)).collect())
+    }
+
+    /// The problems that the one at this place follows from.
+    pub(super) fn behind(&self, at: usize) -> &[usize] {
+        &self.0[at]
+    }
+}
+
+/// Writes down for each problem which check's failure it follows from.
+pub(crate) fn explain(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
+    let checks: Vec<(CheckId, Severity)> = verdicts
+        .iter()
+        .flat_map(|(check, verdict)| verdict.problems().map(|(_, problem)| (check.id, problem.severity)))
+        .collect();
+    if checks.is_empty() {
+        return;
+    }
+    let causes = Causes::of(snapshot, verdicts);
+    let problems = verdicts.iter_mut().flat_map(|(_, verdict)| &mut verdict.findings).filter_map(|finding| {
+        match &mut finding.outcome {
+            Outcome::Problem(problem) => Some(problem),
+            _ => None,
+        }
+    });
+    for (at, problem) in problems.enumerate() {
+        // A check does not explain itself: its problems are reported together anyway.
+        // A failure that a warning explained would not be looked at. A check does not explain itself: its problems are reported
+        // together anyway.
+        let weighs = |cause: &&usize| checks[**cause].1 > Severity::Warn || problem.severity == Severity::Warn;
+        let others = causes.behind(at).iter().filter(weighs).map(|cause| checks[*cause].0);
+        problem.explained_by = others.clone().find(|check| *check != checks[at].0);
+    }
+}
+
+/// A machine, by its place among the nodes, or the name of one that is not among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Machine<'a> {
+    Known(usize),
+    Other(&'a str),
+}
+
+/// A part, and the machine that it is on.
+type Vertex<'a> = (Part, Option<Machine<'a>>);
+
+struct Graph<'a> {
+    snapshot: &'a Snapshot,
+    machines: HashMap<&'a str, usize>,
+    found: Vec<Found<'a>>,
+    vertices: Vec<Vertex<'a>>,
+    /// The machine of each problem's target.
+    on: Vec<Option<Machine<'a>>>,
+    at: HashMap<Vertex<'a>, Vec<usize>>,
+    passed: HashSet<(CheckId, Option<Machine<'a>>)>,
+    /// The first problem of each missing answer.
+    missing: HashMap<MissingAnswer<'a>, usize>,
+}
+
+/// What an undetermined problem of the cluster is about, so that two checks that miss the same answer are seen to do so.
+type MissingAnswer<'a> = (Reason, &'a str, &'a str);
+
+fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Option<MissingAnswer<'a>> {
+    // A version that the tables do not have is the user's question, which each check answers for itself.
+    let is_missing = problem.severity == Severity::Error && problem.reason != Reason::TargetUnknown;
+    (is_missing && machine.is_none()).then_some((problem.reason, problem.expected.as_str(), problem.observed.as_str()))
+}
+
+impl<'a> Graph<'a> {
+    fn of(snapshot: &'a Snapshot, verdicts: &'a [(&'static Check, Verdict)]) -> Self {
+        let found = verdicts.iter().flat_map(|(check, verdict)| {
+            verdict.problems().map(|(target, problem)| Found { check: check.id, target, problem })
+        });
+        let mut graph = Self {
+            snapshot,
+            machines: machines(snapshot),
+            found: found.collect(),
+            vertices: Vec::new(),
+            on: Vec::new(),
+            at: HashMap::new(),
+            passed: HashSet::new(),
+            missing: HashMap::new(),
+        };
+        for (check, verdict) in verdicts {
+            let failed: HashSet<&Target> = verdict.problems().map(|(target, _)| target).collect();
+            let passed = verdict.findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Pass(_)));
+            for finding in passed.filter(|finding| !failed.contains(&*finding.target)) {
+                graph.passed.insert((check.id, graph.machine(&finding.target)));
+            }
+        }
+        for (at, found) in graph.found.iter().enumerate() {
+            let machine = graph.machine(found.target);
+            let part = graph.part(found, machine);
+            let vertex = |part: Part| (part, machine.filter(|_| part.is_on_a_machine()));
+            graph.vertices.push(vertex(part));
+            graph.on.push(machine);
+            for part in [part].iter().chain(part.is_part_of()) {
+                graph.at.entry(vertex(*part)).or_default().push(at);
+            }
+            // Members that follow no leader do not serve, whoever else disagrees.
+            for place in found.problem.places().iter().filter(|_| part == Part::Agreement) {
+                graph.at.entry((Part::EtcdMember, Some(graph.place(place)))).or_default().push(at);
+            }
+            if let Some(answer) = missing_answer(found.problem, machine) {
+                graph.missing.entry(answer).or_insert(at);
+            }
+        }
+        graph
+    }
+
+    fn place(&self, name: &'a str) -> Machine<'a> {
+        self.machines.get(name).copied().map_or(Machine::Other(name), Machine::Known)
+    }
+
+    /// The machine that a target is, or that it is on.
+    fn machine(&self, target: &'a Target) -> Option<Machine<'a>> {
+        let named = |name: &'a str| self.place(name);
+        let by_address = || target.address.as_deref().and_then(|address| self.machines.get(address)).copied();
+        match target.kind {
+            Kind::Node | Kind::EtcdMember => Some(match named(&target.name) {
+                Machine::Other(name) => by_address().map_or(Machine::Other(name), Machine::Known),
+                known @ Machine::Known(_) => known,
+            }),
+            Kind::Endpoint => Some(named(host(&target.name))),
+            Kind::Pod => target.node.as_deref().map(named),
+            Kind::Cluster
+            | Kind::Credentials
+            | Kind::Workload
+            | Kind::Webhook
+            | Kind::ApiService
+            | Kind::ServerCheck => None,
+        }
+    }
+
+    fn node(&self, machine: Option<Machine<'a>>) -> Option<&'a Node> {
+        match machine? {
+            Machine::Known(at) => self.snapshot.nodes.get(at),
+            Machine::Other(_) => None,
+        }
+    }
+
+    fn service(&self, machine: Option<Machine<'a>>, id: &str) -> Option<&'a Service> {
+        self.node(machine)?.talos.services.as_ref().ok()?.iter().find(|service| service.id == id)
+    }
+
+    /// The part at which a problem was observed.
+    #[expect(clippy::too_many_lines, reason = "an arm for each check")]
+    fn part(&self, found: &Found<'a>, machine: Option<Machine<'a>>) -> Part {
+        use CheckId as Id;
+        let Found { target, problem, .. } = found;
+        let reason = problem.reason;
+        let service = match &problem.about {
+            Some(About::Service(id)) => Some(id.as_str()),
+            _ => None,
+        };
+        let waits = |id| self.service(machine, id).is_some_and(waits_to_start);
+        match found.check {
+            Id::TalosCredentials => Part::TalosCredentials,
+            Id::TalosEndpoints => Part::TalosEndpoint,
+            Id::TalosNodesReachable => Part::TalosApi,
+            Id::TalosNodesExpected => match reason {
+                Reason::StaleNodeObject | Reason::StaleDiscoveryMember => Part::Record,
+                Reason::SingleSource => Part::Sources,
+                _ => Part::Stated,
+            },
+            Id::TalosTime => Part::Clock,
+            Id::TalosNodesBooted => match reason {
+                Reason::StageNotRunning if !self.node(machine).is_some_and(is_going_down) => Part::Boot,
+                Reason::ServiceBlocksBoot => Part::Boot,
+                _ => Part::Power,
+            },
+            Id::TalosNodesReady => match &problem.about {
+                Some(About::Condition(name)) => Part::Condition(condition(name)),
+                _ => Part::Condition(Condition::Other),
+            },
+            Id::TalosNodesServices => match service {
+                Some("containerd" | "cri") => Part::Runtime,
+                _ => Part::Service,
+            },
+            Id::TalosNodesKubelet => match reason {
+                Reason::KubeprismUnhealthy => Part::KubePrism,
+                _ if waits("kubelet") => Part::KubeletStart,
+                _ => Part::Kubelet,
+            },
+            Id::TalosNodesKubeletCertificate => Part::ServingCertificate,
+            Id::TalosNodesNetwork => match reason {
+                Reason::KubespanPeerDown => Part::Peers,
+                _ => Part::Network,
+            },
+            Id::TalosNodesDisk => match (reason, &problem.about) {
+                (Reason::VolumeFailed, about) if *about != Some(About::UserVolume) => Part::Volumes,
+                _ => Part::Property,
+            },
+            Id::EtcdService => match self.node(machine) {
+                _ if waits("etcd") => Part::EtcdStart,
+                Some(node) if runs(node, "etcd") && node.talos.etcd_status.is_ok() => Part::EtcdMember,
+                _ => Part::EtcdProcess,
+            },
+            Id::EtcdQuorum => match reason {
+                Reason::SplitCluster => Part::EtcdIdentity,
+                _ => Part::Quorum,
+            },
+            Id::EtcdLeader => match reason {
+                Reason::LeadersDiffer | Reason::LeaderChanges => Part::Agreement,
+                _ => Part::EtcdMember,
+            },
+            Id::EtcdMembersConsistent => match reason {
+                Reason::SplitCluster => Part::EtcdIdentity,
+                _ => Part::Agreement,
+            },
+            // Undetermined, because the member was not seen.
+            Id::EtcdMembersNodes | Id::EtcdLearners | Id::EtcdAlarms if problem.severity == Severity::Error => {
+                Part::Lag
+            }
+            Id::EtcdMembersNodes => match reason {
+                Reason::ForeignEtcd => Part::EtcdIdentity,
+                Reason::StaleMember => Part::Record,
+                Reason::MemberJoining => Part::Joining,
+                _ => Part::Membership,
+            },
+            Id::EtcdLearners => Part::Joining,
+            Id::EtcdAlarms => match reason {
+                Reason::AlarmNospace => Part::Alarm,
+                Reason::EtcdUnhealthy => Part::EtcdMember,
+                _ => Part::Property,
+            },
+            Id::EtcdSpace => Part::Space,
+            Id::EtcdLag => Part::Lag,
+            Id::EtcdTolerance => Part::Tolerance,
+            Id::K8sCredentials => Part::KubernetesCredentials,
+            Id::K8sApiEndpoint if is_about_access(reason) => Part::KubernetesAccess,
+            Id::K8sApiEndpoint => Part::ApiEndpoint,
+            Id::K8sApiServers if target.kind == Kind::Cluster => Part::Property,
+            Id::K8sApiServers if is_about_access(reason) => Part::ServerAccess,
+            Id::K8sApiServers if problem.about == Some(About::Itself) => Part::ApiServerItself,
+            Id::K8sApiServers => Part::ApiServer,
+            Id::K8sApiCertificates => match reason {
+                Reason::ServerCertificateExpired | Reason::NoAnswer => Part::ApiCertificate,
+                _ => Part::Property,
+            },
+            Id::K8sControlplaneApiserver => component(Component::ApiServer, reason),
+            Id::K8sControlplaneControllerManager => component(Component::ControllerManager, reason),
+            Id::K8sControlplaneScheduler => component(Component::Scheduler, reason),
+            Id::K8sControlplaneLeases if target.name.ends_with(Component::Scheduler.name()) => {
+                Part::Leader(Component::Scheduler)
+            }
+            Id::K8sControlplaneLeases => Part::Leader(Component::ControllerManager),
+            Id::K8sNodesRegistered => match reason {
+                Reason::StaleNodeObject => Part::Record,
+                _ => Part::Registration,
+            },
+            Id::K8sNodesReady => match reason {
+                Reason::CniMissing => Part::NodeNetwork,
+                _ => Part::NodeReady,
+            },
+            Id::K8sNodesSchedulable => match reason {
+                Reason::NothingSchedulable => Part::Place,
+                _ => Part::Property,
+            },
+            Id::K8sNodesCsrs => Part::Request,
+            Id::K8sKubeProxy => Part::KubeProxy,
+            Id::K8sCni => Part::NetworkAgent,
+            Id::K8sDns | Id::K8sSystem => Part::Workload,
+            Id::K8sPodsStarting => match reason {
+                Reason::PodsNotScheduled => Part::Scheduling,
+                _ => Part::Sandbox,
+            },
+            Id::K8sWebhooks => Part::Webhook,
+            Id::K8sApiservices => Part::AggregatedApi,
+            Id::K8sStaticpodsRendered => Part::Manifests,
+            Id::K8sStaticpodsRunning if target.kind != Kind::Pod => Part::PodStatuses,
+            Id::K8sStaticpodsRunning => Part::StaticPod(static_pod(&target.name)),
+            Id::UpgradeDrain => match reason {
+                Reason::SlowTermination => Part::Drain,
+                _ => Part::Property,
+            },
+            Id::UpgradeRoom => Part::Place,
+            Id::UpgradeQuorum => match reason {
+                Reason::LastApiServer => Part::OtherServer,
+                Reason::LastDnsEndpoint => Part::Workload,
+                _ => Part::UpgradeQuorum,
+            },
+            Id::TalosVersions
+            | Id::TalosNodesMemory
+            | Id::TalosNodesDiagnostics
+            | Id::EtcdVersions
+            | Id::K8sApiIdentity
+            | Id::K8sControlplaneVersions
+            | Id::K8sNodesPressure
+            | Id::K8sNodesConditions
+            | Id::UpgradeTalosPath
+            | Id::UpgradeKubernetesPath
+            | Id::UpgradeMatrix
+            | Id::UpgradeFlags
+            | Id::UpgradeApis
+            | Id::UpgradeExtensions
+            | Id::UpgradeVolumes
+            | Id::TalosServer => Part::Property,
+        }
+    }
+
+    /// The problems that this one follows from directly.
+    fn causes(&self, at: usize) -> Vec<usize> {
+        let (part, machine) = self.vertices[at];
+        let problem = self.found[at].problem;
+        let refused = if problem.about == Some(About::RefusedByWebhook) { &[Part::Webhook][..] } else { &[] };
+        let waits_for = self.waits_for(part, machine);
+        let needs = || refused.iter().chain(waits_for.as_deref().unwrap_or_else(|| part.needs())).copied();
+        let mut causes = match machine {
+            Some(_) => self.upstream(at, needs(), machine),
+            None => self.upstream(at, needs().filter(|part| !part.is_on_a_machine()), None),
+        };
+        if machine.is_none() {
+            causes.extend(self.at_all_places(at, part, problem.places()));
+        }
+        if causes.is_empty() {
+            causes.extend(self.told_before(at));
+        }
+        causes
+    }
+
+    /// What a service waits for by its own word, such as `Waiting for service "cri" to be "up", time sync, network`; and what stops
+    /// every service. `None`: it does not say.
+    fn waits_for(&self, part: Part, machine: Option<Machine<'a>>) -> Option<Vec<Part>> {
+        let id = match part {
+            Part::KubeletStart => "kubelet",
+            Part::EtcdStart => "etcd",
+            _ => return None,
+        };
+        let (_, conditions) = self.service(machine, id)?.last_event.as_ref()?.message.split_once("Waiting for ")?;
+        let named = [
+            ("service \"cri\"", Part::Runtime),
+            ("service \"containerd\"", Part::Runtime),
+            ("service \"", Part::Service),
+            ("volume", Part::Volumes),
+            ("time sync", Part::Clock),
+            ("network", Part::Network),
+        ];
+        let named = named.into_iter().filter(|(words, _)| conditions.contains(words)).map(|(_, part)| part);
+        Some(named.chain([Part::Power, Part::TalosApi]).collect())
+    }
+
+    /// What explains a problem of the cluster, if every machine that it shows on is explained.
+    fn at_all_places(&self, at: usize, part: Part, places: &'a [String]) -> Vec<usize> {
+        let needs = part.needs().iter().copied();
+        let mut all = Vec::new();
+        for place in places {
+            let causes = if place == NO_NODE {
+                self.without_a_place(at)
+            } else {
+                let needs = needs.clone().filter(|part| part.is_on_a_machine());
+                self.upstream(at, needs, Some(self.place(place)))
+            };
+            if causes.is_empty() {
+                return Vec::new();
+            }
+            all.extend(causes);
+        }
+        // The order of the places means nothing.
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// What explains that a pod has no node: nothing schedules it, or no node can run it.
+    fn without_a_place(&self, at: usize) -> Vec<usize> {
+        let causes = self.upstream(at, std::iter::once(Part::Unplaced), None);
+        let nodes = (0..self.snapshot.nodes.len()).filter(|_| causes.is_empty()).map(Machine::Known);
+        let needs = [Part::NodeReady, Part::NodeNetwork];
+        let of_each: Vec<Vec<usize>> = nodes.map(|node| self.upstream(at, needs.into_iter(), Some(node))).collect();
+        if of_each.iter().any(Vec::is_empty) { causes } else { of_each.into_iter().flatten().chain(causes).collect() }
+    }
+
+    /// The nearest parts that were seen not to work, on the way up from these.
+    fn upstream(&self, at: usize, needs: impl Iterator<Item = Part>, machine: Option<Machine<'a>>) -> Vec<usize> {
+        let scope = |part: Part| machine.filter(|_| part.is_on_a_machine());
+        let is_worker = self.node(machine).is_some_and(|node| node.role == Role::Worker);
+        let exists = |part: Part| !(is_worker && part.is_of_control_planes());
+        let mut level: Vec<Part> = needs.filter(|part| exists(*part)).collect();
+        let mut known: HashSet<Part> = level.iter().copied().collect();
+        let mut causes = Vec::new();
+        while causes.is_empty() && !level.is_empty() {
+            let mut further = Vec::new();
+            for part in level {
+                let whole = machine.filter(|_| part.is_on_a_machine()).map(|_| self.at(at, (part, None)));
+                causes.extend(self.at(at, (part, scope(part))).chain(whole.into_iter().flatten()));
+                if !self.is_seen_to_work(part, scope(part)) {
+                    // From the cluster there is no way back to one machine.
+                    let next = part.needs().iter().filter(|next| part.is_on_a_machine() || !next.is_on_a_machine());
+                    further.extend(next.copied().filter(|next| exists(*next) && known.insert(*next)));
+                }
+            }
+            level = further;
+        }
+        causes
+    }
+
+    /// The problems at a vertex that explain this one.
+    fn at(&self, symptom: usize, vertex: Vertex<'a>) -> impl Iterator<Item = usize> {
+        let problem = self.found[symptom].problem;
+        let explains = move |cause: &usize| {
+            let its = self.found[*cause].problem;
+            let is_the_same = its.reason == problem.reason && problem.severity != Severity::Error;
+            // What is unknown follows from what is unknown.
+            let is_unknown = its.severity == Severity::Error && problem.severity != Severity::Error;
+            let is_unknown = is_unknown && !vertex.0.is_broken_when_unknown();
+            let is_broken =
+                means_broken(its.reason) || (its.severity, its.reason) == (Severity::Fail, Reason::NoAnswer);
+            *cause != symptom && !is_unknown && (is_broken || is_the_same)
+        };
+        self.at.get(&vertex).into_iter().flatten().copied().filter(explains)
+    }
+
+    fn is_seen_to_work(&self, part: Part, machine: Option<Machine<'a>>) -> bool {
+        part.judged_by().is_some_and(|check| self.passed.contains(&(check, machine)))
+    }
+
+    /// The first check that misses the same answer in the same words.
+    fn told_before(&self, at: usize) -> Option<usize> {
+        let first = *self.missing.get(&missing_answer(self.found[at].problem, self.on[at])?)?;
+        (self.found[first].check != self.found[at].check).then_some(first)
+    }
+}
+
+/// Nodes by all names and addresses that problems can give them.
+fn machines(snapshot: &Snapshot) -> HashMap<&str, usize> {
+    let mut machines = HashMap::new();
+    for (at, node) in snapshot.nodes.iter().enumerate() {
+        machines.entry(node.name.as_str()).or_insert(at);
+    }
+    for (at, node) in snapshot.nodes.iter().enumerate() {
+        let registered = node.talos.nodename.iter().flatten();
+        let names = node.addresses.iter().chain([&node.address]).chain(registered).map(String::as_str);
+        for name in names {
+            machines.entry(name).or_insert(at);
+        }
+    }
+    machines
+}
+
+/// The service has not begun to run, and did not exit by itself.
+fn waits_to_start(service: &Service) -> bool {
+    matches!(service.state.as_str(), "Initialized" | "Starting" | "Preparing" | "Waiting") && !keeps_exiting(service)
+}
+
+fn runs(node: &Node, id: &str) -> bool {
+    node.talos.services.iter().flatten().any(|service| service.id == id && service.state == "Running")
+}
+
+/// A refusal concerns what was asked, and a foreign authority what the kubeconfig trusts, whichever server answers.
+fn is_about_access(reason: Reason) -> bool {
+    use Reason::{Forbidden, ForbiddenOrStarting, Throttled, Unauthorized, UnknownCa};
+    matches!(reason, Unauthorized | Forbidden | ForbiddenOrStarting | Throttled | UnknownCa)
+}
+
+fn component(component: Component, reason: Reason) -> Part {
+    match reason {
+        Reason::ComponentNotReady => Part::Ready(component),
+        Reason::StatusStale => Part::StaticPod(StaticPod::Component(component)),
+        _ => Part::Component(component),
+    }
+}
+
+fn static_pod(name: &str) -> StaticPod {
+    let is_of = |component: &str| name.strip_prefix(component).is_some_and(|rest| rest.starts_with('-'));
+    match Component::ALL.into_iter().find(|component| is_of(component.name())) {
+        Some(component) => StaticPod::Component(component),
+        None if is_of("etcd") => StaticPod::Etcd,
+        None => StaticPod::Own,
+    }
+}
+
+fn condition(name: &str) -> Condition {
+    match name {
+        "services" => Condition::Services,
+        "time" => Condition::Time,
+        "network" => Condition::Network,
+        "staticPods" => Condition::StaticPods,
+        "nodeReady" => Condition::NodeReady,
+        _ => Condition::Other,
+    }
+}

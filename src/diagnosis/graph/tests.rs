@@ -1,0 +1,181 @@
+use super::part::{Condition, Part, StaticPod, means_broken};
+use super::{Causes, explain};
+use crate::assess::components::Component;
+use crate::checks::Check;
+use crate::model::{CheckId, Reason, Verdict};
+use crate::snapshot::Snapshot;
+use crate::testing::fixture::{healthy, verdicts};
+
+/// Parts that nothing needs; all others are needed by one of these.
+fn last() -> Vec<Part> {
+    let mut last = vec![
+        Part::ServerAccess,
+        Part::TalosEndpoint,
+        Part::Boot,
+        Part::Stated,
+        Part::Peers,
+        Part::Agreement,
+        Part::Space,
+        Part::Lag,
+        Part::ApiServerItself,
+        Part::ApiCertificate,
+        Part::KubePrism,
+        Part::Sources,
+        Part::KubeProxy,
+        Part::Unplaced,
+        Part::Workload,
+        Part::Webhook,
+        Part::AggregatedApi,
+        Part::UpgradeQuorum,
+        Part::OtherServer,
+        Part::Drain,
+        Part::StaticPod(StaticPod::Etcd),
+        Part::StaticPod(StaticPod::Own),
+    ];
+    last.extend(Component::ALL.map(|component| Part::StaticPod(StaticPod::Component(component))));
+    last.extend(
+        [
+            Condition::Services,
+            Condition::Time,
+            Condition::Network,
+            Condition::StaticPods,
+            Condition::NodeReady,
+            Condition::Other,
+        ]
+        .map(Part::Condition),
+    );
+    last
+}
+
+/// Nothing needs itself, directly or through others: what follows from what has one direction.
+#[test]
+fn needs_form_no_circle() {
+    fn visit(part: Part, path: &mut Vec<Part>) {
+        assert!(!path.contains(&part), "{part:?} needs itself: {path:?}");
+        path.push(part);
+        for next in part.needs() {
+            visit(*next, path);
+        }
+        path.pop();
+    }
+    for part in last() {
+        visit(part, &mut Vec::new());
+    }
+}
+
+/// The causes of the problems of a round, each named by its check and target.
+fn causes(snapshot: &Snapshot) -> Vec<(String, Vec<String>)> {
+    let verdicts = verdicts(snapshot);
+    let name = |check: &Check, verdict: &Verdict| {
+        let names = verdict.problems().map(|(target, _)| format!("{} {}", check.id, target.name));
+        names.collect::<Vec<_>>()
+    };
+    let names: Vec<String> = verdicts.iter().flat_map(|(check, verdict)| name(check, verdict)).collect();
+    let causes = Causes::of(snapshot, &verdicts);
+    let of = |at: usize| causes.behind(at).iter().map(|cause| names[*cause].clone()).collect();
+    (0..names.len()).map(|at| (names[at].clone(), of(at))).collect()
+}
+
+fn behind(snapshot: &Snapshot, of: &str) -> Vec<String> {
+    causes(snapshot).into_iter().find(|(name, _)| name == of).unwrap_or_else(|| panic!("no problem {of}")).1
+}
+
+/// A worker that boots, whose cri and kubelet wait, with the event that each gives.
+fn boots(cri: &str, kubelet: &str) -> Snapshot {
+    let mut snapshot = healthy();
+    "booting".clone_into(&mut snapshot.machine_status_mut("w-1").stage);
+    for (id, event) in [("cri", cri), ("kubelet", kubelet)] {
+        let service = snapshot.service_mut("w-1", id);
+        (service.state, service.healthy) = ("Waiting".to_owned(), Some(false));
+        event.clone_into(&mut service.last_event.as_mut().unwrap().message);
+    }
+    snapshot
+}
+
+#[test]
+fn services_follow_from_the_volume_that_they_wait_for() {
+    let mut snapshot = boots(
+        "Waiting for volume \"/var/lib\" to be mounted",
+        "Waiting for service \"cri\" to be \"up\", time sync, network",
+    );
+    let volumes = snapshot.talos_of("w-1").volumes.as_mut().unwrap();
+    let volume = volumes.iter_mut().find(|volume| volume.id == "EPHEMERAL").unwrap();
+    (volume.phase, volume.error) = ("failed".to_owned(), "encryption key rejected".to_owned());
+    assert_eq!(behind(&snapshot, "talos.nodes.disk w-1"), [""; 0]);
+    assert_eq!(behind(&snapshot, "talos.nodes.services w-1"), ["talos.nodes.disk w-1"]);
+    assert_eq!(behind(&snapshot, "talos.nodes.kubelet w-1"), ["talos.nodes.services w-1"]);
+    // A volume of the user's own holds up nothing.
+    let volumes = snapshot.talos_of("w-1").volumes.as_mut().unwrap();
+    let volume = volumes.iter_mut().find(|volume| volume.id == "EPHEMERAL").unwrap();
+    "ready".clone_into(&mut volume.phase);
+    let mut own = volume.clone();
+    (own.id, own.phase) = ("u-data".to_owned(), "failed".to_owned());
+    volumes.push(own);
+    assert_eq!(behind(&snapshot, "talos.nodes.services w-1"), [""; 0]);
+}
+
+#[test]
+fn a_kubelet_follows_from_the_network_only_if_it_waits_for_it() {
+    let without_network = |event: &str| {
+        let mut snapshot = boots("Service is up", event);
+        let cri = snapshot.service_mut("w-1", "cri");
+        (cri.state, cri.healthy) = ("Running".to_owned(), Some(true));
+        snapshot.talos_of("w-1").network_status.as_mut().unwrap().as_mut().unwrap().connectivity_ready = false;
+        behind(&snapshot, "talos.nodes.kubelet w-1")
+    };
+    assert_eq!(without_network("Waiting for network"), ["talos.nodes.network w-1"]);
+    assert_eq!(without_network("Waiting for time sync"), [""; 0]);
+    let exits = "Error running Containerd(kubelet), going to restart forever: task \"kubelet\" failed: exit code 1";
+    assert_eq!(without_network(exits), [""; 0], "it has started, and exits by itself");
+}
+
+/// Nothing travels through what was seen to work, nor from one machine to another.
+#[test]
+fn one_machine_does_not_explain_another() {
+    let mut snapshot = healthy();
+    snapshot.service_mut("cp-3", "kubelet").healthy = Some(false);
+    snapshot.kube_node_mut("w-1").conditions.clear();
+    assert_eq!(behind(&snapshot, "k8s.nodes.ready w-1"), [""; 0]);
+    snapshot.kube_node_mut("cp-3").conditions.clear();
+    assert_eq!(behind(&snapshot, "k8s.nodes.ready cp-3"), ["talos.nodes.kubelet cp-3"]);
+}
+
+/// A failure is not left to a warning: whoever looks at failures alone would not find its cause.
+#[test]
+fn a_failure_is_not_explained_by_a_warning() {
+    let mut snapshot = healthy();
+    snapshot.service_mut("w-1", "kubelet").healthy = Some(false);
+    snapshot.kube_node_mut("w-1").conditions.clear();
+    let mut verdicts = verdicts(&snapshot);
+    let by = |verdicts: &[(&'static Check, Verdict)]| {
+        let ready = verdicts.iter().find(|(check, _)| check.id == CheckId::K8sNodesReady).unwrap();
+        ready.1.problems().next().unwrap().1.explained_by
+    };
+    assert_eq!(by(&verdicts), Some(CheckId::TalosNodesKubelet));
+    for finding in verdicts.iter_mut().filter(|(check, _)| check.id == CheckId::TalosNodesKubelet) {
+        for finding in &mut finding.1.findings {
+            if let crate::model::Outcome::Problem(problem) = &mut finding.outcome {
+                problem.severity = crate::model::Severity::Warn;
+            }
+        }
+    }
+    explain(&snapshot, &mut verdicts);
+    assert_eq!(by(&verdicts), None);
+}
+
+/// Too small, nearly full, skewed, mixed: none of them is why something else does not work.
+#[test]
+fn properties_explain_nothing() {
+    for reason in [
+        Reason::MemoryTooSmall,
+        Reason::DiskTooSmall,
+        Reason::DiskNearlyFull,
+        Reason::SpaceNearlyFull,
+        Reason::VersionsMixed,
+        Reason::VersionSkew,
+        Reason::CertificateExpiresSoon,
+        Reason::Cordoned,
+    ] {
+        assert!(!means_broken(reason), "{}", reason.code());
+    }
+}
