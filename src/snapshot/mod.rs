@@ -31,10 +31,10 @@ pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};
 pub(crate) use observe::{Observe, Suspects};
 pub(crate) use talos::{
-    Adjtime, BootstrapManifests, Contact, ContainerState, Diagnostic, Endpoint, Flags, MachineStatus, Mount,
-    NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service, ServiceEvent,
-    ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition,
-    UserPod, Version, Volume,
+    Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS,
+    MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service,
+    ServiceEvent, ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus,
+    UnmetCondition, UserPod, Version, Volume,
 };
 
 /// A fact that was asked for: the value, or why there is none.

@@ -438,10 +438,18 @@ pub(crate) struct Volume {
     pub(crate) failed_syncs: Vec<String>,
 }
 
+/// Folders in which a machine keeps its data. Each can be a partition of its own since Talos 1.14; before that, `/var` has them all.
+pub(crate) const DATA_MOUNTS: [&str; 5] = ["/var", "/var/lib/etcd", "/var/lib/containerd", "/var/lib/kubelet", LOGS];
+
+/// Nothing stops if logs alone cannot be written.
+pub(crate) const LOGS: &str = "/var/log";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     /// `/var`
     pub(crate) path: String,
+    /// `/dev/sda5`; two mounts of one device share its space. Empty if not told.
+    pub(crate) device: String,
     /// Bytes.
     pub(crate) size: u64,
     pub(crate) available: u64,

@@ -6,7 +6,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, talos_contact};
 use crate::checks::scope::each_node;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use crate::snapshot::{GapKind, Mount, Node, Volume};
+use crate::snapshot::{DATA_MOUNTS, GapKind, LOGS, Mount, Node, Volume};
 use crate::text;
 
 pub(in crate::checks) const DISK: Check = Check {
@@ -16,12 +16,14 @@ pub(in crate::checks) const DISK: Check = Check {
     explain: "Checks three things. Has a volume failed? Talos reports those that it could not find, create, unlock or grow, \
 including user volumes; one that still waits, or has encryption keys that could not be updated, is a warning. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
 mounted at `/var`. Is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd also keeps \
-its data there.\n\n\
+its data there. If no byte is free, that is a failure: etcd, the container runtime and the kubelet cannot write. The same applies to \
+`/var/lib/etcd`, `/var/lib/containerd` and `/var/lib/kubelet` where they are partitions of their own. A full `/var/log` is a \
+warning.\n\n\
 Talos before 1.8 does not report its volumes; the size of `/var` is checked instead. In container mode the disks are the \
 host's. A machine that reports no sizes or mounts is not checked for them: a single hanging file system, such as a lost \
 network share, keeps Talos from reporting any.",
     severity: Severity::Fail,
-    finds: &[Reason::DiskTooSmall, Reason::DiskNearlyFull, Reason::VolumeFailed],
+    finds: &[Reason::DiskTooSmall, Reason::DiskNearlyFull, Reason::DiskFull, Reason::VolumeFailed],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Volumes],
@@ -99,7 +101,14 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
     match &node.talos.mounts {
         Err(gap) => judged.unknown(format!("its mounts are not reported: {}", gap.text)),
         Ok(mounts) => match mounts.iter().find(|mount| mount.path == "/var" && mount.size > 0) {
-            Some(var) => judged.problems.extend(var_problems(node, var, volumes.is_some())),
+            Some(var) => {
+                let least = LEAST_DISK - OTHER_PARTITIONS;
+                if volumes.is_none() && var.size < least {
+                    judged.problems.push(too_small(node, var.size, least));
+                } else {
+                    judged.problems.extend(own(mounts).filter_map(|mount| space(node, mount)));
+                }
+            }
             None => judged.unknown("the size of /var is not reported"),
         },
     }
@@ -156,16 +165,29 @@ fn too_small(node: &Node, size: u64, least: u64) -> Problem {
         .hint(Hint::run("{talosctl} -n {} mounts", [node.address.as_str()]))
 }
 
-fn var_problems(node: &Node, var: &Mount, size_is_known: bool) -> Vec<Problem> {
-    let least = LEAST_DISK - OTHER_PARTITIONS;
-    if !size_is_known && var.size < least {
-        return vec![too_small(node, var.size, least)];
+/// The mounts with data among these that have space of their own. A folder that is mounted from the device of another shares its space.
+fn own(mounts: &[Mount]) -> impl Iterator<Item = &Mount> {
+    let is_first = |index: usize, mount: &Mount| {
+        let mut before = mounts[..index].iter();
+        before.all(|it| it.path != mount.path && (it.device != mount.device || mount.device.is_empty()))
+    };
+    let is_judged = |mount: &Mount| mount.size > 0 && DATA_MOUNTS.contains(&mount.path.as_str());
+    let own = mounts.iter().enumerate().filter(move |(index, mount)| is_judged(mount) && is_first(*index, mount));
+    own.map(|(_, mount)| mount)
+}
+
+fn space(node: &Node, mount: &Mount) -> Option<Problem> {
+    let path = mount.path.as_str();
+    if mount.available >= mount.size / 10 {
+        return None;
     }
-    if var.available >= var.size / 10 {
-        return Vec::new();
-    }
-    let observed = format!("{} of {} MiB free", var.available / MIB, var.size / MIB);
-    let problem = Problem::warn(Reason::DiskNearlyFull, "a tenth of /var free", observed)
-        .hint(Hint::run("{talosctl} -n {} usage -H --depth 2 /var", [node.address.as_str()]));
-    vec![problem]
+    let problem = if mount.available == 0 {
+        let severity = if path == LOGS { Severity::Warn } else { Severity::Fail };
+        let observed = format!("{path} is full: no byte of {} MiB is free", mount.size / MIB);
+        Problem { severity, ..Problem::fail(Reason::DiskFull, format!("a tenth of {path} free"), observed) }
+    } else {
+        let observed = format!("{path}: {} of {} MiB free", mount.available / MIB, mount.size / MIB);
+        Problem::warn(Reason::DiskNearlyFull, format!("a tenth of {path} free"), observed)
+    };
+    Some(problem.hint(Hint::run("{talosctl} -n {} usage -H --depth 2 {}", [node.address.as_str(), path])))
 }

@@ -72,12 +72,23 @@ pub(super) const DISK_TOO_SMALL: Text = Text {
 };
 
 pub(super) const DISK_NEARLY_FULL: Text = Text {
-    explanation: "Less than a tenth of `/var` is free. At about this point the kubelet starts to remove images and evict pods. etcd, which also keeps its data there, stops when no space is left. Usual causes: large images, logs, pods that write into emptyDir volumes.",
+    explanation: "Less than a tenth of `/var`, or of a partition below it, is free. At about this point the kubelet starts to remove images and evict pods. etcd, which also keeps its data there, stops when no space is left. Usual causes: large images, logs, pods that write into emptyDir volumes.",
     source: KUBERNETES_PRESSURE,
     remedy: &[
         MOUNTS,
         Look("talosctl -n NODE usage -H --depth 2 /var"),
         Do("Remove what is not needed: pods with large volumes first, then images. Or enlarge the disk."),
+    ],
+};
+
+pub(super) const DISK_FULL: Text = Text {
+    explanation: "No byte is free on `/var`, or on a partition below it such as `/var/lib/etcd`. etcd cannot append to its log and stops, the container runtime cannot unpack images or start containers, and the kubelet cannot record what it does. The kubelet may not notice, and its Node stays Ready. Usual causes: large images, logs, pods that write into emptyDir or hostPath volumes.",
+    source: KUBERNETES_PRESSURE,
+    remedy: &[
+        MOUNTS,
+        Look("talosctl -n NODE usage -H --depth 2 /var"),
+        Do("Remove what is not needed: pods with large volumes first, then images. Or enlarge the disk."),
+        Do("If etcd has stopped, free space before anything else; it starts again by itself."),
     ],
 };
 

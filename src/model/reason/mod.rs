@@ -119,6 +119,7 @@ reasons! {
     MemoryTooSmall "memory-too-small" "the machine has less memory than Talos needs" machine::MEMORY_TOO_SMALL;
     DiskTooSmall "disk-too-small" "the machine's disk is smaller than Talos needs" machine::DISK_TOO_SMALL;
     DiskNearlyFull "disk-nearly-full" "the machine's disk is nearly full" machine::DISK_NEARLY_FULL;
+    DiskFull "disk-full" "a disk of the machine is full" machine::DISK_FULL;
     VolumeFailed "volume-failed" "a volume of the machine is not as it should be" machine::VOLUME_FAILED;
     Diagnostic "diagnostic" "Talos has diagnosed a problem of the machine" machine::DIAGNOSTIC;
     TimeNotSynced "time-not-synced" "the machine's clock is not synchronized" machine::TIME_NOT_SYNCED;

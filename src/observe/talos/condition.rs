@@ -8,7 +8,7 @@ use super::call::{Caller, LIST, Route, SMALL};
 use super::machine::{malformed, only};
 use super::resources::{KUBE_SPAN_PEERS, Resource, Type, each};
 use crate::observe::dial::cause::clean;
-use crate::snapshot::{Adjtime, Diagnostic, Mount, NetworkStatus, Observed, Peer, TimeStatus, Volume};
+use crate::snapshot::{Adjtime, DATA_MOUNTS, Diagnostic, Mount, NetworkStatus, Observed, Peer, TimeStatus, Volume};
 use crate::text::sanitize::without_secrets;
 
 const TIME_STATUSES: Type = Type { namespace: "runtime", name: "TimeStatuses.v1alpha1.talos.dev" };
@@ -17,9 +17,6 @@ const NETWORK_STATUSES: Type = Type { namespace: "network", name: "NetworkStatus
 const KUBE_PRISM_STATUSES: Type = Type { namespace: "k8s", name: "KubePrismStatuses.kubernetes.talos.dev" };
 const VOLUME_STATUSES: Type = Type { namespace: "runtime", name: "VolumeStatuses.block.talos.dev" };
 const DIAGNOSTICS: Type = Type { namespace: "runtime", name: "Diagnostics.runtime.talos.dev" };
-
-/// Mounts that are kept.
-const JUDGED: [&str; 1] = ["/var"];
 
 impl Caller {
     pub(super) async fn time_status(&self, to: &Route<'_>) -> Observed<Option<TimeStatus>> {
@@ -120,11 +117,12 @@ fn mounts(reply: MountsResponse) -> Observed<Vec<Mount>> {
     }
     let mount = |stat: talos_api::machine::MountStat| Mount {
         path: stat.mounted_on,
+        device: stat.filesystem,
         size: stat.size,
         available: stat.available,
     };
     // A worker has a thousand mounts of pods, and a cluster many workers.
-    Ok(part.stats.into_iter().filter(|stat| JUDGED.contains(&stat.mounted_on.as_str())).map(mount).collect())
+    Ok(part.stats.into_iter().filter(|stat| DATA_MOUNTS.contains(&stat.mounted_on.as_str())).map(mount).collect())
 }
 
 fn diagnostic(resource: &Resource) -> Observed<Diagnostic> {
@@ -237,7 +235,11 @@ mod tests {
     fn no_mount_at_all_is_no_answer() {
         let of = |stats| mounts(MountsResponse { messages: vec![Mounts { metadata: None, stats }] });
         let var = MountStat { filesystem: "/dev/sda5".into(), size: 20, available: 10, mounted_on: "/var".into() };
-        assert_eq!(of(vec![var]), Ok(vec![Mount { path: "/var".into(), size: 20, available: 10 }]));
+        let kept = |path: &str| Mount { path: path.into(), device: "/dev/sda5".into(), size: 20, available: 10 };
+        assert_eq!(of(vec![var.clone()]), Ok(vec![kept("/var")]));
+        let at = |path: &str| MountStat { mounted_on: path.into(), ..var.clone() };
+        let many = ["/", "/var/lib/etcd", "/var/lib/kubelet/pods/1/volumes/x", "/var/log", "/var/lib"].map(at);
+        assert_eq!(of(many.to_vec()), Ok(vec![kept("/var/lib/etcd"), kept("/var/log")]));
         is_malformed(of(vec![]));
     }
 

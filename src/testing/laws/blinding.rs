@@ -97,7 +97,7 @@ fn what_only_pods_tell_fails() {
 const OF_OTHERS: usize = 13;
 
 /// A wrong value, the lost answers that hide it, and why nothing else can tell: the value is named by its beginning.
-const HIDDEN: [(&str, &[&str], &str); 7] = [
+const HIDDEN: [(&str, &[&str], &str); 8] = [
     ("DNS: Workload.", &["empty deployments"], "something else may serve DNS, and its endpoints are ready"),
     (
         "kubernetes: Workload.",
@@ -108,6 +108,11 @@ const HIDDEN: [(&str, &[&str], &str); 7] = [
         "kubernetes: StartingPod.",
         &["empty starting_pods"],
         "a complete list without the pod is that of a cluster without it",
+    ),
+    (
+        "node: Mount.",
+        &["mounts of a control plane", "mounts of a worker"],
+        "one file system that hangs keeps Talos from telling of any, which is named as not observed",
     ),
     (
         "node: Adjtime.",

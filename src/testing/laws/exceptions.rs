@@ -162,7 +162,11 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         &["adjtime of a control plane", "adjtime of a worker", "node_leases", "nodes"],
         "kernel and lease vouch for each other",
     ),
-    (&["talos.nodes.disk"], &["mounts of a control plane", "mounts of a worker"], "what they tell only warns"),
+    (
+        &["talos.nodes.disk"],
+        &["mounts of a control plane", "mounts of a worker"],
+        "one file system that hangs keeps Talos from telling of any",
+    ),
     (
         &["talos.nodes.kubelet"],
         &["empty kube_prism of a control plane", "empty kube_prism of a worker"],
@@ -425,7 +429,10 @@ pub(super) const HARMLESS: &[(&[&str], &str)] = &[
     (&["empty discovery"], "Kubernetes and etcd name the same nodes"),
     (&["machine_type of a control plane", "machine_type of a worker"], "discovery tells the role as well"),
     (&["adjtime of a control plane", "adjtime of a worker"], "the node's lease tells the same"),
-    (&["mounts of a control plane", "mounts of a worker"], "what they tell only warns"),
+    (
+        &["mounts of a control plane", "mounts of a worker"],
+        "one file system that hangs keeps Talos from telling of any",
+    ),
     (
         &["refused diagnostics of a control plane", "refused diagnostics of a worker"],
         "what they tell only warns, and not everybody may read them",

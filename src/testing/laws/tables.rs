@@ -295,7 +295,11 @@ fn talos_node() -> Table<TalosNode> {
                 .push(Volume { phase: "failed".to_owned(), ..volume("u-data", None) })),
             bad(|it| it.volumes.as_mut().unwrap().push(Volume { phase: "lost".to_owned(), ..volume("u-data", None) })),
         ],
-        mounts: [harmless("what they tell only warns", |it| it.mounts.as_mut().unwrap().clear())],
+        mounts: [harmless("one file system that hangs keeps Talos from telling of any", |it| it
+            .mounts
+            .as_mut()
+            .unwrap()
+            .clear())],
         diagnostics: [warns(|it| {
             let (id, message, details) = ("kubelet-csr".to_owned(), String::new(), Vec::new());
             it.diagnostics.as_mut().unwrap().push(Diagnostic { id, message, details });
@@ -430,7 +434,8 @@ fn mount() -> Table<Mount> {
     table!(Mount {
         path: [harmless("a size that is not told is passed over", |it| it.path.clear())],
         size: [harmless("the same", |it| it.size = 0), warns(|it| it.size = u64::MAX)],
-        available: [warns(|it| it.available = 0)],
+        device: [harmless("there is no other of the same", |it| it.device.clear())],
+        available: [warns(|it| it.available = 1), bad(|it| it.available = 0)],
     })
 }
 

@@ -170,11 +170,14 @@ fn mounts(machine: &world::Machine) -> Mounts {
         ("/dev/sda5", size, available, "/var"),
         ("overlay", size, available, "/etc/kubernetes"),
     ];
+    let devices: Vec<String> = (1..=machine.mounts.len()).map(|number| format!("/dev/sdb{number}")).collect();
+    let own = machine.mounts.iter().zip(&devices);
+    let own = own.map(|((path, size, available), device)| (device.as_str(), *size, *available, path.as_str()));
     let stat = |(filesystem, size, available, mounted_on): (&str, _, _, &str)| MountStat {
         filesystem: filesystem.to_owned(),
         size,
         available,
         mounted_on: mounted_on.to_owned(),
     };
-    Mounts { metadata: None, stats: stats.into_iter().map(stat).collect() }
+    Mounts { metadata: None, stats: stats.into_iter().chain(own).map(stat).collect() }
 }

@@ -68,6 +68,8 @@ pub enum Edit {
         memory: Option<(u64, u64)>,
         /// Size of the file system of `/var` and what is free of it, bytes.
         var: Option<(u64, u64)>,
+        /// File systems of their own below `/var`: path, size, and what is free of it, bytes.
+        mounts: Option<Vec<(String, u64, u64)>>,
         /// Of the cluster's clock, as others see what it writes; it says of itself what its resources do.
         ahead: Option<SignedDuration>,
     },
@@ -232,11 +234,12 @@ impl Edit {
                 machine.services.retain(|it| it.id != service);
                 machine.tell_services();
             }
-            Self::Machine { node, talos, memory, var, ahead } => {
+            Self::Machine { node, talos, memory, var, mounts, ahead } => {
                 let machine = world.machine_mut(&node);
                 machine.talos = talos.or(machine.talos);
                 machine.memory = memory.unwrap_or(machine.memory);
                 machine.var = var.unwrap_or(machine.var);
+                machine.mounts.extend(mounts.iter().flatten().cloned());
                 if let Some(ahead) = ahead {
                     world.machine_clocks.insert(node, ahead.as_secs());
                 }

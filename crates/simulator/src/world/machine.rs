@@ -29,6 +29,8 @@ pub struct Machine {
     pub memory: (u64, u64),
     /// Size of the file system of `/var`, and what is free of it, bytes.
     pub var: (u64, u64),
+    /// File systems of their own below `/var`: where each is mounted, its size, and what is free of it.
+    pub mounts: Vec<(String, u64, u64)>,
     /// Lines by service (`etcd`) or container.
     pub logs: BTreeMap<String, Vec<String>>,
     /// Entries by directory.

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use crate::model::Role;
 use crate::model::{Outcome, Status};
-use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Peer, Snapshot, Volume};
+use crate::snapshot::{Diagnostic, GapKind, Mount, NetworkStatus, Peer, Snapshot, Volume};
 use crate::testing::fixture::{gap, healthy, mount, volume};
 use crate::testing::judged::{judge, observed, status, wrong};
 
@@ -204,7 +204,34 @@ fn a_tenth_of_the_disk_has_to_be_free() {
     let of = |available| with_disk(|snapshot| snapshot.talos_of("w-1").mounts = Ok(vec![mount("/var", available)]));
     assert_eq!(of((18 << 30) / 10), Vec::<String>::new());
     assert_eq!(of((18 << 30) / 10 - 1), ["w-1: warn disk-nearly-full"]);
-    assert_eq!(of(0), ["w-1: warn disk-nearly-full"]);
+    assert_eq!(of(1), ["w-1: warn disk-nearly-full"]);
+    assert_eq!(of(0), ["w-1: fail disk-full"]);
+}
+
+#[test]
+fn each_partition_with_data_is_judged_by_its_own_space() {
+    let of = |mounts: &[(&str, &str, u64)]| {
+        let mount = |(path, device, available): &(&str, &str, u64)| Mount {
+            device: (*device).to_owned(),
+            ..mount(path, *available)
+        };
+        let mut all = vec![crate::testing::fixture::mount("/var", 1 << 40)];
+        all.extend(mounts.iter().map(mount));
+        with_disk(|snapshot| snapshot.talos_of("w-1").mounts = Ok(all))
+    };
+    for path in ["/var/lib/etcd", "/var/lib/containerd", "/var/lib/kubelet"] {
+        assert_eq!(of(&[(path, "/dev/sdb1", 0)]), ["w-1: fail disk-full"], "{path}");
+        assert_eq!(of(&[(path, "/dev/sdb1", 1)]), ["w-1: warn disk-nearly-full"], "{path}");
+        assert_eq!(of(&[(path, "/dev/sdb1", 1 << 40)]), [""; 0], "{path}");
+    }
+    assert_eq!(of(&[("/var/log", "/dev/sdb1", 0)]), ["w-1: warn disk-full"]);
+    // A folder of a partition that was judged, or one that is listed twice.
+    let both = [("/var/lib/etcd", "/dev/sdb1", 0), ("/var/lib/kubelet", "/dev/sdb1", 0)];
+    assert_eq!(of(&both), ["w-1: fail disk-full"]);
+    assert_eq!(of(&[("/var/lib/etcd", "", 0), ("/var/lib/etcd", "/dev/sdb1", 0)]), ["w-1: fail disk-full"]);
+    // Nothing tells that these are one.
+    let untold = [("/var/lib/etcd", "", 0), ("/var/lib/kubelet", "", 0)];
+    assert_eq!(of(&untold), ["w-1: fail disk-full", "w-1: fail disk-full"]);
 }
 
 #[test]

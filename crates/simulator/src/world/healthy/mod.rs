@@ -70,6 +70,7 @@ fn machine(name: String, role: Role) -> Machine {
         resources: Resources::default(),
         memory: (4_194_304, 2_097_152),
         var: (18 << 30, 14 << 30),
+        mounts: Vec::new(),
         logs: BTreeMap::new(),
         files: BTreeMap::new(),
         api_server: (role == Role::ControlPlane).then(ApiServer::default),
