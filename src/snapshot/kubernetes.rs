@@ -32,15 +32,16 @@ pub(crate) struct Kubernetes {
     pub(crate) pods: Observed<Vec<Pod>>,
     /// Static pods of the users' own on workers, by namespace and name. `None`: there is no such pod.
     pub(crate) user_pods: BTreeMap<(String, String), Observed<Option<Pod>>>,
-    /// DaemonSets of namespace `kube-system` and of those of the network plugin.
+    /// DaemonSets of namespace `kube-system` and of those of the network plugin, and all that register a driver with the kubelets.
     pub(crate) daemon_sets: Observed<Vec<Workload>>,
     /// Deployments of the same namespaces.
     pub(crate) deployments: Observed<Vec<Workload>>,
     /// `StatefulSet`s of the same namespaces.
     pub(crate) stateful_sets: Observed<Vec<Workload>>,
-    /// The namespaces of the network plugin beside `kube-system`; a gap if not all of theirs is in the lists above and below.
+    /// The namespaces of the network plugin beside `kube-system`; a gap if not all of theirs, or of drivers, is in the lists above and
+    /// below.
     pub(crate) plugin_namespaces: Observed<Vec<String>>,
-    /// Pods of these namespaces.
+    /// Pods of these namespaces, and those of drivers' DaemonSets that lack some.
     pub(crate) plugin_pods: Vec<Pod>,
     /// Pods of all namespaces that were given to a node and have no sandbox, or have lost it.
     pub(crate) starting_pods: Observed<Vec<StartingPod>>,
@@ -622,6 +623,8 @@ pub(crate) struct Workload {
     pub(crate) unchanged_for: Option<Duration>,
     /// Whether the workload installs a network plugin on the nodes.
     pub(crate) installs_network: bool,
+    /// Whether its pods register a driver with the kubelet of each node, as those of CSI do.
+    pub(crate) registers_driver: bool,
     /// How a DaemonSet places its pods.
     pub(crate) spread: Spread,
 }

@@ -19,11 +19,13 @@ use crate::text::some;
 pub(in crate::checks) const SYSTEM: Check = Check {
     id: CheckId::K8sSystem,
     stage: Stage::Nodes,
-    summary: "every other workload of kube-system and of the network plugin is available",
+    summary: "every other workload of kube-system and of the network plugin, and every CSI driver, is available",
     explain: "Reads the DaemonSets, Deployments and StatefulSets of kube-system and of the namespaces of the \
 network plugin. Cilium, Antrea, Calico (with and without its operator), Canal, flannel, kube-router, Kube-OVN, \
 Multus, OVN-Kubernetes and Weave Net are recognized by their DaemonSets in any namespace. Any other plugin is \
 recognized by the DaemonSet that mounts `/opt/cni/bin` of its nodes, or `/etc/cni/net.d` in the host's network. \
+DaemonSets that mount a folder `plugins_registry` of their nodes count in any namespace, too: through it, CSI and DRA drivers \
+register with the kubelet, and without its driver a node cannot mount volumes. \
 Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them. Workloads with 0 desired pods are \
 ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline \

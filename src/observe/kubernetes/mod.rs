@@ -390,8 +390,9 @@ impl KubeClient {
         Ok(aged::<T, K>(self.limited(list_in(&self.transport, &self.lists, namespace, None)).await?))
     }
 
-    /// What runs in `kube-system` and in the namespaces of the network plugin, which its DaemonSet shows. What cannot be read of
-    /// the latter leaves `kube-system` as it is. The pods are those of the latter.
+    /// What runs in `kube-system` and in the namespaces of the network plugin, which its DaemonSet shows, and the DaemonSets of
+    /// drivers, wherever they are. What cannot be read of the latter two leaves `kube-system` as it is. The pods are those of the
+    /// network plugin, and of drivers that lack some.
     async fn workloads(
         &self,
         facts: &BTreeSet<Fact>,
@@ -424,12 +425,51 @@ impl KubeClient {
                 namespaces = Err(gap);
             }
         }
+        let (drivers, lost) = self.pods_of_drivers(facts, sets.iter().flatten(), namespaces.iter().flatten()).await;
+        pods.extend(drivers);
         let is_system = |set: &Workload| {
             let is_beside = |namespaces: &Vec<String>| namespaces.contains(&set.namespace);
-            set.namespace == SYSTEM || set.installs_network || namespaces.iter().any(is_beside)
+            let is_known = set.installs_network || set.registers_driver || namespaces.iter().any(is_beside);
+            set.namespace == SYSTEM || is_known
         };
         let sets = sets.map(|sets| sets.into_iter().filter(is_system).collect());
+        let namespaces = lost.map_or(namespaces, Err);
         ([sets, deployments, stateful_sets], namespaces, pods)
+    }
+
+    /// Pods of the drivers' DaemonSets that lack some, outside of these namespaces, which were read. Of those that lack none, their
+    /// numbers tell enough.
+    async fn pods_of_drivers<'a>(
+        &self,
+        facts: &BTreeSet<Fact>,
+        sets: impl Iterator<Item = &'a Workload>,
+        read: impl Iterator<Item = &'a String>,
+    ) -> (Vec<Pod>, Option<Gap>) {
+        let read: BTreeSet<&str> = read.map(String::as_str).chain([SYSTEM]).collect();
+        let lacks = |set: &&Workload| !set.is_observed() || set.missing() > 0 || set.rollout(0).is_some();
+        let drivers: BTreeSet<(&str, &str)> = sets
+            .filter(|set| set.registers_driver && !read.contains(set.namespace.as_str()))
+            .filter(lacks)
+            .map(|set| (set.namespace.as_str(), set.name.as_str()))
+            .collect();
+        let namespaces: BTreeSet<&str> = drivers.iter().map(|(namespace, _)| *namespace).collect();
+        let lists = namespaces.into_iter().map(async |namespace| {
+            let pods: Observed<Vec<Pod>> = wanted(facts, Fact::Pods, self.aged::<_, core::Pod>(namespace)).await;
+            pods
+        });
+        let (mut pods, mut lost) = (Vec::new(), None);
+        for list in join_all(lists).await {
+            match list {
+                Ok(list) => pods.extend(list),
+                Err(gap) => lost = lost.or(Some(gap)),
+            }
+        }
+        let is_theirs = |pod: &Pod| match &pod.controller {
+            Some((kind, name)) => kind == "DaemonSet" && drivers.contains(&(pod.namespace.as_str(), name.as_str())),
+            None => false,
+        };
+        pods.retain(is_theirs);
+        (pods, lost)
     }
 
     /// DaemonSets of all namespaces or, with the right to those of `kube-system` alone, of that one and why there are no others.

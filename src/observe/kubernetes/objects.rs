@@ -558,6 +558,7 @@ impl Kept for Since<Workload, apps::DaemonSet> {
             available: status.number_available.unwrap_or_default(),
             updated: rolls_out(&spec.update_strategy).then(|| status.updated_number_scheduled.unwrap_or_default()),
             installs_network: installs_network(&pod),
+            registers_driver: registers_driver(&pod),
             spread: Spread {
                 host_network: pod.host_network == Some(true),
                 placement: room::placement(pod.node_selector, pod.affinity, pod.tolerations),
@@ -619,12 +620,23 @@ impl Kept for Since<Workload, apps::StatefulSet> {
 /// Whatever it is called: its pods reach the folder from which every container runtime takes network plugins, or, in the host's network
 /// and so without one of their own, the folder of their configuration.
 fn installs_network(pod: &apps::PodTemplateSpec) -> bool {
-    let paths = pod.volumes.iter().flatten().filter_map(|volume| volume.host_path.as_ref());
-    let mut folders = paths.map(|path| path.path.trim_end_matches('/'));
+    let mut folders = host_folders(pod);
     let is_in = |folder: &str, parent: &str| {
         folder.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     folders.any(|it| is_in(it, "/opt/cni") || pod.host_network == Some(true) && is_in(it, "/etc/cni"))
+}
+
+/// The kubelet finds the sockets of drivers in this folder, wherever its own is. Without the one of CSI, no volume of the driver can be
+/// mounted on the node.
+fn registers_driver(pod: &apps::PodTemplateSpec) -> bool {
+    host_folders(pod).any(|folder| folder.ends_with("/plugins_registry"))
+}
+
+/// Folders of the node that the pods have.
+fn host_folders(pod: &apps::PodTemplateSpec) -> impl Iterator<Item = &str> {
+    let paths = pod.volumes.iter().flatten().filter_map(|volume| volume.host_path.as_ref());
+    paths.map(|path| path.path.trim_end_matches('/'))
 }
 
 /// Its controller replaces all pods by those of its newest template. `OnDelete` leaves that to people, and so does a partition.
@@ -667,6 +679,7 @@ fn workload(metadata: &ObjectMeta) -> Workload {
         refused: None,
         unchanged_for: None,
         installs_network: false,
+        registers_driver: false,
         spread: Spread::default(),
     }
 }
@@ -1000,6 +1013,21 @@ mod tests {
         assert!(installs("/etc/cni/net.d", true) && !installs("/etc/cni/net.d", false));
         for path in ["/", "/opt", "/etc", "/opt/cnix", "/var/lib/cni"] {
             assert!(!installs(path, true), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_driver_is_known_by_the_folder_in_which_it_registers() {
+        let registers = |path: &str| {
+            let pod = json!({"volumes": [{"name": "a"}, {"name": "b", "hostPath": {"path": path}}]});
+            let set = json!({"metadata": {"name": "node"}, "spec": {"template": {"spec": pod}}});
+            Since::<Workload, apps::DaemonSet>::of(read(set)).kept.registers_driver
+        };
+        for path in ["/var/lib/kubelet/plugins_registry", "/var/lib/kubelet/plugins_registry/", "/k/plugins_registry"] {
+            assert!(registers(path), "{path}");
+        }
+        for path in ["/", "/var/lib/kubelet", "/var/lib/kubelet/plugins", "/var/lib/my-plugins_registry", ""] {
+            assert!(!registers(path), "{path}");
         }
     }
 

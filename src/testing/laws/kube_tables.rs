@@ -543,6 +543,7 @@ fn daemon_set() -> Table<Workload> {
         outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
+        registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
@@ -566,6 +567,7 @@ fn deployment() -> Table<Workload> {
         outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
+        registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
@@ -594,6 +596,7 @@ fn other_workload() -> Table<Workload> {
         outdated: [warns(|it| it.outdated = 1), harmless("there are no fewer than none", |it| it.outdated = i32::MIN),],
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
+        registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })

@@ -496,3 +496,30 @@ fn a_replica_belongs_to_its_workload_wherever_it_is_judged() {
     assert_eq!(of(("DaemonSet", "lone-agent"), |_| {}), unlisted);
     assert_eq!(of(("DaemonSet", "lone-agent"), guest), [""; 0], "it is the guest's");
 }
+
+/// A driver is judged as any workload of the system, in whatever namespace.
+#[test]
+fn a_driver_of_the_kubelets_counts_in_any_namespace() {
+    let of = |available: i32, crashes: bool| {
+        let snapshot = with(|snapshot| {
+            let kubernetes = snapshot.kube();
+            let mut set = kubernetes.daemon_sets.as_ref().unwrap()[0].clone();
+            (set.namespace, set.name, set.registers_driver) = ("nfs".to_owned(), "node".to_owned(), true);
+            (set.available, set.unchanged_for) = (available, Some(Duration::from_secs(30)));
+            let mut pod = kubernetes.pods.as_ref().unwrap()[0].clone();
+            (pod.namespace, pod.name, pod.mirror) = ("nfs".to_owned(), "node-1".to_owned(), false);
+            (pod.node, pod.controller) = (Some("w-1".to_owned()), Some(("DaemonSet".to_owned(), "node".to_owned())));
+            pod.state.ready = Some(false);
+            let container = &mut pod.state.containers[0];
+            (container.ready, container.running, container.restarts) = (false, false, if crashes { 560 } else { 0 });
+            container.waiting_reason = Some("CrashLoopBackOff".to_owned());
+            if available < set.desired {
+                kubernetes.plugin_pods.push(pod);
+            }
+            kubernetes.daemon_sets.as_mut().unwrap().push(set);
+        });
+        said(&snapshot, SYSTEM)
+    };
+    assert_eq!(of(4, true), [""; 0]);
+    assert_eq!(of(0, true), ["fail workload-unavailable nfs/node"]);
+}

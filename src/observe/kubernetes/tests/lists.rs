@@ -197,3 +197,48 @@ async fn a_second_page_that_fails_is_no_shorter_list() {
     .await;
     assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::Forbidden);
 }
+
+#[tokio::test]
+async fn pods_of_a_driver_are_read_where_it_lacks_some() {
+    let pki = Pki::new();
+    let set = |namespace: &str, available: u32, path: &str| {
+        serde_json::json!({
+            "metadata": {"name": "node", "namespace": namespace, "generation": 1},
+            "spec": {"template": {"spec": {"volumes": [{"name": "a", "hostPath": {"path": path}}]}}},
+            "status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "numberAvailable": available, "updatedNumberScheduled": 2},
+        })
+    };
+    let folder = "/var/lib/kubelet/plugins_registry";
+    let sets = serde_json::json!([set("well", 2, folder), set("nfs", 1, folder), set("users", 0, "/var/lib/kubelet")]);
+    for is_refused in [false, true] {
+        let sets = sets.to_string();
+        let server = good(&pki, move |head| {
+            let path = head.split(' ').nth(1).unwrap_or_default();
+            match path.split_once('?').map_or(path, |(path, _)| path) {
+                "/apis/apps/v1/daemonsets" => list("DaemonSetList", "apps/v1", "", &sets),
+                "/api/v1/namespaces/nfs/pods" if !is_refused => {
+                    let owner = r#"[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"node","uid":"1","controller":true}]"#;
+                    let items = format!(
+                        r#"[{{"metadata":{{"name":"node-1","namespace":"nfs","ownerReferences":{owner}}}}},{{"metadata":{{"name":"app","namespace":"nfs"}}}}]"#
+                    );
+                    list("PodList", "v1", "", &items)
+                }
+                "/api/v1/namespaces/kube-system/pods" => list("PodList", "v1", "", "[]"),
+                _ => http("403 Forbidden", "", r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","code":403}"#),
+            }
+        })
+        .await;
+        let client = client(pki.config(&server.url()), CALL).await;
+        let facts = BTreeSet::from([Fact::DaemonSets, Fact::Pods]);
+        let seen = client.observe(&facts, &KnownLeases::default()).await;
+        let namespaces: Vec<_> = seen.daemon_sets.unwrap().into_iter().map(|set| set.namespace).collect();
+        assert_eq!(namespaces, ["well", "nfs"]);
+        let names: Vec<_> = seen.plugin_pods.iter().map(|pod| pod.name.as_str()).collect();
+        assert_eq!(names, if is_refused { &[][..] } else { &["node-1"] });
+        let kind = seen.plugin_namespaces.err().map(|gap| gap.kind);
+        assert_eq!(kind, is_refused.then_some(GapKind::Forbidden));
+        assert!(
+            server.heads().iter().all(|head| !head.contains("namespaces/well") && !head.contains("namespaces/users"))
+        );
+    }
+}
