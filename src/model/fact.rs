@@ -113,6 +113,10 @@ facts! {
     StatefulSets: "statefulsets (kube-system, network plugin)", Kubernetes(Resource("apps", "statefulsets"));
     /// Pods of all namespaces that are bound to a node and Pending, and those that have run and that an event names.
     StartingPods: "pods (pending, or named by an event)", Kubernetes(Resource("", "pods"));
+    /// Drivers that have registered with each kubelet, while several pods of a node wait for volumes.
+    CsiNodes: "csinodes (while pods wait for volumes)", Kubernetes(Resource("storage.k8s.io", "csinodes"));
+    /// Which volumes are attached where, while several pods of a node wait for volumes.
+    AttachedVolumes: "volumeattachments (while pods wait for volumes)", Kubernetes(Resource("storage.k8s.io", "volumeattachments"));
     /// Sandboxes that could not be created. If a pod has waited for long, what else happened to pods.
     PodEvents: "events (of pods)", Kubernetes(Resource("", "events"));
     /// Pods of all namespaces that are bound to a node and have not finished.

@@ -45,6 +45,12 @@ pub(crate) struct Kubernetes {
     pub(crate) plugin_pods: Vec<Pod>,
     /// Pods of all namespaces that were given to a node and have no sandbox, or have lost it.
     pub(crate) starting_pods: Observed<Vec<StartingPod>>,
+    /// Pods of the same list that have a sandbox and wait for an image.
+    pub(crate) pulling_pods: Vec<PullingPod>,
+    /// The drivers that each node's kubelet knows; asked for while several pods of a node wait for volumes.
+    pub(crate) csi_nodes: Observed<Vec<CsiNode>>,
+    /// The volumes that drivers attach to nodes; asked for along with the drivers.
+    pub(crate) attached_volumes: Observed<Vec<AttachedVolume>>,
     /// Sandboxes that could not be created; with all else that happened to pods if one of those is late.
     pub(crate) pod_events: Observed<Vec<PodEvent>>,
     /// Pods of all namespaces that are bound to a node and have not finished.
@@ -98,6 +104,8 @@ impl Kubernetes {
             ("statefulsets", self.stateful_sets.as_ref().err()),
             ("workloads of the network plugin", self.plugin_namespaces.as_ref().err()),
             ("starting pods", self.starting_pods.as_ref().err()),
+            ("csinodes", self.csi_nodes.as_ref().err()),
+            ("volumeattachments of waiting pods", self.attached_volumes.as_ref().err()),
             ("events", self.pod_events.as_ref().err()),
             ("bound pods", self.bound_pods.as_ref().err()),
             ("poddisruptionbudgets", self.disruption_budgets.as_ref().err()),
@@ -377,6 +385,10 @@ pub(crate) struct StartingPod {
     pub(crate) lost_at: Option<Timestamp>,
     /// Whether the pod has volumes that must be provided: a Secret, a disk. They are mounted before the sandbox is created.
     pub(crate) has_own_volumes: bool,
+    /// Whether one of these is attached or mounted by a storage driver, and not made from an object of the API.
+    pub(crate) mounts_storage: bool,
+    /// Workload that the pod belongs to, or else the pod itself.
+    pub(crate) owner: String,
     /// A pod that was given to the node later, or at least has got its sandbox later than this one began to wait.
     pub(crate) overtaken_by: Option<String>,
     /// What its own status says.
@@ -390,6 +402,61 @@ impl StartingPod {
         let limit = Duration::from_secs(if self.node.is_some() { 60 } else { 300 });
         self.waiting_for.is_none_or(|waiting| waiting >= limit)
     }
+}
+
+/// Pods that have waited for this long wait for something that does not come by itself.
+pub(crate) const WAITED: Duration = Duration::from_secs(300);
+
+/// A pod that has a sandbox, and whose next container has no image yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PullingPod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) node: String,
+    /// Workload that the pod belongs to, or else the pod itself.
+    pub(crate) owner: String,
+    /// Image, as the pod specifies it.
+    pub(crate) image: String,
+    /// Since it was given to the node, by the clock of the server that answered; `None` if nothing says.
+    pub(crate) waiting_for: Option<Duration>,
+    /// What its own status says.
+    pub(crate) says: String,
+    /// Another node on which a container of this image runs. Only looked for while many pods of a node wait.
+    pub(crate) runs_on: Option<String>,
+}
+
+impl PullingPod {
+    pub(crate) fn is_late(&self) -> bool {
+        self.waiting_for.is_some_and(|waiting| waiting >= WAITED)
+    }
+
+    /// As many of these pods wait for images as no single application accounts for.
+    pub(crate) fn are_many<'a>(pods: impl Iterator<Item = &'a Self> + Clone) -> bool {
+        pods.clone().count() >= 5 && are_of_several(pods.map(|pod| pod.owner.as_str()))
+    }
+}
+
+/// Whether there are two different owners.
+pub(crate) fn are_of_several<'a>(owners: impl IntoIterator<Item = &'a str>) -> bool {
+    let mut owners = owners.into_iter();
+    owners.next().is_some_and(|first| owners.any(|other| other != first))
+}
+
+/// The storage drivers that have registered with a node's kubelet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CsiNode {
+    pub(crate) name: String,
+    pub(crate) drivers: Vec<String>,
+}
+
+/// A volume that a driver attaches to a node, or has attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AttachedVolume {
+    pub(crate) node: String,
+    pub(crate) driver: String,
+    /// Name of the `PersistentVolume`; empty: another kind of volume.
+    pub(crate) volume: String,
+    pub(crate) attached: bool,
 }
 
 /// What the kubelet has reported of a pod.

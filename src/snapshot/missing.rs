@@ -127,6 +127,10 @@ impl Snapshot {
             Fact::Deployments => self.of_kubernetes(|it| answer("deployments", &it.deployments)),
             Fact::StatefulSets => self.of_kubernetes(|it| answer("statefulsets", &it.stateful_sets)),
             Fact::StartingPods => self.of_kubernetes(|it| answer("pods (without a sandbox)", &it.starting_pods)),
+            Fact::CsiNodes => self.of_kubernetes(|it| answer("csinodes", &it.csi_nodes).optional()),
+            Fact::AttachedVolumes => {
+                self.of_kubernetes(|it| answer("volumeattachments", &it.attached_volumes).optional())
+            }
             Fact::PodEvents => self.of_kubernetes(|it| answer("events", &it.pod_events)),
             Fact::BoundPods => self.of_kubernetes(|it| answer("pods (all namespaces)", &it.bound_pods)),
             Fact::DisruptionBudgets => self.of_kubernetes(|it| answer("poddisruptionbudgets", &it.disruption_budgets)),

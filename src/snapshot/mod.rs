@@ -22,10 +22,11 @@ use crate::model::{CheckId, Kind, Role, Target};
 pub(crate) use awaited::{Awaited, Part, Progress};
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
 pub(crate) use kubernetes::{
-    AUTOSCALER_TAINT, Amounts, ApiService, BoundPod, Condition, DisruptionBudget, KubeNode, Kubernetes,
-    KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement, Pod,
-    PodEvent, Readyz, RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint, SigningRequest, Spread,
-    StartingPod, Taint, Term, Toleration, VolumeAttachment, Webhook, WebhookRule, Workload, badness, has_ended,
+    AUTOSCALER_TAINT, Amounts, ApiService, AttachedVolume, BoundPod, Condition, CsiNode, DisruptionBudget, KubeNode,
+    Kubernetes, KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement,
+    Pod, PodEvent, PullingPod, Readyz, RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint,
+    SigningRequest, Spread, StartingPod, Taint, Term, Toleration, VolumeAttachment, WAITED, Webhook, WebhookRule,
+    Workload, are_of_several, badness, has_ended,
 };
 pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};

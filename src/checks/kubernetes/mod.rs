@@ -1,6 +1,7 @@
 //! Stages 4 to 7: Kubernetes, as its API servers tell it, and its components, as the kubelets tell Talos.
 
 mod apis;
+mod attaching;
 mod certificates;
 mod components;
 mod conditions;
@@ -13,6 +14,7 @@ pub(in crate::checks) mod leases;
 mod nodes;
 mod pod_cidrs;
 mod pressure;
+mod pulling;
 pub(in crate::checks) mod scheduling;
 mod servers;
 pub(in crate::checks) mod serving;

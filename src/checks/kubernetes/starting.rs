@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::nodes::each_object;
+use super::attaching::{cannot_attach, is_about_volumes};
+use super::nodes::each_object_of;
+use super::pulling::cannot_pull;
 use super::severity_of;
 use crate::assess::workloads::STUCK;
 use crate::assess::{Assessment, Life};
@@ -22,8 +24,13 @@ pub(in crate::checks) const STARTING: Check = Check {
     explain: "Reads the pods that are bound to a node and still Pending, and the events about sandboxes that could not be created. \
 Without a sandbox (the pod's network namespace), no container can start. If a pod on a Ready node has waited for its sandbox for \
 60 seconds, its newest event decides. `FailedCreatePodSandBox` means that the node cannot create the sandbox, usually because of a \
-broken network plugin or container runtime. A pod that waits for something of its own, such as a volume, a device, a missing Secret or \
-an image, is not checked here.\n\n\
+broken network plugin or container runtime. A single pod that waits for something of its own, such as a volume, a device, a missing \
+Secret or an image, is not checked here.\n\n\
+Several of them are the node's matter. If at least 2 pods on one node have waited 5 minutes for volumes that a storage driver \
+attaches or mounts, and their events say so, it is a failure in three cases: the driver has not registered there, volumes of the \
+same driver are attached on other nodes, or the pods belong to different workloads. A volume that is attached elsewhere \
+(Multi-Attach), one that no longer exists, and Secrets or ConfigMaps do not count. If at least 5 pods of 2 workloads have waited 5 \
+minutes for images that run on other nodes, it is a warning.\n\n\
 A pod that was running before its machine rebooted stays in phase Running without a sandbox. An event names it, and either its \
 condition `PodReadyToStartContainers` is False, or the event is newer than its last container.\n\n\
 A node may be Ready and still be unable to start pods: running pods keep running, but no new pod starts there. A common cause \
@@ -38,10 +45,18 @@ Without events, the check is undetermined: no other list shows the pods that los
 decides where it can: a pod without volumes of its own that has waited for 5 minutes fails. The same applies to a pod without any \
 event.",
     severity: Severity::Fail,
-    finds: &[Reason::PodsCannotStart, Reason::PodsNotScheduled],
+    finds: &[Reason::PodsCannotStart, Reason::PodsNotScheduled, Reason::NodeCannotAttach, Reason::NodeCannotPull],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::StartingPods, Fact::PodEvents, Fact::KubeNodes, Fact::NodeLeases],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::StartingPods,
+        Fact::CsiNodes,
+        Fact::AttachedVolumes,
+        Fact::PodEvents,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+    ],
     judge: starting,
 };
 
@@ -73,7 +88,7 @@ fn cause(event: &PodEvent) -> Option<Cause> {
         "FailedCreatePodSandBox" | "FailedPodSandBoxStatus" | "SandboxChanged" | "NetworkNotReady" | "FailedSync" => {
             Some(Cause::Node)
         }
-        "FailedMount" | "FailedAttachVolume" | "FailedMapVolume" => Some(Cause::Volume),
+        reason if is_about_volumes(reason) => Some(Cause::Volume),
         "FailedPrepareDynamicResources" => Some(Cause::Device),
         "Pulling" | "Failed" | "ErrImageNeverPull" => Some(Cause::Image),
         _ => None,
@@ -93,7 +108,7 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
             None => ignored.push(pod),
         }
     }
-    let mut verdict = each_object(cluster, |node, object| {
+    let mut verdict = each_object_of(cluster, |node, object| {
         on_node(cluster, node, object, of_node.get(object.name.as_str()).map_or(&[], Vec::as_slice))
     });
     if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS) {
@@ -132,19 +147,31 @@ fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&Start
     Some(problem)
 }
 
-fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&StartingPod]) -> Outcome {
+fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&StartingPod]) -> Vec<Outcome> {
     if cluster.is_guest(node) {
-        return Outcome::Skip(GUEST.to_owned());
+        return vec![Outcome::Skip(GUEST.to_owned())];
     }
     if cluster.life(&object.name) != Life::Works {
-        return unseen(Reason::NodeNotReady, EXPECTED, "the node is not ready");
+        return vec![unseen(Reason::NodeNotReady, EXPECTED, "the node is not ready")];
     }
+    let events = cluster.list(|kubernetes| &kubernetes.pod_events).map_or(&[][..], Vec::as_slice);
+    let of_volumes = |pod: &StartingPod| match newest(events, pod).and_then(cause) {
+        Some(Cause::Volume) => of_pod(events, pod).filter(|event| is_about_volumes(&event.reason)).collect(),
+        _ => Vec::new(),
+    };
+    let waits = [cannot_attach(cluster, object, late, of_volumes), cannot_pull(cluster, object)];
+    let problems = cannot_start(cluster, object, late).into_iter().chain(waits.into_iter().flatten());
+    problems.map(Outcome::problem).collect()
+}
+
+/// What is wrong with the sandboxes of these pods.
+fn cannot_start(cluster: &Assessment<'_>, object: &KubeNode, late: &[&StartingPod]) -> Option<Problem> {
     let mut waiting: Vec<(Problem, &StartingPod)> = late.iter().filter_map(|pod| problem_of(cluster, pod)).collect();
     // The worst first, then the one that waits longest.
     waiting.sort_by_key(|(problem, pod)| std::cmp::Reverse((problem.severity, pod.waiting_for)));
     let named = some(waiting.iter().map(|(_, pod)| full_name(pod)), NAMED);
     let several = waiting.len() > 1;
-    let Some((mut problem, first)) = waiting.into_iter().next() else { return Outcome::Pass(None) };
+    let (mut problem, first) = waiting.into_iter().next()?;
     let of_several = if several { format!("pods without a sandbox: {named}; ") } else { String::new() };
     if problem.observed.contains(OTHER_CIDR) {
         problem = problem.hint(Hint::likely(
@@ -152,9 +179,10 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&St
         ));
     }
     problem.observed = format!("{of_several}{}", problem.observed);
-    Outcome::problem(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(
-        Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={}", object.name)]),
-    ))
+    Some(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(Hint::run(
+        "{kubectl} get pods -A -o wide --field-selector {}",
+        [&format!("spec.nodeName={}", object.name)],
+    )))
 }
 
 fn full_name(pod: &StartingPod) -> String {
@@ -217,6 +245,9 @@ fn is_stuck(pod: &StartingPod) -> bool {
 
 /// The newest event about the start of this pod, since it lost the sandbox that it had.
 fn newest<'a>(events: &'a [PodEvent], pod: &StartingPod) -> Option<&'a PodEvent> {
-    let of_pod = events.iter().filter(|event| event.is_of(pod) && (event.at.is_none() || event.at >= pod.lost_at));
-    of_pod.filter(|event| cause(event).is_some()).max_by_key(|event| event.at)
+    of_pod(events, pod).filter(|event| cause(event).is_some()).max_by_key(|event| event.at)
+}
+
+fn of_pod<'a>(events: &'a [PodEvent], pod: &StartingPod) -> impl Iterator<Item = &'a PodEvent> {
+    events.iter().filter(|event| event.is_of(pod) && (event.at.is_none() || event.at >= pod.lost_at))
 }

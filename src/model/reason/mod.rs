@@ -206,6 +206,8 @@ reasons! {
     WorkloadUnavailable "workload-unavailable" "no pod of a system workload is available" workloads::WORKLOAD_UNAVAILABLE;
     WorkloadDegraded "workload-degraded" "a system workload has fewer available pods than desired" workloads::WORKLOAD_DEGRADED;
     PodsNotScheduled "pods-not-scheduled" "no scheduler has looked at a pod" workloads::PODS_NOT_SCHEDULED;
+    NodeCannotAttach "node-cannot-attach" "volumes cannot be attached on the node" workloads::NODE_CANNOT_ATTACH;
+    NodeCannotPull "node-cannot-pull" "the node cannot pull images that run on others" workloads::NODE_CANNOT_PULL;
     PodsCannotStart "pods-cannot-start" "the node cannot start pods" workloads::PODS_CANNOT_START;
     WebhookUnavailable "webhook-unavailable" "an admission webhook has no ready backend" workloads::WEBHOOK_UNAVAILABLE;
     ApiserviceUnavailable "apiservice-unavailable" "an aggregated API is not available" workloads::APISERVICE_UNAVAILABLE;

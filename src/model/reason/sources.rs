@@ -157,6 +157,14 @@ pub(crate) const KUBERNETES_NODE_HEALTH: Source = Source {
     title: "Kubernetes documentation, `Monitor Node Health`",
     address: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
 };
+pub(crate) const KUBERNETES_CSI: Source = Source {
+    title: "Kubernetes documentation, `Volumes` (CSI)",
+    address: "https://kubernetes.io/docs/concepts/storage/volumes/#csi",
+};
+pub(crate) const KUBERNETES_IMAGES: Source = Source {
+    title: "Kubernetes documentation, `Images`",
+    address: "https://kubernetes.io/docs/concepts/containers/images/",
+};
 pub(crate) const KUBERNETES_WEBHOOKS: Source = Source {
     title: "Kubernetes documentation, `Dynamic Admission Control`",
     address: "https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/",

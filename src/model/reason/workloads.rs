@@ -3,10 +3,10 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    KUBERNETES_AGGREGATION, KUBERNETES_DNS, KUBERNETES_DRAIN, KUBERNETES_LEASES, KUBERNETES_NETWORK,
-    KUBERNETES_NODE_HEALTH, KUBERNETES_NODES, KUBERNETES_PODS, KUBERNETES_PRESSURE, KUBERNETES_SKEW, KUBERNETES_TLS,
-    KUBERNETES_WEBHOOKS, TALOS_DISCOVERY, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
-    TALOS_TROUBLESHOOTING_KUBELET, TALOS_UPGRADE,
+    KUBERNETES_AGGREGATION, KUBERNETES_CSI, KUBERNETES_DNS, KUBERNETES_DRAIN, KUBERNETES_IMAGES, KUBERNETES_LEASES,
+    KUBERNETES_NETWORK, KUBERNETES_NODE_HEALTH, KUBERNETES_NODES, KUBERNETES_PODS, KUBERNETES_PRESSURE,
+    KUBERNETES_SKEW, KUBERNETES_TLS, KUBERNETES_WEBHOOKS, TALOS_DISCOVERY, TALOS_TROUBLESHOOTING,
+    TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBELET, TALOS_UPGRADE,
 };
 use super::steps::{CONTAINERS, DESCRIBE_NODE, ETCD_SERVICE, ETCD_STATUS, KUBELET_LOGS, KUBELET_SERVICE, NODE_VERSION};
 
@@ -436,6 +436,37 @@ pub(super) const PODS_NOT_SCHEDULED: Text = Text {
         Do(
             "Fix the configuration that the log names. If the scheduler hangs, restart its pod on the node that holds the lease; another instance takes over.",
         ),
+    ],
+};
+
+pub(super) const NODE_CANNOT_ATTACH: Text = Text {
+    explanation: "The node is Ready, but several of its pods have waited for their volumes for more than 5 minutes. The storage driver has not registered with the kubelet there, or it fails on this node: a missing system extension or kernel module, records that an upgrade left behind, a driver whose pod crashes. A single waiting pod would be its own matter; several on one node are the node's. Pods that already have their volumes keep running, so the failure is easily overlooked, and every further machine that is upgraded loses its volumes, too.",
+    source: KUBERNETES_CSI,
+    remedy: &[
+        Look("kubectl -n NAMESPACE describe pod POD"),
+        Look("kubectl get csinode NODENAME -o yaml"),
+        Look("kubectl get volumeattachments"),
+        Look("kubectl get pods -A -o wide --field-selector spec.nodeName=NODENAME"),
+        Do(
+            "Is the pod of the driver's DaemonSet ready on this node? Its log, and that of its registrar, show why not.",
+        ),
+        Look("talosctl -n NODE get extensions"),
+        Do(
+            "If the machine was just upgraded, compare its system extensions with those of a machine on which volumes attach.",
+        ),
+        Do("Do not upgrade another machine until volumes attach here."),
+    ],
+};
+
+pub(super) const NODE_CANNOT_PULL: Text = Text {
+    explanation: "Many pods of several workloads on one node have waited for their images for more than 5 minutes, and the same images run on other nodes. So the images exist, and it is this node that does not get them: its DNS, its route or proxy to the registry, a mirror in its configuration, its clock, or one pull that blocks all others.",
+    source: KUBERNETES_IMAGES,
+    remedy: &[
+        Look("kubectl -n NAMESPACE describe pod POD"),
+        Look("talosctl -n NODE logs cri"),
+        Look("talosctl -n NODE get resolvers"),
+        Do("Compare registry mirrors, proxy and DNS of the machine with those of one that pulls the image."),
+        Look("talosctl -n NODE image list"),
     ],
 };
 

@@ -38,15 +38,15 @@ use crate::observe::budget::Budget;
 use crate::observe::dial::cause;
 use crate::observe::fill;
 use crate::snapshot::{
-    BoundPod, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed, Pod, PodEvent, Readyz,
-    RequestedApis, ServiceEndpoint, StartingPod, Webhook, Workload,
+    AttachedVolume, BoundPod, CsiNode, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed,
+    Pod, PodEvent, PullingPod, Readyz, RequestedApis, ServiceEndpoint, StartingPod, WAITED, Webhook, Workload,
 };
 use client::Transport;
 use extensions::{Mutating, Validating, is_label};
 use futures::future::{join_all, try_join_all};
 use http::Uri;
 use lists::{Kept, Listed, Selection, list, list_in};
-use objects::{Ages, Since, Slice, StartedPod, StrandedPod, aged};
+use objects::{Ages, PendingPod, RunningImages, Since, Slice, StartedPod, StrandedPod, aged};
 use whom::{Claimed, Target, Trusted, Vouchers};
 use wire::{Object, apps, core, eviction};
 
@@ -230,7 +230,9 @@ impl KubeClient {
         );
         ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces, seen.plugin_pods) =
             workloads;
-        (seen.starting_pods, seen.pod_events) = starting;
+        let Starting { pods, pulling, events, csi_nodes, attached } = starting;
+        (seen.starting_pods, seen.pulling_pods, seen.pod_events) = (pods, pulling, events);
+        (seen.csi_nodes, seen.attached_volumes) = (csi_nodes, attached);
         seen
     }
 
@@ -484,28 +486,68 @@ impl KubeClient {
         }
     }
 
-    /// Pods that no scheduler has looked at or that have no sandbox, and what the events say: of sandboxes alone, unless one has
-    /// waited for long.
-    async fn starting(&self, facts: &BTreeSet<Fact>) -> (Observed<Vec<StartingPod>>, Observed<Vec<PodEvent>>) {
-        let pending = self.pods::<StartingPod>(None, "status.phase=Pending");
+    /// Pods that no scheduler has looked at, or that wait on their node, and what the events say: of sandboxes alone, unless one has
+    /// waited for long. What else could explain it is asked for only where several wait on one node.
+    async fn starting(&self, facts: &BTreeSet<Fact>) -> Starting {
+        let pending = self.pods::<PendingPod>(None, "status.phase=Pending");
         let failed = self.events("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
-        let (mut pods, failed) =
+        let (pending, failed) =
             tokio::join!(wanted(facts, Fact::StartingPods, pending), wanted(facts, Fact::PodEvents, failed));
+        let (mut pods, pulling) = split(pending);
         if let (Ok(pending), Ok(failed)) = (&mut pods, &failed) {
             match self.stranded(failed).await {
                 Ok(stranded) => pending.extend(stranded),
                 Err(gap) => pods = Err(gap),
             }
         }
-        if !pods.iter().flatten().any(StartingPod::is_late) {
-            return (pods, failed);
+        let pulling = self.running_elsewhere(pulling).await;
+        let mut seen = Starting {
+            pods,
+            pulling,
+            events: failed,
+            csi_nodes: Err(Gap::not_asked()),
+            attached: Err(Gap::not_asked()),
+        };
+        if !seen.pods.iter().flatten().any(StartingPod::is_late) {
+            return seen;
         }
+        let waits = seen.pods.iter().flatten().any(|pod| seen.pods.iter().flatten().any(|it| wait_together(pod, it)));
         // Without those that every pod has, or that come after the sandbox.
         let events = self.events(
             "involvedObject.kind=Pod,reason!=Scheduled,reason!=Pulled,reason!=Created,reason!=Started,reason!=Killing,\
              reason!=BackOff,reason!=Unhealthy",
         );
-        tokio::join!(self.overtaken(pods), wanted(facts, Fact::PodEvents, events))
+        let drivers = fill(&mut seen.csi_nodes, waits && facts.contains(&Fact::CsiNodes), self.everywhere());
+        let attached = fill(&mut seen.attached, waits && facts.contains(&Fact::AttachedVolumes), self.everywhere());
+        let overtaken = self.overtaken(seen.pods);
+        (seen.pods, seen.events, ..) =
+            tokio::join!(overtaken, wanted(facts, Fact::PodEvents, events), drivers, attached);
+        seen
+    }
+
+    /// On which other nodes the images run that many pods of one node wait for. What cannot be read of them shows nothing.
+    async fn running_elsewhere(&self, mut pulling: Vec<PullingPod>) -> Vec<PullingPod> {
+        let mut late: BTreeMap<&str, Vec<&PullingPod>> = BTreeMap::new();
+        for pod in pulling.iter().filter(|pod| pod.is_late()) {
+            late.entry(&pod.node).or_default().push(pod);
+        }
+        if !late.values().any(|pods| PullingPod::are_many(pods.iter().copied())) {
+            return pulling;
+        }
+        let select = Selection { fields: Some("spec.nodeName!=,status.phase=Running"), ..Selection::default() };
+        let running = self.limited(list(&self.transport, &self.lists, select)).await;
+        let mut nodes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+        let running: Vec<RunningImages> = running.into_iter().flat_map(kept).collect();
+        for pod in &running {
+            for image in &pod.images {
+                nodes.entry(image).or_default().insert(&pod.node);
+            }
+        }
+        for pod in &mut pulling {
+            let others = nodes.get(pod.image.as_str()).into_iter().flatten();
+            pod.runs_on = others.copied().find(|node| *node != pod.node).map(str::to_owned);
+        }
+        pulling
     }
 
     /// Pods that have run and that these events are about: some by their names, more by one list.
@@ -582,6 +624,37 @@ impl KubeClient {
     }
 }
 
+/// Pods on their way, and what explains that they do not arrive.
+struct Starting {
+    pods: Observed<Vec<StartingPod>>,
+    pulling: Vec<PullingPod>,
+    events: Observed<Vec<PodEvent>>,
+    csi_nodes: Observed<Vec<CsiNode>>,
+    attached: Observed<Vec<AttachedVolume>>,
+}
+
+fn split(pending: Observed<Vec<PendingPod>>) -> (Observed<Vec<StartingPod>>, Vec<PullingPod>) {
+    let pending = match pending {
+        Ok(pending) => pending,
+        Err(gap) => return (Err(gap), Vec::new()),
+    };
+    let (mut starting, mut pulling) = (Vec::new(), Vec::new());
+    for pod in pending {
+        match pod {
+            PendingPod::Starting(pod) => starting.push(pod),
+            PendingPod::Pulling(pod) => pulling.push(pod),
+        }
+    }
+    (Ok(starting), pulling)
+}
+
+/// Whether two pods wait on one node for volumes.
+fn wait_together(one: &StartingPod, other: &StartingPod) -> bool {
+    let waits = |pod: &StartingPod| pod.mounts_storage && pod.waiting_for.is_some_and(|waiting| waiting >= WAITED);
+    let is_another = (&one.namespace, &one.name) != (&other.namespace, &other.name);
+    is_another && one.node.is_some() && one.node == other.node && waits(one) && waits(other)
+}
+
 /// Validating ones, mutating ones, and the endpoints of their Services.
 type Webhooks =
     (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>, BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>);
@@ -640,6 +713,9 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         plugin_namespaces: gap(),
         plugin_pods: Vec::new(),
         starting_pods: gap(),
+        pulling_pods: Vec::new(),
+        csi_nodes: gap(),
+        attached_volumes: gap(),
         bound_pods: gap(),
         disruption_budgets: gap(),
         node_room: gap(),

@@ -13,8 +13,8 @@ use super::room;
 use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
-    AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, RequestState,
-    ServiceEndpoint, SigningRequest, Spread, StartingPod, Taint, Workload, badness, has_ended,
+    AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, PullingPod,
+    RequestState, ServiceEndpoint, SigningRequest, Spread, StartingPod, Taint, Workload, badness, has_ended,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -139,7 +139,7 @@ impl Kept for Pod {
             name: name(&metadata),
             node: spec.node_name.filter(|node| !node.is_empty()),
             labels: labels(&metadata),
-            mirror: annotation(&metadata, "kubernetes.io/config.mirror").is_some(),
+            mirror: is_mirror(&metadata),
             deleting: metadata.deletion_timestamp.is_some(),
             controller: controller(&metadata),
             leader_elect: leader_elect(spec.containers.as_deref().unwrap_or_default()),
@@ -176,10 +176,21 @@ impl Ages for Pod {
     }
 }
 
-impl Ages for Option<StartingPod> {
+/// A pod that a node was given and that runs no container yet.
+#[derive(Debug)]
+pub(super) enum PendingPod {
+    /// It has no sandbox, or no scheduler has looked at it.
+    Starting(StartingPod),
+    /// It waits for an image.
+    Pulling(PullingPod),
+}
+
+impl Ages for Option<PendingPod> {
     fn set_age(&mut self, age: Option<Duration>) {
-        if let Some(pod) = self {
-            pod.waiting_for = age;
+        match self {
+            Some(PendingPod::Starting(pod)) => pod.waiting_for = age,
+            Some(PendingPod::Pulling(pod)) => pod.waiting_for = age,
+            None => {}
         }
     }
 }
@@ -214,8 +225,8 @@ impl Kept for Since<Pod, core::Pod> {
     }
 }
 
-/// `None`: it is not on its way, or it has its sandbox.
-impl Kept for Since<Option<StartingPod>, core::Pod> {
+/// `None`: it is not on its way, or has all that it needs.
+impl Kept for Since<Option<PendingPod>, core::Pod> {
     type Object = core::Pod;
 
     fn of(pod: core::Pod) -> Self {
@@ -223,7 +234,8 @@ impl Kept for Since<Option<StartingPod>, core::Pod> {
         let bound = conditions.filter(|condition| condition.type_ == "PodScheduled" && condition.status == "True");
         let bound = bound.filter_map(|condition| condition.last_transition_time.as_ref()).min();
         let since = bound.or(pod.metadata.creation_timestamp.as_ref()).map(|Time(time)| *time);
-        Self::new(starting(pod), since)
+        let pulling = pulling(&pod).map(PendingPod::Pulling);
+        Self::new(pulling.or_else(|| starting(pod).map(PendingPod::Starting)), since)
     }
 }
 
@@ -251,11 +263,10 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
     let has_address = status.pod_ip.is_some() && spec.host_network != Some(true);
     let has_sandbox = condition(&status, HAS_SANDBOX).is_some_and(|told| told.status == "True") || has_address;
     let statuses = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    let waits = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
     let mut says = None;
     for state in statuses.filter_map(|container| container.state.as_ref()) {
         match &state.waiting {
-            Some(waiting) if waiting.reason.as_deref().is_none_or(waits) => {
+            Some(waiting) if waiting.reason.as_deref().is_none_or(is_creating) => {
                 says = says.or(waiting.message.as_deref().or(waiting.reason.as_deref()));
             }
             // A container that has got further has a sandbox.
@@ -265,6 +276,87 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
     let says = says.unwrap_or("its kubelet has not reported it");
     let starting = (is_pending && !has_sandbox).then(|| without_sandbox(&metadata, spec, None, says)).flatten();
     starting.filter(|pod| pod.node.is_some())
+}
+
+/// A pod whose next container waits for its image: by the kubelet's own word, or because the pod has its sandbox and the container
+/// was not created. An init container is the next until it has finished.
+fn pulling(pod: &core::Pod) -> Option<PullingPod> {
+    let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref()?, pod.status.as_ref()?);
+    let node = spec.node_name.as_ref().filter(|node| !node.is_empty())?;
+    let is_left_out = is_mirror(metadata) || metadata.deletion_timestamp.is_some();
+    (status.phase.as_deref() == Some("Pending") && !is_left_out).then_some(())?;
+    let has_sandbox = condition(status, HAS_SANDBOX).is_some_and(|told| told.status == "True");
+    let of = |statuses: &Option<Vec<core::ContainerStatus>>| statuses.clone().unwrap_or_default();
+    let all = [of(&status.init_container_statuses), of(&status.container_statuses)].concat();
+    let waiting = |it: &core::ContainerStatus| it.state.as_ref().and_then(|state| state.waiting.clone());
+    let is_pull = |reason: &str| matches!(reason, "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable");
+    let told = all.iter().find_map(|it| {
+        let waiting = waiting(it)?;
+        let reason = waiting.reason.as_deref().filter(|reason| is_pull(reason))?.to_owned();
+        Some((it, waiting.message.map_or(reason.clone(), |message| format!("{reason}: {message}"))))
+    });
+    let next = || {
+        let next = all.iter().find(|it| !it.ready).filter(|_| has_sandbox)?;
+        let waits = waiting(next)?.reason.is_none_or(|reason| is_creating(&reason));
+        waits.then(|| (next, "its image has not arrived".to_owned()))
+    };
+    let (container, says) = told.or_else(next)?;
+    let specified = spec.containers.iter().chain(&spec.init_containers).flatten();
+    let image = specified.filter(|it| it.name == container.name).find_map(|it| it.image.clone());
+    Some(PullingPod {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: name(metadata),
+        node: node.clone(),
+        owner: owner(metadata),
+        image: image.unwrap_or_else(|| container.image.clone()),
+        waiting_for: None,
+        says: short(&without_secrets(&says)),
+        runs_on: None,
+    })
+}
+
+/// The kubelet's word for a container of a pod that is being started.
+fn is_creating(reason: &str) -> bool {
+    matches!(reason, "ContainerCreating" | "PodInitializing")
+}
+
+/// What a pod belongs to, or else its own name. Of what has its own name for each version or run, the name that they share.
+fn owner(metadata: &ObjectMeta) -> String {
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let Some((kind, own)) = controller(metadata) else { return format!("{namespace}/{}", name(metadata)) };
+    let is_one_of_many =
+        |rest: &str| kind == "ReplicaSet" || kind == "Job" && rest.bytes().all(|it| it.is_ascii_digit());
+    let shared =
+        own.rsplit_once('-').filter(|(_, rest)| is_one_of_many(rest)).map_or(own.as_str(), |(shared, _)| shared);
+    format!("{namespace}/{kind}/{shared}")
+}
+
+fn is_mirror(metadata: &ObjectMeta) -> bool {
+    annotation(metadata, "kubernetes.io/config.mirror").is_some()
+}
+
+/// Images of the containers that run in a pod, as the pod specifies them.
+#[derive(Debug)]
+pub(super) struct RunningImages {
+    pub(super) node: String,
+    pub(super) images: Vec<String>,
+}
+
+impl Kept for RunningImages {
+    type Object = core::Pod;
+
+    const MOST: usize = Pod::MOST;
+
+    fn of(pod: core::Pod) -> Self {
+        let (spec, status) = (pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
+        let statuses = status.container_statuses.unwrap_or_default();
+        let runs = |name: &str| {
+            let mut its = statuses.iter().filter(|it| it.name == name);
+            its.any(|it| it.state.as_ref().is_some_and(|state| state.running.is_some()))
+        };
+        let running = spec.containers.unwrap_or_default().into_iter().filter(|it| runs(&it.name));
+        Self { node: spec.node_name.unwrap_or_default(), images: running.filter_map(|it| it.image).collect() }
+    }
 }
 
 /// Whoever looks at a pod leaves a condition. Those that wait for a gate, a device or their group are looked at later, and those of
@@ -291,13 +383,14 @@ fn without_sandbox(
     lost_at: Option<Timestamp>,
     says: &str,
 ) -> Option<StartingPod> {
-    let is_mirror = annotation(metadata, "kubernetes.io/config.mirror").is_some();
-    (!is_mirror && metadata.deletion_timestamp.is_none()).then_some(())?;
+    (!is_mirror(metadata) && metadata.deletion_timestamp.is_none()).then_some(())?;
     Some(StartingPod {
         namespace: metadata.namespace.clone().unwrap_or_default(),
         name: name(metadata),
         uid: metadata.uid.clone().unwrap_or_default(),
         has_own_volumes: spec.volumes.iter().flatten().any(is_own),
+        mounts_storage: spec.volumes.iter().flatten().any(is_storage),
+        owner: owner(metadata),
         by_default_scheduler: is_by_default(&spec),
         node: spec.node_name.filter(|node| !node.is_empty()),
         waiting_for: None,
@@ -366,6 +459,14 @@ fn is_own(volume: &core::Volume) -> bool {
     };
     let is_projected = volume.projected.as_ref().is_some_and(|it| it.sources.iter().flatten().all(always));
     !is_projected && volume.empty_dir.is_none() && volume.downward_api.is_none()
+}
+
+/// A storage driver attaches or mounts it: a claim, a disk, a network share. All else is made from objects of the API or from what the
+/// node has.
+fn is_storage(volume: &core::Volume) -> bool {
+    let made =
+        [&volume.empty_dir, &volume.secret, &volume.config_map, &volume.host_path, &volume.image, &volume.downward_api];
+    volume.projected.is_none() && made.into_iter().all(Option::is_none)
 }
 
 /// A pod with a network of its own.
@@ -1124,6 +1225,13 @@ mod tests {
         })
     }
 
+    fn starting_of(pod: Value) -> Option<StartingPod> {
+        match ages::<Option<PendingPod>, core::Pod>(vec![pod]).remove(0)? {
+            PendingPod::Starting(pod) => Some(pod),
+            PendingPod::Pulling(_) => None,
+        }
+    }
+
     #[test]
     fn a_pod_without_a_sandbox_is_starting() {
         let starting = |pointer: &str, value: Value| {
@@ -1134,7 +1242,7 @@ mod tests {
                 let (parent, key) = pointer.rsplit_once('/').unwrap();
                 pod.pointer_mut(parent).unwrap()[key] = value;
             }
-            ages::<Option<StartingPod>, core::Pod>(vec![pod]).remove(0)
+            starting_of(pod)
         };
         let pod = starting("/metadata/generation", json!(1)).unwrap();
         assert_eq!(
@@ -1163,6 +1271,94 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_waits_for_an_image_has_a_sandbox() {
+        let pulling = |status: Value| {
+            let pod = json!({
+                "metadata": {"name": "web-1", "namespace": "shop", "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-6f7c9", "uid": "1", "controller": true}]},
+                "spec": {"nodeName": "w1", "initContainers": [{"name": "init", "image": "i:1"}], "containers": [{"name": "c", "image": "c:1"}]},
+                "status": status,
+            });
+            match ages::<Option<PendingPod>, core::Pod>(vec![pod]).remove(0)? {
+                PendingPod::Pulling(pod) => Some((pod.image, pod.owner, pod.says)),
+                PendingPod::Starting(_) => None,
+            }
+        };
+        let of = |name: &str, ready: bool, state: Value| json!({"name": name, "image": "x", "ready": ready, "restartCount": 0, "state": state});
+        let waiting = |reason: &str| json!({"waiting": {"reason": reason, "message": "no such host"}});
+        let is = |image: &str, says: &str| Some((image.to_owned(), "shop/ReplicaSet/web".to_owned(), says.to_owned()));
+        let sandbox = json!([{"type": "PodReadyToStartContainers", "status": "True"}]);
+        let done = of("init", true, json!({"terminated": {"exitCode": 0}}));
+        for (status, expected) in [
+            (
+                json!({"phase": "Pending", "initContainerStatuses": [done], "containerStatuses": [of("c", false, waiting("ImagePullBackOff"))]}),
+                is("c:1", "ImagePullBackOff: no such host"),
+            ),
+            (
+                json!({"phase": "Pending", "initContainerStatuses": [of("init", false, waiting("ErrImagePull"))], "containerStatuses": [of("c", false, waiting("PodInitializing"))]}),
+                is("i:1", "ErrImagePull: no such host"),
+            ),
+            (
+                json!({"phase": "Pending", "conditions": sandbox, "initContainerStatuses": [done], "containerStatuses": [of("c", false, waiting("PodInitializing"))]}),
+                is("c:1", "its image has not arrived"),
+            ),
+            (
+                json!({"phase": "Pending", "conditions": sandbox, "initContainerStatuses": [of("init", false, waiting("PodInitializing"))], "containerStatuses": [of("c", false, waiting("PodInitializing"))]}),
+                is("i:1", "its image has not arrived"),
+            ),
+            // An init container that runs is what it waits for.
+            (
+                json!({"phase": "Pending", "conditions": sandbox, "initContainerStatuses": [of("init", false, json!({"running": {}}))], "containerStatuses": [of("c", false, waiting("PodInitializing"))]}),
+                None,
+            ),
+            // Without a sandbox.
+            (json!({"phase": "Pending", "containerStatuses": [of("c", false, waiting("ContainerCreating"))]}), None),
+            (
+                json!({"phase": "Pending", "conditions": sandbox, "containerStatuses": [of("c", false, waiting("CreateContainerConfigError"))]}),
+                None,
+            ),
+            (json!({"phase": "Running", "containerStatuses": [of("c", false, waiting("ImagePullBackOff"))]}), None),
+        ] {
+            assert_eq!(pulling(status.clone()), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn pods_belong_to_what_their_controllers_share() {
+        let of = |kind: &str, own: &str| {
+            let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": own, "uid": "1", "controller": true}]);
+            owner_of(json!({"name": "a", "namespace": "b", "ownerReferences": owner}))
+        };
+        fn owner_of(metadata: Value) -> String {
+            owner(&read(metadata))
+        }
+        assert_eq!(of("ReplicaSet", "web-6f7c9"), "b/ReplicaSet/web");
+        assert_eq!(of("StatefulSet", "db-main"), "b/StatefulSet/db-main");
+        assert_eq!(of("Job", "backup-29384750"), "b/Job/backup");
+        assert_eq!(of("Job", "backup-once"), "b/Job/backup-once");
+        assert_eq!(owner_of(json!({"name": "a", "namespace": "b"})), "b/a");
+    }
+
+    #[test]
+    fn storage_is_what_a_driver_mounts() {
+        let storage = |volume: Value| {
+            let mut pod = newcomer();
+            pod["spec"]["volumes"] = json!([volume]);
+            starting_of(pod).unwrap().mounts_storage
+        };
+        for own in ["persistentVolumeClaim", "csi", "ephemeral", "nfs", "iscsi"] {
+            let mut volume = json!({"name": "a"});
+            volume[own] = json!({"claimName": "c"});
+            assert!(storage(volume), "{own}");
+        }
+        for made in ["secret", "configMap", "emptyDir", "hostPath", "downwardAPI", "projected", "image"] {
+            let mut volume = json!({"name": "a"});
+            volume[made] = json!({});
+            assert!(!storage(volume), "{made}");
+        }
+    }
+
+    #[test]
     fn a_pod_that_no_scheduler_has_looked_at_is_starting() {
         let created = "2026-11-21T00:00:00Z";
         let pod = |spec: Value, conditions: Value| {
@@ -1170,7 +1366,7 @@ mod tests {
                 "metadata": {"name": "a", "namespace": "b", "creationTimestamp": created},
                 "spec": spec, "status": {"phase": "Pending", "conditions": conditions},
             });
-            ages::<Option<StartingPod>, core::Pod>(vec![pod]).remove(0)
+            starting_of(pod)
         };
         let ignored = pod(json!({"containers": [], "schedulerName": "default-scheduler"}), json!([])).unwrap();
         assert_eq!((ignored.node.as_deref(), ignored.waiting_for), (None, Some(Duration::from_secs(600))));

@@ -9,7 +9,8 @@ use super::wire::eviction::{self as wire, Affinity, Container, NodeSelector, Nod
 use super::wire::meta::LabelSelectorRequirement;
 use super::wire::{room, storage, volumes};
 use crate::snapshot::{
-    Amounts, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement, Requirement, Term, Toleration, VolumeAttachment,
+    Amounts, AttachedVolume, CsiNode, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement, Requirement, Term,
+    Toleration, VolumeAttachment,
 };
 
 pub(super) fn needs(mut spec: PodSpec) -> Needs {
@@ -160,6 +161,32 @@ impl Kept for NodeRoom {
             taints: taints(spec.taints),
             unschedulable: spec.unschedulable.unwrap_or_default(),
             allocatable: amounts(node.status.unwrap_or_default().allocatable.as_ref()),
+        }
+    }
+}
+
+impl Kept for AttachedVolume {
+    type Object = storage::VolumeAttachment;
+
+    fn of(attachment: storage::VolumeAttachment) -> Self {
+        let spec = attachment.spec.unwrap_or_default();
+        Self {
+            node: spec.node_name,
+            driver: spec.attacher,
+            volume: spec.source.and_then(|source| source.persistent_volume_name).unwrap_or_default(),
+            attached: attachment.status.is_some_and(|status| status.attached),
+        }
+    }
+}
+
+impl Kept for CsiNode {
+    type Object = storage::CSINode;
+
+    fn of(node: storage::CSINode) -> Self {
+        let drivers = node.spec.and_then(|spec| spec.drivers).unwrap_or_default();
+        Self {
+            name: node.metadata.name.unwrap_or_default(),
+            drivers: drivers.into_iter().map(|driver| driver.name).collect(),
         }
     }
 }

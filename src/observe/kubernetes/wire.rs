@@ -218,6 +218,7 @@ pub(super) mod core {
             scheduler_name: Option<String>,
             ; bounded_list {
                 containers: Vec<Container>,
+                init_containers: Vec<Container>,
                 volumes: Vec<Volume>,
                 scheduling_gates: Vec<Present>,
                 resource_claims: Vec<Present>,
@@ -228,6 +229,10 @@ pub(super) mod core {
             projected: Option<ProjectedVolumeSource>,
             empty_dir: Option<Present>,
             persistent_volume_claim: Option<PersistentVolumeClaimSource>,
+            secret: Option<Present>,
+            config_map: Option<Present>,
+            host_path: Option<Present>,
+            image: Option<Present>,
             #[serde(rename = "downwardAPI")]
             downward_api: Option<Present>,
         }
@@ -384,9 +389,9 @@ pub(super) mod volumes {
 
 pub(super) mod storage {
     use super::meta::ObjectMeta;
-    use super::{Deserialize, or_default};
+    use super::{Deserialize, bounded_list, or_default};
 
-    objects!(k8s_openapi::api::storage::v1: VolumeAttachment);
+    objects!(k8s_openapi::api::storage::v1: CSINode, VolumeAttachment);
 
     structs! {
         VolumeAttachment {
@@ -394,10 +399,13 @@ pub(super) mod storage {
             spec: Option<VolumeAttachmentSpec>,
             status: Option<VolumeAttachmentStatus>,
         }
-        VolumeAttachmentSpec { node_name: String, source: Option<VolumeAttachmentSource>, }
+        VolumeAttachmentSpec { attacher: String, node_name: String, source: Option<VolumeAttachmentSource>, }
         VolumeAttachmentSource { persistent_volume_name: Option<String>, }
-        VolumeAttachmentStatus { detach_error: Option<VolumeError>, }
+        VolumeAttachmentStatus { attached: bool, detach_error: Option<VolumeError>, }
         VolumeError { message: Option<String>, }
+        CSINode { metadata: ObjectMeta, spec: Option<CSINodeSpec>, }
+        CSINodeSpec { ; bounded_list { drivers: Vec<CSINodeDriver>, } }
+        CSINodeDriver { name: String, }
     }
 }
 

@@ -8,9 +8,9 @@ use jiff::SignedDuration;
 use crate::model::Fact;
 use crate::snapshot::{
     ApiService, BoundPod, Condition, ContainerState, DisruptionBudget, Flags, GapKind, KubeNode, Kubernetes,
-    KubernetesCredentials, Lease, Leases, NodeRoom, Observed, PersistentVolume, Pod, PodState, Readyz, RequestState,
-    RequestedApi, Requirement, ServiceEndpoint, SigningRequest, Snapshot, Spread, StartingPod, StaticPodStatus, Term,
-    Validity, VolumeAttachment, Webhook, WebhookRule, Workload,
+    KubernetesCredentials, Lease, Leases, NodeRoom, Observed, PersistentVolume, Pod, PodState, PullingPod, Readyz,
+    RequestState, RequestedApi, Requirement, ServiceEndpoint, SigningRequest, Snapshot, Spread, StartingPod,
+    StaticPodStatus, Term, Validity, VolumeAttachment, Webhook, WebhookRule, Workload,
 };
 use crate::testing::fixture::{ago, amounts, bound_pod, budget, condition, gap, now, taint};
 use crate::testing::laws::corruption::{Change, Corruption, Table, at, bad, differs, harmless, table, warns};
@@ -264,6 +264,12 @@ fn of_side() -> Table<Kubernetes> {
         plugin_namespaces: [bad(|it| it.plugin_namespaces = gap(GapKind::Forbidden))],
         plugin_pods: [harmless("the network plugin is in kube-system", plugin_elsewhere)],
         starting_pods: [harmless("none is starting", |it| it.starting_pods.as_mut().unwrap().clear())],
+        pulling_pods: [
+            harmless("one pod's image is its own matter", |it| it.pulling_pods = pulling_pods(1)),
+            warns(|it| it.pulling_pods = pulling_pods(5)),
+        ],
+        csi_nodes: [harmless("no pod waits for a volume", |it| it.csi_nodes = Ok(Vec::new()))],
+        attached_volumes: [harmless("no pod waits for a volume", |it| it.attached_volumes = Ok(Vec::new()))],
         pod_events: [bad(|it| it.pod_events = gap(GapKind::Forbidden))],
         bound_pods: [harmless("of no machine", |it| {
             it.bound_pods.as_mut().unwrap().push(bound_pod("default", "other", "cp-9", None));
@@ -602,6 +608,21 @@ fn other_workload() -> Table<Workload> {
     })
 }
 
+/// So many pods of two workloads on a worker, or else a control plane, with images that run elsewhere.
+fn pulling_pods(count: usize) -> Vec<PullingPod> {
+    let pod = |index: usize| PullingPod {
+        namespace: "default".to_owned(),
+        name: format!("web-{index}"),
+        node: "cp-1".to_owned(),
+        owner: format!("default/ReplicaSet/web-{}", index % 2),
+        image: "example.com/web:v1".to_owned(),
+        waiting_for: Some(Duration::from_secs(300)),
+        says: "ImagePullBackOff".to_owned(),
+        runs_on: Some("w-1".to_owned()),
+    };
+    (0..count).map(pod).collect()
+}
+
 fn starting_pod() -> Table<StartingPod> {
     table!(StartingPod {
         namespace: [harmless(SHOWN, |it| it.namespace.clear())],
@@ -620,6 +641,8 @@ fn starting_pod() -> Table<StartingPod> {
             bad(|it| it.waiting_for = Some(Duration::MAX)),
         ],
         has_own_volumes: [harmless("it has not waited for long", |it| it.has_own_volumes = true)],
+        mounts_storage: [harmless("it has not waited for long", |it| it.mounts_storage = true)],
+        owner: [harmless("it is the only one", |it| it.owner.clear())],
         overtaken_by: [harmless("it has not waited for long", |it| it.overtaken_by = Some(String::new()))],
         says: [harmless(SHOWN, |it| it.says.clear())],
     })

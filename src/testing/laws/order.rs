@@ -8,8 +8,8 @@ use crate::checks::Check;
 use crate::diagnosis::diagnose;
 use crate::model::Verdict;
 use crate::snapshot::{
-    Asked, ContainerState, EtcdEndpoint, EtcdMember, EtcdStatus, Flags, KubeNode, Kubernetes, Node, NodeRoom, Observed,
-    Pod, PodState, Readyz, RequestedApis, ServiceEndpoint, Snapshot, Talos, TalosNode,
+    Asked, ContainerState, CsiNode, EtcdEndpoint, EtcdMember, EtcdStatus, Flags, KubeNode, Kubernetes, Node, NodeRoom,
+    Observed, Pod, PodState, Readyz, RequestedApis, ServiceEndpoint, Snapshot, Talos, TalosNode,
 };
 use crate::testing::laws::monotony::{fail, failure};
 use crate::testing::laws::worlds::any_world;
@@ -198,6 +198,9 @@ impl Shuffle {
             plugin_namespaces,
             plugin_pods,
             starting_pods,
+            pulling_pods,
+            csi_nodes,
+            attached_volumes,
             pod_events,
             bound_pods,
             disruption_budgets,
@@ -237,6 +240,12 @@ impl Shuffle {
         self.answer(stateful_sets);
         self.answer(plugin_namespaces);
         self.answer(starting_pods);
+        self.list(pulling_pods);
+        self.answer(csi_nodes);
+        for CsiNode { drivers, .. } in csi_nodes.iter_mut().flatten() {
+            self.list(drivers);
+        }
+        self.answer(attached_volumes);
         self.answer(pod_events);
         self.answer(bound_pods);
         self.answer(disruption_budgets);

@@ -111,6 +111,9 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
         Fact::Deployments => kube(snapshot, |kube| refuse(&mut kube.deployments)),
         Fact::StatefulSets => kube(snapshot, |kube| refuse(&mut kube.stateful_sets)),
         Fact::StartingPods => kube(snapshot, |kube| refuse(&mut kube.starting_pods)),
+        // Asked for while pods wait for volumes.
+        Fact::CsiNodes => kube(snapshot, |kube| refuse(&mut kube.csi_nodes)),
+        Fact::AttachedVolumes => kube(snapshot, |kube| refuse(&mut kube.attached_volumes)),
         Fact::BoundPods => kube(snapshot, |kube| refuse(&mut kube.bound_pods)),
         Fact::DisruptionBudgets => kube(snapshot, |kube| refuse(&mut kube.disruption_budgets)),
         Fact::NodeRoom => kube(snapshot, |kube| refuse(&mut kube.node_room)),
@@ -207,6 +210,8 @@ const RIGHTS: &[(&str, &str, &str)] = &[
         "error k8s.api.servers k8s.dns k8s.webhooks",
     ),
     ("poddisruptionbudgets", "error upgrade.drain", ""),
+    // Asked for while pods wait for volumes, and only show whose matter that is.
+    ("csinodes", "", ""),
     ("volumeattachments", "error upgrade.volumes", ""),
     ("/metrics", "error upgrade.apis", ""),
     (

@@ -96,6 +96,9 @@ const RIGHTS: [(&str, &[&str], &[&str]); 12] = [
     ("deployments", &["k8s.dns", "k8s.system"], &["k8s.dns", "k8s.system"]),
     ("validatingwebhookconfigurations", &["k8s.webhooks"], &["k8s.webhooks"]),
     ("mutatingwebhookconfigurations", &["k8s.webhooks"], &["k8s.webhooks"]),
+    // Asked for while pods wait for volumes, and only show whose matter that is.
+    ("csinodes", &[], &[]),
+    ("volumeattachments", &[], &[]),
     // They concern a warning alone, which is skipped.
     ("certificatesigningrequests", &[], &[]),
     ("apiservices", &[], &[]),

@@ -157,6 +157,7 @@ pub(super) const KINDS: &[ResourceType] = &[
     cluster("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"),
     in_namespaces("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"),
     in_namespaces("rbac.authorization.k8s.io", "v1", "roles", "Role"),
+    cluster("storage.k8s.io", "v1", "csinodes", "CSINode"),
     cluster("storage.k8s.io", "v1", "storageclasses", "StorageClass").short(&["sc"]),
     cluster("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment"),
     cluster("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{judge, lines, no, said};
 use crate::model::Hint;
-use crate::snapshot::{GapKind, PodEvent, Snapshot, StartingPod};
+use crate::snapshot::{AttachedVolume, CsiNode, GapKind, PodEvent, PullingPod, Snapshot, StartingPod};
 use crate::testing::fixture::{ago, healthy};
 
 const STARTING: &str = "k8s.pods.starting";
@@ -35,6 +35,8 @@ fn waiting(seconds: u64, events: &[(&str, u64)]) -> Snapshot {
         waiting_for: Some(Duration::from_secs(seconds)),
         lost_at: None,
         has_own_volumes: true,
+        mounts_storage: true,
+        owner: "default/ReplicaSet/web".to_owned(),
         overtaken_by: None,
         says: "ContainerCreating".to_owned(),
     }]);
@@ -236,4 +238,186 @@ fn a_pod_that_no_scheduler_looks_at_is_told() {
     (younger.node, younger.waiting_for) = (Some("w-1".to_owned()), Some(Duration::from_secs(5)));
     pods.push(younger);
     assert_eq!(said(&other, STARTING), warns);
+}
+
+/// What is known of a volume: its name, the node to which it is attached, and by which driver.
+fn attached(volume: &str, node: &str, driver: &str, attached: bool) -> AttachedVolume {
+    let [volume, node, driver] = [volume, node, driver].map(str::to_owned);
+    AttachedVolume { node, driver, volume, attached }
+}
+
+const NO_DRIVER: &str =
+    "AttachVolume.Attach failed for volume \"pvc-0\" : CSINode w-1 does not contain driver driver.example.com";
+const NOT_REGISTERED: &str = "MountVolume.SetUp failed for volume \"pvc-0\" : kubernetes.io/csi: mounter.SetUpAt failed to get \
+CSI client: driver name driver.example.com not found in the list of registered CSI drivers";
+const FAILS: &str = "AttachVolume.Attach failed for volume \"pvc-0\" : rpc error: code = DeadlineExceeded desc = no";
+const TIMED_OUT: &str =
+    "Unable to attach or mount volumes: unmounted volumes=[data]: timed out waiting for the condition";
+
+/// Pods on w-1, each of its own workload or of one, that have waited for so many seconds with this event.
+fn volumes(seconds: u64, message: &str, owners: &[&str]) -> Snapshot {
+    let reason = if message.starts_with("AttachVolume") { "FailedAttachVolume" } else { "FailedMount" };
+    let mut snapshot = waiting(seconds, &[]);
+    let first = snapshot.kube().starting_pods.as_ref().unwrap()[0].clone();
+    let pod = |(index, owner): (usize, &&str)| StartingPod {
+        name: format!("db-{index}"),
+        owner: (*owner).to_owned(),
+        ..first.clone()
+    };
+    let pods: Vec<_> = owners.iter().enumerate().map(pod).collect();
+    let told = |pod: &StartingPod| PodEvent { pod: pod.name.clone(), message: message.to_owned(), ..event(reason, 5) };
+    snapshot.kube().pod_events = Ok(pods.iter().map(told).collect());
+    snapshot.kube().starting_pods = Ok(pods);
+    snapshot
+}
+
+const CANNOT_ATTACH: [&str; 1] = ["fail node-cannot-attach w-1"];
+
+#[test]
+fn pods_that_wait_for_a_driver_that_has_not_registered_are_the_nodes() {
+    for message in [NO_DRIVER, NOT_REGISTERED] {
+        assert_eq!(said(&volumes(300, message, &["db", "db"]), STARTING), CANNOT_ATTACH, "{message}");
+        assert_eq!(said(&volumes(299, message, &["db", "db"]), STARTING), FINE);
+        assert_eq!(said(&volumes(4000, message, &["db"]), STARTING), FINE, "one pod's own");
+    }
+    let of = |message: &str, drivers: &[&str]| {
+        let mut snapshot = volumes(300, message, &["db", "db"]);
+        let drivers = drivers.iter().map(|&it| it.to_owned()).collect();
+        let other = CsiNode { name: "cp-1".to_owned(), drivers: vec!["driver.example.com".to_owned()] };
+        snapshot.kube().csi_nodes = Ok(vec![other, CsiNode { name: "w-1".to_owned(), drivers }]);
+        said(&snapshot, STARTING)
+    };
+    assert_eq!(of(NO_DRIVER, &[]), CANNOT_ATTACH);
+    assert_eq!(of(NO_DRIVER, &["driver.example.com"]), FINE, "it has registered since");
+    assert_eq!(of(NOT_REGISTERED, &["driver.example.com"]), CANNOT_ATTACH, "the kubelet knows");
+    // Nobody told for how long.
+    let mut ageless = volumes(300, NO_DRIVER, &["db", "db"]);
+    ageless.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.waiting_for = None);
+    assert_eq!(said(&ageless, STARTING), FINE);
+    let verdict = judge(&volumes(300, NO_DRIVER, &["db", "db"]), STARTING);
+    let observed = &verdict.problems().next().unwrap().1.observed;
+    assert!(
+        observed.starts_with("pods without their volumes: default/db-0, default/db-1; default/db-0 has"),
+        "{observed}"
+    );
+}
+
+#[test]
+fn a_driver_that_attaches_elsewhere_and_not_here_is_the_nodes() {
+    let of = |known: Vec<AttachedVolume>, change: &dyn Fn(&mut Snapshot)| {
+        let mut snapshot = volumes(300, FAILS, &["db", "db"]);
+        snapshot.kube().attached_volumes = Ok(known);
+        change(&mut snapshot);
+        said(&snapshot, STARTING)
+    };
+    let here = attached("pvc-0", "w-1", "a", false);
+    let elsewhere = attached("pvc-7", "cp-2", "a", true);
+    assert_eq!(of(vec![here.clone(), elsewhere.clone()], &|_| {}), CANNOT_ATTACH);
+    for other in [
+        attached("pvc-7", "cp-2", "b", true),
+        attached("pvc-7", "cp-2", "a", false),
+        attached("pvc-7", "w-1", "a", true),
+        attached("pvc-7", "cp-9", "a", true),
+    ] {
+        assert_eq!(of(vec![here.clone(), other.clone()], &|_| {}), FINE, "{other:?}");
+    }
+    assert_eq!(of(vec![elsewhere.clone()], &|_| {}), FINE, "nothing tells the driver");
+    let registered = |drivers: &'static [&'static str]| {
+        move |snapshot: &mut Snapshot| {
+            let drivers = drivers.iter().map(|&it| it.to_owned()).collect();
+            snapshot.kube().csi_nodes = Ok(vec![CsiNode { name: "w-1".to_owned(), drivers }]);
+        }
+    };
+    assert_eq!(of(vec![here.clone()], &registered(&[])), CANNOT_ATTACH);
+    assert_eq!(of(vec![here], &registered(&["a"])), FINE);
+}
+
+#[test]
+fn pods_of_several_workloads_that_wait_for_volumes_are_the_nodes() {
+    let two = ["db", "mail"];
+    for message in [FAILS, TIMED_OUT] {
+        assert_eq!(said(&volumes(300, message, &two), STARTING), CANNOT_ATTACH, "{message}");
+        assert_eq!(said(&volumes(300, message, &["db", "db", "db"]), STARTING), FINE, "their own");
+    }
+    for message in [
+        "Multi-Attach error for volume \"pvc-0\" Volume is already used by pod(s) db-0",
+        "AttachVolume.Attach failed for volume \"pvc-0\" : rpc error: code = NotFound desc = volume not found",
+        "MountVolume.SetUp failed for volume \"config\" : secret \"config\" not found",
+    ] {
+        assert_eq!(said(&volumes(300, message, &two), STARTING), FINE, "{message}");
+    }
+    let changed = |change: &dyn Fn(&mut Snapshot)| {
+        let mut snapshot = volumes(300, FAILS, &two);
+        change(&mut snapshot);
+        said(&snapshot, STARTING)
+    };
+    let storage = |snapshot: &mut Snapshot| {
+        snapshot.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.mounts_storage = false);
+    };
+    assert_eq!(changed(&storage), FINE, "made from objects of the API");
+    let elsewhere = |snapshot: &mut Snapshot| {
+        snapshot.kube().starting_pods.as_mut().unwrap()[1].node = Some("cp-1".to_owned());
+    };
+    assert_eq!(changed(&elsewhere), FINE, "each is alone");
+    let guest = |snapshot: &mut Snapshot| snapshot.node_mut("w-1").is_talos = false;
+    assert_eq!(changed(&guest), FINE);
+    // An event that says more than that time has run out decides, however old; and one about a Secret is the pod's own.
+    let more = |reason: &str, message: &str, at: u64| {
+        let told = PodEvent { pod: "db-1".to_owned(), message: message.to_owned(), ..event(reason, at) };
+        changed(&|snapshot| snapshot.kube().pod_events.as_mut().unwrap().push(told.clone()))
+    };
+    assert_eq!(more("FailedMount", TIMED_OUT, 1), CANNOT_ATTACH);
+    assert_eq!(more("FailedMount", "MountVolume.SetUp failed for volume \"c\" : configmap \"c\" not found", 1), FINE);
+    // Its volumes have come since.
+    assert_eq!(more("FailedCreatePodSandBox", "no network", 1), ["fail pods-cannot-start w-1"]);
+    // Of an earlier pod of this name.
+    let earlier = |snapshot: &mut Snapshot| {
+        snapshot.kube().pod_events.as_mut().unwrap()[1].uid = "b".to_owned();
+    };
+    assert_eq!(changed(&earlier), ["error pods-cannot-start w-1"]);
+}
+
+#[test]
+fn what_is_asked_of_drivers_only_shows_whose_matter_it_is() {
+    for kind in [GapKind::Forbidden, GapKind::TimedOut, GapKind::NotAsked] {
+        for (message, expected) in [(NO_DRIVER, &CANNOT_ATTACH[..]), (FAILS, &FINE)] {
+            let mut snapshot = volumes(300, message, &["db", "db"]);
+            (snapshot.kube().csi_nodes, snapshot.kube().attached_volumes) = (no(kind), no(kind));
+            assert_eq!(said(&snapshot, STARTING), expected, "{kind:?} {message}");
+        }
+    }
+}
+
+/// So many pods on w-1, of so many workloads, that wait for an image that runs elsewhere.
+fn pulling(count: usize, owners: usize, change: impl Fn(&mut PullingPod)) -> Vec<String> {
+    let mut snapshot = healthy();
+    let pod = |index: usize| PullingPod {
+        namespace: "default".to_owned(),
+        name: format!("web-{index}"),
+        node: "w-1".to_owned(),
+        owner: format!("web-{}", index % owners),
+        image: "example.com/web:v1".to_owned(),
+        waiting_for: Some(Duration::from_secs(300)),
+        says: "ImagePullBackOff".to_owned(),
+        runs_on: Some("cp-1".to_owned()),
+    };
+    snapshot.kube().pulling_pods = (0..count).map(pod).collect();
+    snapshot.kube().pulling_pods.iter_mut().for_each(change);
+    said(&snapshot, STARTING)
+}
+
+#[test]
+fn images_that_run_elsewhere_and_do_not_arrive_are_a_warning() {
+    assert_eq!(pulling(5, 2, |_| {}), ["warn node-cannot-pull w-1"]);
+    assert_eq!(pulling(5, 1, |_| {}), FINE, "one workload's own");
+    assert_eq!(pulling(4, 2, |_| {}), FINE);
+    assert_eq!(pulling(5, 2, |pod| pod.runs_on = None), FINE, "nobody has it");
+    assert_eq!(pulling(5, 2, |pod| pod.waiting_for = Some(Duration::from_secs(299))), FINE);
+    assert_eq!(pulling(5, 2, |pod| pod.waiting_for = None), FINE);
+    let alternate = |pod: &mut PullingPod| {
+        if pod.name.ends_with(['0', '2']) {
+            pod.node = "cp-2".to_owned();
+        }
+    };
+    assert_eq!(pulling(5, 2, alternate), FINE, "on two nodes");
 }

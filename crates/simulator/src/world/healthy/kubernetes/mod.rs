@@ -62,7 +62,7 @@ fn reader() -> Vec<Rule> {
         resources("coordination.k8s.io", &["leases"]),
         resources("discovery.k8s.io", &["endpointslices"]),
         resources("policy", &["poddisruptionbudgets"]),
-        resources("storage.k8s.io", &["volumeattachments"]),
+        resources("storage.k8s.io", &["csinodes", "volumeattachments"]),
         Rule {
             api_groups: owned(&[""]),
             resources: owned(&["namespaces"]),
